@@ -1,0 +1,106 @@
+//! The interface between Hedgerow's engine and its index family.
+//!
+//! An index is an ordered map from byte keys to byte values that many threads read and
+//! write at once through `&self`. The engine stores encoded rows in it and knows nothing of
+//! nodes, versions or layouts; a tree knows nothing of logs, transactions or sockets. This
+//! crate holds the trait that separates the two, and the small types of its signatures.
+
+use std::ops::{Bound, ControlFlow};
+
+mod statistics;
+
+pub use statistics::{Statistic, Statistics};
+
+/// The longest key that an index must accept, in bytes (64 KiB).
+pub const MAX_KEY_BYTES: usize = 64 * 1024;
+
+/// What an [`Index::update`] callback wants done with its key.
+///
+/// `R` is what the callback tells its caller; it is returned unchanged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision<R> {
+    /// Leave the key as it is.
+    Keep(R),
+    /// Store the bytes that the callback left in its `new` buffer.
+    Put(R),
+    /// Remove the key; a no-op when it is absent.
+    Remove(R),
+}
+
+/// The order in which [`Index::scan`] visits keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Ascending by key bytes, from the bound upwards.
+    Forward,
+    /// Descending by key bytes, from the bound downwards.
+    Reverse,
+}
+
+/// An ordered, concurrent map from byte strings to byte strings.
+///
+/// Keys are compared bytewise (as `[u8]` compares), may be empty, may hold NUL bytes and are
+/// at most [`MAX_KEY_BYTES`] long; values may have any length. Every method may be called
+/// from any number of threads at once and is atomic per key. Reads allocate nothing and
+/// write no shared memory.
+///
+/// Callbacks run while the calling thread is pinned (and, in `update`, while a node is
+/// latched), so they must be short and must not call back into the same index.
+pub trait Index: Send + Sync {
+    /// Runs `read` on the value of `key` and returns its result, or `None` when absent.
+    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R>;
+
+    /// Looks up all `keys`, overlapping their cache misses, and calls `read(i, value)`
+    /// exactly once for each `keys[i]`, in no particular order.
+    ///
+    /// Each lookup is atomic by itself; the batch is not a snapshot.
+    fn get_many(&self, keys: &[&[u8]], read: impl FnMut(usize, Option<&[u8]>));
+
+    /// Brings the nodes that operations on `keys` will touch into the cache, overlapping
+    /// their misses, so that a following run of updates does not wait for each in turn.
+    ///
+    /// Purely a hint. The default does a `get_many` and drops the answers.
+    fn prefetch_many(&self, keys: &[&[u8]]) {
+        self.get_many(keys, |_, _| {});
+    }
+
+    /// Atomically replaces, inserts or removes one key.
+    ///
+    /// `decide` receives the present value (if any) and a buffer, empty at each call; for
+    /// [`Decision::Put`] the bytes in the buffer become the value. `decide` may be called
+    /// again when the key changed underneath an optimistic implementation: only the last
+    /// call counts. No other update of this key happens between the last call and its
+    /// effect.
+    fn update<R>(
+        &self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    ) -> R;
+
+    /// Visits pairs in key order, starting at `from`, until `visit` breaks or keys end.
+    ///
+    /// With [`Direction::Forward`], `from` is a lower bound; with [`Direction::Reverse`] an
+    /// upper bound. A key that exists unchanged throughout the scan is visited exactly once;
+    /// no key is visited twice; a key inserted or removed meanwhile may or may not be seen.
+    /// The key slice is only valid during the call.
+    fn scan(
+        &self,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    );
+
+    /// Up to `parts - 1` ascending keys that cut the key space into ranges of roughly equal
+    /// size, for parallel scans. Fewer (even none) when the index is small.
+    fn partition(&self, parts: usize) -> Vec<Vec<u8>>;
+
+    /// Numbers that show every mechanism at work: nodes by kind, bytes, fill, retries.
+    /// Walks the whole index: costs as much as a full scan.
+    fn statistics(&self) -> Statistics;
+
+    /// Checks every structural invariant and returns the first violation in words.
+    ///
+    /// Meant for quiescent moments (tests, `hedgerow check`): concurrent writers may make
+    /// it report violations that are none.
+    fn verify(&self) -> Result<(), String>;
+}
