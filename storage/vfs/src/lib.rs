@@ -1,1 +1,137 @@
-//! Placeholder replaced by the first commit of this crate.
+//! Files, behind one fallible trait.
+//!
+//! Nothing in Hedgerow touches a file other than through [`Vfs`]. So the same log, checkpoint
+//! and recovery code runs on a disk ([`SystemVfs`]), in memory ([`MemoryVfs`]), under modelled
+//! power cuts (`RecordingVfs`) and under injected faults (`FaultyVfs`); what the crash
+//! campaigns test is the code that ships.
+//!
+//! The trait promises no more than a disk does:
+//!
+//! - written bytes, a file's length and a truncation are durable after [`VfsFile::sync`];
+//! - a created, renamed or removed *name* is durable after [`Vfs::sync_dir`] of its directory;
+//! - before that, any subset of them may survive a power cut, in 512-byte sectors.
+
+#![forbid(unsafe_code)]
+
+mod memory;
+mod system;
+
+use std::io;
+use std::path::Path;
+
+pub use memory::MemoryVfs;
+pub use system::SystemVfs;
+
+/// How [`Vfs::open`] opens a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OpenMode {
+    /// An existing file, for reading.
+    Read,
+    /// An existing file, for reading and writing.
+    ReadWrite,
+    /// A file that must not exist yet, for reading and writing.
+    CreateNew,
+}
+
+/// A file system, or a model of one. Shared as `Arc<dyn Vfs>`.
+///
+/// Errors carry the kinds of [`std::io`]: `NotFound`, `AlreadyExists`, `StorageFull` and so on.
+pub trait Vfs: Send + Sync + 'static {
+    /// Opens a file. Creating one makes its name durable only after [`Vfs::sync_dir`].
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn VfsFile>>;
+
+    /// Creates a directory and its missing parents; no error if it is there already.
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
+
+    /// The names in a directory (files and directories), sorted. Names that are not UTF-8 are
+    /// left out: Hedgerow never makes such names.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+
+    /// Whether a file or directory of this name exists.
+    fn exists(&self, path: &Path) -> io::Result<bool>;
+
+    /// Renames a file, replacing the target atomically. Durable after `sync_dir` of the
+    /// directories concerned.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file. Open handles keep working, as on Unix.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Removes a directory and everything below it.
+    fn remove_dir_all(&self, dir: &Path) -> io::Result<()>;
+
+    /// Makes the names created, renamed and removed in this directory durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Takes an exclusive lock on the file at `path`, creating it if needed. Fails with
+    /// [`io::ErrorKind::WouldBlock`] while somebody else holds it; released on drop.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>>;
+}
+
+/// An open file. All methods take `&self` and may be called from several threads; writes to
+/// overlapping ranges from several threads have no defined order.
+pub trait VfsFile: Send + Sync {
+    /// Reads up to `buffer.len()` bytes at `offset` and returns how many; 0 only at or past the
+    /// end of the file (or for an empty buffer). May read less than asked: see [`read_exact_at`].
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Writes all of `bytes` at `offset`, growing the file with zeros if it is shorter. After an
+    /// error, any part of the range may have been written.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes the file's bytes and length durable. After an error nothing is known about writes
+    /// since the last successful sync, and a retry that succeeds proves nothing.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Sets the length of the file, cutting it or growing it with zeros.
+    fn truncate(&self, length: u64) -> io::Result<()>;
+
+    /// The length of the file in bytes.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether the file is empty.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+}
+
+/// Proof that a lock taken by [`Vfs::lock`] is held; releases it on drop.
+pub trait FileLock: Send + Sync {}
+
+/// Fills `buffer` from `offset`, or fails with `UnexpectedEof` if the file ends before.
+pub fn read_exact_at(file: &dyn VfsFile, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    if read_up_to_at(file, offset, buffer)? < buffer.len() {
+        return Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            format!(
+                "the file ends inside the {} bytes wanted at {offset}",
+                buffer.len()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Fills as much of `buffer` from `offset` as the file has, and returns how much that is.
+pub fn read_up_to_at(file: &dyn VfsFile, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read_at(offset + filled as u64, &mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Reads a whole file into memory.
+pub fn read_file(vfs: &dyn Vfs, path: &Path) -> io::Result<Vec<u8>> {
+    let file = vfs.open(path, OpenMode::Read)?;
+    let length = usize::try_from(file.len()?).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    let mut bytes = vec![0; length];
+    let filled = read_up_to_at(&*file, 0, &mut bytes)?;
+    bytes.truncate(filled);
+    Ok(bytes)
+}
