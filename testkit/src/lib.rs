@@ -1,1 +1,20 @@
-//! Placeholder replaced by the first commit of this crate.
+//! What Hedgerow's tests have in common: oracles, recorded histories and their checkers, key
+//! generators, and (in the `campaign` binary) the drivers that crash, kill and corrupt a database.
+//!
+//! A *checker* looks at what a system under test answered and says whether a correct system
+//! could have answered so. Checkers are themselves tested against broken histories and planted
+//! bugs: one that cannot turn red proves nothing.
+//!
+//! * [`model_index::ModelIndex`]: a locked `BTreeMap` behind the index interface, the oracle of
+//!   every tree and of the engine.
+//! * [`keys`]: key shapes that make trees take their rare paths.
+//! * [`history`]: record what concurrent threads saw, then check each key for linearizability
+//!   and each scan for order and completeness.
+
+#![forbid(unsafe_code)]
+
+pub mod history;
+pub mod keys;
+pub mod model_index;
+
+pub use model_index::ModelIndex;
