@@ -8,12 +8,14 @@
 //! * [`model_index::ModelIndex`]: a locked `BTreeMap` behind the index interface, the oracle of
 //!   every tree and of the engine.
 //! * [`keys`]: key shapes that make trees take their rare paths.
+//! * [`index_workload`]: random work on any index, beside the model or with recorded threads.
 //! * [`history`]: record what concurrent threads saw, then check each key for linearizability
 //!   and each scan for order and completeness.
 
 #![forbid(unsafe_code)]
 
 pub mod history;
+pub mod index_workload;
 pub mod keys;
 pub mod model_index;
 

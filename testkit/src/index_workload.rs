@@ -1,0 +1,313 @@
+//! Random work on an index: by one thread beside the model, and by many threads with a recorded
+//! history.
+//!
+//! Both drivers take any [`Index`], so every tree of the family (and the model itself) goes
+//! through the same mill. Few keys and adversarial shapes make conflicts, splits and layer
+//! changes frequent; values carry a number of their own and a padding that depends on it, so a
+//! value that is torn, stale or freed too early cannot pass for a right one.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Barrier;
+
+use hedgerow_index::{Decision, Direction, Index};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::history::{Action, Clock, ScanBound, ThreadHistory, Violation, check};
+
+/// How a concurrent run is shaped.
+#[derive(Debug, Clone)]
+pub struct ConcurrentRun {
+    /// The keys that all threads work on.
+    pub keys: Vec<Vec<u8>>,
+    /// Threads, each with a random stream of its own.
+    pub threads: usize,
+    /// Operations of each thread.
+    pub operations: usize,
+    /// Out of 100: how often an operation removes.
+    pub remove_percent: u32,
+    /// Seed of all random choices (not of the interleaving, which is the machine's).
+    pub seed: u64,
+}
+
+/// The bytes stored for `number`: 8 to 71 bytes, all determined by it.
+pub fn encode_value(number: u64, bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(&number.to_le_bytes());
+    let padding = (number % 8) as usize * 9;
+    bytes.resize(8 + padding, number.to_le_bytes()[0] ^ 0x5a);
+}
+
+/// The number in a value, or `None` if the bytes are not what [`encode_value`] makes.
+pub fn decode_value(bytes: &[u8]) -> Option<u64> {
+    let number = u64::from_le_bytes(bytes.first_chunk().copied()?);
+    let mut expected = Vec::new();
+    encode_value(number, &mut expected);
+    (expected == bytes).then_some(number)
+}
+
+fn decoded(bytes: &[u8]) -> u64 {
+    decode_value(bytes).unwrap_or_else(|| panic!("a value that nobody wrote: {bytes:?}"))
+}
+
+fn put<I: Index>(index: &I, key: &[u8], number: u64, buffer: &mut Vec<u8>) {
+    index.update(key, buffer, |_, new| {
+        encode_value(number, new);
+        Decision::Put(())
+    });
+}
+
+fn remove<I: Index>(index: &I, key: &[u8], buffer: &mut Vec<u8>) -> bool {
+    index.update(key, buffer, |old, _| match old {
+        Some(_) => Decision::Remove(true),
+        None => Decision::Keep(false),
+    })
+}
+
+/// Runs `run` on an index and checks what the threads saw. The index may hold other keys only
+/// if nothing else removes or adds keys among `run.keys` meanwhile; those of `run.keys` must be
+/// absent at the start.
+pub fn check_concurrent<I: Index>(index: &I, run: &ConcurrentRun) -> Result<(), Violation> {
+    let clock = Clock::start();
+    let barrier = Barrier::new(run.threads);
+    let histories: Vec<ThreadHistory> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..run.threads)
+            .map(|thread| {
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    barrier.wait();
+                    one_thread(index, run, ThreadHistory::new(clock, thread), thread)
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|t| t.join().expect("a worker panicked"))
+            .collect()
+    });
+    check(&run.keys, &histories, |_| None)?;
+    index
+        .verify()
+        .map_err(|problem| Violation(format!("verify after the run: {problem}")))
+}
+
+fn one_thread<I: Index>(
+    index: &I,
+    run: &ConcurrentRun,
+    mut history: ThreadHistory,
+    thread: usize,
+) -> ThreadHistory {
+    let mut rng = StdRng::seed_from_u64(run.seed ^ (thread as u64).wrapping_mul(0x9e37_79b9));
+    let mut buffer = Vec::new();
+    for _ in 0..run.operations {
+        let key = rng.random_range(0..run.keys.len());
+        let bytes = run.keys[key].as_slice();
+        if rng.random_range(0..100) < run.remove_percent {
+            history.record(key, || {
+                let existed = Some(remove(index, bytes, &mut buffer));
+                (Action::Remove { existed }, ())
+            });
+            continue;
+        }
+        match rng.random_range(0..10) {
+            0..4 => {
+                let value = history.fresh_value();
+                history.record(key, || {
+                    put(index, bytes, value, &mut buffer);
+                    (Action::Put { value }, ())
+                });
+            }
+            4 => swap(index, &mut history, key, bytes, &mut buffer),
+            5..8 => history.record(key, || {
+                let found = index.get(bytes, decoded);
+                (Action::Get { found }, ())
+            }),
+            8 => get_many(index, run, &mut history, &mut rng),
+            _ => scan(index, run, &mut history, &mut rng),
+        }
+    }
+    history
+}
+
+/// A read-modify-write: replaces what is there, and inserts where nothing is.
+fn swap<I: Index>(
+    index: &I,
+    history: &mut ThreadHistory,
+    key: usize,
+    bytes: &[u8],
+    buffer: &mut Vec<u8>,
+) {
+    let value = history.fresh_value();
+    history.record(key, || {
+        let found = index.update(bytes, buffer, |old, new| {
+            encode_value(value, new);
+            Decision::Put(old.map(decoded))
+        });
+        (
+            Action::Update {
+                found,
+                new: Some(value),
+            },
+            (),
+        )
+    });
+}
+
+fn get_many<I: Index>(
+    index: &I,
+    run: &ConcurrentRun,
+    history: &mut ThreadHistory,
+    rng: &mut StdRng,
+) {
+    let count = rng.random_range(1..=20);
+    let chosen: Vec<usize> = (0..count)
+        .map(|_| rng.random_range(0..run.keys.len()))
+        .collect();
+    let keys: Vec<&[u8]> = chosen.iter().map(|&key| run.keys[key].as_slice()).collect();
+    history.record_many(|| {
+        let mut found: Vec<Option<Option<u64>>> = vec![None; keys.len()];
+        index.get_many(&keys, |i, value| {
+            let twice = found[i].replace(value.map(decoded));
+            assert_eq!(twice, None, "get_many answered key {i} twice");
+        });
+        let answers = chosen.iter().zip(found);
+        answers
+            .map(|(&key, f)| (key, f.expect("get_many left a key out")))
+            .collect()
+    });
+}
+
+fn scan<I: Index>(index: &I, run: &ConcurrentRun, history: &mut ThreadHistory, rng: &mut StdRng) {
+    let bound = random_bound(&run.keys, rng);
+    let limit = rng.random_range(1..=run.keys.len() + 1);
+    let from = bound.clone();
+    history.record_scan(bound, || {
+        let mut visited = Vec::new();
+        index.scan(from.from_ref(), from.direction, |key, value| {
+            visited.push((key.to_vec(), decoded(value)));
+            if visited.len() == limit {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
+        let reached_end = visited.len() < limit;
+        (visited, reached_end)
+    });
+}
+
+fn random_bound(keys: &[Vec<u8>], rng: &mut StdRng) -> ScanBound {
+    let key = keys[rng.random_range(0..keys.len())].clone();
+    let from = match rng.random_range(0..4) {
+        0 => Bound::Excluded(key),
+        1 => Bound::Unbounded,
+        _ => Bound::Included(key),
+    };
+    let forward = rng.random_bool(0.5);
+    ScanBound {
+        from,
+        direction: if forward {
+            Direction::Forward
+        } else {
+            Direction::Reverse
+        },
+    }
+}
+
+/// Runs random operations on an empty index beside a `BTreeMap` and compares every answer; runs
+/// `verify` after every few hundred operations.
+pub fn check_sequential<I: Index>(
+    index: &I,
+    keys: &[Vec<u8>],
+    operations: usize,
+    seed: u64,
+) -> Result<(), Violation> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut model: BTreeMap<&[u8], u64> = BTreeMap::new();
+    let mut buffer = Vec::new();
+    // The run swings between growth and shrinking, so that nodes fill up and empty out.
+    let mut remove_percent = 20;
+    for number in 0..operations {
+        if number % 500 == 0 {
+            remove_percent = [10, 30, 60, 80][rng.random_range(0..4)];
+            verify_against(index, &model)?;
+        }
+        let key = keys[rng.random_range(0..keys.len())].as_slice();
+        let wrong = |what: &str| {
+            Err(Violation(format!(
+                "operation {number} (seed {seed}): {what} of {key:?} is wrong"
+            )))
+        };
+        match rng.random_range(0..100) {
+            percent if percent < remove_percent => {
+                if remove(index, key, &mut buffer) != model.remove(key).is_some() {
+                    return wrong("remove");
+                }
+            }
+            percent if percent < 90 => {
+                put(index, key, number as u64, &mut buffer);
+                model.insert(key, number as u64);
+            }
+            percent if percent < 97 => {
+                if index.get(key, decoded) != model.get(key).copied() {
+                    return wrong("get");
+                }
+            }
+            _ => {
+                let bound = random_bound(keys, &mut rng);
+                let limit = rng.random_range(1..40);
+                if scan_prefix(index, &bound, limit) != model_prefix(&model, &bound, limit) {
+                    return wrong(&format!("scan {bound:?}"));
+                }
+            }
+        }
+    }
+    verify_against(index, &model)
+}
+
+fn scan_prefix<I: Index>(index: &I, bound: &ScanBound, limit: usize) -> Vec<(Vec<u8>, u64)> {
+    let mut pairs = Vec::new();
+    index.scan(bound.from_ref(), bound.direction, |key, value| {
+        pairs.push((key.to_vec(), decoded(value)));
+        if pairs.len() == limit {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+    pairs
+}
+
+fn model_prefix(
+    model: &BTreeMap<&[u8], u64>,
+    bound: &ScanBound,
+    limit: usize,
+) -> Vec<(Vec<u8>, u64)> {
+    let own = |(key, value): (&&[u8], &u64)| (key.to_vec(), *value);
+    match bound.direction {
+        Direction::Forward => {
+            let range = model.range::<[u8], _>((bound.from_ref(), Bound::Unbounded));
+            range.take(limit).map(own).collect()
+        }
+        Direction::Reverse => {
+            let range = model.range::<[u8], _>((Bound::Unbounded, bound.from_ref()));
+            range.rev().take(limit).map(own).collect()
+        }
+    }
+}
+
+fn verify_against<I: Index>(index: &I, model: &BTreeMap<&[u8], u64>) -> Result<(), Violation> {
+    index.verify().map_err(Violation)?;
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let all = ScanBound {
+            from: Bound::Unbounded,
+            direction,
+        };
+        if scan_prefix(index, &all, usize::MAX) != model_prefix(model, &all, usize::MAX) {
+            return Err(Violation(format!(
+                "a whole scan {direction:?} differs from the model"
+            )));
+        }
+    }
+    Ok(())
+}
