@@ -17,6 +17,8 @@
 pub mod history;
 pub mod index_workload;
 pub mod keys;
+pub mod kill;
 pub mod model_index;
+pub mod powercut;
 
 pub use model_index::ModelIndex;
