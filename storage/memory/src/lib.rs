@@ -1,1 +1,126 @@
-//! Placeholder replaced by the first commit of this crate.
+//! Memory for tree nodes and value blocks: segregated pools in superpage regions.
+//!
+//! A tree spends its time in cache and TLB misses, so where its nodes lie matters as much as
+//! what is in them. Masstree gained a good part of its speed from an allocator of its own
+//! (§6.2, "+Flow" and "+Superpage"), and this crate is ours:
+//!
+//! ```text
+//!  allocate(320)                                           a thread
+//!      │ pop                 ┌────────────┐  no lock, no shared write
+//!      └────────────────────►│ magazine   │  up to 64 free slots of this class
+//!                            └─────┬──────┘
+//!            empty or full: half a │ magazine moves, under one mutex per class
+//!                            ┌─────▼──────┐
+//!                            │ central    │  free slots, and the chunk being carved
+//!                            └─────┬──────┘
+//!                     chunk used up│
+//!                            ┌─────▼──────┐
+//!                            │ regions    │  2 MiB aligned, MADV_HUGEPAGE
+//!                            └────────────┘
+//! ```
+//!
+//! * **Segregated.** Each size class carves its own chunks: 64 KiB ones while the class is
+//!   small, whole 2 MiB regions afterwards. Slots of two classes never share a chunk, so the
+//!   nodes of a tree lie among nodes and not among values.
+//! * **Sized release.** The caller knows the size of what it frees, so slots carry no header:
+//!   an 8-byte value costs 8 bytes.
+//! * **Any thread may release** what another allocated; the slot joins the magazine of the
+//!   thread that released it.
+//! * **Memory goes back to its class, not to the kernel.** A region belongs to its class for
+//!   the life of the process. Blocks over [`LARGEST_POOLED_BYTES`] come from the standard
+//!   allocator and go back to it.
+//!
+//! With the feature `system-allocator`, and always under Miri, every block comes from the
+//! standard allocator, so that sanitizers see each of them.
+
+mod class;
+#[cfg(not(any(feature = "system-allocator", miri)))]
+mod pool;
+#[cfg(not(any(feature = "system-allocator", miri)))]
+mod region;
+mod report;
+mod system;
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+#[cfg(not(any(feature = "system-allocator", miri)))]
+use pool as blocks;
+#[cfg(any(feature = "system-allocator", miri))]
+use system as blocks;
+
+pub use report::{ClassReport, Report, inspect};
+
+/// The largest block that comes from a pool, in bytes; larger ones come from the standard
+/// allocator.
+pub const LARGEST_POOLED_BYTES: usize = class::LARGEST_BYTES;
+
+/// Returns an uninitialised block of at least `size_bytes` bytes.
+///
+/// The block is aligned to 64 bytes when `size_bytes` is a multiple of 64 (and not 0), else to
+/// at least 8. A size of 0 yields a block of 8 bytes. When memory runs out the process ends
+/// through [`std::alloc::handle_alloc_error`], as with any Rust collection.
+///
+/// Costs a few instructions while the thread's magazine holds a slot; a refill takes a mutex
+/// once for up to 32 blocks.
+#[inline]
+#[must_use]
+pub fn allocate(size_bytes: usize) -> NonNull<u8> {
+    match try_allocate(size_bytes) {
+        Some(block) => block,
+        None => out_of_memory(size_bytes),
+    }
+}
+
+/// Like [`allocate`], but returns `None` when the kernel refuses more memory.
+#[inline]
+#[must_use]
+pub fn try_allocate(size_bytes: usize) -> Option<NonNull<u8>> {
+    blocks::allocate(size_bytes)
+}
+
+/// Gives a block back; any thread may do so.
+///
+/// # Safety
+///
+/// `block` came from [`allocate`] or [`try_allocate`] with the same `size_bytes`, was not
+/// released since, and nothing reads or writes it any more.
+#[inline]
+pub unsafe fn release(block: NonNull<u8>, size_bytes: usize) {
+    // SAFETY: the caller promises exactly what `blocks::release` requires.
+    unsafe { blocks::release(block, size_bytes) }
+}
+
+/// Bytes that a block of `size_bytes` really occupies: the slot size of its class, if pooled.
+#[inline]
+#[must_use]
+pub fn block_bytes(size_bytes: usize) -> usize {
+    let pooled = cfg!(not(any(feature = "system-allocator", miri)));
+    if pooled && size_bytes <= class::LARGEST_BYTES {
+        class::slot_bytes(class::of(size_bytes))
+    } else {
+        system::layout(size_bytes).map_or(size_bytes, |layout| layout.size())
+    }
+}
+
+/// Bytes of pool chunks and large blocks that this process holds: what the pools took from
+/// the kernel, whether handed out or free. One or two atomic loads.
+#[must_use]
+pub fn reserved_bytes() -> usize {
+    blocks::reserved_bytes()
+}
+
+/// Bytes in blocks that were handed out and not yet released, rounded up to their classes.
+///
+/// Exact while no thread allocates or releases. Takes one mutex per class: for statistics and
+/// for memory limits that are checked now and then, not on every operation.
+#[must_use]
+pub fn live_bytes() -> usize {
+    inspect().live_bytes
+}
+
+#[cold]
+#[inline(never)]
+fn out_of_memory(size_bytes: usize) -> ! {
+    std::alloc::handle_alloc_error(system::layout(size_bytes).unwrap_or(Layout::new::<u8>()))
+}

@@ -1,0 +1,102 @@
+//! The layout inspector: what lies where, class by class.
+//!
+//! It proves the promise of the crate (one class, one chunk) and shows where memory went:
+//! slots handed out, slots free, and how full the emptiest chunk of each class is.
+
+use std::fmt;
+use std::ops::Range;
+
+/// One size class that has been used.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ClassReport {
+    /// Bytes of one slot.
+    pub slot_bytes: usize,
+    /// Slots cut so far.
+    pub slots: usize,
+    /// Slots handed out and not released.
+    pub live: usize,
+    /// Free slots in the central store.
+    pub free_central: usize,
+    /// Free slots in the magazines of all threads.
+    pub free_cached: usize,
+    /// Whole 2 MiB regions that the class owns.
+    pub regions: usize,
+    /// Address ranges that the class owns, ascending; no other class has slots in them.
+    pub chunks: Vec<Range<usize>>,
+    /// Bytes of those ranges.
+    pub reserved_bytes: usize,
+    /// The share of slots not in the central store, in the chunk where it is smallest:
+    /// near 1.0 where memory is dense.
+    pub least_fill: f64,
+}
+
+/// All pools at one moment; exact while no thread allocates or releases.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Report {
+    /// Used classes, smallest slots first.
+    pub classes: Vec<ClassReport>,
+    /// Blocks from the standard allocator that are handed out.
+    pub large_blocks: usize,
+    /// Their bytes.
+    pub large_bytes: usize,
+    /// Bytes of live slots and large blocks.
+    pub live_bytes: usize,
+    /// Bytes of chunks that classes own, and of large blocks.
+    pub reserved_bytes: usize,
+    /// Address space mapped for regions, whether touched or not.
+    pub mapped_bytes: usize,
+}
+
+/// Looks at all pools. Takes each class's mutex in turn and visits its free slots.
+#[must_use]
+pub fn inspect() -> Report {
+    let (classes, mapped_bytes) = crate::blocks::classes();
+    let (large_blocks, large_bytes) = crate::system::live();
+    let live_slots: usize = classes
+        .iter()
+        .map(|class| class.live * class.slot_bytes)
+        .sum();
+    let chunks: usize = classes.iter().map(|class| class.reserved_bytes).sum();
+    Report {
+        large_blocks,
+        large_bytes,
+        live_bytes: live_slots + large_bytes,
+        reserved_bytes: chunks + large_bytes,
+        mapped_bytes,
+        classes,
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:>10} {:>12} {:>12} {:>12} {:>8} {:>10} {:>6}",
+            "slot bytes", "slots", "live", "free", "regions", "KiB", "least"
+        )?;
+        for class in &self.classes {
+            writeln!(
+                f,
+                "{:>10} {:>12} {:>12} {:>12} {:>8} {:>10} {:>5.0}%",
+                class.slot_bytes,
+                class.slots,
+                class.live,
+                class.free_central + class.free_cached,
+                class.regions,
+                class.reserved_bytes >> 10,
+                class.least_fill * 100.0
+            )?;
+        }
+        write!(
+            f,
+            "large blocks: {} of {} KiB; live {} KiB of {} KiB reserved, {} KiB mapped",
+            self.large_blocks,
+            self.large_bytes >> 10,
+            self.live_bytes >> 10,
+            self.reserved_bytes >> 10,
+            self.mapped_bytes >> 10
+        )
+    }
+}

@@ -1,0 +1,57 @@
+//! Blocks straight from the standard allocator: large ones always, and all of them when
+//! sanitizers are to see each block.
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+static LIVE_BLOCKS: AtomicUsize = AtomicUsize::new(0);
+static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// The layout of a block of `size_bytes`, or `None` for a size that no memory could hold.
+#[inline]
+pub(crate) fn layout(size_bytes: usize) -> Option<Layout> {
+    let size_bytes = size_bytes.max(8);
+    let align_bytes = if size_bytes.is_multiple_of(64) { 64 } else { 8 };
+    Layout::from_size_align(size_bytes, align_bytes).ok()
+}
+
+/// A block from the standard allocator; `None` when it has no more.
+pub(crate) fn allocate(size_bytes: usize) -> Option<NonNull<u8>> {
+    let layout = layout(size_bytes)?;
+    // SAFETY: `layout` never makes a layout of size 0.
+    let block = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
+    LIVE_BLOCKS.fetch_add(1, Relaxed);
+    LIVE_BYTES.fetch_add(layout.size(), Relaxed);
+    Some(block)
+}
+
+/// Gives a block of [`allocate`] back.
+///
+/// # Safety
+///
+/// `block` came from [`allocate`] of this module with the same size and is not used any more.
+pub(crate) unsafe fn release(block: NonNull<u8>, size_bytes: usize) {
+    if let Some(layout) = layout(size_bytes) {
+        LIVE_BLOCKS.fetch_sub(1, Relaxed);
+        LIVE_BYTES.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller hands over a live block made with this very layout.
+        unsafe { std::alloc::dealloc(block.as_ptr(), layout) };
+    }
+}
+
+/// Blocks and bytes handed out and not yet released.
+pub(crate) fn live() -> (usize, usize) {
+    (LIVE_BLOCKS.load(Relaxed), LIVE_BYTES.load(Relaxed))
+}
+
+#[cfg(any(feature = "system-allocator", miri))]
+pub(crate) fn reserved_bytes() -> usize {
+    live().1
+}
+
+/// There are no pools in this mode.
+#[cfg(any(feature = "system-allocator", miri))]
+pub(crate) fn classes() -> (Vec<crate::ClassReport>, usize) {
+    (Vec::new(), 0)
+}
