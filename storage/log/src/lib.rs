@@ -1,1 +1,45 @@
-//! Placeholder replaced by the first commit of this crate.
+//! Logs, group commit, checkpoints, the manifest and recovery.
+//!
+//! This is §5 of the Masstree paper made precise: every worker has its own log and buffer, an
+//! append is a copy into memory, a thread in the background writes and syncs, and recovery
+//! replays all logs up to the last point that is whole in every one of them. What a record's
+//! payload means is the engine's affair.
+//!
+//! | module | what |
+//! |---|---|
+//! | `timestamp`, `record` | a commit, and how it is written |
+//! | `block`, `segment` | what a log file consists of, and appending to one |
+//! | `shard`, `log` | what writers and waiters see |
+//! | `flusher`, `helpers`, `health` | the thread behind them: group commit, full disks, failures |
+//! | `manifest` | the file that says what the database consists of |
+//!
+//! Byte layouts and the recovery algorithm are drawn in `docs/file-formats.md`, promises in
+//! `docs/durability.md`.
+
+#![forbid(unsafe_code)]
+
+mod block;
+mod error;
+mod flusher;
+mod health;
+mod helpers;
+mod log;
+mod manifest;
+mod record;
+mod segment;
+mod shard;
+mod statistics;
+mod timestamp;
+mod varint;
+
+pub use error::{Error, Problem, Result};
+pub use health::{Health, Progress};
+pub use log::{Log, LogOptions, RotationPoint};
+pub use manifest::{
+    CheckpointEntry, FORMAT_VERSION, IncarnationEnd, IncarnationEntry, KeyspaceEntry,
+    MANIFEST_FILE, Manifest, PartEntry,
+};
+pub use record::{Commit, Operation, OperationKind, Operations};
+pub use shard::ShardGuard;
+pub use statistics::Statistics;
+pub use timestamp::Timestamp;

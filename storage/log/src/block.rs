@@ -1,0 +1,210 @@
+//! Blocks: what a log file is made of after its header.
+//!
+//! A block is what the flusher writes at once: a header, the records of one buffer, and, when it
+//! closes an epoch, a trailer with the valid length of every shard.
+//!
+//! ```text
+//!  0 u32 magic            4 u32 crc32c of bytes 8.. of the block, seeded by the database id
+//!  8 u64 length of the whole block
+//! 16 u64 sequence of the block in its file, from 0
+//! 24 u64 durable offset: everything before it was synced before this block was written
+//! 32 u64 last timestamp in the block (0: no records)
+//! 40 u32 incarnation     44 u32 generation
+//! 48 u16 shard           50 u16 shards of the incarnation
+//! 52 u32 flags: 1 closes an epoch, 2 seals the file
+//! 56 u32 records         60 u32 trailer bytes
+//! 64 records …
+//!    trailer: u64 closed epoch, then for every shard u64 valid length, u64 durable length
+//! ```
+
+use crate::timestamp::Timestamp;
+
+/// Bytes of a block's header.
+pub(crate) const HEADER_BYTES: usize = 64;
+pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"HdBl");
+const CRC_OF: usize = 8;
+
+const FLAG_CLOSES: u32 = 1;
+const FLAG_SEALS: u32 = 2;
+
+/// Which file a block belongs to: part of every block, so that a block that strayed from another
+/// file, or from an earlier life of this one, is not taken for a good one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub database_id: u128,
+    pub incarnation: u32,
+    pub generation: u32,
+    pub shard: u16,
+    pub shards: u16,
+}
+
+impl Identity {
+    pub(crate) fn checksum_seed(&self) -> u32 {
+        crc32c::crc32c(&self.database_id.to_le_bytes())
+    }
+}
+
+/// One shard's entry in a trailer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ShardLength {
+    /// Bytes that hold everything of the closed epoch.
+    pub valid: u64,
+    /// Bytes known durable when the trailer was written.
+    pub durable: u64,
+}
+
+/// "Epoch `epoch` is closed if each shard's file is valid up to these lengths."
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Closing {
+    pub epoch: u64,
+    pub lengths: Vec<ShardLength>,
+}
+
+/// Bytes of the trailer of a block that closes an epoch.
+pub(crate) fn trailer_bytes(shards: u16) -> usize {
+    8 + 16 * usize::from(shards)
+}
+
+/// Everything in a block's header that varies from block to block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BlockHeader {
+    pub length: u64,
+    pub sequence: u64,
+    pub durable_offset: u64,
+    pub last_timestamp: Timestamp,
+    pub records: u32,
+    pub seals: bool,
+    pub closing: Option<Closing>,
+}
+
+/// Turns a buffer (room for a header, then records) into a block: appends the trailer, fills in
+/// the header and the checksum. `header.length` is computed here.
+pub(crate) fn seal(bytes: &mut Vec<u8>, identity: &Identity, header: &BlockHeader) {
+    debug_assert!(bytes.len() >= HEADER_BYTES);
+    let before = bytes.len();
+    if let Some(closing) = &header.closing {
+        debug_assert_eq!(closing.lengths.len(), usize::from(identity.shards));
+        bytes.extend_from_slice(&closing.epoch.to_le_bytes());
+        for length in &closing.lengths {
+            bytes.extend_from_slice(&length.valid.to_le_bytes());
+            bytes.extend_from_slice(&length.durable.to_le_bytes());
+        }
+    }
+    let trailer = (bytes.len() - before) as u32;
+    let flags = if header.closing.is_some() {
+        FLAG_CLOSES
+    } else {
+        0
+    } | if header.seals { FLAG_SEALS } else { 0 };
+    let length = bytes.len() as u64;
+    let mut at = 0;
+    let mut put = |field: &[u8]| {
+        bytes[at..at + field.len()].copy_from_slice(field);
+        at += field.len();
+    };
+    put(&MAGIC.to_le_bytes());
+    put(&[0; 4]);
+    put(&length.to_le_bytes());
+    put(&header.sequence.to_le_bytes());
+    put(&header.durable_offset.to_le_bytes());
+    put(&header.last_timestamp.raw().to_le_bytes());
+    put(&identity.incarnation.to_le_bytes());
+    put(&identity.generation.to_le_bytes());
+    put(&identity.shard.to_le_bytes());
+    put(&identity.shards.to_le_bytes());
+    put(&flags.to_le_bytes());
+    put(&header.records.to_le_bytes());
+    put(&trailer.to_le_bytes());
+    debug_assert_eq!(at, HEADER_BYTES);
+    let crc = crc32c::crc32c_append(identity.checksum_seed(), &bytes[CRC_OF..]);
+    bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut field = [0; 8];
+    field.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(field)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut field = [0; 4];
+    field.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(field)
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// The whole length that a block header claims, if it looks like a header at all. Nothing is
+/// verified yet: this only says how much to read.
+pub(crate) fn claimed_length(header: &[u8; HEADER_BYTES]) -> Option<u64> {
+    let length = u64_at(header, 8);
+    (u32_at(header, 0) == MAGIC && length >= HEADER_BYTES as u64).then_some(length)
+}
+
+/// Verifies a whole block and takes it apart: its header and its records' bytes. The error says
+/// in words what does not fit.
+pub(crate) fn open<'a>(
+    bytes: &'a [u8],
+    identity: &Identity,
+) -> Result<(BlockHeader, &'a [u8]), String> {
+    if bytes.len() < HEADER_BYTES {
+        return Err("the file ends inside a block header".into());
+    }
+    if u32_at(bytes, 0) != MAGIC {
+        return Err("there is no block where one should begin".into());
+    }
+    let length = u64_at(bytes, 8);
+    if length != bytes.len() as u64 {
+        return Err("the block's length is not what its header says".into());
+    }
+    let crc = crc32c::crc32c_append(identity.checksum_seed(), &bytes[CRC_OF..]);
+    if crc != u32_at(bytes, 4) {
+        return Err("the block's checksum does not match its bytes".into());
+    }
+    let found = (
+        u32_at(bytes, 40),
+        u32_at(bytes, 44),
+        u16_at(bytes, 48),
+        u16_at(bytes, 50),
+    );
+    let Identity {
+        incarnation,
+        generation,
+        shard,
+        shards,
+        ..
+    } = *identity;
+    if found != (incarnation, generation, shard, shards) {
+        return Err("the block belongs to another log file".into());
+    }
+    let flags = u32_at(bytes, 52);
+    let closes = flags & FLAG_CLOSES != 0;
+    let trailer = u32_at(bytes, 60) as usize;
+    let wanted = if closes { trailer_bytes(shards) } else { 0 };
+    if trailer != wanted || HEADER_BYTES + trailer > bytes.len() {
+        return Err("the block's trailer has the wrong size".into());
+    }
+    let (body, tail) = bytes[HEADER_BYTES..].split_at(bytes.len() - HEADER_BYTES - trailer);
+    let closing = closes.then(|| Closing {
+        epoch: u64_at(tail, 0),
+        lengths: tail[8..]
+            .chunks_exact(16)
+            .map(|entry| ShardLength {
+                valid: u64_at(entry, 0),
+                durable: u64_at(entry, 8),
+            })
+            .collect(),
+    });
+    let header = BlockHeader {
+        length,
+        sequence: u64_at(bytes, 16),
+        durable_offset: u64_at(bytes, 24),
+        last_timestamp: Timestamp::from_raw(u64_at(bytes, 32)),
+        records: u32_at(bytes, 56),
+        seals: flags & FLAG_SEALS != 0,
+        closing,
+    };
+    Ok((header, body))
+}

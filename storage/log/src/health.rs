@@ -1,0 +1,187 @@
+//! How the log is doing, and who wants to know.
+//!
+//! One word that the append path reads (is it still allowed to append?), one condition variable
+//! for those who block until an epoch is durable, and callbacks for those who must not block.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+
+use crate::error::{Error, Result};
+
+/// How the log is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// Everything works.
+    Healthy,
+    /// No space left: appends are refused, and work resumes by itself when there is space.
+    DiskFull,
+    /// A write or sync failed: nothing is accepted any more. The reason is inside.
+    Poisoned(String),
+}
+
+/// What subscribers are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Every commit up to and including this epoch is durable.
+    Durable(u64),
+    /// The health changed. After `DiskFull` what was appended may still become durable; after
+    /// `Poisoned` nothing more does.
+    Health(Health),
+}
+
+const HEALTHY: u8 = 0;
+const DISK_FULL: u8 = 1;
+const POISONED: u8 = 2;
+const CLOSED: u8 = 3;
+
+type Subscriber = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// Health and durable epoch, with those who wait for them.
+pub(crate) struct Status {
+    durable: AtomicU64,
+    code: AtomicU8,
+    // The reason of poisoning; the lock of `changed`.
+    reason: Mutex<Option<String>>,
+    changed: Condvar,
+    subscribers: RwLock<Vec<Subscriber>>,
+}
+
+impl Status {
+    pub(crate) fn new(durable_epoch: u64) -> Status {
+        Status {
+            durable: AtomicU64::new(durable_epoch),
+            code: AtomicU8::new(HEALTHY),
+            reason: Mutex::new(None),
+            changed: Condvar::new(),
+            subscribers: RwLock::new(Vec::new()),
+        }
+    }
+
+    pub(crate) fn durable_epoch(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    /// Whether appends are accepted: one load.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.code.load(Ordering::Acquire) {
+            HEALTHY => Ok(()),
+            DISK_FULL => Err(Error::DiskFull),
+            POISONED => Err(Error::Poisoned(self.reason().clone().unwrap_or_default())),
+            _ => Err(Error::Closed),
+        }
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        match self.check() {
+            Err(Error::DiskFull) => Health::DiskFull,
+            Err(Error::Poisoned(reason)) => Health::Poisoned(reason),
+            _ => Health::Healthy,
+        }
+    }
+
+    /// Announces that everything up to `epoch` is durable.
+    pub(crate) fn advance(&self, epoch: u64) {
+        debug_assert!(epoch > self.durable_epoch());
+        {
+            let _reason = self.reason();
+            self.durable.store(epoch, Ordering::Release);
+        }
+        self.changed.notify_all();
+        self.tell(&Progress::Durable(epoch));
+    }
+
+    pub(crate) fn set_disk_full(&self, full: bool) {
+        let (from, to) = if full {
+            (HEALTHY, DISK_FULL)
+        } else {
+            (DISK_FULL, HEALTHY)
+        };
+        if self.set_code(|code| (code == from).then_some(to), None) {
+            let health = if full {
+                Health::DiskFull
+            } else {
+                Health::Healthy
+            };
+            self.tell(&Progress::Health(health));
+        }
+    }
+
+    pub(crate) fn poison(&self, reason: &str) {
+        let reason = reason.to_owned();
+        if self.set_code(
+            |code| (code != POISONED).then_some(POISONED),
+            Some(reason.clone()),
+        ) {
+            self.tell(&Progress::Health(Health::Poisoned(reason)));
+        }
+    }
+
+    /// No more appends. What was appended is still flushed.
+    pub(crate) fn set_closed(&self) {
+        self.set_code(|code| (code != POISONED).then_some(CLOSED), None);
+    }
+
+    fn set_code(&self, change: impl Fn(u8) -> Option<u8>, why: Option<String>) -> bool {
+        let mut reason = self.reason();
+        let Some(code) = change(self.code.load(Ordering::Acquire)) else {
+            return false;
+        };
+        if why.is_some() {
+            *reason = why;
+        }
+        self.code.store(code, Ordering::Release);
+        drop(reason);
+        self.changed.notify_all();
+        true
+    }
+
+    /// Blocks until everything up to `epoch` is durable, or until that cannot be expected.
+    /// `flusher_done` says whether the flusher has ended.
+    pub(crate) fn wait_durable(&self, epoch: u64, flusher_done: impl Fn() -> bool) -> Result<()> {
+        let mut reason = self.reason();
+        loop {
+            if self.durable_epoch() >= epoch {
+                return Ok(());
+            }
+            match self.code.load(Ordering::Acquire) {
+                HEALTHY => {}
+                DISK_FULL => return Err(Error::DiskFull),
+                POISONED => return Err(Error::Poisoned(reason.clone().unwrap_or_default())),
+                _ if flusher_done() => return Err(Error::Closed),
+                _ => {}
+            }
+            reason = self
+                .changed
+                .wait(reason)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Wakes everybody who blocks in `wait_durable`, to look again.
+    pub(crate) fn wake_waiters(&self) {
+        drop(self.reason());
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn subscribe(&self, subscriber: Subscriber) {
+        self.subscribers
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(subscriber);
+    }
+
+    fn tell(&self, progress: &Progress) {
+        let subscribers = self
+            .subscribers
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        for subscriber in subscribers {
+            subscriber(progress.clone());
+        }
+    }
+
+    fn reason(&self) -> MutexGuard<'_, Option<String>> {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

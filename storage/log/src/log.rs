@@ -1,0 +1,365 @@
+//! The log of an open database: what the engine holds.
+//!
+//! ```text
+//!  writer ─ shard(i) ─ timestamp ─ (applies to the tree) ─ append ─ drop
+//!                                                            │
+//!                                   buffers, one per shard ◄─┘      flusher: swap, checksum,
+//!                                                                   write, sync, announce
+//!  waiter ─ request_durable / wait_durable / subscribe ◄─────────── durable epoch
+//! ```
+//!
+//! The flusher is one thread (`flusher.rs`) that sleeps while nothing is dirty. It writes early
+//! when a buffer gets large, closes an epoch at least every `flush_interval` while there is
+//! something to close, and at once when somebody asks for durability; all who ask while a sync is
+//! on its way share the next one.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{JoinHandle, Thread};
+use std::time::Duration;
+
+use hedgerow_vfs::Vfs;
+
+use crate::block::Identity;
+use crate::error::{Error, Result};
+use crate::flusher::Flusher;
+use crate::health::{Health, Progress, Status};
+use crate::manifest::{IncarnationEnd, IncarnationEntry, Manifest};
+use crate::segment::{LOG_DIR, SegmentWriter};
+use crate::shard::{Shard, ShardGuard};
+use crate::statistics::{Counters, Statistics};
+
+/// How a log behaves.
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// Log files and buffers: one per worker.
+    pub shards: u16,
+    /// The longest time that a commit waits for its sync to begin when nobody asks for it.
+    pub flush_interval: Duration,
+    /// A buffer this large is written without waiting for the interval.
+    pub write_threshold_bytes: usize,
+    /// A buffer this large makes its writers wait for the disk.
+    pub buffer_limit_bytes: usize,
+    /// How long to wait before trying again to write to a full disk.
+    pub full_disk_retry: Duration,
+}
+
+impl Default for LogOptions {
+    fn default() -> LogOptions {
+        LogOptions {
+            shards: 1,
+            flush_interval: Duration::from_millis(200),
+            write_threshold_bytes: 256 << 10,
+            buffer_limit_bytes: 16 << 20,
+            full_disk_retry: Duration::from_millis(100),
+        }
+    }
+}
+
+/// Where a rotation cut the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RotationPoint {
+    /// The generation that began: every commit appended after the rotation is in it or later.
+    pub generation: u32,
+    /// Every commit of this epoch or an earlier one is durable, in older generations.
+    pub epoch: u64,
+}
+
+/// What the flusher is asked to do besides its routine.
+#[derive(Default)]
+pub(crate) struct Requests {
+    /// Make everything up to this epoch durable.
+    pub(crate) durable: u64,
+    pub(crate) rotation: Option<Rotation>,
+    pub(crate) stop: bool,
+}
+
+pub(crate) struct Rotation {
+    pub(crate) generation: u32,
+    pub(crate) writers: Vec<SegmentWriter>,
+    pub(crate) done: Sender<RotationPoint>,
+}
+
+/// What writers, waiters and the flusher share.
+pub(crate) struct Shared {
+    pub(crate) options: LogOptions,
+    pub(crate) epoch: AtomicU64,
+    pub(crate) shards: Box<[Shard]>,
+    pub(crate) status: Status,
+    pub(crate) counters: Counters,
+    pub(crate) requests: Mutex<Requests>,
+    /// Whether the flusher sleeps until somebody appends.
+    pub(crate) idle: AtomicBool,
+    pub(crate) flusher_done: AtomicBool,
+    flusher: OnceLock<Thread>,
+}
+
+impl Shared {
+    pub(crate) fn requests(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the flusher look around now. One system call if it sleeps, none if not.
+    pub(crate) fn wake_flusher(&self) {
+        if let Some(flusher) = self.flusher.get() {
+            flusher.unpark();
+        }
+    }
+
+    pub(crate) fn wake_if_idle(&self) {
+        if self.idle.swap(false, Ordering::AcqRel) {
+            self.wake_flusher();
+        }
+    }
+}
+
+/// The log of an open database. Dropping it closes it.
+pub struct Log {
+    shared: Arc<Shared>,
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    /// Identity of the current generation's shard 0. Held while rotating.
+    current: Mutex<Identity>,
+    flusher: Mutex<Option<JoinHandle<Option<IncarnationEnd>>>>,
+    end: OnceLock<IncarnationEnd>,
+}
+
+impl Log {
+    /// Begins a new incarnation: creates its log files, then records it in the manifest and
+    /// stores that. Earlier incarnations must have been recovered
+    /// ([`RecoveredLogs`](crate::RecoveredLogs)) into the same manifest. `first_epoch` must
+    /// exceed every epoch ever used (`RecoveredLogs::next_epoch`; 1 for a new database).
+    ///
+    /// # Panics
+    /// If `options.shards` is 0, `first_epoch` is 0, or an earlier incarnation has no end yet.
+    pub fn create(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        manifest: &mut Manifest,
+        options: LogOptions,
+        first_epoch: u64,
+    ) -> Result<Arc<Log>> {
+        assert!(options.shards > 0, "a log has at least one shard");
+        assert!(
+            first_epoch > manifest.epoch_floor,
+            "epochs are never used twice"
+        );
+        assert!(
+            manifest
+                .incarnations
+                .iter()
+                .all(|entry| entry.end.is_some()),
+            "earlier logs are recovered before a new one begins"
+        );
+        let identity = Identity {
+            database_id: manifest.database_id,
+            incarnation: manifest.incarnation + 1,
+            generation: manifest.next_generation(),
+            shard: 0,
+            shards: options.shards,
+        };
+        let log_dir = dir.join(LOG_DIR);
+        vfs.create_dir_all(&log_dir)
+            .map_err(|e| Error::io("create", &log_dir, e))?;
+        vfs.sync_dir(dir)
+            .map_err(|e| Error::io("sync directory", dir, e))?;
+        let writers = create_files(&*vfs, dir, identity)?;
+        let mut changed = manifest.clone();
+        changed.incarnation = identity.incarnation;
+        changed.clean_shutdown = false;
+        changed.incarnations.push(IncarnationEntry {
+            incarnation: identity.incarnation,
+            shards: identity.shards,
+            first_generation: identity.generation,
+            first_epoch,
+            end: None,
+        });
+        changed.store(&*vfs, dir)?;
+        *manifest = changed;
+
+        let shared = Arc::new(Shared {
+            epoch: AtomicU64::new(first_epoch),
+            shards: (0..options.shards)
+                .map(|_| Shard::new(first_epoch))
+                .collect(),
+            status: Status::new(first_epoch - 1),
+            counters: Counters::new(identity.generation),
+            requests: Mutex::default(),
+            idle: AtomicBool::new(false),
+            flusher_done: AtomicBool::new(false),
+            flusher: OnceLock::new(),
+            options,
+        });
+        let flusher = Flusher::new(Arc::clone(&shared), writers, first_epoch)
+            .start()
+            .map_err(|e| Error::io("start the log's thread for", &log_dir, e))?;
+        shared.flusher.get_or_init(|| flusher.thread().clone());
+        Ok(Arc::new(Log {
+            shared,
+            vfs,
+            dir: dir.to_path_buf(),
+            current: Mutex::new(identity),
+            flusher: Mutex::new(Some(flusher)),
+            end: OnceLock::new(),
+        }))
+    }
+
+    /// How many shards there are.
+    pub fn shards(&self) -> usize {
+        self.shared.shards.len()
+    }
+
+    /// Locks a shard for one commit. Waits while the shard's buffer is at its limit.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`], [`Error::Poisoned`] or [`Error::Closed`]: no commit is possible.
+    ///
+    /// # Panics
+    /// If there is no such shard.
+    pub fn shard(&self, shard: usize) -> Result<ShardGuard<'_>> {
+        self.shared.shards[shard].guard(&self.shared)
+    }
+
+    /// The current epoch: commits that begin now get it or a later one.
+    pub fn epoch(&self) -> u64 {
+        self.shared.epoch.load(Ordering::Acquire)
+    }
+
+    /// Every commit up to and including this epoch is durable.
+    pub fn durable_epoch(&self) -> u64 {
+        self.shared.status.durable_epoch()
+    }
+
+    /// Asks that everything up to `epoch` becomes durable as soon as possible. Does not block;
+    /// requests that arrive while a sync is on its way share the next one.
+    pub fn request_durable(&self, epoch: u64) {
+        if self.durable_epoch() >= epoch {
+            return;
+        }
+        let mut requests = self.shared.requests();
+        if requests.durable < epoch {
+            requests.durable = epoch;
+            drop(requests);
+            self.shared.wake_flusher();
+        }
+    }
+
+    /// Blocks until everything up to `epoch` is durable.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`]: not durable yet, it may still become so when space is freed.
+    /// [`Error::Poisoned`]: not known to be durable, and never will be. [`Error::Closed`].
+    pub fn wait_durable(&self, epoch: u64) -> Result<()> {
+        if self.durable_epoch() >= epoch {
+            return Ok(());
+        }
+        self.request_durable(epoch);
+        self.shared
+            .status
+            .wait_durable(epoch, || self.shared.flusher_done.load(Ordering::Acquire))
+    }
+
+    /// Calls `subscriber` after each advance of the durable epoch and each change of health, from
+    /// the flusher's thread: it must be quick and must not call back into waiting methods.
+    pub fn subscribe(&self, subscriber: Box<dyn Fn(Progress) + Send + Sync>) {
+        self.shared.status.subscribe(Arc::from(subscriber));
+    }
+
+    /// How the log is doing.
+    pub fn health(&self) -> Health {
+        self.shared.status.health()
+    }
+
+    /// Figures.
+    pub fn statistics(&self) -> Statistics {
+        self.shared
+            .counters
+            .read(self.epoch(), self.durable_epoch())
+    }
+
+    /// Ends the current generation of log files and begins the next. When it returns, everything
+    /// appended to older generations is durable, and every guard under which that happened has
+    /// been released: what is in older generations is in the tree.
+    ///
+    /// # Errors
+    /// As for [`Log::shard`], or the files of the new generation could not be created.
+    pub fn rotate(&self) -> Result<RotationPoint> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        self.shared.status.check()?;
+        let next = Identity {
+            generation: current.generation + 1,
+            ..*current
+        };
+        let writers = create_files(&*self.vfs, &self.dir, next)?;
+        let (done, finished) = channel();
+        {
+            let mut requests = self.shared.requests();
+            if !requests.stop {
+                let generation = next.generation;
+                requests.rotation = Some(Rotation {
+                    generation,
+                    writers,
+                    done,
+                });
+            }
+        }
+        self.shared.wake_flusher();
+        match finished.recv() {
+            Ok(point) => {
+                *current = next;
+                Ok(point)
+            }
+            // The flusher ended before it came to the rotation.
+            Err(_) => Err(self.shared.status.check().err().unwrap_or(Error::Closed)),
+        }
+    }
+
+    /// Flushes everything and ends the log. Returns where its files end: record that in the
+    /// manifest ([`Manifest::record_end`]) and store it, so that the next opening knows exactly
+    /// what must be there. Calling it again returns the same.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] or [`Error::DiskFull`]: not everything is durable. The log is closed
+    /// nevertheless; the next opening recovers what is.
+    pub fn close(&self) -> Result<IncarnationEnd> {
+        let was = self.shared.status.health();
+        let flusher = self
+            .flusher
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(flusher) = flusher {
+            self.shared.status.set_closed();
+            self.shared.requests().stop = true;
+            self.shared.wake_flusher();
+            if let Ok(Some(end)) = flusher.join() {
+                self.end.get_or_init(|| end);
+            }
+        }
+        match self.end.get() {
+            Some(end) => Ok(end.clone()),
+            None if was == Health::DiskFull => Err(Error::DiskFull),
+            None => Err(self.shared.status.check().err().unwrap_or(Error::Closed)),
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        // An error here has already been told to whoever waited or subscribed.
+        let _ = self.close();
+    }
+}
+
+/// Creates the files of all shards of one generation, durably.
+fn create_files(vfs: &dyn Vfs, dir: &Path, first: Identity) -> Result<Vec<SegmentWriter>> {
+    let writers = (0..first.shards)
+        .map(|shard| SegmentWriter::create(vfs, dir, Identity { shard, ..first }))
+        .collect::<Result<Vec<_>>>()?;
+    let log_dir = dir.join(LOG_DIR);
+    vfs.sync_dir(&log_dir)
+        .map_err(|e| Error::io("sync directory", &log_dir, e))?;
+    Ok(writers)
+}

@@ -1,0 +1,483 @@
+//! The manifest: the one small file that says what the database consists of.
+//!
+//! Everything else is found through it, and it changes only by one atomic step: the new contents
+//! are written to `MANIFEST.tmp`, synced, and renamed over `MANIFEST`. So a crash leaves the old
+//! state or the new one, and a checkpoint or an opening counts exactly when its manifest does.
+//!
+//! ```text
+//! 0 magic (8)   8 u32 version   12 u32 body length   16 u32 crc32c of bytes 8..16 and the body
+//! 20 body: integers as varints, strings as varint length + bytes, in the order of the struct
+//! ```
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hedgerow_vfs::{OpenMode, Vfs, read_file};
+
+use crate::error::{Error, Problem, Result};
+use crate::segment::FILE_HEADER_BYTES;
+use crate::timestamp::Timestamp;
+use crate::varint;
+
+/// The manifest's name in the database's directory.
+pub const MANIFEST_FILE: &str = "MANIFEST";
+const TEMPORARY_FILE: &str = "MANIFEST.tmp";
+const MAGIC: [u8; 8] = *b"HdgrwMan";
+const HEADER_BYTES: usize = 20;
+/// The newest manifest format this code reads, and the one it writes.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// What a database consists of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// Made up at creation; in every file, so that files of two databases are never mixed up.
+    pub database_id: u128,
+    /// The version of the format this was read from (or will be written in).
+    pub format_version: u32,
+    /// The number of the last opening for writing.
+    pub incarnation: u32,
+    /// Log files of older generations are not needed any more.
+    pub log_floor: u32,
+    /// Epochs up to this one were used by openings that have ended.
+    pub epoch_floor: u64,
+    /// The openings whose logs are still needed, oldest first.
+    pub incarnations: Vec<IncarnationEntry>,
+    /// All keyspaces.
+    pub keyspaces: Vec<KeyspaceEntry>,
+    /// The id that the next keyspace gets. Ids are never used twice.
+    pub next_keyspace_id: u32,
+    /// The newest complete checkpoint.
+    pub checkpoint: Option<CheckpointEntry>,
+    /// Whether the database was closed properly, so that nothing needs replaying carefully.
+    pub clean_shutdown: bool,
+}
+
+/// One opening of the database for writing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IncarnationEntry {
+    /// Its number: part of the names of its log files.
+    pub incarnation: u32,
+    /// How many log shards it has.
+    pub shards: u16,
+    /// Its oldest generation that is still needed.
+    pub first_generation: u32,
+    /// The first epoch of its commits.
+    pub first_epoch: u64,
+    /// Where its logs end; `None` while it is open, and after a crash until recovery.
+    pub end: Option<IncarnationEnd>,
+}
+
+/// Where the logs of an incarnation end: fixed once, by closing it or by recovery, so that later
+/// recoveries drop exactly the same commits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IncarnationEnd {
+    /// Which incarnation.
+    pub incarnation: u32,
+    /// Commits of later epochs do not count.
+    pub cutoff_epoch: u64,
+    /// An upper bound of all epochs it used, counted or not.
+    pub max_epoch: u64,
+    /// Its last generation.
+    pub last_generation: u32,
+    /// The length of each shard's file of the last generation. Bytes behind it do not count.
+    pub lengths: Vec<u64>,
+}
+
+/// A keyspace: a named ordered map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyspaceEntry {
+    /// What log and checkpoint records call it.
+    pub id: u32,
+    /// What users call it.
+    pub name: String,
+    /// The kind of index it has; the engine gives it meaning.
+    pub index: String,
+}
+
+/// A complete checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointEntry {
+    /// The generation that its rotation began: logs from it on are replayed over the checkpoint.
+    pub generation: u32,
+    /// An upper bound of the timestamps in it.
+    pub timestamp: Timestamp,
+    /// Its files.
+    pub parts: Vec<PartEntry>,
+}
+
+/// One file of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartEntry {
+    /// Its name inside the checkpoint directory.
+    pub file: String,
+    /// Its length in bytes.
+    pub len: u64,
+    /// How many records it has.
+    pub records: u64,
+    /// crc32c over the checksums of its blocks.
+    pub crc: u32,
+}
+
+impl Manifest {
+    /// The manifest of a new, empty database.
+    pub fn new(database_id: u128) -> Manifest {
+        Manifest {
+            database_id,
+            format_version: FORMAT_VERSION,
+            incarnation: 0,
+            log_floor: 1,
+            epoch_floor: 0,
+            incarnations: Vec::new(),
+            keyspaces: Vec::new(),
+            next_keyspace_id: 0,
+            checkpoint: None,
+            clean_shutdown: true,
+        }
+    }
+
+    /// The manifest's path in a database's directory.
+    pub fn path(dir: &Path) -> PathBuf {
+        dir.join(MANIFEST_FILE)
+    }
+
+    /// Whether the directory holds a manifest.
+    pub fn exists(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
+        let path = Manifest::path(dir);
+        vfs.exists(&path)
+            .map_err(|e| Error::io("look for", &path, e))
+    }
+
+    /// Reads and verifies the manifest of a database.
+    ///
+    /// # Errors
+    /// [`Error::NotADatabase`] if it is missing or foreign, [`Error::NewerFormat`],
+    /// [`Error::Corrupt`] if it is cut or damaged.
+    pub fn load(vfs: &dyn Vfs, dir: &Path) -> Result<Manifest> {
+        let path = Manifest::path(dir);
+        match read_file(vfs, &path) {
+            Ok(bytes) => Manifest::decode(&path, &bytes),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                Err(Error::NotADatabase { file: path })
+            }
+            Err(e) => Err(Error::io("read", &path, e)),
+        }
+    }
+
+    /// Replaces the manifest, atomically and durably.
+    ///
+    /// After an error the old or the new manifest is in place.
+    pub fn store(&self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+        let temporary = dir.join(TEMPORARY_FILE);
+        let failed = |operation| move |e| Error::io(operation, &dir.join(TEMPORARY_FILE), e);
+        if vfs.exists(&temporary).map_err(failed("look for"))? {
+            vfs.remove(&temporary).map_err(failed("remove"))?;
+        }
+        let file = vfs
+            .open(&temporary, OpenMode::CreateNew)
+            .map_err(failed("create"))?;
+        file.write_at(0, &self.encode()).map_err(failed("write"))?;
+        file.sync().map_err(failed("sync"))?;
+        vfs.rename(&temporary, &Manifest::path(dir))
+            .map_err(failed("rename"))?;
+        vfs.sync_dir(dir)
+            .map_err(|e| Error::io("sync directory", dir, e))
+    }
+
+    /// The entry of a keyspace, by name.
+    pub fn keyspace(&self, name: &str) -> Option<&KeyspaceEntry> {
+        self.keyspaces.iter().find(|entry| entry.name == name)
+    }
+
+    /// Adds a keyspace and returns its entry. The caller has checked that the name is free.
+    pub fn add_keyspace(&mut self, name: &str, index: &str) -> &KeyspaceEntry {
+        debug_assert!(self.keyspace(name).is_none());
+        let id = self.next_keyspace_id;
+        self.next_keyspace_id += 1;
+        let entry = KeyspaceEntry {
+            id,
+            name: name.to_owned(),
+            index: index.to_owned(),
+        };
+        self.keyspaces.push(entry);
+        &self.keyspaces[self.keyspaces.len() - 1]
+    }
+
+    /// Records where an incarnation's logs end, as closing the log or recovering it found.
+    /// Openings that logged nothing leave the manifest.
+    pub fn record_end(&mut self, end: IncarnationEnd) {
+        self.epoch_floor = self.epoch_floor.max(end.max_epoch);
+        let found = self
+            .incarnations
+            .iter()
+            .position(|e| e.incarnation == end.incarnation);
+        let Some(at) = found else { return };
+        let entry = &mut self.incarnations[at];
+        let empty = end
+            .lengths
+            .iter()
+            .all(|&length| length == FILE_HEADER_BYTES as u64);
+        if empty && entry.first_generation == end.last_generation {
+            self.incarnations.remove(at);
+        } else {
+            entry.end = Some(end);
+        }
+    }
+
+    /// Makes `checkpoint` the newest one: older logs and checkpoints are not needed any more.
+    /// Store the manifest, then [`remove_obsolete`](crate::remove_obsolete).
+    pub fn install_checkpoint(&mut self, checkpoint: CheckpointEntry) {
+        self.log_floor = checkpoint.generation;
+        self.checkpoint = Some(checkpoint);
+        let floor = self.log_floor;
+        self.incarnations.retain(|entry| {
+            entry
+                .end
+                .as_ref()
+                .is_none_or(|end| end.last_generation >= floor)
+        });
+        for entry in &mut self.incarnations {
+            entry.first_generation = entry.first_generation.max(floor);
+        }
+    }
+
+    /// The generation with which the next incarnation begins.
+    pub(crate) fn next_generation(&self) -> u32 {
+        let used = self.incarnations.iter().map(|entry| match &entry.end {
+            Some(end) => end.last_generation + 1,
+            None => entry.first_generation + 1,
+        });
+        used.max().unwrap_or(0).max(self.log_floor)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        body.extend_from_slice(&self.database_id.to_le_bytes());
+        for number in [self.incarnation, self.log_floor, self.next_keyspace_id] {
+            varint::push(&mut body, number.into());
+        }
+        varint::push(&mut body, self.epoch_floor);
+        body.push(u8::from(self.clean_shutdown));
+        push_all(&mut body, &self.incarnations, IncarnationEntry::encode);
+        push_all(&mut body, &self.keyspaces, KeyspaceEntry::encode);
+        push_all(
+            &mut body,
+            self.checkpoint.as_slice(),
+            CheckpointEntry::encode,
+        );
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[8..16]), &body);
+        bytes.extend_from_slice(&crc.to_le_bytes());
+        bytes.extend_from_slice(&body);
+        bytes
+    }
+
+    /// Verifies and decodes the bytes of a manifest; `path` is for the error.
+    pub fn decode(path: &Path, bytes: &[u8]) -> Result<Manifest> {
+        let damaged = |offset: usize, what: &str| {
+            Error::from(Problem {
+                file: path.to_path_buf(),
+                offset: offset as u64,
+                what: what.to_owned(),
+                affected: "the whole database: the manifest lists its files".to_owned(),
+                remedy: "restore a backup".to_owned(),
+            })
+        };
+        let magic = &bytes[..bytes.len().min(MAGIC.len())];
+        if magic != &MAGIC[..magic.len()] {
+            // One wrong byte is damage; more is another file.
+            let wrong = magic.iter().zip(MAGIC).filter(|(a, b)| **a != *b).count();
+            let first = magic
+                .iter()
+                .zip(MAGIC)
+                .position(|(a, b)| *a != b)
+                .unwrap_or(0);
+            return Err(match wrong {
+                1 => damaged(first, "the magic is damaged"),
+                _ => Error::NotADatabase {
+                    file: path.to_path_buf(),
+                },
+            });
+        }
+        if bytes.len() < HEADER_BYTES {
+            return Err(damaged(bytes.len(), "the file ends inside its header"));
+        }
+        let number = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let body = &bytes[HEADER_BYTES..];
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[8..16]), body);
+        if body.len() < number(12) as usize && number(8) <= FORMAT_VERSION {
+            return Err(damaged(
+                bytes.len(),
+                "the file is shorter than its header says",
+            ));
+        }
+        if crc != number(16) {
+            return Err(damaged(8, "the checksum does not match the contents"));
+        }
+        if number(8) > FORMAT_VERSION {
+            return Err(Error::NewerFormat {
+                file: path.to_path_buf(),
+                found: number(8),
+                supported: FORMAT_VERSION,
+            });
+        }
+        let mut rest = body;
+        match Manifest::decode_body(&mut rest) {
+            Some(manifest) if rest.is_empty() && number(12) as usize == body.len() => Ok(manifest),
+            _ => Err(damaged(HEADER_BYTES, "the contents do not decode")),
+        }
+    }
+
+    fn decode_body(rest: &mut &[u8]) -> Option<Manifest> {
+        let database_id = varint::take_bytes(rest, 16)?.try_into().ok()?;
+        Some(Manifest {
+            database_id: u128::from_le_bytes(database_id),
+            format_version: FORMAT_VERSION,
+            incarnation: take_u32(rest)?,
+            log_floor: take_u32(rest)?,
+            next_keyspace_id: take_u32(rest)?,
+            epoch_floor: varint::take(rest)?,
+            clean_shutdown: match varint::take_bytes(rest, 1)? {
+                [0] => false,
+                [1] => true,
+                _ => return None,
+            },
+            incarnations: take_all(rest, IncarnationEntry::decode)?,
+            keyspaces: take_all(rest, KeyspaceEntry::decode)?,
+            checkpoint: {
+                let mut checkpoints = take_all(rest, CheckpointEntry::decode)?;
+                if checkpoints.len() > 1 {
+                    return None;
+                }
+                checkpoints.pop()
+            },
+        })
+    }
+}
+
+fn push_all<T>(body: &mut Vec<u8>, items: &[T], encode: impl Fn(&T, &mut Vec<u8>)) {
+    varint::push(body, items.len() as u64);
+    for item in items {
+        encode(item, body);
+    }
+}
+
+fn take_all<T>(rest: &mut &[u8], decode: impl Fn(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
+    let count = varint::take(rest)?;
+    // Every item takes at least a byte: a damaged count cannot ask for much memory.
+    if count > rest.len() as u64 {
+        return None;
+    }
+    (0..count).map(|_| decode(rest)).collect()
+}
+
+fn take_u32(rest: &mut &[u8]) -> Option<u32> {
+    varint::take(rest)?.try_into().ok()
+}
+
+fn push_string(body: &mut Vec<u8>, string: &str) {
+    varint::push(body, string.len() as u64);
+    body.extend_from_slice(string.as_bytes());
+}
+
+fn take_string(rest: &mut &[u8]) -> Option<String> {
+    let length = varint::take(rest)?;
+    String::from_utf8(varint::take_bytes(rest, length)?.to_vec()).ok()
+}
+
+impl IncarnationEntry {
+    fn encode(&self, body: &mut Vec<u8>) {
+        for number in [
+            self.incarnation.into(),
+            self.shards.into(),
+            self.first_generation.into(),
+            self.first_epoch,
+        ] {
+            varint::push(body, number);
+        }
+        push_all(body, self.end.as_slice(), |end, body| {
+            for number in [end.cutoff_epoch, end.max_epoch, end.last_generation.into()] {
+                varint::push(body, number);
+            }
+            push_all(body, &end.lengths, |length, body| {
+                varint::push(body, *length)
+            });
+        });
+    }
+
+    fn decode(rest: &mut &[u8]) -> Option<IncarnationEntry> {
+        let incarnation = take_u32(rest)?;
+        let shards = take_u32(rest)?.try_into().ok()?;
+        let first_generation = take_u32(rest)?;
+        let first_epoch = varint::take(rest)?;
+        let mut ends = take_all(rest, |rest| {
+            Some(IncarnationEnd {
+                incarnation,
+                cutoff_epoch: varint::take(rest)?,
+                max_epoch: varint::take(rest)?,
+                last_generation: take_u32(rest)?,
+                lengths: take_all(rest, varint::take)?,
+            })
+        })?;
+        let end = ends.pop();
+        let sound = ends.is_empty()
+            && end
+                .as_ref()
+                .is_none_or(|end| end.lengths.len() == usize::from(shards));
+        sound.then_some(IncarnationEntry {
+            incarnation,
+            shards,
+            first_generation,
+            first_epoch,
+            end,
+        })
+    }
+}
+
+impl KeyspaceEntry {
+    fn encode(&self, body: &mut Vec<u8>) {
+        varint::push(body, self.id.into());
+        push_string(body, &self.name);
+        push_string(body, &self.index);
+    }
+
+    fn decode(rest: &mut &[u8]) -> Option<KeyspaceEntry> {
+        Some(KeyspaceEntry {
+            id: take_u32(rest)?,
+            name: take_string(rest)?,
+            index: take_string(rest)?,
+        })
+    }
+}
+
+impl CheckpointEntry {
+    fn encode(&self, body: &mut Vec<u8>) {
+        varint::push(body, self.generation.into());
+        varint::push(body, self.timestamp.raw());
+        push_all(body, &self.parts, |part, body| {
+            push_string(body, &part.file);
+            for number in [part.len, part.records, part.crc.into()] {
+                varint::push(body, number);
+            }
+        });
+    }
+
+    fn decode(rest: &mut &[u8]) -> Option<CheckpointEntry> {
+        Some(CheckpointEntry {
+            generation: take_u32(rest)?,
+            timestamp: Timestamp::from_raw(varint::take(rest)?),
+            parts: take_all(rest, |rest| {
+                Some(PartEntry {
+                    file: take_string(rest)?,
+                    len: varint::take(rest)?,
+                    records: varint::take(rest)?,
+                    crc: take_u32(rest)?,
+                })
+            })?,
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! One log record: one atomic commit.
+//!
+//! ```text
+//! varint  length of the rest
+//! u64     timestamp
+//! varint  number of operations, ≥ 1
+//! each:   u8 kind · varint keyspace · varint key length · varint payload length · key · payload
+//! ```
+//!
+//! A record carries no checksum of its own: its block does (see `block.rs`). So appending one
+//! is a few small copies, and the flusher pays for the checksum.
+
+use crate::timestamp::Timestamp;
+use crate::varint;
+
+/// What an operation does to its key. The engine gives payloads their meaning; the log only
+/// carries them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum OperationKind {
+    /// The payload is the whole new row.
+    Put = 1,
+    /// The payload is the changed columns.
+    PutColumns = 2,
+    /// The key goes.
+    Remove = 3,
+}
+
+impl OperationKind {
+    fn from_byte(byte: u8) -> Option<OperationKind> {
+        match byte {
+            1 => Some(OperationKind::Put),
+            2 => Some(OperationKind::PutColumns),
+            3 => Some(OperationKind::Remove),
+            _ => None,
+        }
+    }
+}
+
+/// One change of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation<'a> {
+    /// The keyspace's id in the manifest.
+    pub keyspace: u32,
+    /// What happens to the key.
+    pub kind: OperationKind,
+    /// The key.
+    pub key: &'a [u8],
+    /// What the kind needs: opaque to the log.
+    pub payload: &'a [u8],
+}
+
+// Kind and three varints at their longest.
+const OPERATION_HEADER_MAX: usize = 1 + 3 * varint::MAX_BYTES;
+
+impl Operation<'_> {
+    fn encoded_bytes(&self) -> usize {
+        1 + varint::size(u64::from(self.keyspace))
+            + varint::size(self.key.len() as u64)
+            + varint::size(self.payload.len() as u64)
+            + self.key.len()
+            + self.payload.len()
+    }
+}
+
+/// Appends the record of one commit to a buffer.
+pub(crate) fn append(buffer: &mut Vec<u8>, timestamp: Timestamp, operations: &[Operation<'_>]) {
+    let body = 8
+        + varint::size(operations.len() as u64)
+        + operations
+            .iter()
+            .map(Operation::encoded_bytes)
+            .sum::<usize>();
+    let mut header = [0; 2 * varint::MAX_BYTES + 8];
+    let mut at = varint::put(&mut header, 0, body as u64);
+    header[at..at + 8].copy_from_slice(&timestamp.raw().to_le_bytes());
+    at = varint::put(&mut header, at + 8, operations.len() as u64);
+    buffer.extend_from_slice(&header[..at]);
+    for operation in operations {
+        let mut header = [0; OPERATION_HEADER_MAX];
+        header[0] = operation.kind as u8;
+        let mut at = varint::put(&mut header, 1, u64::from(operation.keyspace));
+        at = varint::put(&mut header, at, operation.key.len() as u64);
+        at = varint::put(&mut header, at, operation.payload.len() as u64);
+        buffer.extend_from_slice(&header[..at]);
+        buffer.extend_from_slice(operation.key);
+        buffer.extend_from_slice(operation.payload);
+    }
+}
+
+/// A commit read back from a log, borrowing the block it stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Commit<'a> {
+    timestamp: Timestamp,
+    operations: &'a [u8],
+    count: u64,
+}
+
+impl<'a> Commit<'a> {
+    /// When it happened.
+    pub fn timestamp(&self) -> Timestamp {
+        self.timestamp
+    }
+
+    /// Its operations, in the order they were appended. All of them apply, or none.
+    pub fn operations(&self) -> Operations<'a> {
+        Operations {
+            rest: self.operations,
+            left: self.count,
+        }
+    }
+
+    /// Takes one record off the front of `bytes`, checking that it is whole; `None` if not.
+    pub(crate) fn take(bytes: &mut &'a [u8]) -> Option<Commit<'a>> {
+        let length = varint::take(bytes)?;
+        let mut body = varint::take_bytes(bytes, length)?;
+        let timestamp = varint::take_bytes(&mut body, 8)?;
+        let timestamp = Timestamp::from_raw(u64::from_le_bytes(timestamp.try_into().ok()?));
+        let count = varint::take(&mut body)?;
+        let commit = Commit {
+            timestamp,
+            operations: body,
+            count,
+        };
+        let mut operations = commit.operations();
+        let whole = operations.by_ref().count() as u64 == count && operations.rest.is_empty();
+        (whole && count > 0).then_some(commit)
+    }
+}
+
+/// The operations of a [`Commit`].
+#[derive(Clone, Debug)]
+pub struct Operations<'a> {
+    rest: &'a [u8],
+    left: u64,
+}
+
+impl<'a> Operations<'a> {
+    fn take(&mut self) -> Option<Operation<'a>> {
+        let (&kind, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        let kind = OperationKind::from_byte(kind)?;
+        let keyspace = u32::try_from(varint::take(&mut self.rest)?).ok()?;
+        let key_bytes = varint::take(&mut self.rest)?;
+        let payload_bytes = varint::take(&mut self.rest)?;
+        let key = varint::take_bytes(&mut self.rest, key_bytes)?;
+        let payload = varint::take_bytes(&mut self.rest, payload_bytes)?;
+        Some(Operation {
+            keyspace,
+            kind,
+            key,
+            payload,
+        })
+    }
+}
+
+impl<'a> Iterator for Operations<'a> {
+    type Item = Operation<'a>;
+
+    fn next(&mut self) -> Option<Operation<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        let operation = self.take();
+        if operation.is_none() {
+            self.left = 0;
+        }
+        operation
+    }
+}

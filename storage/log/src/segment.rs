@@ -1,0 +1,246 @@
+//! Log files: their names, their headers, and the writer of one.
+//!
+//! `log/<incarnation>-<generation>-<shard>.log`. An *incarnation* is one opening of the database;
+//! it never appends to files of an earlier one. A *generation* is what lies between two rotations
+//! (a checkpoint rotates, so that older generations can go); generations are numbered on across
+//! incarnations.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hedgerow_vfs::{OpenMode, Vfs, VfsFile};
+
+use crate::block::{self, BlockHeader, Closing, HEADER_BYTES, Identity};
+use crate::error::{Error, Result};
+use crate::timestamp::Timestamp;
+
+/// The directory of log files inside a database.
+pub(crate) const LOG_DIR: &str = "log";
+/// Bytes of a log file's header.
+pub(crate) const FILE_HEADER_BYTES: usize = 64;
+const FILE_MAGIC: [u8; 8] = *b"HdgrwLog";
+/// The newest log format this code reads, and the one it writes.
+pub(crate) const LOG_VERSION: u32 = 1;
+
+/// The name of a log file.
+pub(crate) fn file_name(incarnation: u32, generation: u32, shard: u16) -> String {
+    format!("{incarnation:08}-{generation:08}-{shard:04}.log")
+}
+
+/// The parts of a log file's name; `None` for other files.
+pub(crate) fn parse_file_name(name: &str) -> Option<(u32, u32, u16)> {
+    let mut parts = name.strip_suffix(".log")?.split('-');
+    let parsed = (
+        parts.next()?.parse().ok()?,
+        parts.next()?.parse().ok()?,
+        parts.next()?.parse().ok()?,
+    );
+    let (incarnation, generation, shard) = parsed;
+    (file_name(incarnation, generation, shard) == name).then_some(parsed)
+}
+
+/// The path of the log file with this identity.
+pub(crate) fn path(dir: &Path, identity: &Identity) -> PathBuf {
+    dir.join(LOG_DIR).join(file_name(
+        identity.incarnation,
+        identity.generation,
+        identity.shard,
+    ))
+}
+
+/// The header of a log file:
+/// magic (8), version u32, incarnation u32, generation u32, shard u16, shards u16,
+/// database id (16), zeros, crc32c u32 of the first 60 bytes.
+pub(crate) fn file_header(identity: &Identity) -> [u8; FILE_HEADER_BYTES] {
+    let mut header = [0; FILE_HEADER_BYTES];
+    header[..8].copy_from_slice(&FILE_MAGIC);
+    header[8..12].copy_from_slice(&LOG_VERSION.to_le_bytes());
+    header[12..16].copy_from_slice(&identity.incarnation.to_le_bytes());
+    header[16..20].copy_from_slice(&identity.generation.to_le_bytes());
+    header[20..22].copy_from_slice(&identity.shard.to_le_bytes());
+    header[22..24].copy_from_slice(&identity.shards.to_le_bytes());
+    header[24..40].copy_from_slice(&identity.database_id.to_le_bytes());
+    let crc = crc32c::crc32c(&header[..60]);
+    header[60..].copy_from_slice(&crc.to_le_bytes());
+    header
+}
+
+/// Why a file header was refused.
+pub(crate) enum HeaderFault {
+    /// Written by a newer program.
+    Newer(u32),
+    /// Damaged, or another file's.
+    Bad(&'static str),
+}
+
+/// Verifies that `bytes` are the header of the file with this identity.
+pub(crate) fn check_file_header(
+    bytes: &[u8],
+    identity: &Identity,
+) -> std::result::Result<(), HeaderFault> {
+    if bytes == file_header(identity) {
+        return Ok(());
+    }
+    if bytes.len() < FILE_HEADER_BYTES {
+        return Err(HeaderFault::Bad("the file ends inside its header"));
+    }
+    if bytes[..8] != FILE_MAGIC {
+        return Err(HeaderFault::Bad("this is not a log file"));
+    }
+    if crc32c::crc32c(&bytes[..60]).to_le_bytes() != bytes[60..64] {
+        return Err(HeaderFault::Bad(
+            "the file header's checksum does not match its bytes",
+        ));
+    }
+    let version = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
+    if version > LOG_VERSION {
+        return Err(HeaderFault::Newer(version));
+    }
+    if bytes[24..40] != identity.database_id.to_le_bytes() {
+        return Err(HeaderFault::Bad(
+            "this log file belongs to another database",
+        ));
+    }
+    Err(HeaderFault::Bad(
+        "this log file was renamed: its header names another one",
+    ))
+}
+
+/// Appends blocks to one log file. Owned by the flusher, which moves it to a helping thread when
+/// several shards are written at once.
+pub(crate) struct SegmentWriter {
+    file: Box<dyn VfsFile>,
+    pub(crate) path: PathBuf,
+    identity: Identity,
+    /// Bytes of whole blocks in the file.
+    pub(crate) length: u64,
+    /// Bytes known to be synced.
+    pub(crate) durable: u64,
+    sequence: u64,
+    /// The block being put together: room for its header, then records. Kept between blocks.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) records: u32,
+    pub(crate) last_timestamp: Timestamp,
+    /// Whether `bytes` is a finished block that still has to be written.
+    pending: bool,
+}
+
+/// What a writer failed at: the difference matters, since a failed sync must not be retried.
+pub(crate) enum WriteFault {
+    /// The block was not written whole; it may be written again at the same place.
+    Write(io::Error),
+    /// Nothing is known about what the disk holds.
+    Sync(io::Error),
+}
+
+// After a burst, a buffer larger than this goes back to the allocator.
+const KEPT_BUFFER_BYTES: usize = 8 << 20;
+
+/// An empty buffer: room for a block header.
+pub(crate) fn empty_buffer() -> Vec<u8> {
+    vec![0; HEADER_BYTES]
+}
+
+impl SegmentWriter {
+    /// Creates the file with its header and syncs it. The caller syncs the directory.
+    pub(crate) fn create(vfs: &dyn Vfs, dir: &Path, identity: Identity) -> Result<SegmentWriter> {
+        let path = path(dir, &identity);
+        if vfs
+            .exists(&path)
+            .map_err(|e| Error::io("look for", &path, e))?
+        {
+            // Left over from an opening or a rotation that did not complete: nothing refers to it.
+            vfs.remove(&path)
+                .map_err(|e| Error::io("remove", &path, e))?;
+        }
+        let file = vfs
+            .open(&path, OpenMode::CreateNew)
+            .map_err(|e| Error::io("create", &path, e))?;
+        file.write_at(0, &file_header(&identity))
+            .map_err(|e| Error::io("write", &path, e))?;
+        file.sync().map_err(|e| Error::io("sync", &path, e))?;
+        Ok(SegmentWriter {
+            file,
+            path,
+            identity,
+            length: FILE_HEADER_BYTES as u64,
+            durable: FILE_HEADER_BYTES as u64,
+            sequence: 0,
+            bytes: empty_buffer(),
+            records: 0,
+            last_timestamp: Timestamp::ZERO,
+            pending: false,
+        })
+    }
+
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Whether records wait to be put into a block.
+    pub(crate) fn has_records(&self) -> bool {
+        self.records > 0
+    }
+
+    /// Whether written bytes wait for a sync.
+    pub(crate) fn is_unsynced(&self) -> bool {
+        self.durable < self.length
+    }
+
+    /// The length the file will have once the current records are written as a block, with or
+    /// without a trailer.
+    pub(crate) fn length_after(&self, with_trailer: bool) -> u64 {
+        let trailer = if with_trailer {
+            block::trailer_bytes(self.identity.shards)
+        } else {
+            0
+        };
+        let block = self.bytes.len() + trailer;
+        self.length + block as u64
+    }
+
+    /// Makes the current records (perhaps none) a block, to be written by `perform`.
+    pub(crate) fn finish_block(&mut self, closing: Option<Closing>, seals: bool) {
+        debug_assert!(!self.pending);
+        let header = BlockHeader {
+            length: 0,
+            sequence: self.sequence,
+            durable_offset: self.durable,
+            last_timestamp: self.last_timestamp,
+            records: self.records,
+            seals,
+            closing,
+        };
+        block::seal(&mut self.bytes, &self.identity, &header);
+        self.pending = true;
+    }
+
+    /// Gives up the finished block, which holds no records, after it failed to be written.
+    pub(crate) fn discard_block(&mut self) {
+        debug_assert!(self.pending && self.records == 0);
+        self.pending = false;
+        self.bytes.truncate(HEADER_BYTES);
+    }
+
+    /// Writes the finished block, if there is one, and syncs if asked to. After `Write` it may be
+    /// called again.
+    pub(crate) fn perform(&mut self, sync: bool) -> std::result::Result<(), WriteFault> {
+        if self.pending {
+            self.file
+                .write_at(self.length, &self.bytes)
+                .map_err(WriteFault::Write)?;
+            self.length += self.bytes.len() as u64;
+            self.sequence += 1;
+            self.pending = false;
+            self.records = 0;
+            self.last_timestamp = Timestamp::ZERO;
+            self.bytes.truncate(HEADER_BYTES);
+            self.bytes.shrink_to(KEPT_BUFFER_BYTES);
+        }
+        if sync && self.is_unsynced() {
+            self.file.sync().map_err(WriteFault::Sync)?;
+            self.durable = self.length;
+        }
+        Ok(())
+    }
+}

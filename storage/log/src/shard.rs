@@ -1,0 +1,132 @@
+//! A log shard's buffer: where a writer leaves its record.
+//!
+//! One shard per worker, so its mutex is normally uncontended: the flusher takes it only to swap
+//! the full buffer for an empty one. A writer holds the [`ShardGuard`] from taking a timestamp to
+//! appending the record, with the change of the tree in between; so whoever takes every shard's
+//! mutex once (closing an epoch, rotating) knows that all earlier commits are in tree and buffer.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::error::Result;
+use crate::log::Shared;
+use crate::record::{self, Operation};
+use crate::segment::empty_buffer;
+use crate::timestamp::Timestamp;
+
+/// One shard. Aligned so that two shards never share a cache line (or a prefetched pair).
+#[repr(align(128))]
+pub(crate) struct Shard {
+    buffer: Mutex<Buffer>,
+    space: Condvar,
+}
+
+/// Records that wait for the flusher.
+pub(crate) struct Buffer {
+    /// Room for a block header, then records.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) records: u32,
+    /// The last timestamp handed out.
+    last: Timestamp,
+    /// The last timestamp appended.
+    pub(crate) last_appended: Timestamp,
+    /// Whether the flusher was already told that this buffer is worth writing.
+    pub(crate) write_wanted: bool,
+    waiters: u32,
+}
+
+impl Shard {
+    pub(crate) fn new(first_epoch: u64) -> Shard {
+        let before = Timestamp::new(first_epoch, 0);
+        Shard {
+            buffer: Mutex::new(Buffer {
+                bytes: empty_buffer(),
+                records: 0,
+                last: before,
+                last_appended: Timestamp::ZERO,
+                write_wanted: false,
+                waiters: 0,
+            }),
+            space: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Buffer> {
+        // A panic under the lock cannot leave half a record: appending does not panic.
+        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the buffer once there is room in it.
+    pub(crate) fn guard<'a>(&'a self, shared: &'a Shared) -> Result<ShardGuard<'a>> {
+        let mut buffer = self.lock();
+        shared.status.check()?;
+        let limit = shared.options.buffer_limit_bytes;
+        while buffer.bytes.len() >= limit {
+            shared.wake_flusher();
+            buffer.waiters += 1;
+            buffer = self
+                .space
+                .wait(buffer)
+                .unwrap_or_else(PoisonError::into_inner);
+            buffer.waiters -= 1;
+            shared.status.check()?;
+        }
+        Ok(ShardGuard { buffer, shared })
+    }
+
+    /// Lets those who wait for room look again. The caller holds (or has just held) the lock.
+    pub(crate) fn wake_waiters(&self, waiters: u32) {
+        if waiters > 0 {
+            self.space.notify_all();
+        }
+    }
+}
+
+impl Buffer {
+    pub(crate) fn waiters(&self) -> u32 {
+        self.waiters
+    }
+}
+
+/// The right to commit in a shard: holds its mutex. Take a timestamp, apply the change, append
+/// the record, drop. Do not block or take another shard while holding it.
+pub struct ShardGuard<'a> {
+    buffer: MutexGuard<'a, Buffer>,
+    shared: &'a Shared,
+}
+
+impl ShardGuard<'_> {
+    /// A commit timestamp: above `floor`, above all earlier ones of this shard, and of the
+    /// current epoch or a later one.
+    pub fn timestamp(&mut self, floor: Timestamp) -> Timestamp {
+        // Relaxed: the flusher stores a new epoch before it takes this shard's mutex, and that
+        // orders the store before every later load under the mutex.
+        let epoch = Timestamp::new(self.shared.epoch.load(Ordering::Relaxed), 0);
+        let timestamp = floor.max(self.buffer.last).next().max(epoch);
+        self.buffer.last = timestamp;
+        timestamp
+    }
+
+    /// Appends the record of one commit. Cannot fail: whether the log accepts commits was decided
+    /// when the guard was taken. `timestamp` is the last one that [`Self::timestamp`] returned.
+    pub fn append(&mut self, timestamp: Timestamp, operations: &[Operation<'_>]) {
+        debug_assert_eq!(
+            timestamp, self.buffer.last,
+            "timestamps are appended in order"
+        );
+        debug_assert!(!operations.is_empty(), "a commit has operations");
+        let buffer = &mut *self.buffer;
+        record::append(&mut buffer.bytes, timestamp, operations);
+        buffer.records += 1;
+        buffer.last_appended = timestamp;
+        let large = buffer.bytes.len() >= self.shared.options.write_threshold_bytes;
+        if large && !buffer.write_wanted {
+            buffer.write_wanted = true;
+            self.shared.wake_flusher();
+        } else if self.shared.idle.load(Ordering::Relaxed) {
+            // Relaxed suffices: the flusher says it is idle before it looks at this buffer under
+            // the mutex. If it found the buffer empty, this load comes after and sees it.
+            self.shared.wake_if_idle();
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Figures of a running log, counted by the flusher alone: appending counts nothing.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Figures of a running log since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// The current epoch.
+    pub epoch: u64,
+    /// Everything up to this epoch is durable.
+    pub durable_epoch: u64,
+    /// The current generation of log files.
+    pub generation: u32,
+    /// Bytes in the current generation's files: what a checkpoint now would free later.
+    pub generation_bytes: u64,
+    /// Records written.
+    pub records: u64,
+    /// Blocks written.
+    pub blocks: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Syncs of single files.
+    pub syncs: u64,
+    /// Group commits.
+    pub commits: u64,
+    /// Times the disk was found full.
+    pub full_disk: u64,
+}
+
+pub(crate) struct Counters {
+    pub(crate) generation: AtomicU32,
+    pub(crate) generation_bytes: AtomicU64,
+    pub(crate) records: AtomicU64,
+    pub(crate) blocks: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) syncs: AtomicU64,
+    pub(crate) commits: AtomicU64,
+    pub(crate) full_disk: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn new(generation: u32) -> Counters {
+        Counters {
+            generation: AtomicU32::new(generation),
+            generation_bytes: AtomicU64::new(0),
+            records: AtomicU64::new(0),
+            blocks: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            syncs: AtomicU64::new(0),
+            commits: AtomicU64::new(0),
+            full_disk: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn read(&self, epoch: u64, durable_epoch: u64) -> Statistics {
+        Statistics {
+            epoch,
+            durable_epoch,
+            generation: self.generation.load(Relaxed),
+            generation_bytes: self.generation_bytes.load(Relaxed),
+            records: self.records.load(Relaxed),
+            blocks: self.blocks.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+            syncs: self.syncs.load(Relaxed),
+            commits: self.commits.load(Relaxed),
+            full_disk: self.full_disk.load(Relaxed),
+        }
+    }
+}

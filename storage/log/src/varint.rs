@@ -1,0 +1,77 @@
+//! Variable-length integers (LEB128): seven bits a byte, low bits first, at most ten bytes.
+
+/// The most bytes an integer can take.
+pub(crate) const MAX_BYTES: usize = 10;
+
+/// Bytes that `value` takes.
+pub(crate) fn size(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// Writes `value` at `at` in `buffer` and returns the position behind it.
+pub(crate) fn put(buffer: &mut [u8], mut at: usize, mut value: u64) -> usize {
+    while value >= 0x80 {
+        buffer[at] = value as u8 | 0x80;
+        value >>= 7;
+        at += 1;
+    }
+    buffer[at] = value as u8;
+    at + 1
+}
+
+/// Appends `value`.
+pub(crate) fn push(buffer: &mut Vec<u8>, value: u64) {
+    let mut bytes = [0; MAX_BYTES];
+    let end = put(&mut bytes, 0, value);
+    buffer.extend_from_slice(&bytes[..end]);
+}
+
+/// Takes one integer off the front of `bytes`; `None` if they do not begin with one.
+pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0_u64;
+    for (at, &byte) in bytes.iter().take(MAX_BYTES).enumerate() {
+        let bits = u64::from(byte & 0x7f);
+        if at == MAX_BYTES - 1 && byte > 1 {
+            return None;
+        }
+        value |= bits << (7 * at);
+        if byte < 0x80 {
+            *bytes = &bytes[at + 1..];
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// Takes `length` bytes off the front of `bytes`.
+pub(crate) fn take_bytes<'a>(bytes: &mut &'a [u8], length: u64) -> Option<&'a [u8]> {
+    let length = usize::try_from(length)
+        .ok()
+        .filter(|&length| length <= bytes.len())?;
+    let (taken, rest) = bytes.split_at(length);
+    *bytes = rest;
+    Some(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_come_back_at_every_length() {
+        for shift in 0..64 {
+            for value in [1_u64 << shift, (1 << shift) - 1, u64::MAX >> shift] {
+                let mut bytes = Vec::new();
+                push(&mut bytes, value);
+                assert_eq!(bytes.len(), size(value), "{value}");
+                for cut in 0..bytes.len() {
+                    assert_eq!(take(&mut &bytes[..cut]), None);
+                }
+                let mut rest = &bytes[..];
+                assert_eq!(take(&mut rest), Some(value));
+                assert!(rest.is_empty());
+            }
+        }
+        assert_eq!(take(&mut &[0xff; 10][..]), None, "does not fit 64 bits");
+    }
+}

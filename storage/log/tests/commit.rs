@@ -1,0 +1,213 @@
+//! The running log: group commit, waiting, rotating, closing.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hedgerow_log::{
+    Error, Health, Log, LogOptions, Manifest, Operation, OperationKind, Progress, Timestamp,
+};
+use hedgerow_vfs::{MemoryVfs, Vfs};
+
+const DIR: &str = "/db";
+
+fn memory() -> Arc<dyn Vfs> {
+    let vfs = MemoryVfs::new();
+    vfs.create_dir_all(Path::new(DIR)).unwrap();
+    Arc::new(vfs)
+}
+
+fn options(shards: u16) -> LogOptions {
+    // Long, so that nothing in these tests is due to the interval.
+    LogOptions {
+        shards,
+        flush_interval: Duration::from_secs(3600),
+        ..LogOptions::default()
+    }
+}
+
+fn open(vfs: &Arc<dyn Vfs>, options: LogOptions) -> (Arc<Log>, Manifest) {
+    let mut manifest = Manifest::new(7);
+    let log = Log::create(Arc::clone(vfs), Path::new(DIR), &mut manifest, options, 1).unwrap();
+    (log, manifest)
+}
+
+fn put(log: &Log, shard: usize, key: &[u8]) -> Timestamp {
+    let mut guard = log.shard(shard).unwrap();
+    let timestamp = guard.timestamp(Timestamp::ZERO);
+    let kind = OperationKind::Put;
+    guard.append(
+        timestamp,
+        &[Operation {
+            keyspace: 0,
+            kind,
+            key,
+            payload: b"value",
+        }],
+    );
+    timestamp
+}
+
+#[test]
+fn waiting_makes_a_commit_durable_with_one_sync() {
+    let vfs = memory();
+    let (log, _) = open(&vfs, options(4));
+    for round in 1..=20 {
+        let commit = put(&log, round % 4, b"key");
+        assert!(log.durable_epoch() < commit.epoch());
+        log.wait_durable(commit.epoch()).unwrap();
+        assert!(log.durable_epoch() >= commit.epoch());
+        assert!(
+            log.epoch() > commit.epoch(),
+            "the epoch of a durable commit is over"
+        );
+        let statistics = log.statistics();
+        // Three idle shards cost nothing.
+        assert_eq!(
+            (statistics.commits, statistics.syncs),
+            (round as u64, round as u64)
+        );
+        assert_eq!(statistics.records, round as u64);
+    }
+}
+
+#[test]
+fn waiting_for_nothing_needs_no_disk() {
+    let vfs = memory();
+    let (log, _) = open(&vfs, options(2));
+    log.wait_durable(log.epoch()).unwrap();
+    log.wait_durable(log.epoch() + 100).unwrap();
+    assert_eq!(log.statistics().blocks, 0);
+}
+
+#[test]
+fn the_interval_makes_commits_durable_unasked() {
+    let vfs = memory();
+    let options = LogOptions {
+        flush_interval: Duration::from_millis(1),
+        ..options(2)
+    };
+    let (log, _) = open(&vfs, options);
+    for _ in 0..5 {
+        let commit = put(&log, 1, b"key");
+        while log.durable_epoch() < commit.epoch() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn timestamps_rise_above_floor_shard_and_epoch() {
+    let vfs = memory();
+    let (log, _) = open(&vfs, options(2));
+    let first = put(&log, 0, b"a");
+    assert!(put(&log, 0, b"a") > first);
+    let floor = Timestamp::new(first.epoch() + 50, 9);
+    let mut guard = log.shard(0).unwrap();
+    let above = guard.timestamp(floor);
+    assert!(above > floor);
+    let kind = OperationKind::Remove;
+    guard.append(
+        above,
+        &[Operation {
+            keyspace: 1,
+            kind,
+            key: b"a",
+            payload: b"",
+        }],
+    );
+    drop(guard);
+    // An epoch that ran ahead is still made durable when asked for.
+    log.wait_durable(above.epoch()).unwrap();
+    assert!(put(&log, 1, b"a").epoch() > above.epoch());
+}
+
+#[test]
+fn rotation_begins_new_files_and_makes_the_old_durable() {
+    let vfs = memory();
+    let (log, manifest) = open(&vfs, options(3));
+    let commit = put(&log, 2, b"key");
+    let point = log.rotate().unwrap();
+    assert!(point.epoch >= commit.epoch() && log.durable_epoch() >= commit.epoch());
+    assert_eq!(
+        point.generation,
+        manifest.incarnations[0].first_generation + 1
+    );
+    assert_eq!(vfs.list(&Path::new(DIR).join("log")).unwrap().len(), 6);
+    put(&log, 0, b"key");
+    let end = log.close().unwrap();
+    assert_eq!(end.last_generation, point.generation);
+    assert_eq!(log.close().unwrap(), end);
+    assert!(matches!(log.shard(0).err(), Some(Error::Closed)));
+    assert!(matches!(log.rotate().err(), Some(Error::Closed)));
+    assert!(matches!(
+        log.wait_durable(u64::MAX >> 24).err(),
+        Some(Error::Closed)
+    ));
+}
+
+#[test]
+fn subscribers_hear_of_every_advance() {
+    let vfs = memory();
+    let (log, _) = open(&vfs, options(1));
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let inside = Arc::clone(&heard);
+    log.subscribe(Box::new(move |progress| {
+        inside.lock().unwrap().push(progress)
+    }));
+    let commit = put(&log, 0, b"key");
+    log.wait_durable(commit.epoch()).unwrap();
+    log.close().unwrap();
+    assert_eq!(*heard.lock().unwrap(), [Progress::Durable(commit.epoch())]);
+    assert_eq!(log.health(), Health::Healthy);
+}
+
+#[test]
+fn writers_on_many_threads_share_syncs_and_pass_the_limit() {
+    let vfs = memory();
+    let small = LogOptions {
+        buffer_limit_bytes: 256,
+        write_threshold_bytes: 128,
+        ..options(2)
+    };
+    let (log, _) = open(&vfs, small);
+    let acknowledged = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for worker in 0..4 {
+            let (log, acknowledged) = (&log, &acknowledged);
+            scope.spawn(move || {
+                for round in 0..500 {
+                    let commit = put(log, worker % 2, &[worker as u8; 40]);
+                    if round % 10 == 0 {
+                        log.wait_durable(commit.epoch()).unwrap();
+                        acknowledged.fetch_max(commit.epoch(), Ordering::Relaxed);
+                        assert!(log.durable_epoch() >= commit.epoch());
+                    }
+                }
+            });
+        }
+    });
+    log.close().unwrap();
+    assert_eq!(log.statistics().records, 2000);
+    assert!(log.durable_epoch() >= acknowledged.into_inner());
+}
+
+#[test]
+fn an_idle_log_sleeps_and_wakes() {
+    let vfs = memory();
+    let options = LogOptions {
+        flush_interval: Duration::from_millis(1),
+        ..options(1)
+    };
+    let (log, _) = open(&vfs, options);
+    for _ in 0..3 {
+        let commit = put(&log, 0, b"key");
+        while log.durable_epoch() < commit.epoch() {
+            std::thread::yield_now();
+        }
+        let epoch = log.epoch();
+        std::thread::sleep(Duration::from_millis(10));
+        assert_eq!(log.epoch(), epoch, "no epochs pass while nothing happens");
+    }
+}
