@@ -2,7 +2,7 @@
 //!
 //! Nothing in Hedgerow touches a file other than through [`Vfs`]. So the same log, checkpoint
 //! and recovery code runs on a disk ([`SystemVfs`]), in memory ([`MemoryVfs`]), under modelled
-//! power cuts (`RecordingVfs`) and under injected faults (`FaultyVfs`); what the crash
+//! power cuts ([`RecordingVfs`]) and under injected faults (`FaultyVfs`); what the crash
 //! campaigns test is the code that ships.
 //!
 //! The trait promises no more than a disk does:
@@ -14,12 +14,14 @@
 #![forbid(unsafe_code)]
 
 mod memory;
+mod recording;
 mod system;
 
 use std::io;
 use std::path::Path;
 
 pub use memory::MemoryVfs;
+pub use recording::RecordingVfs;
 pub use system::SystemVfs;
 
 /// How [`Vfs::open`] opens a file.

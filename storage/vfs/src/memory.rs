@@ -124,6 +124,11 @@ impl MemoryVfs {
             .collect()
     }
 
+    /// All directories.
+    pub(crate) fn directories(&self) -> BTreeSet<PathBuf> {
+        self.tree().dirs.clone()
+    }
+
     /// A copy that shares nothing with this one (a snapshot of the disk).
     pub fn deep_clone(&self) -> MemoryVfs {
         let copy = MemoryVfs::new();
