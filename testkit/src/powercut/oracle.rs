@@ -243,11 +243,18 @@ impl Verdicts {
 
     /// Checks what was recovered after a cut behind the first `operations` file operations.
     pub fn check(&self, operations: usize, contents: &Contents) -> Result<(), String> {
+        self.check_between(operations, operations, contents)
+    }
+
+    /// Checks a state that was taken at some moment between two counts of file operations (a
+    /// backup): it includes what was acknowledged by `from`, and nothing begun after `to` of
+    /// the keyspace changes.
+    pub fn check_between(&self, from: usize, to: usize, contents: &Contents) -> Result<(), String> {
         let recovered: BTreeMap<&str, u64> = contents
             .iter()
             .map(|(name, rows)| (name.as_str(), hash_rows(rows.iter(), self.now_ms)))
             .collect();
-        let by_cut = |at: Option<usize>| at.is_some_and(|at| at <= operations);
+        let by_cut = |at: Option<usize>| at.is_some_and(|at| at <= from);
         let needed = self
             .oracle
             .commits
@@ -261,7 +268,7 @@ impl Verdicts {
             .count();
         let started = events
             .iter()
-            .filter(|event| event.started_at <= operations)
+            .filter(|event| event.started_at <= to)
             .count();
 
         let names_match = |names: &BTreeMap<&str, usize>| {
