@@ -2,7 +2,7 @@
 //!
 //! Nothing in Hedgerow touches a file other than through [`Vfs`]. So the same log, checkpoint
 //! and recovery code runs on a disk ([`SystemVfs`]), in memory ([`MemoryVfs`]), under modelled
-//! power cuts ([`RecordingVfs`]) and under injected faults (`FaultyVfs`); what the crash
+//! power cuts ([`RecordingVfs`]) and under injected faults ([`FaultyVfs`]); what the crash
 //! campaigns test is the code that ships.
 //!
 //! The trait promises no more than a disk does:
@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod faulty;
 mod memory;
 mod recording;
 mod system;
@@ -20,6 +21,7 @@ mod system;
 use std::io;
 use std::path::Path;
 
+pub use faulty::{CallKind, Fault, FaultyVfs};
 pub use memory::MemoryVfs;
 pub use recording::RecordingVfs;
 pub use system::SystemVfs;

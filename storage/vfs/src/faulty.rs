@@ -1,0 +1,351 @@
+//! A file system that fails on purpose: any call, once or from then on, in the ways disks do.
+//!
+//! Tests count the calls of a workload, then run it again for each call with that one failing.
+//! Space can be limited in bytes and given back; calls can be slowed down to widen races.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::{FileLock, OpenMode, Vfs, VfsFile};
+
+/// The calls that can fail, in classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum CallKind {
+    /// Opening or creating a file.
+    Open,
+    /// Reading from a file.
+    Read,
+    /// Writing to a file.
+    Write,
+    /// Syncing a file.
+    Sync,
+    /// Changing a file's length.
+    Truncate,
+    /// Renaming a file.
+    Rename,
+    /// Removing a file or a directory.
+    Remove,
+    /// Creating directories.
+    CreateDir,
+    /// Syncing a directory.
+    SyncDir,
+    /// Listing a directory.
+    List,
+}
+
+impl CallKind {
+    /// All classes.
+    pub const ALL: [CallKind; 10] = [
+        CallKind::Open,
+        CallKind::Read,
+        CallKind::Write,
+        CallKind::Sync,
+        CallKind::Truncate,
+        CallKind::Rename,
+        CallKind::Remove,
+        CallKind::CreateDir,
+        CallKind::SyncDir,
+        CallKind::List,
+    ];
+}
+
+/// How a call fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Nothing happens but this error.
+    Error(io::ErrorKind),
+    /// A write stops half way, then the error. Other calls fail as with `Error`.
+    ShortWrite(io::ErrorKind),
+    /// A write reaches every second 512-byte sector only, then the error. Other calls fail as
+    /// with `Error`.
+    TornWrite(io::ErrorKind),
+}
+
+impl Fault {
+    fn error(self, kind: CallKind) -> io::Error {
+        let (Fault::Error(error) | Fault::ShortWrite(error) | Fault::TornWrite(error)) = self;
+        io::Error::new(error, format!("injected fault in {kind:?}"))
+    }
+}
+
+struct Plan {
+    kind: CallKind,
+    /// Calls of this kind that still succeed.
+    after: usize,
+    fault: Fault,
+    again: bool,
+}
+
+#[derive(Default)]
+struct State {
+    plans: Vec<Plan>,
+    calls: BTreeMap<CallKind, usize>,
+    delays: BTreeMap<CallKind, Duration>,
+    /// Bytes that files may still grow by; `None` for no limit.
+    space_bytes: Option<u64>,
+}
+
+/// Wraps a file system and makes calls fail as planned; clones share the plans.
+#[derive(Clone)]
+pub struct FaultyVfs {
+    inner: Arc<dyn Vfs>,
+    state: Arc<Mutex<State>>,
+}
+
+impl FaultyVfs {
+    /// Wraps `inner`; nothing fails until planned.
+    pub fn new(inner: Arc<dyn Vfs>) -> FaultyVfs {
+        FaultyVfs {
+            inner,
+            state: Arc::default(),
+        }
+    }
+
+    /// Lets the next `after` calls of a kind pass and the one behind them fail, once.
+    pub fn fail_once(&self, kind: CallKind, after: usize, fault: Fault) {
+        self.state().plans.push(Plan {
+            kind,
+            after,
+            fault,
+            again: false,
+        });
+    }
+
+    /// Lets the next `after` calls of a kind pass and all behind them fail.
+    pub fn fail_from(&self, kind: CallKind, after: usize, fault: Fault) {
+        self.state().plans.push(Plan {
+            kind,
+            after,
+            fault,
+            again: true,
+        });
+    }
+
+    /// Forgets all planned faults.
+    pub fn heal(&self) {
+        self.state().plans.clear();
+    }
+
+    /// Limits how many more bytes files may grow by, all together. Shrinking and removing files
+    /// gives space back. A write that does not fit writes what fits and fails with
+    /// `StorageFull`. `None` lifts the limit.
+    pub fn set_space(&self, bytes: Option<u64>) {
+        self.state().space_bytes = bytes;
+    }
+
+    /// Makes every call of a kind wait first.
+    pub fn delay(&self, kind: CallKind, delay: Duration) {
+        self.state().delays.insert(kind, delay);
+    }
+
+    /// How many calls of a kind were made, failed ones included.
+    pub fn calls(&self, kind: CallKind) -> usize {
+        self.state().calls.get(&kind).copied().unwrap_or(0)
+    }
+
+    // The maps stay whole whatever panics while the lock is held.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts the call, waits, and says how it must fail, if it must.
+    fn strike(&self, kind: CallKind) -> Option<Fault> {
+        let mut state = self.state();
+        *state.calls.entry(kind).or_default() += 1;
+        let delay = state.delays.get(&kind).copied();
+        let mut due = None;
+        for (i, plan) in state.plans.iter_mut().enumerate() {
+            if plan.kind != kind {
+                continue;
+            }
+            if plan.after > 0 {
+                plan.after -= 1;
+            } else if due.is_none() {
+                due = Some((i, plan.fault, plan.again));
+            }
+        }
+        if let Some((i, _, false)) = due {
+            state.plans.remove(i);
+        }
+        drop(state);
+        if let Some(delay) = delay {
+            std::thread::sleep(delay);
+        }
+        due.map(|(_, fault, _)| fault)
+    }
+
+    fn pass(&self, kind: CallKind) -> io::Result<()> {
+        self.strike(kind)
+            .map_or(Ok(()), |fault| Err(fault.error(kind)))
+    }
+
+    /// Takes up to `bytes` of the space and says how many there were.
+    fn take_space(&self, bytes: u64) -> u64 {
+        let mut state = self.state();
+        let Some(space) = &mut state.space_bytes else {
+            return bytes;
+        };
+        let taken = bytes.min(*space);
+        *space -= taken;
+        taken
+    }
+
+    fn give_space(&self, bytes: u64) {
+        if let Some(space) = &mut self.state().space_bytes {
+            *space += bytes;
+        }
+    }
+
+    fn size_of(&self, path: &Path) -> u64 {
+        let file = self.inner.open(path, OpenMode::Read);
+        file.and_then(|file| file.len()).unwrap_or(0)
+    }
+
+    fn size_below(&self, dir: &Path) -> u64 {
+        let names = self.inner.list(dir).unwrap_or_default();
+        let paths = names.iter().map(|name| dir.join(name));
+        paths
+            .map(|path| self.size_of(&path) + self.size_below(&path))
+            .sum()
+    }
+}
+
+impl Vfs for FaultyVfs {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn VfsFile>> {
+        self.pass(CallKind::Open)?;
+        let file = self.inner.open(path, mode)?;
+        Ok(Box::new(FaultyFile {
+            file,
+            vfs: self.clone(),
+        }))
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.pass(CallKind::CreateDir)?;
+        self.inner.create_dir_all(dir)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.pass(CallKind::List)?;
+        self.inner.list(dir)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.inner.exists(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.pass(CallKind::Rename)?;
+        let replaced = self.size_of(to);
+        self.inner.rename(from, to)?;
+        self.give_space(replaced);
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.pass(CallKind::Remove)?;
+        let size = self.size_of(path);
+        self.inner.remove(path)?;
+        self.give_space(size);
+        Ok(())
+    }
+
+    fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.pass(CallKind::Remove)?;
+        let size = self.size_below(dir);
+        self.inner.remove_dir_all(dir)?;
+        self.give_space(size);
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.pass(CallKind::SyncDir)?;
+        self.inner.sync_dir(dir)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
+        self.inner.lock(path)
+    }
+}
+
+struct FaultyFile {
+    file: Box<dyn VfsFile>,
+    vfs: FaultyVfs,
+}
+
+const SECTOR_BYTES: usize = 512;
+
+impl FaultyFile {
+    /// Writes what must reach the disk of a write that fails.
+    fn write_partly(&self, fault: Fault, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        match fault {
+            Fault::Error(_) => Ok(()),
+            Fault::ShortWrite(_) => self.file.write_at(offset, &bytes[..bytes.len() / 2]),
+            Fault::TornWrite(_) => {
+                for (i, sector) in bytes.chunks(SECTOR_BYTES).enumerate().step_by(2) {
+                    self.file
+                        .write_at(offset + (i * SECTOR_BYTES) as u64, sector)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl VfsFile for FaultyFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.vfs.pass(CallKind::Read)?;
+        self.file.read_at(offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        if let Some(fault) = self.vfs.strike(CallKind::Write) {
+            self.write_partly(fault, offset, bytes)?;
+            return Err(fault.error(CallKind::Write));
+        }
+        let length = self.file.len()?;
+        let growth = (offset + bytes.len() as u64).saturating_sub(length);
+        let taken = self.vfs.take_space(growth);
+        if taken == growth {
+            return self.file.write_at(offset, bytes);
+        }
+        let fitting = (length + taken).saturating_sub(offset);
+        let fitting = usize::try_from(fitting)
+            .unwrap_or(usize::MAX)
+            .min(bytes.len());
+        self.file.write_at(offset, &bytes[..fitting])?;
+        Err(io::Error::new(
+            io::ErrorKind::StorageFull,
+            "the limited disk is full",
+        ))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.vfs.pass(CallKind::Sync)?;
+        self.file.sync()
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        self.vfs.pass(CallKind::Truncate)?;
+        let old = self.file.len()?;
+        let growth = length.saturating_sub(old);
+        if self.vfs.take_space(growth) < growth {
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                "the limited disk is full",
+            ));
+        }
+        self.file.truncate(length)?;
+        self.vfs.give_space(old.saturating_sub(length));
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+}

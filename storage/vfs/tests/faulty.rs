@@ -1,0 +1,119 @@
+//! Planned faults strike exactly where they are planned.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, OpenMode, Vfs, VfsFile, read_file};
+
+const FILE: &str = "/file";
+
+fn faulty() -> (FaultyVfs, Box<dyn VfsFile>) {
+    let vfs = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+    let file = vfs.open(Path::new(FILE), OpenMode::CreateNew).unwrap();
+    (vfs, file)
+}
+
+fn contents(vfs: &FaultyVfs) -> Vec<u8> {
+    read_file(vfs, Path::new(FILE)).unwrap()
+}
+
+#[test]
+fn only_the_planned_call_fails() {
+    let (vfs, file) = faulty();
+    vfs.fail_once(CallKind::Sync, 1, Fault::Error(ErrorKind::Other));
+    file.sync().unwrap();
+    file.write_at(0, b"x").unwrap();
+    assert!(
+        file.sync()
+            .unwrap_err()
+            .to_string()
+            .contains("injected fault in Sync")
+    );
+    file.sync().unwrap();
+    assert_eq!(vfs.calls(CallKind::Sync), 3);
+}
+
+#[test]
+fn lasting_faults_last_until_healed() {
+    let (vfs, file) = faulty();
+    vfs.fail_from(CallKind::Write, 1, Fault::Error(ErrorKind::StorageFull));
+    file.write_at(0, b"a").unwrap();
+    for _ in 0..3 {
+        assert_eq!(
+            file.write_at(1, b"b").unwrap_err().kind(),
+            ErrorKind::StorageFull
+        );
+    }
+    vfs.heal();
+    file.write_at(1, b"b").unwrap();
+    assert_eq!(contents(&vfs), b"ab");
+}
+
+#[test]
+fn short_and_torn_writes_leave_their_marks() {
+    let (vfs, file) = faulty();
+    vfs.fail_once(CallKind::Write, 0, Fault::ShortWrite(ErrorKind::Other));
+    file.write_at(0, b"abcd").unwrap_err();
+    assert_eq!(contents(&vfs), b"ab");
+    vfs.fail_once(CallKind::Write, 0, Fault::TornWrite(ErrorKind::Other));
+    file.write_at(0, &[7; 1300]).unwrap_err();
+    let torn = contents(&vfs);
+    assert_eq!(torn.len(), 1300);
+    assert_eq!((torn[511], torn[512], torn[1024]), (7, 0, 7));
+}
+
+#[test]
+fn every_kind_of_call_can_fail() {
+    for kind in CallKind::ALL {
+        let (vfs, file) = faulty();
+        vfs.fail_once(kind, 0, Fault::Error(ErrorKind::Interrupted));
+        let path = Path::new(FILE);
+        let other = Path::new("/other");
+        let failures = [
+            vfs.open(path, OpenMode::Read).err(),
+            file.read_at(0, &mut [0]).err(),
+            file.write_at(0, b"x").err(),
+            file.sync().err(),
+            file.truncate(1).err(),
+            vfs.create_dir_all(Path::new("/dir")).err(),
+            vfs.sync_dir(Path::new("/")).err(),
+            vfs.list(Path::new("/")).err(),
+            vfs.rename(path, other).err(),
+            vfs.remove(if kind == CallKind::Rename {
+                path
+            } else {
+                other
+            })
+            .err(),
+        ];
+        assert_eq!(
+            failures.iter().flatten().count(),
+            1,
+            "{kind:?}: {failures:?}"
+        );
+    }
+}
+
+#[test]
+fn a_full_disk_takes_what_fits_and_recovers_when_space_comes_back() {
+    let (vfs, file) = faulty();
+    vfs.set_space(Some(3));
+    assert_eq!(
+        file.write_at(0, b"abcd").unwrap_err().kind(),
+        ErrorKind::StorageFull
+    );
+    assert_eq!(contents(&vfs), b"abc");
+    file.write_at(0, b"xyz")
+        .expect("overwriting needs no space");
+    assert!(file.write_at(3, b"d").is_err());
+    let other = vfs.open(Path::new("/other"), OpenMode::CreateNew).unwrap();
+    assert!(other.truncate(1).is_err());
+    file.truncate(1).unwrap();
+    other.write_at(0, b"12").unwrap();
+    assert!(other.write_at(2, b"3").is_err());
+    vfs.remove(Path::new(FILE)).unwrap();
+    other.write_at(2, b"3").unwrap();
+    vfs.set_space(None);
+    other.write_at(3, &[0; 1000]).unwrap();
+}
