@@ -1,1 +1,58 @@
-//! Placeholder replaced by the first commit of this crate.
+//! The lab: Hedgerow measured beside its peers.
+//!
+//! Machines differ and shared ones drift, so the lab never quotes a time by itself. A run
+//! interleaves its contenders (A B C A B C …) in one invocation, repeats, and reports medians,
+//! their spread, and ratios to a named contender. Before any timing each contender answers a
+//! script of operations that is compared with a model; a contender that answers wrongly is
+//! not timed. Results go to the terminal as a table and, with `--json FILE`, to a file of JSON
+//! lines that starts with a description of the machine.
+//!
+//! * [`keys`]: deterministic key sets.
+//! * [`maps`]: tree contenders, ours and others.
+//! * [`experiments`]: one module per experiment.
+//! * [`rounds`], [`report`], [`machine`]: statistics, output, where we run.
+
+#![forbid(unsafe_code)]
+
+pub mod experiments;
+pub mod keys;
+pub mod machine;
+pub mod maps;
+pub mod report;
+pub mod rounds;
+
+/// What can go wrong in the lab.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LabError {
+    /// A file or socket failed.
+    Io(std::io::Error),
+    /// A contender answered wrongly; it must not be timed.
+    WrongAnswer(String),
+    /// The arguments make no sense together.
+    Usage(String),
+    /// A program that the experiment starts failed.
+    Process(String),
+}
+
+impl std::fmt::Display for LabError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "input/output failed: {error}"),
+            Self::WrongAnswer(what) => write!(f, "wrong answer, no timing: {what}"),
+            Self::Usage(what) => write!(f, "{what}"),
+            Self::Process(what) => write!(f, "{what}"),
+        }
+    }
+}
+
+impl std::error::Error for LabError {}
+
+impl From<std::io::Error> for LabError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// The result of lab code.
+pub type Result<T> = std::result::Result<T, LabError>;

@@ -1,0 +1,29 @@
+//! `hedgerow-lab`: comparisons with peers, interleaved in one run.
+
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use hedgerow_lab::experiments::tree;
+
+/// Hedgerow measured beside its peers.
+#[derive(Debug, Parser)]
+#[command(name = "hedgerow-lab", version)]
+enum Experiment {
+    /// Trees: insert, get, get_many, update, scan, remove, bytes per key.
+    Tree(tree::TreeArguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Experiment::parse() {
+        Experiment::Tree(arguments) => tree::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hedgerow-lab: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
