@@ -143,6 +143,24 @@ pub(crate) fn claimed_length(header: &[u8; HEADER_BYTES]) -> Option<u64> {
     (u32_at(header, 0) == MAGIC && length >= HEADER_BYTES as u64).then_some(length)
 }
 
+/// Whether a block header names this file: a cheap look before a whole block is read.
+pub(crate) fn names(header: &[u8; HEADER_BYTES], identity: &Identity) -> bool {
+    let found = (
+        u32_at(header, 40),
+        u32_at(header, 44),
+        u16_at(header, 48),
+        u16_at(header, 50),
+    );
+    let Identity {
+        incarnation,
+        generation,
+        shard,
+        shards,
+        ..
+    } = *identity;
+    found == (incarnation, generation, shard, shards)
+}
+
 /// Verifies a whole block and takes it apart: its header and its records' bytes. The error says
 /// in words what does not fit.
 pub(crate) fn open<'a>(

@@ -361,21 +361,19 @@ impl Flusher {
     /// Seals the files of this generation and goes on in those of the next.
     fn rotate(&mut self, rotation: Rotation) -> Result<(), Stopped> {
         self.commit(0, Purpose::Seal)?;
+        let (generation, epoch, end) = (rotation.generation, self.closed, self.end());
         for (old, new) in self.writers.iter_mut().zip(rotation.writers) {
             *old = Arc::new(Mutex::new(new));
         }
-        self.shared
-            .counters
-            .generation
-            .store(rotation.generation, Relaxed);
+        self.shared.counters.generation.store(generation, Relaxed);
         self.shared.counters.generation_bytes.store(0, Relaxed);
         self.unattested = false;
-        let point = RotationPoint {
-            generation: rotation.generation,
-            epoch: self.closed,
-        };
         // If nobody waits for the answer any more, the rotation still happened.
-        let _ = rotation.done.send(point);
+        let _ = rotation.done.send(RotationPoint {
+            generation,
+            epoch,
+            end,
+        });
         Ok(())
     }
 
@@ -425,20 +423,18 @@ impl Flusher {
             .filter(|&i| lock(&self.writers[i]).is_unsynced())
             .collect();
         self.perform(&unsynced, true)?;
-        let (incarnation, last_generation) = {
-            let writer = lock(&self.writers[0]);
-            (writer.identity().incarnation, writer.identity().generation)
-        };
-        Ok(IncarnationEnd {
-            incarnation,
+        Ok(self.end())
+    }
+
+    /// Where the files end now; everything in them is durable.
+    fn end(&self) -> IncarnationEnd {
+        let writers: Vec<_> = self.writers.iter().map(|writer| lock(writer)).collect();
+        IncarnationEnd {
+            incarnation: writers[0].identity().incarnation,
             cutoff_epoch: self.closed.max(self.shared.status.durable_epoch()),
             max_epoch: self.shared.epoch.load(Relaxed).max(self.newest),
-            last_generation,
-            lengths: self
-                .writers
-                .iter()
-                .map(|writer| lock(writer).length)
-                .collect(),
-        })
+            last_generation: writers[0].identity().generation,
+            lengths: writers.iter().map(|writer| writer.length).collect(),
+        }
     }
 }

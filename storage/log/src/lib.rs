@@ -11,6 +11,8 @@
 //! | `block`, `segment` | what a log file consists of, and appending to one |
 //! | `shard`, `log` | what writers and waiters see |
 //! | `flusher`, `helpers`, `health` | the thread behind them: group commit, full disks, failures |
+//! | `checkpoint` | writing and reading checkpoint files |
+//! | `scan`, `recovery`, `commits` | what counts of the logs after a crash, and reading it back |
 //! | `manifest` | the file that says what the database consists of |
 //!
 //! Byte layouts and the recovery algorithm are drawn in `docs/file-formats.md`, promises in
@@ -19,6 +21,8 @@
 #![forbid(unsafe_code)]
 
 mod block;
+mod checkpoint;
+mod commits;
 mod error;
 mod flusher;
 mod health;
@@ -26,12 +30,16 @@ mod helpers;
 mod log;
 mod manifest;
 mod record;
+mod recovery;
+mod scan;
 mod segment;
 mod shard;
 mod statistics;
 mod timestamp;
 mod varint;
 
+pub use checkpoint::{CheckpointReader, CheckpointRecord, CheckpointWriter};
+pub use commits::Commits;
 pub use error::{Error, Problem, Result};
 pub use health::{Health, Progress};
 pub use log::{Log, LogOptions, RotationPoint};
@@ -40,6 +48,7 @@ pub use manifest::{
     MANIFEST_FILE, Manifest, PartEntry,
 };
 pub use record::{Commit, Operation, OperationKind, Operations};
+pub use recovery::{RecoveredLogs, remove_obsolete, required_files};
 pub use shard::ShardGuard;
 pub use statistics::Statistics;
 pub use timestamp::Timestamp;

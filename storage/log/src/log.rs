@@ -59,12 +59,15 @@ impl Default for LogOptions {
 }
 
 /// Where a rotation cut the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RotationPoint {
     /// The generation that began: every commit appended after the rotation is in it or later.
     pub generation: u32,
     /// Every commit of this epoch or an earlier one is durable, in older generations.
     pub epoch: u64,
+    /// The end of what is durable now: what a copy of the database made now would record in its
+    /// manifest ([`Manifest::record_end`]) to be complete without the newer generation.
+    pub end: IncarnationEnd,
 }
 
 /// What the flusher is asked to do besides its routine.

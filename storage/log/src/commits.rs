@@ -1,0 +1,212 @@
+//! The commits that count, of all shards, merged by timestamp.
+//!
+//! A shard's records stand in its files in the order of their timestamps, so this is a merge of
+//! as many streams as there are shards, incarnation after incarnation.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use hedgerow_vfs::Vfs;
+
+use crate::block::Identity;
+use crate::error::{Error, Result};
+use crate::record::Commit;
+use crate::scan::{BlockReader, Next, problem};
+use crate::timestamp::Timestamp;
+
+/// A file to read, up to this length; without one, up to the block that seals it.
+type FileToRead = (Identity, Option<u64>);
+
+/// The logs of one incarnation.
+pub(crate) struct Source {
+    pub(crate) cutoff_epoch: u64,
+    /// For each shard its files, oldest first.
+    pub(crate) shards: Vec<VecDeque<FileToRead>>,
+}
+
+/// All commits that count, in the order of their timestamps.
+pub struct Commits {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    /// Incarnations that come later.
+    later: VecDeque<Source>,
+    cutoff_epoch: u64,
+    streams: Vec<Stream>,
+    /// The stream whose commit was returned last: it has to move on.
+    returned: Option<usize>,
+}
+
+/// One shard's commits.
+struct Stream {
+    files: VecDeque<FileToRead>,
+    reader: Option<BlockReader>,
+    sealed: bool,
+    /// What is left of the current block's records, in the reader's bytes.
+    block: Range<usize>,
+    block_offset: u64,
+    /// The commit that comes next, in the reader's bytes.
+    head: Option<(Timestamp, Range<usize>)>,
+    bytes_before: u64,
+}
+
+impl Commits {
+    pub(crate) fn new(
+        vfs: Arc<dyn Vfs>,
+        dir: PathBuf,
+        sources: VecDeque<Source>,
+    ) -> Result<Commits> {
+        Ok(Commits {
+            vfs,
+            dir,
+            later: sources,
+            cutoff_epoch: 0,
+            streams: Vec::new(),
+            returned: None,
+        })
+    }
+
+    /// The next commit, or `None` after the last.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] naming the place, if a log does not read back as it was written.
+    #[allow(clippy::should_implement_trait)] // The commits borrow this: no `Iterator`.
+    pub fn next(&mut self) -> Result<Option<Commit<'_>>> {
+        if let Some(index) = self.returned.take() {
+            self.streams[index].advance(&*self.vfs, &self.dir, self.cutoff_epoch)?;
+        }
+        loop {
+            let heads = self.streams.iter().enumerate();
+            let heads = heads.filter_map(|(at, s)| s.head.as_ref().map(|(time, _)| (*time, at)));
+            if let Some((_, index)) = heads.min() {
+                self.returned = Some(index);
+                return Ok(self.streams[index].commit());
+            }
+            let Some(source) = self.later.pop_front() else {
+                return Ok(None);
+            };
+            self.cutoff_epoch = source.cutoff_epoch;
+            let read = self.bytes_read();
+            self.streams = source.shards.into_iter().map(Stream::new).collect();
+            if let Some(first) = self.streams.first_mut() {
+                first.bytes_before = read;
+            }
+            for stream in &mut self.streams {
+                stream.advance(&*self.vfs, &self.dir, self.cutoff_epoch)?;
+            }
+        }
+    }
+
+    /// Bytes read so far, of [`RecoveredLogs::total_bytes`](crate::RecoveredLogs::total_bytes).
+    pub fn bytes_read(&self) -> u64 {
+        let streams = self.streams.iter();
+        streams
+            .map(|s| s.bytes_before + s.reader.as_ref().map_or(0, |r| r.offset))
+            .sum()
+    }
+}
+
+impl Stream {
+    fn new(files: VecDeque<FileToRead>) -> Stream {
+        Stream {
+            files,
+            reader: None,
+            sealed: false,
+            block: 0..0,
+            block_offset: 0,
+            head: None,
+            bytes_before: 0,
+        }
+    }
+
+    fn commit(&self) -> Option<Commit<'_>> {
+        let (_, range) = self.head.as_ref()?;
+        Commit::take(&mut &self.reader.as_ref()?.bytes()[range.clone()])
+    }
+
+    /// Finds the next commit that counts.
+    fn advance(&mut self, vfs: &dyn Vfs, dir: &std::path::Path, cutoff_epoch: u64) -> Result<()> {
+        self.head = None;
+        loop {
+            if self.block.is_empty() && !self.next_block(vfs, dir)? {
+                return Ok(());
+            }
+            let Some(reader) = &self.reader else {
+                return Ok(());
+            };
+            if self.block.is_empty() {
+                continue;
+            }
+            let mut rest = &reader.bytes()[self.block.clone()];
+            let Some(commit) = Commit::take(&mut rest) else {
+                let what = "a record does not decode";
+                return Err(self.damage(self.block_offset, what));
+            };
+            let start = self.block.start;
+            self.block.start = self.block.end - rest.len();
+            if commit.timestamp().epoch() <= cutoff_epoch {
+                self.head = Some((commit.timestamp(), start..self.block.start));
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads the next block, of the next file if need be; false after the last.
+    fn next_block(&mut self, vfs: &dyn Vfs, dir: &std::path::Path) -> Result<bool> {
+        loop {
+            let Some(reader) = &mut self.reader else {
+                if !self.next_file(vfs, dir)? {
+                    return Ok(false);
+                }
+                continue;
+            };
+            self.block_offset = reader.offset;
+            match reader.next()? {
+                Next::Block(header, records) => {
+                    self.sealed = header.seals;
+                    self.block = records;
+                    return Ok(true);
+                }
+                Next::End if self.sealed || self.files.is_empty() => {
+                    self.bytes_before += reader.offset;
+                    self.reader = None;
+                    if !self.next_file(vfs, dir)? {
+                        return Ok(false);
+                    }
+                }
+                Next::End => {
+                    return Err(self.damage(self.block_offset, "the file ends before its seal"));
+                }
+                Next::Bad(what) => return Err(self.damage(self.block_offset, &what)),
+            }
+        }
+    }
+
+    fn next_file(&mut self, vfs: &dyn Vfs, dir: &std::path::Path) -> Result<bool> {
+        let Some((identity, length)) = self.files.pop_front() else {
+            return Ok(false);
+        };
+        let mut reader = BlockReader::open(vfs, dir, identity)?;
+        if let Some(length) = length {
+            if reader.end < length {
+                let what = format!("the file ends here, {length} bytes were durable");
+                let affected = "the last commits of this file";
+                return Err(problem(&reader.path, reader.end, &what, affected).into());
+            }
+            reader.end = length;
+        }
+        self.sealed = false;
+        self.reader = Some(reader);
+        Ok(true)
+    }
+
+    fn damage(&self, offset: u64, what: &str) -> Error {
+        let path = self
+            .reader
+            .as_ref()
+            .map(|reader| reader.path.clone())
+            .unwrap_or_default();
+        problem(&path, offset, what, "commits in this file from here on").into()
+    }
+}

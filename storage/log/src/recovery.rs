@@ -1,0 +1,489 @@
+//! Recovery: what counts of the logs that a crash left.
+//!
+//! The paper drops updates past τ, the smallest of the logs' last timestamps (§5). Here an epoch
+//! counts exactly if a block closes it and every shard's file is valid up to the length which
+//! that block names: idle shards need not write anything to move τ on, and a torn tail anywhere
+//! moves it back just as far as it must.
+//!
+//! The result is written down in the manifest *before* anything is cut (`IncarnationEnd`), so that
+//! a crash during recovery, or damage later, cannot move the cutoff. From then on the logs of
+//! that incarnation must be whole: recovering twice gives the same commits or an error.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hedgerow_vfs::{OpenMode, Vfs};
+
+use crate::block::{Closing, Identity};
+use crate::checkpoint::CHECKPOINT_DIR;
+use crate::commits::{Commits, Source};
+use crate::error::{Error, Result};
+use crate::manifest::{IncarnationEnd, IncarnationEntry, Manifest};
+use crate::scan::{FileScan, problem};
+use crate::segment::{self, FILE_HEADER_BYTES, LOG_DIR};
+
+/// The logs of a database that is not open for writing, with their end decided.
+pub struct RecoveredLogs {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    database_id: u128,
+    /// All with an end.
+    incarnations: Vec<IncarnationEntry>,
+    cutoff_epoch: u64,
+    max_epoch: u64,
+    total_bytes: u64,
+    discarded_bytes: u64,
+}
+
+/// How far beyond the last epoch seen a new incarnation begins: commits that a crash lost without
+/// a trace had epochs too, and a client may remember them as versions.
+const EPOCH_GAP: u64 = 1 << 16;
+
+impl RecoveredLogs {
+    /// Decides what counts of the logs that the manifest names, makes that durable, records it in
+    /// the manifest (and stores it), and cuts off the rest. Doing it again changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if something that was durable is missing or damaged; nothing is changed
+    /// then.
+    pub fn open(vfs: Arc<dyn Vfs>, dir: &Path, manifest: &mut Manifest) -> Result<RecoveredLogs> {
+        let (logs, changed) = RecoveredLogs::decide(vfs, dir, manifest)?;
+        if changed.incarnations != manifest.incarnations {
+            let decided = changed.incarnations.iter();
+            for entry in decided.filter(|entry| !manifest.incarnations.contains(entry)) {
+                logs.sync_files(entry)?;
+            }
+            changed.store(&*logs.vfs, dir)?;
+            *manifest = changed;
+        }
+        for entry in &logs.incarnations {
+            logs.cut(entry)?;
+        }
+        remove_obsolete_logs(&*logs.vfs, dir, manifest)?;
+        Ok(logs)
+    }
+
+    /// As [`RecoveredLogs::open`], but changes no file: for looking at a database.
+    pub fn open_read_only(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        manifest: &Manifest,
+    ) -> Result<RecoveredLogs> {
+        RecoveredLogs::decide(vfs, dir, manifest).map(|(logs, _)| logs)
+    }
+
+    fn decide(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        manifest: &Manifest,
+    ) -> Result<(RecoveredLogs, Manifest)> {
+        let mut changed = manifest.clone();
+        let mut discarded_bytes = 0;
+        let mut cutoff_epoch = 0;
+        for entry in &manifest.incarnations {
+            if let Some(end) = &entry.end {
+                cutoff_epoch = end.cutoff_epoch;
+                continue;
+            }
+            let (end, discarded) = find_end(&*vfs, dir, manifest.database_id, entry)?;
+            discarded_bytes += discarded;
+            cutoff_epoch = end.cutoff_epoch;
+            changed.record_end(end);
+        }
+        let checkpoint = manifest.checkpoint.as_ref();
+        let checkpoint_epoch = checkpoint.map_or(0, |entry| entry.timestamp.epoch());
+        let mut logs = RecoveredLogs {
+            vfs,
+            dir: dir.to_path_buf(),
+            database_id: manifest.database_id,
+            incarnations: changed.incarnations.clone(),
+            cutoff_epoch,
+            max_epoch: changed.epoch_floor.max(checkpoint_epoch),
+            total_bytes: 0,
+            discarded_bytes,
+        };
+        logs.total_bytes = logs.count_bytes()?;
+        Ok((logs, changed))
+    }
+
+    /// The commits that count, of all shards, in the order of their timestamps. Call it again for
+    /// every thread that applies: each reads and verifies all of them and takes its own keys.
+    pub fn commits(&self) -> Result<Commits> {
+        let sources = self.incarnations.iter().filter_map(|entry| {
+            let end = entry.end.as_ref()?;
+            let shards = (0..entry.shards).map(|shard| {
+                let files = self.generations(entry).map(|generation| {
+                    let last = generation == end.last_generation;
+                    let length = last.then(|| end.lengths[usize::from(shard)]);
+                    (self.identity(entry, generation, shard), length)
+                });
+                files.collect()
+            });
+            Some(Source {
+                cutoff_epoch: end.cutoff_epoch,
+                shards: shards.collect(),
+            })
+        });
+        Commits::new(Arc::clone(&self.vfs), self.dir.clone(), sources.collect())
+    }
+
+    /// Commits of the last incarnation with later epochs were not complete everywhere, and were
+    /// dropped.
+    pub fn cutoff_epoch(&self) -> u64 {
+        self.cutoff_epoch
+    }
+
+    /// An upper bound of every epoch seen, dropped ones included.
+    pub fn max_epoch(&self) -> u64 {
+        self.max_epoch
+    }
+
+    /// The first epoch for a new incarnation: safely beyond every one ever handed out.
+    pub fn next_epoch(&self) -> u64 {
+        self.max_epoch + EPOCH_GAP
+    }
+
+    /// Bytes that one pass over [`RecoveredLogs::commits`] reads: for showing progress.
+    pub fn total_bytes(&self) -> u64 {
+        self.total_bytes
+    }
+
+    /// Bytes behind the end of the logs that did not count: writes that a crash interrupted.
+    pub fn discarded_bytes(&self) -> u64 {
+        self.discarded_bytes
+    }
+
+    fn identity(&self, entry: &IncarnationEntry, generation: u32, shard: u16) -> Identity {
+        identity(self.database_id, entry, generation, shard)
+    }
+
+    fn generations(&self, entry: &IncarnationEntry) -> std::ops::RangeInclusive<u32> {
+        let last = entry
+            .end
+            .as_ref()
+            .map_or(entry.first_generation, |end| end.last_generation);
+        entry.first_generation..=last
+    }
+
+    fn each_file(
+        &self,
+        entry: &IncarnationEntry,
+        mut visit: impl FnMut(u32, u16, &Path) -> Result<()>,
+    ) -> Result<()> {
+        for generation in self.generations(entry) {
+            for shard in 0..entry.shards {
+                let path = segment::path(&self.dir, &self.identity(entry, generation, shard));
+                visit(generation, shard, &path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_files(&self, entry: &IncarnationEntry) -> Result<()> {
+        self.each_file(entry, |_, _, path| {
+            let file = self.vfs.open(path, OpenMode::ReadWrite);
+            let file = file.map_err(|e| Error::io("open", path, e))?;
+            file.sync().map_err(|e| Error::io("sync", path, e))
+        })
+    }
+
+    /// Cuts the files of the last generation to the lengths that count.
+    fn cut(&self, entry: &IncarnationEntry) -> Result<()> {
+        let Some(end) = &entry.end else { return Ok(()) };
+        self.each_file(entry, |generation, shard, path| {
+            if generation != end.last_generation {
+                return Ok(());
+            }
+            let wanted = end.lengths[usize::from(shard)];
+            let file = match self.vfs.open(path, OpenMode::ReadWrite) {
+                Ok(file) => file,
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+                Err(e) => return Err(Error::io("open", path, e)),
+            };
+            if file
+                .len()
+                .map_err(|e| Error::io("get the length of", path, e))?
+                > wanted
+            {
+                file.truncate(wanted)
+                    .map_err(|e| Error::io("truncate", path, e))?;
+                file.sync().map_err(|e| Error::io("sync", path, e))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn count_bytes(&self) -> Result<u64> {
+        let mut total = 0;
+        for entry in &self.incarnations {
+            self.each_file(entry, |generation, shard, path| {
+                let end = entry
+                    .end
+                    .as_ref()
+                    .filter(|end| end.last_generation == generation);
+                total += match end {
+                    Some(end) => end.lengths[usize::from(shard)],
+                    None => match self.vfs.open(path, OpenMode::Read) {
+                        Ok(file) => file
+                            .len()
+                            .map_err(|e| Error::io("get the length of", path, e))?,
+                        // Reading the commits reports it.
+                        Err(_) => 0,
+                    },
+                };
+                Ok(())
+            })?;
+        }
+        Ok(total)
+    }
+}
+
+fn identity(database_id: u128, entry: &IncarnationEntry, generation: u32, shard: u16) -> Identity {
+    let IncarnationEntry {
+        incarnation,
+        shards,
+        ..
+    } = *entry;
+    Identity {
+        database_id,
+        incarnation,
+        generation,
+        shard,
+        shards,
+    }
+}
+
+/// Scans all shards of one generation, in parallel.
+fn scan_generation(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    database_id: u128,
+    entry: &IncarnationEntry,
+    generation: u32,
+) -> Result<Vec<FileScan>> {
+    std::thread::scope(|scope| {
+        let scan = |shard| {
+            let identity = identity(database_id, entry, generation, shard);
+            move || FileScan::run(vfs, dir, identity, |_, _, _| Ok(()))
+        };
+        let threads: Vec<_> = (0..entry.shards)
+            .map(|shard| scope.spawn(scan(shard)))
+            .collect();
+        let joined = threads.into_iter().map(|thread| match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.collect()
+    })
+}
+
+/// Finds where the logs of an incarnation end that was not closed, and how many bytes behind
+/// that do not count.
+fn find_end(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    database_id: u128,
+    entry: &IncarnationEntry,
+) -> Result<(IncarnationEnd, u64)> {
+    let mut generation = entry.first_generation;
+    let mut max_epoch = entry.first_epoch;
+    let mut cutoff_epoch = entry.first_epoch - 1;
+    loop {
+        let scans = scan_generation(vfs, dir, database_id, entry, generation)?;
+        max_epoch = scans
+            .iter()
+            .map(|scan| scan.newest_epoch)
+            .fold(max_epoch, u64::max);
+        check_durable(vfs, dir, database_id, entry, generation, &scans)?;
+        let complete = scans.iter().all(|scan| scan.sealed);
+        let closing = newest_satisfied(&scans);
+        if let Some(closing) = &closing {
+            cutoff_epoch = cutoff_epoch.max(closing.epoch);
+        }
+        if complete {
+            generation += 1;
+            continue;
+        }
+        let lengths: Vec<u64> = match closing {
+            Some(closing) => closing.lengths.iter().map(|length| length.valid).collect(),
+            // Nothing of this generation was ever closed.
+            None => vec![FILE_HEADER_BYTES as u64; scans.len()],
+        };
+        let discarded = scans
+            .iter()
+            .zip(&lengths)
+            .map(|(scan, length)| scan.length - length)
+            .sum();
+        let incarnation = entry.incarnation;
+        let last_generation = generation;
+        let end = IncarnationEnd {
+            incarnation,
+            cutoff_epoch,
+            max_epoch,
+            last_generation,
+            lengths,
+        };
+        return Ok((end, discarded));
+    }
+}
+
+/// The newest closing whose lengths are all there.
+fn newest_satisfied(scans: &[FileScan]) -> Option<Closing> {
+    let closings = scans.iter().flat_map(|scan| &scan.closings);
+    let satisfied = closings.filter(|closing| {
+        closing
+            .lengths
+            .iter()
+            .zip(scans)
+            .all(|(length, scan)| length.valid <= scan.valid)
+    });
+    // Of one epoch, the block that says that all is durable comes after the one that closed it.
+    let total = |closing: &Closing| {
+        closing
+            .lengths
+            .iter()
+            .map(|length| length.valid)
+            .sum::<u64>()
+    };
+    satisfied
+        .max_by_key(|closing| (closing.epoch, total(closing)))
+        .cloned()
+}
+
+/// Refuses files that lack something which was durable once.
+fn check_durable(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    database_id: u128,
+    entry: &IncarnationEntry,
+    generation: u32,
+    scans: &[FileScan],
+) -> Result<()> {
+    for (shard, scan) in scans.iter().enumerate() {
+        let durable = scans
+            .iter()
+            .map(|witness| witness.durable[shard])
+            .max()
+            .unwrap_or(0);
+        if scan.valid < durable {
+            return Err(scan.damage(durable).into());
+        }
+    }
+    let Some(unsealed) = scans.iter().find(|scan| !scan.sealed) else {
+        return Ok(());
+    };
+    // Nothing is written to the next generation before this one is sealed, durably.
+    for shard in 0..entry.shards {
+        let next = identity(database_id, entry, generation + 1, shard);
+        let path = segment::path(dir, &next);
+        if !vfs
+            .exists(&path)
+            .map_err(|e| Error::io("look for", &path, e))?
+        {
+            continue;
+        }
+        let has_blocks = match FileScan::run(vfs, dir, next, |_, _, _| Ok(())) {
+            Ok(scan) => scan.valid > FILE_HEADER_BYTES as u64 || !scan.strays.is_empty(),
+            Err(Error::Corrupt(_)) => false,
+            Err(e) => return Err(e),
+        };
+        if has_blocks {
+            let what = match &unsealed.bad {
+                Some(what) => what.as_str(),
+                None => "the file ends too early",
+            };
+            let what = format!("{what}, though later files show that this one was complete");
+            let affected = format!("commits in this file after {}", unsealed.last_valid);
+            return Err(problem(&unsealed.path, unsealed.valid, &what, &affected).into());
+        }
+    }
+    Ok(())
+}
+
+/// Removes every file that the manifest does not need: logs and checkpoints that its checkpoint
+/// replaced, and what interrupted openings, rotations and checkpoints left. Not to be called while
+/// a checkpoint is being written, nor before the manifest is stored.
+pub fn remove_obsolete(vfs: &dyn Vfs, dir: &Path, manifest: &Manifest) -> Result<()> {
+    remove_obsolete_logs(vfs, dir, manifest)?;
+    let checkpoint_dir = dir.join(CHECKPOINT_DIR);
+    if !vfs
+        .exists(&checkpoint_dir)
+        .map_err(|e| Error::io("look for", &checkpoint_dir, e))?
+    {
+        return Ok(());
+    }
+    let parts = manifest
+        .checkpoint
+        .iter()
+        .flat_map(|checkpoint| &checkpoint.parts);
+    let needed: Vec<&str> = parts.map(|part| part.file.as_str()).collect();
+    for name in vfs
+        .list(&checkpoint_dir)
+        .map_err(|e| Error::io("list", &checkpoint_dir, e))?
+    {
+        if name.ends_with(".ckpt") && !needed.contains(&name.as_str()) {
+            let path = checkpoint_dir.join(&name);
+            vfs.remove(&path)
+                .map_err(|e| Error::io("remove", &path, e))?;
+        }
+    }
+    Ok(())
+}
+
+/// The files that a database consists of besides its manifest, relative to its directory: what a
+/// copy needs. All incarnations must have an end.
+pub fn required_files(manifest: &Manifest) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in &manifest.incarnations {
+        let last = entry
+            .end
+            .as_ref()
+            .map_or(entry.first_generation, |end| end.last_generation);
+        for generation in entry.first_generation..=last {
+            for shard in 0..entry.shards {
+                let identity = identity(manifest.database_id, entry, generation, shard);
+                files.push(segment::path(Path::new(""), &identity));
+            }
+        }
+    }
+    let parts = manifest
+        .checkpoint
+        .iter()
+        .flat_map(|checkpoint| &checkpoint.parts);
+    files.extend(parts.map(|part| Path::new(CHECKPOINT_DIR).join(&part.file)));
+    files
+}
+
+/// Removes log files that the manifest does not need: replaced by its checkpoint, or left by an
+/// opening or a rotation that was interrupted.
+pub(crate) fn remove_obsolete_logs(vfs: &dyn Vfs, dir: &Path, manifest: &Manifest) -> Result<()> {
+    let log_dir = dir.join(LOG_DIR);
+    if !vfs
+        .exists(&log_dir)
+        .map_err(|e| Error::io("look for", &log_dir, e))?
+    {
+        return Ok(());
+    }
+    for name in vfs
+        .list(&log_dir)
+        .map_err(|e| Error::io("list", &log_dir, e))?
+    {
+        let Some((incarnation, generation, _)) = segment::parse_file_name(&name) else {
+            continue;
+        };
+        let needed = manifest.incarnations.iter().any(|entry| {
+            entry.incarnation == incarnation
+                && generation >= entry.first_generation
+                && entry
+                    .end
+                    .as_ref()
+                    .is_none_or(|end| generation <= end.last_generation)
+        });
+        if !needed {
+            let path = log_dir.join(&name);
+            vfs.remove(&path)
+                .map_err(|e| Error::io("remove", &path, e))?;
+        }
+    }
+    Ok(())
+}

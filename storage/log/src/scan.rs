@@ -1,0 +1,332 @@
+//! Reading a log file block by block, and telling a torn tail from damage.
+//!
+//! The blocks of a file are valid up to some point. What stands there is either a *torn tail*
+//! (writes that a crash interrupted: expected, cut off) or *damage* (bytes that were once durable
+//! and no longer read back: an error). The difference is decided by evidence: every block says
+//! what was durable when it was written, for its own file and, if it closes an epoch, for all.
+//! A bad place below any such mark is damage. So blocks behind a bad place matter as witnesses,
+//! and [`FileScan`] looks for them.
+
+use std::path::{Path, PathBuf};
+
+use hedgerow_vfs::{OpenMode, Vfs, VfsFile, read_exact_at, read_up_to_at};
+
+use crate::block::{self, BlockHeader, Closing, HEADER_BYTES, Identity};
+use crate::error::{Error, Problem, Result};
+use crate::segment::{self, FILE_HEADER_BYTES, HeaderFault, LOG_VERSION};
+use crate::timestamp::Timestamp;
+
+/// Reads the blocks of one log file in order.
+pub(crate) struct BlockReader {
+    file: Box<dyn VfsFile>,
+    pub(crate) path: PathBuf,
+    pub(crate) identity: Identity,
+    /// Where the next block begins: everything before is valid.
+    pub(crate) offset: u64,
+    /// Where reading stops.
+    pub(crate) end: u64,
+    sequence: u64,
+    bytes: Vec<u8>,
+}
+
+/// What stands at [`BlockReader::offset`].
+pub(crate) enum Next {
+    /// A valid block: its header, and where its records are in [`BlockReader::bytes`].
+    Block(BlockHeader, std::ops::Range<usize>),
+    /// Nothing: the file ends.
+    End,
+    /// Something that is not a valid block, for this reason.
+    Bad(String),
+}
+
+impl BlockReader {
+    /// Opens a log file and verifies its header.
+    ///
+    /// # Errors
+    /// A missing file and a bad header are damage: files are complete before anything counts on
+    /// them.
+    pub(crate) fn open(vfs: &dyn Vfs, dir: &Path, identity: Identity) -> Result<BlockReader> {
+        let path = segment::path(dir, &identity);
+        let lost = |what: &str| {
+            let affected = format!("all commits of shard {} in this file", identity.shard);
+            Error::from(problem(&path, 0, what, &affected))
+        };
+        let file = match vfs.open(&path, OpenMode::Read) {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                return Err(lost("the file is missing"));
+            }
+            Err(e) => return Err(Error::io("open", &path, e)),
+        };
+        let mut header = [0; FILE_HEADER_BYTES];
+        let read =
+            read_up_to_at(&*file, 0, &mut header).map_err(|e| Error::io("read", &path, e))?;
+        match segment::check_file_header(&header[..read], &identity) {
+            Ok(()) => {}
+            Err(HeaderFault::Bad(what)) => return Err(lost(what)),
+            Err(HeaderFault::Newer(found)) => {
+                return Err(Error::NewerFormat {
+                    file: path,
+                    found,
+                    supported: LOG_VERSION,
+                });
+            }
+        }
+        let end = file
+            .len()
+            .map_err(|e| Error::io("get the length of", &path, e))?;
+        let offset = FILE_HEADER_BYTES as u64;
+        Ok(BlockReader {
+            file,
+            path,
+            identity,
+            offset,
+            end,
+            sequence: 0,
+            bytes: Vec::new(),
+        })
+    }
+
+    /// The bytes of the block that [`Self::next`] returned.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Reads and verifies the block at `offset`, and moves behind it if it is valid.
+    pub(crate) fn next(&mut self) -> Result<Next> {
+        if self.offset == self.end {
+            return Ok(Next::End);
+        }
+        match self.read(self.offset)? {
+            Ok((header, _)) if header.sequence != self.sequence => Ok(Next::Bad(
+                "a block stands here that belongs elsewhere in the file".into(),
+            )),
+            Ok((header, records)) => {
+                self.offset += header.length;
+                self.sequence += 1;
+                Ok(Next::Block(header, records))
+            }
+            Err(what) => Ok(Next::Bad(what)),
+        }
+    }
+
+    /// Reads and verifies whatever stands at `offset`.
+    fn read(
+        &mut self,
+        offset: u64,
+    ) -> Result<std::result::Result<(BlockHeader, std::ops::Range<usize>), String>> {
+        let left = self.end - offset;
+        if left < HEADER_BYTES as u64 {
+            return Ok(Err("the file ends inside a block header".into()));
+        }
+        let mut header = [0; HEADER_BYTES];
+        self.fill(offset, &mut header)?;
+        let Some(length) = block::claimed_length(&header) else {
+            return Ok(Err("there is no block where one should begin".into()));
+        };
+        if length > left {
+            return Ok(Err("the file ends inside a block".into()));
+        }
+        // Bounded by the length of the file, whatever the bytes say.
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.resize(length as usize, 0);
+        bytes[..HEADER_BYTES].copy_from_slice(&header);
+        self.fill(offset + HEADER_BYTES as u64, &mut bytes[HEADER_BYTES..])?;
+        self.bytes = bytes;
+        Ok(
+            block::open(&self.bytes, &self.identity).map(|(header, records)| {
+                let range = HEADER_BYTES..HEADER_BYTES + records.len();
+                (header, range)
+            }),
+        )
+    }
+
+    /// The next valid block that begins at or behind `from`, whatever stands before it; its
+    /// offset and header.
+    fn find_block(&mut self, from: u64) -> Result<Option<(u64, BlockHeader)>> {
+        const WINDOW: usize = 1 << 20;
+        let magic = block::MAGIC.to_le_bytes();
+        let mut start = from;
+        let mut window = vec![0; WINDOW];
+        while start + HEADER_BYTES as u64 <= self.end {
+            let length = (self.end - start).min(WINDOW as u64) as usize;
+            self.fill(start, &mut window[..length])?;
+            let mut at = 0;
+            while let Some(found) = find(&window[at..length], &magic) {
+                at += found;
+                let offset = start + at as u64;
+                // A look at the header first: bytes that merely resemble the magic are cheap.
+                let mut header = [0; HEADER_BYTES];
+                let whole = self.end - offset >= HEADER_BYTES as u64;
+                if whole {
+                    self.fill(offset, &mut header)?;
+                }
+                if whole
+                    && block::names(&header, &self.identity)
+                    && let Ok((header, _)) = self.read(offset)?
+                {
+                    return Ok(Some((offset, header)));
+                }
+                at += 1;
+            }
+            // The magic may stand across the border of two windows.
+            start += (length - (magic.len() - 1)) as u64;
+        }
+        Ok(None)
+    }
+
+    fn fill(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        read_exact_at(&*self.file, offset, buffer).map_err(|e| Error::io("read", &self.path, e))
+    }
+}
+
+fn find(bytes: &[u8], magic: &[u8; 4]) -> Option<usize> {
+    bytes
+        .windows(magic.len())
+        .position(|window| window == magic)
+}
+
+/// What a whole pass over one log file found.
+pub(crate) struct FileScan {
+    pub(crate) path: PathBuf,
+    /// Bytes of valid blocks at the front of the file.
+    pub(crate) valid: u64,
+    /// Bytes of the file.
+    pub(crate) length: u64,
+    /// Whether the valid blocks end with one that seals the file.
+    pub(crate) sealed: bool,
+    /// What stands behind the valid blocks, if anything does.
+    pub(crate) bad: Option<String>,
+    /// Valid blocks behind the bad place: offset and length.
+    pub(crate) strays: Vec<(u64, u64)>,
+    /// The last two closings among the valid blocks. The last one proves the one before it to be
+    /// durable, so no older one can be needed.
+    pub(crate) closings: Vec<Closing>,
+    /// For every shard, the bytes that some block here says were durable.
+    pub(crate) durable: Vec<u64>,
+    /// The largest timestamp and epoch seen anywhere.
+    pub(crate) newest: Timestamp,
+    pub(crate) newest_epoch: u64,
+    /// The largest timestamp among the valid blocks.
+    pub(crate) last_valid: Timestamp,
+    pub(crate) records: u64,
+}
+
+impl FileScan {
+    /// Reads a whole file. `each` sees every valid block (its header and records).
+    pub(crate) fn run(
+        vfs: &dyn Vfs,
+        dir: &Path,
+        identity: Identity,
+        mut each: impl FnMut(u64, &BlockHeader, &[u8]) -> std::result::Result<(), String>,
+    ) -> Result<FileScan> {
+        let mut reader = BlockReader::open(vfs, dir, identity)?;
+        let mut scan = FileScan {
+            path: reader.path.clone(),
+            valid: reader.offset,
+            length: reader.end,
+            sealed: false,
+            bad: None,
+            strays: Vec::new(),
+            closings: Vec::new(),
+            durable: vec![FILE_HEADER_BYTES as u64; usize::from(identity.shards)],
+            newest: Timestamp::ZERO,
+            newest_epoch: 0,
+            last_valid: Timestamp::ZERO,
+            records: 0,
+        };
+        loop {
+            let start = reader.offset;
+            match reader.next()? {
+                Next::End => break,
+                _ if scan.sealed => {
+                    scan.bad = Some("something follows the block that seals the file".into());
+                    break;
+                }
+                Next::Bad(what) => {
+                    scan.bad = Some(what);
+                    break;
+                }
+                Next::Block(header, records) => {
+                    if let Err(what) = each(start, &header, &reader.bytes()[records]) {
+                        scan.bad = Some(what);
+                        break;
+                    }
+                    scan.valid = reader.offset;
+                    scan.witness(&identity, &header);
+                    scan.accept(header);
+                }
+            }
+        }
+        if scan.bad.is_some() {
+            scan.find_strays(&mut reader)?;
+        }
+        Ok(scan)
+    }
+
+    fn accept(&mut self, header: BlockHeader) {
+        self.sealed = header.seals;
+        self.records += u64::from(header.records);
+        self.last_valid = self.last_valid.max(header.last_timestamp);
+        if let Some(closing) = header.closing {
+            if self.closings.len() == 2 {
+                self.closings.remove(0);
+            }
+            self.closings.push(closing);
+        }
+    }
+
+    /// Takes what a block says was durable before it, and the epochs it knows of.
+    fn witness(&mut self, identity: &Identity, header: &BlockHeader) {
+        let own = usize::from(identity.shard);
+        self.durable[own] = self.durable[own].max(header.durable_offset);
+        self.newest = self.newest.max(header.last_timestamp);
+        self.newest_epoch = self.newest_epoch.max(header.last_timestamp.epoch());
+        if let Some(closing) = &header.closing {
+            self.newest_epoch = self.newest_epoch.max(closing.epoch);
+            for (known, length) in self.durable.iter_mut().zip(&closing.lengths) {
+                *known = (*known).max(length.durable);
+            }
+        }
+    }
+
+    fn find_strays(&mut self, reader: &mut BlockReader) -> Result<()> {
+        let mut from = self.valid + 1;
+        while let Some((offset, header)) = reader.find_block(from)? {
+            let identity = reader.identity;
+            self.witness(&identity, &header);
+            self.strays.push((offset, header.length));
+            from = offset + header.length;
+        }
+        Ok(())
+    }
+
+    /// The damage report for this file, whose bytes up to `durable` were once durable.
+    pub(crate) fn damage(&self, durable: u64) -> Problem {
+        let what = match &self.bad {
+            Some(what) => what.clone(),
+            None => "the file ends too early".to_owned(),
+        };
+        let what = format!("{what}, though everything up to byte {durable} was durable");
+        let affected = match self.last_valid {
+            Timestamp::ZERO => "all commits in this file".to_owned(),
+            last => format!(
+                "commits in this file after {last}, epochs {} and later",
+                last.epoch()
+            ),
+        };
+        problem(&self.path, self.valid, &what, &affected)
+    }
+}
+
+/// A damage report about a log file.
+pub(crate) fn problem(path: &Path, offset: u64, what: &str, affected: &str) -> Problem {
+    Problem {
+        file: path.to_path_buf(),
+        offset,
+        what: what.to_owned(),
+        affected: affected.to_owned(),
+        remedy: "restore a backup; a checkpoint newer than this file would also replace it"
+            .to_owned(),
+    }
+}
