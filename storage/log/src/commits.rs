@@ -48,6 +48,8 @@ struct Stream {
     block_offset: u64,
     /// The commit that comes next, in the reader's bytes.
     head: Option<(Timestamp, Range<usize>)>,
+    /// The timestamp of the last record read: the next one is later.
+    last: Timestamp,
     bytes_before: u64,
 }
 
@@ -116,6 +118,7 @@ impl Stream {
             block: 0..0,
             block_offset: 0,
             head: None,
+            last: Timestamp::ZERO,
             bytes_before: 0,
         }
     }
@@ -145,6 +148,11 @@ impl Stream {
             };
             let start = self.block.start;
             self.block.start = self.block.end - rest.len();
+            // The merge relies on this order; a file that breaks it was not written by a log.
+            if commit.timestamp() <= self.last {
+                return Err(self.damage(self.block_offset, "the records are out of order"));
+            }
+            self.last = commit.timestamp();
             if commit.timestamp().epoch() <= cutoff_epoch {
                 self.head = Some((commit.timestamp(), start..self.block.start));
                 return Ok(());
