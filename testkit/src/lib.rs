@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod fuzz;
 pub mod history;
 pub mod index_workload;
 pub mod keys;

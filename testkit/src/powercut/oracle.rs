@@ -266,10 +266,7 @@ impl Verdicts {
             .iter()
             .filter(|event| by_cut(event.acknowledged_at))
             .count();
-        let started = events
-            .iter()
-            .filter(|event| event.started_at <= to)
-            .count();
+        let started = events.iter().filter(|event| event.started_at <= to).count();
 
         let names_match = |names: &BTreeMap<&str, usize>| {
             names.len() == recovered.len() && names.keys().all(|n| recovered.contains_key(n))
