@@ -367,7 +367,8 @@ impl Flusher {
         }
         self.shared.counters.generation.store(generation, Relaxed);
         self.shared.counters.generation_bytes.store(0, Relaxed);
-        self.unattested = false;
+        // The first block of the new generation shows that the old one was sealed.
+        self.unattested = true;
         // If nobody waits for the answer any more, the rotation still happened.
         let _ = rotation.done.send(RotationPoint {
             generation,

@@ -13,6 +13,7 @@
 //! | `flusher`, `helpers`, `health` | the thread behind them: group commit, full disks, failures |
 //! | `checkpoint` | writing and reading checkpoint files |
 //! | `scan`, `recovery`, `commits` | what counts of the logs after a crash, and reading it back |
+//! | `check`, `files` | verifying a closed database; which files it consists of |
 //! | `manifest` | the file that says what the database consists of |
 //!
 //! Byte layouts and the recovery algorithm are drawn in `docs/file-formats.md`, promises in
@@ -21,9 +22,11 @@
 #![forbid(unsafe_code)]
 
 mod block;
+mod check;
 mod checkpoint;
 mod commits;
 mod error;
+mod files;
 mod flusher;
 mod health;
 mod helpers;
@@ -38,9 +41,11 @@ mod statistics;
 mod timestamp;
 mod varint;
 
+pub use check::{Checked, check};
 pub use checkpoint::{CheckpointReader, CheckpointRecord, CheckpointWriter};
 pub use commits::Commits;
 pub use error::{Error, Problem, Result};
+pub use files::{remove_obsolete, required_files};
 pub use health::{Health, Progress};
 pub use log::{Log, LogOptions, RotationPoint};
 pub use manifest::{
@@ -48,7 +53,7 @@ pub use manifest::{
     MANIFEST_FILE, Manifest, PartEntry,
 };
 pub use record::{Commit, Operation, OperationKind, Operations};
-pub use recovery::{RecoveredLogs, remove_obsolete, required_files};
+pub use recovery::RecoveredLogs;
 pub use shard::ShardGuard;
 pub use statistics::Statistics;
 pub use timestamp::Timestamp;

@@ -15,12 +15,12 @@ use std::sync::Arc;
 use hedgerow_vfs::{OpenMode, Vfs};
 
 use crate::block::{Closing, Identity};
-use crate::checkpoint::CHECKPOINT_DIR;
 use crate::commits::{Commits, Source};
-use crate::error::{Error, Result};
+use crate::error::{Error, Problem, Result};
+use crate::files::{identity, remove_obsolete_logs};
 use crate::manifest::{IncarnationEnd, IncarnationEntry, Manifest};
-use crate::scan::{FileScan, problem};
-use crate::segment::{self, FILE_HEADER_BYTES, LOG_DIR};
+use crate::scan::{FileScan, check_records};
+use crate::segment::{self, FILE_HEADER_BYTES};
 
 /// The logs of a database that is not open for writing, with their end decided.
 pub struct RecoveredLogs {
@@ -238,33 +238,18 @@ impl RecoveredLogs {
     }
 }
 
-fn identity(database_id: u128, entry: &IncarnationEntry, generation: u32, shard: u16) -> Identity {
-    let IncarnationEntry {
-        incarnation,
-        shards,
-        ..
-    } = *entry;
-    Identity {
-        database_id,
-        incarnation,
-        generation,
-        shard,
-        shards,
-    }
-}
-
 /// Scans all shards of one generation, in parallel.
-fn scan_generation(
+pub(crate) fn scan_generation(
     vfs: &dyn Vfs,
     dir: &Path,
     database_id: u128,
     entry: &IncarnationEntry,
     generation: u32,
-) -> Result<Vec<FileScan>> {
+) -> Vec<Result<FileScan>> {
     std::thread::scope(|scope| {
         let scan = |shard| {
             let identity = identity(database_id, entry, generation, shard);
-            move || FileScan::run(vfs, dir, identity, |_, _, _| Ok(()))
+            move || FileScan::run(vfs, dir, identity, check_records)
         };
         let threads: Vec<_> = (0..entry.shards)
             .map(|shard| scope.spawn(scan(shard)))
@@ -289,12 +274,16 @@ fn find_end(
     let mut max_epoch = entry.first_epoch;
     let mut cutoff_epoch = entry.first_epoch - 1;
     loop {
-        let scans = scan_generation(vfs, dir, database_id, entry, generation)?;
+        let scans = scan_generation(vfs, dir, database_id, entry, generation);
+        let scans = scans.into_iter().collect::<Result<Vec<_>>>()?;
         max_epoch = scans
             .iter()
             .map(|scan| scan.newest_epoch)
             .fold(max_epoch, u64::max);
-        check_durable(vfs, dir, database_id, entry, generation, &scans)?;
+        let damage = durable_problems(vfs, dir, database_id, entry, generation, &scans)?;
+        if let Some(problem) = damage.into_iter().next() {
+            return Err(problem.into());
+        }
         let complete = scans.iter().all(|scan| scan.sealed);
         let closing = newest_satisfied(&scans);
         if let Some(closing) = &closing {
@@ -350,140 +339,61 @@ fn newest_satisfied(scans: &[FileScan]) -> Option<Closing> {
         .cloned()
 }
 
-/// Refuses files that lack something which was durable once.
-fn check_durable(
+/// Files of a generation that lack something which was durable once.
+pub(crate) fn durable_problems(
     vfs: &dyn Vfs,
     dir: &Path,
     database_id: u128,
     entry: &IncarnationEntry,
     generation: u32,
     scans: &[FileScan],
-) -> Result<()> {
+) -> Result<Vec<Problem>> {
+    let mut problems = Vec::new();
     for (shard, scan) in scans.iter().enumerate() {
-        let durable = scans
-            .iter()
-            .map(|witness| witness.durable[shard])
-            .max()
-            .unwrap_or(0);
+        let witnesses = scans.iter().map(|witness| witness.durable[shard]);
+        let durable = witnesses.max().unwrap_or(0);
         if scan.valid < durable {
-            return Err(scan.damage(durable).into());
+            problems.extend(scan.damage(durable));
         }
     }
-    let Some(unsealed) = scans.iter().find(|scan| !scan.sealed) else {
-        return Ok(());
-    };
+    let unsealed: Vec<_> = scans.iter().filter(|scan| !scan.sealed).collect();
+    if !problems.is_empty()
+        || unsealed.is_empty()
+        || !has_blocks(vfs, dir, database_id, entry, generation + 1)?
+    {
+        return Ok(problems);
+    }
     // Nothing is written to the next generation before this one is sealed, durably.
+    Ok(unsealed
+        .into_iter()
+        .flat_map(|scan| scan.damage(scan.length + 1))
+        .collect())
+}
+
+/// Whether anything was ever written to a generation besides its file headers.
+fn has_blocks(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    database_id: u128,
+    entry: &IncarnationEntry,
+    generation: u32,
+) -> Result<bool> {
     for shard in 0..entry.shards {
-        let next = identity(database_id, entry, generation + 1, shard);
-        let path = segment::path(dir, &next);
+        let identity = identity(database_id, entry, generation, shard);
+        let path = segment::path(dir, &identity);
         if !vfs
             .exists(&path)
             .map_err(|e| Error::io("look for", &path, e))?
         {
             continue;
         }
-        let has_blocks = match FileScan::run(vfs, dir, next, |_, _, _| Ok(())) {
-            Ok(scan) => scan.valid > FILE_HEADER_BYTES as u64 || !scan.strays.is_empty(),
-            Err(Error::Corrupt(_)) => false,
-            Err(e) => return Err(e),
-        };
-        if has_blocks {
-            let what = match &unsealed.bad {
-                Some(what) => what.as_str(),
-                None => "the file ends too early",
-            };
-            let what = format!("{what}, though later files show that this one was complete");
-            let affected = format!("commits in this file after {}", unsealed.last_valid);
-            return Err(problem(&unsealed.path, unsealed.valid, &what, &affected).into());
-        }
-    }
-    Ok(())
-}
-
-/// Removes every file that the manifest does not need: logs and checkpoints that its checkpoint
-/// replaced, and what interrupted openings, rotations and checkpoints left. Not to be called while
-/// a checkpoint is being written, nor before the manifest is stored.
-pub fn remove_obsolete(vfs: &dyn Vfs, dir: &Path, manifest: &Manifest) -> Result<()> {
-    remove_obsolete_logs(vfs, dir, manifest)?;
-    let checkpoint_dir = dir.join(CHECKPOINT_DIR);
-    if !vfs
-        .exists(&checkpoint_dir)
-        .map_err(|e| Error::io("look for", &checkpoint_dir, e))?
-    {
-        return Ok(());
-    }
-    let parts = manifest
-        .checkpoint
-        .iter()
-        .flat_map(|checkpoint| &checkpoint.parts);
-    let needed: Vec<&str> = parts.map(|part| part.file.as_str()).collect();
-    for name in vfs
-        .list(&checkpoint_dir)
-        .map_err(|e| Error::io("list", &checkpoint_dir, e))?
-    {
-        if name.ends_with(".ckpt") && !needed.contains(&name.as_str()) {
-            let path = checkpoint_dir.join(&name);
-            vfs.remove(&path)
-                .map_err(|e| Error::io("remove", &path, e))?;
-        }
-    }
-    Ok(())
-}
-
-/// The files that a database consists of besides its manifest, relative to its directory: what a
-/// copy needs. All incarnations must have an end.
-pub fn required_files(manifest: &Manifest) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in &manifest.incarnations {
-        let last = entry
-            .end
-            .as_ref()
-            .map_or(entry.first_generation, |end| end.last_generation);
-        for generation in entry.first_generation..=last {
-            for shard in 0..entry.shards {
-                let identity = identity(manifest.database_id, entry, generation, shard);
-                files.push(segment::path(Path::new(""), &identity));
+        match FileScan::run(vfs, dir, identity, |_, _, _| Ok(())) {
+            Ok(scan) if scan.valid > FILE_HEADER_BYTES as u64 || !scan.strays.is_empty() => {
+                return Ok(true);
             }
+            Ok(_) | Err(Error::Corrupt(_)) => {}
+            Err(e) => return Err(e),
         }
     }
-    let parts = manifest
-        .checkpoint
-        .iter()
-        .flat_map(|checkpoint| &checkpoint.parts);
-    files.extend(parts.map(|part| Path::new(CHECKPOINT_DIR).join(&part.file)));
-    files
-}
-
-/// Removes log files that the manifest does not need: replaced by its checkpoint, or left by an
-/// opening or a rotation that was interrupted.
-pub(crate) fn remove_obsolete_logs(vfs: &dyn Vfs, dir: &Path, manifest: &Manifest) -> Result<()> {
-    let log_dir = dir.join(LOG_DIR);
-    if !vfs
-        .exists(&log_dir)
-        .map_err(|e| Error::io("look for", &log_dir, e))?
-    {
-        return Ok(());
-    }
-    for name in vfs
-        .list(&log_dir)
-        .map_err(|e| Error::io("list", &log_dir, e))?
-    {
-        let Some((incarnation, generation, _)) = segment::parse_file_name(&name) else {
-            continue;
-        };
-        let needed = manifest.incarnations.iter().any(|entry| {
-            entry.incarnation == incarnation
-                && generation >= entry.first_generation
-                && entry
-                    .end
-                    .as_ref()
-                    .is_none_or(|end| generation <= end.last_generation)
-        });
-        if !needed {
-            let path = log_dir.join(&name);
-            vfs.remove(&path)
-                .map_err(|e| Error::io("remove", &path, e))?;
-        }
-    }
-    Ok(())
+    Ok(false)
 }

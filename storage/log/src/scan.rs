@@ -13,6 +13,7 @@ use hedgerow_vfs::{OpenMode, Vfs, VfsFile, read_exact_at, read_up_to_at};
 
 use crate::block::{self, BlockHeader, Closing, HEADER_BYTES, Identity};
 use crate::error::{Error, Problem, Result};
+use crate::record::Commit;
 use crate::segment::{self, FILE_HEADER_BYTES, HeaderFault, LOG_VERSION};
 use crate::timestamp::Timestamp;
 
@@ -189,6 +190,7 @@ fn find(bytes: &[u8], magic: &[u8; 4]) -> Option<usize> {
 /// What a whole pass over one log file found.
 pub(crate) struct FileScan {
     pub(crate) path: PathBuf,
+    pub(crate) shard: u16,
     /// Bytes of valid blocks at the front of the file.
     pub(crate) valid: u64,
     /// Bytes of the file.
@@ -223,6 +225,7 @@ impl FileScan {
         let mut reader = BlockReader::open(vfs, dir, identity)?;
         let mut scan = FileScan {
             path: reader.path.clone(),
+            shard: identity.shard,
             valid: reader.offset,
             length: reader.end,
             sealed: false,
@@ -301,13 +304,14 @@ impl FileScan {
         Ok(())
     }
 
-    /// The damage report for this file, whose bytes up to `durable` were once durable.
-    pub(crate) fn damage(&self, durable: u64) -> Problem {
+    /// The damage reports for this file, whose bytes up to `durable` were once durable: one for
+    /// each stretch of bytes that is not a valid block.
+    pub(crate) fn damage(&self, durable: u64) -> Vec<Problem> {
         let what = match &self.bad {
             Some(what) => what.clone(),
             None => "the file ends too early".to_owned(),
         };
-        let what = format!("{what}, though everything up to byte {durable} was durable");
+        let what = format!("{what}, though what was written here was durable");
         let affected = match self.last_valid {
             Timestamp::ZERO => "all commits in this file".to_owned(),
             last => format!(
@@ -315,7 +319,41 @@ impl FileScan {
                 last.epoch()
             ),
         };
-        problem(&self.path, self.valid, &what, &affected)
+        let mut problems = vec![problem(&self.path, self.valid, &what, &affected)];
+        let ends = self.strays.iter().map(|(offset, length)| offset + length);
+        let next = self.strays.iter().skip(1).map(|(offset, _)| *offset);
+        for (end, next) in ends.zip(next.chain([durable.min(self.length)])) {
+            if end < next {
+                let what = "no valid block begins here either";
+                problems.push(problem(&self.path, end, what, &affected));
+            }
+        }
+        problems
+    }
+}
+
+/// Verifies that a block's records decode, are as many as its header says, and rise in time.
+pub(crate) fn check_records(
+    _offset: u64,
+    header: &BlockHeader,
+    mut records: &[u8],
+) -> std::result::Result<(), String> {
+    let mut count = 0;
+    let mut last = Timestamp::ZERO;
+    while !records.is_empty() {
+        let Some(commit) = Commit::take(&mut records) else {
+            return Err("a record does not decode".into());
+        };
+        if commit.timestamp() <= last {
+            return Err("records are not in the order of their timestamps".into());
+        }
+        last = commit.timestamp();
+        count += 1;
+    }
+    if (count, last) == (header.records, header.last_timestamp) {
+        Ok(())
+    } else {
+        Err("the block's header does not describe its records".into())
     }
 }
 
