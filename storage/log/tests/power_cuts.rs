@@ -1,0 +1,430 @@
+//! Power cuts at every step of random lives of a log, and again during the recovery.
+//!
+//! A life appends, asks for durability, rotates, checkpoints and reopens on a recording disk.
+//! Then the disk is cut behind every recorded change, many images each. Every image must recover
+//! to exactly the commits of closed epochs, with every acknowledged one among them.
+//!
+//! `HEDGEROW_LOG_LIVES=500 cargo test --release -p hedgerow-log --test power_cuts` runs longer;
+//! `HEDGEROW_LOG_SEED` repeats one life.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hedgerow_log::{
+    CheckpointEntry, CheckpointReader, CheckpointWriter, Log, LogOptions, Manifest, Operation,
+    OperationKind, RecoveredLogs, Timestamp, check, remove_obsolete,
+};
+use hedgerow_vfs::{FileLock, MemoryVfs, OpenMode, RecordingVfs, Vfs, VfsFile};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+const DIR: &str = "/db";
+
+fn dir() -> &'static Path {
+    Path::new(DIR)
+}
+
+/// A commit: unique by its key.
+#[derive(Clone, Debug)]
+struct Issued {
+    incarnation: u32,
+    generation: u32,
+    timestamp: Timestamp,
+    /// All its operations carry the same number.
+    operations: usize,
+}
+
+/// What happened in a life: the judge of its crash images.
+#[derive(Default)]
+struct Life {
+    issued: BTreeMap<u64, Issued>,
+    /// When (in recorded changes) a commit was acknowledged as durable.
+    acknowledged: Vec<(usize, u64)>,
+}
+
+/// Lives one life on `vfs`, whose recorder is `recorder`.
+fn live(vfs: &Arc<dyn Vfs>, recorder: &RecordingVfs, rng: &mut SmallRng) -> Life {
+    let mut life = Life::default();
+    let mut manifest = Manifest::new(77);
+    manifest.store(&**vfs, dir()).unwrap();
+    for _ in 0..rng.random_range(1..4) {
+        incarnation(vfs, recorder, &mut manifest, &mut life, rng);
+    }
+    life
+}
+
+fn incarnation(
+    vfs: &Arc<dyn Vfs>,
+    recorder: &RecordingVfs,
+    manifest: &mut Manifest,
+    life: &mut Life,
+    rng: &mut SmallRng,
+) {
+    let shards = rng.random_range(1..=4);
+    let logs = RecoveredLogs::open(Arc::clone(vfs), dir(), manifest).unwrap();
+    let options = LogOptions {
+        shards,
+        flush_interval: Duration::from_secs(3600),
+        write_threshold_bytes: if rng.random_bool(0.3) { 600 } else { 1 << 20 },
+        ..LogOptions::default()
+    };
+    let log = Log::create(Arc::clone(vfs), dir(), manifest, options, logs.next_epoch()).unwrap();
+    let mut generation = manifest.incarnations.last().unwrap().first_generation;
+    for _ in 0..rng.random_range(1..30) {
+        match rng.random_range(0..20) {
+            0 => generation = log.rotate().unwrap().generation,
+            1 => generation = checkpoint(vfs, recorder, &log, manifest, life),
+            2..=6 => acknowledge(recorder, &log, life, log.epoch()),
+            _ => append(&log, rng, life, manifest.incarnation, generation),
+        }
+    }
+    if rng.random_bool(0.5) {
+        let end = log.close().unwrap();
+        let epoch = end.cutoff_epoch;
+        manifest.record_end(end);
+        manifest.clean_shutdown = true;
+        manifest.store(&**vfs, dir()).unwrap();
+        acknowledge_upto(recorder, life, epoch);
+    } else {
+        // Dropping closes too, but the manifest does not hear of it.
+        drop(log);
+    }
+}
+
+fn append(log: &Log, rng: &mut SmallRng, life: &mut Life, incarnation: u32, generation: u32) {
+    let number = life.issued.len() as u64;
+    let count = rng.random_range(1..4);
+    let payload = vec![number as u8; [0, 10, 300, 2000][rng.random_range(0..4)]];
+    let key = number.to_be_bytes();
+    let operation = Operation {
+        keyspace: 1,
+        kind: OperationKind::Put,
+        key: &key,
+        payload: &payload,
+    };
+    let mut guard = log.shard(rng.random_range(0..log.shards())).unwrap();
+    let timestamp = guard.timestamp(Timestamp::ZERO);
+    guard.append(timestamp, &vec![operation; count]);
+    let issued = Issued {
+        incarnation,
+        generation,
+        timestamp,
+        operations: count,
+    };
+    life.issued.insert(number, issued);
+}
+
+fn acknowledge(recorder: &RecordingVfs, log: &Log, life: &mut Life, epoch: u64) {
+    log.wait_durable(epoch).unwrap();
+    acknowledge_upto(recorder, life, epoch);
+}
+
+fn acknowledge_upto(recorder: &RecordingVfs, life: &mut Life, epoch: u64) {
+    let now = recorder.operations();
+    let done = life
+        .issued
+        .iter()
+        .filter(|(_, issued)| issued.timestamp.epoch() <= epoch);
+    let done: Vec<_> = done.map(|(&number, _)| (now, number)).collect();
+    life.acknowledged.extend(done);
+}
+
+/// Rotates and writes everything older into a checkpoint.
+fn checkpoint(
+    vfs: &Arc<dyn Vfs>,
+    recorder: &RecordingVfs,
+    log: &Log,
+    manifest: &mut Manifest,
+    life: &mut Life,
+) -> u32 {
+    let point = log.rotate().unwrap();
+    acknowledge_upto(recorder, life, point.epoch);
+    let (generation, id) = (point.generation, manifest.database_id);
+    let mut writer = CheckpointWriter::create(Arc::clone(vfs), dir(), id, generation, 0).unwrap();
+    for number in life.issued.keys() {
+        writer
+            .append(1, &number.to_be_bytes(), b"in the checkpoint")
+            .unwrap();
+    }
+    acknowledge(recorder, log, life, log.epoch());
+    let parts = vec![writer.finish().unwrap()];
+    let timestamp = Timestamp::new(point.epoch, 0);
+    manifest.install_checkpoint(CheckpointEntry {
+        generation,
+        timestamp,
+        parts,
+    });
+    manifest.store(&**vfs, dir()).unwrap();
+    remove_obsolete(&**vfs, dir(), manifest).unwrap();
+    generation
+}
+
+/// Recovers an image and returns the numbers of the commits that it holds, in checkpoint or log.
+fn recover(image: &Arc<dyn Vfs>, life: &Life) -> Result<Vec<u64>, String> {
+    let mut manifest = Manifest::load(&**image, dir()).map_err(|e| e.to_string())?;
+    let logs =
+        RecoveredLogs::open(Arc::clone(image), dir(), &mut manifest).map_err(|e| e.to_string())?;
+    let mut found = Vec::new();
+    if let Some(entry) = &manifest.checkpoint {
+        let part = &entry.parts[0];
+        let id = manifest.database_id;
+        let mut reader = CheckpointReader::open(&**image, dir(), id, entry.generation, part)
+            .map_err(|e| e.to_string())?;
+        while let Some((_, key, _)) = reader.next().map_err(|e| e.to_string())? {
+            found.push(u64::from_be_bytes(key.try_into().unwrap()));
+        }
+    }
+    // Exactly the commits of closed epochs: the cutoff of each incarnation is in the manifest.
+    let cutoff = |incarnation| {
+        let mut entries = manifest.incarnations.iter();
+        let entry = entries.find(|entry| entry.incarnation == incarnation)?;
+        Some(entry.end.as_ref()?.cutoff_epoch)
+    };
+    let counts = |issued: &Issued| {
+        issued.generation >= manifest.log_floor
+            && cutoff(issued.incarnation).is_some_and(|cutoff| issued.timestamp.epoch() <= cutoff)
+    };
+    let expected: Vec<u64> = life
+        .issued
+        .iter()
+        .filter(|(_, issued)| counts(issued))
+        .map(|(&n, _)| n)
+        .collect();
+    let mut logged = Vec::new();
+    let mut last = Timestamp::ZERO;
+    let mut commits = logs.commits().map_err(|e| e.to_string())?;
+    while let Some(commit) = commits.next().map_err(|e| e.to_string())? {
+        if commit.timestamp() < last {
+            return Err(format!("{} comes after {last}", commit.timestamp()));
+        }
+        last = commit.timestamp();
+        let numbers: Vec<u64> = commit
+            .operations()
+            .map(|operation| u64::from_be_bytes(operation.key.try_into().unwrap()))
+            .collect();
+        let number = numbers[0];
+        let issued = life
+            .issued
+            .get(&number)
+            .ok_or("a commit that was never made")?;
+        if numbers != vec![number; issued.operations] || issued.timestamp != last {
+            return Err(format!("commit {number} came back changed"));
+        }
+        logged.push(number);
+    }
+    logged.sort();
+    if logged != expected {
+        return Err(format!(
+            "closed epochs hold {expected:?}, recovered {logged:?}"
+        ));
+    }
+    found.extend(logged);
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+/// Everything that must hold of the disk after a cut behind `cut` changes.
+fn judge(image: &MemoryVfs, life: &Life, cut: usize, rng: &mut SmallRng) -> Result<(), String> {
+    let recorder = RecordingVfs::new(image);
+    let recording: Arc<dyn Vfs> = Arc::new(recorder.clone());
+    let found = recover(&recording, life)?;
+    for (when, number) in &life.acknowledged {
+        if *when <= cut && found.binary_search(number).is_err() {
+            return Err(format!("commit {number} was acknowledged and is gone"));
+        }
+    }
+    if found != recover(&recording, life)? {
+        return Err("a second recovery finds something else".into());
+    }
+    let mut problems = Vec::new();
+    check(recording, dir(), &mut |problem| {
+        problems.push(problem.to_string())
+    })
+    .map_err(|e| e.to_string())?;
+    if !problems.is_empty() {
+        return Err(format!("check complains: {problems:?}"));
+    }
+    // A cut during that recovery.
+    let second = rng.random_range(0..=recorder.operations());
+    let again = recorder.crash_image(second, &mut |n| rng.random_range(0..n));
+    let manifest = Manifest::load(&again, dir()).map_err(|e| e.to_string())?;
+    let decided = manifest
+        .incarnations
+        .iter()
+        .all(|entry| entry.end.is_some());
+    let refound = recover(&(Arc::new(again) as Arc<dyn Vfs>), life)?;
+    if decided && refound != found {
+        return Err("a cut during recovery changed a decision".into());
+    }
+    let mut acknowledged = life.acknowledged.iter().filter(|(when, _)| *when <= cut);
+    if acknowledged.any(|(_, number)| refound.binary_search(number).is_err()) {
+        return Err("a cut during recovery lost an acknowledged commit".into());
+    }
+    Ok(())
+}
+
+/// Lives a life on a disk seen through `wrap`, cuts it everywhere, and returns how many images
+/// passed, or the first complaint.
+fn campaign(
+    seed: u64,
+    images_per_cut: usize,
+    wrap: &dyn Fn(RecordingVfs) -> Arc<dyn Vfs>,
+) -> Result<usize, String> {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let base = MemoryVfs::new();
+    base.create_dir_all(dir()).unwrap();
+    let recorder = RecordingVfs::new(&base);
+    let life = live(&wrap(recorder.clone()), &recorder, &mut rng);
+    // The manifest that creates the database is the first thing made durable.
+    let created = (0..=recorder.operations())
+        .find(|&cut| {
+            let nothing = recorder.crash_image(cut, &mut |_| 0);
+            Manifest::load(&nothing, dir()).is_ok()
+        })
+        .ok_or("the first manifest never becomes durable")?;
+    let mut images = 0;
+    for cut in created..=recorder.operations() {
+        for _ in 0..images_per_cut {
+            let image = recorder.crash_image(cut, &mut |n| rng.random_range(0..n));
+            judge(&image, &life, cut, &mut rng)
+                .map_err(|e| format!("seed {seed}, cut {cut}: {e}"))?;
+            images += 1;
+        }
+    }
+    Ok(images)
+}
+
+fn environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn every_image_recovers_to_closed_epochs_with_all_acknowledged_commits() {
+    let lives = environment("HEDGEROW_LOG_LIVES").unwrap_or(25);
+    let first = environment("HEDGEROW_LOG_SEED").unwrap_or_else(|| rand::rng().random());
+    println!("seed {first}");
+    let mut images = 0;
+    for life in 0..lives {
+        let outcome = campaign(first.wrapping_add(life), 3, &|recorder| Arc::new(recorder));
+        images += outcome.unwrap_or_else(|complaint| panic!("{complaint}"));
+    }
+    println!("{images} images");
+    assert!(images as u64 >= lives * 30);
+}
+
+/// A file layer that lies about one kind of sync.
+struct Liar {
+    inner: RecordingVfs,
+    /// Files whose syncs are left out, by part of their path.
+    files: &'static str,
+    /// Whether syncs of directories are left out.
+    names: bool,
+}
+
+struct LiarFile {
+    inner: Box<dyn VfsFile>,
+    lies: bool,
+}
+
+impl Vfs for Liar {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn VfsFile>> {
+        let lies = !self.files.is_empty() && path.to_string_lossy().contains(self.files);
+        Ok(Box::new(LiarFile {
+            inner: self.inner.open(path, mode)?,
+            lies,
+        }))
+    }
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.inner.create_dir_all(dir)
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.inner.list(dir)
+    }
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.inner.exists(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.inner.remove(path)
+    }
+    fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.inner.remove_dir_all(dir)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        // The database's first manifest is let through: there is nothing to judge before it.
+        let first = !self.inner.exists(&dir.join("log"))? && dir == Path::new(DIR);
+        if self.names && !first {
+            Ok(())
+        } else {
+            self.inner.sync_dir(dir)
+        }
+    }
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
+        self.inner.lock(path)
+    }
+}
+
+impl VfsFile for LiarFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.inner.read_at(offset, buffer)
+    }
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.inner.write_at(offset, bytes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        if self.lies { Ok(()) } else { self.inner.sync() }
+    }
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        self.inner.truncate(length)
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
+    }
+}
+
+/// The campaign itself is checked: with a sync left out, it must complain.
+#[track_caller]
+fn assert_caught(files: &'static str, names: bool) {
+    let complaint = (0..200).find_map(|seed| {
+        campaign(seed, 2, &|inner| {
+            Arc::new(Liar {
+                inner,
+                files,
+                names,
+            })
+        })
+        .err()
+    });
+    println!("{}", complaint.expect("a missing sync goes unnoticed"));
+}
+
+#[test]
+fn a_missing_sync_of_log_files_is_noticed() {
+    assert_caught(".log", false);
+}
+
+#[test]
+fn a_missing_sync_of_one_shard_is_noticed() {
+    assert_caught("-0001.log", false);
+}
+
+#[test]
+fn a_missing_sync_of_the_manifest_is_noticed() {
+    assert_caught("MANIFEST", false);
+}
+
+#[test]
+fn a_missing_sync_of_checkpoints_is_noticed() {
+    assert_caught(".ckpt", false);
+}
+
+#[test]
+fn a_missing_sync_of_directories_is_noticed() {
+    assert_caught("", true);
+}
