@@ -1,0 +1,3 @@
+module hedgerow.invalid/clientcheck
+
+go 1.21

@@ -1,0 +1,72 @@
+"""An unmodified redis-py against a running server: check.py HOST PORT."""
+import sys
+
+import redis
+
+host, port = sys.argv[1], int(sys.argv[2])
+
+for protocol in (2, 3):
+    r = redis.Redis(host=host, port=port, protocol=protocol)
+    assert r.ping()
+    r.flushdb()
+
+    binary = bytes(range(256))
+    assert r.set(b"bin\x00ary", binary)
+    assert r.get(b"bin\x00ary") == binary
+    assert r.get("absent") is None
+    assert r.set("nx", "1", nx=True) and not r.set("nx", "2", nx=True)
+    assert r.set("xx", "1", xx=True) is None
+    assert r.set("nx", "3", get=True) == b"1"
+    assert r.incr("count") == 1 and r.incrby("count", 41) == 42 and r.decr("count") == 41
+    assert abs(r.incrbyfloat("float", 1.5) - 1.5) < 1e-9
+    assert r.append("text", "ab") == 2 and r.append("text", "cd") == 4
+    assert r.getrange("text", 1, 2) == b"bc" and r.strlen("text") == 4
+    assert r.mset({"a": "1", "b": "2"}) and r.mget("a", "b", "zz") == [b"1", b"2", None]
+
+    assert r.hset("hash", mapping={"f": "1", "g": "2"}) == 2
+    assert r.hgetall("hash") == {b"f": b"1", b"g": b"2"}
+    assert r.hincrby("hash", "f", 9) == 10 and r.hdel("hash", "g") == 1
+    assert r.hmget("hash", "f", "g") == [b"10", None]
+    assert r.type("hash") == b"hash" and r.type("a") == b"string"
+    try:
+        r.get("hash")
+        raise SystemExit("GET of a hash must fail")
+    except redis.ResponseError as error:
+        assert "WRONGTYPE" in str(error)
+
+    assert r.expire("a", 100) and 98 <= r.ttl("a") <= 100 and r.persist("a") and r.ttl("a") == -1
+
+    with r.pipeline(transaction=False) as pipe:
+        for i in range(2000):
+            pipe.set(f"key:{i:05}", i)
+        assert all(pipe.execute())
+    assert r.dbsize() >= 2000
+    assert len(set(r.scan_iter(match="key:*", count=100))) == 2000
+    assert len(r.keys("key:0001?")) == 10
+
+    with r.pipeline() as pipe:
+        pipe.watch("a")
+        pipe.multi()
+        pipe.set("a", "10")
+        pipe.incr("a")
+        assert pipe.execute() == [True, 11]
+    with r.pipeline() as pipe:
+        pipe.watch("a")
+        r.set("a", "changed")
+        pipe.multi()
+        pipe.set("a", "lost")
+        try:
+            pipe.execute()
+            raise SystemExit("EXEC after a watched change must fail")
+        except redis.WatchError:
+            pass
+    assert r.get("a") == b"changed"
+
+    flat = r.execute_command("RANGE", "key:00010", "key:00013")
+    assert flat[0::2] == [b"key:00010", b"key:00011", b"key:00012", b"key:00013"]
+    assert r.execute_command("COUNTRANGE", "key:", "key:99999") == 2000
+    assert r.info()["redis_version"]
+    assert r.client_setname("checker") and r.client_getname() in (b"checker", "checker")
+    assert r.delete("a", "b", "absent") == 2
+
+print("redis-py: all checks passed")
