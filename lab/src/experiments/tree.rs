@@ -5,6 +5,9 @@
 //! scanned from and removed. Lookups come in three kinds: independent ones, which the
 //! processor overlaps; dependent ones, which it cannot; and batches of 64, which the tree
 //! overlaps itself.
+//!
+//! Each contender's round runs in a fresh process of this program, so that no contender finds
+//! memory that an earlier one left warm or fragmented, and each pays for its own pages.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -65,10 +68,9 @@ pub struct TreeArguments {
     /// Write JSON lines here.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Measure only the memory of the contender of this name, and print it (used internally:
-    /// a process of its own per contender keeps allocators apart).
+    /// Measure one round of the contender of this name and print it (used internally).
     #[arg(long, hide = true)]
-    resident: Option<String>,
+    round_of: Option<String>,
 }
 
 /// A contender: its name and what to do with it, compiled for its type.
@@ -77,7 +79,6 @@ struct Contender {
     verify: fn(&str, &[Key]) -> Result<()>,
     single: fn(&Workload) -> Result<Figures>,
     many: Option<fn(&Workload, usize) -> Result<Figures>>,
-    resident: fn(&[Key]) -> u64,
 }
 
 impl Contender {
@@ -87,7 +88,6 @@ impl Contender {
             verify: |name, keys| verify(name, &M::new(), keys),
             single: |workload| measure_single::<M>(workload),
             many: None,
-            resident: measure_resident::<M>,
         }
     }
 
@@ -113,10 +113,9 @@ fn contenders() -> Vec<Contender> {
 struct Workload {
     keys: Vec<Key>,
     sample: Vec<Key>,
-    name: &'static str,
 }
 
-/// One round's figures in the order of [`COLUMNS`] without the last; `None` = does not apply.
+/// One round's figures in the order of [`COLUMNS`]; `None` = does not apply.
 type Figures = Vec<Option<f64>>;
 
 /// Runs the experiment.
@@ -126,8 +125,8 @@ type Figures = Vec<Option<f64>>;
 /// A contender that answers wrongly, a bad argument, or a file that cannot be written.
 pub fn run(arguments: &TreeArguments) -> Result<()> {
     let mut chosen = contenders();
-    if let Some(name) = &arguments.resident {
-        return print_resident(&chosen, name, arguments);
+    if let Some(name) = &arguments.round_of {
+        return print_round(&chosen, name, arguments);
     }
     chosen.retain(|contender| {
         arguments.only.is_empty()
@@ -147,13 +146,8 @@ pub fn run(arguments: &TreeArguments) -> Result<()> {
         for contender in &chosen {
             (contender.verify)(contender.name, &script)?;
         }
-        let workload = Workload {
-            keys: set.keys(arguments.keys),
-            sample: set.sample(arguments.keys, arguments.sample),
-            name: set.name(),
-        };
         for &threads in &arguments.threads {
-            let table = measure_table(arguments, &chosen, &workload, threads)?;
+            let table = measure_table(arguments, &chosen, set, threads)?;
             output.table(&table)?;
         }
     }
@@ -163,7 +157,7 @@ pub fn run(arguments: &TreeArguments) -> Result<()> {
 fn measure_table(
     arguments: &TreeArguments,
     contenders: &[Contender],
-    workload: &Workload,
+    set: KeySet,
     threads: usize,
 ) -> Result<Table> {
     let names: Vec<_> = contenders
@@ -172,39 +166,20 @@ fn measure_table(
         .map(|contender| contender.name)
         .collect();
     let mut table = Table::new("tree", &COLUMNS, &arguments.baseline, &names)
-        .with("set", workload.name)
+        .with("set", set.name())
         .with("keys", arguments.keys)
-        .with("sample", workload.sample.len())
+        .with("sample", arguments.sample.min(arguments.keys))
         .with("threads", threads)
         .with("unit", "Mops/s");
-    for round in 0..arguments.rounds {
-        for contender in contenders {
-            let figures = match (threads, contender.many) {
-                (1, _) => (contender.single)(workload)?,
-                (_, Some(many)) => many(workload, threads)?,
-                _ => continue,
-            };
+    for round in 1..=arguments.rounds {
+        for name in &names {
+            let figures = round_in_fresh_process(arguments, name, set, threads)?;
             for (column, figure) in COLUMNS.iter().zip(figures) {
                 if let Some(figure) = figure {
-                    table.push(contender.name, column, figure);
+                    table.push(name, column, figure);
                 }
             }
-            eprintln!(
-                "{} threads {threads}: round {} {}",
-                workload.name,
-                round + 1,
-                contender.name
-            );
-        }
-    }
-    if threads == 1 {
-        for contender in contenders {
-            let bytes = resident_of(contender.name, workload.name, arguments.keys)?;
-            table.push(
-                contender.name,
-                "bytes per key",
-                bytes as f64 / arguments.keys as f64,
-            );
+            eprintln!("{} threads {threads}: round {round} {name}", set.name());
         }
     }
     Ok(table)
@@ -278,6 +253,7 @@ fn measure_many<M: ContenderMap + Sync>(workload: &Workload, threads: usize) -> 
 
 /// One round: all operations on a fresh map, each timed, each tally checked.
 fn measure<M: ContenderMap>(workload: &Workload, drive: &impl Drive<M>) -> Result<Figures> {
+    let before_bytes = resident_bytes(None);
     let map = M::new();
     let (keys, sample) = (&workload.keys, &workload.sample);
     let expected = |add: u64| {
@@ -304,6 +280,7 @@ fn measure<M: ContenderMap>(workload: &Workload, drive: &impl Drive<M>) -> Resul
 
     let (seconds, _) = drive.drive(&map, keys.len(), &|map, range| put(map, &keys[range], 0));
     figures.push(mops(keys.len(), seconds));
+    let map_bytes = resident_bytes(None).saturating_sub(before_bytes);
 
     let (seconds, tally) = drive.drive(&map, sample.len(), &|map, r| map.get_run(&sample[r]));
     check("get", tally, expected(0))?;
@@ -355,47 +332,52 @@ fn measure<M: ContenderMap>(workload: &Workload, drive: &impl Drive<M>) -> Resul
         },
     )?;
     figures.push(mops(sample.len(), seconds));
+    figures.push(Some(map_bytes as f64 / keys.len() as f64));
     Ok(figures)
 }
 
-/// Growth of resident memory by a map with all keys; run in a process of its own.
-fn measure_resident<M: ContenderMap>(keys: &[Key]) -> u64 {
-    let before = resident_bytes(None);
-    let map = M::new();
-    map.put_run(keys, 0);
-    let bytes = resident_bytes(None).saturating_sub(before);
-    assert_eq!(map.get_run(&keys[..1]).hits, 1);
-    bytes
-}
-
-fn print_resident(contenders: &[Contender], name: &str, arguments: &TreeArguments) -> Result<()> {
+/// What a fresh process does: one round of one contender, printed as a JSON array.
+fn print_round(contenders: &[Contender], name: &str, arguments: &TreeArguments) -> Result<()> {
     let contender = contenders.iter().find(|contender| contender.name == name);
-    let (Some(contender), Some(set)) = (contender, arguments.set.first()) else {
-        return Err(LabError::Usage(format!("no contender is called {name:?}")));
+    let (Some(contender), [set], [threads]) =
+        (contender, &arguments.set[..], &arguments.threads[..])
+    else {
+        return Err(LabError::Usage(format!(
+            "{name:?} with one set and thread count, please"
+        )));
     };
-    println!("{}", (contender.resident)(&set.keys(arguments.keys)));
+    let workload = Workload {
+        keys: set.keys(arguments.keys),
+        sample: set.sample(arguments.keys, arguments.sample),
+    };
+    let figures = match (threads, contender.many) {
+        (1, _) => (contender.single)(&workload)?,
+        (&threads, Some(many)) => many(&workload, threads)?,
+        _ => return Err(LabError::Usage(format!("{name} has a single thread"))),
+    };
+    println!("{}", serde_json::json!(figures));
     Ok(())
 }
 
-/// Starts this program again to measure one contender's memory.
-fn resident_of(contender: &str, set: &str, keys: usize) -> Result<u64> {
+/// Starts this program again for one round.
+fn round_in_fresh_process(
+    arguments: &TreeArguments,
+    contender: &str,
+    set: KeySet,
+    threads: usize,
+) -> Result<Figures> {
     let output = Command::new(std::env::current_exe()?)
-        .args([
-            "tree",
-            "--resident",
-            contender,
-            "--set",
-            set,
-            "--keys",
-            &keys.to_string(),
-        ])
+        .args(["tree", "--round-of", contender, "--set", set.name()])
+        .args(["--keys", &arguments.keys.to_string()])
+        .args(["--sample", &arguments.sample.to_string()])
+        .args(["--threads", &threads.to_string()])
         .output()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    text.trim().parse().map_err(|_| {
+    let figures = serde_json::from_slice(&output.stdout)
+        .ok()
+        .filter(|_| output.status.success());
+    figures.ok_or_else(|| {
         let errors = String::from_utf8_lossy(&output.stderr);
-        LabError::Process(format!(
-            "measuring the memory of {contender} failed: {errors}"
-        ))
+        LabError::Process(format!("a round of {contender} failed: {errors}"))
     })
 }
 
@@ -408,12 +390,11 @@ mod tests {
         let workload = Workload {
             keys: KeySet::Decimal.keys(20_000),
             sample: KeySet::Decimal.sample(20_000, 5_000),
-            name: "decimal",
         };
         for contender in contenders() {
             (contender.verify)(contender.name, &workload.keys).expect("right answers");
             let figures = (contender.single)(&workload).expect("right tallies");
-            assert_eq!(figures.len(), COLUMNS.len() - 1);
+            assert_eq!(figures.len(), COLUMNS.len());
             if let Some(many) = contender.many {
                 many(&workload, 2).expect("right tallies on two threads");
             }
