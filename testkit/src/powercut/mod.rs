@@ -1,4 +1,9 @@
 //! Power cuts, modelled: run a workload on a recording file layer, cut the power between any two
 //! file operations, let any subset of what was not synced survive, recover, and judge.
 
+pub mod campaign;
+pub mod log_subject;
 pub mod oracle;
+
+pub use campaign::{PowerCutCampaign, PowerCutReport, Subject, run};
+pub use log_subject::LogSubject;
