@@ -226,3 +226,114 @@ pub(crate) fn open<'a>(
     };
     Ok((header, body))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const IDENTITY: Identity = Identity {
+        database_id: 1 << 100,
+        incarnation: 2,
+        generation: 3,
+        shard: 1,
+        shards: 2,
+    };
+
+    fn block(records: &[u8], header: &BlockHeader) -> Vec<u8> {
+        let mut bytes = vec![0; HEADER_BYTES];
+        bytes.extend_from_slice(records);
+        seal(&mut bytes, &IDENTITY, header);
+        bytes
+    }
+
+    fn header() -> impl Strategy<Value = BlockHeader> {
+        let length = (any::<u64>(), any::<u64>())
+            .prop_map(|(valid, durable)| ShardLength { valid, durable });
+        let closing = (any::<u64>(), prop::collection::vec(length, 2))
+            .prop_map(|(epoch, lengths)| Closing { epoch, lengths });
+        let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u32>());
+        (numbers, any::<bool>(), prop::option::of(closing)).prop_map(
+            |((sequence, durable_offset, time, records), seals, closing)| BlockHeader {
+                length: 0,
+                sequence,
+                durable_offset,
+                last_timestamp: Timestamp::from_raw(time),
+                records,
+                seals,
+                closing,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_come_back(
+            header in header(),
+            records in prop::collection::vec(any::<u8>(), 0..100),
+        ) {
+            let bytes = block(&records, &header);
+            prop_assert_eq!(claimed_length(bytes.first_chunk().unwrap()), Some(bytes.len() as u64));
+            let (found, body) = open(&bytes, &IDENTITY).unwrap();
+            prop_assert_eq!(found, BlockHeader { length: bytes.len() as u64, ..header });
+            prop_assert_eq!(body, &records[..]);
+        }
+
+        #[test]
+        fn one_flipped_bit_is_noticed(
+            header in header(),
+            records in prop::collection::vec(any::<u8>(), 0..100),
+            at in any::<prop::sample::Index>(),
+        ) {
+            let mut bytes = block(&records, &header);
+            let bit = at.index(bytes.len() * 8);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(open(&bytes, &IDENTITY).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(open(&bytes, &IDENTITY).is_err());
+        }
+    }
+
+    #[test]
+    fn a_block_of_another_file_is_refused() {
+        let header = BlockHeader {
+            length: 0,
+            sequence: 0,
+            durable_offset: 64,
+            last_timestamp: Timestamp::ZERO,
+            records: 0,
+            seals: false,
+            closing: None,
+        };
+        let bytes = block(b"", &header);
+        assert!(open(&bytes, &IDENTITY).is_ok());
+        for other in [
+            Identity {
+                database_id: 0,
+                ..IDENTITY
+            },
+            Identity {
+                incarnation: 1,
+                ..IDENTITY
+            },
+            Identity {
+                generation: 4,
+                ..IDENTITY
+            },
+            Identity {
+                shard: 0,
+                ..IDENTITY
+            },
+            Identity {
+                shards: 3,
+                ..IDENTITY
+            },
+        ] {
+            assert!(open(&bytes, &other).is_err(), "{other:?}");
+        }
+    }
+}

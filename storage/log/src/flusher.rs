@@ -28,8 +28,13 @@ use crate::log::{Rotation, RotationPoint, Shared};
 use crate::manifest::IncarnationEnd;
 use crate::segment::{SegmentWriter, WriteFault};
 
-/// The flusher has to end: poisoned, or asked to stop while the disk is full.
-pub(crate) struct Stopped;
+/// Why the flusher ended without having flushed everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    Poisoned,
+    /// Asked to stop while the disk was full.
+    DiskFull,
+}
 
 /// The flusher's side of the log.
 pub(crate) struct Flusher {
@@ -110,17 +115,17 @@ impl Flusher {
         }
     }
 
-    pub(crate) fn start(self) -> std::io::Result<JoinHandle<Option<IncarnationEnd>>> {
+    pub(crate) fn start(self) -> std::io::Result<JoinHandle<Result<IncarnationEnd, Stopped>>> {
         thread::Builder::new()
             .name("hedgerow-log".into())
             .spawn(move || self.run())
     }
 
-    fn run(mut self) -> Option<IncarnationEnd> {
+    fn run(mut self) -> Result<IncarnationEnd, Stopped> {
         let _guard = ExitGuard {
             shared: Arc::clone(&self.shared),
         };
-        self.work().ok()
+        self.work()
     }
 
     fn work(&mut self) -> Result<IncarnationEnd, Stopped> {
@@ -325,7 +330,7 @@ impl Flusher {
                 }
                 was_full = true;
                 if self.shared.requests().stop {
-                    return Err(Stopped);
+                    return Err(Stopped::DiskFull);
                 }
                 thread::park_timeout(self.shared.options.full_disk_retry);
             }
@@ -355,7 +360,7 @@ impl Flusher {
             .status
             .poison(&format!("{verb} {} failed: {error}", path.display()));
         self.shared.wake_writers();
-        Stopped
+        Stopped::Poisoned
     }
 
     /// Seals the files of this generation and goes on in those of the next.
@@ -399,6 +404,7 @@ impl Flusher {
             lengths: lengths.collect(),
         };
         let mut writer = lock(&self.writers[0]);
+        self.count_block(&writer);
         writer.finish_block(Some(closing), false);
         match writer.perform(false) {
             Ok(()) => Ok(()),

@@ -24,7 +24,7 @@ use hedgerow_vfs::Vfs;
 
 use crate::block::Identity;
 use crate::error::{Error, Result};
-use crate::flusher::Flusher;
+use crate::flusher::{Flusher, Stopped};
 use crate::health::{Health, Progress, Status};
 use crate::manifest::{IncarnationEnd, IncarnationEntry, Manifest};
 use crate::segment::{LOG_DIR, SegmentWriter};
@@ -118,6 +118,9 @@ impl Shared {
     }
 }
 
+/// What the flusher's thread returns.
+type Flushed = std::result::Result<IncarnationEnd, Stopped>;
+
 /// The log of an open database. Dropping it closes it.
 pub struct Log {
     shared: Arc<Shared>,
@@ -125,8 +128,8 @@ pub struct Log {
     dir: PathBuf,
     /// Identity of the current generation's shard 0. Held while rotating.
     current: Mutex<Identity>,
-    flusher: Mutex<Option<JoinHandle<Option<IncarnationEnd>>>>,
-    end: OnceLock<IncarnationEnd>,
+    flusher: Mutex<Option<JoinHandle<Flushed>>>,
+    flushed: OnceLock<Flushed>,
 }
 
 impl Log {
@@ -205,7 +208,7 @@ impl Log {
             dir: dir.to_path_buf(),
             current: Mutex::new(identity),
             flusher: Mutex::new(Some(flusher)),
-            end: OnceLock::new(),
+            flushed: OnceLock::new(),
         }))
     }
 
@@ -327,24 +330,19 @@ impl Log {
     /// [`Error::Poisoned`] or [`Error::DiskFull`]: not everything is durable. The log is closed
     /// nevertheless; the next opening recovers what is.
     pub fn close(&self) -> Result<IncarnationEnd> {
-        let was = self.shared.status.health();
-        let flusher = self
-            .flusher
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(flusher) = flusher {
+        let mut flusher = self.flusher.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(flusher) = flusher.take() {
             self.shared.status.set_closed();
             self.shared.requests().stop = true;
             self.shared.wake_flusher();
-            if let Ok(Some(end)) = flusher.join() {
-                self.end.get_or_init(|| end);
-            }
+            // A thread that panicked has poisoned the log.
+            let flushed = flusher.join().unwrap_or(Err(Stopped::Poisoned));
+            self.flushed.get_or_init(|| flushed);
         }
-        match self.end.get() {
-            Some(end) => Ok(end.clone()),
-            None if was == Health::DiskFull => Err(Error::DiskFull),
-            None => Err(self.shared.status.check().err().unwrap_or(Error::Closed)),
+        match self.flushed.get() {
+            Some(Ok(end)) => Ok(end.clone()),
+            Some(Err(Stopped::DiskFull)) => Err(Error::DiskFull),
+            _ => Err(self.shared.status.check().err().unwrap_or(Error::Closed)),
         }
     }
 }

@@ -310,10 +310,7 @@ impl Manifest {
         let body = &bytes[HEADER_BYTES..];
         let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[8..16]), body);
         if body.len() < number(12) as usize && number(8) <= FORMAT_VERSION {
-            return Err(damaged(
-                bytes.len(),
-                "the file is shorter than its header says",
-            ));
+            return Err(damaged(12, "the file is shorter than its header says"));
         }
         if crc != number(16) {
             return Err(damaged(8, "the checksum does not match the contents"));

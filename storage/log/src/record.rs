@@ -110,6 +110,14 @@ impl<'a> Commit<'a> {
         }
     }
 
+    /// Decodes the record at the front of `bytes`, which need not be trusted, and says how long it
+    /// is; `None` if no whole record stands there.
+    pub fn decode(bytes: &'a [u8]) -> Option<(Commit<'a>, usize)> {
+        let mut rest = bytes;
+        let commit = Commit::take(&mut rest)?;
+        Some((commit, bytes.len() - rest.len()))
+    }
+
     /// Takes one record off the front of `bytes`, checking that it is whole; `None` if not.
     pub(crate) fn take(bytes: &mut &'a [u8]) -> Option<Commit<'a>> {
         let length = varint::take(bytes)?;
@@ -164,5 +172,56 @@ impl<'a> Iterator for Operations<'a> {
             self.left = 0;
         }
         operation
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Parts = (u32, u8, Vec<u8>, Vec<u8>);
+
+    fn operations(parts: &[Parts]) -> Vec<Operation<'_>> {
+        parts
+            .iter()
+            .map(|(keyspace, kind, key, payload)| Operation {
+                keyspace: *keyspace,
+                kind: OperationKind::from_byte(*kind).unwrap(),
+                key,
+                payload,
+            })
+            .collect()
+    }
+
+    fn parts() -> impl Strategy<Value = Vec<Parts>> {
+        let bytes = || prop::collection::vec(any::<u8>(), 0..300);
+        prop::collection::vec((any::<u32>(), 1..=3_u8, bytes(), bytes()), 1..5)
+    }
+
+    proptest! {
+        #[test]
+        fn records_come_back_and_no_prefix_does(time in any::<u64>(), parts in parts()) {
+            let operations = operations(&parts);
+            let mut bytes = Vec::new();
+            append(&mut bytes, Timestamp::from_raw(time), &operations);
+            for cut in 0..bytes.len() {
+                prop_assert!(Commit::decode(&bytes[..cut]).is_none());
+            }
+            let length = bytes.len();
+            bytes.extend_from_slice(b"the next record");
+            let (commit, taken) = Commit::decode(&bytes).unwrap();
+            prop_assert_eq!(taken, length);
+            prop_assert_eq!(commit.timestamp().raw(), time);
+            prop_assert_eq!(commit.operations().collect::<Vec<_>>(), operations);
+        }
+
+        #[test]
+        fn any_bytes_decode_or_do_not(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Some((commit, taken)) = Commit::decode(&bytes) {
+                prop_assert!(taken <= bytes.len() && commit.operations().count() > 0);
+            }
+        }
     }
 }

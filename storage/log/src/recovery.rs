@@ -238,7 +238,10 @@ impl RecoveredLogs {
     }
 }
 
-/// Scans all shards of one generation, in parallel.
+// Below this much to read, starting threads takes longer than reading.
+const PARALLEL_BYTES: u64 = 4 << 20;
+
+/// Scans all shards of one generation, in parallel if that pays.
 pub(crate) fn scan_generation(
     vfs: &dyn Vfs,
     dir: &Path,
@@ -246,13 +249,19 @@ pub(crate) fn scan_generation(
     entry: &IncarnationEntry,
     generation: u32,
 ) -> Vec<Result<FileScan>> {
+    let identity = |shard| identity(database_id, entry, generation, shard);
+    let scan = |shard| FileScan::run(vfs, dir, identity(shard), check_records);
+    let size = |shard| {
+        let file = vfs.open(&segment::path(dir, &identity(shard)), OpenMode::Read);
+        // An error here is one that the scan will report.
+        file.and_then(|file| file.len()).unwrap_or(0)
+    };
+    if entry.shards == 1 || (0..entry.shards).map(size).sum::<u64>() < PARALLEL_BYTES {
+        return (0..entry.shards).map(scan).collect();
+    }
     std::thread::scope(|scope| {
-        let scan = |shard| {
-            let identity = identity(database_id, entry, generation, shard);
-            move || FileScan::run(vfs, dir, identity, check_records)
-        };
         let threads: Vec<_> = (0..entry.shards)
-            .map(|shard| scope.spawn(scan(shard)))
+            .map(|shard| scope.spawn(move || scan(shard)))
             .collect();
         let joined = threads.into_iter().map(|thread| match thread.join() {
             Ok(result) => result,

@@ -1,0 +1,393 @@
+//! Disks that fail: every call of a scripted life fails once, full disks, failed syncs.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hedgerow_log::{
+    CheckpointEntry, CheckpointWriter, Error, Health, Log, LogOptions, Manifest, Operation,
+    OperationKind, Progress, RecoveredLogs, Result, Timestamp, check, remove_obsolete,
+};
+use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, Vfs};
+
+const DIR: &str = "/db";
+
+fn dir() -> &'static Path {
+    Path::new(DIR)
+}
+
+fn disk() -> (MemoryVfs, FaultyVfs, Arc<dyn Vfs>) {
+    let memory = MemoryVfs::new();
+    memory.create_dir_all(dir()).unwrap();
+    let faulty = FaultyVfs::new(Arc::new(memory.clone()));
+    let shared = Arc::new(faulty.clone());
+    (memory, faulty, shared)
+}
+
+fn options(shards: u16) -> LogOptions {
+    LogOptions {
+        shards,
+        flush_interval: Duration::from_secs(3600),
+        full_disk_retry: Duration::from_millis(1),
+        ..LogOptions::default()
+    }
+}
+
+fn put(log: &Log, shard: usize, number: u64) -> Result<Timestamp> {
+    let mut guard = log.shard(shard)?;
+    let timestamp = guard.timestamp(Timestamp::ZERO);
+    let (kind, key) = (OperationKind::Put, &number.to_be_bytes());
+    guard.append(
+        timestamp,
+        &[Operation {
+            keyspace: 0,
+            kind,
+            key,
+            payload: &[1; 30],
+        }],
+    );
+    Ok(timestamp)
+}
+
+/// The numbers in the logs, after recovering them.
+fn recover(vfs: Arc<dyn Vfs>) -> Result<BTreeSet<u64>> {
+    let mut manifest = Manifest::load(&*vfs, dir())?;
+    let logs = RecoveredLogs::open(vfs, dir(), &mut manifest)?;
+    numbers(&logs)
+}
+
+fn numbers(logs: &RecoveredLogs) -> Result<BTreeSet<u64>> {
+    let mut commits = logs.commits()?;
+    let mut numbers = BTreeSet::new();
+    while let Some(commit) = commits.next()? {
+        for operation in commit.operations() {
+            numbers.insert(u64::from_be_bytes(operation.key.try_into().unwrap()));
+        }
+    }
+    Ok(numbers)
+}
+
+/// What a script achieved before it ran into an error, if it did.
+#[derive(Default)]
+struct Outcome {
+    issued: u64,
+    acknowledged: BTreeSet<u64>,
+    /// Numbers that a checkpoint took over from the logs.
+    checkpointed: BTreeSet<u64>,
+}
+
+/// A life with everything in it: creating, committing, rotating, checkpointing, closing,
+/// reopening, crashing (dropping without telling the manifest), recovering.
+fn script(vfs: &Arc<dyn Vfs>, outcome: &mut Outcome) -> Result<()> {
+    let mut manifest = Manifest::new(3);
+    manifest.store(&**vfs, dir())?;
+    for round in 0..3 {
+        let logs = RecoveredLogs::open(Arc::clone(vfs), dir(), &mut manifest)?;
+        numbers(&logs)?;
+        let first = logs.next_epoch();
+        let log = Log::create(Arc::clone(vfs), dir(), &mut manifest, options(2), first)?;
+        commit(&log, outcome)?;
+        if round == 1 {
+            let point = log.rotate()?;
+            let before: BTreeSet<u64> = (0..outcome.issued).collect();
+            commit(&log, outcome)?;
+            let (id, generation) = (manifest.database_id, point.generation);
+            let mut writer = CheckpointWriter::create(Arc::clone(vfs), dir(), id, generation, 0)?;
+            writer.append(0, b"all", b"of them")?;
+            let parts = vec![writer.finish()?];
+            let timestamp = Timestamp::new(point.epoch, 0);
+            manifest.install_checkpoint(CheckpointEntry {
+                generation,
+                timestamp,
+                parts,
+            });
+            // From here on the checkpoint may count.
+            outcome.checkpointed = before;
+            manifest.store(&**vfs, dir())?;
+            remove_obsolete(&**vfs, dir(), &manifest)?;
+        }
+        commit(&log, outcome)?;
+        if round != 1 {
+            manifest.record_end(log.close()?);
+            manifest.store(&**vfs, dir())?;
+        }
+    }
+    Ok(())
+}
+
+fn commit(log: &Log, outcome: &mut Outcome) -> Result<()> {
+    let mut issued = Vec::new();
+    for at in 0..3 {
+        let number = outcome.issued;
+        outcome.issued += 1;
+        put(log, at % 2, number)?;
+        issued.push(number);
+    }
+    match log.wait_durable(log.epoch()) {
+        // An injected full disk has space again at the next attempt.
+        Err(Error::DiskFull) => {
+            while log.health() == Health::DiskFull {
+                std::thread::yield_now();
+            }
+            log.wait_durable(log.epoch())?;
+        }
+        other => other?,
+    }
+    outcome.acknowledged.extend(issued);
+    Ok(())
+}
+
+fn judge(memory: &MemoryVfs, outcome: &Outcome, what: &str) {
+    if !Manifest::exists(memory, dir()).unwrap() {
+        assert!(outcome.acknowledged.is_empty(), "{what}");
+        return;
+    }
+    let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
+    let found = recover(Arc::clone(&vfs)).unwrap_or_else(|e| panic!("{what}: {e}"));
+    for number in &outcome.acknowledged {
+        let kept = found.contains(number) || outcome.checkpointed.contains(number);
+        assert!(kept, "{what}: {number} was acknowledged and is gone");
+    }
+    assert!(
+        found.iter().all(|&number| number < outcome.issued),
+        "{what}"
+    );
+    let mut problems = Vec::new();
+    check(vfs, dir(), &mut |problem| problems.push(problem)).unwrap();
+    assert_eq!(problems, [], "{what}");
+}
+
+#[test]
+fn every_call_of_a_life_fails_once_and_nothing_acknowledged_is_lost() {
+    let faults = [
+        Fault::Error(ErrorKind::Other),
+        Fault::ShortWrite(ErrorKind::Other),
+        Fault::TornWrite(ErrorKind::Other),
+        Fault::ShortWrite(ErrorKind::StorageFull),
+    ];
+    let mut cases = 0;
+    let mut kinds = BTreeSet::new();
+    for kind in CallKind::ALL {
+        for fault in faults {
+            if !matches!(fault, Fault::Error(_)) && kind != CallKind::Write {
+                continue;
+            }
+            for after in 0.. {
+                let (memory, faulty, shared) = disk();
+                faulty.fail_once(kind, after, fault);
+                let mut outcome = Outcome::default();
+                let result = script(&shared, &mut outcome);
+                let what = format!("{kind:?} {after} {fault:?}");
+                if faulty.calls(kind) <= after {
+                    result.unwrap_or_else(|e| panic!("{what}: {e}"));
+                    break;
+                }
+                judge(&memory, &outcome, &what);
+                kinds.insert(kind);
+                cases += 1;
+            }
+        }
+    }
+    println!("{cases} faults");
+    let expected = [
+        CallKind::Open,
+        CallKind::Read,
+        CallKind::Write,
+        CallKind::Sync,
+        CallKind::Rename,
+        CallKind::Remove,
+        CallKind::CreateDir,
+        CallKind::SyncDir,
+        CallKind::List,
+    ];
+    for kind in expected {
+        assert!(
+            kinds.contains(&kind),
+            "the script never makes a call of kind {kind:?}"
+        );
+    }
+    assert!(cases > 200, "{cases}");
+}
+
+#[test]
+fn a_failing_recovery_changes_nothing_and_can_be_repeated() {
+    // A crashed log with a torn tail, so that recovery has something to cut.
+    let (memory, _, shared) = disk();
+    let mut manifest = Manifest::new(3);
+    let log = Log::create(shared, dir(), &mut manifest, options(2), 1).unwrap();
+    let mut outcome = Outcome::default();
+    commit(&log, &mut outcome).unwrap();
+    let image = memory.deep_clone();
+    drop(log);
+    for (path, mut bytes) in image.files() {
+        if path.to_string_lossy().ends_with("0.log") {
+            bytes.extend_from_slice(&[7; 700]);
+            image.insert_file(&path, bytes);
+        }
+    }
+    for kind in CallKind::ALL {
+        for after in 0.. {
+            let memory = image.deep_clone();
+            let faulty = FaultyVfs::new(Arc::new(memory.clone()));
+            faulty.fail_once(kind, after, Fault::Error(ErrorKind::Other));
+            let result = recover(Arc::new(faulty.clone()));
+            if faulty.calls(kind) <= after {
+                assert_eq!(result.unwrap(), outcome.acknowledged);
+                break;
+            }
+            judge(&memory, &outcome, &format!("{kind:?} {after}"));
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_appends_and_resumes_when_there_is_space() {
+    for space in (0..700).step_by(9) {
+        let (memory, faulty, shared) = disk();
+        let mut manifest = Manifest::new(3);
+        let log = Log::create(shared, dir(), &mut manifest, options(2), 1).unwrap();
+        let mut outcome = Outcome::default();
+        let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let inside = Arc::clone(&heard);
+        log.subscribe(Box::new(move |progress| {
+            inside.lock().unwrap().push(progress)
+        }));
+        faulty.set_space(Some(space));
+        let mut pending = Vec::new();
+        loop {
+            let number = outcome.issued;
+            match put(&log, number as usize % 2, number) {
+                Ok(timestamp) => {
+                    outcome.issued += 1;
+                    match log.wait_durable(timestamp.epoch()) {
+                        Ok(()) => drop(outcome.acknowledged.insert(number)),
+                        Err(Error::DiskFull) => pending.push((timestamp, number)),
+                        Err(other) => panic!("space {space}: {other}"),
+                    }
+                }
+                Err(Error::DiskFull) => break,
+                Err(other) => panic!("space {space}: {other}"),
+            }
+        }
+        assert_eq!(log.health(), Health::DiskFull);
+        assert!(matches!(log.rotate(), Err(Error::DiskFull)));
+        assert!(log.statistics().full_disk > 0 && !pending.is_empty());
+        // What a crash now would leave is whole.
+        judge(&memory.deep_clone(), &outcome, &format!("full at {space}"));
+        faulty.set_space(None);
+        while log.health() == Health::DiskFull {
+            std::thread::yield_now();
+        }
+        // What was appended before the disk was found full becomes durable after all.
+        for (timestamp, number) in pending {
+            log.wait_durable(timestamp.epoch()).unwrap();
+            outcome.acknowledged.insert(number);
+        }
+        commit(&log, &mut outcome).unwrap();
+        let heard = heard.lock().unwrap().clone();
+        let told = |health| heard.contains(&Progress::Health(health));
+        assert!(told(Health::DiskFull) && told(Health::Healthy), "{heard:?}");
+        log.close().unwrap();
+        judge(&memory, &outcome, &format!("space {space}"));
+        let found = recover(Arc::new(memory)).unwrap();
+        assert_eq!(
+            found.len() as u64,
+            outcome.issued,
+            "nothing appended was lost"
+        );
+    }
+}
+
+#[test]
+fn closing_on_a_full_disk_says_so_and_keeps_what_was_durable() {
+    let (memory, faulty, shared) = disk();
+    let mut manifest = Manifest::new(3);
+    let log = Log::create(shared, dir(), &mut manifest, options(2), 1).unwrap();
+    let mut outcome = Outcome::default();
+    commit(&log, &mut outcome).unwrap();
+    faulty.set_space(Some(20));
+    put(&log, 0, outcome.issued).unwrap();
+    outcome.issued += 1;
+    assert!(matches!(log.close(), Err(Error::DiskFull)));
+    assert!(log.shard(0).is_err());
+    judge(&memory, &outcome, "closed while full");
+}
+
+#[test]
+fn writers_that_wait_for_room_hear_of_a_full_disk() {
+    let (_, faulty, shared) = disk();
+    let mut manifest = Manifest::new(3);
+    let small = LogOptions {
+        buffer_limit_bytes: 200,
+        write_threshold_bytes: 100,
+        ..options(1)
+    };
+    let log = Log::create(shared, dir(), &mut manifest, small, 1).unwrap();
+    faulty.set_space(Some(0));
+    let error = (0..1000).find_map(|number| put(&log, 0, number).err());
+    assert!(matches!(error, Some(Error::DiskFull)), "{error:?}");
+}
+
+#[test]
+fn a_failed_sync_poisons_for_good_and_loses_nothing_acknowledged() {
+    for after in 0..4 {
+        let (memory, faulty, shared) = disk();
+        let mut manifest = Manifest::new(3);
+        let log = Log::create(shared, dir(), &mut manifest, options(2), 1).unwrap();
+        let mut outcome = Outcome::default();
+        let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let inside = Arc::clone(&heard);
+        log.subscribe(Box::new(move |progress| {
+            inside.lock().unwrap().push(progress)
+        }));
+        faulty.fail_once(CallKind::Sync, after, Fault::Error(ErrorKind::Other));
+        let error = (0..10)
+            .find_map(|_| commit(&log, &mut outcome).err())
+            .unwrap();
+        let message = error.to_string();
+        assert!(matches!(error, Error::Poisoned(_)), "{message}");
+        assert!(
+            message.contains(".log") && message.contains("reopen"),
+            "{message}"
+        );
+        assert!(matches!(log.health(), Health::Poisoned(_)));
+        // Nothing is accepted, and no disk is asked again as if it could have recovered.
+        let calls = (faulty.calls(CallKind::Sync), faulty.calls(CallKind::Write));
+        assert!(matches!(put(&log, 0, 0), Err(Error::Poisoned(_))));
+        assert!(matches!(
+            log.wait_durable(log.epoch()),
+            Err(Error::Poisoned(_))
+        ));
+        assert!(matches!(log.rotate(), Err(Error::Poisoned(_))));
+        assert!(matches!(log.close(), Err(Error::Poisoned(_))));
+        assert_eq!(
+            (faulty.calls(CallKind::Sync), faulty.calls(CallKind::Write)),
+            calls
+        );
+        let heard = heard.lock().unwrap();
+        assert!(matches!(
+            heard.last(),
+            Some(Progress::Health(Health::Poisoned(_)))
+        ));
+        judge(&memory, &outcome, &format!("sync {after}"));
+    }
+}
+
+#[test]
+fn a_waiter_hears_of_a_failed_sync() {
+    let (_, faulty, shared) = disk();
+    let mut manifest = Manifest::new(3);
+    let log = Log::create(shared, dir(), &mut manifest, options(1), 1).unwrap();
+    faulty.fail_from(CallKind::Sync, 0, Fault::Error(ErrorKind::Other));
+    let timestamp = put(&log, 0, 0).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let waited = log.wait_durable(timestamp.epoch());
+                assert!(matches!(waited, Err(Error::Poisoned(_))));
+            });
+        }
+    });
+}

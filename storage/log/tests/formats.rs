@@ -1,0 +1,214 @@
+//! What is written comes back: manifests, checkpoints and logs of random contents.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hedgerow_log::{
+    CheckpointEntry, CheckpointReader, CheckpointWriter, Error, FORMAT_VERSION, IncarnationEnd,
+    IncarnationEntry, KeyspaceEntry, Log, LogOptions, Manifest, Operation, OperationKind,
+    PartEntry, RecoveredLogs, Timestamp,
+};
+use hedgerow_vfs::{MemoryVfs, Vfs, read_file};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn dir() -> &'static Path {
+    Path::new("/db")
+}
+
+fn memory() -> MemoryVfs {
+    let vfs = MemoryVfs::new();
+    vfs.create_dir_all(dir()).unwrap();
+    vfs
+}
+
+fn incarnation() -> impl Strategy<Value = IncarnationEntry> {
+    let numbers = (any::<u32>(), 1..9_u16, any::<u32>(), any::<u64>());
+    let end = (any::<u64>(), any::<u64>(), any::<u32>(), any::<u64>());
+    (numbers, prop::option::of(end)).prop_map(
+        |((incarnation, shards, first_generation, first_epoch), end)| IncarnationEntry {
+            incarnation,
+            shards,
+            first_generation,
+            first_epoch,
+            end: end.map(
+                |(cutoff_epoch, max_epoch, last_generation, length)| IncarnationEnd {
+                    incarnation,
+                    cutoff_epoch,
+                    max_epoch,
+                    last_generation,
+                    lengths: vec![length; usize::from(shards)],
+                },
+            ),
+        },
+    )
+}
+
+fn checkpoint() -> impl Strategy<Value = CheckpointEntry> {
+    let part = (".{0,20}", any::<u64>(), any::<u64>(), any::<u32>()).prop_map(
+        |(file, len, records, crc)| PartEntry {
+            file,
+            len,
+            records,
+            crc,
+        },
+    );
+    (any::<u32>(), any::<u64>(), vec(part, 0..4)).prop_map(|(generation, raw, parts)| {
+        CheckpointEntry {
+            generation,
+            timestamp: Timestamp::from_raw(raw),
+            parts,
+        }
+    })
+}
+
+fn manifest() -> impl Strategy<Value = Manifest> {
+    let keyspace = (any::<u32>(), ".{0,255}", "[a-z]{1,8}")
+        .prop_map(|(id, name, index)| KeyspaceEntry { id, name, index });
+    let lists = (
+        vec(incarnation(), 0..4),
+        vec(keyspace, 0..5),
+        prop::option::of(checkpoint()),
+    );
+    let numbers = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u64>());
+    (any::<u128>(), numbers, any::<bool>(), lists).prop_map(
+        |(database_id, numbers, clean_shutdown, (incarnations, keyspaces, checkpoint))| Manifest {
+            database_id,
+            format_version: FORMAT_VERSION,
+            incarnation: numbers.0,
+            log_floor: numbers.1,
+            next_keyspace_id: numbers.2,
+            epoch_floor: numbers.3,
+            incarnations,
+            keyspaces,
+            checkpoint,
+            clean_shutdown,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn manifests_come_back(manifest in manifest(), again in manifest()) {
+        let vfs = memory();
+        manifest.store(&vfs, dir()).unwrap();
+        prop_assert_eq!(&Manifest::load(&vfs, dir()).unwrap(), &manifest);
+        again.store(&vfs, dir()).unwrap();
+        prop_assert_eq!(&Manifest::load(&vfs, dir()).unwrap(), &again);
+        prop_assert_eq!(vfs.list(dir()).unwrap(), ["MANIFEST"]);
+    }
+
+    #[test]
+    fn cut_manifests_are_damaged(manifest in manifest(), at in any::<prop::sample::Index>()) {
+        let vfs = memory();
+        manifest.store(&vfs, dir()).unwrap();
+        let bytes = read_file(&vfs, &Manifest::path(dir())).unwrap();
+        let cut = &bytes[..at.index(bytes.len())];
+        prop_assert!(matches!(
+            Manifest::decode(&Manifest::path(dir()), cut),
+            Err(Error::Corrupt(_))
+        ));
+    }
+
+    #[test]
+    fn any_bytes_are_no_manifest(bytes in vec(any::<u8>(), 0..100)) {
+        prop_assert!(Manifest::decode(Path::new("MANIFEST"), &bytes).is_err());
+    }
+
+    #[test]
+    fn checkpoints_come_back(
+        records in vec((any::<u32>(), vec(any::<u8>(), 0..20), vec(any::<u8>(), 0..300)), 0..900),
+    ) {
+        let vfs = memory();
+        let mut writer = CheckpointWriter::create(Arc::new(vfs.clone()), dir(), 1, 2, 3).unwrap();
+        for (keyspace, key, record) in &records {
+            writer.append(*keyspace, key, record).unwrap();
+        }
+        let part = writer.finish().unwrap();
+        prop_assert_eq!(part.records, records.len() as u64);
+        let mut reader = CheckpointReader::open(&vfs, dir(), 1, 2, &part).unwrap();
+        for (keyspace, key, record) in &records {
+            prop_assert_eq!(reader.next().unwrap(), Some((*keyspace, &key[..], &record[..])));
+        }
+        prop_assert_eq!(reader.next().unwrap(), None);
+        prop_assert_eq!(reader.bytes_read(), part.len);
+    }
+
+    #[test]
+    fn any_bytes_are_no_checkpoint(bytes in vec(any::<u8>(), 0..300)) {
+        let vfs = memory();
+        let file = "00000002-0003.ckpt".to_owned();
+        vfs.insert_file(&dir().join("checkpoint").join(&file), bytes.clone());
+        let part = PartEntry { file, len: bytes.len() as u64, records: 0, crc: 0 };
+        prop_assert!(CheckpointReader::open(&vfs, dir(), 1, 2, &part).is_err());
+    }
+
+    #[test]
+    fn logs_come_back_merged(
+        shards in 1..5_u16,
+        commits in vec((any::<u16>(), vec((any::<u32>(), vec(any::<u8>(), 0..40)), 1..4)), 0..60),
+        waits in vec(any::<bool>(), 60),
+    ) {
+        let vfs = memory();
+        let mut manifest = Manifest::new(1);
+        let flush_interval = Duration::from_secs(3600);
+        let options = LogOptions { shards, flush_interval, ..LogOptions::default() };
+        let log =
+            Log::create(Arc::new(vfs.clone()), dir(), &mut manifest, options, 1).unwrap();
+        let mut expected = Vec::new();
+        let mut floor = Timestamp::ZERO;
+        for ((shard, operations), wait) in commits.iter().zip(waits) {
+            let kinds = [OperationKind::Put, OperationKind::PutColumns, OperationKind::Remove];
+            let operations: Vec<_> = operations
+                .iter()
+                .enumerate()
+                .map(|(at, (keyspace, bytes))| Operation {
+                    keyspace: *keyspace,
+                    kind: kinds[at % 3],
+                    key: bytes,
+                    payload: &bytes[bytes.len() / 2..],
+                })
+                .collect();
+            let mut guard = log.shard(usize::from(shard % shards)).unwrap();
+            // As one key's stripe does: every commit above the one before.
+            floor = guard.timestamp(floor);
+            guard.append(floor, &operations);
+            drop(guard);
+            expected.push((floor, operations));
+            if wait {
+                log.wait_durable(floor.epoch()).unwrap();
+            }
+        }
+        manifest.record_end(log.close().unwrap());
+        let logs = RecoveredLogs::open(Arc::new(vfs), dir(), &mut manifest).unwrap();
+        let mut found = logs.commits().unwrap();
+        for (timestamp, operations) in &expected {
+            let commit = found.next().unwrap().expect("all commits come back");
+            prop_assert_eq!(commit.timestamp(), *timestamp);
+            prop_assert!(commit.operations().eq(operations.iter().copied()));
+        }
+        prop_assert!(found.next().unwrap().is_none());
+    }
+}
+
+#[test]
+fn foreign_newer_and_missing_manifests_are_named() {
+    let vfs = memory();
+    let load = || Manifest::load(&vfs, dir()).unwrap_err();
+    assert!(matches!(load(), Error::NotADatabase { .. }));
+    vfs.insert_file(
+        &Manifest::path(dir()),
+        b"[package]\nname = \"something else\"".to_vec(),
+    );
+    assert!(matches!(load(), Error::NotADatabase { .. }));
+    Manifest::new(1).store(&vfs, dir()).unwrap();
+    let mut bytes = read_file(&vfs, &Manifest::path(dir())).unwrap();
+    bytes[8] = 9;
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[8..16]), &bytes[20..]);
+    bytes[16..20].copy_from_slice(&crc.to_le_bytes());
+    vfs.insert_file(&Manifest::path(dir()), bytes);
+    let error = load();
+    assert!(matches!(error, Error::NewerFormat { found: 9, .. }));
+    assert!(error.to_string().contains("newer program"), "{error}");
+}
