@@ -12,6 +12,7 @@ use hedgerow_vfs::Vfs;
 
 use crate::block::Identity;
 use crate::error::{Error, Result};
+use crate::planted::{PlantedBug, planted};
 use crate::record::Commit;
 use crate::scan::{BlockReader, Next, problem};
 use crate::timestamp::Timestamp;
@@ -81,7 +82,12 @@ impl Commits {
         loop {
             let heads = self.streams.iter().enumerate();
             let heads = heads.filter_map(|(at, s)| s.head.as_ref().map(|(time, _)| (*time, at)));
-            if let Some((_, index)) = heads.min() {
+            let first = if planted(PlantedBug::TimestampOrderIgnored) {
+                heads.min_by_key(|(_, index)| *index)
+            } else {
+                heads.min()
+            };
+            if let Some((_, index)) = first {
                 self.returned = Some(index);
                 return Ok(self.streams[index].commit());
             }

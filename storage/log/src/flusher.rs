@@ -26,6 +26,7 @@ use crate::error::is_disk_full;
 use crate::helpers::Helpers;
 use crate::log::{Rotation, RotationPoint, Shared};
 use crate::manifest::IncarnationEnd;
+use crate::planted::{PlantedBug, planted};
 use crate::segment::{SegmentWriter, WriteFault};
 
 /// Why the flusher ended without having flushed everything.
@@ -242,6 +243,9 @@ impl Flusher {
         self.shared.epoch.store(epoch + 1, SeqCst);
         self.take_buffers(|_| true);
         if self.newest > self.closed || purpose == Purpose::Seal {
+            if planted(PlantedBug::AcknowledgeBeforeSync) {
+                self.shared.status.advance(epoch);
+            }
             let written = self.finish_blocks(epoch, purpose);
             self.perform(&written, true)?;
             self.shared.counters.commits.fetch_add(1, Relaxed);

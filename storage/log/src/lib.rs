@@ -15,6 +15,7 @@
 //! | `scan`, `recovery`, `commits` | what counts of the logs after a crash, and reading it back |
 //! | `check`, `files` | verifying a closed database; which files it consists of |
 //! | `manifest` | the file that says what the database consists of |
+//! | `planted` | bugs on purpose, for the tests of the tests |
 //!
 //! Byte layouts and the recovery algorithm are drawn in `docs/file-formats.md`, promises in
 //! `docs/durability.md`.
@@ -32,6 +33,7 @@ mod health;
 mod helpers;
 mod log;
 mod manifest;
+mod planted;
 mod record;
 mod recovery;
 mod scan;
@@ -52,6 +54,8 @@ pub use manifest::{
     CheckpointEntry, FORMAT_VERSION, IncarnationEnd, IncarnationEntry, KeyspaceEntry,
     MANIFEST_FILE, Manifest, PartEntry,
 };
+#[cfg(feature = "planted-bugs")]
+pub use planted::{PlantedBug, plant};
 pub use record::{Commit, Operation, OperationKind, Operations};
 pub use recovery::RecoveredLogs;
 pub use shard::ShardGuard;

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use hedgerow_vfs::{OpenMode, Vfs, read_file};
 
 use crate::error::{Error, Problem, Result};
+use crate::planted::{PlantedBug, planted};
 use crate::segment::FILE_HEADER_BYTES;
 use crate::timestamp::Timestamp;
 use crate::varint;
@@ -176,9 +177,14 @@ impl Manifest {
             .open(&temporary, OpenMode::CreateNew)
             .map_err(failed("create"))?;
         file.write_at(0, &self.encode()).map_err(failed("write"))?;
-        file.sync().map_err(failed("sync"))?;
+        if !planted(PlantedBug::ManifestNotSynced) {
+            file.sync().map_err(failed("sync"))?;
+        }
         vfs.rename(&temporary, &Manifest::path(dir))
             .map_err(failed("rename"))?;
+        if planted(PlantedBug::ManifestNameNotSynced) {
+            return Ok(());
+        }
         vfs.sync_dir(dir)
             .map_err(|e| Error::io("sync directory", dir, e))
     }

@@ -19,6 +19,7 @@ use crate::commits::{Commits, Source};
 use crate::error::{Error, Problem, Result};
 use crate::files::{identity, remove_obsolete_logs};
 use crate::manifest::{IncarnationEnd, IncarnationEntry, Manifest};
+use crate::planted::{PlantedBug, planted};
 use crate::scan::{FileScan, check_records};
 use crate::segment::{self, FILE_HEADER_BYTES};
 
@@ -302,7 +303,13 @@ fn find_end(
             generation += 1;
             continue;
         }
+        if planted(PlantedBug::CutoffIgnored) {
+            cutoff_epoch = max_epoch;
+        }
         let lengths: Vec<u64> = match closing {
+            _ if planted(PlantedBug::CutoffIgnored) => {
+                scans.iter().map(|scan| scan.valid).collect()
+            }
             Some(closing) => closing.lengths.iter().map(|length| length.valid).collect(),
             // Nothing of this generation was ever closed.
             None => vec![FILE_HEADER_BYTES as u64; scans.len()],
