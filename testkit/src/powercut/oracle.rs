@@ -122,9 +122,12 @@ impl Oracle {
         self.commits.len() - 1
     }
 
-    /// The call returned: its epoch.
+    /// The call returned: its epoch, 0 if it changed nothing (and so is no commit).
     pub fn committed(&mut self, commit: usize, epoch: u64) {
         self.commits[commit].epoch = epoch;
+        if epoch == 0 {
+            self.commits[commit].changes.clear();
+        }
     }
 
     /// The commit was acknowledged as durable when `operations` file operations were done.
