@@ -23,11 +23,11 @@ use std::time::Instant;
 
 use crate::block::{Closing, ShardLength};
 use crate::error::is_disk_full;
-use crate::helpers::Helpers;
 use crate::log::{Rotation, RotationPoint, Shared};
 use crate::manifest::IncarnationEnd;
 use crate::planted::{PlantedBug, planted};
 use crate::segment::{SegmentWriter, WriteFault};
+use crate::syncers::Helpers;
 
 /// Why the flusher ended without having flushed everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@
 //! | `timestamp`, `record` | a commit, and how it is written |
 //! | `block`, `segment` | what a log file consists of, and appending to one |
 //! | `shard`, `log` | what writers and waiters see |
-//! | `flusher`, `helpers`, `health` | the thread behind them: group commit, full disks, failures |
+//! | `flusher`, `syncers`, `health` | the thread behind them: group commit, full disks, failures |
 //! | `checkpoint` | writing and reading checkpoint files |
 //! | `scan`, `recovery`, `commits` | what counts of the logs after a crash, and reading it back |
 //! | `check`, `files` | verifying a closed database; which files it consists of |
@@ -30,7 +30,6 @@ mod error;
 mod files;
 mod flusher;
 mod health;
-mod helpers;
 mod log;
 mod manifest;
 mod planted;
@@ -40,6 +39,7 @@ mod scan;
 mod segment;
 mod shard;
 mod statistics;
+mod syncers;
 mod timestamp;
 mod varint;
 
