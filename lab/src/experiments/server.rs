@@ -5,15 +5,18 @@
 //! with 8-byte values. A round visits every contender once per column, so drift of the machine
 //! hits them alike. Pipelined columns keep `depth` requests in flight on each of a few
 //! connections; every reply is compared with the right one, byte for byte.
+//! `client busy` is the share of its core that the client used meanwhile: near 1, the figure
+//! would be the client's and not the server's.
 //!
 //! Ours runs with its log on (`periodic`); `hedgerow unlogged` shows what that costs. Redis
 //! runs without persistence, its fastest form, and once more with its append-only file synced
 //! every second, the form that promises about what ours does.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::keys::{Key, KeySet};
+use crate::machine::used_cpu_seconds;
 use crate::process::{Server, find_program, pin_this_process};
 use crate::report::{Output, Table};
 use crate::wire::{Protocol, Script, latency, play_once, throughput};
@@ -34,9 +37,10 @@ const SCAN_PAIRS: usize = 50;
 
 const SORTED_SET: &[u8] = b"ordered";
 
-const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 10] = [
     "load kops",
     "GET pipelined kops",
+    "client busy",
     "SET pipelined kops",
     "GET x50 kops",
     "SET x50 kops",
@@ -241,6 +245,9 @@ pub fn run(arguments: &ServerArguments) -> Result<()> {
             .iter()
             .filter(|kind| kind.protocol == protocol)
             .collect();
+        if these.is_empty() {
+            continue;
+        }
         let table = measure_protocol(arguments, protocol, &these, &sample)?;
         output.table(&table)?;
     }
@@ -250,7 +257,9 @@ pub fn run(arguments: &ServerArguments) -> Result<()> {
             kind.protocol == Protocol::Resp && ["hedgerow", "redis"].contains(&kind.name)
         })
         .collect();
-    output.table(&measure_scans(arguments, &resp)?)?;
+    if !resp.is_empty() {
+        output.table(&measure_scans(arguments, &resp)?)?;
+    }
     if arguments.idle > 0 {
         output.table(&measure_idle(arguments, &kinds)?)?;
     }
@@ -323,11 +332,16 @@ fn measure_round(
         ("GET x50 kops", &scripts.single_gets, MANY_CONNECTIONS),
         ("SET x50 kops", &scripts.single_sets, MANY_CONNECTIONS),
     ] {
+        let (start, before) = (Instant::now(), used_cpu_seconds());
         table.push(
             name,
             column,
             throughput(address, script, connections, time)? / 1000.0,
         );
+        if column == COLUMNS[1] {
+            let busy = (used_cpu_seconds() - before) / start.elapsed().as_secs_f64();
+            table.push(name, "client busy", busy);
+        }
     }
     let get = latency(address, &scripts.single_gets, time)?;
     table.push(name, "GET p50 us", get.p50_us);
