@@ -1,1 +1,81 @@
-//! Placeholder replaced by the first commit of this crate.
+//! Hedgerow: a durable, ordered key-value engine.
+//!
+//! A [`Db`] is a directory with named [`Keyspace`]s, each an ordered map from keys (any bytes, up
+//! to 64 KiB) to [`Row`]s: one plain value, or named columns. Everything is kept in memory in a
+//! concurrent tree, and on disk in a log and checkpoints, from which opening rebuilds it.
+//!
+//! ```
+//! use hedgerow::{Db, Durability};
+//!
+//! # let dir = tempfile::tempdir()?;
+//! let db = Db::open(dir.path().join("data"))?;
+//! let birds = db.keyspace("birds")?;
+//! birds.put(b"wren", b"Troglodytes troglodytes")?;
+//! birds.put_columns(b"robin", &[(b"family", b"Muscicapidae"), (b"song", b"all year")])?;
+//!
+//! for entry in birds.range("r"..)?.rev() {
+//!     println!("{} {:?}", entry.key().escape_ascii(), entry.row());
+//! }
+//! assert_eq!(birds.get_columns(b"robin", &[b"song"])?.unwrap()[0].as_deref(), Some(&b"all year"[..]));
+//!
+//! let mut batch = db.batch();
+//! batch.put(&birds, b"dunnock", b"Prunella modularis").remove(&birds, b"wren");
+//! batch.commit(Durability::Sync)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | what | where |
+//! |---|---|
+//! | opening, keyspaces, transactions, checkpoints, backups | [`Db`], [`Builder`] |
+//! | reading and writing rows | [`Keyspace`], [`Row`], [`RowBuilder`] |
+//! | ranges | [`Keyspace::range`], [`Keyspace::scan`], [`KeyRange`] |
+//! | several keys at once | [`Batch`], [`Transaction`] |
+//! | what an acknowledged write promises | [`Durability`], [`WriteOptions`] |
+//! | what can go wrong | [`enum@Error`] |
+//!
+//! Inside, [a write's way](Keyspace::put_with) is: lock the key's *stripe*, lock a log *shard*,
+//! take a timestamp, change the index, append to the log. `commit.rs` tells why that order,
+//! `stripes.rs` what stripes are good for, `recovery.rs` how it all comes back.
+
+#![forbid(unsafe_code)]
+
+mod any_index;
+mod background;
+mod backup;
+mod bounds;
+mod catalog;
+mod checkpoint;
+mod commit;
+mod db;
+mod engine;
+mod error;
+mod expiry;
+mod iterate;
+mod keyspace;
+mod locked_map;
+mod options;
+mod recovery;
+mod row;
+mod row_builder;
+mod space;
+mod statistics;
+mod stripes;
+mod transaction;
+mod worker;
+
+pub use backup::{BackupReport, CheckReport};
+pub use bounds::KeyRange;
+pub use checkpoint::CheckpointReport;
+pub use commit::{Action, Commit};
+pub use db::Db;
+pub use error::{Error, Result};
+pub use hedgerow_index::MAX_KEY_BYTES;
+pub use hedgerow_log::{Health, Problem, Progress, Timestamp};
+pub use iterate::{Direction, Entry, Range};
+pub use keyspace::Keyspace;
+pub use options::{Builder, Durability, IndexKind, WriteOptions};
+pub use recovery::{RecoveryPhase, RecoveryProgress};
+pub use row::{Columns, Row};
+pub use row_builder::RowBuilder;
+pub use statistics::{Statistic, Statistics};
+pub use transaction::{Batch, Locks, Transaction};

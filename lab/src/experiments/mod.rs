@@ -1,4 +1,3 @@
 //! The experiments, one module each: what is measured, against whom, and why so.
 
-pub mod server;
 pub mod tree;

@@ -1,0 +1,79 @@
+//! The index of a keyspace: one of the trees of the family.
+//!
+//! An enum rather than a trait object, since the methods of [`Index`] are generic: each call is
+//! one well-predicted branch, and the closures are inlined into the tree.
+
+use std::ops::{Bound, ControlFlow};
+
+use crate::locked_map::LockedMap;
+use crate::options::IndexKind;
+use hedgerow_index::{Decision, Direction, Index, Statistics};
+
+pub(crate) enum AnyIndex {
+    LockedMap(LockedMap),
+}
+
+macro_rules! dispatch {
+    ($self:ident, $index:ident => $call:expr) => {
+        match $self {
+            AnyIndex::LockedMap($index) => $call,
+        }
+    };
+}
+
+impl AnyIndex {
+    pub(crate) fn new(kind: IndexKind) -> AnyIndex {
+        match kind {
+            IndexKind::LockedMap => AnyIndex::LockedMap(LockedMap::default()),
+        }
+    }
+}
+
+impl Index for AnyIndex {
+    #[inline]
+    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        dispatch!(self, index => index.get(key, read))
+    }
+
+    #[inline]
+    fn get_many(&self, keys: &[&[u8]], read: impl FnMut(usize, Option<&[u8]>)) {
+        dispatch!(self, index => index.get_many(keys, read))
+    }
+
+    #[inline]
+    fn prefetch_many(&self, keys: &[&[u8]]) {
+        dispatch!(self, index => index.prefetch_many(keys))
+    }
+
+    #[inline]
+    fn update<R>(
+        &self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    ) -> R {
+        dispatch!(self, index => index.update(key, new, decide))
+    }
+
+    #[inline]
+    fn scan(
+        &self,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) {
+        dispatch!(self, index => index.scan(from, direction, visit))
+    }
+
+    fn partition(&self, parts: usize) -> Vec<Vec<u8>> {
+        dispatch!(self, index => index.partition(parts))
+    }
+
+    fn statistics(&self) -> Statistics {
+        dispatch!(self, index => index.statistics())
+    }
+
+    fn verify(&self) -> Result<(), String> {
+        dispatch!(self, index => index.verify())
+    }
+}

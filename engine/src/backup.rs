@@ -1,0 +1,242 @@
+//! Backups of a running database, restoring them, and checking a closed one.
+//!
+//! A backup is a database: a checkpoint, the log files that were written while it was taken, and
+//! a manifest of its own, written last. It can be opened as it is. The state it holds is the one
+//! at the rotation that ends those log files.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hedgerow_index::Index;
+use hedgerow_log::{IncarnationEnd, Manifest, Problem, required_files};
+use hedgerow_vfs::{OpenMode, Vfs};
+
+use crate::db::{Db, lock_directory};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::options::Builder;
+
+/// What a backup or a restore copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackupReport {
+    /// Files.
+    pub files: u64,
+    /// Bytes of all files.
+    pub size_bytes: u64,
+}
+
+/// What [`Db::check`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Files verified.
+    pub files: u64,
+    /// Bytes verified.
+    pub size_bytes: u64,
+    /// Records found whole, in checkpoint and logs.
+    pub records: u64,
+    /// Bytes of writes that a crash interrupted: expected after one, and no problem.
+    pub torn_bytes: u64,
+    /// Rows in the trees rebuilt from the files; 0 if there were problems before.
+    pub rows: u64,
+    /// Everything that is wrong.
+    pub problems: Vec<Problem>,
+}
+
+impl Engine {
+    pub(crate) fn backup(&self, target: &Path) -> Result<BackupReport> {
+        let vfs = &*self.options.vfs;
+        // No other checkpoint may replace the files while they are copied.
+        let _exclusive = self.checkpointing();
+        make_empty(vfs, target)?;
+        self.checkpoint_exclusively()?;
+        let log = self.log()?;
+        let manifest = {
+            // No keyspace comes or goes between the rotation and the copy of the catalog.
+            let manifest = self.manifest();
+            let point = log.rotate()?;
+            let mut copy = manifest.clone();
+            let end = self.end_before(&copy, point.generation, point.epoch)?;
+            copy.record_end(end);
+            copy.clean_shutdown = true;
+            copy
+        };
+        copy_database(vfs, &self.dir, target, &manifest)
+    }
+
+    /// The end of the current incarnation's logs, were it to end before `generation`.
+    fn end_before(
+        &self,
+        manifest: &Manifest,
+        generation: u32,
+        epoch: u64,
+    ) -> Result<IncarnationEnd> {
+        let incarnation = manifest.incarnation;
+        let mut end = IncarnationEnd {
+            incarnation,
+            cutoff_epoch: epoch,
+            max_epoch: epoch,
+            last_generation: generation - 1,
+            lengths: Vec::new(),
+        };
+        // Names of the files of the last generation alone, in the order of the shards.
+        let mut last = manifest.clone();
+        last.checkpoint = None;
+        last.incarnations
+            .retain(|entry| entry.incarnation == incarnation);
+        for entry in &mut last.incarnations {
+            entry.first_generation = end.last_generation;
+            entry.end = Some(end.clone());
+        }
+        for file in required_files(&last) {
+            let path = self.dir.join(file);
+            let file = self.options.vfs.open(&path, OpenMode::Read);
+            let length = file.and_then(|file| file.len());
+            end.lengths
+                .push(length.map_err(|e| Error::io("get the length of", &path, e))?);
+        }
+        Ok(end)
+    }
+}
+
+/// Copies what a manifest names into an empty directory, the manifest last.
+fn copy_database(
+    vfs: &dyn Vfs,
+    from: &Path,
+    to: &Path,
+    manifest: &Manifest,
+) -> Result<BackupReport> {
+    let mut report = BackupReport::default();
+    let mut directories: Vec<PathBuf> = Vec::new();
+    for file in required_files(manifest) {
+        let (source, target) = (from.join(&file), to.join(&file));
+        let directory = target.parent().unwrap_or(to).to_path_buf();
+        if !directories.contains(&directory) {
+            vfs.create_dir_all(&directory)
+                .map_err(|e| Error::io("create", &directory, e))?;
+            directories.push(directory);
+        }
+        report.size_bytes += copy_file(vfs, &source, &target)?;
+        report.files += 1;
+    }
+    directories.push(to.to_path_buf());
+    for directory in &directories {
+        vfs.sync_dir(directory)
+            .map_err(|e| Error::io("sync directory", directory, e))?;
+    }
+    manifest.store(vfs, to)?;
+    report.files += 1;
+    Ok(report)
+}
+
+fn copy_file(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<u64> {
+    let source = vfs
+        .open(from, OpenMode::Read)
+        .map_err(|e| Error::io("open", from, e))?;
+    let target = vfs
+        .open(to, OpenMode::CreateNew)
+        .map_err(|e| Error::io("create", to, e))?;
+    let mut buffer = vec![0; 1 << 20];
+    let mut offset = 0;
+    loop {
+        let read = match source.read_at(offset, &mut buffer) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(Error::io("read", from, e)),
+        };
+        target
+            .write_at(offset, &buffer[..read])
+            .map_err(|e| Error::io("write", to, e))?;
+        offset += read as u64;
+    }
+    target.sync().map_err(|e| Error::io("sync", to, e))?;
+    Ok(offset)
+}
+
+/// Creates a directory, or makes sure that it is empty.
+fn make_empty(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    vfs.create_dir_all(dir)
+        .map_err(|e| Error::io("create", dir, e))?;
+    let names = vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
+    if !names.is_empty() {
+        return Err(Error::NotEmpty {
+            dir: dir.to_path_buf(),
+        });
+    }
+    Ok(())
+}
+
+impl Builder {
+    /// Copies a backup into an empty (or new) directory, verifying it; see [`Db::restore`].
+    /// Uses the builder's file layer.
+    pub fn restore(self, backup: impl AsRef<Path>, dir: impl AsRef<Path>) -> Result<BackupReport> {
+        let (backup, dir) = (backup.as_ref(), dir.as_ref());
+        let manifest = Manifest::load(&*self.vfs, backup)?;
+        if manifest
+            .incarnations
+            .iter()
+            .any(|entry| entry.end.is_none())
+        {
+            return Err(Error::NotADatabase {
+                dir: backup.to_path_buf(),
+                reason: "it is no backup but a database that was not closed".to_owned(),
+            });
+        }
+        let mut first = None;
+        hedgerow_log::check(Arc::clone(&self.vfs), backup, &mut |problem| {
+            first.get_or_insert(problem);
+        })?;
+        if let Some(problem) = first {
+            return Err(Error::Corrupt(Box::new(problem)));
+        }
+        make_empty(&*self.vfs, dir)?;
+        copy_database(&*self.vfs, backup, dir, &manifest)
+    }
+
+    /// Verifies every file of a closed database; see [`Db::check`]. Uses the builder's file
+    /// layer.
+    pub fn check(mut self, dir: impl AsRef<Path>) -> Result<CheckReport> {
+        let dir = dir.as_ref();
+        let lock = lock_directory(&*self.vfs, dir, true)?;
+        let mut problems = Vec::new();
+        let checked = hedgerow_log::check(Arc::clone(&self.vfs), dir, &mut |problem| {
+            problems.push(problem);
+        })?;
+        drop(lock);
+        let mut report = CheckReport {
+            files: checked.files,
+            size_bytes: checked.bytes,
+            records: checked.records,
+            torn_bytes: checked.torn_bytes,
+            rows: 0,
+            problems,
+        };
+        if report.problems.is_empty() {
+            // The files are whole; do they make sense?
+            self.read_only = true;
+            match self.open(dir) {
+                Ok(db) => report.rows = db.verify()?,
+                Err(Error::Corrupt(problem)) => report.problems.push(*problem),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(report)
+    }
+}
+
+impl Db {
+    /// Checks the invariants of every keyspace's index; how many rows there are. For quiet
+    /// moments: concurrent writers may make it report violations that are none.
+    pub fn verify(&self) -> Result<u64> {
+        let mut rows = 0;
+        for space in self.engine().spaces() {
+            space.index.verify().map_err(|what| Error::IndexInvariant {
+                keyspace: space.name.clone(),
+                what,
+            })?;
+            rows += space.len();
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,137 @@
+//! Ranges of keys, in the forms that Rust has for them.
+
+use std::ops::{
+    Bound, Range as StdRange, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo,
+    RangeToInclusive,
+};
+
+/// A range of keys: any of Rust's range types over anything that is bytes, or a pair of
+/// [`Bound`]s.
+///
+/// ```
+/// use hedgerow::KeyRange;
+/// use std::ops::Bound;
+///
+/// fn takes(_: impl KeyRange) {}
+/// takes(..);
+/// takes("a".."b");
+/// takes(vec![1u8]..=vec![2u8]);
+/// takes((Bound::Excluded(b"a"), Bound::Unbounded));
+/// ```
+pub trait KeyRange {
+    /// Where the range starts.
+    fn lower(&self) -> Bound<&[u8]>;
+    /// Where it ends.
+    fn upper(&self) -> Bound<&[u8]>;
+}
+
+impl KeyRange for RangeFull {
+    fn lower(&self) -> Bound<&[u8]> {
+        Bound::Unbounded
+    }
+
+    fn upper(&self) -> Bound<&[u8]> {
+        Bound::Unbounded
+    }
+}
+
+macro_rules! key_range {
+    ($($range:ty),*) => {$(
+        impl<K: AsRef<[u8]>> KeyRange for $range {
+            fn lower(&self) -> Bound<&[u8]> {
+                self.start_bound().map(K::as_ref)
+            }
+
+            fn upper(&self) -> Bound<&[u8]> {
+                self.end_bound().map(K::as_ref)
+            }
+        }
+    )*};
+}
+
+key_range!(
+    StdRange<K>,
+    RangeInclusive<K>,
+    RangeFrom<K>,
+    RangeTo<K>,
+    RangeToInclusive<K>,
+    (Bound<K>, Bound<K>)
+);
+
+/// Whether `key` is not beyond the end of a range.
+#[inline]
+pub(crate) fn before_end(key: &[u8], end: Bound<&[u8]>) -> bool {
+    match end {
+        Bound::Included(end) => key <= end,
+        Bound::Excluded(end) => key < end,
+        Bound::Unbounded => true,
+    }
+}
+
+/// Whether `key` is not before the start of a range.
+#[inline]
+pub(crate) fn after_start(key: &[u8], start: Bound<&[u8]>) -> bool {
+    match start {
+        Bound::Included(start) => key >= start,
+        Bound::Excluded(start) => key > start,
+        Bound::Unbounded => true,
+    }
+}
+
+/// Whether no key can lie between two bounds because they are in the wrong order.
+pub(crate) fn is_inverted(start: Bound<&[u8]>, end: Bound<&[u8]>) -> bool {
+    match (start, end) {
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+        (Bound::Excluded(start), Bound::Excluded(end)) => start >= end,
+        (Bound::Included(start) | Bound::Excluded(start), Bound::Included(end))
+        | (Bound::Included(start), Bound::Excluded(end)) => start > end,
+    }
+}
+
+/// The smallest bound above every key that begins with `prefix`.
+pub(crate) fn prefix_end(prefix: &[u8]) -> Bound<Vec<u8>> {
+    match prefix.iter().rposition(|&byte| byte < u8::MAX) {
+        Some(last) => {
+            let mut end = prefix[..=last].to_vec();
+            end[last] += 1;
+            Bound::Excluded(end)
+        }
+        None => Bound::Unbounded,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_right_behind_its_last_key() {
+        assert_eq!(prefix_end(b"ab"), Bound::Excluded(b"ac".to_vec()));
+        assert_eq!(prefix_end(b"a\xff\xff"), Bound::Excluded(b"b".to_vec()));
+        assert_eq!(prefix_end(b"\xff"), Bound::Unbounded);
+        assert_eq!(prefix_end(b""), Bound::Unbounded);
+    }
+
+    #[test]
+    fn bounds_include_what_they_say() {
+        let range = "b"..="d";
+        for (key, inside) in [
+            (&b"a"[..], false),
+            (b"b", true),
+            (b"d", true),
+            (b"d\0", false),
+        ] {
+            assert_eq!(
+                after_start(key, range.lower()) && before_end(key, range.upper()),
+                inside
+            );
+        }
+        let open = (Bound::Excluded("b"), Bound::Excluded("d"));
+        for (key, inside) in [(&b"b"[..], false), (b"b\0", true), (b"d", false)] {
+            assert_eq!(
+                after_start(key, open.lower()) && before_end(key, open.upper()),
+                inside
+            );
+        }
+    }
+}

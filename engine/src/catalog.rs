@@ -1,0 +1,121 @@
+//! Creating, listing, clearing and dropping keyspaces.
+//!
+//! The catalog is part of the manifest, so these are not in the log: each is durable when it
+//! returns. Clearing is dropping and creating under the same name with a new id; ids are never
+//! used twice, so log records of a dropped keyspace find no home in recovery and are skipped.
+
+use std::sync::Arc;
+
+use hedgerow_log::Manifest;
+
+use crate::engine::{Catalog, Engine};
+use crate::error::{Error, Result};
+use crate::options::IndexKind;
+use crate::space::Space;
+use crate::stripes::STRIPES;
+use crate::worker;
+
+const LONGEST_NAME: usize = 255;
+
+impl Engine {
+    /// The keyspaces that a manifest lists, all empty.
+    pub(crate) fn empty_catalog(manifest: &Manifest) -> Result<Catalog> {
+        let mut catalog = Catalog::default();
+        for entry in &manifest.keyspaces {
+            let kind = IndexKind::from_name(&entry.index).ok_or_else(|| Error::UnknownIndex {
+                keyspace: entry.name.clone(),
+                index: entry.index.clone(),
+            })?;
+            catalog.insert(Arc::new(Space::new(entry.id, &entry.name, kind)));
+        }
+        Ok(catalog)
+    }
+
+    pub(crate) fn find_keyspace(&self, name: &str) -> Option<Arc<Space>> {
+        self.catalog().by_name.get(name).cloned()
+    }
+
+    /// Creates a keyspace, or returns the one that exists if `or_open`.
+    pub(crate) fn create_keyspace(&self, name: &str, or_open: bool) -> Result<Arc<Space>> {
+        if name.is_empty() || name.len() > LONGEST_NAME {
+            return Err(Error::KeyspaceName { bytes: name.len() });
+        }
+        self.check_writable()?;
+        let mut manifest = self.manifest();
+        if let Some(space) = self.find_keyspace(name) {
+            return if or_open {
+                Ok(space)
+            } else {
+                Err(Error::KeyspaceExists(name.to_owned()))
+            };
+        }
+        let mut changed = manifest.clone();
+        let kind = self.options.index;
+        let id = changed.add_keyspace(name, kind.name()).id;
+        changed.store(&*self.options.vfs, &self.dir)?;
+        *manifest = changed;
+        let space = Arc::new(Space::new(id, name, kind));
+        self.change_catalog(|catalog| catalog.insert(Arc::clone(&space)));
+        Ok(space)
+    }
+
+    pub(crate) fn drop_keyspace(&self, name: &str) -> Result<()> {
+        self.retire_keyspace(name, |manifest, _| {
+            manifest.keyspaces.retain(|entry| entry.name != name);
+            None
+        })
+    }
+
+    pub(crate) fn clear_keyspace(&self, name: &str) -> Result<()> {
+        self.retire_keyspace(name, |manifest, space| {
+            manifest.keyspaces.retain(|entry| entry.name != name);
+            let id = manifest.add_keyspace(name, space.kind.name()).id;
+            Some(Arc::new(Space::new(id, name, space.kind)))
+        })
+    }
+
+    /// Takes a keyspace's contents away while nobody writes.
+    fn retire_keyspace(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut Manifest, &Space) -> Option<Arc<Space>>,
+    ) -> Result<()> {
+        self.check_writable()?;
+        let mut manifest = self.manifest();
+        let missing = || Error::KeyspaceMissing(name.to_owned());
+        let space = self.find_keyspace(name).ok_or_else(missing)?;
+        let mut changed = manifest.clone();
+        let successor = change(&mut changed, &space);
+        let _standstill = self.stripes.lock_many((0..STRIPES as u32).collect());
+        if let Err(error) = changed.store(&*self.options.vfs, &self.dir) {
+            // The new manifest may be in place all the same. Writes to this keyspace must not be
+            // acknowledged while a crash could lose it, so make sure of the old one.
+            if manifest.store(&*self.options.vfs, &self.dir).is_err() {
+                let reason = format!("storing the manifest failed: {error}");
+                let _ = self.broken.set(reason);
+            }
+            return Err(error.into());
+        }
+        *manifest = changed;
+        self.change_catalog(|catalog| {
+            catalog.remove(&space);
+            if let Some(successor) = successor {
+                catalog.insert(successor);
+            }
+        });
+        space.retire();
+        Ok(())
+    }
+
+    /// Whether changes that do not go through the log are possible.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        // Whoever changes the catalog waits for stripes, which a closure's caller holds.
+        if worker::is_writing() {
+            return Err(Error::Nested);
+        }
+        self.log().map(drop)
+    }
+}

@@ -1,0 +1,256 @@
+//! Checkpoints beside running writers.
+//!
+//! 1. Rotate the logs: what is in older files is in the trees now.
+//! 2. Scan all keyspaces in parallel into part files, while writers go on.
+//! 3. Wait until every epoch that the scan may have seen the effects of is durable: a crash
+//!    must not bring back a state in which those are missing from the logs.
+//! 4. Publish the checkpoint in the manifest; then remove the files that it replaces.
+//!
+//! The scan is fuzzy. Replaying the logs from the rotation on makes it exact: see `recovery.rs`.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use hedgerow_index::{Direction, Index};
+use hedgerow_log::{CheckpointEntry, CheckpointWriter, PartEntry, Timestamp, remove_obsolete};
+
+use crate::bounds::before_end;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::row::Row;
+use crate::space::Space;
+
+/// What a checkpoint wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointReport {
+    /// Rows.
+    pub records: u64,
+    /// Bytes of all its files.
+    pub size_bytes: u64,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// A run of keys of one keyspace.
+struct Run {
+    space: Arc<Space>,
+    from: Bound<Vec<u8>>,
+    to: Bound<Vec<u8>>,
+}
+
+/// Rows per visit of the index: what a scan pins does not outlast that.
+const CHUNK_ROWS: usize = 512;
+const CHUNK_BYTES: usize = 256 << 10;
+/// Parts per thread, so that recovery can share them out evenly.
+const PARTS_PER_THREAD: usize = 4;
+/// Keyspaces smaller than this are not cut.
+const SMALL_ROWS: u64 = 10_000;
+
+impl Engine {
+    /// Takes a checkpoint now; waits for one that is under way.
+    pub(crate) fn checkpoint(&self) -> Result<CheckpointReport> {
+        let _exclusive = self.checkpointing();
+        self.checkpoint_exclusively()
+    }
+
+    /// The caller holds `checkpointing`.
+    pub(crate) fn checkpoint_exclusively(&self) -> Result<CheckpointReport> {
+        self.check_writable()?;
+        let started = Instant::now();
+        let log = self.log()?;
+        let carried = self.counters.carried_log_bytes.load(Ordering::Relaxed);
+        let rotation = log.rotate()?;
+        let parts = self.write_parts(rotation.generation)?;
+        let newest = parts
+            .iter()
+            .map(|(_, newest)| *newest)
+            .max()
+            .unwrap_or(Timestamp::ZERO);
+        // A scan also sees what is gone, and that has no timestamp to look at. The epoch after
+        // the current one is above every timestamp handed out by now.
+        log.wait_durable(newest.epoch().max(log.epoch() + 1))?;
+        let parts: Vec<PartEntry> = parts.into_iter().map(|(part, _)| part).collect();
+        let report = CheckpointReport {
+            records: parts.iter().map(|part| part.records).sum(),
+            size_bytes: parts.iter().map(|part| part.len).sum(),
+            duration_ms: started.elapsed().as_millis() as u64,
+        };
+        let mut manifest = self.manifest();
+        let mut changed = manifest.clone();
+        changed.install_checkpoint(CheckpointEntry {
+            generation: rotation.generation,
+            timestamp: newest,
+            parts,
+        });
+        // If this fails, the old or the new manifest is in place, and the files of both are.
+        changed.store(&*self.options.vfs, &self.dir)?;
+        *manifest = changed;
+        self.counters
+            .carried_log_bytes
+            .fetch_sub(carried, Ordering::Relaxed);
+        self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
+        self.counters
+            .checkpoint_bytes
+            .store(report.size_bytes, Ordering::Relaxed);
+        self.counters
+            .checkpoint_duration_ms
+            .store(report.duration_ms, Ordering::Relaxed);
+        // Files that cannot be removed now go with the next checkpoint or opening.
+        let _ = remove_obsolete(&*self.options.vfs, &self.dir, &manifest);
+        Ok(report)
+    }
+
+    /// Writes all rows into part files; each with its newest timestamp.
+    fn write_parts(&self, generation: u32) -> Result<Vec<(PartEntry, Timestamp)>> {
+        // Leave cores to the writers.
+        let threads = (self.options.workers / 2).max(1);
+        let groups = self.plan(threads.max(self.options.workers) * PARTS_PER_THREAD);
+        let next = AtomicUsize::new(0);
+        let written = Mutex::new(Vec::new());
+        let work = || -> Result<()> {
+            loop {
+                let part = next.fetch_add(1, Ordering::Relaxed);
+                let Some(runs) = groups.get(part) else {
+                    return Ok(());
+                };
+                let outcome = self.write_part(generation, part as u32, runs)?;
+                written
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push((part, outcome));
+            }
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            let joined: Vec<Result<()>> = threads
+                .into_iter()
+                .map(|thread| match thread.join() {
+                    Ok(result) => result,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                })
+                .collect();
+            joined.into_iter().collect::<Result<()>>()
+        })?;
+        let mut written = written.into_inner().unwrap_or_else(PoisonError::into_inner);
+        written.sort_unstable_by_key(|(part, _)| *part);
+        Ok(written.into_iter().map(|(_, outcome)| outcome).collect())
+    }
+
+    /// Cuts all keyspaces into runs and shares them out to about `parts` parts.
+    fn plan(&self, parts: usize) -> Vec<Vec<Run>> {
+        let spaces = self.spaces();
+        let total: u64 = spaces.iter().map(|space| space.len()).sum();
+        let share = (total / parts as u64).max(SMALL_ROWS);
+        let mut groups: Vec<Vec<Run>> = Vec::new();
+        let mut room = 0;
+        for space in spaces {
+            let runs = space.len().div_ceil(share).max(1);
+            let rows = space.len() / runs;
+            let cuts = if runs > 1 {
+                space.index.partition(runs as usize)
+            } else {
+                Vec::new()
+            };
+            let mut from = Bound::Unbounded;
+            for cut in cuts.into_iter().map(Some).chain([None]) {
+                let to = cut.clone().map_or(Bound::Unbounded, Bound::Excluded);
+                let run = Run {
+                    space: Arc::clone(&space),
+                    from,
+                    to,
+                };
+                from = cut.map_or(Bound::Unbounded, Bound::Included);
+                match groups.last_mut() {
+                    Some(group) if room >= rows => group.push(run),
+                    _ => {
+                        groups.push(vec![run]);
+                        room = share + share / 2;
+                    }
+                }
+                room = room.saturating_sub(rows);
+            }
+        }
+        groups
+    }
+
+    fn write_part(
+        &self,
+        generation: u32,
+        part: u32,
+        runs: &[Run],
+    ) -> Result<(PartEntry, Timestamp)> {
+        let database_id = self.manifest().database_id;
+        let vfs = Arc::clone(&self.options.vfs);
+        let mut writer = CheckpointWriter::create(vfs, &self.dir, database_id, generation, part)?;
+        let mut newest = Timestamp::ZERO;
+        let mut chunk = Chunk::default();
+        for run in runs {
+            let mut from = run.from.clone();
+            while let Some(last) = chunk.fill(&run.space, &from, &run.to) {
+                if self.is_closed() {
+                    return Err(Error::Closed);
+                }
+                for (key, row) in chunk.rows() {
+                    newest = newest.max(Row::new(row).timestamp());
+                    writer.append(run.space.id, key, row)?;
+                }
+                from = Bound::Excluded(last);
+            }
+        }
+        Ok((writer.finish()?, newest))
+    }
+}
+
+/// Rows copied out of the index, so that nothing is pinned while they are written.
+#[derive(Default)]
+struct Chunk {
+    bytes: Vec<u8>,
+    /// Lengths of key and row.
+    rows: Vec<(usize, usize)>,
+}
+
+impl Chunk {
+    /// Takes the next rows of a run; the last key, or `None` if there were none.
+    fn fill(
+        &mut self,
+        space: &Space,
+        from: &Bound<Vec<u8>>,
+        to: &Bound<Vec<u8>>,
+    ) -> Option<Vec<u8>> {
+        self.bytes.clear();
+        self.rows.clear();
+        let to = to.as_ref().map(Vec::as_slice);
+        space.index.scan(
+            from.as_ref().map(Vec::as_slice),
+            Direction::Forward,
+            |key, row| {
+                if !before_end(key, to) {
+                    return ControlFlow::Break(());
+                }
+                self.bytes.extend_from_slice(key);
+                self.bytes.extend_from_slice(row);
+                self.rows.push((key.len(), row.len()));
+                if self.rows.len() == CHUNK_ROWS || self.bytes.len() >= CHUNK_BYTES {
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            },
+        );
+        let (key_bytes, row_bytes) = *self.rows.last()?;
+        let key = self.bytes.len() - row_bytes - key_bytes;
+        Some(self.bytes[key..key + key_bytes].to_vec())
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut rest = self.bytes.as_slice();
+        self.rows.iter().map(move |&(key_bytes, row_bytes)| {
+            let (record, left) = rest.split_at(key_bytes + row_bytes);
+            rest = left;
+            record.split_at(key_bytes)
+        })
+    }
+}

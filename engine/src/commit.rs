@@ -1,0 +1,285 @@
+//! The way of a write: stripe, shard, timestamp, index, log.
+//!
+//! ```text
+//! lock the stripe(s) ─► lock the log shard ─► timestamp ─► index ─► append ─► unlock both
+//! ```
+//!
+//! The shard is held while the index changes: so whoever passes through all shards (the flusher
+//! closing an epoch, a checkpoint rotating the logs) knows that earlier commits are in both.
+//! Everything that can fail, or that runs code of the user, happens before the timestamp: from
+//! there on nothing can go wrong half-way.
+
+use hedgerow_index::{Index, MAX_KEY_BYTES};
+use hedgerow_log::{Operation, OperationKind, ShardGuard, Timestamp};
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::keyspace::Keyspace;
+use crate::options::{Durability, WriteOptions};
+use crate::row::{self, Row, TIMESTAMP_BYTES};
+use crate::row_builder::{Built, RowBuilder};
+use crate::space::Space;
+use crate::stripes::StripeGuard;
+use crate::worker::{self, Scratch};
+
+/// A write that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Commit {
+    /// Its place in the order of commits: the version of the rows that it wrote.
+    pub timestamp: Timestamp,
+}
+
+impl Commit {
+    /// A commit that changed nothing: durable from the start.
+    pub(crate) const NOTHING: Commit = Commit {
+        timestamp: Timestamp::ZERO,
+    };
+
+    /// The epoch that must be durable for this commit to be.
+    pub fn epoch(&self) -> u64 {
+        self.timestamp.epoch()
+    }
+}
+
+/// What the closure of an update wants done with the row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action<R> {
+    /// Leave the row as it is; nothing is logged.
+    Keep(R),
+    /// Store what the closure put into its [`RowBuilder`].
+    Put(R),
+    /// Remove the row.
+    Remove(R),
+}
+
+/// What is to happen to one row; the bytes are in the thread's scratch.
+#[derive(Clone, Copy)]
+enum Change {
+    Keep,
+    Put(Built),
+    Remove,
+}
+
+impl Engine {
+    pub(crate) fn check_key(&self, key: &[u8]) -> Result<()> {
+        if key.len() > MAX_KEY_BYTES {
+            return Err(Error::KeyTooLong {
+                bytes: key.len(),
+                limit: MAX_KEY_BYTES,
+            });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_value(&self, bytes: usize) -> Result<()> {
+        let limit = self.options.max_value_bytes;
+        if bytes > limit {
+            return Err(Error::ValueTooLong { bytes, limit });
+        }
+        Ok(())
+    }
+
+    /// Locks the calling thread's log shard.
+    #[inline]
+    pub(crate) fn shard(&self) -> Result<ShardGuard<'_>> {
+        let log = self.log()?;
+        Ok(log.shard(worker::number() % log.shards())?)
+    }
+
+    /// Stores a plain value.
+    #[inline]
+    pub(crate) fn put(
+        &self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        value: &[u8],
+        options: &WriteOptions,
+    ) -> Result<Commit> {
+        self.check_key(key)?;
+        self.check_value(value.len())?;
+        self.check_memory()?;
+        let WriteOptions {
+            expiry_ms,
+            user_flags,
+            ..
+        } = *options;
+        let timestamp = Scratch::with(|scratch| {
+            let (space, mut stripe) = keyspace.hold(key)?;
+            let mut shard = self.shard()?;
+            let timestamp = shard.timestamp(stripe.floor());
+            space.install(&self.expiries, key, expiry_ms, &mut scratch.row, |new| {
+                row::write_header(new, timestamp, expiry_ms, user_flags, false);
+                new.extend_from_slice(value);
+            });
+            let payload = &scratch.row[TIMESTAMP_BYTES..];
+            let (keyspace, kind) = (space.id, OperationKind::Put);
+            shard.append(
+                timestamp,
+                &[Operation {
+                    keyspace,
+                    kind,
+                    key,
+                    payload,
+                }],
+            );
+            stripe.commit(timestamp);
+            Ok(timestamp)
+        })?;
+        self.settle(timestamp, options)
+    }
+
+    /// Removes a row; `None` if there was none. An expired row counts as none, and goes too.
+    pub(crate) fn remove(
+        &self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        options: &WriteOptions,
+    ) -> Result<Option<Commit>> {
+        match self.remove_if(keyspace, key, |_| true)? {
+            Some((timestamp, live)) => {
+                let commit = self.settle(timestamp, options)?;
+                Ok(live.then_some(commit))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Removes a row for which `wanted` holds, without waiting for anything: the commit, and
+    /// whether the row had not expired.
+    pub(crate) fn remove_if(
+        &self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        wanted: impl FnOnce(Row<'_>) -> bool,
+    ) -> Result<Option<(Timestamp, bool)>> {
+        self.check_key(key)?;
+        Scratch::with(|scratch| {
+            let (space, mut stripe) = keyspace.hold(key)?;
+            let found = space.index.get(key, |bytes| {
+                let row = Row::new(bytes);
+                let live = !row.is_expired(|| self.now_ms());
+                wanted(row).then_some(live)
+            });
+            let Some(live) = found.flatten() else {
+                return Ok(None);
+            };
+            let timestamp = self.apply(&space, key, &mut stripe, Change::Remove, scratch)?;
+            Ok(Some((timestamp, live)))
+        })
+    }
+
+    /// Lets `decide` look at the row and build another, atomically. See [`Keyspace::update`].
+    pub(crate) fn update<R>(
+        &self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        options: &WriteOptions,
+        decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
+    ) -> Result<(R, Option<Commit>)> {
+        self.check_key(key)?;
+        let (result, timestamp) = Scratch::with(|scratch| {
+            let (space, mut stripe) = keyspace.hold(key)?;
+            let mut decide = Some(decide);
+            let mut decision = None;
+            let mut found = false;
+            space.index.get(key, |bytes| {
+                found = true;
+                let row = Row::new(bytes);
+                let live = (!row.is_expired(|| self.now_ms())).then_some(row);
+                decision = decide.take().map(|decide| decide_on(live, decide, scratch));
+            });
+            if let Some(decide) = decide {
+                decision = Some(decide_on(None, decide, scratch));
+            }
+            // `decide` ran above or here.
+            let Some((result, change)) = decision else {
+                return Err(Error::Closed);
+            };
+            let timestamp = match change {
+                Change::Keep => None,
+                Change::Remove if !found => None,
+                change => {
+                    if let Change::Put(_) = change {
+                        self.check_value(scratch.body.len() - TIMESTAMP_BYTES)?;
+                        self.check_memory()?;
+                    }
+                    Some(self.apply(&space, key, &mut stripe, change, scratch)?)
+                }
+            };
+            Ok((result, timestamp))
+        })?;
+        let commit = timestamp
+            .map(|timestamp| self.settle(timestamp, options))
+            .transpose()?;
+        Ok((result, commit))
+    }
+
+    /// Commits one change of one row.
+    fn apply(
+        &self,
+        space: &Space,
+        key: &[u8],
+        stripe: &mut StripeGuard<'_>,
+        change: Change,
+        scratch: &mut Scratch,
+    ) -> Result<Timestamp> {
+        let Scratch { row, body, changes } = scratch;
+        let mut shard = self.shard()?;
+        let timestamp = shard.timestamp(stripe.floor());
+        let (kind, payload): (_, &[u8]) = match change {
+            Change::Put(built) => {
+                space.install(&self.expiries, key, built.expiry_ms, row, |new| {
+                    new.extend_from_slice(&timestamp.raw().to_le_bytes());
+                    new.extend_from_slice(&body[TIMESTAMP_BYTES..]);
+                });
+                if built.delta {
+                    (OperationKind::PutColumns, changes)
+                } else {
+                    (OperationKind::Put, &body[TIMESTAMP_BYTES..])
+                }
+            }
+            Change::Keep | Change::Remove => {
+                space.uninstall(&self.expiries, key, row);
+                (OperationKind::Remove, &[])
+            }
+        };
+        let keyspace = space.id;
+        shard.append(
+            timestamp,
+            &[Operation {
+                keyspace,
+                kind,
+                key,
+                payload,
+            }],
+        );
+        stripe.commit(timestamp);
+        Ok(timestamp)
+    }
+
+    /// Gives a commit the durability that it was asked to have.
+    #[inline]
+    pub(crate) fn settle(&self, timestamp: Timestamp, options: &WriteOptions) -> Result<Commit> {
+        let durability = options.durability.unwrap_or(self.options.durability);
+        if durability == Durability::Sync && options.wait {
+            self.log()?.wait_durable(timestamp.epoch())?;
+        }
+        Ok(Commit { timestamp })
+    }
+}
+
+fn decide_on<R>(
+    row: Option<Row<'_>>,
+    decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
+    scratch: &mut Scratch,
+) -> (R, Change) {
+    let mut builder = RowBuilder::new(row);
+    match decide(row, &mut builder) {
+        Action::Keep(result) => (result, Change::Keep),
+        Action::Remove(result) => (result, Change::Remove),
+        Action::Put(result) => {
+            let built = builder.build(&mut scratch.body, &mut scratch.changes);
+            (result, Change::Put(built))
+        }
+    }
+}

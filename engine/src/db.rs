@@ -1,0 +1,520 @@
+//! A database: opening, closing, and what concerns all keyspaces.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use hedgerow_log::{Health, Log, LogOptions, Manifest, Progress, RecoveredLogs};
+use hedgerow_vfs::{FileLock, Vfs};
+
+use crate::background;
+use crate::backup::{BackupReport, CheckReport};
+use crate::checkpoint::CheckpointReport;
+use crate::commit::Commit;
+use crate::engine::{Catalog, Counters, Engine};
+use crate::error::{Error, Result};
+use crate::expiry::ExpiryIndex;
+use crate::keyspace::Keyspace;
+use crate::options::{Builder, WriteOptions};
+use crate::recovery::Recovery;
+use crate::stripes::Stripes;
+use crate::transaction::{Batch, Locks, Transaction};
+
+const LOCK_FILE: &str = "LOCK";
+
+/// An open database: a directory with named, ordered keyspaces.
+///
+/// Share it between threads by reference or in an `Arc`. Dropping it closes it;
+/// [`Db::close`] does so and tells of errors.
+///
+/// ```
+/// use hedgerow::{Db, Durability, WriteOptions};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path();
+/// let db = Db::open(path)?;
+/// let trees = db.keyspace("trees")?;
+/// trees.put(b"hazel", b"Corylus avellana")?;
+/// trees.put_with(b"holly", b"Ilex", &Durability::Sync.into())?;
+/// assert_eq!(trees.get(b"hazel")?.as_deref(), Some(&b"Corylus avellana"[..]));
+/// for entry in trees.prefix("h")? {
+///     println!("{}: {:?}", entry.key().escape_ascii(), entry.value());
+/// }
+/// db.close()?;
+///
+/// let db = Db::open(path)?;
+/// assert_eq!(db.keyspace("trees")?.len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Db {
+    engine: Arc<Engine>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Db")
+            .field("dir", &self.engine.dir)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Db {
+    /// Opens the database in `dir` with default options, creating it if there is none.
+    ///
+    /// # Errors
+    /// See [`Builder::open`].
+    pub fn open(dir: impl AsRef<Path>) -> Result<Db> {
+        Db::builder().open(dir)
+    }
+
+    /// Options for opening.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    pub(crate) fn open_with(options: Builder, dir: &Path) -> Result<Db> {
+        let vfs = Arc::clone(&options.vfs);
+        if !vfs.exists(dir).map_err(|e| Error::io("look for", dir, e))? {
+            create_directory(&options, dir)?;
+        }
+        let lock = lock_directory(&*vfs, dir, options.read_only)?;
+        let mut manifest = load_or_create(&options, dir)?;
+        let started = Instant::now();
+        let logs = if options.read_only {
+            RecoveredLogs::open_read_only(Arc::clone(&vfs), dir, &manifest)?
+        } else {
+            RecoveredLogs::open(Arc::clone(&vfs), dir, &mut manifest)?
+        };
+        let catalog = Engine::empty_catalog(&manifest)?;
+        let expiries = ExpiryIndex::new(options.index);
+        let counters = Counters::default();
+        recover(
+            &options,
+            dir,
+            (&manifest, &logs),
+            &catalog,
+            &expiries,
+            &counters,
+        )?;
+        counters
+            .recovery_duration_ms
+            .store(started.elapsed().as_millis() as u64, Ordering::Relaxed);
+        let log = if options.read_only {
+            None
+        } else {
+            // Leftovers of a checkpoint that did not finish; they can also go later.
+            let _ = hedgerow_log::remove_obsolete(&*vfs, dir, &manifest);
+            Some(open_log(&options, dir, &mut manifest, logs.next_epoch())?)
+        };
+        let engine = Arc::new(Engine {
+            options,
+            dir: dir.to_path_buf(),
+            log,
+            stripes: Stripes::new(),
+            expiries,
+            catalog: RwLock::new(catalog),
+            manifest: Mutex::new(manifest),
+            checkpointing: Mutex::new(()),
+            counters,
+            broken: OnceLock::new(),
+            closed: AtomicBool::new(false),
+            wakeup: background::Wakeup::default(),
+            lock: Mutex::new(lock),
+        });
+        let db = Db {
+            engine,
+            threads: Mutex::default(),
+        };
+        if db.engine.log.is_some() {
+            let threads = background::start(&db.engine);
+            let threads = threads.map_err(|e| Error::io("start background threads for", dir, e))?;
+            *db.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
+        }
+        Ok(db)
+    }
+
+    /// The keyspace of this name, created if there is none (unless the database was opened for
+    /// reading only).
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        match self.open_keyspace(name) {
+            Err(Error::KeyspaceMissing(_)) => {
+                let space = self.engine.create_keyspace(name, true)?;
+                Ok(Keyspace::new(Arc::clone(&self.engine), space))
+            }
+            found => found,
+        }
+    }
+
+    /// Creates a keyspace, durably.
+    ///
+    /// # Errors
+    /// [`Error::KeyspaceExists`], [`Error::KeyspaceName`], or the manifest could not be stored.
+    pub fn create_keyspace(&self, name: &str) -> Result<Keyspace> {
+        let space = self.engine.create_keyspace(name, false)?;
+        Ok(Keyspace::new(Arc::clone(&self.engine), space))
+    }
+
+    /// The keyspace of this name.
+    ///
+    /// # Errors
+    /// [`Error::KeyspaceMissing`].
+    pub fn open_keyspace(&self, name: &str) -> Result<Keyspace> {
+        let space = self.engine.find_keyspace(name);
+        let space = space.ok_or_else(|| Error::KeyspaceMissing(name.to_owned()))?;
+        Ok(Keyspace::new(Arc::clone(&self.engine), space))
+    }
+
+    /// The names of all keyspaces, sorted.
+    pub fn keyspaces(&self) -> Vec<String> {
+        self.engine.catalog().by_name.keys().cloned().collect()
+    }
+
+    /// Removes a keyspace with all its rows, durably and at once.
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        self.engine.drop_keyspace(name)
+    }
+
+    /// Removes all rows of a keyspace, durably and at once. Handles stay good.
+    pub fn clear_keyspace(&self, name: &str) -> Result<()> {
+        self.engine.clear_keyspace(name)
+    }
+
+    /// Begins a batch: several writes, one commit.
+    ///
+    /// ```
+    /// # use hedgerow::{Db, Durability};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Db::open(dir.path())?;
+    /// let accounts = db.keyspace("accounts")?;
+    /// let mut batch = db.batch();
+    /// batch.put(&accounts, b"alice", b"70").put(&accounts, b"bob", b"30");
+    /// batch.commit(Durability::Sync)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn batch(&self) -> Batch {
+        Batch::new(Arc::clone(&self.engine))
+    }
+
+    /// Runs `run` alone on what `locks` names, and commits what it wrote as one: atomic for
+    /// readers and for recovery. If `run` returns an error (or calls
+    /// [`Transaction::rollback`]), nothing happens.
+    ///
+    /// Writers of the locked keys wait meanwhile, so be quick. Inside, use the transaction for
+    /// reading and writing; writes by other ways are refused ([`Error::Nested`]).
+    ///
+    /// ```
+    /// # use hedgerow::{Db, Locks, WriteOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Db::open(dir.path())?;
+    /// # let names = db.keyspace("names")?;
+    /// # names.put(b"old", b"value")?;
+    /// let locks = [(&names, &b"old"[..]), (&names, &b"new"[..])];
+    /// let (moved, _) = db.transact(Locks::Keys(&locks), &WriteOptions::default(), |tx| {
+    ///     let Some(value) = tx.get(&names, b"old")? else { return Ok(false) };
+    ///     tx.put(&names, b"new", &value)?;
+    ///     tx.remove(&names, b"old")?;
+    ///     Ok(true)
+    /// })?;
+    /// assert!(moved && !names.contains(b"old")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn transact<R>(
+        &self,
+        locks: Locks<'_>,
+        options: &WriteOptions,
+        run: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
+    ) -> Result<(R, Commit)> {
+        self.engine.transact(locks, options, run)
+    }
+
+    /// Takes a checkpoint now, beside running writers: recovery starts from it, and the log
+    /// before it is removed.
+    pub fn checkpoint(&self) -> Result<CheckpointReport> {
+        self.engine.checkpoint()
+    }
+
+    /// Copies the database into an empty (or new) directory while it is in use. The copy holds
+    /// the state of one moment during the call and can be opened or restored.
+    pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupReport> {
+        self.engine.backup(dir.as_ref())
+    }
+
+    /// Copies a backup (or a closed database) into an empty or new directory, verifying it.
+    pub fn restore(backup: impl AsRef<Path>, dir: impl AsRef<Path>) -> Result<BackupReport> {
+        Db::builder().restore(backup, dir)
+    }
+
+    /// Verifies every file of a closed database, changing nothing, and lists all that is wrong.
+    pub fn check(dir: impl AsRef<Path>) -> Result<CheckReport> {
+        Db::builder().check(dir)
+    }
+
+    /// Every commit of this epoch or an earlier one is durable.
+    pub fn durable_epoch(&self) -> u64 {
+        self.engine
+            .log
+            .as_ref()
+            .map_or(u64::MAX, |log| log.durable_epoch())
+    }
+
+    /// Whether a commit is durable.
+    pub fn is_durable(&self, commit: &Commit) -> bool {
+        self.durable_epoch() >= commit.epoch()
+    }
+
+    /// Asks that everything up to `commit` becomes durable as soon as possible; does not block.
+    pub fn request_durable(&self, commit: &Commit) {
+        if let Some(log) = &self.engine.log {
+            log.request_durable(commit.epoch());
+        }
+    }
+
+    /// Blocks until everything up to `commit` is durable.
+    pub fn wait_durable(&self, commit: &Commit) -> Result<()> {
+        match &self.engine.log {
+            Some(log) => Ok(log.wait_durable(commit.epoch())?),
+            None => Ok(()),
+        }
+    }
+
+    /// Blocks until everything committed before is durable.
+    pub fn sync(&self) -> Result<()> {
+        match &self.engine.log {
+            Some(log) => Ok(log.wait_durable(log.epoch())?),
+            None => Ok(()),
+        }
+    }
+
+    /// Calls `subscriber` after each advance of the durable epoch and each change of health, from
+    /// the log's thread: it must be quick and must not block.
+    pub fn subscribe_durable(&self, subscriber: Box<dyn Fn(Progress) + Send + Sync>) {
+        if let Some(log) = &self.engine.log {
+            log.subscribe(subscriber);
+        }
+    }
+
+    /// How the log is doing.
+    pub fn health(&self) -> Health {
+        match (self.engine.broken.get(), &self.engine.log) {
+            (Some(reason), _) => Health::Poisoned(reason.clone()),
+            (None, Some(log)) => log.health(),
+            (None, None) => Health::Healthy,
+        }
+    }
+
+    /// Removes rows that have expired now, as the background thread does; how many.
+    pub fn sweep_expired(&self) -> Result<u64> {
+        background::sweep(&self.engine)
+    }
+
+    /// Flushes everything and closes the database. Handles that are still around can go on
+    /// reading what is in memory; writes through them return [`Error::Closed`].
+    ///
+    /// # Errors
+    /// Not everything could be made durable: what was acknowledged as durable still is. The
+    /// database is closed all the same. Calling it again does nothing.
+    pub fn close(&self) -> Result<()> {
+        let engine = &self.engine;
+        if engine.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        engine.wakeup.stop();
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // A panic there was printed when it happened, and closing goes on.
+            let _ = thread.join();
+        }
+        let _exclusive = engine.checkpointing();
+        let result = match &engine.log {
+            Some(log) => close_log(engine, log),
+            None => Ok(()),
+        };
+        engine
+            .lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        result
+    }
+}
+
+impl Drop for Db {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `close`.
+        let _ = self.close();
+    }
+}
+
+fn close_log(engine: &Engine, log: &Log) -> Result<()> {
+    let end = log.close()?;
+    let mut manifest = engine.manifest();
+    manifest.record_end(end);
+    manifest.clean_shutdown = true;
+    manifest.store(&*engine.options.vfs, &engine.dir)?;
+    Ok(())
+}
+
+fn create_directory(options: &Builder, dir: &Path) -> Result<()> {
+    if options.read_only || !options.create {
+        return Err(Error::Missing {
+            dir: dir.to_path_buf(),
+        });
+    }
+    options
+        .vfs
+        .create_dir_all(dir)
+        .map_err(|e| writing_failed("create", dir, e))?;
+    match dir.parent() {
+        Some(parent) if parent != Path::new("") => options
+            .vfs
+            .sync_dir(parent)
+            .map_err(|e| Error::io("sync directory", parent, e)),
+        _ => Ok(()),
+    }
+}
+
+/// Takes the directory's lock. A reader goes without where it may not write.
+pub(crate) fn lock_directory(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    read_only: bool,
+) -> Result<Option<Box<dyn FileLock>>> {
+    if read_only && !vfs.exists(&Manifest::path(dir)).unwrap_or(true) {
+        // Leave nothing behind in a directory that is none of ours.
+        return Ok(None);
+    }
+    match vfs.lock(&dir.join(LOCK_FILE)) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(Error::Locked {
+            dir: dir.to_path_buf(),
+        }),
+        Err(e) if read_only && is_forbidden(&e) => Ok(None),
+        Err(e) => Err(writing_failed("lock", dir, e)),
+    }
+}
+
+fn is_forbidden(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+    )
+}
+
+fn writing_failed(operation: &'static str, dir: &Path, source: io::Error) -> Error {
+    match source.kind() {
+        _ if is_forbidden(&source) => Error::ReadOnlyDirectory {
+            dir: dir.to_path_buf(),
+            source,
+        },
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            let reason = "it is a file, not a directory".to_owned();
+            Error::NotADatabase {
+                dir: dir.to_path_buf(),
+                reason,
+            }
+        }
+        _ => Error::io(operation, dir, source),
+    }
+}
+
+fn load_or_create(options: &Builder, dir: &Path) -> Result<Manifest> {
+    let vfs = &*options.vfs;
+    if Manifest::exists(vfs, dir)? {
+        return Ok(Manifest::load(vfs, dir)?);
+    }
+    let names = vfs.list(dir).map_err(|e| writing_failed("list", dir, e))?;
+    // A creation that was interrupted leaves no more than these.
+    let mut foreign = names
+        .iter()
+        .filter(|name| *name != LOCK_FILE && *name != "MANIFEST.tmp");
+    if let Some(name) = foreign.next() {
+        if names
+            .iter()
+            .any(|name| name == "log" || name == "checkpoint")
+        {
+            return Err(Error::HalfWritten {
+                dir: dir.to_path_buf(),
+            });
+        }
+        let reason = format!("it has no MANIFEST but other files, such as {name:?}");
+        return Err(Error::NotADatabase {
+            dir: dir.to_path_buf(),
+            reason,
+        });
+    }
+    if options.read_only || !options.create {
+        return Err(Error::Missing {
+            dir: dir.to_path_buf(),
+        });
+    }
+    let manifest = Manifest::new(new_database_id());
+    manifest.store(vfs, dir)?;
+    Ok(manifest)
+}
+
+/// Random enough to tell databases apart: the standard library's hash seeds.
+fn new_database_id() -> u128 {
+    use std::hash::{BuildHasher, RandomState};
+    let half = || u128::from(RandomState::new().hash_one(std::time::SystemTime::now()));
+    half() << 64 | half()
+}
+
+fn recover(
+    options: &Builder,
+    dir: &Path,
+    (manifest, logs): (&Manifest, &RecoveredLogs),
+    catalog: &Catalog,
+    expiries: &ExpiryIndex,
+    counters: &Counters,
+) -> Result<()> {
+    let recovery = Recovery {
+        vfs: &options.vfs,
+        dir,
+        spaces: &catalog.by_id,
+        expiries,
+        threads: options.workers,
+        progress: options.progress.as_ref(),
+    };
+    let records = recovery.run(manifest, logs)?;
+    counters.recovered_records.store(records, Ordering::Relaxed);
+    counters
+        .carried_log_bytes
+        .store(logs.total_bytes(), Ordering::Relaxed);
+    let checkpoint = manifest
+        .checkpoint
+        .iter()
+        .flat_map(|checkpoint| &checkpoint.parts);
+    counters
+        .checkpoint_bytes
+        .store(checkpoint.map(|part| part.len).sum(), Ordering::Relaxed);
+    Ok(())
+}
+
+fn open_log(
+    options: &Builder,
+    dir: &Path,
+    manifest: &mut Manifest,
+    first_epoch: u64,
+) -> Result<Arc<Log>> {
+    let log_options = LogOptions {
+        shards: options.workers as u16,
+        flush_interval: options.flush_interval,
+        ..LogOptions::default()
+    };
+    Ok(Log::create(
+        Arc::clone(&options.vfs),
+        dir,
+        manifest,
+        log_options,
+        first_epoch,
+    )?)
+}

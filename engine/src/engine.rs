@@ -1,0 +1,144 @@
+//! What a `Db` and its handles share.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+
+use hedgerow_log::{Log, Manifest};
+use hedgerow_vfs::FileLock;
+
+use crate::background::Wakeup;
+use crate::error::{Error, Result};
+use crate::expiry::ExpiryIndex;
+use crate::options::Builder;
+use crate::space::Space;
+use crate::stripes::Stripes;
+
+/// All keyspaces, by both of their names.
+#[derive(Default)]
+pub(crate) struct Catalog {
+    pub(crate) by_name: BTreeMap<String, Arc<Space>>,
+    pub(crate) by_id: HashMap<u32, Arc<Space>>,
+}
+
+impl Catalog {
+    pub(crate) fn insert(&mut self, space: Arc<Space>) {
+        self.by_id.insert(space.id, Arc::clone(&space));
+        self.by_name.insert(space.name.clone(), space);
+    }
+
+    pub(crate) fn remove(&mut self, space: &Space) {
+        self.by_id.remove(&space.id);
+        self.by_name.remove(&space.name);
+    }
+}
+
+/// Counted since the database was opened.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) checkpoints: AtomicU64,
+    pub(crate) checkpoint_failures: AtomicU64,
+    pub(crate) checkpoint_bytes: AtomicU64,
+    pub(crate) checkpoint_duration_ms: AtomicU64,
+    pub(crate) expired: AtomicU64,
+    pub(crate) multi_commits: AtomicU64,
+    pub(crate) recovered_records: AtomicU64,
+    pub(crate) recovery_duration_ms: AtomicU64,
+    /// Log bytes that were replayed at opening and that no checkpoint has replaced yet.
+    pub(crate) carried_log_bytes: AtomicU64,
+}
+
+pub(crate) struct Engine {
+    pub(crate) options: Builder,
+    pub(crate) dir: PathBuf,
+    /// `None` when opened for reading only.
+    pub(crate) log: Option<Arc<Log>>,
+    pub(crate) stripes: Stripes,
+    pub(crate) expiries: ExpiryIndex,
+    pub(crate) catalog: RwLock<Catalog>,
+    /// As it is on disk. Held while it is changed and stored.
+    pub(crate) manifest: Mutex<Manifest>,
+    /// Held while checkpoint files are written or copied.
+    pub(crate) checkpointing: Mutex<()>,
+    pub(crate) counters: Counters,
+    /// Why no write is accepted any more, other than a failure of the log.
+    pub(crate) broken: OnceLock<String>,
+    pub(crate) closed: AtomicBool,
+    pub(crate) wakeup: Wakeup,
+    /// The directory's lock, until closing.
+    pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
+}
+
+impl Engine {
+    #[inline]
+    pub(crate) fn now_ms(&self) -> u64 {
+        (self.options.now)()
+    }
+
+    /// The log, for a write.
+    #[inline]
+    pub(crate) fn log(&self) -> Result<&Log> {
+        match &self.log {
+            Some(log) if self.broken.get().is_none() => Ok(log),
+            _ => Err(self.why_no_log()),
+        }
+    }
+
+    #[cold]
+    fn why_no_log(&self) -> Error {
+        match self.broken.get() {
+            Some(reason) => Error::Poisoned(reason.clone()),
+            None => Error::ReadOnly,
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    // A panic under these locks cannot leave them half changed: each is set in one step.
+    pub(crate) fn catalog(&self) -> RwLockReadGuard<'_, Catalog> {
+        self.catalog.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn change_catalog(&self, change: impl FnOnce(&mut Catalog)) {
+        change(&mut self.catalog.write().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(crate) fn manifest(&self) -> MutexGuard<'_, Manifest> {
+        self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn checkpointing(&self) -> MutexGuard<'_, ()> {
+        self.checkpointing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All keyspaces, in order of their names.
+    pub(crate) fn spaces(&self) -> Vec<Arc<Space>> {
+        self.catalog().by_name.values().cloned().collect()
+    }
+
+    /// Refuses what would grow memory beyond its limit.
+    #[inline]
+    pub(crate) fn check_memory(&self) -> Result<()> {
+        match self.options.memory_limit {
+            Some(limit_bytes) if hedgerow_memory::reserved_bytes() > limit_bytes => {
+                check_live_memory(limit_bytes)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Pools keep what was released for later, so what they reserve does not fall; what is in use
+/// does. Counting that takes a mutex per size class, which is for those who are near the limit.
+#[cold]
+fn check_live_memory(limit_bytes: usize) -> Result<()> {
+    if hedgerow_memory::live_bytes() > limit_bytes {
+        return Err(Error::OutOfMemory { limit_bytes });
+    }
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! What can go wrong, in words that name the cause and the remedy.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hedgerow_log::{Problem, Timestamp};
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation of the engine failed. Nothing was changed unless the variant says so.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Another process (or another `Db` of this one) has the database open.
+    #[error("{} is in use by another process; stop it or choose another directory", dir.display())]
+    Locked {
+        /// The database's directory.
+        dir: PathBuf,
+    },
+    /// A write was asked of a database opened with `read_only`.
+    #[error("the database was opened for reading only; open it without read_only to write")]
+    ReadOnly,
+    /// The directory cannot be written.
+    #[error("{} cannot be written ({source}); change its permissions or open it with read_only", dir.display())]
+    ReadOnlyDirectory {
+        /// The database's directory.
+        dir: PathBuf,
+        /// What the file layer said.
+        source: io::Error,
+    },
+    /// There is no database here, and creating one was not asked for.
+    #[error("there is no database in {}; check the path, or open it with create", dir.display())]
+    Missing {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The directory holds something else than a Hedgerow database.
+    #[error("{} is not a Hedgerow database ({reason}); choose an empty or new directory", dir.display())]
+    NotADatabase {
+        /// The directory.
+        dir: PathBuf,
+        /// What was found.
+        reason: String,
+    },
+    /// Log or checkpoint files are there, but the manifest that lists them is not.
+    #[error(
+        "{} holds Hedgerow files but no MANIFEST: a copy or restore into it did not finish, or \
+         the file was deleted; restore a backup into an empty directory", dir.display()
+    )]
+    HalfWritten {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// A directory that must be empty (of a backup or restore) is not.
+    #[error("{} is not empty; choose an empty or new directory", dir.display())]
+    NotEmpty {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// Written by a newer version of this software.
+    #[error("{} has format version {found}, this program reads up to {supported}; use a newer program", file.display())]
+    NewerFormat {
+        /// The file.
+        file: PathBuf,
+        /// The version it says.
+        found: u32,
+        /// The newest version known here.
+        supported: u32,
+    },
+    /// A keyspace has an index of a kind that this program does not know.
+    #[error(
+        "keyspace {keyspace:?} uses the index {index:?}, unknown to this program; use a newer program"
+    )]
+    UnknownIndex {
+        /// The keyspace.
+        keyspace: String,
+        /// What its catalog entry says.
+        index: String,
+    },
+    /// A file of the database is damaged.
+    #[error("{0}")]
+    Corrupt(Box<Problem>),
+    /// The index breaks one of its invariants: a bug, or failing memory.
+    #[error(
+        "the index of keyspace {keyspace:?} is inconsistent: {what}; reopen the database, which rebuilds it from disk, and report this"
+    )]
+    IndexInvariant {
+        /// The keyspace.
+        keyspace: String,
+        /// The violated invariant.
+        what: String,
+    },
+    /// The key is longer than [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES).
+    #[error("the key has {bytes} bytes, the limit is {limit}; use a shorter key")]
+    KeyTooLong {
+        /// Length of the key.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The value (or the row as a whole) is longer than `max_value_bytes`.
+    #[error("the value has {bytes} bytes, the limit is {limit}; split it or raise max_value_bytes")]
+    ValueTooLong {
+        /// Length of the row.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// No space is left for the log. Reads go on; writes resume by themselves with space.
+    #[error("the disk is full; free some space, writes then resume by themselves")]
+    DiskFull,
+    /// Writing or syncing failed, so nothing more can be promised until a reopen.
+    #[error("the database stopped writing after a failure: {0}; check the disk, then reopen it")]
+    Poisoned(String),
+    /// The memory limit is reached. Reads and removes go on.
+    #[error("memory use is at its limit of {limit_bytes} bytes; remove rows or raise memory_limit")]
+    OutOfMemory {
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// No keyspace of this name (any more).
+    #[error("there is no keyspace {0:?}; create it, or list those that exist")]
+    KeyspaceMissing(String),
+    /// A keyspace of this name exists already.
+    #[error("keyspace {0:?} exists already; open it, or drop it first")]
+    KeyspaceExists(String),
+    /// A keyspace name must have 1 to 255 bytes.
+    #[error("a keyspace name must have 1 to 255 bytes, this one has {bytes}; choose another")]
+    KeyspaceName {
+        /// Length of the name.
+        bytes: usize,
+    },
+    /// Compare-and-swap found another version than expected.
+    #[error(
+        "the row changed: expected version {expected:?}, found {found:?}; read it again and retry"
+    )]
+    Conflict {
+        /// The version the caller expected (`None`: absent).
+        expected: Option<Timestamp>,
+        /// The version that is there.
+        found: Option<Timestamp>,
+    },
+    /// A transaction wrote a key that it had not locked.
+    #[error(
+        "the transaction writes a key that it did not lock; name it in Locks::Keys or use Locks::All"
+    )]
+    NotLocked,
+    /// A write from inside the closure of `update` or `transact`, which holds locks.
+    #[error(
+        "writes from inside an update or transaction closure would deadlock; use its arguments instead"
+    )]
+    Nested,
+    /// The options contradict each other or are out of range.
+    #[error("invalid option: {0}")]
+    InvalidOption(String),
+    /// The database was closed.
+    #[error("the database is closed; open it again")]
+    Closed,
+    /// A file operation failed.
+    #[error("could not {operation} {}: {source}", file.display())]
+    Io {
+        /// What was tried, as a verb.
+        operation: &'static str,
+        /// On which file or directory.
+        file: PathBuf,
+        /// What the file layer said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(operation: &'static str, file: &Path, source: io::Error) -> Error {
+        Error::Io {
+            operation,
+            file: file.to_path_buf(),
+            source,
+        }
+    }
+}
+
+impl From<hedgerow_log::Error> for Error {
+    fn from(error: hedgerow_log::Error) -> Error {
+        use hedgerow_log::Error as Log;
+        if error.is_disk_full() {
+            return Error::DiskFull;
+        }
+        match error {
+            Log::Io {
+                operation,
+                file,
+                source,
+            } => Error::Io {
+                operation,
+                file,
+                source,
+            },
+            Log::Corrupt(problem) => Error::Corrupt(problem),
+            Log::NotADatabase { file } => Error::NotADatabase {
+                dir: file.parent().unwrap_or(&file).to_path_buf(),
+                reason: format!("{} is missing or foreign", file.display()),
+            },
+            Log::NewerFormat {
+                file,
+                found,
+                supported,
+            } => Error::NewerFormat {
+                file,
+                found,
+                supported,
+            },
+            Log::DiskFull => Error::DiskFull,
+            Log::Poisoned(reason) => Error::Poisoned(reason),
+            Log::Closed => Error::Closed,
+            other => Error::Poisoned(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! How a database is opened, and how a single write behaves.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hedgerow_vfs::{SystemVfs, Vfs};
+
+use crate::db::Db;
+use crate::error::{Error, Result};
+use crate::recovery::RecoveryProgress;
+
+/// The clock of expiry: milliseconds since the Unix epoch.
+pub(crate) type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
+pub(crate) type ProgressCallback = Arc<dyn Fn(RecoveryProgress) + Send + Sync>;
+
+/// What an acknowledged write promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Durability {
+    /// The write survives a power cut: it returns after the group sync that covers it.
+    Sync,
+    /// The write survives a power cut once the flush interval (200 ms at most) has passed. It
+    /// survives the end of the process only as far as the log was written by then.
+    #[default]
+    Periodic,
+    /// No promise about when. It is logged and flushed with its neighbours all the same, so
+    /// that recovery always yields a state that existed.
+    None,
+}
+
+/// Which tree a keyspace lives in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum IndexKind {
+    /// A `BTreeMap` under one lock: for tests, and for telling whether a tree is to blame.
+    #[default]
+    LockedMap,
+}
+
+impl IndexKind {
+    /// The name in the catalog.
+    pub fn name(self) -> &'static str {
+        match self {
+            IndexKind::LockedMap => "locked-map",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn from_name(name: &str) -> Option<IndexKind> {
+        [IndexKind::LockedMap]
+            .into_iter()
+            .find(|kind| kind.name() == name)
+    }
+}
+
+/// How one write behaves. The default: the database's durability, waiting for it, no expiry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// What the write promises; `None` for the database's default.
+    pub durability: Option<Durability>,
+    /// Whether a [`Durability::Sync`] write blocks until it is durable. A server sets this to
+    /// false, calls [`Db::request_durable`] once for many writes, and holds each reply back
+    /// until [`Db::durable_epoch`] reaches the commit's epoch.
+    pub wait: bool,
+    /// When the row expires, in milliseconds since the Unix epoch.
+    pub expiry_ms: Option<u64>,
+    /// 32 bits stored with the row.
+    pub user_flags: u32,
+}
+
+impl Default for WriteOptions {
+    fn default() -> WriteOptions {
+        WriteOptions {
+            durability: None,
+            wait: true,
+            expiry_ms: None,
+            user_flags: 0,
+        }
+    }
+}
+
+impl From<Durability> for WriteOptions {
+    fn from(durability: Durability) -> WriteOptions {
+        WriteOptions::default().durability(durability)
+    }
+}
+
+impl From<&WriteOptions> for WriteOptions {
+    fn from(options: &WriteOptions) -> WriteOptions {
+        *options
+    }
+}
+
+impl WriteOptions {
+    /// These options with another durability.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = Some(durability);
+        self
+    }
+
+    /// These options with an expiry, in milliseconds since the Unix epoch.
+    pub fn expiry_ms(mut self, expiry_ms: u64) -> Self {
+        self.expiry_ms = Some(expiry_ms);
+        self
+    }
+
+    /// These options with 32 bits to store with the row.
+    pub fn user_flags(mut self, user_flags: u32) -> Self {
+        self.user_flags = user_flags;
+        self
+    }
+
+    /// These options without waiting for durability; see [`WriteOptions::wait`].
+    pub fn no_wait(mut self) -> Self {
+        self.wait = false;
+        self
+    }
+}
+
+/// Opens a database with options; made by [`Db::builder`].
+#[derive(Clone)]
+pub struct Builder {
+    pub(crate) index: IndexKind,
+    pub(crate) workers: usize,
+    pub(crate) durability: Durability,
+    pub(crate) flush_interval: Duration,
+    pub(crate) memory_limit: Option<usize>,
+    pub(crate) max_value_bytes: usize,
+    pub(crate) checkpoint_log_bytes: Option<u64>,
+    pub(crate) sweep_interval: Option<Duration>,
+    pub(crate) vfs: Arc<dyn Vfs>,
+    pub(crate) read_only: bool,
+    pub(crate) create: bool,
+    pub(crate) progress: Option<ProgressCallback>,
+    pub(crate) now: Clock,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder {
+            index: IndexKind::default(),
+            workers: default_workers(),
+            durability: Durability::default(),
+            flush_interval: Duration::from_millis(200),
+            memory_limit: None,
+            max_value_bytes: 512 << 20,
+            checkpoint_log_bytes: Some(256 << 20),
+            sweep_interval: Some(Duration::from_millis(100)),
+            vfs: Arc::new(SystemVfs),
+            read_only: false,
+            create: true,
+            progress: None,
+            now: Arc::new(system_now_ms),
+        }
+    }
+}
+
+pub(crate) fn default_workers() -> usize {
+    std::thread::available_parallelism().map_or(1, |n| n.get())
+}
+
+fn system_now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
+
+impl Builder {
+    /// The index of keyspaces created from now on. Existing ones keep theirs.
+    pub fn index(mut self, index: IndexKind) -> Self {
+        self.index = index;
+        self
+    }
+
+    /// Log shards, and threads that recovery and checkpoints use: about one per writing thread.
+    /// Default: the number of cores.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = workers;
+        self
+    }
+
+    /// The durability of writes that name none. Default: [`Durability::Periodic`].
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// The longest time before a commit's sync begins when nobody asks for it: at most 200 ms,
+    /// the default.
+    pub fn flush_interval(mut self, interval: Duration) -> Self {
+        self.flush_interval = interval;
+        self
+    }
+
+    /// The memory, in bytes, beyond which puts are refused. It is compared with what all tree
+    /// nodes and values of this process occupy. Default: no limit.
+    pub fn memory_limit(mut self, bytes: Option<usize>) -> Self {
+        self.memory_limit = bytes;
+        self
+    }
+
+    /// The longest row in bytes: the value, or all columns with their names. Default: 512 MiB.
+    pub fn max_value_bytes(mut self, bytes: usize) -> Self {
+        self.max_value_bytes = bytes;
+        self
+    }
+
+    /// Log bytes after which a checkpoint is taken by itself; `None` for only when asked.
+    /// The log may always grow to the size of the last checkpoint. Default: 256 MiB.
+    pub fn checkpoint_log_bytes(mut self, bytes: Option<u64>) -> Self {
+        self.checkpoint_log_bytes = bytes;
+        self
+    }
+
+    /// How often expired rows are removed in the background; `None` for only by
+    /// [`Db::sweep_expired`]. They read as absent either way. Default: 100 ms.
+    pub fn sweep_interval(mut self, interval: Option<Duration>) -> Self {
+        self.sweep_interval = interval;
+        self
+    }
+
+    /// The file layer. Default: the operating system's.
+    pub fn vfs(mut self, vfs: Arc<dyn Vfs>) -> Self {
+        self.vfs = vfs;
+        self
+    }
+
+    /// Opens for reading only: recovers into memory and changes nothing on disk.
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+
+    /// Whether to create the database if the directory is missing or empty. Default: true.
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// Calls `progress` now and then, from any thread, while the database is being recovered.
+    pub fn progress(mut self, progress: Box<dyn Fn(RecoveryProgress) + Send + Sync>) -> Self {
+        self.progress = Some(Arc::from(progress));
+        self
+    }
+
+    /// The clock for expiry, in milliseconds since the Unix epoch. Default: the system's.
+    pub fn now(mut self, now: Box<dyn Fn() -> u64 + Send + Sync>) -> Self {
+        self.now = Arc::from(now);
+        self
+    }
+
+    /// Opens (or creates) the database in `dir`, recovering it if need be.
+    ///
+    /// # Errors
+    /// [`Error::Locked`], [`Error::NotADatabase`], [`Error::NewerFormat`], [`Error::Corrupt`],
+    /// [`Error::HalfWritten`], [`Error::ReadOnlyDirectory`], [`Error::Missing`],
+    /// [`Error::InvalidOption`], or a failing file system.
+    pub fn open(self, dir: impl AsRef<Path>) -> Result<Db> {
+        self.validate()?;
+        Db::open_with(self, dir.as_ref())
+    }
+
+    fn validate(&self) -> Result<()> {
+        let invalid = |what: &str| Err(Error::InvalidOption(what.to_owned()));
+        if self.workers == 0 || self.workers > 1024 {
+            return invalid("workers must be between 1 and 1024");
+        }
+        if self.flush_interval.is_zero() || self.flush_interval > Duration::from_millis(200) {
+            return invalid("flush_interval must be between 1 ns and 200 ms");
+        }
+        if self.max_value_bytes > u32::MAX as usize {
+            return invalid("max_value_bytes must be below 4 GiB");
+        }
+        if self
+            .sweep_interval
+            .is_some_and(|interval| interval.is_zero())
+        {
+            return invalid("sweep_interval must not be zero; use None to switch it off");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,227 @@
+//! Recovery: from checkpoint and logs back to trees.
+//!
+//! Both steps use all workers. The parts of the checkpoint are sorted runs of keys, so loading
+//! one is a sequence of neighbouring inserts. Then every worker reads all logs, merged in order
+//! of their timestamps, and applies the keys whose hash is its own: so each key's changes happen
+//! in order, without any lock. The checkpoint was a fuzzy scan and may be ahead of a record; a
+//! row's own timestamp says so, and the record is skipped.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use hedgerow_index::MAX_KEY_BYTES;
+use hedgerow_log::{
+    CheckpointEntry, CheckpointReader, Manifest, Operation, OperationKind, Problem, RecoveredLogs,
+    Timestamp,
+};
+use hedgerow_vfs::Vfs;
+
+use crate::error::{Error, Result};
+use crate::expiry::ExpiryIndex;
+use crate::options::ProgressCallback;
+use crate::row::{ColumnChanges, Row, TIMESTAMP_BYTES};
+use crate::space::Space;
+use crate::stripes;
+
+/// What recovery is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RecoveryPhase {
+    /// Loading the newest checkpoint.
+    Checkpoint,
+    /// Replaying the logs since then.
+    Log,
+}
+
+/// How far recovery is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecoveryProgress {
+    /// What is being read.
+    pub phase: RecoveryPhase,
+    /// Bytes read of it.
+    pub done_bytes: u64,
+    /// Bytes to read.
+    pub total_bytes: u64,
+}
+
+const REPORT_EVERY_BYTES: u64 = 1 << 20;
+
+/// Where recovery puts what it reads.
+pub(crate) struct Recovery<'a> {
+    pub(crate) vfs: &'a Arc<dyn Vfs>,
+    pub(crate) dir: &'a Path,
+    pub(crate) spaces: &'a HashMap<u32, Arc<Space>>,
+    pub(crate) expiries: &'a ExpiryIndex,
+    pub(crate) threads: usize,
+    pub(crate) progress: Option<&'a ProgressCallback>,
+}
+
+impl Recovery<'_> {
+    /// Loads everything that the manifest names; how many records that were.
+    pub(crate) fn run(&self, manifest: &Manifest, logs: &RecoveredLogs) -> Result<u64> {
+        let loaded = match &manifest.checkpoint {
+            Some(checkpoint) => self.load_checkpoint(manifest.database_id, checkpoint)?,
+            None => 0,
+        };
+        let total_bytes = logs.total_bytes();
+        let replayed = AtomicU64::new(0);
+        self.on_all_threads(|thread| {
+            let applied = self.replay(logs, thread, total_bytes)?;
+            replayed.fetch_add(applied, Ordering::Relaxed);
+            Ok(())
+        })?;
+        Ok(loaded + replayed.into_inner())
+    }
+
+    fn report(&self, phase: RecoveryPhase, done_bytes: u64, total_bytes: u64) {
+        if let Some(progress) = self.progress {
+            progress(RecoveryProgress {
+                phase,
+                done_bytes,
+                total_bytes,
+            });
+        }
+    }
+
+    /// Runs `work` once on every thread; the first error wins.
+    fn on_all_threads(&self, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
+        std::thread::scope(|scope| {
+            let work = &work;
+            let threads: Vec<_> = (0..self.threads)
+                .map(|thread| scope.spawn(move || work(thread)))
+                .collect();
+            let results = threads.into_iter().map(|thread| match thread.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            // All are joined before the first error is returned.
+            results.collect::<Vec<_>>().into_iter().collect()
+        })
+    }
+
+    fn load_checkpoint(&self, database_id: u128, checkpoint: &CheckpointEntry) -> Result<u64> {
+        let parts = &checkpoint.parts;
+        let total_bytes = parts.iter().map(|part| part.len).sum();
+        let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
+        self.report(RecoveryPhase::Checkpoint, 0, total_bytes);
+        self.on_all_threads(|_| {
+            while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let reader = CheckpointReader::open(
+                    &**self.vfs,
+                    self.dir,
+                    database_id,
+                    checkpoint.generation,
+                    part,
+                )?;
+                self.load_part(reader, &|bytes| {
+                    let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+                    self.report(RecoveryPhase::Checkpoint, done, total_bytes);
+                })?;
+            }
+            Ok(())
+        })?;
+        Ok(parts.iter().map(|part| part.records).sum())
+    }
+
+    fn load_part(&self, mut reader: CheckpointReader, done: &dyn Fn(u64)) -> Result<()> {
+        let mut buffer = Vec::new();
+        let mut reported = 0;
+        let mut last: Option<(u32, Option<&Arc<Space>>)> = None;
+        loop {
+            let bytes = reader.bytes_read();
+            if bytes >= reported + REPORT_EVERY_BYTES {
+                done(bytes - reported);
+                reported = bytes;
+            }
+            let Some((keyspace, key, record)) = reader.next()? else {
+                break;
+            };
+            let space = match last {
+                Some((id, space)) if id == keyspace => space,
+                _ => self.spaces.get(&keyspace),
+            };
+            last = Some((keyspace, space));
+            // Of a keyspace that was dropped while the checkpoint was written.
+            let Some(space) = space else { continue };
+            let body = record.get(TIMESTAMP_BYTES..).unwrap_or_default();
+            if key.len() > MAX_KEY_BYTES || !Row::check_body(body) {
+                return Err(self.undecodable("checkpoint", space, key));
+            }
+            let expiry_ms = Row::new(record).expiry_ms();
+            space.install(self.expiries, key, expiry_ms, &mut buffer, |new| {
+                new.extend_from_slice(record);
+            });
+        }
+        done(reader.bytes_read() - reported);
+        Ok(())
+    }
+
+    /// Applies the commits of the keys that are this thread's; how many changes those were.
+    fn replay(&self, logs: &RecoveredLogs, thread: usize, total_bytes: u64) -> Result<u64> {
+        let mut commits = logs.commits()?;
+        let mut buffer = Vec::new();
+        let mut reported = 0;
+        let mut applied = 0;
+        loop {
+            let bytes = commits.bytes_read();
+            if thread == 0 && bytes >= reported + REPORT_EVERY_BYTES {
+                self.report(RecoveryPhase::Log, bytes, total_bytes);
+                reported = bytes;
+            }
+            let Some(commit) = commits.next()? else { break };
+            for operation in commit.operations() {
+                let hash = stripes::hash(operation.keyspace, operation.key) >> 32;
+                if hash as usize % self.threads != thread {
+                    continue;
+                }
+                let Some(space) = self.spaces.get(&operation.keyspace) else {
+                    continue;
+                };
+                self.apply(space, commit.timestamp(), &operation, &mut buffer)?;
+                applied += 1;
+            }
+        }
+        if thread == 0 {
+            self.report(RecoveryPhase::Log, total_bytes, total_bytes);
+        }
+        Ok(applied)
+    }
+
+    fn apply(
+        &self,
+        space: &Space,
+        timestamp: Timestamp,
+        operation: &Operation<'_>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<()> {
+        let Operation { key, payload, .. } = *operation;
+        let undecodable = || self.undecodable("log", space, key);
+        if key.len() > MAX_KEY_BYTES {
+            return Err(undecodable());
+        }
+        match operation.kind {
+            OperationKind::Remove => space.replay_remove(self.expiries, key, timestamp, buffer),
+            OperationKind::Put if Row::check_body(payload) => {
+                space.replay_put(self.expiries, key, timestamp, payload, buffer);
+            }
+            OperationKind::PutColumns if ColumnChanges::decode(payload).is_some() => {
+                space.replay_columns(self.expiries, key, timestamp, payload, buffer);
+            }
+            _ => return Err(undecodable()),
+        }
+        Ok(())
+    }
+
+    /// The bytes are as they were written (their block's checksum says so), but make no sense.
+    fn undecodable(&self, place: &str, space: &Space, key: &[u8]) -> Error {
+        Error::Corrupt(Box::new(Problem {
+            file: self.dir.join(place),
+            offset: 0,
+            what: "a record holds a row that this program cannot decode".to_owned(),
+            affected: format!("key {} of keyspace {:?}", key.escape_ascii(), space.name),
+            remedy: "open it with the program that wrote it, or restore a backup".to_owned(),
+        }))
+    }
+}

@@ -1,0 +1,234 @@
+//! Building the next version of a row from the present one.
+
+use std::collections::BTreeMap;
+
+use hedgerow_log::Timestamp;
+
+use crate::row::{self, Row};
+
+/// The next version of a row, as the closure of [`Keyspace::update`](crate::Keyspace::update)
+/// makes it.
+///
+/// It starts as the present row: with its content, expiry and user flags (an absent row starts
+/// as an empty plain value without either). What is not set stays.
+#[derive(Debug)]
+pub struct RowBuilder<'a> {
+    base: Option<Row<'a>>,
+    expiry_ms: Option<u64>,
+    user_flags: u32,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    Unchanged,
+    Value(Vec<u8>),
+    /// Columns laid over the base's, or instead of them.
+    Columns {
+        changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+        over_base: bool,
+    },
+}
+
+/// A built row.
+#[derive(Clone, Copy)]
+pub(crate) struct Built {
+    pub(crate) expiry_ms: Option<u64>,
+    /// Whether the log needs only the changed columns.
+    pub(crate) delta: bool,
+}
+
+impl<'a> RowBuilder<'a> {
+    pub(crate) fn new(base: Option<Row<'a>>) -> RowBuilder<'a> {
+        RowBuilder {
+            base,
+            expiry_ms: base.and_then(|row| row.expiry_ms()),
+            user_flags: base.map_or(0, |row| row.user_flags()),
+            content: Content::Unchanged,
+        }
+    }
+
+    /// Makes the row a plain value, whatever it was.
+    pub fn set_value(&mut self, value: &[u8]) -> &mut Self {
+        self.content = Content::Value(value.to_vec());
+        self
+    }
+
+    /// Makes the row the plain value `value` without copying it.
+    pub fn set_value_owned(&mut self, value: Vec<u8>) -> &mut Self {
+        self.content = Content::Value(value);
+        self
+    }
+
+    /// Sets one column. A plain row becomes a row of columns and loses its value.
+    pub fn set_column(&mut self, name: &[u8], value: &[u8]) -> &mut Self {
+        self.columns().insert(name.to_vec(), Some(value.to_vec()));
+        self
+    }
+
+    /// Removes one column. A plain row becomes a row of columns and loses its value.
+    pub fn remove_column(&mut self, name: &[u8]) -> &mut Self {
+        self.columns().insert(name.to_vec(), None);
+        self
+    }
+
+    /// Makes the row one of no columns, whatever it was.
+    pub fn clear_columns(&mut self) -> &mut Self {
+        self.content = Content::Columns {
+            changes: BTreeMap::new(),
+            over_base: false,
+        };
+        self
+    }
+
+    /// Sets when the row expires, in milliseconds since the Unix epoch; `None` for never.
+    pub fn set_expiry_ms(&mut self, expiry_ms: Option<u64>) -> &mut Self {
+        self.expiry_ms = expiry_ms;
+        self
+    }
+
+    /// Sets the 32 bits that go with the row.
+    pub fn set_user_flags(&mut self, user_flags: u32) -> &mut Self {
+        self.user_flags = user_flags;
+        self
+    }
+
+    fn columns(&mut self) -> &mut BTreeMap<Vec<u8>, Option<Vec<u8>>> {
+        if !matches!(self.content, Content::Columns { .. }) {
+            let unchanged = matches!(self.content, Content::Unchanged);
+            let over_base = unchanged && self.base.is_some_and(|row| row.is_columns());
+            self.content = Content::Columns {
+                changes: BTreeMap::new(),
+                over_base,
+            };
+        }
+        match &mut self.content {
+            Content::Columns { changes, .. } => changes,
+            _ => unreachable!("the content was just made columns"),
+        }
+    }
+
+    /// Writes the row (with no timestamp yet) into `row`, and what the log needs of its columns
+    /// into `delta` if that is less.
+    pub(crate) fn build(&self, row: &mut Vec<u8>, delta: &mut Vec<u8>) -> Built {
+        row.clear();
+        let RowBuilder {
+            expiry_ms,
+            user_flags,
+            ..
+        } = *self;
+        let header = |row: &mut Vec<u8>, columns| {
+            row::write_header(row, Timestamp::ZERO, expiry_ms, user_flags, columns);
+        };
+        let mut built = Built {
+            expiry_ms,
+            delta: false,
+        };
+        match &self.content {
+            Content::Value(value) => {
+                header(row, false);
+                row.extend_from_slice(value);
+            }
+            Content::Unchanged => match self.base {
+                Some(base) if base.is_columns() => {
+                    header(row, true);
+                    row::write_columns(row, base.columns());
+                }
+                base => {
+                    header(row, false);
+                    row.extend_from_slice(base.and_then(|base| base.value()).unwrap_or_default());
+                }
+            },
+            Content::Columns { changes, over_base } => {
+                let base = self.base.filter(|_| *over_base);
+                let changed = changes.iter().map(|(n, v)| (n.as_slice(), v.as_deref()));
+                header(row, true);
+                match base {
+                    Some(base) => {
+                        let merged = row::merge_columns(base.columns(), changed.clone());
+                        row::write_columns(row, merged.into_iter());
+                        if self.keeps_attributes(base) {
+                            delta.clear();
+                            row::write_column_changes(delta, changed);
+                            built.delta = delta.len() < row.len() - row::TIMESTAMP_BYTES;
+                        }
+                    }
+                    None => {
+                        let set = changed.filter_map(|(name, value)| Some((name, value?)));
+                        row::write_columns(row, set);
+                    }
+                }
+            }
+        }
+        built
+    }
+
+    fn keeps_attributes(&self, base: Row<'_>) -> bool {
+        self.expiry_ms == base.expiry_ms() && self.user_flags == base.user_flags()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn build(base: Option<&[u8]>, edit: impl FnOnce(&mut RowBuilder<'_>)) -> (Vec<u8>, bool) {
+        let mut builder = RowBuilder::new(base.map(Row::new));
+        edit(&mut builder);
+        let (mut row, mut delta) = (vec![1, 2, 3], vec![4]);
+        let built = builder.build(&mut row, &mut delta);
+        assert!(Row::check_body(&row[row::TIMESTAMP_BYTES..]));
+        (row, built.delta)
+    }
+
+    #[test]
+    fn what_is_not_set_stays() {
+        let (first, _) = build(None, |row| {
+            row.set_value(b"v").set_expiry_ms(Some(5)).set_user_flags(6);
+        });
+        let (second, delta) = build(Some(&first), |row| {
+            row.set_value(b"w");
+        });
+        let row = Row::new(&second);
+        assert_eq!(
+            (row.value(), row.expiry_ms(), row.user_flags()),
+            (Some(&b"w"[..]), Some(5), 6)
+        );
+        assert!(!delta);
+        let (third, _) = build(Some(&second), |row| {
+            row.set_expiry_ms(None);
+        });
+        assert_eq!(Row::new(&third).value(), Some(&b"w"[..]));
+        assert_eq!(Row::new(&build(None, |_| ()).0).value(), Some(&b""[..]));
+    }
+
+    #[test]
+    fn columns_change_one_by_one_and_log_only_what_changed() {
+        let (first, delta) = build(None, |row| {
+            row.set_column(b"b", b"22222222")
+                .set_column(b"a", b"11111111");
+        });
+        assert!(!delta);
+        let (second, delta) = build(Some(&first), |row| {
+            row.set_column(b"c", b"3").remove_column(b"zz");
+        });
+        assert!(delta);
+        let names: Vec<_> = Row::new(&second).columns().map(|(name, _)| name).collect();
+        assert_eq!(names, [b"a", b"b", b"c"]);
+        let (_, delta) = build(Some(&second), |row| {
+            row.set_column(b"c", b"4").set_user_flags(1);
+        });
+        assert!(!delta, "flags are not in a record of columns");
+        let (plain, _) = build(Some(&second), |row| {
+            row.set_value(b"plain");
+        });
+        let (again, delta) = build(Some(&plain), |row| {
+            row.set_column(b"x", b"y");
+        });
+        assert_eq!((Row::new(&again).column_count(), delta), (1, false));
+        let (cleared, _) = build(Some(&second), |row| {
+            row.clear_columns();
+        });
+        assert_eq!(Row::new(&cleared).column_count(), 0);
+    }
+}

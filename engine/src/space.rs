@@ -1,0 +1,175 @@
+//! A keyspace's contents: its index, and what is kept true beside it.
+//!
+//! [`Space::install`], [`Space::uninstall`] and their twins for recovery are the only places where
+//! rows change: they keep the row count and the expiry index in step.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hedgerow_index::{Decision, Index};
+use hedgerow_log::Timestamp;
+
+use crate::any_index::AnyIndex;
+use crate::expiry::ExpiryIndex;
+use crate::options::IndexKind;
+use crate::row::{self, ColumnChanges, Columns, Row};
+use crate::worker::StripedCounter;
+
+pub(crate) struct Space {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    pub(crate) kind: IndexKind,
+    pub(crate) index: AnyIndex,
+    length: StripedCounter,
+    /// Set, under all stripes, when the keyspace was dropped or cleared.
+    retired: AtomicBool,
+}
+
+/// What an installed row replaced.
+struct Replaced {
+    present: bool,
+    expiry_ms: Option<u64>,
+}
+
+impl Replaced {
+    fn of(old: Option<&[u8]>) -> Replaced {
+        Replaced {
+            present: old.is_some(),
+            expiry_ms: old.and_then(|bytes| Row::new(bytes).expiry_ms()),
+        }
+    }
+}
+
+impl Space {
+    pub(crate) fn new(id: u32, name: &str, kind: IndexKind) -> Space {
+        Space {
+            id,
+            name: name.to_owned(),
+            kind,
+            index: AnyIndex::new(kind),
+            length: StripedCounter::new(),
+            retired: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.length.sum()
+    }
+
+    #[inline]
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+    }
+
+    /// Stores the row that `encode` writes. `buffer` holds it afterwards. The caller holds the
+    /// key's stripe, or is the only thread that writes the key.
+    #[inline]
+    pub(crate) fn install(
+        &self,
+        expiries: &ExpiryIndex,
+        key: &[u8],
+        expiry_ms: Option<u64>,
+        buffer: &mut Vec<u8>,
+        encode: impl Fn(&mut Vec<u8>),
+    ) {
+        let replaced = self.index.update(key, buffer, |old, new| {
+            encode(new);
+            Decision::Put(Replaced::of(old))
+        });
+        if !replaced.present {
+            self.length.add(1);
+        }
+        expiries.change(self.id, key, replaced.expiry_ms, expiry_ms);
+    }
+
+    /// Removes a row. The caller holds the key's stripe, or is the only thread that writes the key.
+    pub(crate) fn uninstall(&self, expiries: &ExpiryIndex, key: &[u8], buffer: &mut Vec<u8>) {
+        let replaced = self
+            .index
+            .update(key, buffer, |old, _| Decision::Remove(Replaced::of(old)));
+        if replaced.present {
+            self.length.add(-1);
+        }
+        expiries.change(self.id, key, replaced.expiry_ms, None);
+    }
+}
+
+/// Recovery: changes that happened once already, unless the row is newer.
+impl Space {
+    pub(crate) fn replay_put(
+        &self,
+        expiries: &ExpiryIndex,
+        key: &[u8],
+        timestamp: Timestamp,
+        body: &[u8],
+        buffer: &mut Vec<u8>,
+    ) {
+        self.replay(expiries, key, timestamp, buffer, |_, new| {
+            new.extend_from_slice(&timestamp.raw().to_le_bytes());
+            new.extend_from_slice(body);
+            true
+        });
+    }
+
+    /// `changes` is the payload of a `PutColumns` record.
+    pub(crate) fn replay_columns(
+        &self,
+        expiries: &ExpiryIndex,
+        key: &[u8],
+        timestamp: Timestamp,
+        changes: &[u8],
+        buffer: &mut Vec<u8>,
+    ) {
+        self.replay(expiries, key, timestamp, buffer, |old, new| {
+            let base = old.map(Row::new);
+            let (expiry_ms, user_flags) =
+                base.map_or((None, 0), |row| (row.expiry_ms(), row.user_flags()));
+            row::write_header(new, timestamp, expiry_ms, user_flags, true);
+            let columns = base.map_or(Columns::NONE, |row| row.columns());
+            let changes = ColumnChanges::decode(changes).into_iter().flatten();
+            row::write_columns(new, row::merge_columns(columns, changes).into_iter());
+            true
+        });
+    }
+
+    pub(crate) fn replay_remove(
+        &self,
+        expiries: &ExpiryIndex,
+        key: &[u8],
+        timestamp: Timestamp,
+        buffer: &mut Vec<u8>,
+    ) {
+        self.replay(expiries, key, timestamp, buffer, |_, _| false);
+    }
+
+    /// `make` writes the new row and returns true, or returns false for the row to go.
+    fn replay(
+        &self,
+        expiries: &ExpiryIndex,
+        key: &[u8],
+        timestamp: Timestamp,
+        buffer: &mut Vec<u8>,
+        make: impl Fn(Option<&[u8]>, &mut Vec<u8>) -> bool,
+    ) {
+        let replaced = self.index.update(key, buffer, |old, new| {
+            if old.is_some_and(|old| Row::new(old).timestamp() >= timestamp) {
+                return Decision::Keep(None);
+            }
+            let replaced = Replaced::of(old);
+            if make(old, new) {
+                Decision::Put(Some((replaced, true, Row::new(new).expiry_ms())))
+            } else {
+                Decision::Remove(Some((replaced, false, None)))
+            }
+        });
+        let Some((replaced, present, expiry_ms)) = replaced else {
+            return;
+        };
+        self.length
+            .add(i64::from(present) - i64::from(replaced.present));
+        expiries.change(self.id, key, replaced.expiry_ms, expiry_ms);
+    }
+}

@@ -1,0 +1,177 @@
+//! Numbers about a running database, as one flat list: for metrics, `INFO` and JSON alike.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use hedgerow_index::Index;
+use hedgerow_log::Health;
+
+pub use hedgerow_index::{Statistic, Statistics};
+
+use crate::db::Db;
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::keyspace::Keyspace;
+
+impl Db {
+    /// Numbers about keyspaces, memory, log, checkpoints and recovery. Cheap: nothing is walked.
+    pub fn statistics(&self) -> Statistics {
+        let engine = self.engine();
+        let mut list = Statistics::new();
+        let spaces = engine.spaces();
+        let rows: u64 = spaces.iter().map(|space| space.len()).sum();
+        list.push("keyspaces", spaces.len() as f64, "Keyspaces.");
+        list.push(
+            "rows",
+            rows as f64,
+            "Rows in all keyspaces, expired ones until swept.",
+        );
+        let reserved = hedgerow_memory::reserved_bytes() as f64;
+        list.push(
+            "memory_reserved_bytes",
+            reserved,
+            "Memory held for tree nodes and values.",
+        );
+        let live = hedgerow_memory::live_bytes() as f64;
+        list.push("memory_live_bytes", live, "Of that, in use.");
+        let limit = engine.options.memory_limit.unwrap_or(0) as f64;
+        list.push(
+            "memory_limit_bytes",
+            limit,
+            "Limit on memory in use; 0 for none.",
+        );
+        push_log(engine, &mut list);
+        push_counters(engine, &mut list);
+        list
+    }
+}
+
+fn push_log(engine: &Engine, list: &mut Statistics) {
+    let Some(log) = &engine.log else { return };
+    let log_statistics = log.statistics();
+    let health = match log.health() {
+        _ if engine.broken.get().is_some() => 2.0,
+        Health::Healthy => 0.0,
+        Health::DiskFull => 1.0,
+        Health::Poisoned(_) => 2.0,
+    };
+    list.push(
+        "log_health",
+        health,
+        "0 healthy, 1 disk full, 2 stopped after a failure.",
+    );
+    for (name, value, help) in [
+        (
+            "log_shards",
+            log.shards() as u64,
+            "Log files that are written in parallel.",
+        ),
+        ("log_epoch", log_statistics.epoch, "The current epoch."),
+        (
+            "log_durable_epoch",
+            log_statistics.durable_epoch,
+            "The newest epoch that is durable.",
+        ),
+        (
+            "log_generation",
+            log_statistics.generation.into(),
+            "Log files since the last rotation.",
+        ),
+        (
+            "log_generation_bytes",
+            log_statistics.generation_bytes,
+            "Log since the last rotation.",
+        ),
+        (
+            "log_records_total",
+            log_statistics.records,
+            "Commits written to the log.",
+        ),
+        (
+            "log_blocks_total",
+            log_statistics.blocks,
+            "Blocks written to the log.",
+        ),
+        (
+            "log_bytes_total",
+            log_statistics.bytes,
+            "Bytes written to the log.",
+        ),
+        (
+            "log_syncs_total",
+            log_statistics.syncs,
+            "Syncs of log files.",
+        ),
+        (
+            "log_group_commits_total",
+            log_statistics.commits,
+            "Epochs made durable.",
+        ),
+        (
+            "log_disk_full_total",
+            log_statistics.full_disk,
+            "Times that the disk was found full.",
+        ),
+    ] {
+        list.push(name, value as f64, help);
+    }
+}
+
+fn push_counters(engine: &Engine, list: &mut Statistics) {
+    let counters = &engine.counters;
+    for (name, value, help) in [
+        (
+            "checkpoints_total",
+            &counters.checkpoints,
+            "Checkpoints taken.",
+        ),
+        (
+            "checkpoint_failures_total",
+            &counters.checkpoint_failures,
+            "Checkpoints that failed.",
+        ),
+        (
+            "checkpoint_bytes",
+            &counters.checkpoint_bytes,
+            "Size of the last checkpoint.",
+        ),
+        (
+            "checkpoint_duration_ms",
+            &counters.checkpoint_duration_ms,
+            "How long it took.",
+        ),
+        (
+            "expired_rows_total",
+            &counters.expired,
+            "Rows removed after they had expired.",
+        ),
+        (
+            "multi_key_commits_total",
+            &counters.multi_commits,
+            "Batches and transactions.",
+        ),
+        (
+            "recovered_records",
+            &counters.recovered_records,
+            "Records read at the last opening.",
+        ),
+        (
+            "recovery_duration_ms",
+            &counters.recovery_duration_ms,
+            "How long that took.",
+        ),
+        (
+            "carried_log_bytes",
+            &counters.carried_log_bytes,
+            "Log of earlier openings, still needed.",
+        ),
+    ] {
+        list.push(name, value.load(Relaxed) as f64, help);
+    }
+}
+
+impl Keyspace {
+    /// Numbers about this keyspace's index: nodes by kind, bytes, fill, retries. Walks it all.
+    pub fn index_statistics(&self) -> Result<Statistics> {
+        Ok(self.space()?.index.statistics())
+    }
+}

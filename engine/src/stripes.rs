@@ -1,0 +1,290 @@
+//! Commit stripes: who writes a key now, and when it was last written.
+//!
+//! An array of words; a key hashes to one. Every write holds its key's stripe from before it
+//! takes a timestamp until it is in index and log, so timestamps of a key only grow, even across
+//! its removal (the index forgets a removed key's version; the stripe does not).
+//!
+//! ```text
+//! 63 ............ 2      1       0
+//! last timestamp / 4   MULTI   LOCKED
+//! ```
+//!
+//! The last timestamp is kept rounded up to a multiple of four, less one: it is only a floor.
+//! A commit of several keys holds all their stripes, locked in ascending order (so that nobody
+//! waits in a circle) and marked MULTI; readers of single keys wait for that mark to clear. So
+//! whoever saw one key of the commit cannot then miss another. Readers look at the marks only
+//! while such a commit is under way, which a count beside the array tells them.
+//!
+//! Nobody waits for a stripe while holding a log shard; the holder of stripes may wait for a
+//! shard. That order excludes deadlock between the two.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use hedgerow_log::Timestamp;
+
+/// How many stripes there are: few enough to stay in a core's cache, many enough that writers of
+/// different keys rarely meet.
+pub(crate) const STRIPES: usize = 4096;
+const LOCKED: u64 = 1;
+const MULTI: u64 = 2;
+const FLAGS: u64 = LOCKED | MULTI;
+
+pub(crate) struct Stripes {
+    words: Box<[AtomicU64]>,
+    /// Commits of several keys under way.
+    multi: Padded,
+}
+
+#[repr(align(128))]
+struct Padded(AtomicUsize);
+
+/// The stripe of a key.
+#[inline]
+pub(crate) fn stripe_of(keyspace: u32, key: &[u8]) -> u32 {
+    (hash(keyspace, key) % STRIPES as u64) as u32
+}
+
+/// A quick hash for spreading keys: stripes, and the threads of recovery. An adversary who makes
+/// keys collide makes their writers take turns, nothing more.
+#[inline]
+pub(crate) fn hash(keyspace: u32, key: &[u8]) -> u64 {
+    const K: u64 = 0x9e37_79b9_7f4a_7c15;
+    let fold = |a: u64, b: u64| {
+        let wide = u128::from(a) * u128::from(b);
+        (wide as u64) ^ (wide >> 64) as u64
+    };
+    let mut state = fold(
+        u64::from(keyspace) ^ K,
+        key.len() as u64 ^ 0xa076_1d64_78bd_642f,
+    );
+    let (words, rest) = key.as_chunks::<8>();
+    for word in words {
+        state = fold(state ^ u64::from_le_bytes(*word), K);
+    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    fold(state ^ u64::from_le_bytes(last), 0xe703_7ed1_a0b4_28db)
+}
+
+impl Stripes {
+    pub(crate) fn new() -> Stripes {
+        Stripes {
+            words: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
+            multi: Padded(AtomicUsize::new(0)),
+        }
+    }
+
+    /// Locks one stripe for a commit of one key.
+    #[inline]
+    pub(crate) fn lock(&self, stripe: u32) -> StripeGuard<'_> {
+        let word = &self.words[stripe as usize];
+        let before = acquire(word, LOCKED);
+        StripeGuard {
+            word,
+            after: before,
+        }
+    }
+
+    /// Locks several stripes (ascending, distinct) for one commit of all of them.
+    pub(crate) fn lock_many(&self, held: Vec<u32>) -> MultiGuard<'_> {
+        debug_assert!(held.is_sorted_by(|a, b| a < b), "ascending and distinct");
+        self.multi.0.fetch_add(1, Ordering::SeqCst);
+        let words = held.iter().map(|&stripe| &self.words[stripe as usize]);
+        let after = words.map(|word| acquire(word, FLAGS)).max().unwrap_or(0);
+        MultiGuard {
+            stripes: self,
+            held,
+            after,
+        }
+    }
+
+    /// Whether any commit of several keys is under way.
+    #[inline]
+    pub(crate) fn has_multi(&self) -> bool {
+        self.multi.0.load(Ordering::Acquire) != 0
+    }
+
+    /// Waits while a commit of several keys holds the key's stripe.
+    #[cold]
+    pub(crate) fn await_multi(&self, keyspace: u32, key: &[u8]) {
+        let word = &self.words[stripe_of(keyspace, key) as usize];
+        let mut patience = Patience::new();
+        while word.load(Ordering::Acquire) & MULTI != 0 {
+            patience.wait();
+        }
+    }
+}
+
+/// Sets `flags` on an unlocked word; returns what it was.
+#[inline]
+fn acquire(word: &AtomicU64, flags: u64) -> u64 {
+    let before = word.load(Ordering::Relaxed);
+    if before & LOCKED == 0
+        && word
+            .compare_exchange_weak(before, before | flags, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    {
+        return before;
+    }
+    acquire_slowly(word, flags)
+}
+
+#[cold]
+fn acquire_slowly(word: &AtomicU64, flags: u64) -> u64 {
+    let mut patience = Patience::new();
+    loop {
+        let before = word.load(Ordering::Relaxed);
+        if before & LOCKED == 0
+            && word
+                .compare_exchange_weak(before, before | flags, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+        {
+            return before;
+        }
+        patience.wait();
+    }
+}
+
+/// Spins, then yields, then sleeps: a holder is usually done within a microsecond, but may wait
+/// for the log's buffer to drain.
+struct Patience {
+    rounds: u32,
+}
+
+impl Patience {
+    fn new() -> Patience {
+        Patience { rounds: 0 }
+    }
+
+    fn wait(&mut self) {
+        self.rounds = self.rounds.saturating_add(1);
+        match self.rounds {
+            0..64 => std::hint::spin_loop(),
+            64..256 => thread::yield_now(),
+            _ => thread::sleep(Duration::from_micros(50)),
+        }
+    }
+}
+
+fn floor(word: u64) -> Timestamp {
+    Timestamp::from_raw(word | FLAGS)
+}
+
+/// A held stripe. Dropping it without [`StripeGuard::commit`] leaves the last timestamp as it was.
+pub(crate) struct StripeGuard<'a> {
+    word: &'a AtomicU64,
+    after: u64,
+}
+
+impl StripeGuard<'_> {
+    /// A commit must have a later timestamp than this.
+    pub(crate) fn floor(&self) -> Timestamp {
+        floor(self.after)
+    }
+
+    pub(crate) fn commit(&mut self, timestamp: Timestamp) {
+        self.after = timestamp.raw() & !FLAGS;
+    }
+}
+
+impl Drop for StripeGuard<'_> {
+    fn drop(&mut self) {
+        self.word.store(self.after, Ordering::Release);
+    }
+}
+
+/// Several held stripes, marked so that readers of single keys wait.
+pub(crate) struct MultiGuard<'a> {
+    stripes: &'a Stripes,
+    held: Vec<u32>,
+    /// The largest of the words before, or the commit's.
+    after: u64,
+}
+
+impl MultiGuard<'_> {
+    pub(crate) fn floor(&self) -> Timestamp {
+        floor(self.after)
+    }
+
+    pub(crate) fn commit(&mut self, timestamp: Timestamp) {
+        self.after = timestamp.raw() & !FLAGS;
+    }
+
+    pub(crate) fn held(&self) -> &[u32] {
+        &self.held
+    }
+
+    pub(crate) fn holds(&self, stripe: u32) -> bool {
+        self.held.binary_search(&stripe).is_ok()
+    }
+}
+
+impl Drop for MultiGuard<'_> {
+    fn drop(&mut self) {
+        // Without a commit this lifts some stripes to the floor of others: harmless, a floor may
+        // always be higher.
+        for &stripe in &self.held {
+            self.stripes.words[stripe as usize].store(self.after, Ordering::Release);
+        }
+        self.stripes.multi.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floors_rise_and_guards_restore() {
+        let stripes = Stripes::new();
+        let ts = Timestamp::new(3, 5);
+        stripes.lock(7).commit(ts);
+        let guard = stripes.lock(7);
+        assert!(guard.floor() >= ts && guard.floor().raw() < ts.raw() + 4);
+        drop(guard);
+        let mut many = stripes.lock_many(vec![6, 7, 9]);
+        assert!(many.floor() >= ts && many.holds(9) && !many.holds(8));
+        many.commit(Timestamp::new(4, 0));
+        drop(many);
+        for stripe in [6, 7, 9] {
+            assert!(stripes.lock(stripe).floor() >= Timestamp::new(4, 0));
+        }
+        assert!(stripes.lock(8).floor() < Timestamp::new(1, 0));
+    }
+
+    #[test]
+    fn readers_wait_for_commits_of_several_keys_only() {
+        let stripes = Stripes::new();
+        let stripe = stripe_of(1, b"key");
+        let single = stripes.lock(stripe);
+        stripes.await_multi(1, b"key");
+        drop(single);
+        let many = stripes.lock_many(vec![stripe]);
+        let waited = thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                stripes.await_multi(1, b"key");
+                stripes.lock(stripe).floor() >= Timestamp::new(9, 0)
+            });
+            let mut many = many;
+            many.commit(Timestamp::new(9, 0));
+            drop(many);
+            reader.join().unwrap()
+        });
+        assert!(waited);
+    }
+
+    #[test]
+    fn hashes_spread_and_depend_on_everything() {
+        let mut used = vec![0u32; STRIPES];
+        for i in 0..40_960u64 {
+            used[stripe_of(0, &i.to_be_bytes()) as usize] += 1;
+        }
+        assert!(used.iter().all(|&n| n < 40), "about ten each");
+        assert!(used.iter().filter(|&&n| n == 0).count() < 10);
+        assert_ne!(hash(0, b"a"), hash(1, b"a"));
+        assert_ne!(hash(0, b"a"), hash(0, b"a\0"));
+        assert_ne!(hash(0, b"12345678"), hash(0, b"12345678\0"));
+    }
+}

@@ -1,0 +1,619 @@
+//! Transactions and batches: several keys, one commit.
+//!
+//! A transaction locks the stripes of its keys first, so nothing it reads can change under it;
+//! what it writes is kept aside, visible to itself alone, and installed as one log record at the
+//! end, while readers of those keys wait. There is nothing to validate and no retry.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::collections::btree_map;
+use std::iter::Peekable;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hedgerow_index::Index;
+use hedgerow_log::{Operation, OperationKind, Timestamp};
+
+use crate::bounds::KeyRange;
+use crate::commit::{Action, Commit};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::iterate::{self, Direction};
+use crate::keyspace::Keyspace;
+use crate::options::WriteOptions;
+use crate::row::{Row, TIMESTAMP_BYTES};
+use crate::row_builder::RowBuilder;
+use crate::space::Space;
+use crate::stripes::{MultiGuard, STRIPES, stripe_of};
+use crate::worker::Scratch;
+
+/// What a transaction locks before it starts.
+#[derive(Clone, Copy, Debug)]
+pub enum Locks<'a> {
+    /// These keys: only they may be written, and reads of them are stable.
+    Keys(&'a [(&'a Keyspace, &'a [u8])]),
+    /// Everything: any key may be written, and the whole database stands still.
+    All,
+}
+
+/// A row that the transaction wrote.
+struct Staged {
+    /// Without a timestamp yet; `None` if removed.
+    row: Option<Vec<u8>>,
+    /// The changed columns, if that is all that the log needs.
+    delta: Option<Vec<u8>>,
+}
+
+/// The rows that a transaction wrote in one keyspace.
+struct StagedRows {
+    space: Arc<Space>,
+    rows: BTreeMap<Vec<u8>, Staged>,
+}
+
+/// A running transaction: the argument of [`Db::transact`](crate::Db::transact)'s closure.
+///
+/// Its reads see its own writes. A row that it wrote itself has the timestamp
+/// [`Timestamp::ZERO`] until it commits.
+pub struct Transaction<'a> {
+    engine: &'a Engine,
+    guard: MultiGuard<'a>,
+    locks_all: bool,
+    staged: BTreeMap<u32, StagedRows>,
+    rolled_back: bool,
+    now_ms: Cell<Option<u64>>,
+}
+
+impl Transaction<'_> {
+    fn now_ms(&self) -> u64 {
+        // One moment for the whole transaction.
+        let now_ms = self.now_ms.get().unwrap_or_else(|| self.engine.now_ms());
+        self.now_ms.set(Some(now_ms));
+        now_ms
+    }
+
+    /// Runs `read` on the row under `key`; `None` if there is none.
+    pub fn read<R>(
+        &self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        read: impl FnOnce(Row<'_>) -> R,
+    ) -> Result<Option<R>> {
+        self.engine.check_key(key)?;
+        let space = keyspace.space()?;
+        if let Some(staged) = self.staged_row(space.id, key) {
+            let live = staged.row.as_deref().map(Row::new);
+            return Ok(live
+                .filter(|row| !row.is_expired(|| self.now_ms()))
+                .map(read));
+        }
+        let found = space.index.get(key, |bytes| {
+            let row = Row::new(bytes);
+            (!row.is_expired(|| self.now_ms())).then(|| read(row))
+        });
+        Ok(found.flatten())
+    }
+
+    fn staged_row(&self, keyspace: u32, key: &[u8]) -> Option<&Staged> {
+        self.staged.get(&keyspace)?.rows.get(key)
+    }
+
+    /// A copy of the plain value under `key`.
+    pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self
+            .read(keyspace, key, |row| row.value().map(<[u8]>::to_vec))?
+            .flatten())
+    }
+
+    /// Whether there is a row under `key`.
+    pub fn contains(&self, keyspace: &Keyspace, key: &[u8]) -> Result<bool> {
+        Ok(self.read(keyspace, key, |_| ())?.is_some())
+    }
+
+    /// The version of the row under `key`: compare it with one remembered from before, to know
+    /// whether anybody wrote the key since (`WATCH`).
+    pub fn version(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Timestamp>> {
+        self.read(keyspace, key, |row| row.timestamp())
+    }
+
+    /// Stores a plain value.
+    pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_with(keyspace, key, value, &WriteOptions::default())
+    }
+
+    /// Stores a plain value with expiry and user flags; the durability is the transaction's.
+    pub fn put_with(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        value: &[u8],
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.update(keyspace, key, |_, new| {
+            new.set_value(value);
+            new.set_expiry_ms(options.expiry_ms)
+                .set_user_flags(options.user_flags);
+            Action::Put(())
+        })
+    }
+
+    /// Sets some columns; see [`Keyspace::put_columns`].
+    pub fn put_columns(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        columns: &[(&[u8], &[u8])],
+    ) -> Result<()> {
+        self.update(keyspace, key, |_, new| {
+            for (name, value) in columns {
+                new.set_column(name, value);
+            }
+            if columns.is_empty() {
+                Action::Keep(())
+            } else {
+                Action::Put(())
+            }
+        })
+    }
+
+    /// Removes a row; whether there was one.
+    pub fn remove(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<bool> {
+        self.update(keyspace, key, |row, _| Action::Remove(row.is_some()))
+    }
+
+    /// Replaces a row by what `decide` makes of it; see [`Keyspace::update`].
+    ///
+    /// # Errors
+    /// [`Error::NotLocked`] if the key is not among the locked ones.
+    pub fn update<R>(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
+    ) -> Result<R> {
+        self.engine.check_key(key)?;
+        let space = keyspace.space()?;
+        if !self.locks_all && !self.guard.holds(stripe_of(space.id, key)) {
+            return Err(Error::NotLocked);
+        }
+        let before = self.staged_row(space.id, key);
+        let was_staged = before.is_some();
+        let now_ms = self.now_ms();
+        let mut decide = Some(decide);
+        let mut outcome = None;
+        let mut run = |bytes: Option<&[u8]>| {
+            let row = bytes.map(Row::new).filter(|row| !row.is_expired(|| now_ms));
+            outcome = decide.take().map(|decide| decide_staged(row, decide));
+        };
+        match before {
+            Some(staged) => run(staged.row.as_deref()),
+            None => {
+                let found = space.index.get(key, |bytes| run(Some(bytes)));
+                if found.is_none() {
+                    run(None);
+                }
+            }
+        }
+        let Some((result, staged)) = outcome else {
+            return Err(Error::Closed);
+        };
+        let Some(mut staged) = staged else {
+            return Ok(result);
+        };
+        if let Some(row) = &staged.row {
+            self.engine.check_value(row.len() - TIMESTAMP_BYTES)?;
+            self.engine.check_memory()?;
+        }
+        if was_staged {
+            // Relative to a row that the log never sees.
+            staged.delta = None;
+        }
+        let rows = self.staged.entry(space.id).or_insert_with(|| StagedRows {
+            space: Arc::clone(&space),
+            rows: BTreeMap::new(),
+        });
+        rows.rows.insert(key.to_vec(), staged);
+        Ok(result)
+    }
+
+    /// Visits the rows of a range in order, the transaction's own writes included, until `visit`
+    /// breaks. Stable only under [`Locks::All`].
+    pub fn scan(
+        &self,
+        keyspace: &Keyspace,
+        range: impl KeyRange,
+        direction: Direction,
+        mut visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let space = keyspace.space()?;
+        let (start, end) = (range.lower(), range.upper());
+        let now_ms = self.now_ms();
+        let empty = BTreeMap::new();
+        let rows = self
+            .staged
+            .get(&space.id)
+            .map_or(&empty, |staged| &staged.rows);
+        let mut own = Own::new(rows, direction, (start, end)).peekable();
+        let visit_own = |row: &Staged, key: &[u8], visit: &mut dyn Visit| {
+            let live = row
+                .row
+                .as_deref()
+                .map(Row::new)
+                .filter(|row| !row.is_expired(|| now_ms));
+            live.map_or(ControlFlow::Continue(()), |row| visit(key, row))
+        };
+        let mut broke = false;
+        iterate::scan(self.engine, &space, (start, end), direction, |key, row| {
+            let mut replaced = false;
+            let flow = before(&mut own, key, direction, |own_key, staged| {
+                replaced |= own_key == key;
+                visit_own(staged, own_key, &mut visit)
+            });
+            let flow = if flow.is_continue() && !replaced {
+                visit(key, row)
+            } else {
+                flow
+            };
+            broke = flow.is_break();
+            flow
+        });
+        if !broke {
+            let _ = own.try_for_each(|(key, staged)| visit_own(staged, key, &mut visit));
+        }
+        Ok(())
+    }
+
+    /// Gives up everything written so far and to come; the closure may still return a result.
+    pub fn rollback(&mut self) {
+        self.rolled_back = true;
+    }
+
+    /// Installs everything as one commit.
+    fn commit(mut self) -> Result<Timestamp> {
+        let rows = self
+            .staged
+            .values()
+            .map(|staged| staged.rows.len())
+            .sum::<usize>();
+        if self.rolled_back || rows == 0 {
+            return Ok(Timestamp::ZERO);
+        }
+        let mut operations = Vec::with_capacity(rows);
+        for staged in self.staged.values() {
+            let rows = staged.rows.iter();
+            operations.extend(rows.map(|(key, row)| row.operation(staged.space.id, key)));
+        }
+        let mut buffer = Vec::new();
+        let mut shard = self.engine.shard()?;
+        let timestamp = shard.timestamp(self.guard.floor());
+        for StagedRows { space, rows } in self.staged.values() {
+            for (key, staged) in rows {
+                let expiries = &self.engine.expiries;
+                match &staged.row {
+                    None => space.uninstall(expiries, key, &mut buffer),
+                    Some(row) => {
+                        let expiry_ms = Row::new(row).expiry_ms();
+                        space.install(expiries, key, expiry_ms, &mut buffer, |new| {
+                            new.extend_from_slice(&timestamp.raw().to_le_bytes());
+                            new.extend_from_slice(&row[TIMESTAMP_BYTES..]);
+                        });
+                    }
+                }
+            }
+        }
+        shard.append(timestamp, &operations);
+        drop(shard);
+        self.guard.commit(timestamp);
+        self.engine
+            .counters
+            .multi_commits
+            .fetch_add(1, Ordering::Relaxed);
+        Ok(timestamp)
+    }
+}
+
+trait Visit: FnMut(&[u8], Row<'_>) -> ControlFlow<()> {}
+impl<F: FnMut(&[u8], Row<'_>) -> ControlFlow<()>> Visit for F {}
+
+impl Staged {
+    fn operation<'a>(&'a self, keyspace: u32, key: &'a [u8]) -> Operation<'a> {
+        let (kind, payload): (_, &[u8]) = match (&self.row, &self.delta) {
+            (None, _) => (OperationKind::Remove, &[]),
+            (Some(_), Some(delta)) => (OperationKind::PutColumns, delta),
+            (Some(row), None) => (OperationKind::Put, &row[TIMESTAMP_BYTES..]),
+        };
+        Operation {
+            keyspace,
+            kind,
+            key,
+            payload,
+        }
+    }
+}
+
+/// Own writes in scan order.
+enum Own<'a> {
+    Forward(btree_map::Range<'a, Vec<u8>, Staged>),
+    Reverse(btree_map::Range<'a, Vec<u8>, Staged>),
+    Empty,
+}
+
+impl<'a> Own<'a> {
+    fn new(
+        rows: &'a BTreeMap<Vec<u8>, Staged>,
+        direction: Direction,
+        bounds: (std::ops::Bound<&[u8]>, std::ops::Bound<&[u8]>),
+    ) -> Own<'a> {
+        // `BTreeMap::range` panics on ranges that are inside out; to a scan they are just empty.
+        if crate::bounds::is_inverted(bounds.0, bounds.1) {
+            return Own::Empty;
+        }
+        let range = rows.range::<[u8], _>(bounds);
+        if direction == Direction::Forward {
+            Own::Forward(range)
+        } else {
+            Own::Reverse(range)
+        }
+    }
+}
+
+impl<'a> Iterator for Own<'a> {
+    type Item = (&'a Vec<u8>, &'a Staged);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Own::Forward(range) => range.next(),
+            Own::Reverse(range) => range.next_back(),
+            Own::Empty => None,
+        }
+    }
+}
+
+/// Visits own writes up to and including `key`.
+fn before<'a>(
+    own: &mut Peekable<Own<'a>>,
+    key: &[u8],
+    direction: Direction,
+    mut visit: impl FnMut(&[u8], &Staged) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let passed = |own: &[u8]| match direction {
+        Direction::Forward => own <= key,
+        Direction::Reverse => own >= key,
+    };
+    while let Some((own_key, staged)) = own.next_if(|(own_key, _)| passed(own_key)) {
+        visit(own_key, staged)?;
+    }
+    ControlFlow::Continue(())
+}
+
+fn decide_staged<R>(
+    row: Option<Row<'_>>,
+    decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
+) -> (R, Option<Staged>) {
+    let mut builder = RowBuilder::new(row);
+    match decide(row, &mut builder) {
+        Action::Keep(result) => (result, None),
+        Action::Remove(result) => (
+            result,
+            Some(Staged {
+                row: None,
+                delta: None,
+            }),
+        ),
+        Action::Put(result) => {
+            let (mut row, mut delta) = (Vec::new(), Vec::new());
+            let built = builder.build(&mut row, &mut delta);
+            let delta = built.delta.then_some(delta);
+            (
+                result,
+                Some(Staged {
+                    row: Some(row),
+                    delta,
+                }),
+            )
+        }
+    }
+}
+
+impl Engine {
+    /// Runs a transaction; see [`Db::transact`](crate::Db::transact).
+    pub(crate) fn transact<R>(
+        &self,
+        locks: Locks<'_>,
+        options: &WriteOptions,
+        run: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
+    ) -> Result<(R, Commit)> {
+        let (result, timestamp) = Scratch::with(|_| {
+            let mut stripes = lock_order(locks)?;
+            let guard = loop {
+                let guard = self.stripes.lock_many(stripes);
+                // A keyspace may have been cleared before we had the locks: its keys have other
+                // stripes now. Once we hold any, that cannot happen any more.
+                stripes = lock_order(locks)?;
+                if stripes == guard.held() {
+                    break guard;
+                }
+            };
+            let mut transaction = Transaction {
+                engine: self,
+                guard,
+                locks_all: matches!(locks, Locks::All),
+                staged: BTreeMap::new(),
+                rolled_back: false,
+                now_ms: Cell::new(None),
+            };
+            let result = run(&mut transaction)?;
+            Ok((result, transaction.commit()?))
+        })?;
+        let commit = match timestamp {
+            Timestamp::ZERO => Commit::NOTHING,
+            timestamp => self.settle(timestamp, options)?,
+        };
+        Ok((result, commit))
+    }
+}
+
+/// The stripes to lock, in the order in which everybody locks them.
+fn lock_order(locks: Locks<'_>) -> Result<Vec<u32>> {
+    let keys = match locks {
+        Locks::All => return Ok((0..STRIPES as u32).collect()),
+        Locks::Keys(keys) => keys.iter(),
+    };
+    let stripes = keys.map(|(keyspace, key)| Ok(stripe_of(keyspace.space()?.id, key)));
+    let mut stripes = stripes.collect::<Result<Vec<u32>>>()?;
+    stripes.sort_unstable();
+    stripes.dedup();
+    Ok(stripes)
+}
+
+/// Several writes that happen at once, or not at all. Made by [`Db::batch`](crate::Db::batch).
+///
+/// Operations on one key apply in their order. Nothing happens before [`Batch::commit`].
+#[must_use = "a batch does nothing until it is committed"]
+pub struct Batch {
+    engine: Arc<Engine>,
+    operations: Vec<BatchOperation>,
+}
+
+struct BatchOperation {
+    keyspace: Keyspace,
+    key: Vec<u8>,
+    what: What,
+}
+
+enum What {
+    Put {
+        value: Vec<u8>,
+        expiry_ms: Option<u64>,
+        user_flags: u32,
+    },
+    PutColumns(Vec<(Vec<u8>, Vec<u8>)>),
+    Remove,
+}
+
+impl Batch {
+    pub(crate) fn new(engine: Arc<Engine>) -> Batch {
+        Batch {
+            engine,
+            operations: Vec::new(),
+        }
+    }
+
+    /// Stores a plain value.
+    pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> &mut Self {
+        self.put_with(keyspace, key, value, &WriteOptions::default())
+    }
+
+    /// Stores a plain value with expiry and user flags; the durability is the batch's.
+    pub fn put_with(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        value: &[u8],
+        options: &WriteOptions,
+    ) -> &mut Self {
+        let WriteOptions {
+            expiry_ms,
+            user_flags,
+            ..
+        } = *options;
+        self.push(
+            keyspace,
+            key,
+            What::Put {
+                value: value.to_vec(),
+                expiry_ms,
+                user_flags,
+            },
+        )
+    }
+
+    /// Sets some columns; see [`Keyspace::put_columns`].
+    pub fn put_columns(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        columns: &[(&[u8], &[u8])],
+    ) -> &mut Self {
+        let columns = columns
+            .iter()
+            .map(|(name, value)| (name.to_vec(), value.to_vec()));
+        self.push(keyspace, key, What::PutColumns(columns.collect()))
+    }
+
+    /// Removes a row.
+    pub fn remove(&mut self, keyspace: &Keyspace, key: &[u8]) -> &mut Self {
+        self.push(keyspace, key, What::Remove)
+    }
+
+    fn push(&mut self, keyspace: &Keyspace, key: &[u8], what: What) -> &mut Self {
+        let keyspace = keyspace.clone();
+        self.operations.push(BatchOperation {
+            keyspace,
+            key: key.to_vec(),
+            what,
+        });
+        self
+    }
+
+    /// How many operations the batch has.
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// Makes it all happen, as one commit: one log record.
+    ///
+    /// # Errors
+    /// As for [`Keyspace::put_with`]; nothing was written then.
+    pub fn commit(self, options: impl Into<WriteOptions>) -> Result<Commit> {
+        let keys: Vec<(&Keyspace, &[u8])> = self
+            .operations
+            .iter()
+            .map(|op| (&op.keyspace, op.key.as_slice()))
+            .collect();
+        let ((), commit) = self
+            .engine
+            .transact(Locks::Keys(&keys), &options.into(), |tx| {
+                self.operations.iter().try_for_each(|op| op.stage(tx))
+            })?;
+        Ok(commit)
+    }
+}
+
+impl BatchOperation {
+    fn stage(&self, tx: &mut Transaction<'_>) -> Result<()> {
+        let BatchOperation {
+            keyspace,
+            key,
+            what,
+        } = self;
+        match what {
+            What::Remove => tx.remove(keyspace, key).map(drop),
+            What::PutColumns(columns) => tx.update(keyspace, key, |_, new| {
+                for (name, value) in columns {
+                    new.set_column(name, value);
+                }
+                if columns.is_empty() {
+                    Action::Keep(())
+                } else {
+                    Action::Put(())
+                }
+            }),
+            What::Put {
+                value,
+                expiry_ms,
+                user_flags,
+            } => tx.update(keyspace, key, |_, new| {
+                new.set_value(value)
+                    .set_expiry_ms(*expiry_ms)
+                    .set_user_flags(*user_flags);
+                Action::Put(())
+            }),
+        }
+    }
+}

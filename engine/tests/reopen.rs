@@ -1,0 +1,184 @@
+//! What was written is there after closing and opening, whatever lies between.
+
+use hedgerow::{Db, Durability, Locks, WriteOptions};
+
+fn pairs(db: &Db, keyspace: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let keyspace = db.open_keyspace(keyspace).unwrap();
+    keyspace
+        .range(..)
+        .unwrap()
+        .map(|entry| entry.to_pair())
+        .collect()
+}
+
+fn pair(key: &str, value: &str) -> (Vec<u8>, Vec<u8>) {
+    (key.into(), value.into())
+}
+
+#[test]
+fn rows_survive_with_and_without_a_checkpoint() {
+    let dir = tempfile::tempdir().unwrap();
+    for round in 0..4 {
+        let db = Db::builder().workers(2).open(dir.path()).unwrap();
+        let a = db.keyspace("a").unwrap();
+        let b = db.keyspace("b").unwrap();
+        if round == 0 {
+            a.put(b"1", b"one").unwrap();
+            b.put_columns(b"row", &[(b"x", b"a long enough value"), (b"y", b"2")])
+                .unwrap();
+            a.put(b"gone", b"").unwrap();
+        } else {
+            assert_eq!(a.len(), round, "round {round}");
+            assert_eq!(
+                b.get_columns(b"row", &[b"z"]).unwrap().unwrap()[0],
+                Some(vec![round as u8])
+            );
+        }
+        b.put_columns(b"row", &[(b"z", &[round as u8 + 1])])
+            .unwrap();
+        a.remove(b"gone").unwrap();
+        a.put(format!("more {round}").as_bytes(), b"more").unwrap();
+        if round % 2 == 1 {
+            let report = db.checkpoint().unwrap();
+            assert_eq!(report.records, round + 2);
+            assert_eq!(db.statistics().get("carried_log_bytes"), Some(0.0));
+        }
+        if round == 0 {
+            a.remove(b"1").unwrap();
+        }
+        db.close().unwrap();
+    }
+    let db = Db::open(dir.path()).unwrap();
+    assert_eq!(db.keyspaces(), ["a", "b"]);
+    let columns = db
+        .keyspace("b")
+        .unwrap()
+        .read(b"row", |row| row.column_count())
+        .unwrap();
+    assert_eq!(columns, Some(3));
+    assert_eq!(pairs(&db, "a")[0], pair("more 0", "more"));
+}
+
+#[test]
+fn keyspaces_come_go_and_are_cleared() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path()).unwrap();
+    let kept = db.create_keyspace("kept").unwrap();
+    let cleared = db.create_keyspace("cleared").unwrap();
+    let dropped = db.create_keyspace("dropped").unwrap();
+    for keyspace in [&kept, &cleared, &dropped] {
+        keyspace.put(b"key", b"before").unwrap();
+    }
+    db.clear_keyspace("cleared").unwrap();
+    db.drop_keyspace("dropped").unwrap();
+    assert_eq!((cleared.get(b"key").unwrap(), cleared.len()), (None, 0));
+    assert!(matches!(
+        dropped.get(b"key"),
+        Err(hedgerow::Error::KeyspaceMissing(_))
+    ));
+    assert!(matches!(
+        dropped.put(b"key", b""),
+        Err(hedgerow::Error::KeyspaceMissing(_))
+    ));
+    cleared.put(b"key", b"after").unwrap();
+    let locks = [(&cleared, &b"other"[..]), (&kept, &b"other"[..])];
+    db.transact(Locks::Keys(&locks), &WriteOptions::default(), |tx| {
+        tx.put(&cleared, b"other", b"1")?;
+        tx.put(&kept, b"other", b"1")
+    })
+    .unwrap();
+    drop(db);
+    let db = Db::open(dir.path()).unwrap();
+    assert_eq!(db.keyspaces(), ["cleared", "kept"]);
+    assert_eq!(
+        pairs(&db, "cleared"),
+        [pair("key", "after"), pair("other", "1")]
+    );
+    assert_eq!(
+        pairs(&db, "kept"),
+        [pair("key", "before"), pair("other", "1")]
+    );
+    let reborn = db.create_keyspace("dropped").unwrap();
+    assert!(reborn.is_empty());
+}
+
+#[test]
+fn a_backup_is_a_database_and_can_be_restored() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, copy, restored) = (
+        dir.path().join("data"),
+        dir.path().join("copy"),
+        dir.path().join("restored"),
+    );
+    let db = Db::builder().workers(3).open(&data).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    for i in 0..2000 {
+        keyspace
+            .put(format!("{i:05}").as_bytes(), b"before")
+            .unwrap();
+    }
+    db.backup(&copy).unwrap();
+    let expected = pairs(&db, "k");
+    keyspace
+        .put_with(b"later", b"after", &Durability::Sync.into())
+        .unwrap();
+    let not_empty = db.backup(&copy).unwrap_err();
+    assert!(
+        matches!(not_empty, hedgerow::Error::NotEmpty { .. }),
+        "{not_empty}"
+    );
+    db.checkpoint().unwrap();
+    db.close().unwrap();
+
+    Db::restore(&copy, &restored).unwrap();
+    for dir in [&copy, &restored] {
+        let report = Db::check(dir).unwrap();
+        assert_eq!((report.problems, report.rows), (vec![], 2000));
+        let db = Db::open(dir).unwrap();
+        assert_eq!(pairs(&db, "k"), expected);
+        db.keyspace("k").unwrap().put(b"own", b"life").unwrap();
+    }
+    assert_eq!(pairs(&Db::open(&restored).unwrap(), "k").len(), 2001);
+    assert_eq!(pairs(&Db::open(&data).unwrap(), "k").len(), 2001);
+}
+
+#[test]
+fn reading_only_changes_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path()).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    keyspace.put(b"key", b"value").unwrap();
+    db.close().unwrap();
+    let listing = || {
+        let mut files = Vec::new();
+        for folder in [dir.path().to_path_buf(), dir.path().join("log")] {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_file() {
+                    files.push((path.clone(), std::fs::read(path).unwrap()));
+                }
+            }
+        }
+        files.sort();
+        files
+    };
+    let before = listing();
+    let db = Db::builder().read_only(true).open(dir.path()).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    assert_eq!(
+        keyspace.get(b"key").unwrap().as_deref(),
+        Some(&b"value"[..])
+    );
+    assert!(matches!(
+        keyspace.put(b"key", b""),
+        Err(hedgerow::Error::ReadOnly)
+    ));
+    assert!(matches!(
+        keyspace.remove(b"key"),
+        Err(hedgerow::Error::ReadOnly)
+    ));
+    assert!(matches!(db.keyspace("new"), Err(hedgerow::Error::ReadOnly)));
+    assert!(matches!(db.checkpoint(), Err(hedgerow::Error::ReadOnly)));
+    db.close().unwrap();
+    assert_eq!(listing(), before);
+}
