@@ -9,8 +9,10 @@
 //!
 //! * [`keys`]: deterministic key sets.
 //! * [`maps`]: tree contenders, ours and others.
+//! * [`wire`]: a lean load client for RESP and the memcached protocol.
 //! * [`experiments`]: one module per experiment.
-//! * [`rounds`], [`report`], [`machine`]: statistics, output, where we run.
+//! * [`rounds`], [`report`], [`machine`], [`process`]: statistics, output, where we run, the
+//!   processes that we start.
 
 #![forbid(unsafe_code)]
 
@@ -18,8 +20,10 @@ pub mod experiments;
 pub mod keys;
 pub mod machine;
 pub mod maps;
+pub mod process;
 pub mod report;
 pub mod rounds;
+pub mod wire;
 
 /// What can go wrong in the lab.
 #[derive(Debug)]

@@ -103,6 +103,23 @@ pub fn resident_bytes(process: Option<u32>) -> u64 {
     kib.unwrap_or(0) << 10
 }
 
+/// Processor time that this process has used, in seconds (in steps of 10 ms).
+#[must_use]
+pub fn used_cpu_seconds() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Fields are counted after the name, which is in parentheses and may hold anything.
+    let fields = stat
+        .rsplit_once(')')
+        .map_or("", |(_, fields)| fields)
+        .split_whitespace();
+    let ticks: u64 = fields
+        .skip(11)
+        .take(2)
+        .filter_map(|ticks| ticks.parse::<u64>().ok())
+        .sum();
+    ticks as f64 / 100.0
+}
+
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
@@ -113,5 +130,9 @@ mod tests {
         assert!(resident_bytes(None) > 100_000);
         assert!(resident_bytes(Some(std::process::id())) > 100_000);
         assert_eq!(resident_bytes(Some(u32::MAX)), 0);
+        let before = used_cpu_seconds();
+        while used_cpu_seconds() == before {
+            std::hint::spin_loop();
+        }
     }
 }

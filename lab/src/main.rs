@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use hedgerow_lab::experiments::tree;
+use hedgerow_lab::experiments::{server, tree};
 
 /// Hedgerow measured beside its peers.
 #[derive(Debug, Parser)]
@@ -13,11 +13,14 @@ use hedgerow_lab::experiments::tree;
 enum Experiment {
     /// Trees: insert, get, get_many, update, scan, remove, bytes per key.
     Tree(tree::TreeArguments),
+    /// Servers on loopback: ours, redis-server and memcached.
+    Server(server::ServerArguments),
 }
 
 fn main() -> ExitCode {
     let result = match Experiment::parse() {
         Experiment::Tree(arguments) => tree::run(&arguments),
+        Experiment::Server(arguments) => server::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,3 +1,4 @@
 //! The experiments, one module each: what is measured, against whom, and why so.
 
+pub mod server;
 pub mod tree;

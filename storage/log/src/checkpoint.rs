@@ -51,7 +51,7 @@ fn file_header(database_id: u128, generation: u32, part: u32) -> [u8; FILE_HEADE
     header
 }
 
-/// Writes one part of a checkpoint.
+/// Writes one part of a checkpoint. Dropped before it is finished, it removes its file.
 pub struct CheckpointWriter {
     vfs: Arc<dyn Vfs>,
     file: Box<dyn VfsFile>,
@@ -65,6 +65,17 @@ pub struct CheckpointWriter {
     synced: u64,
     records: u64,
     crc: u32,
+    finished: bool,
+}
+
+/// A part that is given up gives its space back: the disk may be full because of it.
+impl Drop for CheckpointWriter {
+    fn drop(&mut self) {
+        if !self.finished {
+            // If this fails too, the next opening removes the file.
+            let _ = self.vfs.remove(&self.path);
+        }
+    }
 }
 
 impl CheckpointWriter {
@@ -108,6 +119,7 @@ impl CheckpointWriter {
             synced: 0,
             records: 0,
             crc: 0,
+            finished: false,
         })
     }
 
@@ -149,8 +161,9 @@ impl CheckpointWriter {
                     .map_err(|e| Error::io("sync directory", dir, e))?;
             }
         }
+        self.finished = true;
         Ok(PartEntry {
-            file: self.name,
+            file: std::mem::take(&mut self.name),
             len: self.length,
             records: self.records,
             crc: self.crc,

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{JoinHandle, Thread};
+use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
 use hedgerow_vfs::Vfs;
@@ -53,7 +53,7 @@ impl Default for LogOptions {
             shards: 1,
             flush_interval: Duration::from_millis(200),
             write_threshold_bytes: 256 << 10,
-            buffer_limit_bytes: 16 << 20,
+            buffer_limit_bytes: 32 << 20,
             full_disk_retry: Duration::from_millis(100),
         }
     }
@@ -85,6 +85,10 @@ pub(crate) struct Rotation {
     pub(crate) writers: Vec<SegmentWriter>,
     pub(crate) done: Sender<RotationPoint>,
 }
+
+/// How far beyond the current epoch a request for durability may move it. Timestamps run ahead of
+/// it by a few epochs at most: one for each 16.7 million commits that a shard makes in one.
+const FARTHEST_REQUEST: u64 = 1 << 10;
 
 /// What writers, waiters and the flusher share.
 pub(crate) struct Shared {
@@ -245,6 +249,7 @@ impl Log {
         if self.durable_epoch() >= epoch {
             return;
         }
+        let epoch = self.reachable(epoch);
         let mut requests = self.shared.requests();
         if requests.durable < epoch {
             requests.durable = epoch;
@@ -262,10 +267,17 @@ impl Log {
         if self.durable_epoch() >= epoch {
             return Ok(());
         }
+        let epoch = self.reachable(epoch);
         self.request_durable(epoch);
         self.shared
             .status
             .wait_durable(epoch, || self.shared.flusher_done.load(Ordering::Acquire))
+    }
+
+    /// `epoch`, or the farthest that a commit may have: an absurd request must not use up the
+    /// epochs that there are, nor wait for ever.
+    fn reachable(&self, epoch: u64) -> u64 {
+        epoch.min(self.epoch() + FARTHEST_REQUEST)
     }
 
     /// Calls `subscriber` after each advance of the durable epoch and each change of health, from
@@ -336,6 +348,10 @@ impl Log {
             self.shared.status.set_closed();
             self.shared.requests().stop = true;
             self.shared.wake_flusher();
+            if flusher.thread().id() == thread::current().id() {
+                // The last owner was a subscriber: the thread ends by itself, after this.
+                return Err(Error::Closed);
+            }
             // A thread that panicked has poisoned the log.
             let flushed = flusher.join().unwrap_or(Err(Stopped::Poisoned));
             self.flushed.get_or_init(|| flushed);

@@ -364,7 +364,6 @@ pub(crate) fn problem(path: &Path, offset: u64, what: &str, affected: &str) -> P
         offset,
         what: what.to_owned(),
         affected: affected.to_owned(),
-        remedy: "restore a backup; a checkpoint newer than this file would also replace it"
-            .to_owned(),
+        remedy: "restore a backup".to_owned(),
     }
 }

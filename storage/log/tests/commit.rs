@@ -82,6 +82,38 @@ fn waiting_for_nothing_needs_no_disk() {
 }
 
 #[test]
+fn absurd_requests_use_up_no_epochs() {
+    let vfs = memory();
+    let (log, _) = open(&vfs, options(1));
+    log.request_durable(u64::MAX);
+    log.wait_durable(u64::MAX).unwrap();
+    let commit = put(&log, 0, b"key");
+    log.wait_durable(commit.epoch()).unwrap();
+    assert!(log.epoch() < 1 << 20, "{}", log.epoch());
+}
+
+#[test]
+fn a_subscriber_may_be_the_last_owner() {
+    let vfs = memory();
+    let (log, _) = open(&vfs, options(1));
+    let (gone, dropped) = std::sync::mpsc::channel();
+    let owned = Mutex::new(Some(Arc::clone(&log)));
+    log.subscribe(Box::new(move |_| {
+        // Blocks until the test has given its own handle up.
+        let owned = owned.lock().unwrap().take();
+        while owned.as_ref().is_some_and(|log| Arc::strong_count(log) > 1) {
+            std::thread::yield_now();
+        }
+        drop(owned);
+        let _ = gone.send(());
+    }));
+    let commit = put(&log, 0, b"key");
+    log.request_durable(commit.epoch());
+    drop(log);
+    dropped.recv().unwrap();
+}
+
+#[test]
 fn the_interval_makes_commits_durable_unasked() {
     let vfs = memory();
     let options = LogOptions {

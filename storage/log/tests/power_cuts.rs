@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hedgerow_log::{
@@ -67,7 +67,12 @@ fn incarnation(
     let logs = RecoveredLogs::open(Arc::clone(vfs), dir(), manifest).unwrap();
     let options = LogOptions {
         shards,
-        flush_interval: Duration::from_secs(3600),
+        // Zero: commits and their witnesses happen unasked, at any moment.
+        flush_interval: if rng.random_bool(0.3) {
+            Duration::ZERO
+        } else {
+            Duration::from_secs(3600)
+        },
         write_threshold_bytes: if rng.random_bool(0.3) { 600 } else { 1 << 20 },
         ..LogOptions::default()
     };
@@ -77,7 +82,8 @@ fn incarnation(
         match rng.random_range(0..20) {
             0 => generation = log.rotate().unwrap().generation,
             1 => generation = checkpoint(vfs, recorder, &log, manifest, life),
-            2..=6 => acknowledge(recorder, &log, life, log.epoch()),
+            2 => burst(recorder, &log, rng, life, manifest.incarnation, generation),
+            3..=6 => acknowledge(recorder, &log, life, log.epoch()),
             _ => append(&log, rng, life, manifest.incarnation, generation),
         }
     }
@@ -115,6 +121,58 @@ fn append(log: &Log, rng: &mut SmallRng, life: &mut Life, incarnation: u32, gene
         operations: count,
     };
     life.issued.insert(number, issued);
+}
+
+/// Several threads commit at once, so that epochs close with writers under way.
+fn burst(
+    recorder: &RecordingVfs,
+    log: &Log,
+    rng: &mut SmallRng,
+    life: &mut Life,
+    incarnation: u32,
+    generation: u32,
+) {
+    let first = life.issued.len() as u64;
+    let shared = Mutex::new(life);
+    let seeds: Vec<u64> = (0..3).map(|_| rng.random()).collect();
+    std::thread::scope(|scope| {
+        for (thread, seed) in seeds.into_iter().enumerate() {
+            let shared = &shared;
+            scope.spawn(move || {
+                let mut rng = SmallRng::seed_from_u64(seed);
+                for at in 0..4 {
+                    let key = (first + 4 * thread as u64 + at).to_be_bytes();
+                    let kind = OperationKind::Put;
+                    let operation = Operation {
+                        keyspace: 1,
+                        kind,
+                        key: &key,
+                        payload: &[9; 50],
+                    };
+                    let mut guard = log.shard(rng.random_range(0..log.shards())).unwrap();
+                    let timestamp = guard.timestamp(Timestamp::ZERO);
+                    guard.append(timestamp, &[operation]);
+                    drop(guard);
+                    let issued = Issued {
+                        incarnation,
+                        generation,
+                        timestamp,
+                        operations: 1,
+                    };
+                    shared
+                        .lock()
+                        .unwrap()
+                        .issued
+                        .insert(u64::from_be_bytes(key), issued);
+                    if rng.random_bool(0.3) {
+                        log.wait_durable(timestamp.epoch()).unwrap();
+                        let life = &mut shared.lock().unwrap();
+                        acknowledge_upto(recorder, life, timestamp.epoch());
+                    }
+                }
+            });
+        }
+    });
 }
 
 fn acknowledge(recorder: &RecordingVfs, log: &Log, life: &mut Life, epoch: u64) {

@@ -295,6 +295,19 @@ fn a_checkpoint_replaces_older_logs() {
 }
 
 #[test]
+fn a_checkpoint_given_up_leaves_nothing() {
+    let vfs = memory();
+    let shared: Arc<dyn Vfs> = Arc::new(vfs.clone());
+    let mut writer = CheckpointWriter::create(Arc::clone(&shared), dir(), 1, 2, 0).unwrap();
+    writer.append(0, b"key", &[1; 200_000]).unwrap();
+    drop(writer);
+    assert!(vfs.files().is_empty());
+    let again = CheckpointWriter::create(shared, dir(), 1, 2, 0).unwrap();
+    assert_eq!(again.finish().unwrap().records, 0);
+    assert_eq!(vfs.files().len(), 1);
+}
+
+#[test]
 fn a_rotation_point_is_a_complete_copy() {
     let vfs = memory();
     let mut manifest = Manifest::new(1);

@@ -1,0 +1,158 @@
+//! Processes that an experiment starts, and where they run.
+//!
+//! A server under test gets one core to itself and the client the other, by `taskset` (we
+//! have no system calls of our own here: no unsafe code).
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::machine::resident_bytes;
+use crate::{LabError, Result};
+
+/// How long a server may take until it accepts connections.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server process with a directory of its own; killed and removed when dropped.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    address: SocketAddr,
+    /// Its files; removed with it.
+    _directory: TempDir,
+    empty_bytes: u64,
+}
+
+impl Server {
+    /// Starts `program` with `arguments(its directory, its address)`, on `core` if given, and
+    /// waits until it accepts connections at the address.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started, ends at once, or never listens.
+    pub fn start(
+        program: &Path,
+        core: Option<usize>,
+        arguments: impl FnOnce(&Path, SocketAddr) -> Vec<String>,
+    ) -> Result<Self> {
+        let directory = TempDir::with_prefix("hedgerow-lab-")?;
+        let address = free_address()?;
+        let mut command = pinned(program, core);
+        command
+            .args(arguments(directory.path(), address))
+            .current_dir(directory.path());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mut child = command.spawn()?;
+        let start = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            if let Some(status) = child.try_wait()? {
+                let what = format!("{} ended at start: {status}", program.display());
+                return Err(LabError::Process(what));
+            }
+            if start.elapsed() > START_PATIENCE {
+                let _ = child.kill();
+                let what = format!("{} does not listen on {address}", program.display());
+                return Err(LabError::Process(what));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        thread::sleep(Duration::from_millis(100));
+        let empty_bytes = resident_bytes(Some(child.id()));
+        Ok(Self {
+            child,
+            address,
+            _directory: directory,
+            empty_bytes,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Its resident memory in bytes.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        resident_bytes(Some(self.child.id()))
+    }
+
+    /// How much its resident memory has grown since it started.
+    #[must_use]
+    pub fn grown_bytes(&self) -> u64 {
+        self.resident_bytes().saturating_sub(self.empty_bytes)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A loopback address that was free a moment ago.
+///
+/// # Errors
+///
+/// When no socket can be bound.
+pub fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+/// The path of a program on `PATH`.
+#[must_use]
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+}
+
+/// A command that runs on one core, if `taskset` is there.
+#[must_use]
+pub fn pinned(program: &Path, core: Option<usize>) -> Command {
+    match (core, find_program("taskset")) {
+        (Some(core), Some(taskset)) => {
+            let mut command = Command::new(taskset);
+            command.args(["-c", &core.to_string()]).arg(program);
+            command
+        }
+        _ => Command::new(program),
+    }
+}
+
+/// Moves this process to one core; whether that worked.
+#[must_use]
+pub fn pin_this_process(core: usize) -> bool {
+    let id = std::process::id().to_string();
+    let status = Command::new("taskset")
+        .args(["-a", "-cp", &core.to_string(), &id])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    status.is_ok_and(|status| status.success())
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_ends_at_once_is_an_error() {
+        let Some(program) = find_program("true") else {
+            println!("skipped: no program `true` on PATH");
+            return;
+        };
+        let error = Server::start(&program, None, |_, _| Vec::new()).expect_err("no server");
+        assert!(error.to_string().contains("ended at start"), "{error}");
+    }
+}

@@ -1,0 +1,226 @@
+//! Playing scripts: throughput over several connections, latency over one.
+//!
+//! Connections are blocking and visited in turn: while the client handles one connection's
+//! replies, the server works on the others' requests.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use super::script::{Exchange, Script};
+use crate::{LabError, Result};
+
+/// How long a server may take for one batch before the run is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One blocking connection that plays exchanges.
+struct Connection<'a> {
+    stream: TcpStream,
+    waiting: Option<Exchange<'a>>,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Connection<'a> {
+    fn open(address: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self {
+            stream,
+            waiting: None,
+            buffer: Vec::new(),
+        })
+    }
+
+    fn send(&mut self, exchange: Exchange<'a>) -> Result<()> {
+        self.stream.write_all(exchange.request)?;
+        self.waiting = Some(exchange);
+        Ok(())
+    }
+
+    /// Waits for the outstanding replies, if any, and compares them. Returns how many.
+    fn receive(&mut self) -> Result<usize> {
+        let Some(exchange) = self.waiting.take() else {
+            return Ok(0);
+        };
+        if self.buffer.len() < exchange.reply.len() {
+            self.buffer.resize(exchange.reply.len(), 0);
+        }
+        let got = &mut self.buffer[..exchange.reply.len()];
+        let mut filled = 0;
+        while filled < got.len() {
+            let more = self.stream.read(&mut got[filled..])?;
+            if more == 0 {
+                return Err(difference(&got[..filled], &exchange));
+            }
+            filled += more;
+            // An error reply is shorter than the right one: do not wait for the rest.
+            if got[..filled] != exchange.reply[..filled] {
+                return Err(difference(&got[..filled], &exchange));
+            }
+        }
+        Ok(exchange.requests)
+    }
+}
+
+fn difference(got: &[u8], exchange: &Exchange<'_>) -> LabError {
+    let at = got
+        .iter()
+        .zip(exchange.reply)
+        .take_while(|(got, right)| got == right)
+        .count();
+    let show = |bytes: &[u8]| {
+        let from = at.saturating_sub(20).min(bytes.len());
+        bytes[from..bytes.len().min(at + 60)]
+            .escape_ascii()
+            .to_string()
+    };
+    let request = exchange.request[..exchange.request.len().min(80)].escape_ascii();
+    LabError::WrongAnswer(format!(
+        "byte {at} of the replies to \"{request}…\": got \"{}\", expected \"{}\"",
+        show(got),
+        show(exchange.reply)
+    ))
+}
+
+/// Plays `script` over and over on `connections` for `duration`; requests per second.
+///
+/// # Errors
+///
+/// A connection that fails, or the first reply that differs.
+pub fn throughput(
+    address: SocketAddr,
+    script: &Script,
+    connections: usize,
+    duration: Duration,
+) -> Result<f64> {
+    let mut connections = (0..connections)
+        .map(|_| Connection::open(address))
+        .collect::<Result<Vec<_>>>()?;
+    let mut next = 0;
+    let mut answered = 0;
+    let start = Instant::now();
+    while start.elapsed() < duration {
+        for connection in &mut connections {
+            answered += connection.receive()?;
+            connection.send(script.exchange(next))?;
+            next = if next + 1 == script.len() {
+                0
+            } else {
+                next + 1
+            };
+        }
+    }
+    for connection in &mut connections {
+        answered += connection.receive()?;
+    }
+    Ok(answered as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Plays `script` once from beginning to end over `connections`; requests per second.
+///
+/// # Errors
+///
+/// A connection that fails, or the first reply that differs.
+pub fn play_once(address: SocketAddr, script: &Script, connections: usize) -> Result<f64> {
+    let mut connections = (0..connections)
+        .map(|_| Connection::open(address))
+        .collect::<Result<Vec<_>>>()?;
+    let start = Instant::now();
+    let mut answered = 0;
+    let count = connections.len();
+    for index in 0..script.len() {
+        let connection = &mut connections[index % count];
+        answered += connection.receive()?;
+        connection.send(script.exchange(index))?;
+    }
+    for connection in &mut connections {
+        answered += connection.receive()?;
+    }
+    Ok(answered as f64 / start.elapsed().as_secs_f64())
+}
+
+/// How long single requests took on one connection.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Latency {
+    /// The median in microseconds.
+    pub p50_us: f64,
+    /// The 99th percentile in microseconds.
+    pub p99_us: f64,
+}
+
+/// Plays `script` on one connection for `duration`, one exchange in flight, each timed.
+///
+/// # Errors
+///
+/// A connection that fails, or the first reply that differs.
+pub fn latency(address: SocketAddr, script: &Script, duration: Duration) -> Result<Latency> {
+    let mut connection = Connection::open(address)?;
+    let mut times = Vec::with_capacity(1 << 20);
+    let start = Instant::now();
+    let mut next = 0;
+    while start.elapsed() < duration {
+        let sent = Instant::now();
+        connection.send(script.exchange(next % script.len()))?;
+        connection.receive()?;
+        times.push(sent.elapsed());
+        next += 1;
+    }
+    times.sort_unstable();
+    let at = |share: f64| {
+        let index = ((times.len() - 1) as f64 * share) as usize;
+        times[index].as_nanos() as f64 / 1000.0
+    };
+    Ok(Latency {
+        p50_us: at(0.5),
+        p99_us: at(0.99),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::KeySet;
+    use crate::wire::Protocol;
+    use std::io::{BufRead, BufReader};
+    use std::net::TcpListener;
+    use std::thread;
+
+    /// A server that answers every memcached set with `reply`.
+    fn start(reply: &'static [u8]) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                thread::spawn(move || {
+                    let mut lines = BufReader::new(stream.try_clone().expect("clone")).lines();
+                    while let (Some(Ok(_)), Some(Ok(_))) = (lines.next(), lines.next()) {
+                        if (&stream).write_all(reply).is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn right_replies_are_counted_and_wrong_ones_end_the_run() {
+        let script = Script::sets(Protocol::Memcached, &KeySet::Decimal.keys(100), 8);
+        let good = start(b"STORED\r\n");
+        assert!(play_once(good, &script, 3).expect("right replies") > 0.0);
+        let short = Duration::from_millis(20);
+        assert!(throughput(good, &script, 2, short).expect("right replies") > 0.0);
+        let latency = latency(good, &script, short).expect("right replies");
+        assert!(latency.p50_us <= latency.p99_us);
+        let bad = start(b"ERROR\r\n");
+        let error = play_once(bad, &script, 1)
+            .expect_err("wrong replies")
+            .to_string();
+        assert!(
+            error.contains("ERROR") && error.contains("STORED"),
+            "{error}"
+        );
+    }
+}
