@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use hedgerow_lab::experiments::{server, tree};
+use hedgerow_lab::experiments::{recovery, server, tree};
 
 /// Hedgerow measured beside its peers.
 #[derive(Debug, Parser)]
@@ -15,12 +15,15 @@ enum Experiment {
     Tree(tree::TreeArguments),
     /// Servers on loopback: ours, redis-server and memcached.
     Server(server::ServerArguments),
+    /// Reopening after a kill, and loading beside a checkpoint.
+    Recovery(recovery::RecoveryArguments),
 }
 
 fn main() -> ExitCode {
     let result = match Experiment::parse() {
         Experiment::Tree(arguments) => tree::run(&arguments),
         Experiment::Server(arguments) => server::run(&arguments),
+        Experiment::Recovery(arguments) => recovery::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

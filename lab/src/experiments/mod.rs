@@ -1,4 +1,5 @@
 //! The experiments, one module each: what is measured, against whom, and why so.
 
+pub mod recovery;
 pub mod server;
 pub mod tree;
