@@ -1,10 +1,10 @@
-//! The flusher: the one thread that moves records from buffers to disk and makes epochs durable.
+//! The flusher: the one thread that makes epochs durable.
 //!
 //! **Closing epoch** *e*: set the global epoch to *e*+1, then take every shard's mutex once and
 //! swap its buffer for an empty one. A writer reads the epoch under that mutex, so everything of
 //! epoch ≤ *e* is now with the flusher. Each non-empty buffer becomes a block of its shard's file.
 //! One of these blocks carries *e* with the length that **every** shard's file must have for *e*
-//! to be whole. The blocks are written and synced in parallel, idle shards not at all, and then
+//! to be whole (`output.rs`). The files are synced in parallel, idle shards not at all, and then
 //! *e* is durable: recovery accepts *e* exactly if all those lengths hold valid blocks.
 //!
 //! **Full disk**: the block that found no space stays in memory and is written again, at the same
@@ -17,17 +17,16 @@
 //! tell damage to the last commit from a write that a power cut tore.
 
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use crate::block::{Closing, ShardLength};
-use crate::error::is_disk_full;
+use crate::error::Error;
 use crate::log::{Rotation, RotationPoint, Shared};
 use crate::manifest::IncarnationEnd;
+use crate::output::{Fault, Output, Unsynced};
 use crate::planted::{PlantedBug, planted};
-use crate::segment::{SegmentWriter, WriteFault};
-use crate::syncers::Helpers;
+use crate::syncers::Syncers;
 
 /// Why the flusher ended without having flushed everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,28 +36,16 @@ pub(crate) enum Stopped {
     DiskFull,
 }
 
-/// The flusher's side of the log.
+/// The flusher's state.
 pub(crate) struct Flusher {
     shared: Arc<Shared>,
-    writers: Vec<Arc<Mutex<SegmentWriter>>>,
-    helpers: Helpers,
-    /// The newest epoch that a block on disk closes.
-    closed: u64,
-    /// The newest epoch of any record taken from the buffers.
-    newest: u64,
+    syncers: Syncers,
     /// When the oldest unclosed record was appended, or a little before.
     dirty_since: Option<Instant>,
     /// When the last commit took the buffers: nothing in them now is older.
     last_taken: Option<Instant>,
     /// Whether there was a commit since the last "all durable" block.
     unattested: bool,
-}
-
-/// What a commit is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Purpose {
-    Close,
-    Seal,
 }
 
 /// When the thread ends, by returning or by panicking, nobody must wait for it any more.
@@ -82,34 +69,39 @@ impl Drop for ExitGuard {
 }
 
 impl Shared {
-    /// Makes writers that wait for room look at the health again.
-    pub(crate) fn wake_writers(&self) {
+    /// Makes writers that wait for room, or for a rotation, look at the health again.
+    fn wake_writers(&self) {
+        drop(self.output());
+        self.switched.notify_all();
         for shard in &self.shards {
             let waiters = shard.lock().waiters();
             shard.wake_waiters(waiters);
         }
     }
-}
 
-fn lock(writer: &Mutex<SegmentWriter>) -> MutexGuard<'_, SegmentWriter> {
-    writer.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Tells everybody what went wrong in writing, and the flusher to deal with it. The caller
+    /// has let go of the output.
+    pub(crate) fn fail(&self, fault: Fault) -> Error {
+        let (news, error) = match fault {
+            Fault::Full => (self.status.set_disk_full(true), Error::DiskFull),
+            Fault::Failed(reason) => (self.status.poison(&reason), Error::Poisoned(reason)),
+        };
+        if news {
+            if matches!(error, Error::DiskFull) {
+                self.counters.full_disk.fetch_add(1, Relaxed);
+            }
+            self.wake_writers();
+            self.wake_flusher();
+        }
+        error
+    }
 }
 
 impl Flusher {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        writers: Vec<SegmentWriter>,
-        first_epoch: u64,
-    ) -> Flusher {
+    pub(crate) fn new(shared: Arc<Shared>) -> Flusher {
         Flusher {
-            helpers: Helpers::new(writers.len()),
-            writers: writers
-                .into_iter()
-                .map(|writer| Arc::new(Mutex::new(writer)))
-                .collect(),
+            syncers: Syncers::new(shared.shards.len()),
             shared,
-            closed: first_epoch - 1,
-            newest: first_epoch - 1,
             dirty_since: None,
             last_taken: None,
             unattested: false,
@@ -131,6 +123,8 @@ impl Flusher {
 
     fn work(&mut self) -> Result<IncarnationEnd, Stopped> {
         loop {
+            // A worker may have met a full disk, or poisoned the log.
+            drop(self.write(|_| Ok(()))?);
             let (durable, rotation, stop) = {
                 let mut requests = self.shared.requests();
                 (requests.durable, requests.rotation.take(), requests.stop)
@@ -140,7 +134,7 @@ impl Flusher {
             } else if stop {
                 return self.finish(durable);
             } else if durable > self.shared.status.durable_epoch() {
-                self.commit(durable, Purpose::Close)?;
+                self.commit(durable)?;
             } else {
                 self.routine()?;
             }
@@ -160,10 +154,12 @@ impl Flusher {
         let since = *self.dirty_since.get_or_insert(last_taken.unwrap_or(now));
         let due = since + self.shared.options.flush_interval;
         if now >= due {
-            return self.commit(0, Purpose::Close);
+            return self.commit(0);
         }
         if large {
-            return self.write_large();
+            let shared = Arc::clone(&self.shared);
+            drop(self.write(|output| output.write_large(&shared))?);
+            return Ok(());
         }
         thread::park_timeout(due - now);
         Ok(())
@@ -171,7 +167,10 @@ impl Flusher {
 
     /// Whether there is something to close, and whether a buffer is worth writing early.
     fn look(&self) -> (bool, bool) {
-        let mut dirty = self.newest > self.closed;
+        let mut dirty = {
+            let output = self.shared.output();
+            output.newest > output.closed
+        };
         let mut large = false;
         for shard in &self.shared.shards {
             let buffer = shard.lock();
@@ -200,58 +199,60 @@ impl Flusher {
         Ok(())
     }
 
-    /// Takes the records of all shards for which `wanted` says so, and passes every shard's mutex.
-    fn take_buffers(&mut self, wanted: impl Fn(usize) -> bool) {
-        for (shard, writer) in self.shared.shards.iter().zip(&self.writers) {
-            let mut buffer = shard.lock();
-            if buffer.records == 0 || !wanted(buffer.bytes.len()) {
-                continue;
+    /// Says on disk that everything is durable.
+    fn attest(&mut self) -> Result<(), Stopped> {
+        self.unattested = false;
+        let shared = Arc::clone(&self.shared);
+        let output = self.write(|output| {
+            // Somebody may have written since we looked.
+            if output.newest > output.closed {
+                Ok(())
+            } else {
+                output.attest(&shared)
             }
-            let mut writer = lock(writer);
-            debug_assert!(!writer.has_records());
-            std::mem::swap(&mut buffer.bytes, &mut writer.bytes);
-            writer.records = std::mem::take(&mut buffer.records);
-            writer.last_timestamp = buffer.last_appended;
-            self.newest = self.newest.max(buffer.last_appended.epoch());
-            buffer.write_wanted = false;
-            let waiters = buffer.waiters();
-            drop(buffer);
-            shard.wake_waiters(waiters);
-        }
+        })?;
+        drop(output);
+        Ok(())
     }
 
-    /// Writes large buffers without closing or syncing anything.
-    fn write_large(&mut self) -> Result<(), Stopped> {
-        let threshold = self.shared.options.write_threshold_bytes;
-        self.take_buffers(|bytes| bytes >= threshold);
-        let mut written = Vec::new();
-        for (index, writer) in self.writers.iter().enumerate() {
-            let mut writer = lock(writer);
-            if writer.has_records() {
-                self.count_block(&writer);
-                writer.finish_block(None, false);
-                written.push(index);
+    /// Lets `write` write blocks, waiting for space as long as it takes, also for what others
+    /// left unwritten.
+    fn write(
+        &self,
+        write: impl FnOnce(&mut Output) -> Result<(), Fault>,
+    ) -> Result<MutexGuard<'_, Output>, Stopped> {
+        let mut write = Some(write);
+        loop {
+            if self.shared.status.is_poisoned() {
+                return Err(Stopped::Poisoned);
             }
+            let mut output = self.shared.output();
+            let mut outcome = output.write_pending(&self.shared);
+            if outcome.is_ok() {
+                self.shared.status.set_disk_full(false);
+                match write.take() {
+                    Some(write) => outcome = write(&mut output),
+                    None => return Ok(output),
+                }
+            }
+            match outcome {
+                Ok(()) => return Ok(output),
+                Err(fault) => {
+                    drop(output);
+                    self.shared.fail(fault);
+                }
+            }
+            if self.shared.requests().stop && !self.shared.status.is_poisoned() {
+                return Err(Stopped::DiskFull);
+            }
+            thread::park_timeout(self.shared.options.full_disk_retry);
         }
-        self.perform(&written, false)
     }
 
     /// Closes the current epoch (and all up to `requested`) and makes it durable.
-    fn commit(&mut self, requested: u64, purpose: Purpose) -> Result<(), Stopped> {
-        let epoch = self.shared.epoch.load(Relaxed).max(requested);
+    fn commit(&mut self, requested: u64) -> Result<(), Stopped> {
         let taken = Instant::now();
-        self.shared.epoch.store(epoch + 1, SeqCst);
-        self.take_buffers(|_| true);
-        if self.newest > self.closed || purpose == Purpose::Seal {
-            if planted(PlantedBug::AcknowledgeBeforeSync) {
-                self.shared.status.advance(epoch);
-            }
-            let written = self.finish_blocks(epoch, purpose);
-            self.perform(&written, true)?;
-            self.shared.counters.commits.fetch_add(1, Relaxed);
-            self.closed = epoch;
-            self.unattested = true;
-        }
+        let epoch = self.close(requested, false)?;
         self.dirty_since = None;
         self.last_taken = Some(taken);
         if epoch > self.shared.status.durable_epoch() {
@@ -260,126 +261,73 @@ impl Flusher {
         Ok(())
     }
 
-    /// Makes blocks of all taken buffers, one of them closing `epoch` (all, when sealing).
-    /// Returns the shards that have something to write or sync.
-    fn finish_blocks(&mut self, epoch: u64, purpose: Purpose) -> Vec<usize> {
-        let mut writers: Vec<_> = self.writers.iter().map(|writer| lock(writer)).collect();
-        let carrier = writers
-            .iter()
-            .position(|writer| writer.has_records())
-            .or_else(|| writers.iter().position(|writer| writer.is_unsynced()))
-            .unwrap_or(0);
-        let closes = |index| index == carrier || purpose == Purpose::Seal;
-        let lengths = writers
-            .iter()
-            .enumerate()
-            .map(|(index, writer)| ShardLength {
-                valid: match writer.has_records() || closes(index) {
-                    true => writer.length_after(closes(index)),
-                    false => writer.length,
-                },
-                durable: writer.durable,
-            });
-        let closing = Closing {
-            epoch,
-            lengths: lengths.collect(),
+    /// Closes an epoch and syncs the files; which epoch that was.
+    fn close(&mut self, requested: u64, seals: bool) -> Result<u64, Stopped> {
+        let shared = Arc::clone(&self.shared);
+        let mut epoch = 0;
+        let (unsynced, closed) = {
+            let mut before = 0;
+            let output = self.write(|output| {
+                before = output.closed;
+                // Timestamps may have run ahead of the epoch.
+                epoch = shared.epoch.load(Relaxed).max(requested).max(output.newest);
+                if planted(PlantedBug::AcknowledgeBeforeSync) {
+                    shared.status.advance(epoch);
+                }
+                output.close_epoch(&shared, epoch, seals)
+            })?;
+            (output.unsynced(), output.closed > before)
         };
-        let mut written = Vec::new();
-        for (index, writer) in writers.iter_mut().enumerate() {
-            if writer.has_records() || closes(index) {
-                self.count_block(writer);
-                let closing = closes(index).then(|| closing.clone());
-                writer.finish_block(closing, purpose == Purpose::Seal);
-                written.push(index);
-            } else if writer.is_unsynced() {
-                written.push(index);
-            }
+        if closed {
+            self.sync(unsynced)?;
+            self.shared.counters.commits.fetch_add(1, Relaxed);
+            self.unattested = true;
         }
-        written
+        Ok(epoch)
     }
 
-    fn count_block(&self, writer: &SegmentWriter) {
-        self.shared.counters.blocks.fetch_add(1, Relaxed);
-        self.shared
-            .counters
-            .records
-            .fetch_add(writer.records.into(), Relaxed);
-    }
-
-    /// Writes (and syncs) the finished blocks of these shards, in parallel, waiting for space as
-    /// long as it takes.
-    fn perform(&mut self, shards: &[usize], sync: bool) -> Result<(), Stopped> {
+    fn sync(&mut self, unsynced: Vec<Unsynced>) -> Result<(), Stopped> {
         let counters = &self.shared.counters;
-        let before: u64 = shards
-            .iter()
-            .map(|&shard| lock(&self.writers[shard]).length)
-            .sum();
-        let mut left = shards.to_vec();
-        let mut was_full = false;
-        while !left.is_empty() {
-            let mut full = Vec::new();
-            for (index, outcome) in self.helpers.perform(&self.writers, &left, sync) {
-                match outcome {
-                    Ok(()) => {}
-                    Err(WriteFault::Write(e)) if is_disk_full(&e) => full.push(index),
-                    Err(fault) => return Err(self.poison(index, &fault)),
+        counters.syncs.fetch_add(unsynced.len() as u64, Relaxed);
+        let outcomes = self.syncers.sync(unsynced);
+        let mut output = self.shared.output();
+        for (shard, outcome) in outcomes {
+            match outcome {
+                Ok(length) => output.synced(shard, length),
+                Err(error) => {
+                    let reason = format!("syncing {} failed: {error}", output.path(shard));
+                    drop(output);
+                    self.shared.fail(Fault::Failed(reason));
+                    return Err(Stopped::Poisoned);
                 }
             }
-            left = full;
-            if !left.is_empty() {
-                if !was_full {
-                    counters.full_disk.fetch_add(1, Relaxed);
-                    self.shared.status.set_disk_full(true);
-                    self.shared.wake_writers();
-                }
-                was_full = true;
-                if self.shared.requests().stop {
-                    return Err(Stopped::DiskFull);
-                }
-                thread::park_timeout(self.shared.options.full_disk_retry);
-            }
-        }
-        if was_full {
-            self.shared.status.set_disk_full(false);
-        }
-        let after: u64 = shards
-            .iter()
-            .map(|&shard| lock(&self.writers[shard]).length)
-            .sum();
-        counters.bytes.fetch_add(after - before, Relaxed);
-        counters.generation_bytes.fetch_add(after - before, Relaxed);
-        if sync {
-            counters.syncs.fetch_add(shards.len() as u64, Relaxed);
         }
         Ok(())
     }
 
-    fn poison(&self, shard: usize, fault: &WriteFault) -> Stopped {
-        let (verb, error) = match fault {
-            WriteFault::Write(error) => ("writing", error),
-            WriteFault::Sync(error) => ("syncing", error),
-        };
-        let path = lock(&self.writers[shard]).path.clone();
-        self.shared
-            .status
-            .poison(&format!("{verb} {} failed: {error}", path.display()));
-        self.shared.wake_writers();
-        Stopped::Poisoned
-    }
-
     /// Seals the files of this generation and goes on in those of the next.
     fn rotate(&mut self, rotation: Rotation) -> Result<(), Stopped> {
-        self.commit(0, Purpose::Seal)?;
-        let (generation, epoch, end) = (rotation.generation, self.closed, self.end());
-        for (old, new) in self.writers.iter_mut().zip(rotation.writers) {
-            *old = Arc::new(Mutex::new(new));
+        let Rotation {
+            generation,
+            writers,
+            done,
+        } = rotation;
+        let epoch = self.close(0, true)?;
+        let end = {
+            let mut output = self.shared.output();
+            let end = output.end(&self.shared);
+            output.switch(writers);
+            end
+        };
+        self.shared.switched.notify_all();
+        if epoch > self.shared.status.durable_epoch() {
+            self.shared.status.advance(epoch);
         }
-        self.shared.counters.generation.store(generation, Relaxed);
-        self.shared.counters.generation_bytes.store(0, Relaxed);
+        self.shared.counters.begin_generation(generation);
         // The first block of the new generation shows that the old one was sealed.
         self.unattested = true;
         // If nobody waits for the answer any more, the rotation still happened.
-        let _ = rotation.done.send(RotationPoint {
+        let _ = done.send(RotationPoint {
             generation,
             epoch,
             end,
@@ -387,65 +335,15 @@ impl Flusher {
         Ok(())
     }
 
-    /// Writes the block that says that everything is durable. Not needed for anything but telling
-    /// damage from torn writes, so it waits for no space and no sync.
-    fn attest(&mut self) -> Result<(), Stopped> {
-        self.unattested = false;
-        let lengths = self.writers.iter().enumerate().map(|(index, writer)| {
-            let writer = lock(writer);
-            let valid = if index == 0 {
-                writer.length_after(true)
-            } else {
-                writer.length
-            };
-            ShardLength {
-                valid,
-                durable: writer.durable,
-            }
-        });
-        let closing = Closing {
-            epoch: self.closed,
-            lengths: lengths.collect(),
-        };
-        let mut writer = lock(&self.writers[0]);
-        self.count_block(&writer);
-        writer.finish_block(Some(closing), false);
-        match writer.perform(false) {
-            Ok(()) => Ok(()),
-            Err(WriteFault::Write(e)) if is_disk_full(&e) => {
-                writer.discard_block();
-                Ok(())
-            }
-            Err(fault) => {
-                drop(writer);
-                Err(self.poison(0, &fault))
-            }
-        }
-    }
-
     /// Flushes the last records, and says where the files end. No appends are accepted any more.
     fn finish(&mut self, requested: u64) -> Result<IncarnationEnd, Stopped> {
         let mut requested = requested;
         while self.look().0 || requested > self.shared.status.durable_epoch() {
-            self.commit(requested, Purpose::Close)?;
-            requested = self.newest;
+            self.commit(requested)?;
+            requested = self.shared.output().newest;
         }
-        let unsynced: Vec<usize> = (0..self.writers.len())
-            .filter(|&i| lock(&self.writers[i]).is_unsynced())
-            .collect();
-        self.perform(&unsynced, true)?;
-        Ok(self.end())
-    }
-
-    /// Where the files end now; everything in them is durable.
-    fn end(&self) -> IncarnationEnd {
-        let writers: Vec<_> = self.writers.iter().map(|writer| lock(writer)).collect();
-        IncarnationEnd {
-            incarnation: writers[0].identity().incarnation,
-            cutoff_epoch: self.closed.max(self.shared.status.durable_epoch()),
-            max_epoch: self.shared.epoch.load(Relaxed).max(self.newest),
-            last_generation: writers[0].identity().generation,
-            lengths: writers.iter().map(|writer| writer.length).collect(),
-        }
+        let unsynced = self.shared.output().unsynced();
+        self.sync(unsynced)?;
+        Ok(self.shared.output().end(&self.shared))
     }
 }

@@ -90,13 +90,20 @@ impl Status {
         self.tell(&Progress::Durable(epoch));
     }
 
-    pub(crate) fn set_disk_full(&self, full: bool) {
+    /// Whether appends are over for good.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.code.load(Ordering::Acquire) == POISONED
+    }
+
+    /// Returns whether that is news.
+    pub(crate) fn set_disk_full(&self, full: bool) -> bool {
         let (from, to) = if full {
             (HEALTHY, DISK_FULL)
         } else {
             (DISK_FULL, HEALTHY)
         };
-        if self.set_code(|code| (code == from).then_some(to), None) {
+        let news = self.set_code(|code| (code == from).then_some(to), None);
+        if news {
             let health = if full {
                 Health::DiskFull
             } else {
@@ -104,16 +111,18 @@ impl Status {
             };
             self.tell(&Progress::Health(health));
         }
+        news
     }
 
-    pub(crate) fn poison(&self, reason: &str) {
+    /// Returns whether that is news.
+    pub(crate) fn poison(&self, reason: &str) -> bool {
         let reason = reason.to_owned();
-        if self.set_code(
-            |code| (code != POISONED).then_some(POISONED),
-            Some(reason.clone()),
-        ) {
+        let change = |code| (code != POISONED).then_some(POISONED);
+        let news = self.set_code(change, Some(reason.clone()));
+        if news {
             self.tell(&Progress::Health(Health::Poisoned(reason)));
         }
+        news
     }
 
     /// No more appends. What was appended is still flushed.

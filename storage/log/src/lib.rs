@@ -32,6 +32,7 @@ mod flusher;
 mod health;
 mod log;
 mod manifest;
+mod output;
 mod planted;
 mod record;
 mod recovery;

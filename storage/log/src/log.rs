@@ -16,7 +16,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ use crate::error::{Error, Result};
 use crate::flusher::{Flusher, Stopped};
 use crate::health::{Health, Progress, Status};
 use crate::manifest::{IncarnationEnd, IncarnationEntry, Manifest};
+use crate::output::Output;
 use crate::planted::{PlantedBug, planted};
 use crate::segment::{LOG_DIR, SegmentWriter};
 use crate::shard::{Shard, ShardGuard};
@@ -95,6 +96,10 @@ pub(crate) struct Shared {
     pub(crate) options: LogOptions,
     pub(crate) epoch: AtomicU64,
     pub(crate) shards: Box<[Shard]>,
+    /// Taken before any shard's mutex.
+    pub(crate) output: Mutex<Output>,
+    /// Told when a rotation has switched to new files.
+    pub(crate) switched: Condvar,
     pub(crate) status: Status,
     pub(crate) counters: Counters,
     pub(crate) requests: Mutex<Requests>,
@@ -107,6 +112,10 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn requests(&self) -> MutexGuard<'_, Requests> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn output(&self) -> MutexGuard<'_, Output> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes the flusher look around now. One system call if it sleeps, none if not.
@@ -153,48 +162,15 @@ impl Log {
         first_epoch: u64,
     ) -> Result<Arc<Log>> {
         assert!(options.shards > 0, "a log has at least one shard");
-        assert!(
-            first_epoch > manifest.epoch_floor,
-            "epochs are never used twice"
-        );
-        assert!(
-            manifest
-                .incarnations
-                .iter()
-                .all(|entry| entry.end.is_some()),
-            "earlier logs are recovered before a new one begins"
-        );
-        let identity = Identity {
-            database_id: manifest.database_id,
-            incarnation: manifest.incarnation + 1,
-            generation: manifest.next_generation(),
-            shard: 0,
-            shards: options.shards,
-        };
-        let log_dir = dir.join(LOG_DIR);
-        vfs.create_dir_all(&log_dir)
-            .map_err(|e| Error::io("create", &log_dir, e))?;
-        vfs.sync_dir(dir)
-            .map_err(|e| Error::io("sync directory", dir, e))?;
-        let writers = create_files(&*vfs, dir, identity)?;
-        let mut changed = manifest.clone();
-        changed.incarnation = identity.incarnation;
-        changed.clean_shutdown = false;
-        changed.incarnations.push(IncarnationEntry {
-            incarnation: identity.incarnation,
-            shards: identity.shards,
-            first_generation: identity.generation,
-            first_epoch,
-            end: None,
-        });
-        changed.store(&*vfs, dir)?;
-        *manifest = changed;
-
+        let (identity, writers) =
+            begin_incarnation(&*vfs, dir, manifest, options.shards, first_epoch)?;
         let shared = Arc::new(Shared {
             epoch: AtomicU64::new(first_epoch),
             shards: (0..options.shards)
                 .map(|_| Shard::new(first_epoch))
                 .collect(),
+            output: Mutex::new(Output::new(writers, first_epoch)),
+            switched: Condvar::new(),
             status: Status::new(first_epoch - 1),
             counters: Counters::new(identity.generation),
             requests: Mutex::default(),
@@ -203,9 +179,9 @@ impl Log {
             flusher: OnceLock::new(),
             options,
         });
-        let flusher = Flusher::new(Arc::clone(&shared), writers, first_epoch)
+        let flusher = Flusher::new(Arc::clone(&shared))
             .start()
-            .map_err(|e| Error::io("start the log's thread for", &log_dir, e))?;
+            .map_err(|e| Error::io("start the log's thread for", dir, e))?;
         shared.flusher.get_or_init(|| flusher.thread().clone());
         Ok(Arc::new(Log {
             shared,
@@ -231,6 +207,31 @@ impl Log {
     /// If there is no such shard.
     pub fn shard(&self, shard: usize) -> Result<ShardGuard<'_>> {
         self.shared.shards[shard].guard(&self.shared)
+    }
+
+    /// Hands everything appended so far, by all threads, over to the operating system: it survives
+    /// the death of this process (not of the machine). Costs one write per shard that has
+    /// something, and no sync; the caller holds no [`ShardGuard`].
+    ///
+    /// # Errors
+    /// As for [`Log::shard`]: what was appended may be lost with this process.
+    pub fn write_out(&self) -> Result<()> {
+        let mut output = self.shared.output();
+        loop {
+            self.shared.status.check()?;
+            if output.has_pending() {
+                return Err(Error::DiskFull);
+            }
+            if !output.sealed {
+                break;
+            }
+            // A rotation is syncing the old files; the new ones are next.
+            let switched = self.shared.switched.wait(output);
+            output = switched.unwrap_or_else(PoisonError::into_inner);
+        }
+        let outcome = output.write_out(&self.shared);
+        drop(output);
+        outcome.map_err(|fault| self.shared.fail(fault))
     }
 
     /// The current epoch: commits that begin now get it or a later one.
@@ -369,6 +370,53 @@ impl Drop for Log {
         // An error here has already been told to whoever waited or subscribed.
         let _ = self.close();
     }
+}
+
+/// Creates the files of a new incarnation and records it in the manifest, which is stored.
+fn begin_incarnation(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    manifest: &mut Manifest,
+    shards: u16,
+    first_epoch: u64,
+) -> Result<(Identity, Vec<SegmentWriter>)> {
+    assert!(
+        first_epoch > manifest.epoch_floor,
+        "epochs are never used twice"
+    );
+    assert!(
+        manifest
+            .incarnations
+            .iter()
+            .all(|entry| entry.end.is_some()),
+        "earlier logs are recovered before a new one begins"
+    );
+    let identity = Identity {
+        database_id: manifest.database_id,
+        incarnation: manifest.incarnation + 1,
+        generation: manifest.next_generation(),
+        shard: 0,
+        shards,
+    };
+    let log_dir = dir.join(LOG_DIR);
+    vfs.create_dir_all(&log_dir)
+        .map_err(|e| Error::io("create", &log_dir, e))?;
+    vfs.sync_dir(dir)
+        .map_err(|e| Error::io("sync directory", dir, e))?;
+    let writers = create_files(vfs, dir, identity)?;
+    let mut changed = manifest.clone();
+    changed.incarnation = identity.incarnation;
+    changed.clean_shutdown = false;
+    changed.incarnations.push(IncarnationEntry {
+        incarnation: identity.incarnation,
+        shards,
+        first_generation: identity.generation,
+        first_epoch,
+        end: None,
+    });
+    changed.store(vfs, dir)?;
+    *manifest = changed;
+    Ok((identity, writers))
 }
 
 /// Creates the files of all shards of one generation, durably.

@@ -7,6 +7,7 @@
 //! A bad place below any such mark is damage. So blocks behind a bad place matter as witnesses,
 //! and [`FileScan`] looks for them.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use hedgerow_vfs::{OpenMode, Vfs, VfsFile, read_exact_at, read_up_to_at};
@@ -201,9 +202,9 @@ pub(crate) struct FileScan {
     pub(crate) bad: Option<String>,
     /// Valid blocks behind the bad place: offset and length.
     pub(crate) strays: Vec<(u64, u64)>,
-    /// The last two closings among the valid blocks. The last one proves the one before it to be
-    /// durable, so no older one can be needed.
-    pub(crate) closings: Vec<Closing>,
+    /// The closings among the valid blocks, from the last one that a later one here proves to be
+    /// durable: older ones cannot be needed.
+    pub(crate) closings: VecDeque<Closing>,
     /// For every shard, the bytes that some block here says were durable.
     pub(crate) durable: Vec<u64>,
     /// The largest timestamp and epoch seen anywhere.
@@ -231,7 +232,7 @@ impl FileScan {
             sealed: false,
             bad: None,
             strays: Vec::new(),
-            closings: Vec::new(),
+            closings: VecDeque::new(),
             durable: vec![FILE_HEADER_BYTES as u64; usize::from(identity.shards)],
             newest: Timestamp::ZERO,
             newest_epoch: 0,
@@ -272,10 +273,16 @@ impl FileScan {
         self.records += u64::from(header.records);
         self.last_valid = self.last_valid.max(header.last_timestamp);
         if let Some(closing) = header.closing {
-            if self.closings.len() == 2 {
-                self.closings.remove(0);
+            let proven = |older: &Closing| {
+                let lengths = older.lengths.iter().zip(&closing.lengths);
+                lengths
+                    .into_iter()
+                    .all(|(older, newer)| older.valid <= newer.durable)
+            };
+            while self.closings.get(1).is_some_and(proven) {
+                self.closings.pop_front();
             }
-            self.closings.push(closing);
+            self.closings.push_back(closing);
         }
     }
 

@@ -7,12 +7,12 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use hedgerow_vfs::{OpenMode, Vfs, VfsFile};
 
 use crate::block::{self, BlockHeader, Closing, HEADER_BYTES, Identity};
 use crate::error::{Error, Result};
-use crate::planted::{PlantedBug, planted};
 use crate::timestamp::Timestamp;
 
 /// The directory of log files inside a database.
@@ -107,10 +107,9 @@ pub(crate) fn check_file_header(
     ))
 }
 
-/// Appends blocks to one log file. Owned by the flusher, which moves it to a helping thread when
-/// several shards are written at once.
+/// Appends blocks to one log file.
 pub(crate) struct SegmentWriter {
-    file: Box<dyn VfsFile>,
+    file: Arc<dyn VfsFile>,
     pub(crate) path: PathBuf,
     identity: Identity,
     /// Bytes of whole blocks in the file.
@@ -124,14 +123,6 @@ pub(crate) struct SegmentWriter {
     pub(crate) last_timestamp: Timestamp,
     /// Whether `bytes` is a finished block that still has to be written.
     pending: bool,
-}
-
-/// What a writer failed at: the difference matters, since a failed sync must not be retried.
-pub(crate) enum WriteFault {
-    /// The block was not written whole; it may be written again at the same place.
-    Write(io::Error),
-    /// Nothing is known about what the disk holds.
-    Sync(io::Error),
 }
 
 // After a burst, a buffer larger than this goes back to the allocator.
@@ -161,7 +152,7 @@ impl SegmentWriter {
             .map_err(|e| Error::io("write", &path, e))?;
         file.sync().map_err(|e| Error::io("sync", &path, e))?;
         Ok(SegmentWriter {
-            file,
+            file: Arc::from(file),
             path,
             identity,
             length: FILE_HEADER_BYTES as u64,
@@ -200,7 +191,7 @@ impl SegmentWriter {
         self.length + block as u64
     }
 
-    /// Makes the current records (perhaps none) a block, to be written by `perform`.
+    /// Makes the current records (perhaps none) a block, to be written by `write`.
     pub(crate) fn finish_block(&mut self, closing: Option<Closing>, seals: bool) {
         debug_assert!(!self.pending);
         let header = BlockHeader {
@@ -223,27 +214,29 @@ impl SegmentWriter {
         self.bytes.truncate(HEADER_BYTES);
     }
 
-    /// Writes the finished block, if there is one, and syncs if asked to. After `Write` it may be
-    /// called again.
-    pub(crate) fn perform(&mut self, sync: bool) -> std::result::Result<(), WriteFault> {
-        if self.pending {
-            self.file
-                .write_at(self.length, &self.bytes)
-                .map_err(WriteFault::Write)?;
-            self.length += self.bytes.len() as u64;
-            self.sequence += 1;
-            self.pending = false;
-            self.records = 0;
-            self.last_timestamp = Timestamp::ZERO;
-            self.bytes.truncate(HEADER_BYTES);
-            self.bytes.shrink_to(KEPT_BUFFER_BYTES);
-        }
-        if sync && self.is_unsynced() {
-            if !planted(PlantedBug::SyncLeftOut) {
-                self.file.sync().map_err(WriteFault::Sync)?;
-            }
-            self.durable = self.length;
-        }
-        Ok(())
+    /// Whether a finished block has to be written.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.pending
+    }
+
+    /// Writes the finished block; how many bytes that were. After an error it may be called
+    /// again, and writes to the same place.
+    pub(crate) fn write(&mut self) -> io::Result<u64> {
+        debug_assert!(self.pending);
+        self.file.write_at(self.length, &self.bytes)?;
+        let written = self.bytes.len() as u64;
+        self.length += written;
+        self.sequence += 1;
+        self.pending = false;
+        self.records = 0;
+        self.last_timestamp = Timestamp::ZERO;
+        self.bytes.truncate(HEADER_BYTES);
+        self.bytes.shrink_to(KEPT_BUFFER_BYTES);
+        Ok(written)
+    }
+
+    /// The file, for syncing it while others write.
+    pub(crate) fn file(&self) -> Arc<dyn VfsFile> {
+        Arc::clone(&self.file)
     }
 }

@@ -52,6 +52,21 @@ impl Counters {
         }
     }
 
+    pub(crate) fn count_block(&self, records: u32) {
+        self.blocks.fetch_add(1, Relaxed);
+        self.records.fetch_add(records.into(), Relaxed);
+    }
+
+    pub(crate) fn count_bytes(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+        self.generation_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    pub(crate) fn begin_generation(&self, generation: u32) {
+        self.generation.store(generation, Relaxed);
+        self.generation_bytes.store(0, Relaxed);
+    }
+
     pub(crate) fn read(&self, epoch: u64, durable_epoch: u64) -> Statistics {
         Statistics {
             epoch,

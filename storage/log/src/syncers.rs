@@ -3,94 +3,77 @@
 //! They start when they are first needed: a database with one shard, or one busy shard, never
 //! has them.
 
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use crate::segment::{SegmentWriter, WriteFault};
+use crate::output::Unsynced;
+use crate::planted::{PlantedBug, planted};
 
-type Outcome = (usize, Result<(), WriteFault>);
-
-struct Job {
-    index: usize,
-    writer: Arc<Mutex<SegmentWriter>>,
-    sync: bool,
-}
+/// The shard, and the length that is durable now.
+type Outcome = (usize, io::Result<u64>);
 
 // More syncs than this at once do not make a disk faster.
-const MOST_HELPERS: usize = 15;
+const MOST_THREADS: usize = 15;
 
-pub(crate) struct Helpers {
+pub(crate) struct Syncers {
     most: usize,
     // One channel each: dropping them ends the threads.
-    jobs: Vec<Sender<Job>>,
+    jobs: Vec<Sender<Unsynced>>,
     done: (Sender<Outcome>, Receiver<Outcome>),
 }
 
-fn run(job: &Job) -> Outcome {
-    let work = || {
-        job.writer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .perform(job.sync)
-    };
-    let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        Err(WriteFault::Sync(std::io::Error::other(
-            "the file layer panicked",
-        )))
-    });
-    (job.index, outcome)
+fn sync(job: &Unsynced) -> Outcome {
+    if planted(PlantedBug::SyncLeftOut) {
+        return (job.shard, Ok(job.length));
+    }
+    let outcome = catch_unwind(AssertUnwindSafe(|| job.file.sync()))
+        .unwrap_or_else(|_| Err(io::Error::other("the file layer panicked")));
+    (job.shard, outcome.map(|()| job.length))
 }
 
-impl Helpers {
-    /// Helpers for a log of this many shards.
-    pub(crate) fn new(shards: usize) -> Helpers {
-        Helpers {
-            most: (shards - 1).min(MOST_HELPERS),
+impl Syncers {
+    /// Threads for a log of this many shards.
+    pub(crate) fn new(shards: usize) -> Syncers {
+        Syncers {
+            most: (shards - 1).min(MOST_THREADS),
             jobs: Vec::new(),
             done: channel(),
         }
     }
 
-    /// Runs `SegmentWriter::perform` for these shards, overlapping; returns all outcomes.
-    pub(crate) fn perform(
-        &mut self,
-        writers: &[Arc<Mutex<SegmentWriter>>],
-        shards: &[usize],
-        sync: bool,
-    ) -> Vec<Outcome> {
-        let job = |index: usize| Job {
-            index,
-            writer: Arc::clone(&writers[index]),
-            sync,
-        };
-        let Some((&first, others)) = shards.split_first() else {
-            return Vec::new();
-        };
-        let mut outcomes = Vec::with_capacity(shards.len());
+    /// Syncs these files, overlapping; returns all outcomes.
+    pub(crate) fn sync(&mut self, files: Vec<Unsynced>) -> Vec<Outcome> {
         let mut sent = 0;
-        let mut own = vec![first];
-        for (turn, &index) in others.iter().enumerate() {
-            match self.helper(turn % self.most.max(1)) {
-                Some(helper) if helper.send(job(index)).is_ok() => sent += 1,
-                _ => own.push(index),
+        let mut own = Vec::new();
+        for (turn, file) in files.into_iter().enumerate() {
+            // The first one is for the calling thread.
+            let thread = turn.checked_sub(1).and_then(|turn| self.thread(turn));
+            let Some(thread) = thread else {
+                own.push(file);
+                continue;
+            };
+            match thread.send(file) {
+                Ok(()) => sent += 1,
+                Err(unsent) => own.push(unsent.0),
             }
         }
-        outcomes.extend(own.into_iter().map(|index| run(&job(index))));
+        let mut outcomes: Vec<Outcome> = own.iter().map(sync).collect();
         outcomes.extend(self.done.1.iter().take(sent));
         outcomes
     }
 
-    /// The `turn`-th helper, started if need be; `None` if that fails.
-    fn helper(&mut self, turn: usize) -> Option<&Sender<Job>> {
+    /// The thread for the `turn`-th file, started if need be; `None` if that fails.
+    fn thread(&mut self, turn: usize) -> Option<&Sender<Unsynced>> {
+        let turn = turn % self.most.max(1);
         if turn >= self.jobs.len() && self.jobs.len() < self.most {
-            let (jobs, inbox) = channel::<Job>();
+            let (jobs, inbox) = channel::<Unsynced>();
             let done = self.done.0.clone();
             let work = move || {
                 for job in inbox {
                     // The flusher is gone if nobody takes the outcome.
-                    let _ = done.send(run(&job));
+                    let _ = done.send(sync(&job));
                 }
             };
             let name = format!("hedgerow-sync-{}", self.jobs.len());

@@ -226,6 +226,37 @@ fn writers_on_many_threads_share_syncs_and_pass_the_limit() {
 }
 
 #[test]
+fn writing_out_waits_for_rotations_and_shares_the_files_with_the_flusher() {
+    let vfs = memory();
+    let (log, _) = open(
+        &vfs,
+        LogOptions {
+            write_threshold_bytes: 2000,
+            ..options(2)
+        },
+    );
+    std::thread::scope(|scope| {
+        for worker in 0..2 {
+            let log = &log;
+            scope.spawn(move || {
+                for round in 0..400 {
+                    let commit = put(log, worker, &[3; 100]);
+                    match round % 20 {
+                        0 => log.wait_durable(commit.epoch()).unwrap(),
+                        1..=10 => log.write_out().unwrap(),
+                        _ => {}
+                    }
+                }
+            });
+        }
+        scope.spawn(|| (0..20).for_each(|_| drop(log.rotate().unwrap())));
+    });
+    log.close().unwrap();
+    assert!(matches!(log.write_out(), Err(Error::Closed)));
+    assert_eq!(log.statistics().records, 800);
+}
+
+#[test]
 fn an_idle_log_sleeps_and_wakes() {
     let vfs = memory();
     let options = LogOptions {

@@ -295,6 +295,40 @@ fn a_checkpoint_replaces_older_logs() {
 }
 
 #[test]
+fn what_was_written_out_survives_the_process() {
+    for shards in 1..=3 {
+        let vfs = memory();
+        let mut manifest = Manifest::new(1);
+        let (_, log) = open(&vfs, &mut manifest, shards);
+        let mut expected = Vec::new();
+        for round in 0..30_u8 {
+            for at in 0..3_u16 {
+                expected.push(put(&log, usize::from(at % shards), &[&[round]]));
+            }
+            match round % 10 {
+                4 => log.wait_durable(log.epoch()).unwrap(),
+                7 => drop(log.rotate().unwrap()),
+                _ => log.write_out().unwrap(),
+            }
+            // What the kernel has when the process dies: all writes, synced or not.
+            let (image, mut crashed) = crash(&vfs);
+            let logs = RecoveredLogs::open(Arc::new(image), dir(), &mut crashed).unwrap();
+            expected.sort();
+            assert_eq!(
+                read(&logs).unwrap(),
+                expected,
+                "{shards} shards, round {round}"
+            );
+            assert_eq!(logs.discarded_bytes(), 0);
+        }
+        let epoch = log.epoch();
+        log.write_out().unwrap();
+        log.write_out().unwrap();
+        assert_eq!(log.epoch(), epoch, "writing out uses up no epochs");
+    }
+}
+
+#[test]
 fn a_checkpoint_given_up_leaves_nothing() {
     let vfs = memory();
     let shared: Arc<dyn Vfs> = Arc::new(vfs.clone());

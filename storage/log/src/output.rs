@@ -1,0 +1,271 @@
+//! The side of the log that writes blocks: all shards' files, behind one mutex.
+//!
+//! Two kinds of threads come here: the flusher, which closes epochs, and workers that hand what
+//! was appended over to the operating system before they reply ([`Log::write_out`]). Syncing
+//! happens outside the mutex, so a worker never waits for one.
+//!
+//! Both end what they write with a block that makes it count ("closes" it): such a block carries an
+//! epoch and the length that every shard's file must have, and recovery keeps what lies inside the
+//! lengths of the newest such block that is satisfied. There are two ways to a cut that is
+//! consistent across shards:
+//!
+//! - *closing an epoch*: move the global epoch on, then take the buffers one after the other;
+//!   records of the next epoch that slipped in are dropped by their epoch;
+//! - *at one moment*: take all buffers while holding all of their mutexes. This uses up no epoch,
+//!   so it can be done for every turn of an event loop.
+//!
+//! [`Log::write_out`]: crate::Log::write_out
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use hedgerow_vfs::VfsFile;
+
+use crate::block::{Closing, ShardLength};
+use crate::error::is_disk_full;
+use crate::log::Shared;
+use crate::manifest::IncarnationEnd;
+use crate::segment::SegmentWriter;
+use crate::shard::{Buffer, Shard};
+
+/// Why blocks could not be written.
+pub(crate) enum Fault {
+    /// No space; the blocks wait to be written again.
+    Full,
+    /// Anything else: nothing more can be promised.
+    Failed(String),
+}
+
+/// All shards' files, and what was written to them.
+pub(crate) struct Output {
+    writers: Vec<SegmentWriter>,
+    /// The newest epoch that a written block closes.
+    pub(crate) closed: u64,
+    /// The newest epoch of any record taken from the buffers.
+    pub(crate) newest: u64,
+    /// The epoch that blocks close which are finished and not all written yet.
+    closing: Option<u64>,
+    /// Whether the files are sealed: nothing may be written until the switch to the next ones.
+    pub(crate) sealed: bool,
+}
+
+/// A file that has to be synced, and what is durable then.
+pub(crate) struct Unsynced {
+    pub(crate) shard: usize,
+    pub(crate) file: Arc<dyn VfsFile>,
+    pub(crate) length: u64,
+}
+
+impl Output {
+    pub(crate) fn new(writers: Vec<SegmentWriter>, first_epoch: u64) -> Output {
+        Output {
+            writers,
+            closed: first_epoch - 1,
+            newest: first_epoch - 1,
+            closing: None,
+            sealed: false,
+        }
+    }
+
+    /// Whether blocks wait for space.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.writers.iter().any(SegmentWriter::is_pending)
+    }
+
+    /// Closes `epoch`: everything of it or before, in all shards, is in the files then, and one
+    /// block says so (one in every shard, if the files are to be sealed).
+    pub(crate) fn close_epoch(
+        &mut self,
+        shared: &Shared,
+        epoch: u64,
+        seals: bool,
+    ) -> Result<(), Fault> {
+        shared.epoch.store(epoch + 1, SeqCst);
+        for at in 0..self.writers.len() {
+            self.take(&shared.shards[at], &mut shared.shards[at].lock(), at);
+        }
+        if self.newest <= self.closed && !seals {
+            // Nothing happened since: no block has to say so.
+            return Ok(());
+        }
+        self.finish_blocks(shared, epoch, seals);
+        self.closing = Some(epoch);
+        self.sealed = seals;
+        self.write_pending(shared)
+    }
+
+    /// Writes what was appended so far, in all shards, so that it survives this process.
+    pub(crate) fn write_out(&mut self, shared: &Shared) -> Result<(), Fault> {
+        debug_assert!(!self.has_pending() && !self.sealed);
+        let mut buffers: Vec<_> = shared.shards.iter().map(Shard::lock).collect();
+        if buffers.iter().all(|buffer| buffer.records == 0) {
+            return Ok(());
+        }
+        for (at, buffer) in buffers.iter_mut().enumerate() {
+            self.take(&shared.shards[at], buffer, at);
+        }
+        drop(buffers);
+        // All records in the files have this epoch or an earlier one: none is dropped.
+        self.finish_blocks(shared, self.newest, false);
+        self.write_pending(shared)
+    }
+
+    /// Writes large buffers, without making them count yet.
+    pub(crate) fn write_large(&mut self, shared: &Shared) -> Result<(), Fault> {
+        let threshold = shared.options.write_threshold_bytes;
+        for at in 0..self.writers.len() {
+            let mut buffer = shared.shards[at].lock();
+            if buffer.bytes.len() >= threshold {
+                self.take(&shared.shards[at], &mut buffer, at);
+            }
+        }
+        for writer in self
+            .writers
+            .iter_mut()
+            .filter(|writer| writer.has_records())
+        {
+            shared.counters.count_block(writer.records);
+            writer.finish_block(None, false);
+        }
+        self.write_pending(shared)
+    }
+
+    /// Writes a block that says that everything is durable. Only good for telling damage from
+    /// torn writes, so it waits neither for space nor for a sync.
+    pub(crate) fn attest(&mut self, shared: &Shared) -> Result<(), Fault> {
+        let lengths = self
+            .writers
+            .iter()
+            .enumerate()
+            .map(|(at, writer)| ShardLength {
+                valid: if at == 0 {
+                    writer.length_after(true)
+                } else {
+                    writer.length
+                },
+                durable: writer.durable,
+            });
+        let closing = Closing {
+            epoch: self.closed,
+            lengths: lengths.collect(),
+        };
+        shared.counters.count_block(0);
+        self.writers[0].finish_block(Some(closing), false);
+        match self.write_pending(shared) {
+            Err(Fault::Full) => {
+                self.writers[0].discard_block();
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Swaps a shard's buffer for an empty one, if it has records.
+    fn take(&mut self, shard: &Shard, buffer: &mut Buffer, at: usize) {
+        if buffer.records == 0 {
+            return;
+        }
+        let writer = &mut self.writers[at];
+        debug_assert!(!writer.has_records());
+        std::mem::swap(&mut buffer.bytes, &mut writer.bytes);
+        writer.records = std::mem::take(&mut buffer.records);
+        writer.last_timestamp = buffer.last_appended;
+        self.newest = self.newest.max(buffer.last_appended.epoch());
+        buffer.write_wanted = false;
+        shard.wake_waiters(buffer.waiters());
+    }
+
+    /// Makes blocks of all taken buffers, one of them (or all, when sealing) carrying the lengths
+    /// that the files will have.
+    fn finish_blocks(&mut self, shared: &Shared, epoch: u64, seals: bool) {
+        let writers = &mut self.writers;
+        let carrier = writers
+            .iter()
+            .position(SegmentWriter::has_records)
+            .or_else(|| writers.iter().position(SegmentWriter::is_unsynced))
+            .unwrap_or(0);
+        let closes = |at| at == carrier || seals;
+        let lengths = writers.iter().enumerate().map(|(at, writer)| ShardLength {
+            valid: match writer.has_records() || closes(at) {
+                true => writer.length_after(closes(at)),
+                false => writer.length,
+            },
+            durable: writer.durable,
+        });
+        let closing = Closing {
+            epoch,
+            lengths: lengths.collect(),
+        };
+        for (at, writer) in writers.iter_mut().enumerate() {
+            if writer.has_records() || closes(at) {
+                shared.counters.count_block(writer.records);
+                writer.finish_block(closes(at).then(|| closing.clone()), seals);
+            }
+        }
+    }
+
+    /// Writes all finished blocks. After `Full` it is called again, until they fit.
+    pub(crate) fn write_pending(&mut self, shared: &Shared) -> Result<(), Fault> {
+        let mut full = false;
+        for writer in self.writers.iter_mut().filter(|writer| writer.is_pending()) {
+            match writer.write() {
+                Ok(bytes) => shared.counters.count_bytes(bytes),
+                Err(e) if is_disk_full(&e) => full = true,
+                Err(e) => {
+                    let file = writer.path.display();
+                    return Err(Fault::Failed(format!("writing {file} failed: {e}")));
+                }
+            }
+        }
+        if full {
+            return Err(Fault::Full);
+        }
+        if let Some(epoch) = self.closing.take() {
+            self.closed = epoch;
+        }
+        Ok(())
+    }
+
+    /// The files with written bytes that were not synced.
+    pub(crate) fn unsynced(&self) -> Vec<Unsynced> {
+        let writers = self.writers.iter().enumerate();
+        writers
+            .filter(|(_, writer)| writer.is_unsynced())
+            .map(|(shard, writer)| Unsynced {
+                shard,
+                file: writer.file(),
+                length: writer.length,
+            })
+            .collect()
+    }
+
+    /// Takes note that a file was synced while it had at least `length` bytes.
+    pub(crate) fn synced(&mut self, shard: usize, length: u64) {
+        let writer = &mut self.writers[shard];
+        writer.durable = writer.durable.max(length);
+    }
+
+    /// The path of a shard's file, for messages.
+    pub(crate) fn path(&self, shard: usize) -> String {
+        self.writers[shard].path.display().to_string()
+    }
+
+    /// Goes on in the files of the next generation.
+    pub(crate) fn switch(&mut self, writers: Vec<SegmentWriter>) {
+        debug_assert!(!self.has_pending() && writers.len() == self.writers.len());
+        self.writers = writers;
+        self.sealed = false;
+    }
+
+    /// Where the files end now, if everything in them is durable.
+    pub(crate) fn end(&self, shared: &Shared) -> IncarnationEnd {
+        let identity = self.writers[0].identity();
+        IncarnationEnd {
+            incarnation: identity.incarnation,
+            cutoff_epoch: self.closed.max(shared.status.durable_epoch()),
+            max_epoch: shared.epoch.load(Relaxed).max(self.newest),
+            last_generation: identity.generation,
+            lengths: self.writers.iter().map(|writer| writer.length).collect(),
+        }
+    }
+}
