@@ -277,6 +277,16 @@ impl Db {
         }
     }
 
+    /// Hands everything committed so far, by all threads, over to the operating system: it survives
+    /// the death of this process, though not of the machine. Costs about a microsecond and no
+    /// sync. A server calls it before it replies, so that nothing acknowledged is lost to a kill.
+    pub fn write_out(&self) -> Result<()> {
+        match &self.engine.log {
+            Some(log) => Ok(log.write_out()?),
+            None => Ok(()),
+        }
+    }
+
     /// Blocks until everything up to `commit` is durable.
     pub fn wait_durable(&self, commit: &Commit) -> Result<()> {
         match &self.engine.log {

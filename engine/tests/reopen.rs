@@ -1,6 +1,11 @@
 //! What was written is there after closing and opening, whatever lies between.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
 use hedgerow::{Db, Durability, Locks, WriteOptions};
+use hedgerow_vfs::MemoryVfs;
 
 fn pairs(db: &Db, keyspace: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
     let keyspace = db.open_keyspace(keyspace).unwrap();
@@ -57,6 +62,30 @@ fn rows_survive_with_and_without_a_checkpoint() {
         .unwrap();
     assert_eq!(columns, Some(3));
     assert_eq!(pairs(&db, "a")[0], pair("more 0", "more"));
+}
+
+#[test]
+fn what_was_written_out_survives_the_process() {
+    let vfs = MemoryVfs::new();
+    let dir = Path::new("/db");
+    let builder = |vfs: &MemoryVfs| {
+        Db::builder()
+            .vfs(Arc::new(vfs.clone()))
+            .workers(2)
+            .durability(Durability::Periodic)
+            .flush_interval(Duration::from_millis(200))
+    };
+    let db = builder(&vfs).open(dir).unwrap();
+    let keyspace = db.keyspace("default").unwrap();
+    for round in 0..20_u8 {
+        keyspace.put(&[round], b"value").unwrap();
+        db.write_out().unwrap();
+        // The files as they are when the process is killed now.
+        let killed = builder(&vfs.deep_clone()).open(dir).unwrap();
+        let found = killed.keyspace("default").unwrap();
+        assert_eq!(found.len(), u64::from(round) + 1);
+    }
+    db.close().unwrap();
 }
 
 #[test]
