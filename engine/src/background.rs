@@ -97,7 +97,7 @@ pub(crate) fn sweep(engine: &Arc<Engine>) -> Result<u64> {
             let Some(space) = space else {
                 // Of a keyspace that was dropped.
                 let (id, expiry_ms) = (expiring.keyspace, Some(expiring.expiry_ms));
-                engine.expiries.change(id, &expiring.key, expiry_ms, None);
+                engine.expiries.replace(id, &expiring.key, expiry_ms, None);
                 continue;
             };
             let keyspace = Keyspace::new(Arc::clone(engine), space);

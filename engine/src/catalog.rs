@@ -86,7 +86,7 @@ impl Engine {
         let space = self.find_keyspace(name).ok_or_else(missing)?;
         let mut changed = manifest.clone();
         let successor = change(&mut changed, &space);
-        let _standstill = self.stripes.lock_many((0..STRIPES as u32).collect());
+        let standstill = self.stripes.lock_many((0..STRIPES as u32).collect());
         if let Err(error) = changed.store(&*self.options.vfs, &self.dir) {
             // The new manifest may be in place all the same. Writes to this keyspace must not be
             // acknowledged while a crash could lose it, so make sure of the old one.
@@ -104,6 +104,9 @@ impl Engine {
             }
         });
         space.retire();
+        drop(standstill);
+        drop(manifest);
+        space.forget_expiries(&self.expiries);
         Ok(())
     }
 

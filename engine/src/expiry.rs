@@ -40,15 +40,8 @@ impl ExpiryIndex {
     }
 
     /// Follows a row from one expiry (if any) to another (if any).
-    #[inline]
-    pub(crate) fn change(&self, keyspace: u32, key: &[u8], old: Option<u64>, new: Option<u64>) {
-        if old != new {
-            self.replace(keyspace, key, old, new);
-        }
-    }
-
     #[cold]
-    fn replace(&self, keyspace: u32, key: &[u8], old: Option<u64>, new: Option<u64>) {
+    pub(crate) fn replace(&self, keyspace: u32, key: &[u8], old: Option<u64>, new: Option<u64>) {
         let mut buffer = Vec::new();
         if let Some(expiry_ms) = old {
             let entry = entry_key(expiry_ms, keyspace, key);
@@ -118,10 +111,10 @@ mod tests {
     fn rows_come_due_in_order_and_leave_when_changed() {
         let index = ExpiryIndex::new(IndexKind::default());
         let long = vec![b'k'; 65_536];
-        index.change(1, b"b", None, Some(300));
-        index.change(1, b"a", None, Some(200));
-        index.change(0, &long, None, Some(100));
-        index.change(0, b"", None, Some(200));
+        index.replace(1, b"b", None, Some(300));
+        index.replace(1, b"a", None, Some(200));
+        index.replace(0, &long, None, Some(100));
+        index.replace(0, b"", None, Some(200));
         let due = |now, limit| -> Vec<_> {
             let due = index.due(now, limit).into_iter();
             due.map(|row| (row.expiry_ms, row.keyspace, row.key))
@@ -137,9 +130,9 @@ mod tests {
         ];
         assert_eq!(due(u64::MAX, 10), all);
         assert_eq!(due(u64::MAX, 2), all[..2]);
-        index.change(0, &long, Some(100), None);
-        index.change(1, b"a", Some(200), Some(400));
-        index.change(0, b"", Some(200), Some(200));
+        index.replace(0, &long, Some(100), None);
+        index.replace(1, b"a", Some(200), Some(400));
+        index.replace(0, b"", Some(200), Some(200));
         assert_eq!(
             due(300, 10),
             [(200, 0, Vec::new()), (300, 1, b"b".to_vec())]

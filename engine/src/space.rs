@@ -3,9 +3,10 @@
 //! [`Space::install`], [`Space::uninstall`] and their twins for recovery are the only places where
 //! rows change: they keep the row count and the expiry index in step.
 
+use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hedgerow_index::{Decision, Index};
+use hedgerow_index::{Decision, Direction, Index};
 use hedgerow_log::Timestamp;
 
 use crate::any_index::AnyIndex;
@@ -20,6 +21,8 @@ pub(crate) struct Space {
     pub(crate) kind: IndexKind,
     pub(crate) index: AnyIndex,
     length: StripedCounter,
+    /// How many rows have an expiry.
+    expiring: StripedCounter,
     /// Set, under all stripes, when the keyspace was dropped or cleared.
     retired: AtomicBool,
 }
@@ -47,12 +50,39 @@ impl Space {
             kind,
             index: AnyIndex::new(kind),
             length: StripedCounter::new(),
+            expiring: StripedCounter::new(),
             retired: AtomicBool::new(false),
         }
     }
 
     pub(crate) fn len(&self) -> u64 {
         self.length.sum()
+    }
+
+    pub(crate) fn expiring(&self) -> u64 {
+        self.expiring.sum()
+    }
+
+    /// Keeps the expiry index in step with a row.
+    #[inline]
+    fn follow(&self, expiries: &ExpiryIndex, key: &[u8], old: Option<u64>, new: Option<u64>) {
+        if old != new {
+            self.expiring
+                .add(i64::from(new.is_some()) - i64::from(old.is_some()));
+            expiries.replace(self.id, key, old, new);
+        }
+    }
+
+    /// Takes the rows of a retired keyspace out of the expiry index.
+    pub(crate) fn forget_expiries(&self, expiries: &ExpiryIndex) {
+        if self.expiring() == 0 {
+            return;
+        }
+        self.index
+            .scan(Bound::Unbounded, Direction::Forward, |key, bytes| {
+                self.follow(expiries, key, Row::new(bytes).expiry_ms(), None);
+                ControlFlow::Continue(())
+            });
     }
 
     #[inline]
@@ -82,7 +112,7 @@ impl Space {
         if !replaced.present {
             self.length.add(1);
         }
-        expiries.change(self.id, key, replaced.expiry_ms, expiry_ms);
+        self.follow(expiries, key, replaced.expiry_ms, expiry_ms);
     }
 
     /// Removes a row. The caller holds the key's stripe, or is the only thread that writes the key.
@@ -93,7 +123,7 @@ impl Space {
         if replaced.present {
             self.length.add(-1);
         }
-        expiries.change(self.id, key, replaced.expiry_ms, None);
+        self.follow(expiries, key, replaced.expiry_ms, None);
     }
 }
 
@@ -170,6 +200,6 @@ impl Space {
         };
         self.length
             .add(i64::from(present) - i64::from(replaced.present));
-        expiries.change(self.id, key, replaced.expiry_ms, expiry_ms);
+        self.follow(expiries, key, replaced.expiry_ms, expiry_ms);
     }
 }

@@ -25,6 +25,12 @@ impl Db {
             rows as f64,
             "Rows in all keyspaces, expired ones until swept.",
         );
+        let expiring: u64 = spaces.iter().map(|space| space.expiring()).sum();
+        list.push(
+            "expiring_rows",
+            expiring as f64,
+            "Rows that have an expiry.",
+        );
         let reserved = hedgerow_memory::reserved_bytes() as f64;
         list.push(
             "memory_reserved_bytes",

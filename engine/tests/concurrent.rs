@@ -1,0 +1,450 @@
+//! Many threads at once: nothing half-done is ever seen, nothing is lost, and what checkpoints
+//! and backups take beside writers is a state that existed.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use hedgerow::{Action, Db, Direction, Durability, Error, Locks, WriteOptions};
+use hedgerow_vfs::{MemoryVfs, Vfs};
+
+const DIR: &str = "/data";
+
+fn memory() -> Arc<dyn Vfs> {
+    Arc::new(MemoryVfs::new())
+}
+
+fn open(vfs: &Arc<dyn Vfs>, dir: &str) -> Db {
+    Db::builder()
+        .vfs(Arc::clone(vfs))
+        .workers(3)
+        .sweep_interval(None)
+        .checkpoint_log_bytes(None)
+        .open(Path::new(dir))
+        .unwrap()
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    std::str::from_utf8(bytes).unwrap().parse().unwrap()
+}
+
+#[test]
+fn updates_from_many_threads_lose_nothing() {
+    let vfs = memory();
+    let db = open(&vfs, DIR);
+    let counters = db.keyspace("counters").unwrap();
+    const THREADS: u64 = 4;
+    const ROUNDS: u64 = 500;
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let counters = &counters;
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let key = [b'k', (round % 3) as u8];
+                    counters
+                        .update(&key, &WriteOptions::default(), |row, new| {
+                            let old = row.and_then(|row| row.value()).map_or(0, number);
+                            new.set_value((old + 1).to_string().as_bytes());
+                            Action::Put(())
+                        })
+                        .unwrap();
+                    let name = [b't', thread as u8];
+                    counters
+                        .put_columns(b"columns", &[(&name, round.to_string().as_bytes())])
+                        .unwrap();
+                    // Compare-and-swap in a loop, as a client would.
+                    loop {
+                        let seen = counters
+                            .read(b"cas", |row| {
+                                (row.timestamp(), number(row.value().unwrap()))
+                            })
+                            .unwrap();
+                        let next = seen.map_or(1, |(_, n)| n + 1).to_string();
+                        let version = seen.map(|(version, _)| version);
+                        match counters.compare_and_swap(b"cas", version, next.as_bytes()) {
+                            Ok(_) => break,
+                            Err(Error::Conflict { found, .. }) => assert!(found > version),
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let check = |db: &Db| {
+        let counters = db.keyspace("counters").unwrap();
+        let total: u64 = (0..3)
+            .map(|i| number(&counters.get(&[b'k', i]).unwrap().unwrap()))
+            .sum();
+        assert_eq!(total, THREADS * ROUNDS);
+        assert_eq!(
+            number(&counters.get(b"cas").unwrap().unwrap()),
+            THREADS * ROUNDS
+        );
+        let columns = counters
+            .read(b"columns", |row| {
+                row.columns()
+                    .map(|(_, value)| number(value))
+                    .collect::<Vec<_>>()
+            })
+            .unwrap();
+        assert_eq!(columns, Some(vec![ROUNDS - 1; THREADS as usize]));
+        assert_eq!(counters.len(), 5);
+    };
+    check(&db);
+    db.close().unwrap();
+    check(&open(&vfs, DIR));
+}
+
+/// Money moves between accounts; its sum is seen to stay the same by everyone who may rely on it.
+#[test]
+fn batches_and_transactions_are_seen_whole() {
+    const ACCOUNTS: u64 = 8;
+    const START: u64 = 1000;
+    let vfs = memory();
+    let db = open(&vfs, DIR);
+    let accounts = db.keyspace("accounts").unwrap();
+    let keys: Vec<Vec<u8>> = (0..ACCOUNTS).map(|i| i.to_be_bytes().to_vec()).collect();
+    for key in &keys {
+        accounts.put(key, START.to_string().as_bytes()).unwrap();
+    }
+    let all: Vec<_> = keys.iter().map(|key| (&accounts, key.as_slice())).collect();
+    let options = WriteOptions::default();
+    let done = AtomicBool::new(false);
+    let sums = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..3u64)
+            .map(|writer| {
+                let (db, accounts, keys, options) = (&db, &accounts, &keys, &options);
+                scope.spawn(move || {
+                    for round in 0..400u64 {
+                        let from = &keys[((round * 7 + writer) % ACCOUNTS) as usize];
+                        let to = &keys[((round * 3 + writer * 5 + 1) % ACCOUNTS) as usize];
+                        if from == to {
+                            continue;
+                        }
+                        let locks = [(accounts, from.as_slice()), (accounts, to.as_slice())];
+                        let locks = if round % 16 == 0 {
+                            Locks::All
+                        } else {
+                            Locks::Keys(&locks)
+                        };
+                        db.transact(locks, options, |tx| {
+                            let taken = number(&tx.get(accounts, from)?.unwrap());
+                            let given = number(&tx.get(accounts, to)?.unwrap());
+                            let amount = taken.min(round % 50);
+                            tx.put(accounts, from, (taken - amount).to_string().as_bytes())?;
+                            tx.put(accounts, to, (given + amount).to_string().as_bytes())
+                        })
+                        .unwrap();
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let (sum, commit) = db
+                        .transact(Locks::Keys(&all), &options, |tx| {
+                            let balances = keys.iter().map(|key| tx.get(&accounts, key));
+                            let sum: Result<u64, Error> =
+                                balances.map(|value| Ok(number(&value?.unwrap()))).sum();
+                            sum
+                        })
+                        .unwrap();
+                    assert_eq!(sum, ACCOUNTS * START);
+                    assert_eq!(commit.epoch(), 0, "reading commits nothing");
+                    sums.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(sums.into_inner() > 0);
+    db.close().unwrap();
+    let db = open(&vfs, DIR);
+    let accounts = db.keyspace("accounts").unwrap();
+    let sum: u64 = accounts
+        .range(..)
+        .unwrap()
+        .map(|e| number(e.value().unwrap()))
+        .sum();
+    assert_eq!(sum, ACCOUNTS * START);
+}
+
+/// Whoever has read one key of a batch finds the others, one plain read after the other.
+#[test]
+fn single_reads_never_go_back_behind_a_batch() {
+    let vfs = memory();
+    let db = open(&vfs, DIR);
+    let keyspace = db.keyspace("k").unwrap();
+    let keys: Vec<Vec<u8>> = (0..6u8).map(|i| vec![b'k', i]).collect();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=1500u64 {
+                let mut batch = db.batch();
+                // In turns from either side, so that no order of reading is safe by luck.
+                for i in 0..keys.len() {
+                    let i = if round % 2 == 0 {
+                        i
+                    } else {
+                        keys.len() - 1 - i
+                    };
+                    batch.put(&keyspace, &keys[i], round.to_string().as_bytes());
+                }
+                batch.commit(WriteOptions::default()).unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut newest = 0;
+                while !done.load(Ordering::Relaxed) {
+                    for key in &keys {
+                        let seen = keyspace.get(key).unwrap().map_or(0, |value| number(&value));
+                        assert!(seen >= newest, "saw batch {newest}, then {seen}");
+                        newest = seen;
+                    }
+                    let slices: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+                    let mut least = u64::MAX;
+                    let each = |_, row: Option<hedgerow::Row<'_>>| {
+                        least = least.min(row.map_or(0, |row| number(row.value().unwrap())));
+                    };
+                    keyspace.get_many(&slices, each).unwrap();
+                    assert!(
+                        least >= newest,
+                        "saw batch {newest}, then {least} among many"
+                    );
+                }
+            });
+        }
+    });
+}
+
+/// Three writers; checkpoints, backups and clearing beside them. Writer `w` writes, in order,
+/// its round to `w.first`, a batch to both `w.pair.*`, and counts up a column.
+#[test]
+fn checkpoints_and_backups_beside_writers() {
+    let vfs = memory();
+    let db = open(&vfs, DIR);
+    let keyspace = db.keyspace("k").unwrap();
+    let scratch = db.keyspace("scratch").unwrap();
+    for i in 0..30_000u32 {
+        keyspace
+            .put(format!("fill {i:06}").as_bytes(), b"some value")
+            .unwrap();
+    }
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..3u8)
+            .map(|w| {
+                let (db, keyspace, scratch, done) = (&db, &keyspace, &scratch, &done);
+                scope.spawn(move || {
+                    let mut round = 0u64;
+                    while !done.load(Ordering::Relaxed) {
+                        round += 1;
+                        let text = round.to_string();
+                        let key = |name: &str| format!("{name} {w}").into_bytes();
+                        keyspace.put(&key("first"), text.as_bytes()).unwrap();
+                        let mut batch = db.batch();
+                        batch.put(keyspace, &key("a pair"), text.as_bytes());
+                        batch.put(keyspace, &key("z pair"), text.as_bytes());
+                        batch.commit(WriteOptions::default()).unwrap();
+                        keyspace
+                            .put_columns(&key("columns"), &[(b"n", text.as_bytes()), (&[w], b"x")])
+                            .unwrap();
+                        keyspace.put(&key("comes and goes"), b"").unwrap();
+                        keyspace.remove(&key("comes and goes")).unwrap();
+                        scratch.put(&round.to_be_bytes(), b"").unwrap();
+                    }
+                    round
+                })
+            })
+            .collect();
+        for i in 0..4 {
+            db.checkpoint().unwrap();
+            db.clear_keyspace("scratch").unwrap();
+            db.backup(Path::new(&format!("/backup{i}"))).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        for writer in writers {
+            writer.join().unwrap();
+        }
+    });
+    let before: Vec<_> = keyspace.range(..).unwrap().collect();
+    db.close().unwrap();
+    let reopened = open(&vfs, DIR);
+    let after: Vec<_> = reopened.keyspace("k").unwrap().range(..).unwrap().collect();
+    assert!(before == after, "rows, versions and all");
+    for i in 0..4 {
+        let dir = format!("/backup{i}");
+        let report = Db::builder()
+            .vfs(Arc::clone(&vfs))
+            .check(Path::new(&dir))
+            .unwrap();
+        assert_eq!(report.problems, []);
+        check_state(&open(&vfs, &dir));
+    }
+}
+
+/// A state in which writers were interrupted anywhere, but which existed.
+fn check_state(db: &Db) {
+    let keyspace = db.keyspace("k").unwrap();
+    assert_eq!(keyspace.prefix("fill").unwrap().count(), 30_000);
+    for w in 0..3u8 {
+        let get = |name: &str| {
+            let value = keyspace.get(format!("{name} {w}").as_bytes()).unwrap();
+            value.map_or(0, |value| number(&value))
+        };
+        let (first, a, z) = (get("first"), get("a pair"), get("z pair"));
+        assert_eq!(a, z, "half of a batch");
+        assert!(first == a || first == a + 1, "{first} then {a}");
+        let columns = keyspace
+            .get_columns(format!("columns {w}").as_bytes(), &[b"n", &[w]])
+            .unwrap()
+            .unwrap_or(vec![Some(b"0".to_vec()), Some(b"x".to_vec())]);
+        let n = number(columns[0].as_ref().unwrap());
+        assert!(n == a || n + 1 == a, "{a} then {n}");
+        assert_eq!(columns[1].as_deref(), Some(&b"x"[..]));
+    }
+}
+
+#[test]
+fn scans_beside_writers_are_ordered_and_complete() {
+    let vfs = memory();
+    let db = open(&vfs, DIR);
+    let keyspace = db.keyspace("k").unwrap();
+    for i in (0..4000u32).step_by(2) {
+        keyspace.put(&i.to_be_bytes(), b"stays").unwrap();
+    }
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for odd in [1u32, 3] {
+            let (keyspace, done) = (&keyspace, &done);
+            scope.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    for i in (odd..4000).step_by(4) {
+                        keyspace.put(&i.to_be_bytes(), b"flickers").unwrap();
+                        keyspace.remove(&i.to_be_bytes()).unwrap();
+                    }
+                }
+            });
+        }
+        for round in 0..20 {
+            let keys: Vec<Vec<u8>> = if round % 2 == 0 {
+                keyspace
+                    .range(..)
+                    .unwrap()
+                    .map(|entry| entry.into_key())
+                    .collect()
+            } else {
+                let mut keys = Vec::new();
+                keyspace
+                    .scan(.., Direction::Reverse, |key, _| {
+                        keys.push(key.to_vec());
+                        ControlFlow::Continue(())
+                    })
+                    .unwrap();
+                keys.reverse();
+                keys
+            };
+            assert!(keys.is_sorted_by(|a, b| a < b));
+            let even = keys.iter().filter(|key| key[3] % 2 == 0).count();
+            assert_eq!(even, 2000);
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_checkpoint_comes_by_itself_when_the_log_is_long() {
+    let vfs = memory();
+    let db = Db::builder()
+        .vfs(Arc::clone(&vfs))
+        .workers(2)
+        .checkpoint_log_bytes(Some(64 << 10))
+        .open(Path::new(DIR))
+        .unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    let mut i = 0u64;
+    while db.statistics().get("checkpoints_total") < Some(2.0) {
+        for _ in 0..100 {
+            keyspace
+                .put(&(i % 500).to_be_bytes(), &[b'v'; 100])
+                .unwrap();
+            i += 1;
+        }
+        // As fast as the disk, not faster: the memory disk keeps no old files, but buffers do.
+        db.sync().unwrap();
+    }
+    assert_eq!(db.statistics().get("checkpoint_failures_total"), Some(0.0));
+    db.close().unwrap();
+    assert_eq!(open(&vfs, DIR).keyspace("k").unwrap().len(), 500.min(i));
+}
+
+#[test]
+fn durability_is_asked_for_without_blocking_and_announced() {
+    let vfs = memory();
+    let db = open(&vfs, DIR);
+    let keyspace = db.keyspace("k").unwrap();
+    let newest = Arc::new(AtomicU64::new(0));
+    let told = Arc::clone(&newest);
+    db.subscribe_durable(Box::new(move |progress| {
+        if let hedgerow::Progress::Durable(epoch) = progress {
+            told.fetch_max(epoch, Ordering::SeqCst);
+        }
+    }));
+    let sync = WriteOptions::from(Durability::Sync);
+    let commit = keyspace.put_with(b"a", b"1", &sync.no_wait()).unwrap();
+    db.request_durable(&commit);
+    while newest.load(Ordering::SeqCst) < commit.epoch() {
+        thread::yield_now();
+    }
+    assert!(db.is_durable(&commit) && db.durable_epoch() >= commit.epoch());
+    let commit = keyspace.put_with(b"b", b"2", &sync).unwrap();
+    assert!(db.is_durable(&commit));
+    let commit = keyspace.put(b"c", b"3").unwrap();
+    db.wait_durable(&commit).unwrap();
+    assert!(db.is_durable(&commit));
+}
+
+#[test]
+fn expired_rows_go_in_the_background() {
+    let vfs = memory();
+    let clock = Arc::new(AtomicU64::new(1000));
+    let now = Arc::clone(&clock);
+    let db = Db::builder()
+        .vfs(Arc::clone(&vfs))
+        .sweep_interval(Some(std::time::Duration::from_millis(1)))
+        .now(Box::new(move || now.load(Ordering::Relaxed)))
+        .open(Path::new(DIR))
+        .unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    let expiring = WriteOptions::default().expiry_ms(2000);
+    for i in 0..3000u32 {
+        keyspace
+            .put_with(&i.to_be_bytes(), b"short-lived", &expiring)
+            .unwrap();
+    }
+    keyspace.put(b"stays", b"").unwrap();
+    assert!(keyspace.persist(&7u32.to_be_bytes()).unwrap());
+    assert!(keyspace.expire(&8u32.to_be_bytes(), 3000).unwrap());
+    clock.store(2000, Ordering::Relaxed);
+    while keyspace.len() > 3 {
+        thread::yield_now();
+    }
+    assert_eq!(keyspace.count(..).unwrap(), 3);
+    drop(db);
+    let db = open(&vfs, DIR);
+    assert_eq!(
+        db.keyspace("k").unwrap().len(),
+        3,
+        "the removals are in the log"
+    );
+}

@@ -1,0 +1,222 @@
+//! Disks that fill up and disks that fail, under a running engine.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use hedgerow::{Db, Durability, Error, Health, WriteOptions};
+use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, Vfs};
+
+const DIR: &str = "/data";
+
+fn faulty() -> FaultyVfs {
+    FaultyVfs::new(Arc::new(MemoryVfs::new()))
+}
+
+fn open(vfs: &FaultyVfs) -> hedgerow::Result<Db> {
+    Db::builder()
+        .vfs(Arc::new(vfs.clone()))
+        .workers(2)
+        .sweep_interval(None)
+        .checkpoint_log_bytes(None)
+        .open(Path::new(DIR))
+}
+
+fn sync() -> WriteOptions {
+    Durability::Sync.into()
+}
+
+#[test]
+fn a_full_disk_refuses_writes_until_there_is_space() {
+    let vfs = faulty();
+    let db = open(&vfs).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    keyspace.put_with(b"before", b"1", &sync()).unwrap();
+    vfs.set_space(Some(20_000));
+    let mut stored = 0u32;
+    let error = loop {
+        match keyspace.put_with(&stored.to_be_bytes(), &[7; 1000], &sync()) {
+            Ok(_) => stored += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::DiskFull), "{error:?}");
+    assert!(error.to_string().contains("free some space"));
+    assert!(stored > 5, "{stored}");
+    assert_eq!(db.health(), Health::DiskFull);
+    assert!(matches!(
+        keyspace.put(b"refused", b""),
+        Err(Error::DiskFull)
+    ));
+    assert!(matches!(keyspace.remove(b"before"), Err(Error::DiskFull)));
+    assert!(matches!(db.checkpoint(), Err(Error::DiskFull)));
+    assert!(matches!(db.keyspace("new"), Err(Error::DiskFull)));
+    assert_eq!(keyspace.get(b"before").unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(keyspace.get(b"refused").unwrap(), None);
+
+    vfs.set_space(None);
+    while db.health() != Health::Healthy {
+        std::thread::yield_now();
+    }
+    keyspace.put_with(b"after", b"2", &sync()).unwrap();
+    db.keyspace("new").unwrap();
+    db.checkpoint().unwrap();
+    db.close().unwrap();
+    let db = open(&vfs).unwrap();
+    assert_eq!(db.keyspaces(), ["k", "new"]);
+    let keyspace = db.keyspace("k").unwrap();
+    assert!(keyspace.contains(b"after").unwrap() && keyspace.contains(b"before").unwrap());
+    assert!((0..stored).all(|i| keyspace.contains(&i.to_be_bytes()).unwrap()));
+}
+
+#[test]
+fn a_failed_sync_stops_writing_for_good() {
+    let vfs = faulty();
+    let db = open(&vfs).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    keyspace.put_with(b"before", b"1", &sync()).unwrap();
+    vfs.fail_once(CallKind::Sync, 0, Fault::Error(std::io::ErrorKind::Other));
+    let error = keyspace.put_with(b"lost", b"2", &sync()).unwrap_err();
+    assert!(matches!(error, Error::Poisoned(_)), "{error:?}");
+    assert!(error.to_string().contains("reopen"), "{error}");
+    // The next sync would succeed, and prove nothing.
+    assert!(matches!(
+        keyspace.put(b"more", b""),
+        Err(Error::Poisoned(_))
+    ));
+    assert!(matches!(db.health(), Health::Poisoned(_)));
+    assert!(matches!(db.checkpoint(), Err(Error::Poisoned(_))));
+    assert_eq!(keyspace.get(b"before").unwrap().as_deref(), Some(&b"1"[..]));
+    assert!(db.close().is_err());
+    let db = open(&vfs).unwrap();
+    assert!(db.keyspace("k").unwrap().contains(b"before").unwrap());
+}
+
+/// What may be in the database: for each key, its acknowledged state, and states that an
+/// operation which failed may have left.
+#[derive(Default)]
+struct Expected {
+    keys: BTreeMap<Vec<u8>, Vec<Option<Vec<u8>>>>,
+}
+
+impl Expected {
+    fn note(&mut self, key: &[u8], value: Option<&[u8]>, acknowledged: bool) {
+        let states = self.keys.entry(key.to_vec()).or_insert_with(|| vec![None]);
+        if acknowledged {
+            states.clear();
+        }
+        states.push(value.map(<[u8]>::to_vec));
+    }
+
+    fn check(&self, db: &Db) {
+        let keyspace = db.keyspace("k").unwrap();
+        for (key, states) in &self.keys {
+            let found = keyspace.get(key).unwrap();
+            let key = key.escape_ascii();
+            assert!(
+                states.contains(&found),
+                "{key}: {found:?} is none of {states:?}"
+            );
+        }
+        let pair = [&b"pair a"[..], b"pair b"].map(|key| keyspace.get(key).unwrap());
+        assert_eq!(pair[0], pair[1], "half of a batch");
+    }
+}
+
+/// A life with all kinds of file operations. Stops at nothing.
+fn live(vfs: &FaultyVfs, expected: &mut Expected, round: u8) {
+    let Ok(db) = open(vfs) else { return };
+    let Ok(keyspace) = db.keyspace("k") else {
+        return;
+    };
+    let text = [b'0' + round];
+    for key in [&b"one"[..], b"two", b"three"] {
+        let done = keyspace.put_with(key, &text, &sync()).is_ok();
+        expected.note(key, Some(&text), done);
+    }
+    let _ = db.checkpoint();
+    let done = keyspace.remove_with(b"two", &sync()).is_ok();
+    expected.note(b"two", None, done);
+    let mut batch = db.batch();
+    batch
+        .put(&keyspace, b"pair a", &text)
+        .put(&keyspace, b"pair b", &text);
+    let done = batch.commit(Durability::Sync).is_ok();
+    expected.note(b"pair a", Some(&text), done);
+    expected.note(b"pair b", Some(&text), done);
+    if let Ok(scratch) = db.keyspace("scratch") {
+        let _ = scratch.put(b"x", b"y");
+        if db.clear_keyspace("scratch").is_ok() {
+            assert!(scratch.is_empty());
+        }
+        let _ = db.drop_keyspace("scratch");
+    }
+    let _ = db.backup(Path::new("/backup").join(round.to_string()));
+    let done = keyspace.put_with(b"last", &text, &sync()).is_ok();
+    expected.note(b"last", Some(&text), done);
+    let _ = db.close();
+}
+
+#[test]
+fn every_file_operation_may_fail_once() {
+    let vfs = faulty();
+    live(&vfs, &mut Expected::default(), 0);
+    live(&vfs, &mut Expected::default(), 1);
+    let calls: Vec<(CallKind, usize)> = CallKind::ALL
+        .into_iter()
+        .map(|kind| (kind, vfs.calls(kind)))
+        .collect();
+    let mut lives = 0;
+    for (kind, count) in calls {
+        for n in 0..count {
+            let faults = if kind == CallKind::Write {
+                let other = std::io::ErrorKind::Other;
+                vec![
+                    Fault::Error(other),
+                    Fault::ShortWrite(other),
+                    Fault::TornWrite(other),
+                ]
+            } else {
+                vec![Fault::Error(std::io::ErrorKind::Other)]
+            };
+            for fault in faults {
+                let vfs = faulty();
+                vfs.fail_once(kind, n, fault);
+                let mut expected = Expected::default();
+                live(&vfs, &mut expected, 0);
+                live(&vfs, &mut expected, 1);
+                vfs.heal();
+                let db = open(&vfs).unwrap_or_else(|e| panic!("{kind:?} {n} {fault:?}: {e}"));
+                expected.check(&db);
+                db.close().unwrap();
+                let report = Db::builder().vfs(Arc::new(vfs.clone())).check(DIR).unwrap();
+                assert_eq!(report.problems, [], "{kind:?} {n} {fault:?}");
+                for round in ["0", "1"] {
+                    check_backup(&vfs, round);
+                }
+                lives += 1;
+            }
+        }
+    }
+    assert!(lives > 100, "only {lives} faults were possible");
+}
+
+/// A backup that did not finish is recognised; one that did is whole.
+fn check_backup(vfs: &FaultyVfs, round: &str) {
+    let backup = Path::new("/backup").join(round);
+    if !vfs.exists(&backup.join("MANIFEST")).unwrap() {
+        return;
+    }
+    let report = Db::builder()
+        .vfs(Arc::new(vfs.clone()))
+        .check(&backup)
+        .unwrap();
+    assert_eq!(report.problems, []);
+    let db = Db::builder()
+        .vfs(Arc::new(vfs.clone()))
+        .read_only(true)
+        .open(&backup)
+        .unwrap();
+    let keyspace = db.open_keyspace("k").unwrap();
+    assert!(keyspace.contains(b"pair a").unwrap() == keyspace.contains(b"pair b").unwrap());
+}
