@@ -45,6 +45,9 @@ pub(crate) struct Output {
     pub(crate) newest: u64,
     /// The epoch that blocks close which are finished and not all written yet.
     closing: Option<u64>,
+    /// Whether there are records in the files that no closing makes count yet: of large buffers
+    /// that were written early, or of an epoch after the one that was closed.
+    uncovered: bool,
     /// Whether the files are sealed: nothing may be written until the switch to the next ones.
     pub(crate) sealed: bool,
 }
@@ -63,6 +66,7 @@ impl Output {
             closed: first_epoch - 1,
             newest: first_epoch - 1,
             closing: None,
+            uncovered: false,
             sealed: false,
         }
     }
@@ -98,7 +102,7 @@ impl Output {
     pub(crate) fn write_out(&mut self, shared: &Shared) -> Result<(), Fault> {
         debug_assert!(!self.has_pending() && !self.sealed);
         let mut buffers: Vec<_> = shared.shards.iter().map(Shard::lock).collect();
-        if buffers.iter().all(|buffer| buffer.records == 0) {
+        if buffers.iter().all(|buffer| buffer.records == 0) && !self.uncovered {
             return Ok(());
         }
         for (at, buffer) in buffers.iter_mut().enumerate() {
@@ -171,6 +175,7 @@ impl Output {
         writer.records = std::mem::take(&mut buffer.records);
         writer.last_timestamp = buffer.last_appended;
         self.newest = self.newest.max(buffer.last_appended.epoch());
+        self.uncovered = true;
         buffer.write_wanted = false;
         shard.wake_waiters(buffer.waiters());
     }
@@ -185,6 +190,7 @@ impl Output {
             .or_else(|| writers.iter().position(SegmentWriter::is_unsynced))
             .unwrap_or(0);
         let closes = |at| at == carrier || seals;
+        self.uncovered = self.newest > epoch;
         let lengths = writers.iter().enumerate().map(|(at, writer)| ShardLength {
             valid: match writer.has_records() || closes(at) {
                 true => writer.length_after(closes(at)),

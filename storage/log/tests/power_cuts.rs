@@ -46,6 +46,8 @@ struct Life {
     issued: BTreeMap<u64, Issued>,
     /// When (in recorded changes) a commit was acknowledged as durable.
     acknowledged: Vec<(usize, u64)>,
+    /// The same for commits that were written out: they survive a kill.
+    handed_over: Vec<(usize, u64)>,
     clock: Arc<AtomicU64>,
     /// Whether cuts may lie inside an epoch.
     written_out: bool,
@@ -94,8 +96,16 @@ fn incarnation(
             1 => generation = checkpoint(vfs, recorder, &log, manifest, life),
             2 => burst(recorder, &log, rng, life, manifest.incarnation, generation),
             3..=4 => {
+                if rng.random_bool(0.5) {
+                    // So that the flusher may have come first.
+                    std::thread::sleep(Duration::from_micros(200));
+                }
                 log.write_out().unwrap();
                 life.written_out = true;
+                let now = recorder.operations();
+                let all: Vec<u64> = life.issued.keys().copied().collect();
+                life.handed_over
+                    .extend(all.into_iter().map(|number| (now, number)));
             }
             5..=8 => acknowledge(recorder, &log, life, log.epoch()),
             _ => append(&log, rng, life, manifest.incarnation, generation),
@@ -151,6 +161,8 @@ fn burst(
 ) {
     let first = life.issued.len() as u64;
     let clock = Arc::clone(&life.clock);
+    let writes_out = rng.random_bool(0.5);
+    life.written_out |= writes_out;
     let shared = Mutex::new(life);
     let seeds: Vec<u64> = (0..3).map(|_| rng.random()).collect();
     std::thread::scope(|scope| {
@@ -188,6 +200,11 @@ fn burst(
                         log.wait_durable(timestamp.epoch()).unwrap();
                         let life = &mut shared.lock().unwrap();
                         acknowledge_upto(recorder, life, timestamp.epoch());
+                    } else if writes_out {
+                        log.write_out().unwrap();
+                        let now = recorder.operations();
+                        let number = u64::from_be_bytes(key);
+                        shared.lock().unwrap().handed_over.push((now, number));
                     }
                 }
             });
@@ -361,6 +378,20 @@ fn judge(image: &MemoryVfs, life: &Life, cut: usize, rng: &mut SmallRng) -> Resu
     Ok(())
 }
 
+/// Nothing that was written out is lost with the process.
+fn judge_kill(killed: MemoryVfs, life: &Life, cut: usize) -> Result<(), String> {
+    let found = recover(&(Arc::new(killed) as Arc<dyn Vfs>), life)?;
+    let mut kept = life
+        .handed_over
+        .iter()
+        .chain(&life.acknowledged)
+        .filter(|(when, _)| *when <= cut);
+    match kept.find(|(_, number)| found.binary_search(number).is_err()) {
+        Some((_, number)) => Err(format!("commit {number} was written out and is gone")),
+        None => Ok(()),
+    }
+}
+
 /// Lives a life on a disk seen through `wrap`, cuts it everywhere, and returns how many images
 /// passed, or the first complaint.
 fn campaign(
@@ -382,6 +413,9 @@ fn campaign(
         .ok_or("the first manifest never becomes durable")?;
     let mut images = 0;
     for cut in created..=recorder.operations() {
+        // A kill: the machine goes on, and with it all that was written.
+        let killed = recorder.crash_image(cut, &mut |n| n - 1);
+        judge_kill(killed, &life, cut).map_err(|e| format!("seed {seed}, kill {cut}: {e}"))?;
         for _ in 0..images_per_cut {
             let image = recorder.crash_image(cut, &mut |n| rng.random_range(0..n));
             judge(&image, &life, cut, &mut rng)
