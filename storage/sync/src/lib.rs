@@ -1,1 +1,23 @@
-//! Placeholder replaced by the first commit of this crate.
+//! How threads share a tree: version words for optimistic readers, latches, and epochs.
+//!
+//! A reader of a Hedgerow tree writes no shared memory. It notes a node's version, reads the
+//! node, and looks at the version again: unchanged means that what it read was consistent.
+//! A writer latches the node through a bit of the same word. What a writer takes out of the
+//! tree is *retired*: freed only when every thread that might still be looking at it has
+//! moved on ([`epoch`]).
+//!
+//! * [`version`]: the 64-bit version word, with latch, dirty bits and counters.
+//! * [`word`]: the atomic word below it, as a trait, so that a model checker's atomics can
+//!   take the place of the processor's *in the code that ships* (see `tests/small.rs`).
+//! * [`backoff`]: what to do while another thread holds a latch.
+//! * [`epoch`]: pins and retirement, over crossbeam-epoch.
+//! * [`counters`]: event counts that do not bounce cache lines.
+
+pub mod backoff;
+pub mod counters;
+pub mod epoch;
+pub mod version;
+pub mod word;
+
+pub use counters::Counters;
+pub use version::{Version, VersionWord};

@@ -1,0 +1,67 @@
+//! The atomic word that protocols are written against.
+//!
+//! Protocol code is generic over [`Word`]; the default, `AtomicU64`, compiles to the plain
+//! instruction. A test implements it for shuttle's atomic and so explores interleavings of
+//! the shipping code, not of a copy.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A 64-bit atomic, with the fence and the pause that belong to its world.
+pub trait Word: Send + Sync {
+    /// A word that holds `value`.
+    fn new(value: u64) -> Self;
+    /// Loads the word.
+    fn load(&self, ordering: Ordering) -> u64;
+    /// Stores the word.
+    fn store(&self, value: u64, ordering: Ordering);
+    /// Compare and exchange; may fail spuriously.
+    fn compare_exchange_weak(
+        &self,
+        current: u64,
+        new: u64,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u64, u64>;
+    /// A memory fence.
+    fn fence(ordering: Ordering);
+    /// Waits a little, the longer the more `attempts` were made.
+    fn pause(attempts: &mut u32);
+}
+
+impl Word for AtomicU64 {
+    #[inline(always)]
+    fn new(value: u64) -> Self {
+        AtomicU64::new(value)
+    }
+
+    #[inline(always)]
+    fn load(&self, ordering: Ordering) -> u64 {
+        AtomicU64::load(self, ordering)
+    }
+
+    #[inline(always)]
+    fn store(&self, value: u64, ordering: Ordering) {
+        AtomicU64::store(self, value, ordering);
+    }
+
+    #[inline(always)]
+    fn compare_exchange_weak(
+        &self,
+        current: u64,
+        new: u64,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u64, u64> {
+        AtomicU64::compare_exchange_weak(self, current, new, success, failure)
+    }
+
+    #[inline(always)]
+    fn fence(ordering: Ordering) {
+        std::sync::atomic::fence(ordering);
+    }
+
+    #[inline(always)]
+    fn pause(attempts: &mut u32) {
+        crate::backoff::pause(attempts);
+    }
+}
