@@ -1,0 +1,162 @@
+//! The vector kernels for x86-64.
+//!
+//! Unsigned order from signed comparison (AVX2 has no other): flip the top bit of both sides.
+//! Loads are inline assembly, since another thread may be writing the node (see the crate's
+//! documentation); they cover the 16 words of a [`Slots`] and nothing else.
+
+use std::arch::asm;
+use std::arch::x86_64::*;
+
+use crate::Slots;
+use crate::kernel::{Kernel, live_slots};
+
+const KEYS: u32 = 0x7fff;
+
+/// 256-bit vectors.
+///
+/// Safe to call only below [`Level::run`](crate::Level::run), which proves the features.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Avx2;
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn load4(slots: &Slots, first: usize) -> __m256i {
+    let words = &slots[first..first + 4];
+    let vector: __m256i;
+    // SAFETY: `words` is four words of a live node (bounds checked above, and `first` is a
+    // constant at every call); the load is of exactly these 32 bytes, writes nothing, and
+    // races only with aligned 8-byte stores, each lane of which it sees whole or not at all.
+    unsafe {
+        asm!(
+            "vmovdqu {vector}, ymmword ptr [{address}]",
+            vector = lateout(ymm_reg) vector,
+            address = in(reg) words.as_ptr(),
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    vector
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn bits4(comparison: __m256i) -> u32 {
+    _mm256_movemask_pd(_mm256_castsi256_pd(comparison)) as u32
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn equal_avx2(slots: &Slots, key: u64) -> u32 {
+    let key = _mm256_set1_epi64x(key as i64);
+    let a = bits4(_mm256_cmpeq_epi64(load4(slots, 0), key));
+    let b = bits4(_mm256_cmpeq_epi64(load4(slots, 4), key));
+    let c = bits4(_mm256_cmpeq_epi64(load4(slots, 8), key));
+    let d = bits4(_mm256_cmpeq_epi64(load4(slots, 12), key));
+    (a | (b << 4) | (c << 8) | (d << 12)) & KEYS
+}
+
+/// Slots above `key`.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn above_avx2(slots: &Slots, key: u64) -> u32 {
+    let flip = _mm256_set1_epi64x(i64::MIN);
+    let key = _mm256_xor_si256(_mm256_set1_epi64x(key as i64), flip);
+    let a = bits4(_mm256_cmpgt_epi64(_mm256_xor_si256(load4(slots, 0), flip), key));
+    let b = bits4(_mm256_cmpgt_epi64(_mm256_xor_si256(load4(slots, 4), flip), key));
+    let c = bits4(_mm256_cmpgt_epi64(_mm256_xor_si256(load4(slots, 8), flip), key));
+    let d = bits4(_mm256_cmpgt_epi64(_mm256_xor_si256(load4(slots, 12), flip), key));
+    a | (b << 4) | (c << 8) | (d << 12)
+}
+
+impl Kernel for Avx2 {
+    #[inline(always)]
+    fn equal(slots: &Slots, _order: u64, key: u64) -> u32 {
+        // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
+        unsafe { equal_avx2(slots, key) }
+    }
+
+    #[inline(always)]
+    fn below(slots: &Slots, order: u64, key: u64) -> usize {
+        let Some(key) = key.checked_sub(1) else {
+            return 0;
+        };
+        // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
+        let above = unsafe { above_avx2(slots, key) };
+        (!above & live_slots(order)).count_ones() as usize
+    }
+
+    #[inline(always)]
+    fn rank(slots: &Slots, count: usize, key: u64) -> usize {
+        let first = (1_u32 << count) - 1;
+        // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
+        let above = unsafe { above_avx2(slots, key) };
+        (!above & first).count_ones() as usize
+    }
+}
+
+/// 512-bit vectors.
+///
+/// Safe to call only below [`Level::run`](crate::Level::run), which proves the features.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Avx512;
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn load8(slots: &Slots, first: usize) -> __m512i {
+    let words = &slots[first..first + 8];
+    let vector: __m512i;
+    // SAFETY: eight words of a live node, bounds checked above; otherwise as in `load4`.
+    unsafe {
+        asm!(
+            "vmovdqu64 {vector}, zmmword ptr [{address}]",
+            vector = lateout(zmm_reg) vector,
+            address = in(reg) words.as_ptr(),
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    vector
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn equal_avx512(slots: &Slots, key: u64) -> u32 {
+    let key = _mm512_set1_epi64(key as i64);
+    let low = u32::from(_mm512_cmpeq_epu64_mask(load8(slots, 0), key));
+    let high = u32::from(_mm512_cmpeq_epu64_mask(load8(slots, 8), key));
+    (low | (high << 8)) & KEYS
+}
+
+/// Slots at or below `key`.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn at_or_below_avx512(slots: &Slots, key: u64) -> u32 {
+    let key = _mm512_set1_epi64(key as i64);
+    let low = u32::from(_mm512_cmple_epu64_mask(load8(slots, 0), key));
+    let high = u32::from(_mm512_cmple_epu64_mask(load8(slots, 8), key));
+    low | (high << 8)
+}
+
+impl Kernel for Avx512 {
+    #[inline(always)]
+    fn equal(slots: &Slots, _order: u64, key: u64) -> u32 {
+        // SAFETY: an `Avx512` kernel runs only inside `Level::run`, after detection.
+        unsafe { equal_avx512(slots, key) }
+    }
+
+    #[inline(always)]
+    fn below(slots: &Slots, order: u64, key: u64) -> usize {
+        let Some(key) = key.checked_sub(1) else {
+            return 0;
+        };
+        // SAFETY: an `Avx512` kernel runs only inside `Level::run`, after detection.
+        let mask = unsafe { at_or_below_avx512(slots, key) };
+        (mask & live_slots(order)).count_ones() as usize
+    }
+
+    #[inline(always)]
+    fn rank(slots: &Slots, count: usize, key: u64) -> usize {
+        let first = (1_u32 << count) - 1;
+        // SAFETY: an `Avx512` kernel runs only inside `Level::run`, after detection.
+        let mask = unsafe { at_or_below_avx512(slots, key) };
+        (mask & first).count_ones() as usize
+    }
+}

@@ -1,0 +1,69 @@
+//! Every kernel that this processor can run gives the scalar kernel's answers, bit for bit.
+
+use std::sync::atomic::AtomicU64;
+
+use hedgerow_simd::{Kernel, Level, Slots, Task, WIDTH, live_slots};
+use proptest::prelude::*;
+
+struct Answers<'a> {
+    slots: &'a Slots,
+    sorted: &'a Slots,
+    order: u64,
+    count: usize,
+    key: u64,
+}
+
+impl Task for Answers<'_> {
+    type Output = (u32, usize, usize);
+    fn run<K: Kernel>(self) -> Self::Output {
+        (
+            K::equal(self.slots, self.order, self.key) & live_slots(self.order),
+            K::below(self.slots, self.order, self.key),
+            K::rank(self.sorted, self.count, self.key),
+        )
+    }
+}
+
+fn slice() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        0_u64..4,
+        any::<u64>(),
+        (0_u64..4).prop_map(|x| u64::MAX - x),
+        (0_u64..4).prop_map(|x| (1 << 63) - 2 + x),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn all_levels_agree(
+        slices in proptest::collection::vec(slice(), 16),
+        shuffle in Just((0..WIDTH as u64).collect::<Vec<_>>()).prop_shuffle(),
+        count in 0..=WIDTH,
+        probe in slice(),
+        choose in 0..16_usize,
+    ) {
+        let slots: Slots = std::array::from_fn(|i| AtomicU64::new(slices[i]));
+        let mut live: Vec<u64> = shuffle[..count].to_vec();
+        live.sort_by_key(|&slot| slices[slot as usize]);
+        let mut order = count as u64;
+        for (index, slot) in live.iter().chain(&shuffle[count..]).enumerate() {
+            order |= slot << (4 * index + 4);
+        }
+        let mut ascending = slices[..WIDTH].to_vec();
+        ascending.sort_unstable();
+        let sorted: Slots = std::array::from_fn(|i| AtomicU64::new(*ascending.get(i).unwrap_or(&0)));
+        let keys = [probe, slices[choose]];
+        for key in keys {
+            let task = || Answers { slots: &slots, sorted: &sorted, order, count, key };
+            let expected = (
+                (0..WIDTH).filter(|&i| live.contains(&(i as u64)) && slices[i] == key)
+                    .fold(0_u32, |mask, i| mask | 1 << i),
+                live.iter().filter(|&&slot| slices[slot as usize] < key).count(),
+                ascending[..count].iter().filter(|&&slice| slice <= key).count(),
+            );
+            for level in Level::supported() {
+                prop_assert_eq!(level.run(task()), expected, "{}", level.name());
+            }
+        }
+    }
+}
