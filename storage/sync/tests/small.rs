@@ -73,7 +73,11 @@ fn transfer(mark: fn(&VersionWord<Modelled>)) {
     for writer in writers {
         writer.join().expect("writer");
     }
-    assert_eq!(pair.right.load(Ordering::Relaxed), 2, "the latch lost an update");
+    assert_eq!(
+        pair.right.load(Ordering::Relaxed),
+        2,
+        "the latch lost an update"
+    );
 }
 
 #[test]

@@ -60,10 +60,22 @@ fn equal_avx2(slots: &Slots, key: u64) -> u32 {
 fn above_avx2(slots: &Slots, key: u64) -> u32 {
     let flip = _mm256_set1_epi64x(i64::MIN);
     let key = _mm256_xor_si256(_mm256_set1_epi64x(key as i64), flip);
-    let a = bits4(_mm256_cmpgt_epi64(_mm256_xor_si256(load4(slots, 0), flip), key));
-    let b = bits4(_mm256_cmpgt_epi64(_mm256_xor_si256(load4(slots, 4), flip), key));
-    let c = bits4(_mm256_cmpgt_epi64(_mm256_xor_si256(load4(slots, 8), flip), key));
-    let d = bits4(_mm256_cmpgt_epi64(_mm256_xor_si256(load4(slots, 12), flip), key));
+    let a = bits4(_mm256_cmpgt_epi64(
+        _mm256_xor_si256(load4(slots, 0), flip),
+        key,
+    ));
+    let b = bits4(_mm256_cmpgt_epi64(
+        _mm256_xor_si256(load4(slots, 4), flip),
+        key,
+    ));
+    let c = bits4(_mm256_cmpgt_epi64(
+        _mm256_xor_si256(load4(slots, 8), flip),
+        key,
+    ));
+    let d = bits4(_mm256_cmpgt_epi64(
+        _mm256_xor_si256(load4(slots, 12), flip),
+        key,
+    ));
     a | (b << 4) | (c << 8) | (d << 12)
 }
 

@@ -1,0 +1,196 @@
+//! What is decided when a tree's type is written: shared by threads, or owned by one.
+//!
+//! [`SingleThreaded`] is the tree with every synchronisation taken out at compile time: no
+//! latches, no version checks, no epochs. It exists for the paper's question of what
+//! concurrency costs (§6.4), and for users who have one thread.
+
+use std::cell::Cell;
+
+use hedgerow_sync::epoch;
+use hedgerow_sync::{Version, VersionWord};
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Concurrent {}
+    impl Sealed for super::SingleThreaded {}
+}
+
+/// Compile-time choice of synchronisation.
+pub trait Configuration: sealed::Sealed + Sized + 'static {
+    /// Whether other threads may be in the tree.
+    const CONCURRENT: bool;
+    /// What operations note on entry; not `Sync` for trees of one thread.
+    type Entry: Default + Send;
+    /// What an operation holds while it may follow pointers.
+    type Guard<'a>: Guard;
+    /// Begins an operation that only reads.
+    fn read(entry: &Self::Entry) -> Self::Guard<'_>;
+    /// Begins an operation that changes the tree.
+    fn write(entry: &Self::Entry) -> Self::Guard<'_>;
+}
+
+/// A running operation's hold on memory.
+pub trait Guard {
+    /// Frees something when no operation can still see it.
+    ///
+    /// # Safety
+    ///
+    /// What `release` frees is unreachable for operations that begin from now on, this
+    /// operation does not use it again, and `release` may run on any thread.
+    unsafe fn retire<F: FnOnce() + 'static>(&self, release: F);
+
+    /// Lets go of everything read so far and holds on anew.
+    fn renew(&mut self);
+}
+
+/// Any number of threads: latches, versions, epochs.
+#[derive(Debug)]
+pub enum Concurrent {}
+
+impl Configuration for Concurrent {
+    const CONCURRENT: bool = true;
+    type Entry = ();
+    type Guard<'a> = epoch::Guard;
+
+    #[inline(always)]
+    fn read(_entry: &()) -> epoch::Guard {
+        epoch::pin()
+    }
+
+    #[inline(always)]
+    fn write(_entry: &()) -> epoch::Guard {
+        epoch::pin()
+    }
+}
+
+impl Guard for epoch::Guard {
+    #[inline]
+    unsafe fn retire<F: FnOnce() + 'static>(&self, release: F) {
+        // SAFETY: the caller's promise is what `epoch::retire` asks for.
+        unsafe { epoch::retire(self, release) }
+    }
+
+    fn renew(&mut self) {
+        epoch::repin(self);
+    }
+}
+
+/// One thread, no synchronisation.
+#[derive(Debug)]
+pub enum SingleThreaded {}
+
+/// Counts readers inside, or marks a writer with -1: a callback that re-enters the tree must
+/// not free what the outer operation holds.
+pub struct Inside<'a>(&'a Cell<isize>, isize);
+
+impl Drop for Inside<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - self.1);
+    }
+}
+
+impl Configuration for SingleThreaded {
+    const CONCURRENT: bool = false;
+    type Entry = Cell<isize>;
+    type Guard<'a> = Inside<'a>;
+
+    #[inline(always)]
+    fn read(entry: &Cell<isize>) -> Inside<'_> {
+        assert!(entry.get() >= 0, "a callback re-entered its tree");
+        entry.set(entry.get() + 1);
+        Inside(entry, 1)
+    }
+
+    #[inline(always)]
+    fn write(entry: &Cell<isize>) -> Inside<'_> {
+        assert!(entry.get() == 0, "a callback re-entered its tree");
+        entry.set(-1);
+        Inside(entry, -1)
+    }
+}
+
+impl Guard for Inside<'_> {
+    #[inline(always)]
+    unsafe fn retire<F: FnOnce() + 'static>(&self, release: F) {
+        // Nobody else is inside (`write` saw to that), so now is late enough.
+        release();
+    }
+
+    fn renew(&mut self) {}
+}
+
+/// Version protocol calls that vanish where `C` has no other threads.
+pub(crate) struct Latch<C>(std::marker::PhantomData<C>);
+
+impl<C: Configuration> Latch<C> {
+    #[inline(always)]
+    pub fn stable(word: &VersionWord) -> Version {
+        if C::CONCURRENT {
+            word.stable()
+        } else {
+            word.load()
+        }
+    }
+
+    #[inline(always)]
+    pub fn changed(word: &VersionWord, earlier: Version) -> bool {
+        C::CONCURRENT && word.changed(earlier)
+    }
+
+    #[inline(always)]
+    pub fn lock(word: &VersionWord) -> Version {
+        if C::CONCURRENT {
+            word.lock()
+        } else {
+            word.load()
+        }
+    }
+
+    #[inline(always)]
+    pub fn unlock(word: &VersionWord) {
+        if C::CONCURRENT {
+            word.unlock();
+        }
+    }
+
+    #[inline(always)]
+    pub fn mark_inserting(word: &VersionWord) {
+        if C::CONCURRENT {
+            word.mark_inserting();
+        }
+    }
+
+    #[inline(always)]
+    pub fn mark_splitting(word: &VersionWord) {
+        if C::CONCURRENT {
+            word.mark_splitting();
+        }
+    }
+
+    #[inline(always)]
+    pub fn mark_deleted(word: &VersionWord) {
+        if C::CONCURRENT {
+            word.mark_deleted();
+        } else {
+            word.set_deleted_unshared();
+        }
+    }
+
+    #[inline(always)]
+    pub fn clear_root(word: &VersionWord) {
+        if C::CONCURRENT {
+            word.clear_root();
+        } else {
+            word.clear_root_unshared();
+        }
+    }
+
+    pub fn new_sibling(border: bool) -> VersionWord {
+        if C::CONCURRENT {
+            VersionWord::new_sibling(border)
+        } else {
+            VersionWord::new(border, false)
+        }
+    }
+}

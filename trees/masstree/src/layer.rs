@@ -1,0 +1,94 @@
+//! Making a layer: two long keys that share a slice move into a deeper tree (§4.6.3).
+//!
+//! The paper makes an empty layer with the old key and then goes on inserting the new one. We
+//! build the whole chain of layers that both keys share, with both keys at its end, before
+//! publishing any of it; so the insert is done when the slot is, and no retry follows.
+//!
+//! Publishing changes one slot: *unstable*, then the layer pointer, then *layer*. Readers that
+//! see the class differ on both sides of the value's load look again; the node's version and
+//! permutation stay as they are.
+
+use std::cmp::Ordering as Order;
+use std::sync::atomic::Ordering;
+
+use hedgerow_sync::VersionWord;
+
+use crate::configuration::{Configuration, Latch};
+use crate::key::{Key, LONG, class_of, slice_of};
+use crate::node::border::{LAYER, UNSTABLE};
+use crate::node::{Border, Node, Permutation, SuffixBag};
+use crate::statistics::Event;
+use crate::tree::{Masstree, layer_word};
+use crate::value::Value;
+
+impl<V: Value, C: Configuration> Masstree<V, C> {
+    /// Turns `slot` of the latched `node` into a layer that holds its present key and `key`
+    /// (with `word`), and unlatches the node.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn make_layer(&self, node: &Border, slot: usize, key: &Key<'_>, word: u64) {
+        // SAFETY: the node is latched and pinned.
+        let old = unsafe { node.suffix(slot) }.expect("a conflicting key has a suffix");
+        let layer = self.build_layers((old, node.value(slot)), (key.suffix(), word));
+        node.lengths[slot].store(UNSTABLE, Ordering::Relaxed);
+        // A reader that loads the pointer below must not then load the length from before.
+        std::sync::atomic::fence(Ordering::Release);
+        node.values[slot].store(layer_word(layer), Ordering::Release);
+        node.lengths[slot].store(LAYER, Ordering::Release);
+        Latch::<C>::unlock(&node.version);
+    }
+
+    /// A private tree of layers with two different keys.
+    fn build_layers(&self, one: (&[u8], u64), two: (&[u8], u64)) -> *mut Node {
+        let (mut low, mut high) = if one.0 < two.0 {
+            (one, two)
+        } else {
+            (two, one)
+        };
+        let mut chain = Vec::new();
+        while low.0.len() > 8 && high.0.len() > 8 && low.0[..8] == high.0[..8] {
+            chain.push(slice_of(low.0));
+            low.0 = &low.0[8..];
+            high.0 = &high.0[8..];
+        }
+        self.counters.count(Event::LayerCreation as usize);
+        let room = [low.0, high.0]
+            .iter()
+            .map(|rest| rest.len().saturating_sub(8))
+            .sum::<usize>();
+        let lines = if room == 0 {
+            0
+        } else {
+            SuffixBag::lines_for(room, 2)
+        };
+        let inline = if lines <= 4 { lines } else { 0 };
+        let last = Border::allocate(VersionWord::new(true, true), 0, inline);
+        // SAFETY: new and ours.
+        let node = unsafe { &*last };
+        if lines > inline {
+            node.suffixes
+                .store(SuffixBag::allocate(lines), Ordering::Relaxed);
+        }
+        debug_assert_eq!(low.0.cmp(high.0), Order::Less);
+        for (slot, (rest, value)) in [low, high].into_iter().enumerate() {
+            let class = class_of(rest.len());
+            node.fill(slot, slice_of(rest), class, value);
+            if class == LONG {
+                let bag = node.suffixes.load(Ordering::Relaxed);
+                // SAFETY: the new node's bag is ours alone.
+                let fits = unsafe { SuffixBag::append(bag, slot, &rest[8..]) };
+                assert!(fits, "a new suffix bag is made large enough");
+            }
+        }
+        node.publish(Permutation::sequential(2));
+        chain.into_iter().rev().fold(last.cast(), |below, slice| {
+            self.counters.count(Event::LayerCreation as usize);
+            let border = Border::allocate(VersionWord::new(true, true), 0, 0);
+            // SAFETY: new and ours.
+            let node = unsafe { &*border };
+            node.fill(0, slice, LAYER, layer_word(below));
+            node.publish(Permutation::sequential(1));
+            border.cast()
+        })
+    }
+}

@@ -1,0 +1,118 @@
+//! Interior nodes: up to 15 separators and 16 children.
+//!
+//! ```text
+//! line 0   │ version 0 │ count 8 │ unused 16..48 │ parent 48 │ unused 56 │
+//! line 1   │ slices[0..8]                                                │
+//! line 2   │ slices[8..15]                                     │ unused  │
+//! line 3   │ children[0..8]                                              │
+//! line 4   │ children[8..16]                                             │
+//! ```
+//!
+//! `children[i]` is responsible for slices in `[slices[i-1], slices[i])`. A search reads lines
+//! 0 to 2 and one of 3 and 4; all are prefetched together. Lines are not packed tighter (256
+//! bytes would hold all but 8 of them) since interior nodes are a tenth of the tree and one
+//! size for both kinds keeps one pool.
+//!
+//! Readers race with writers under the version protocol. One promise goes beyond it, because
+//! readers follow a child pointer *before* they validate: `children[i]` for `i` up to the
+//! `count` that a reader loaded is always a node that was in the tree at or after that load.
+//! Writers keep it by storing a grown count last (release), so an unlinked node's stale
+//! pointer beyond the count is overwritten before it could be counted again.
+
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use hedgerow_simd::Slots;
+use hedgerow_sync::VersionWord;
+
+use super::{NODE_BYTES, Node, WIDTH};
+
+/// An interior node.
+#[repr(C, align(64))]
+pub struct Interior {
+    /// Latch, dirty bits, counters, kind.
+    pub version: VersionWord,
+    /// Separators in use; children are one more.
+    pub count: AtomicU64,
+    unused: [AtomicU64; 4],
+    /// The interior node above, protected by that node's latch; null for a root.
+    pub parent: AtomicPtr<Interior>,
+    unused_too: AtomicU64,
+    /// Separators, ascending.
+    pub slices: Slots,
+    /// Children.
+    pub children: [AtomicPtr<Node>; WIDTH + 1],
+}
+
+impl Interior {
+    /// A new node with no separators; the caller fills it before anyone sees it.
+    pub fn allocate(version: VersionWord) -> *mut Interior {
+        let node = hedgerow_memory::allocate(NODE_BYTES)
+            .as_ptr()
+            .cast::<Interior>();
+        // SAFETY: the block is new, of this size and 64-byte aligned.
+        unsafe {
+            node.write(Interior {
+                version,
+                count: AtomicU64::new(0),
+                unused: std::array::from_fn(|_| AtomicU64::new(0)),
+                parent: AtomicPtr::default(),
+                unused_too: AtomicU64::new(0),
+                slices: std::array::from_fn(|_| AtomicU64::new(0)),
+                children: std::array::from_fn(|_| AtomicPtr::default()),
+            });
+        }
+        node
+    }
+
+    /// Separators in use. Acquire: see the module's promise.
+    #[inline(always)]
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire) as usize & 15
+    }
+
+    /// Child `index`.
+    #[inline(always)]
+    pub fn child(&self, index: usize) -> *mut Node {
+        self.children[index].load(Ordering::Acquire)
+    }
+
+    /// Separator `index`.
+    #[inline(always)]
+    pub fn slice(&self, index: usize) -> u64 {
+        self.slices[index].load(Ordering::Relaxed)
+    }
+
+    /// Which child `child` is. The caller holds the latch; `child` is one.
+    pub fn index_of(&self, child: *const Node) -> usize {
+        let index = (0..=self.count()).find(|&i| std::ptr::eq(self.child(i), child));
+        index.expect("a node's parent has it as a child while the parent is latched")
+    }
+
+    /// Puts `right` after child `index`, with `separator` between. The caller holds the latch,
+    /// marked the node, and saw room.
+    pub fn insert_child(&self, index: usize, separator: u64, right: *mut Node) {
+        let count = self.count();
+        debug_assert!(count < WIDTH && index <= count);
+        for i in (index..count).rev() {
+            self.children[i + 2].store(self.child(i + 1), Ordering::Release);
+            self.slices[i + 1].store(self.slice(i), Ordering::Relaxed);
+        }
+        self.children[index + 1].store(right, Ordering::Release);
+        self.slices[index].store(separator, Ordering::Relaxed);
+        self.count.store(count as u64 + 1, Ordering::Release);
+    }
+
+    /// Takes child `index` out together with the separator to its left, or to its right for
+    /// child 0. The caller holds the latch, marked the node, and there are two children.
+    pub fn remove_child(&self, index: usize) {
+        let count = self.count();
+        debug_assert!(count > 0 && index <= count);
+        for i in index..count {
+            self.children[i].store(self.child(i + 1), Ordering::Release);
+        }
+        for i in index.saturating_sub(1)..count - 1 {
+            self.slices[i].store(self.slice(i + 1), Ordering::Relaxed);
+        }
+        self.count.store(count as u64 - 1, Ordering::Release);
+    }
+}

@@ -1,0 +1,238 @@
+//! What the tree looks like and what happened in it, as numbers.
+//!
+//! The shape is found by walking the whole tree; events are counted as they happen, in sharded
+//! counters and only on rare paths.
+
+use hedgerow_index::Statistics;
+
+use crate::configuration::Configuration;
+use crate::node::border::{LAYER, SUFFIX};
+use crate::node::{Border, Interior, NODE_BYTES, Node, SuffixBag, WIDTH};
+use crate::release::climb;
+use crate::tree::{Masstree, layer_root};
+use crate::value::Value;
+
+/// Things that are counted when they happen.
+#[derive(Clone, Copy)]
+#[repr(usize)]
+pub(crate) enum Event {
+    Split,
+    SequentialSplit,
+    InteriorSplit,
+    RootRetry,
+    LocalRetry,
+    Forward,
+    LayerCreation,
+    LayerCollapse,
+    NodeDeletion,
+    SlotReuse,
+    SuffixGrowth,
+}
+
+/// How many kinds of events there are.
+pub(crate) const EVENTS: usize = 11;
+
+const EVENT_NAMES: [(&str, &str); EVENTS] = [
+    (
+        "border_splits",
+        "Border nodes split because they were full.",
+    ),
+    (
+        "sequential_splits",
+        "Splits that left the full node full, as keys arrive in order.",
+    ),
+    (
+        "interior_splits",
+        "Interior nodes split because they were full.",
+    ),
+    (
+        "root_retries",
+        "Descents begun again at a root, after a split or a deleted node.",
+    ),
+    (
+        "local_retries",
+        "Nodes read again because a writer changed them meanwhile.",
+    ),
+    (
+        "forwards",
+        "Steps to a right sibling that a split had made responsible.",
+    ),
+    (
+        "layer_creations",
+        "Layers made when two long keys shared a slice.",
+    ),
+    (
+        "layer_collapses",
+        "Empty or single-keyed layers taken away.",
+    ),
+    ("node_deletions", "Empty nodes unlinked."),
+    (
+        "slot_reuses",
+        "Inserts into a slot whose removed key a reader might still see.",
+    ),
+    (
+        "suffix_growths",
+        "Suffix bags replaced by a larger external one.",
+    ),
+];
+
+/// The shape of a tree at rest.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Shape {
+    pub keys: usize,
+    pub border_nodes: usize,
+    pub interior_nodes: usize,
+    pub layers: usize,
+    pub deepest_layer: usize,
+    pub height: usize,
+    pub border_bytes: usize,
+    pub inline_suffix_bytes: usize,
+    pub external_suffix_bytes: usize,
+    pub suffix_bytes: usize,
+    pub value_bytes: usize,
+}
+
+impl<V: Value, C: Configuration> Masstree<V, C> {
+    /// Numbers that show every mechanism at work. Walks the whole tree.
+    pub fn statistics(&self) -> Statistics {
+        let shape = self.shape();
+        let mut statistics = Statistics::new();
+        let interior_bytes = shape.interior_nodes * NODE_BYTES;
+        let total =
+            shape.border_bytes + interior_bytes + shape.external_suffix_bytes + shape.value_bytes;
+        let entries = (shape.keys + shape.layers.saturating_sub(1)) as f64;
+        let slots = (shape.border_nodes * WIDTH) as f64;
+        let per_key = |bytes: usize| bytes as f64 / (shape.keys.max(1)) as f64;
+        let numbers: [(&'static str, f64, &'static str); 14] = [
+            ("keys", shape.keys as f64, "Keys in the tree."),
+            (
+                "border_nodes",
+                shape.border_nodes as f64,
+                "Border nodes, all layers.",
+            ),
+            (
+                "interior_nodes",
+                shape.interior_nodes as f64,
+                "Interior nodes, all layers.",
+            ),
+            (
+                "layers",
+                shape.layers as f64,
+                "B+-trees, the first layer's included.",
+            ),
+            (
+                "deepest_layer",
+                shape.deepest_layer as f64,
+                "Layers above the deepest one.",
+            ),
+            (
+                "height",
+                shape.height as f64,
+                "Levels of the first layer's tree.",
+            ),
+            (
+                "border_fill",
+                entries / slots.max(1.0),
+                "Share of border slots in use.",
+            ),
+            (
+                "node_bytes",
+                (shape.border_bytes + interior_bytes) as f64,
+                "Bytes of all nodes.",
+            ),
+            (
+                "inline_suffix_bytes",
+                shape.inline_suffix_bytes as f64,
+                "Of these, suffix room.",
+            ),
+            (
+                "external_suffix_bytes",
+                shape.external_suffix_bytes as f64,
+                "External bags.",
+            ),
+            (
+                "suffix_bytes",
+                shape.suffix_bytes as f64,
+                "Bytes of live suffixes.",
+            ),
+            (
+                "value_bytes",
+                shape.value_bytes as f64,
+                "Bytes of value blocks.",
+            ),
+            ("total_bytes", total as f64, "Nodes, bags and value blocks."),
+            ("bytes_per_key", per_key(total), "The same, per key."),
+        ];
+        for (name, value, help) in numbers {
+            statistics.push(name, value, help);
+        }
+        for (index, (name, help)) in EVENT_NAMES.into_iter().enumerate() {
+            statistics.push(name, self.counters.sum(index) as f64, help);
+        }
+        statistics
+    }
+
+    /// Walks the tree. Beside writers, nodes are counted as they are met: a walk is safe, but
+    /// its sums are only exact at rest.
+    pub(crate) fn shape(&self) -> Shape {
+        let guard = C::read(&self.entry);
+        let mut shape = Shape::default();
+        let mut nodes = vec![(self.root(), 0_usize, 1_usize, true)];
+        while let Some((node, layer, level, is_root)) = nodes.pop() {
+            shape.layers += usize::from(is_root);
+            shape.deepest_layer = shape.deepest_layer.max(layer);
+            // SAFETY: reached under the guard through links read under it.
+            let border = unsafe { (*node).version.stable() }.is_border();
+            if layer == 0 {
+                shape.height = shape.height.max(level);
+            }
+            if border {
+                // SAFETY: as above, and a border node.
+                let border = unsafe { &*node.cast::<Border>() };
+                self.add_border(&mut shape, border, |root| {
+                    // SAFETY: a layer pointer read under the guard.
+                    nodes.push((unsafe { climb(root) }, layer + 1, 1, true));
+                });
+            } else {
+                shape.interior_nodes += 1;
+                // SAFETY: as above, and not a border node.
+                let interior = unsafe { &*node.cast::<Interior>() };
+                let children = 0..=interior.count();
+                nodes.extend(children.map(|i| (interior.child(i), layer, level + 1, false)));
+            }
+        }
+        drop(guard);
+        shape
+    }
+
+    fn add_border(&self, shape: &mut Shape, border: &Border, mut layer: impl FnMut(*mut Node)) {
+        shape.border_nodes += 1;
+        shape.border_bytes += border.block_bytes();
+        shape.inline_suffix_bytes += border.inline_suffix_bytes();
+        // SAFETY: an external bag is alive as long as the guard's pin.
+        if let Some(bag) = unsafe { border.external_bag().as_ref() } {
+            shape.external_suffix_bytes += SuffixBag::block_bytes(bag.lines());
+        }
+        let version = border.version.stable();
+        let permutation = border.permutation();
+        for slot in (0..permutation.count()).map(|index| permutation.slot(index)) {
+            let (length, value) = (border.length(slot), border.value(slot));
+            if length != border.length(slot) || border.version.changed(version) {
+                continue; // a writer is here: this slot may be anything
+            }
+            match length {
+                0..=SUFFIX => {
+                    shape.keys += 1;
+                    // SAFETY: a validated read of a live slot under the guard.
+                    shape.value_bytes += unsafe { V::owned_bytes(value) };
+                    if length == SUFFIX {
+                        // SAFETY: the node is pinned.
+                        shape.suffix_bytes += unsafe { border.suffix(slot) }.map_or(0, <[u8]>::len);
+                    }
+                }
+                LAYER => layer(layer_root(value)),
+                _ => {}
+            }
+        }
+    }
+}

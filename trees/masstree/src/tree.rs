@@ -1,0 +1,73 @@
+//! The tree itself: a root, the chosen search kernel, event counters, deferred work.
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use hedgerow_simd::Level;
+use hedgerow_sync::{Counters, VersionWord};
+
+use crate::collapse::Queue;
+use crate::configuration::{Concurrent, Configuration};
+use crate::node::{Border, Node};
+use crate::statistics::EVENTS;
+use crate::value::Value;
+
+/// A Masstree from byte-string keys to values of policy `V`.
+///
+/// `Masstree<Bytes>` maps to byte strings and implements [`hedgerow_index::Index`];
+/// `Masstree<u64>` keeps its values inline. See the crate's documentation for the design.
+pub struct Masstree<V: Value, C: Configuration = Concurrent> {
+    pub(crate) root: AtomicPtr<Node>,
+    pub(crate) level: Level,
+    pub(crate) counters: Counters<EVENTS>,
+    pub(crate) deferred: Queue,
+    pub(crate) entry: C::Entry,
+    pub(crate) values: PhantomData<V>,
+}
+
+impl<V: Value, C: Configuration> Masstree<V, C> {
+    /// An empty tree that searches nodes with the best kernel of this processor.
+    pub fn new() -> Self {
+        Self::with_level(Level::detect())
+    }
+
+    /// An empty tree with the given search kernel.
+    pub fn with_level(level: Level) -> Self {
+        let root = Border::allocate(VersionWord::new(true, true), 0, 0);
+        Self {
+            root: AtomicPtr::new(root.cast()),
+            level,
+            counters: Counters::new(),
+            deferred: Queue::default(),
+            entry: C::Entry::default(),
+            values: PhantomData,
+        }
+    }
+
+    /// The search kernel in use.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    #[inline(always)]
+    pub(crate) fn root(&self) -> *mut Node {
+        self.root.load(Ordering::Acquire)
+    }
+}
+
+impl<V: Value, C: Configuration> Default for Masstree<V, C> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A layer root as a slot word.
+pub(crate) fn layer_word(root: *mut Node) -> u64 {
+    root.expose_provenance() as u64
+}
+
+/// A slot word as a layer root.
+#[inline(always)]
+pub(crate) fn layer_root(word: u64) -> *mut Node {
+    std::ptr::with_exposed_provenance_mut(word as usize)
+}

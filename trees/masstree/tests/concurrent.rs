@@ -1,0 +1,176 @@
+//! Many threads at once: recorded histories checked per key, scans checked for order and
+//! completeness, and the invariants verified when the threads are done.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use hedgerow_index::Direction;
+use hedgerow_masstree::{Bytes, Masstree};
+use hedgerow_testkit::index_workload::{ConcurrentRun, check_concurrent};
+use hedgerow_testkit::keys::KeyShape;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+#[test]
+fn histories_are_linearizable_per_key_on_every_shape() {
+    for (number, shape) in KeyShape::all().into_iter().enumerate() {
+        let mut rng = StdRng::seed_from_u64(number as u64);
+        for count in [8, 40] {
+            let mut keys: Vec<Vec<u8>> = (0..count).map(|_| shape.key(&mut rng)).collect();
+            keys.sort();
+            keys.dedup();
+            let tree: Masstree<Bytes> = Masstree::new();
+            let run = ConcurrentRun {
+                keys,
+                threads: 3,
+                operations: 1_500,
+                remove_percent: 35,
+                seed: number as u64,
+            };
+            check_concurrent(&tree, &run)
+                .unwrap_or_else(|violation| panic!("{shape:?}, {count} keys: {violation:?}"));
+            tree.maintain();
+            tree.verify().expect("sound at rest");
+        }
+    }
+}
+
+/// Keys of even numbers stay throughout; odd ones come and go.
+fn key(number: u64, layered: bool) -> Vec<u8> {
+    if layered {
+        let group = (number / 64).to_be_bytes();
+        [&group[..], b"shared--", &number.to_be_bytes()[6..]].concat()
+    } else {
+        number
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .to_be_bytes()
+            .to_vec()
+    }
+}
+
+/// Writers make the tree split, empty, unlink and collapse around keys that stay; readers and
+/// scans must find those, always.
+fn keys_that_stay_are_always_found(layered: bool) {
+    const KEYS: u64 = 3_000;
+    let tree: Masstree<u64> = Masstree::new();
+    let stays = |number: u64| number % 50 == 0;
+    for number in (0..KEYS).filter(|&number| stays(number)) {
+        tree.put(&key(number, layered), number);
+    }
+    let done = AtomicBool::new(false);
+    let found = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..2_u64)
+            .map(|thread| {
+                let tree = &tree;
+                scope.spawn(move || {
+                    let mine = |number: &u64| number % 2 == thread && !stays(*number);
+                    for round in 0..12 {
+                        for number in (0..KEYS).filter(mine) {
+                            assert_eq!(tree.put(&key(number, layered), number + round), None);
+                        }
+                        for number in (0..KEYS).filter(mine) {
+                            let removed = tree.remove(&key(number, layered));
+                            assert_eq!(removed, Some(number + round), "lost key {number}");
+                        }
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            let mut rng = StdRng::seed_from_u64(1);
+            while !done.load(Ordering::Relaxed) {
+                let number = rng.random_range(0..KEYS / 50) * 50;
+                assert_eq!(
+                    tree.get(&key(number, layered)),
+                    Some(number),
+                    "lost key {number}"
+                );
+                let keys: Vec<Vec<u8>> = (0..40).map(|i| key(i * 50, layered)).collect();
+                let slices: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+                tree.get_many(&slices, |i, value| assert_eq!(value, Some(i as u64 * 50)));
+                found.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                for direction in [Direction::Forward, Direction::Reverse] {
+                    scan_sees_what_stays(&tree, direction, KEYS / 50, |number| stays(number));
+                }
+            }
+        });
+        for writer in writers {
+            writer.join().expect("a writer failed");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    tree.maintain();
+    tree.verify().expect("sound at rest");
+    assert_eq!(tree.statistics().get("keys"), Some((KEYS / 50) as f64));
+    let statistics = tree.statistics();
+    assert!(statistics.get("node_deletions") > Some(0.0) || layered);
+    assert!(statistics.get("layer_collapses") > Some(0.0) || !layered);
+    assert!(found.into_inner() > 0);
+}
+
+fn scan_sees_what_stays(
+    tree: &Masstree<u64>,
+    direction: Direction,
+    expected: u64,
+    stays: impl Fn(u64) -> bool,
+) {
+    let mut staying = 0;
+    let mut last: Option<Vec<u8>> = None;
+    tree.scan(Bound::Unbounded, direction, |key, value| {
+        if let Some(last) = &last {
+            let ascending = last.as_slice() < key;
+            assert_eq!(
+                ascending,
+                direction == Direction::Forward,
+                "scan out of order"
+            );
+            assert_ne!(last.as_slice(), key, "visited twice");
+        }
+        last = Some(key.to_vec());
+        staying += u64::from(stays(value) && is_original(key, value));
+        ControlFlow::Continue(())
+    });
+    assert_eq!(staying, expected, "{direction:?} scan lost keys that stay");
+}
+
+/// Whether `value` is that of a key that stays (others carry number + round).
+fn is_original(found: &[u8], value: u64) -> bool {
+    found == key(value, true) || found == key(value, false)
+}
+
+#[test]
+fn staying_keys_are_found_in_one_layer() {
+    keys_that_stay_are_always_found(false);
+}
+
+#[test]
+fn staying_keys_are_found_across_layers() {
+    keys_that_stay_are_always_found(true);
+}
+
+#[test]
+fn increments_under_the_latch_are_never_lost() {
+    let tree: Masstree<u64> = Masstree::new();
+    std::thread::scope(|scope| {
+        for thread in 0..3_u64 {
+            let tree = &tree;
+            scope.spawn(move || {
+                for i in 0..5_000_u64 {
+                    let key = format!("counter-{:03}", (i * 7 + thread) % 40);
+                    tree.update(key.as_bytes(), |count| Some(count.unwrap_or(0) + 1));
+                }
+            });
+        }
+    });
+    let mut sum = 0;
+    tree.scan(Bound::Unbounded, Direction::Forward, |_, count| {
+        sum += count;
+        ControlFlow::Continue(())
+    });
+    assert_eq!(sum, 15_000);
+}
