@@ -53,7 +53,7 @@ fn key(number: u64, layered: bool) -> Vec<u8> {
 fn keys_that_stay_are_always_found(layered: bool) {
     const KEYS: u64 = 3_000;
     let tree: Masstree<u64> = Masstree::new();
-    let stays = |number: u64| number % 50 == 0;
+    let stays = |number: u64| number.is_multiple_of(50);
     for number in (0..KEYS).filter(|&number| stays(number)) {
         tree.put(&key(number, layered), number);
     }
@@ -95,7 +95,7 @@ fn keys_that_stay_are_always_found(layered: bool) {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 for direction in [Direction::Forward, Direction::Reverse] {
-                    scan_sees_what_stays(&tree, direction, KEYS / 50, |number| stays(number));
+                    scan_sees_what_stays(&tree, direction, KEYS / 50, stays);
                 }
             }
         });
