@@ -40,6 +40,14 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
+    /// The same shard after a rotation.
+    pub(crate) fn next_generation(self) -> Identity {
+        Identity {
+            generation: self.generation + 1,
+            ..self
+        }
+    }
+
     pub(crate) fn checksum_seed(&self) -> u32 {
         crc32c::crc32c(&self.database_id.to_le_bytes())
     }

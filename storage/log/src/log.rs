@@ -15,7 +15,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
@@ -135,13 +135,24 @@ impl Shared {
 /// What the flusher's thread returns.
 type Flushed = std::result::Result<IncarnationEnd, Stopped>;
 
+/// Where rotations have come to.
+struct Current {
+    /// Of shard 0 of the current generation.
+    identity: Identity,
+    /// A rotation that is still under way because the disk is full.
+    pending: Option<Receiver<RotationPoint>>,
+}
+
+/// How often a rotation looks whether the disk is full.
+const ROTATION_POLL: Duration = Duration::from_millis(20);
+
 /// The log of an open database. Dropping it closes it.
 pub struct Log {
     shared: Arc<Shared>,
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
-    /// Identity of the current generation's shard 0. Held while rotating.
-    current: Mutex<Identity>,
+    /// Held while rotating.
+    current: Mutex<Current>,
     flusher: Mutex<Option<JoinHandle<Flushed>>>,
     flushed: OnceLock<Flushed>,
 }
@@ -187,7 +198,10 @@ impl Log {
             shared,
             vfs,
             dir: dir.to_path_buf(),
-            current: Mutex::new(identity),
+            current: Mutex::new(Current {
+                identity,
+                pending: None,
+            }),
             flusher: Mutex::new(Some(flusher)),
             flushed: OnceLock::new(),
         }))
@@ -304,14 +318,15 @@ impl Log {
     /// been released: what is in older generations is in the tree.
     ///
     /// # Errors
-    /// As for [`Log::shard`], or the files of the new generation could not be created.
+    /// As for [`Log::shard`], or the files of the new generation could not be created. After
+    /// [`Error::DiskFull`] the rotation may still complete once there is space.
     pub fn rotate(&self) -> Result<RotationPoint> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.pending.is_some() {
+            self.finish_rotation(&mut current)?;
+        }
         self.shared.status.check()?;
-        let next = Identity {
-            generation: current.generation + 1,
-            ..*current
-        };
+        let next = current.identity.next_generation();
         let writers = create_files(&*self.vfs, &self.dir, next)?;
         let (done, finished) = channel();
         {
@@ -326,14 +341,25 @@ impl Log {
             }
         }
         self.shared.wake_flusher();
-        match finished.recv() {
-            Ok(point) => {
-                *current = next;
-                Ok(point)
+        current.pending = Some(finished);
+        self.finish_rotation(&mut current)
+    }
+
+    /// Waits for the rotation under way, but not for space on the disk.
+    fn finish_rotation(&self, current: &mut Current) -> Result<RotationPoint> {
+        while let Some(finished) = &current.pending {
+            match finished.recv_timeout(ROTATION_POLL) {
+                Ok(point) => {
+                    current.pending = None;
+                    current.identity = current.identity.next_generation();
+                    return Ok(point);
+                }
+                Err(RecvTimeoutError::Timeout) => self.shared.status.check()?,
+                // The flusher ended before it came to the rotation.
+                Err(RecvTimeoutError::Disconnected) => break,
             }
-            // The flusher ended before it came to the rotation.
-            Err(_) => Err(self.shared.status.check().err().unwrap_or(Error::Closed)),
         }
+        Err(self.shared.status.check().err().unwrap_or(Error::Closed))
     }
 
     /// Flushes everything and ends the log. Returns where its files end: record that in the

@@ -311,6 +311,37 @@ fn a_full_disk_refuses_appends_and_resumes_when_there_is_space() {
 }
 
 #[test]
+fn a_rotation_on_a_full_disk_fails_and_the_next_one_goes_on_from_it() {
+    const HEADERS: u64 = 2 * 64;
+    // From no room for the new files to room for all but the last seal.
+    for space in (0..HEADERS + 300).step_by(11) {
+        let (memory, faulty, shared) = disk();
+        let mut manifest = Manifest::new(3);
+        let log = Log::create(shared, dir(), &mut manifest, options(2), 1).unwrap();
+        for number in 0..4 {
+            put(&log, number as usize % 2, number).unwrap();
+        }
+        faulty.set_space(Some(space));
+        match log.rotate() {
+            Err(Error::DiskFull) => {}
+            Err(error) if error.is_disk_full() && space < HEADERS => {}
+            other => panic!("space {space}: {other:?}"),
+        }
+        faulty.set_space(None);
+        while log.health() == Health::DiskFull {
+            std::thread::yield_now();
+        }
+        put(&log, 0, 4).unwrap();
+        let point = log.rotate().unwrap();
+        assert_eq!(point.generation, log.rotate().unwrap().generation - 1);
+        put(&log, 1, 5).unwrap();
+        log.close().unwrap();
+        let found = recover(Arc::new(memory)).unwrap();
+        assert_eq!(found.len(), 6, "space {space}");
+    }
+}
+
+#[test]
 fn closing_on_a_full_disk_says_so_and_keeps_what_was_durable() {
     let (memory, faulty, shared) = disk();
     let mut manifest = Manifest::new(3);
