@@ -12,7 +12,7 @@ use hedgerow_index::Index;
 use hedgerow_log::{IncarnationEnd, Manifest, Problem, required_files};
 use hedgerow_vfs::{OpenMode, Vfs};
 
-use crate::db::{Db, lock_directory};
+use crate::db::{Db, create_durably, lock_directory};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::options::Builder;
@@ -157,8 +157,7 @@ fn copy_file(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<u64> {
 
 /// Creates a directory, or makes sure that it is empty.
 fn make_empty(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
-    vfs.create_dir_all(dir)
-        .map_err(|e| Error::io("create", dir, e))?;
+    create_durably(vfs, dir).map_err(|e| Error::io("create", dir, e))?;
     let names = vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
     if !names.is_empty() {
         return Err(Error::NotEmpty {

@@ -89,8 +89,11 @@ impl Engine {
         let standstill = self.stripes.lock_many((0..STRIPES as u32).collect());
         if let Err(error) = changed.store(&*self.options.vfs, &self.dir) {
             // The new manifest may be in place all the same. Writes to this keyspace must not be
-            // acknowledged while a crash could lose it, so make sure of the old one.
-            if manifest.store(&*self.options.vfs, &self.dir).is_err() {
+            // acknowledged while a crash could lose it, so make sure of the old one. If that is
+            // what the directory shows, the new one was never renamed: a full disk, for one.
+            let shown = Manifest::load(&*self.options.vfs, &self.dir);
+            let untouched = shown.is_ok_and(|shown| shown == *manifest);
+            if !untouched && manifest.store(&*self.options.vfs, &self.dir).is_err() {
                 let reason = format!("storing the manifest failed: {error}");
                 let _ = self.broken.set(reason);
             }

@@ -379,17 +379,28 @@ fn create_directory(options: &Builder, dir: &Path) -> Result<()> {
             dir: dir.to_path_buf(),
         });
     }
-    options
-        .vfs
-        .create_dir_all(dir)
-        .map_err(|e| writing_failed("create", dir, e))?;
-    match dir.parent() {
-        Some(parent) if parent != Path::new("") => options
-            .vfs
-            .sync_dir(parent)
-            .map_err(|e| Error::io("sync directory", parent, e)),
-        _ => Ok(()),
+    create_durably(&*options.vfs, dir).map_err(|e| writing_failed("create", dir, e))
+}
+
+/// Creates a directory and its missing parents so that their names survive a power cut. The name
+/// of `dir` itself is synced even if it exists: whoever created it may not have come to that.
+pub(crate) fn create_durably(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
+    let mut unsynced = vec![dir];
+    for ancestor in dir.ancestors().skip(1) {
+        if ancestor == Path::new("") || vfs.exists(ancestor)? {
+            break;
+        }
+        unsynced.push(ancestor);
     }
+    vfs.create_dir_all(dir)?;
+    for path in unsynced {
+        match path.parent() {
+            Some(parent) if parent == Path::new("") => vfs.sync_dir(Path::new("."))?,
+            Some(parent) => vfs.sync_dir(parent)?,
+            None => {}
+        }
+    }
+    Ok(())
 }
 
 /// Takes the directory's lock. A reader goes without where it may not write.

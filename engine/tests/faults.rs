@@ -27,6 +27,23 @@ fn sync() -> WriteOptions {
 }
 
 #[test]
+fn dropping_a_keyspace_on_a_full_disk_is_refused_and_harms_nothing() {
+    let vfs = faulty();
+    let db = open(&vfs).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    keyspace.put_with(b"key", b"1", &sync()).unwrap();
+    vfs.set_space(Some(0));
+    assert!(matches!(db.drop_keyspace("k"), Err(Error::DiskFull)));
+    assert!(matches!(db.clear_keyspace("k"), Err(Error::DiskFull)));
+    assert_eq!(keyspace.get(b"key").unwrap().as_deref(), Some(&b"1"[..]));
+    vfs.set_space(None);
+    keyspace.put_with(b"key", b"2", &sync()).unwrap();
+    db.clear_keyspace("k").unwrap();
+    db.drop_keyspace("k").unwrap();
+    db.close().unwrap();
+}
+
+#[test]
 fn a_full_disk_refuses_writes_until_there_is_space() {
     let vfs = faulty();
     let db = open(&vfs).unwrap();
