@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod faults;
 pub mod fuzz;
 pub mod history;
 pub mod index_workload;
@@ -21,5 +22,6 @@ pub mod keys;
 pub mod kill;
 pub mod model_index;
 pub mod powercut;
+pub mod rot;
 
 pub use model_index::ModelIndex;

@@ -1,7 +1,7 @@
 //! Power cuts in the numbers that every run of the tests can afford; `campaign power-cut` runs
 //! the same on a larger scale. The seed is printed; `HEDGEROW_SEED` repeats a run's choices.
 
-use hedgerow_testkit::powercut::{LogSubject, PowerCutCampaign, run};
+use hedgerow_testkit::powercut::{DbSubject, LogSubject, PowerCutCampaign, run};
 
 fn campaign(images: usize) -> PowerCutCampaign {
     let seed = std::env::var("HEDGEROW_SEED").map_or_else(
@@ -22,4 +22,11 @@ fn the_log_keeps_its_promises_under_power_cuts() {
     let report = run(&campaign(2_000), LogSubject::default).unwrap_or_else(|e| panic!("{e}"));
     println!("{report:?}");
     assert!(report.images >= 2_000 && report.distinct_images > 200 && report.second_level > 50);
+}
+
+#[test]
+fn the_engine_keeps_its_promises_under_power_cuts() {
+    let report = run(&campaign(5_000), DbSubject::default).unwrap_or_else(|e| panic!("{e}"));
+    println!("{report:?}");
+    assert!(report.images >= 5_000 && report.distinct_images > 500 && report.second_level > 100);
 }

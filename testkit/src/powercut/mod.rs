@@ -2,8 +2,11 @@
 //! file operations, let any subset of what was not synced survive, recover, and judge.
 
 pub mod campaign;
+pub mod db_subject;
 pub mod log_subject;
 pub mod oracle;
+pub mod workload;
 
 pub use campaign::{PowerCutCampaign, PowerCutReport, Subject, run};
+pub use db_subject::DbSubject;
 pub use log_subject::LogSubject;

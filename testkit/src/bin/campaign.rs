@@ -1,0 +1,164 @@
+//! The long campaigns: power cuts, kills, file faults, bit rot, and planted bugs.
+//!
+//! ```text
+//! cargo run --release -p hedgerow-testkit --bin campaign -- power-cut --images 100000
+//! cargo build --release -p hedgerow-cli && cargo run --release -p hedgerow-testkit --bin campaign -- kill --kills 500
+//! cargo run --release -p hedgerow-testkit --bin campaign -- fault
+//! cargo run --release -p hedgerow-testkit --bin campaign -- rot --flips 20000
+//! cargo run --release -p hedgerow-testkit --features planted-bugs --bin campaign -- plant
+//! ```
+//!
+//! Each prints its seed first and its figures last, and exits with 1 at the first thing that is
+//! wrong.
+
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Parser, Subcommand};
+use hedgerow_testkit::faults::{self, FaultCampaign};
+use hedgerow_testkit::kill::{self, KillCampaign};
+use hedgerow_testkit::powercut::{self, DbSubject, LogSubject, PowerCutCampaign};
+use hedgerow_testkit::rot::{self, RotCampaign};
+
+#[derive(Parser)]
+#[command(about = "Crash, kill and corrupt Hedgerow databases on purpose, and judge the outcome")]
+struct Arguments {
+    /// Seed of all random choices; random if not given.
+    #[arg(long, global = true)]
+    seed: Option<u64>,
+    #[command(subcommand)]
+    campaign: Campaign,
+}
+
+#[derive(Subcommand)]
+enum Campaign {
+    /// Cut the power between file operations and recover the images.
+    PowerCut {
+        /// Images to recover.
+        #[arg(long, default_value_t = 100_000)]
+        images: usize,
+        /// Chains of lives at once.
+        #[arg(long, default_value_t = 2)]
+        threads: usize,
+        /// The log alone instead of the whole engine.
+        #[arg(long)]
+        log_only: bool,
+        /// Where to keep an image that was recovered wrongly.
+        #[arg(long, default_value = "target/power-cut-failure")]
+        failures: PathBuf,
+    },
+    /// Kill `hedgerow serve` while clients write, and check what survived.
+    Kill {
+        /// Processes to kill.
+        #[arg(long, default_value_t = 500)]
+        kills: usize,
+        /// Writing connections.
+        #[arg(long, default_value_t = 3)]
+        writers: usize,
+        /// The binary; default: `hedgerow` beside this program.
+        #[arg(long)]
+        program: Option<PathBuf>,
+    },
+    /// Let every file call of a scripted workload fail, and fill the disk at every step.
+    Fault {
+        /// Run every n-th case only.
+        #[arg(long, default_value_t = 1)]
+        stride: usize,
+        /// Power cuts after each case.
+        #[arg(long, default_value_t = 3)]
+        cuts: usize,
+    },
+    /// Flip bits of databases at rest.
+    Rot {
+        /// Bits to flip.
+        #[arg(long, default_value_t = 20_000)]
+        flips: usize,
+    },
+    /// Plant bugs and show which campaign finds each.
+    #[cfg(feature = "planted-bugs")]
+    Plant,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let seed = arguments.seed.unwrap_or_else(rand::random);
+    println!("seed {seed}");
+    let start = Instant::now();
+    let outcome = run(arguments.campaign, seed);
+    let seconds = start.elapsed().as_secs_f64();
+    match outcome {
+        Ok(figures) => {
+            println!("{figures}\ngreen after {seconds:.1} s");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("red after {seconds:.1} s: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(campaign: Campaign, seed: u64) -> Result<String, String> {
+    match campaign {
+        Campaign::PowerCut {
+            images,
+            threads,
+            log_only,
+            failures,
+        } => {
+            let campaign = PowerCutCampaign {
+                images,
+                threads,
+                seed,
+                failures: Some(failures),
+            };
+            let report = if log_only {
+                powercut::run(&campaign, LogSubject::default)
+            } else {
+                powercut::run(&campaign, DbSubject::default)
+            };
+            Ok(format!("{:#?}", report?))
+        }
+        Campaign::Kill {
+            kills,
+            writers,
+            program,
+        } => {
+            let program = program.map_or_else(beside_this, Ok)?;
+            let dir = tempfile::tempdir().map_err(|e| format!("a temporary directory: {e}"))?;
+            let data = dir.path().join("data");
+            let slack = Duration::from_secs(1);
+            let campaign = KillCampaign {
+                program,
+                data,
+                kills,
+                writers,
+                seed,
+                slack,
+            };
+            Ok(format!("{:#?}", kill::run(&campaign)?))
+        }
+        Campaign::Fault { stride, cuts } => Ok(format!(
+            "{:#?}",
+            faults::run(&FaultCampaign { seed, stride, cuts })?
+        )),
+        Campaign::Rot { flips } => Ok(format!("{:#?}", rot::run(&RotCampaign { flips, seed })?)),
+        #[cfg(feature = "planted-bugs")]
+        Campaign::Plant => hedgerow_testkit::plants::run(seed),
+    }
+}
+
+fn beside_this() -> Result<PathBuf, String> {
+    let this = std::env::current_exe().map_err(|e| format!("where am I: {e}"))?;
+    let program = this.with_file_name("hedgerow");
+    if program.exists() {
+        return Ok(program);
+    }
+    Err(format!(
+        "{} is missing: build it (cargo build --release -p hedgerow-cli) or name it with --program",
+        program.display()
+    ))
+}

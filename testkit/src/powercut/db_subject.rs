@@ -1,0 +1,169 @@
+//! The whole engine under power cuts: columns, batches, transactions, keyspaces, expiry,
+//! checkpoints and backups.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hedgerow::Db;
+use hedgerow_vfs::{MemoryVfs, RecordingVfs, Vfs};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::campaign::Subject;
+use super::oracle::{Contents, Oracle, Verdicts};
+use super::workload::{self, Backup, Life};
+
+/// Where the database lies on the modelled disks.
+const DATA: &str = "/data";
+
+/// A database as a [`Subject`].
+#[derive(Debug)]
+pub struct DbSubject {
+    clock_ms: Arc<AtomicU64>,
+    lives: usize,
+    /// Backups finished in the current life.
+    backups: Vec<Backup>,
+}
+
+impl Default for DbSubject {
+    fn default() -> Self {
+        let clock_ms = Arc::new(AtomicU64::new(1_000_000));
+        DbSubject {
+            clock_ms,
+            lives: 0,
+            backups: Vec::new(),
+        }
+    }
+}
+
+impl DbSubject {
+    /// Opens the database; every opening has options of its own.
+    fn open(&self, vfs: Arc<dyn Vfs>, dir: &Path, rng: &mut StdRng) -> Result<Db, String> {
+        let clock_ms = Arc::clone(&self.clock_ms);
+        Db::builder()
+            .vfs(vfs)
+            .workers(rng.random_range(1..=3))
+            .flush_interval(Duration::from_millis(rng.random_range(1..20)))
+            .sweep_interval(Some(Duration::from_millis(rng.random_range(1..20))))
+            .checkpoint_log_bytes([None, Some(4 << 10), Some(64 << 10)][rng.random_range(0..3)])
+            .now(Box::new(move || clock_ms.load(Ordering::SeqCst)))
+            .open(dir)
+            .map_err(|error| format!("opening failed: {error}"))
+    }
+
+    fn recover_at(
+        &self,
+        disk: Arc<dyn Vfs>,
+        dir: &Path,
+        rng: &mut StdRng,
+    ) -> Result<Contents, String> {
+        let db = self.open(disk, dir, rng)?;
+        let contents = workload::contents(&db)?;
+        db.close()
+            .map_err(|error| format!("closing after recovery failed: {error}"))?;
+        Ok(contents)
+    }
+}
+
+impl Subject for DbSubject {
+    fn live(
+        &mut self,
+        disk: &Arc<RecordingVfs>,
+        contents: Contents,
+        rng: &mut StdRng,
+    ) -> Result<Verdicts, String> {
+        self.lives += 1;
+        let vfs: Arc<dyn Vfs> = Arc::<RecordingVfs>::clone(disk);
+        // What earlier lives left of their backups is in the way of nothing but time.
+        for name in vfs.list(Path::new("/")).map_err(|e| e.to_string())? {
+            if name.starts_with("backup-") {
+                vfs.remove_dir_all(&Path::new("/").join(name))
+                    .map_err(|e| e.to_string())?;
+            }
+        }
+        let db = self.open(vfs, Path::new(DATA), rng)?;
+        let operations = || disk.operations();
+        let life = Life {
+            db: &db,
+            operations: &operations,
+            clock_ms: Arc::clone(&self.clock_ms),
+            oracle: Mutex::new(Oracle::new(contents)),
+            backups: Mutex::default(),
+            number: self.lives,
+        };
+        workload::prepare(&life)?;
+        let steps = rng.random_range(5..40);
+        std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..rng.random_range(1..=3))
+                .map(|thread| {
+                    let (life, rng) = (&life, StdRng::seed_from_u64(rng.random()));
+                    scope.spawn(move || workload::write(life, thread, steps, rng))
+                })
+                .collect();
+            writers
+                .into_iter()
+                .try_for_each(|w| w.join().expect("a writer panicked"))
+        })?;
+        let Life {
+            oracle, backups, ..
+        } = life;
+        self.backups = backups.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut oracle = oracle.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if rng.random_bool(0.5) {
+            db.close()
+                .map_err(|error| format!("closing failed: {error}"))?;
+            oracle.all_acknowledged(disk.operations());
+        } else {
+            drop(db);
+        }
+        Ok(oracle.seal(self.clock_ms.load(Ordering::SeqCst)))
+    }
+
+    fn recover(&mut self, disk: Arc<dyn Vfs>, rng: &mut StdRng) -> Result<Contents, String> {
+        self.recover_at(disk, Path::new(DATA), rng)
+    }
+
+    /// Every backup finished before the cut restores to a state that existed while it was made.
+    fn examine(
+        &mut self,
+        image: &MemoryVfs,
+        cut: usize,
+        verdicts: &Verdicts,
+        rng: &mut StdRng,
+    ) -> Result<usize, String> {
+        let finished: Vec<Backup> = self
+            .backups
+            .iter()
+            .filter(|backup| backup.finished_at <= cut)
+            .cloned()
+            .collect();
+        for backup in &finished {
+            let disk = image.deep_clone();
+            let vfs: Arc<dyn Vfs> = Arc::new(disk);
+            let restored = Path::new("/restored");
+            let name = backup.dir.display();
+            Db::builder()
+                .vfs(Arc::clone(&vfs))
+                .restore(&backup.dir, restored)
+                .map_err(|error| format!("restoring {name}: {error}"))?;
+            let contents = self.recover_at(vfs, restored, rng)?;
+            verdicts
+                .check_between(backup.started_at, backup.finished_at, &contents)
+                .map_err(|error| format!("restored {name}: {error}"))?;
+        }
+        Ok(finished.len())
+    }
+
+    fn verify(&mut self, disk: Arc<dyn Vfs>) -> Result<(), String> {
+        let report = Db::builder()
+            .vfs(disk)
+            .check(DATA)
+            .map_err(|e| format!("checking: {e}"))?;
+        match report.problems.first() {
+            None => Ok(()),
+            Some(problem) => Err(format!("check after recovery: {problem}")),
+        }
+    }
+}

@@ -1,0 +1,499 @@
+//! One life of a database: random work by a few threads, every commit told to the oracle.
+//!
+//! Each thread owns its keys, so that the state after an epoch does not depend on the order of
+//! commits within it. Values are up to a few sectors long, so that they can tear.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hedgerow::{Action, Commit, Db, Durability, Keyspace, Locks, WriteOptions};
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::oracle::{Change, Content, Contents, Oracle, Row, Rows};
+
+/// The keyspaces that all threads write; they are created once and never dropped.
+const SHARED: [&str; 2] = ["main", "other"];
+/// The keyspaces that thread 0 creates, clears and drops.
+const SCRATCH: [&str; 2] = ["scratch-a", "scratch-b"];
+
+/// A backup that was finished during a life.
+#[derive(Debug, Clone)]
+pub struct Backup {
+    /// Where it is.
+    pub dir: PathBuf,
+    /// File operations done when it was asked for.
+    pub started_at: usize,
+    /// File operations done when it was finished.
+    pub finished_at: usize,
+}
+
+/// What the threads of a life share.
+pub struct Life<'a> {
+    /// The database under test.
+    pub db: &'a Db,
+    /// Counts file operations done.
+    pub operations: &'a (dyn Fn() -> usize + Sync),
+    /// The database's clock.
+    pub clock_ms: Arc<AtomicU64>,
+    /// What was asked for so far.
+    pub oracle: Mutex<Oracle>,
+    /// Backups finished so far.
+    pub backups: Mutex<Vec<Backup>>,
+    /// Distinguishes the backups of different lives.
+    pub number: usize,
+}
+
+type Outcome<T = ()> = Result<T, String>;
+
+fn failed<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> String {
+    move |error| format!("{what} failed: {error}")
+}
+
+/// One writing thread.
+struct Writer<'a> {
+    life: &'a Life<'a>,
+    thread: usize,
+    rng: StdRng,
+    keyspaces: BTreeMap<String, Keyspace>,
+    next_value: u64,
+}
+
+/// Runs `steps` random steps as thread `thread` of `life`.
+pub fn write(life: &Life<'_>, thread: usize, steps: usize, rng: StdRng) -> Outcome {
+    let mut writer = Writer {
+        life,
+        thread,
+        rng,
+        keyspaces: BTreeMap::new(),
+        next_value: 0,
+    };
+    for name in SHARED {
+        let keyspace = life
+            .db
+            .open_keyspace(name)
+            .map_err(failed("opening a keyspace"))?;
+        writer.keyspaces.insert(name.to_owned(), keyspace);
+    }
+    for _ in 0..steps {
+        writer.step()?;
+    }
+    Ok(())
+}
+
+/// Creates the shared keyspaces where they are missing.
+pub fn prepare(life: &Life<'_>) -> Outcome {
+    for name in SHARED {
+        if life
+            .with_oracle(|oracle| oracle.incarnation(name))
+            .is_none()
+        {
+            life.create(name)?;
+        }
+    }
+    Ok(())
+}
+
+impl Life<'_> {
+    fn with_oracle<R>(&self, with: impl FnOnce(&mut Oracle) -> R) -> R {
+        with(&mut self.oracle.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn create(&self, name: &str) -> Outcome<Keyspace> {
+        let started = (self.operations)();
+        let event = self.with_oracle(|oracle| oracle.creating(name, started));
+        let keyspace = self
+            .db
+            .create_keyspace(name)
+            .map_err(failed("creating a keyspace"))?;
+        let done = (self.operations)();
+        self.with_oracle(|oracle| oracle.keyspace_done(event, done));
+        Ok(keyspace)
+    }
+}
+
+impl Writer<'_> {
+    fn step(&mut self) -> Outcome {
+        match self.rng.random_range(0..100) {
+            0..30 => self.put(),
+            30..40 => self.put_expiring(),
+            40..52 => self.put_columns(),
+            52..62 => self.remove(),
+            62..75 => self.batch(),
+            75..83 => self.transact(),
+            83..87 => self.wait(),
+            _ if self.thread == 0 => self.administer(),
+            _ => self.put(),
+        }
+    }
+
+    fn administer(&mut self) -> Outcome {
+        match self.rng.random_range(0..10) {
+            0..3 => self
+                .life
+                .db
+                .checkpoint()
+                .map(drop)
+                .map_err(failed("a checkpoint")),
+            3 | 4 => self.back_up(),
+            5..8 => self.change_keyspaces(),
+            _ => {
+                self.life
+                    .clock_ms
+                    .fetch_add(self.rng.random_range(1..400), Ordering::SeqCst);
+                Ok(())
+            }
+        }
+    }
+
+    fn key(&mut self, kind: &str) -> Vec<u8> {
+        let number = self.rng.random_range(0..6);
+        let mut key = format!("{kind}{}-{number}", self.thread).into_bytes();
+        if number == 5 {
+            key.extend_from_slice(&[b'x'; 300]);
+        }
+        key
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        self.next_value += 1;
+        let length = [0, 0, 8, 60, 500, 1500][self.rng.random_range(0..6)];
+        let mut value =
+            format!("{}.{}.{}", self.life.number, self.thread, self.next_value).into_bytes();
+        let fill = b'a' + (self.next_value % 26) as u8;
+        value.resize(value.len() + length, fill);
+        value
+    }
+
+    /// A keyspace to write to, and its incarnation.
+    fn keyspace(&mut self) -> (Keyspace, usize) {
+        let index = self.rng.random_range(0..self.keyspaces.len());
+        let (name, keyspace) = self
+            .keyspaces
+            .iter()
+            .nth(index)
+            .expect("index below the length");
+        let incarnation = self.life.with_oracle(|oracle| oracle.incarnation(name));
+        (
+            keyspace.clone(),
+            incarnation.expect("open keyspaces are alive"),
+        )
+    }
+
+    fn durability(&mut self) -> Durability {
+        match self.rng.random_range(0..10) {
+            0..4 => Durability::Sync,
+            4..8 => Durability::Periodic,
+            _ => Durability::None,
+        }
+    }
+
+    /// Tells the oracle, runs the commit, tells the oracle what it returned.
+    fn commit(
+        &mut self,
+        changes: Vec<Change>,
+        durability: Durability,
+        run: impl FnOnce() -> hedgerow::Result<Commit>,
+    ) -> Outcome<Commit> {
+        let issued = self.life.with_oracle(|oracle| oracle.issue(changes));
+        let commit = run().map_err(failed("a commit"))?;
+        let operations = (self.life.operations)();
+        self.life.with_oracle(|oracle| {
+            oracle.committed(issued, commit.epoch());
+            if durability == Durability::Sync {
+                oracle.acknowledged(issued, operations);
+            }
+        });
+        Ok(commit)
+    }
+
+    fn put(&mut self) -> Outcome {
+        let ((keyspace, incarnation), key) = (self.keyspace(), self.key("plain"));
+        let (value, durability) = (self.value(), self.durability());
+        let row = Some(Row {
+            content: Content::Plain(value.clone()),
+            expiry_ms: None,
+        });
+        let options = WriteOptions::default().durability(durability);
+        let changes = vec![Change {
+            incarnation,
+            key: key.clone(),
+            row,
+        }];
+        self.commit(changes, durability, || {
+            keyspace.put_with(&key, &value, &options)
+        })
+        .map(drop)
+    }
+
+    fn put_expiring(&mut self) -> Outcome {
+        let ((keyspace, incarnation), key) = (self.keyspace(), self.key("expiring"));
+        let (value, durability) = (self.value(), self.durability());
+        let now = self.life.clock_ms.load(Ordering::SeqCst);
+        let expiry_ms = self
+            .rng
+            .random_bool(0.7)
+            .then(|| now + self.rng.random_range(1..2_000));
+        let row = Some(Row {
+            content: Content::Plain(value.clone()),
+            expiry_ms,
+        });
+        let options = WriteOptions {
+            durability: Some(durability),
+            expiry_ms,
+            ..WriteOptions::default()
+        };
+        let changes = vec![Change {
+            incarnation,
+            key: key.clone(),
+            row,
+        }];
+        self.commit(changes, durability, || {
+            keyspace.put_with(&key, &value, &options)
+        })
+        .map(drop)
+    }
+
+    /// Merges one to three columns into a row; columns of a plain row replace its value.
+    fn put_columns(&mut self) -> Outcome {
+        let ((keyspace, incarnation), key) = (self.keyspace(), self.key("columns"));
+        let durability = self.durability();
+        let mut new = BTreeMap::new();
+        for _ in 0..self.rng.random_range(1..=3) {
+            let name = format!("c{}", self.rng.random_range(0..4)).into_bytes();
+            new.insert(name, self.value());
+        }
+        let mut columns = self.life.with_oracle(|oracle| {
+            match oracle.current(incarnation, &key).map(|row| &row.content) {
+                Some(Content::Columns(columns)) => columns.clone(),
+                _ => BTreeMap::new(),
+            }
+        });
+        columns.extend(new.clone());
+        let row = Some(Row {
+            content: Content::Columns(columns),
+            expiry_ms: None,
+        });
+        let options = WriteOptions::default().durability(durability);
+        let changes = vec![Change {
+            incarnation,
+            key: key.clone(),
+            row,
+        }];
+        self.commit(changes, durability, || {
+            let ((), commit) = keyspace.update(&key, &options, |_, row| {
+                for (name, value) in &new {
+                    row.set_column(name, value);
+                }
+                Action::Put(())
+            })?;
+            Ok(commit.expect("an update that puts commits"))
+        })
+        .map(drop)
+    }
+
+    fn remove(&mut self) -> Outcome {
+        let (keyspace, incarnation) = self.keyspace();
+        let kind = ["plain", "expiring", "columns"][self.rng.random_range(0..3)];
+        let (key, durability) = (self.key(kind), self.durability());
+        let mut batch = self.life.db.batch();
+        batch.remove(&keyspace, &key);
+        let changes = vec![Change {
+            incarnation,
+            key,
+            row: None,
+        }];
+        self.commit(changes, durability, || {
+            batch.commit(&WriteOptions::default().durability(durability))
+        })
+        .map(drop)
+    }
+
+    /// Distinct keys over all keyspaces, each with a new value or none.
+    fn several(&mut self) -> Vec<(Keyspace, Vec<u8>, Option<Vec<u8>>, Change)> {
+        let mut chosen: Vec<(Keyspace, Vec<u8>, Option<Vec<u8>>, Change)> = Vec::new();
+        for _ in 0..self.rng.random_range(2..=5) {
+            let ((keyspace, incarnation), key) = (self.keyspace(), self.key("plain"));
+            let same = |other: &Change| other.incarnation == incarnation && other.key == key;
+            if chosen.iter().any(|(.., change)| same(change)) {
+                continue;
+            }
+            let value = self.rng.random_bool(0.8).then(|| self.value());
+            let content = value.clone().map(Content::Plain);
+            let row = content.map(|content| Row {
+                content,
+                expiry_ms: None,
+            });
+            let change = Change {
+                incarnation,
+                key: key.clone(),
+                row,
+            };
+            chosen.push((keyspace, key, value, change));
+        }
+        chosen
+    }
+
+    fn batch(&mut self) -> Outcome {
+        let durability = self.durability();
+        let chosen = self.several();
+        let mut batch = self.life.db.batch();
+        for (keyspace, key, value, _) in &chosen {
+            match value {
+                Some(value) => batch.put(keyspace, key, value),
+                None => batch.remove(keyspace, key),
+            };
+        }
+        let changes = chosen.into_iter().map(|(.., change)| change).collect();
+        self.commit(changes, durability, || {
+            batch.commit(&WriteOptions::default().durability(durability))
+        })
+        .map(drop)
+    }
+
+    fn transact(&mut self) -> Outcome {
+        let durability = self.durability();
+        let chosen = self.several();
+        let db = self.life.db;
+        let changes = chosen.iter().map(|(.., change)| change.clone()).collect();
+        let options = WriteOptions::default().durability(durability);
+        let locks: Vec<(&Keyspace, &[u8])> =
+            chosen.iter().map(|(k, key, ..)| (k, &key[..])).collect();
+        self.commit(changes, durability, || {
+            let (_, commit) = db.transact(Locks::Keys(&locks), &options, |tx| {
+                for (keyspace, key, value, _) in &chosen {
+                    match value {
+                        Some(value) => tx.put(keyspace, key, value)?,
+                        None => drop(tx.remove(keyspace, key)?),
+                    }
+                }
+                Ok(())
+            })?;
+            Ok(commit)
+        })
+        .map(drop)
+    }
+
+    /// Waits until an own write is durable, which acknowledges it late.
+    fn wait(&mut self) -> Outcome {
+        let ((keyspace, incarnation), key) = (self.keyspace(), self.key("plain"));
+        let value = self.value();
+        let row = Some(Row {
+            content: Content::Plain(value.clone()),
+            expiry_ms: None,
+        });
+        let options = WriteOptions::default().durability(Durability::Periodic);
+        let issued = self.life.with_oracle(|oracle| {
+            oracle.issue(vec![Change {
+                incarnation,
+                key: key.clone(),
+                row,
+            }])
+        });
+        let commit = keyspace
+            .put_with(&key, &value, &options)
+            .map_err(failed("a put"))?;
+        self.life
+            .with_oracle(|oracle| oracle.committed(issued, commit.epoch()));
+        self.life
+            .db
+            .wait_durable(&commit)
+            .map_err(failed("waiting"))?;
+        let operations = (self.life.operations)();
+        self.life
+            .with_oracle(|oracle| oracle.acknowledged(issued, operations));
+        Ok(())
+    }
+
+    fn back_up(&mut self) -> Outcome {
+        let started_at = (self.life.operations)();
+        let mut backups = self
+            .life
+            .backups
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let dir = Path::new("/").join(format!("backup-{}-{}", self.life.number, backups.len()));
+        self.life.db.backup(&dir).map_err(failed("a backup"))?;
+        let finished_at = (self.life.operations)();
+        backups.push(Backup {
+            dir,
+            started_at,
+            finished_at,
+        });
+        Ok(())
+    }
+
+    fn change_keyspaces(&mut self) -> Outcome {
+        let name = SCRATCH[self.rng.random_range(0..2)];
+        let alive = self
+            .life
+            .with_oracle(|oracle| oracle.incarnation(name))
+            .is_some();
+        if !alive {
+            let keyspace = self.life.create(name)?;
+            self.keyspaces.insert(name.to_owned(), keyspace);
+            return Ok(());
+        }
+        let started = (self.life.operations)();
+        if self.rng.random_bool(0.4) {
+            let event = self
+                .life
+                .with_oracle(|oracle| oracle.creating(name, started));
+            self.life
+                .db
+                .clear_keyspace(name)
+                .map_err(failed("clearing a keyspace"))?;
+            let done = (self.life.operations)();
+            self.life
+                .with_oracle(|oracle| oracle.keyspace_done(event, done));
+            return Ok(());
+        }
+        self.keyspaces.remove(name);
+        let event = self
+            .life
+            .with_oracle(|oracle| oracle.dropping(name, started));
+        self.life
+            .db
+            .drop_keyspace(name)
+            .map_err(failed("dropping a keyspace"))?;
+        let done = (self.life.operations)();
+        self.life
+            .with_oracle(|oracle| oracle.keyspace_done(event, done));
+        Ok(())
+    }
+}
+
+/// Everything that a database shows.
+pub fn contents(db: &Db) -> Outcome<Contents> {
+    let mut contents = Contents::new();
+    for name in db.keyspaces() {
+        let keyspace = db
+            .open_keyspace(&name)
+            .map_err(failed("opening a keyspace"))?;
+        let mut rows = Rows::new();
+        keyspace
+            .scan(.., hedgerow::Direction::Forward, |key, row| {
+                let content = match row.value() {
+                    Some(value) => Content::Plain(value.to_vec()),
+                    None => Content::Columns(
+                        row.columns()
+                            .map(|(n, v)| (n.to_vec(), v.to_vec()))
+                            .collect(),
+                    ),
+                };
+                rows.insert(
+                    key.to_vec(),
+                    Row {
+                        content,
+                        expiry_ms: row.expiry_ms(),
+                    },
+                );
+                std::ops::ControlFlow::Continue(())
+            })
+            .map_err(failed("a scan"))?;
+        contents.insert(name, rows);
+    }
+    Ok(contents)
+}

@@ -1,0 +1,198 @@
+//! Bit rot: a database at rest, one bit flipped.
+//!
+//! Wherever the bit is, opening must either fail with an error that names the file, or succeed
+//! with exactly what was there (the bit belongs to nothing that counts). `Db::check` must find
+//! whatever opening finds. After an unclean end, the very tail of a log may also be taken for a
+//! write that the crash tore: then what is recovered must be a state that existed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hedgerow::{Db, Durability, WriteOptions};
+use hedgerow_vfs::{MemoryVfs, Vfs};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::powercut::oracle::Contents;
+use crate::powercut::workload::contents;
+
+const DATA: &str = "/data";
+
+/// A campaign's settings.
+#[derive(Debug, Clone)]
+pub struct RotCampaign {
+    /// How many bits to flip, one at a time; as many in each file.
+    pub flips: usize,
+    /// Seed of the choice of bits.
+    pub seed: u64,
+}
+
+/// What a campaign did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RotReport {
+    /// Bits flipped.
+    pub flips: usize,
+    /// Flips that opening reported, naming the file.
+    pub refused: usize,
+    /// Flips that changed nothing that counts.
+    pub harmless: usize,
+    /// Flips in the tail of a log after an unclean end, taken for a torn write.
+    pub torn: usize,
+    /// Flips that `Db::check` reported.
+    pub found_by_check: usize,
+    /// For each file: flips, and how many of them were refused.
+    pub files: BTreeMap<PathBuf, (usize, usize)>,
+}
+
+/// Runs the campaign; the error names file, byte and bit.
+pub fn run(campaign: &RotCampaign) -> Result<RotReport, String> {
+    let mut rng = StdRng::seed_from_u64(campaign.seed);
+    let mut report = RotReport::default();
+    for closed in [true, false] {
+        let rest = at_rest(closed)?;
+        let files: Vec<(PathBuf, Vec<u8>)> = rest
+            .disk
+            .files()
+            .into_iter()
+            .filter(|(_, bytes)| !bytes.is_empty())
+            .collect();
+        let each = campaign.flips.div_ceil(2 * files.len());
+        for (path, bytes) in &files {
+            for _ in 0..each {
+                let (byte, bit) = (rng.random_range(0..bytes.len()), rng.random_range(0..8));
+                flip(&rest, path, bytes, byte, bit, &mut report).map_err(|error| {
+                    let end = if closed { "closed" } else { "not closed" };
+                    format!(
+                        "database {end}, {} byte {byte} bit {bit} (seed {}): {error}",
+                        path.display(),
+                        campaign.seed
+                    )
+                })?;
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// A disk and what its database shows: at the end, and (if it was not closed) after each commit.
+struct AtRest {
+    disk: MemoryVfs,
+    states: Vec<Contents>,
+}
+
+fn open(vfs: Arc<dyn Vfs>) -> hedgerow::Result<Db> {
+    Db::builder()
+        .vfs(vfs)
+        .workers(2)
+        .flush_interval(Duration::from_millis(100))
+        .open(DATA)
+}
+
+/// Builds a small database with all kinds of files: a checkpoint, logs before and behind it.
+fn at_rest(closed: bool) -> Result<AtRest, String> {
+    let failed = |error: hedgerow::Error| format!("building the database: {error}");
+    let disk = MemoryVfs::new();
+    let mut states = Vec::new();
+    for round in 0..2 {
+        let db = open(Arc::new(disk.clone())).map_err(failed)?;
+        let keyspace = db.keyspace("main").map_err(failed)?;
+        let options = WriteOptions::default().durability(Durability::Sync);
+        for number in 0..30 {
+            let value = format!("{round}.{number} ").repeat(number);
+            keyspace
+                .put_with(
+                    format!("key{number}").as_bytes(),
+                    value.as_bytes(),
+                    &options,
+                )
+                .map_err(failed)?;
+            if round == 1 {
+                states.push(contents(&db)?);
+            }
+            let columns: [(&[u8], &[u8]); 2] = [(b"a", value.as_bytes()), (b"b", b"-")];
+            keyspace
+                .put_columns(format!("row{number}").as_bytes(), &columns)
+                .map_err(failed)?;
+            if round == 1 {
+                states.push(contents(&db)?);
+            }
+            if number == 15 {
+                db.checkpoint().map_err(failed)?;
+            }
+        }
+        if round == 0 || closed {
+            states.push(contents(&db)?);
+            db.close().map_err(failed)?;
+        } else {
+            // What a kill leaves: everything synced is on the disk, nothing was closed.
+            keyspace
+                .put_with(b"last", b"synced", &options)
+                .map_err(failed)?;
+            states.push(contents(&db)?);
+            let killed = disk.deep_clone();
+            drop(db);
+            return Ok(AtRest {
+                disk: killed,
+                states,
+            });
+        }
+    }
+    Ok(AtRest { disk, states })
+}
+
+fn flip(
+    rest: &AtRest,
+    path: &Path,
+    bytes: &[u8],
+    byte: usize,
+    bit: u32,
+    report: &mut RotReport,
+) -> Result<(), String> {
+    let disk = rest.disk.deep_clone();
+    let mut rotten = bytes.to_vec();
+    rotten[byte] ^= 1 << bit;
+    disk.insert_file(path, rotten);
+    report.flips += 1;
+    let counted = report.files.entry(path.to_path_buf()).or_default();
+    counted.0 += 1;
+
+    let checked = Db::builder().vfs(Arc::new(disk.clone())).check(DATA);
+    let complaint = match checked {
+        Err(error) => Some(error.to_string()),
+        Ok(found) => found.problems.first().map(ToString::to_string),
+    };
+    report.found_by_check += usize::from(complaint.is_some());
+    match open(Arc::new(disk)) {
+        Err(error) => {
+            counted.1 += 1;
+            report.refused += 1;
+            let error = error.to_string();
+            let name = path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .unwrap_or_default();
+            if !error.contains(name) {
+                return Err(format!("the error does not name the file: {error}"));
+            }
+            if complaint.is_none() {
+                return Err(format!("check finds nothing, but opening says: {error}"));
+            }
+        }
+        Ok(db) => {
+            let found = contents(&db)?;
+            drop(db);
+            if rest.states.last() == Some(&found) {
+                report.harmless += 1;
+            } else if rest.states.contains(&found) && path.extension().is_some_and(|e| e == "log") {
+                report.torn += 1;
+            } else {
+                return Err(format!(
+                    "it opens with other contents than before; check says {complaint:?}"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
