@@ -482,7 +482,7 @@ impl Session {
             let mut batch = db.batch();
             batch.remove(keyspace, key.as_bytes());
             batch
-                .commit(&WriteOptions::default().durability(Durability::Sync))
+                .commit(WriteOptions::default().durability(Durability::Sync))
                 .map(drop)
         });
     }
@@ -500,7 +500,7 @@ impl Session {
                 batch.put(keyspace, a.as_bytes(), value.as_bytes());
                 batch.put(keyspace, b.as_bytes(), value.as_bytes());
                 batch
-                    .commit(&WriteOptions::default().durability(durability))
+                    .commit(WriteOptions::default().durability(durability))
                     .map(drop)
             },
         );

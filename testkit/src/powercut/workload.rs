@@ -52,6 +52,9 @@ fn failed<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> String {
     move |error| format!("{what} failed: {error}")
 }
 
+/// Part of a batch or transaction: where, which key, its new value, and that for the oracle.
+type Staged = (Keyspace, Vec<u8>, Option<Vec<u8>>, Change);
+
 /// One writing thread.
 struct Writer<'a> {
     life: &'a Life<'a>,
@@ -306,14 +309,14 @@ impl Writer<'_> {
             row: None,
         }];
         self.commit(changes, durability, || {
-            batch.commit(&WriteOptions::default().durability(durability))
+            batch.commit(WriteOptions::default().durability(durability))
         })
         .map(drop)
     }
 
     /// Distinct keys over all keyspaces, each with a new value or none.
-    fn several(&mut self) -> Vec<(Keyspace, Vec<u8>, Option<Vec<u8>>, Change)> {
-        let mut chosen: Vec<(Keyspace, Vec<u8>, Option<Vec<u8>>, Change)> = Vec::new();
+    fn several(&mut self) -> Vec<Staged> {
+        let mut chosen: Vec<Staged> = Vec::new();
         for _ in 0..self.rng.random_range(2..=5) {
             let ((keyspace, incarnation), key) = (self.keyspace(), self.key("plain"));
             let same = |other: &Change| other.incarnation == incarnation && other.key == key;
@@ -348,7 +351,7 @@ impl Writer<'_> {
         }
         let changes = chosen.into_iter().map(|(.., change)| change).collect();
         self.commit(changes, durability, || {
-            batch.commit(&WriteOptions::default().durability(durability))
+            batch.commit(WriteOptions::default().durability(durability))
         })
         .map(drop)
     }
