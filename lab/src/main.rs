@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use hedgerow_lab::experiments::{recovery, server, tree};
+use hedgerow_lab::experiments::{recovery, search, server, tree};
 
 /// Hedgerow measured beside its peers.
 #[derive(Debug, Parser)]
@@ -13,6 +13,8 @@ use hedgerow_lab::experiments::{recovery, server, tree};
 enum Experiment {
     /// Trees: insert, get, get_many, update, scan, remove, bytes per key.
     Tree(tree::TreeArguments),
+    /// Search within a node: linear, binary, scalar, vectors.
+    Search(search::SearchArguments),
     /// Servers on loopback: ours, redis-server and memcached.
     Server(server::ServerArguments),
     /// Reopening after a kill, and loading beside a checkpoint.
@@ -22,6 +24,7 @@ enum Experiment {
 fn main() -> ExitCode {
     let result = match Experiment::parse() {
         Experiment::Tree(arguments) => tree::run(&arguments),
+        Experiment::Search(arguments) => search::run(&arguments),
         Experiment::Server(arguments) => server::run(&arguments),
         Experiment::Recovery(arguments) => recovery::run(&arguments),
     };

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use crate::keys::{Key, KeySet};
 use crate::machine::resident_bytes;
-use crate::maps::{BTreeMark, ContenderMap, Tally, verify};
+use crate::maps::{Alone, BTreeMark, ContenderMap, Indexed, Inline, Tally, verify};
 use crate::report::{Output, Table};
 use crate::{LabError, Result};
 
@@ -105,6 +105,9 @@ fn contenders() -> Vec<Contender> {
     vec![
         #[cfg(feature = "peers")]
         Contender::concurrent::<crate::maps::MasstreeCrate>("masstree crate"),
+        Contender::concurrent::<Inline>("hedgerow inline"),
+        Contender::single_threaded::<Alone>("hedgerow single-threaded"),
+        Contender::concurrent::<Indexed>("hedgerow index"),
         Contender::single_threaded::<BTreeMark>("std BTreeMap"),
     ]
 }
@@ -196,9 +199,9 @@ trait Drive<M> {
     ) -> (f64, Tally);
 }
 
-struct Alone;
+struct OneThread;
 
-impl<M> Drive<M> for Alone {
+impl<M> Drive<M> for OneThread {
     fn drive(
         &self,
         map: &M,
@@ -244,7 +247,7 @@ impl<M: Sync> Drive<M> for Threads {
 }
 
 fn measure_single<M: ContenderMap>(workload: &Workload) -> Result<Figures> {
-    measure::<M>(workload, &Alone)
+    measure::<M>(workload, &OneThread)
 }
 
 fn measure_many<M: ContenderMap + Sync>(workload: &Workload, threads: usize) -> Result<Figures> {

@@ -11,10 +11,12 @@ use crate::{LabError, Result};
 
 #[cfg(feature = "peers")]
 mod masstree_crate;
+mod hedgerow_masstree;
 mod standard;
 
 #[cfg(feature = "peers")]
 pub use masstree_crate::MasstreeCrate;
+pub use hedgerow_masstree::{Alone, Indexed, Inline};
 pub use standard::BTreeMark;
 
 /// What a timed run adds up, so that its answers can be checked and are not optimised away.
@@ -242,6 +244,16 @@ mod tests {
     fn a_wrong_contender_is_caught() {
         let error = verify("forgetful", &Forgetful::new(), &KeySet::Decimal.keys(3000));
         assert!(error.unwrap_err().to_string().contains("scan of 50"));
+    }
+
+    #[test]
+    fn our_masstree_answers_rightly_in_every_configuration() {
+        for set in [KeySet::RandomU64, KeySet::Decimal, KeySet::Sequential] {
+            let keys = set.keys(20_000);
+            verify("inline", &Inline::new(), &keys).expect("right");
+            verify("alone", &Alone::new(), &keys).expect("right");
+            verify("indexed", &Indexed::new(), &keys).expect("right");
+        }
     }
 
     #[cfg(feature = "peers")]
