@@ -1,2 +1,62 @@
-//! The `hedgerow` command.
-fn main() {}
+//! The `hedgerow` command: a server, one-off work on a closed database, and care for it.
+//!
+//! This crate is thin: it turns words into calls of the engine and the server, and their results
+//! into text or JSON. Exit codes: 0 done, 1 failed (one line on standard error says why and what
+//! to do), 2 the words made no sense.
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod bench;
+mod data;
+mod error;
+mod load;
+mod maintenance;
+mod output;
+mod serve;
+mod settings;
+mod size;
+mod text;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+
+fn main() -> ExitCode {
+    // Errors of usage are clap's: it prints them and exits with 2.
+    let arguments = Arguments::parse();
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hedgerow: {error}");
+            ExitCode::from(if error.is_usage() { 2 } else { 1 })
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> error::Result<()> {
+    let out = output::Output {
+        json: arguments.json,
+    };
+    match arguments.command {
+        Command::Serve(serve) => serve::run(serve, &out),
+        Command::Get(get) => data::get(get, &out),
+        Command::Put(put) => data::put(put, &out),
+        Command::Delete(delete) => data::delete(delete, &out),
+        Command::Scan(scan) => data::scan(scan, &out),
+        Command::Count(count) => data::count(count, &out),
+        Command::Load(load) => load::load(load, &out),
+        Command::Dump(dump) => load::dump(dump, &out),
+        Command::Stats(stats) => maintenance::stats(stats, &out),
+        Command::Check(check) => maintenance::check(check, &out),
+        Command::Checkpoint(checkpoint) => maintenance::checkpoint(checkpoint, &out),
+        Command::Backup(backup) => maintenance::backup(backup, &out),
+        Command::Restore(restore) => maintenance::restore(restore, &out),
+        Command::Bench(bench) => bench::run(bench, &out),
+        Command::Completions { shell } => maintenance::completions(shell),
+        Command::Man { dir } => maintenance::man(dir),
+    }
+}

@@ -1,0 +1,373 @@
+//! The words of the command line.
+//!
+//! Kept apart from what they do, so that completions and man pages are generated from the very
+//! structures that parse.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+use crate::size;
+
+/// A durable, ordered key-value engine and server.
+#[derive(Parser)]
+#[command(name = "hedgerow", version, about, max_term_width = 100)]
+pub(crate) struct Arguments {
+    /// Print results as JSON, one object a line.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Serve Redis and memcached clients.
+    Serve(Box<Serve>),
+    /// Print the value of a key.
+    Get(Get),
+    /// Store a value under a key.
+    Put(Put),
+    /// Delete keys.
+    Delete(Delete),
+    /// Print rows in key order.
+    Scan(Scan),
+    /// Count keys.
+    Count(Count),
+    /// Load rows from a file or standard input.
+    Load(Load),
+    /// Print all rows in the form that `load --tsv` reads.
+    Dump(Dump),
+    /// Print numbers about a database.
+    Stats(Stats),
+    /// Verify every file of a closed database and print what is wrong.
+    Check(Data),
+    /// Write a checkpoint, so that the next start is quick.
+    Checkpoint(Data),
+    /// Copy a database into an empty directory.
+    Backup(Backup),
+    /// Copy a backup into an empty directory, verifying it.
+    Restore(Restore),
+    /// Run a YCSB workload against a database or a RESP server.
+    Bench(Bench),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Write the man pages into a directory.
+    Man {
+        /// The directory; made if missing.
+        dir: PathBuf,
+    },
+}
+
+/// Which database.
+#[derive(Args, Clone)]
+pub(crate) struct Data {
+    /// The directory of the database.
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "HEDGEROW_DATA",
+        default_value = "hedgerow-data"
+    )]
+    pub(crate) data: PathBuf,
+}
+
+/// Which keyspace of which database.
+#[derive(Args, Clone)]
+pub(crate) struct Space {
+    #[command(flatten)]
+    pub(crate) data: Data,
+    /// The keyspace; the server's database 0 is `default`, database n is `db<n>`.
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub(crate) keyspace: String,
+    /// Take and print keys and values as they are, without escapes.
+    #[arg(long)]
+    pub(crate) raw: bool,
+}
+
+/// What an acknowledged write promises.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Durability {
+    /// It survives a power cut: the reply waits for the disk.
+    Sync,
+    /// It survives a power cut 200 ms later (see --flush-interval).
+    Periodic,
+    /// Nothing; it is logged with its neighbours all the same.
+    None,
+}
+
+impl From<Durability> for hedgerow::Durability {
+    fn from(durability: Durability) -> hedgerow::Durability {
+        match durability {
+            Durability::Sync => hedgerow::Durability::Sync,
+            Durability::Periodic => hedgerow::Durability::Periodic,
+            Durability::None => hedgerow::Durability::None,
+        }
+    }
+}
+
+/// An address, or none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listen {
+    /// Do not listen.
+    None,
+    /// Listen here.
+    At(SocketAddr),
+}
+
+fn listen(text: &str) -> Result<Listen, String> {
+    if text == "none" {
+        return Ok(Listen::None);
+    }
+    text.parse()
+        .map(Listen::At)
+        .map_err(|_| format!("{text:?} is no address; write it like 127.0.0.1:7379, or none"))
+}
+
+impl<'de> serde::Deserialize<'de> for Listen {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Listen, D::Error> {
+        let text = String::deserialize(from)?;
+        listen(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Options of `serve`. Each can stand in the configuration file under its long name, too; flags
+/// win over the environment, the environment over the file.
+#[derive(Args)]
+pub(crate) struct Serve {
+    /// A TOML file of these options.
+    #[arg(long, value_name = "FILE", env = "HEDGEROW_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// The directory of the database; made if missing [default: hedgerow-data].
+    #[arg(long, value_name = "DIR", env = "HEDGEROW_DATA")]
+    pub(crate) data: Option<PathBuf>,
+    /// Where Redis clients connect, or `none` [default: 127.0.0.1:7379].
+    #[arg(long, value_name = "ADDR", env = "HEDGEROW_RESP", value_parser = listen)]
+    pub(crate) resp: Option<Listen>,
+    /// Where memcached clients connect, or `none` [default: 127.0.0.1:7211].
+    #[arg(long, value_name = "ADDR", env = "HEDGEROW_MEMCACHED", value_parser = listen)]
+    pub(crate) memcached: Option<Listen>,
+    /// Where /metrics and /healthz are, or `none` [default: 127.0.0.1:7380].
+    #[arg(long, value_name = "ADDR", env = "HEDGEROW_HTTP", value_parser = listen)]
+    pub(crate) http: Option<Listen>,
+    /// The index of new keyspaces [default: masstree].
+    #[arg(long, value_name = "NAME", env = "HEDGEROW_INDEX")]
+    pub(crate) index: Option<String>,
+    /// Refuse writes beyond this much memory, like 4GiB [default: no limit].
+    #[arg(long, value_name = "SIZE", env = "HEDGEROW_MEMORY", value_parser = size::bytes)]
+    pub(crate) memory: Option<u64>,
+    /// What an acknowledged write promises [default: periodic].
+    #[arg(long, env = "HEDGEROW_DURABILITY")]
+    pub(crate) durability: Option<Durability>,
+    /// How long a periodic write may stay unsynced [default: 200ms].
+    #[arg(long, value_name = "TIME", env = "HEDGEROW_FLUSH_INTERVAL", value_parser = size::duration)]
+    pub(crate) flush_interval: Option<Duration>,
+    /// Event loops and log files [default: one per core].
+    #[arg(long, value_name = "N", env = "HEDGEROW_WORKERS")]
+    pub(crate) workers: Option<usize>,
+    /// The password that Redis clients must give.
+    #[arg(
+        long,
+        value_name = "WORD",
+        env = "HEDGEROW_RESP_PASSWORD",
+        hide_env_values = true
+    )]
+    pub(crate) resp_password: Option<String>,
+    /// Serve memcached and HTTP, which know no password, on addresses other than loopback.
+    #[arg(long)]
+    pub(crate) allow_unprotected: bool,
+    /// Refuse connections beyond this number [default: 65536].
+    #[arg(long, value_name = "N", env = "HEDGEROW_MAX_CONNECTIONS")]
+    pub(crate) max_connections: Option<usize>,
+    /// Close connections silent for this long [default: never].
+    #[arg(long, value_name = "TIME", env = "HEDGEROW_IDLE_TIMEOUT", value_parser = size::duration)]
+    pub(crate) idle_timeout: Option<Duration>,
+    /// The longest value [default: 512MiB].
+    #[arg(long, value_name = "SIZE", env = "HEDGEROW_MAX_VALUE", value_parser = size::bytes)]
+    pub(crate) max_value: Option<u64>,
+    /// Checkpoint by itself after this much log; 0 for never [default: 1GiB].
+    #[arg(long, value_name = "SIZE", env = "HEDGEROW_CHECKPOINT_LOG", value_parser = size::bytes)]
+    pub(crate) checkpoint_log: Option<u64>,
+}
+
+/// Options of `get`.
+#[derive(Args)]
+pub(crate) struct Get {
+    #[command(flatten)]
+    pub(crate) space: Space,
+    /// The key.
+    pub(crate) key: String,
+    /// Print this column of the row only.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) column: Option<String>,
+}
+
+/// Options of `put`.
+#[derive(Args)]
+pub(crate) struct Put {
+    #[command(flatten)]
+    pub(crate) space: Space,
+    /// The key.
+    pub(crate) key: String,
+    /// The value; `-` reads it from standard input as it is.
+    pub(crate) value: String,
+    /// Store it as this column of the row.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) column: Option<String>,
+    /// How long the row lives, like 90s.
+    #[arg(long, value_name = "TIME", value_parser = size::duration, conflicts_with = "column")]
+    pub(crate) ttl: Option<Duration>,
+}
+
+/// Options of `delete`.
+#[derive(Args)]
+pub(crate) struct Delete {
+    #[command(flatten)]
+    pub(crate) space: Space,
+    /// The keys.
+    #[arg(required = true)]
+    pub(crate) keys: Vec<String>,
+}
+
+/// A range of keys.
+#[derive(Args)]
+pub(crate) struct KeyBounds {
+    /// The first key of the range [default: the first of all].
+    #[arg(long, value_name = "KEY")]
+    pub(crate) from: Option<String>,
+    /// The first key beyond the range [default: none].
+    #[arg(long, value_name = "KEY")]
+    pub(crate) to: Option<String>,
+    /// Only keys that begin like this.
+    #[arg(long, value_name = "PREFIX", conflicts_with_all = ["from", "to"])]
+    pub(crate) prefix: Option<String>,
+}
+
+/// Options of `scan`.
+#[derive(Args)]
+pub(crate) struct Scan {
+    #[command(flatten)]
+    pub(crate) space: Space,
+    #[command(flatten)]
+    pub(crate) bounds: KeyBounds,
+    /// At most this many rows.
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+    /// From the last key to the first.
+    #[arg(long)]
+    pub(crate) reverse: bool,
+    /// Print keys only.
+    #[arg(long)]
+    pub(crate) keys: bool,
+}
+
+/// Options of `count`.
+#[derive(Args)]
+pub(crate) struct Count {
+    #[command(flatten)]
+    pub(crate) space: Space,
+    #[command(flatten)]
+    pub(crate) bounds: KeyBounds,
+}
+
+/// Options of `load`.
+#[derive(Args)]
+pub(crate) struct Load {
+    #[command(flatten)]
+    pub(crate) space: Space,
+    /// The file; `-` is standard input.
+    #[arg(default_value = "-")]
+    pub(crate) file: PathBuf,
+    /// Lines are key, tab, value, with escapes. Without it, a line is a key as it stands.
+    #[arg(long)]
+    pub(crate) tsv: bool,
+    /// The value of each key, where lines are keys [default: the line's number].
+    #[arg(long, value_name = "TEXT", conflicts_with = "tsv")]
+    pub(crate) value: Option<String>,
+    /// Skip the checkpoint at the end.
+    #[arg(long)]
+    pub(crate) no_checkpoint: bool,
+}
+
+/// Options of `dump`.
+#[derive(Args)]
+pub(crate) struct Dump {
+    #[command(flatten)]
+    pub(crate) space: Space,
+}
+
+/// Options of `stats`.
+#[derive(Args)]
+pub(crate) struct Stats {
+    #[command(flatten)]
+    pub(crate) data: Data,
+    /// Walk the trees, too: nodes, layers, fill.
+    #[arg(long)]
+    pub(crate) index: bool,
+}
+
+/// Options of `backup`.
+#[derive(Args)]
+pub(crate) struct Backup {
+    #[command(flatten)]
+    pub(crate) data: Data,
+    /// Where to; empty or new.
+    pub(crate) to: PathBuf,
+}
+
+/// Options of `restore`.
+#[derive(Args)]
+pub(crate) struct Restore {
+    /// The backup.
+    pub(crate) from: PathBuf,
+    #[command(flatten)]
+    pub(crate) data: Data,
+}
+
+/// Options of `bench`.
+#[derive(Args)]
+pub(crate) struct Bench {
+    /// Run against the database in this directory, made if missing.
+    #[arg(
+        long,
+        value_name = "DIR",
+        required_unless_present = "resp",
+        conflicts_with = "resp"
+    )]
+    pub(crate) data: Option<PathBuf>,
+    /// Run against the RESP server at this address.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) resp: Option<SocketAddr>,
+    /// The YCSB workloads to run, one after the other, like `a` or `abcdef`.
+    #[arg(long, value_name = "LETTERS", default_value = "abcdef")]
+    pub(crate) workload: String,
+    /// Records to load first.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(crate) records: u64,
+    /// Operations per workload, over all threads.
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    pub(crate) operations: u64,
+    /// Bytes per value.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) value_bytes: usize,
+    /// Client threads (against a server: connections).
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) threads: usize,
+    /// Requests in flight per connection (against a server only).
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) pipeline: usize,
+    /// What writes promise (against a database only).
+    #[arg(long, default_value = "periodic")]
+    pub(crate) durability: Durability,
+    /// The seed of all random choices.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}

@@ -1,0 +1,177 @@
+//! `hedgerow bench`: YCSB mixes against a database or any RESP server.
+//!
+//! Clients are threads, each with its own random numbers; a histogram of logarithmic buckets
+//! takes each operation's (or each pipelined burst's) time. What is printed belongs to this
+//! machine and this moment: to compare systems, run them side by side (`hedgerow-lab`).
+
+mod histogram;
+mod mix;
+mod resp;
+mod target;
+
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use serde_json::json;
+
+use crate::arguments::Bench;
+use crate::error::{Error, Result};
+use crate::output::{Output, spinner};
+use histogram::Histogram;
+use mix::{Choices, Mix};
+use target::{Target, Worker};
+
+/// What one workload measured.
+struct Outcome {
+    operations: u64,
+    seconds: f64,
+    latency: Histogram,
+    missing: u64,
+}
+
+pub(crate) fn run(bench: Bench, out: &Output) -> Result<()> {
+    let mixes = bench
+        .workload
+        .chars()
+        .map(Mix::named)
+        .collect::<Result<Vec<_>>>()?;
+    if bench.threads == 0 || bench.pipeline == 0 || bench.records == 0 {
+        return Err(Error::Usage(
+            "threads, pipeline and records must be at least 1".into(),
+        ));
+    }
+    let target = Target::open(&bench)?;
+    report(out, "load", &load(&bench, &target)?)?;
+    let records = AtomicU64::new(bench.records);
+    for mix in mixes {
+        report(out, mix.name, &measure(&bench, &target, mix, &records)?)?;
+    }
+    target.close()
+}
+
+/// Runs `work` on every client thread and joins what they measured.
+fn clients(
+    bench: &Bench,
+    target: &Target,
+    work: impl Fn(&mut Worker, usize, &mut Histogram) -> Result<u64> + Sync,
+) -> Result<Outcome> {
+    let began = Instant::now();
+    let results = std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = (0..bench.threads)
+            .map(|thread| {
+                scope.spawn(move || -> Result<(Histogram, u64)> {
+                    let mut latency = Histogram::new();
+                    let mut worker = target.worker(bench)?;
+                    let missing = work(&mut worker, thread, &mut latency)?;
+                    Ok((latency, missing))
+                })
+            })
+            .collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        threads.into_iter().map(join).collect::<Vec<_>>()
+    });
+    let seconds = began.elapsed().as_secs_f64();
+    let mut outcome = Outcome {
+        operations: 0,
+        seconds,
+        latency: Histogram::new(),
+        missing: 0,
+    };
+    for result in results {
+        let (latency, missing) = result?;
+        outcome.latency.merge(&latency);
+        outcome.missing += missing;
+    }
+    Ok(outcome)
+}
+
+fn load(bench: &Bench, target: &Target) -> Result<Outcome> {
+    let bar = spinner("loaded");
+    let mut outcome = clients(bench, target, |worker, thread, latency| {
+        let mut record = thread as u64;
+        while record < bench.records {
+            let began = Instant::now();
+            let mut burst = 0;
+            while burst < bench.pipeline && record < bench.records {
+                worker.insert(record)?;
+                record += bench.threads as u64;
+                burst += 1;
+            }
+            worker.finish()?;
+            latency.record(began.elapsed());
+            bar.inc(burst as u64);
+        }
+        Ok(0)
+    })?;
+    bar.finish_and_clear();
+    outcome.operations = bench.records;
+    Ok(outcome)
+}
+
+fn measure(
+    bench: &Bench,
+    target: &Target,
+    mix: &'static Mix,
+    records: &AtomicU64,
+) -> Result<Outcome> {
+    let bar = spinner(mix.name);
+    let share = bench.operations.div_ceil(bench.threads as u64);
+    let mut outcome = clients(bench, target, |worker, thread, latency| {
+        let seed = bench
+            .seed
+            .wrapping_mul(1_000_003)
+            .wrapping_add(thread as u64);
+        let mut choices = Choices::new(mix, records, seed);
+        let mut left = share;
+        while left > 0 {
+            let burst = left.min(bench.pipeline as u64);
+            let began = Instant::now();
+            for _ in 0..burst {
+                worker.perform(choices.next())?;
+            }
+            worker.finish()?;
+            latency.record(began.elapsed());
+            bar.inc(burst);
+            left -= burst;
+        }
+        Ok(worker.missing())
+    })?;
+    bar.finish_and_clear();
+    outcome.operations = share * bench.threads as u64;
+    if outcome.missing > 0 {
+        return Err(Error::Failed(format!(
+            "workload {}: {} reads did not find their record; the target lost data or was not \
+             loaded by this command with the same --records",
+            mix.name, outcome.missing
+        )));
+    }
+    Ok(outcome)
+}
+
+fn report(out: &Output, name: &str, outcome: &Outcome) -> Result<()> {
+    let rate = outcome.operations as f64 / outcome.seconds.max(1e-9);
+    let percentile = |p| outcome.latency.percentile_ns(p) as f64 / 1000.0;
+    let (p50, p95, p99, p999) = (
+        percentile(50.0),
+        percentile(95.0),
+        percentile(99.0),
+        percentile(99.9),
+    );
+    let json = json!({
+        "workload": name,
+        "operations": outcome.operations,
+        "seconds": outcome.seconds,
+        "operations_per_s": rate,
+        "latency_us": { "p50": p50, "p95": p95, "p99": p99, "p99.9": p999 },
+    });
+    out.print(json, || {
+        format!(
+            "{name:<6} {rate:>12.0} operations/s   p50 {p50:.1} us   p95 {p95:.1}   p99 {p99:.1}   \
+             p99.9 {p999:.1}"
+        )
+    })
+}

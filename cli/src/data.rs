@@ -1,0 +1,268 @@
+//! One-off work on a closed database: `get put delete scan count`.
+
+use std::io::{Read, Write};
+use std::ops::{Bound, ControlFlow};
+use std::path::Path;
+
+use hedgerow::{Db, Direction, Keyspace, Row, WriteOptions};
+use serde_json::{Map, Value, json};
+
+use crate::arguments::{Count, Delete, Get, KeyBounds, Put, Scan, Space};
+use crate::error::{Error, Result, reading, writing};
+use crate::output::{Output, bytes_bar};
+use crate::text;
+
+/// Opens a database that must exist, showing recovery's progress if it takes long.
+pub(crate) fn open(dir: &Path, create: bool, read_only: bool) -> Result<Db> {
+    let bar = bytes_bar("recovering", 0);
+    let progress = bar.clone();
+    let db = Db::builder()
+        .create(create)
+        .read_only(read_only)
+        .progress(Box::new(move |state| {
+            progress.set_length(state.total_bytes);
+            progress.set_position(state.done_bytes);
+        }))
+        .open(dir)?;
+    bar.finish_and_clear();
+    Ok(db)
+}
+
+impl Space {
+    /// Opens the keyspace for reading; it must exist.
+    pub(crate) fn open_to_read(&self) -> Result<(Db, Keyspace)> {
+        let db = open(&self.data.data, false, true)?;
+        let keyspace = db.open_keyspace(&self.keyspace)?;
+        Ok((db, keyspace))
+    }
+
+    /// Opens the keyspace for writing; database and keyspace are made if missing.
+    pub(crate) fn open_to_write(&self) -> Result<(Db, Keyspace)> {
+        let db = open(&self.data.data, true, false)?;
+        let keyspace = db.keyspace(&self.keyspace)?;
+        Ok((db, keyspace))
+    }
+
+    /// The bytes that a word of the command line means.
+    pub(crate) fn bytes(&self, word: &str) -> Result<Vec<u8>> {
+        if self.raw {
+            return Ok(word.as_bytes().to_vec());
+        }
+        text::unescape(word.as_bytes()).map_err(Error::Usage)
+    }
+
+    /// How bytes are printed.
+    pub(crate) fn show(&self, bytes: &[u8], out: &mut Vec<u8>) {
+        if self.raw {
+            out.extend_from_slice(bytes)
+        } else {
+            text::escape(bytes, out)
+        }
+    }
+}
+
+/// A row as JSON: a string, or an object of columns.
+fn row_json(row: &Row<'_>) -> Value {
+    match row.value() {
+        Some(value) => text::shown(value).into(),
+        None => {
+            let columns = row
+                .columns()
+                .map(|(name, value)| (text::shown(name), Value::from(text::shown(value))));
+            Value::Object(columns.collect::<Map<_, _>>())
+        }
+    }
+}
+
+/// A row as text: the value, or `name=value` pairs separated by tabs.
+fn row_text(space: &Space, row: &Row<'_>, out: &mut Vec<u8>) {
+    match row.value() {
+        Some(value) => space.show(value, out),
+        None => {
+            for (i, (name, value)) in row.columns().enumerate() {
+                if i > 0 {
+                    out.push(b'\t');
+                }
+                space.show(name, out);
+                out.push(b'=');
+                space.show(value, out);
+            }
+        }
+    }
+}
+
+pub(crate) fn get(get: Get, out: &Output) -> Result<()> {
+    let (_db, keyspace) = get.space.open_to_read()?;
+    let key = get.space.bytes(&get.key)?;
+    let column = get
+        .column
+        .as_deref()
+        .map(|name| get.space.bytes(name))
+        .transpose()?;
+    let found = keyspace.read(&key, |row| {
+        let mut line = Vec::new();
+        let json = match &column {
+            None => {
+                row_text(&get.space, &row, &mut line);
+                row_json(&row)
+            }
+            Some(name) => {
+                let value = row.column(name)?;
+                get.space.show(value, &mut line);
+                text::shown(value).into()
+            }
+        };
+        Some((line, json))
+    })?;
+    let Some((line, value)) = found.flatten() else {
+        let what = get
+            .column
+            .map_or_else(String::new, |name| format!("column {name} of "));
+        return Err(Error::Failed(format!(
+            "there is no {what}key {}",
+            text::shown(&key)
+        )));
+    };
+    if out.json {
+        return out.print(
+            json!({ "key": text::shown(&key), "value": value }),
+            String::new,
+        );
+    }
+    let mut lines = out.lines();
+    lines.write_all(&line).map_err(writing)?;
+    if !get.space.raw {
+        lines.write_all(b"\n").map_err(writing)?;
+    }
+    lines.flush().map_err(writing)
+}
+
+pub(crate) fn put(put: Put, out: &Output) -> Result<()> {
+    let key = put.space.bytes(&put.key)?;
+    let value = if put.value == "-" {
+        let mut value = Vec::new();
+        std::io::stdin()
+            .lock()
+            .read_to_end(&mut value)
+            .map_err(reading)?;
+        value
+    } else {
+        put.space.bytes(&put.value)?
+    };
+    let (db, keyspace) = put.space.open_to_write()?;
+    match &put.column {
+        Some(column) => {
+            let column = put.space.bytes(column)?;
+            keyspace.put_columns(&key, &[(&column, &value)])?;
+        }
+        None => {
+            let expiry_ms = put
+                .ttl
+                .map(|ttl| now_ms().saturating_add(ttl.as_millis() as u64));
+            let options = WriteOptions {
+                expiry_ms,
+                ..WriteOptions::default()
+            };
+            keyspace.put_with(&key, &value, &options)?;
+        }
+    }
+    db.close()?;
+    out.print(json!({ "stored": text::shown(&key) }), || "stored".into())
+}
+
+fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
+
+pub(crate) fn delete(delete: Delete, out: &Output) -> Result<()> {
+    let keys = delete
+        .keys
+        .iter()
+        .map(|key| delete.space.bytes(key))
+        .collect::<Result<Vec<_>>>()?;
+    let db = open(&delete.space.data.data, false, false)?;
+    let keyspace = db.open_keyspace(&delete.space.keyspace)?;
+    let mut deleted = 0;
+    for key in &keys {
+        deleted += u64::from(keyspace.remove(key)?);
+    }
+    db.close()?;
+    out.print(json!({ "deleted": deleted }), || {
+        format!("deleted {deleted}")
+    })
+}
+
+type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+impl KeyBounds {
+    fn range(&self, space: &Space) -> Result<Bounds> {
+        if let Some(prefix) = &self.prefix {
+            let prefix = space.bytes(prefix)?;
+            let mut end = prefix.clone();
+            while end.last() == Some(&0xff) {
+                end.pop();
+            }
+            let end = match end.last_mut() {
+                None => Bound::Unbounded,
+                Some(last) => {
+                    *last += 1;
+                    Bound::Excluded(end)
+                }
+            };
+            return Ok((Bound::Included(prefix), end));
+        }
+        let bound = |key: &Option<String>| key.as_deref().map(|key| space.bytes(key)).transpose();
+        Ok((
+            bound(&self.from)?.map_or(Bound::Unbounded, Bound::Included),
+            bound(&self.to)?.map_or(Bound::Unbounded, Bound::Excluded),
+        ))
+    }
+}
+
+pub(crate) fn scan(scan: Scan, out: &Output) -> Result<()> {
+    let (_db, keyspace) = scan.space.open_to_read()?;
+    let range = scan.bounds.range(&scan.space)?;
+    let direction = if scan.reverse {
+        Direction::Reverse
+    } else {
+        Direction::Forward
+    };
+    let mut left = scan.limit.unwrap_or(usize::MAX);
+    let mut lines = out.lines();
+    let mut line = Vec::new();
+    let mut outcome = Ok(());
+    if left > 0 {
+        keyspace.scan(range, direction, |key, row| {
+            line.clear();
+            if out.json {
+                let mut object = json!({ "key": text::shown(key) });
+                if !scan.keys {
+                    object["value"] = row_json(&row);
+                }
+                line.extend_from_slice(object.to_string().as_bytes());
+            } else {
+                scan.space.show(key, &mut line);
+                if !scan.keys {
+                    line.push(b'\t');
+                    row_text(&scan.space, &row, &mut line);
+                }
+            }
+            line.push(b'\n');
+            outcome = lines.write_all(&line);
+            left -= 1;
+            if left == 0 || outcome.is_err() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })?;
+    }
+    outcome.and_then(|()| lines.flush()).map_err(writing)
+}
+
+pub(crate) fn count(count: Count, out: &Output) -> Result<()> {
+    let (_db, keyspace) = count.space.open_to_read()?;
+    let rows = keyspace.count(count.bounds.range(&count.space)?)?;
+    out.print(json!({ "count": rows }), || rows.to_string())
+}

@@ -1,0 +1,55 @@
+//! Printing results: text for people, JSON lines for programs.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::error::{Result, writing};
+
+/// How results are printed.
+pub(crate) struct Output {
+    /// JSON instead of text.
+    pub(crate) json: bool,
+}
+
+impl Output {
+    /// Prints one result.
+    pub(crate) fn print(
+        &self,
+        json: serde_json::Value,
+        text: impl FnOnce() -> String,
+    ) -> Result<()> {
+        let line = if self.json { json.to_string() } else { text() };
+        let mut out = io::stdout().lock();
+        writeln!(out, "{line}")
+            .and_then(|()| out.flush())
+            .map_err(writing)
+    }
+
+    /// A buffered standard output, for many lines.
+    pub(crate) fn lines(&self) -> BufWriter<io::StdoutLock<'static>> {
+        BufWriter::with_capacity(1 << 16, io::stdout().lock())
+    }
+}
+
+/// A progress bar over bytes; drawn on a terminal only, and not at all before half a second.
+pub(crate) fn bytes_bar(what: &'static str, total: u64) -> ProgressBar {
+    let style = "{msg} [{bar:40}] {bytes}/{total_bytes} {bytes_per_sec} {eta} left";
+    bar(what, Some(total), style)
+}
+
+/// A progress display of things done, their number being unknown before.
+pub(crate) fn spinner(what: &'static str) -> ProgressBar {
+    bar(what, None, "{spinner} {msg}: {human_pos} ({per_sec})")
+}
+
+fn bar(what: &'static str, total: Option<u64>, style: &str) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = total.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+    if let Ok(style) = ProgressStyle::with_template(style) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.with_message(what)
+}

@@ -1,0 +1,134 @@
+//! `hedgerow serve`.
+
+use std::sync::Arc;
+
+use hedgerow::{Db, IndexKind};
+use hedgerow_server::{Server, ServerOptions};
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::arguments::{Durability, Serve};
+use crate::error::{Error, Result};
+use crate::output::{Output, bytes_bar};
+use crate::settings::Settings;
+
+fn open(settings: &Settings) -> Result<Db> {
+    let mut builder = Db::builder()
+        .workers(settings.workers)
+        .durability(settings.durability.into())
+        .flush_interval(settings.flush_interval)
+        .memory_limit(
+            settings
+                .memory
+                .map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+        )
+        .max_value_bytes(usize::try_from(settings.max_value).unwrap_or(usize::MAX))
+        .checkpoint_log_bytes(settings.checkpoint_log);
+    if let Some(name) = &settings.index {
+        let kind = IndexKind::from_name(name).ok_or_else(|| {
+            Error::Usage(format!(
+                "there is no index {name:?}; this program knows masstree"
+            ))
+        })?;
+        builder = builder.index(kind);
+    }
+    let bar = bytes_bar("recovering", 0);
+    let progress = bar.clone();
+    let db = builder
+        .progress(Box::new(move |state| {
+            progress.set_length(state.total_bytes);
+            progress.set_position(state.done_bytes);
+        }))
+        .open(&settings.data)?;
+    bar.finish_and_clear();
+    Ok(db)
+}
+
+fn options(settings: &Settings) -> ServerOptions {
+    let max_value = usize::try_from(settings.max_value).unwrap_or(usize::MAX);
+    ServerOptions {
+        resp: settings.resp,
+        memcached: settings.memcached,
+        http: settings.http,
+        workers: settings.workers,
+        durability: settings.durability.into(),
+        password: settings.resp_password.clone(),
+        allow_unprotected: settings.allow_unprotected,
+        max_connections: settings.max_connections,
+        idle_timeout: settings.idle_timeout,
+        max_bulk_bytes: max_value,
+        max_frame_bytes: max_value.saturating_mul(2).max(1 << 20),
+        ..ServerOptions::default()
+    }
+}
+
+fn promise(settings: &Settings) -> String {
+    match settings.durability {
+        Durability::Sync => "every acknowledged write survives a power cut".into(),
+        Durability::Periodic => format!(
+            "acknowledged writes survive a power cut after at most {} ms",
+            settings.flush_interval.as_millis()
+        ),
+        Durability::None => "acknowledged writes may be lost in a crash".into(),
+    }
+}
+
+pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
+    let settings = Settings::of(serve)?;
+    let options = options(&settings);
+    options.check()?;
+    // From here on a signal asks for a graceful end, also during recovery.
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|source| Error::Stream {
+        operation: "listen for signals",
+        source,
+    })?;
+    let db = Arc::new(open(&settings)?);
+    let server = Server::start(Arc::clone(&db), options)?;
+    let addresses = server.addresses();
+    let rows = db.statistics().get("rows").unwrap_or(0.0);
+    let shown = |address: Option<std::net::SocketAddr>| address.map(|address| address.to_string());
+    let json = json!({
+        "data": settings.data,
+        "rows": rows,
+        "resp": shown(addresses.resp),
+        "memcached": shown(addresses.memcached),
+        "http": shown(addresses.http),
+        "workers": settings.workers,
+    });
+    out.print(json, || {
+        let mut text = format!(
+            "hedgerow {} serves {}",
+            env!("CARGO_PKG_VERSION"),
+            settings.data.display()
+        );
+        text += &format!(" ({rows} rows, {} workers)", settings.workers);
+        let http = addresses
+            .http
+            .map(|address| format!("{address}  (/metrics, /healthz)"));
+        for (name, address) in [
+            ("Redis", shown(addresses.resp)),
+            ("memcached", shown(addresses.memcached)),
+            ("HTTP", http),
+        ] {
+            text += &format!("\n  {name:<10} {}", address.as_deref().unwrap_or("off"));
+        }
+        text + &format!("\n  {:<10} {}", "promise", promise(&settings))
+    })?;
+    let handle = signals.handle();
+    let stopper = server.stopper();
+    let waiting = std::thread::spawn(move || {
+        // A second signal finds nobody here and ends the process at once.
+        if signals.forever().next().is_some() {
+            stopper.stop();
+        }
+    });
+    server.wait();
+    handle.close();
+    let _ = waiting.join();
+    db.close()?;
+    if !out.json {
+        eprintln!("hedgerow: stopped; everything is on disk");
+    }
+    Ok(())
+}

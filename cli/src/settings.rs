@@ -1,0 +1,156 @@
+//! Settings of the server: flags, then environment, then configuration file, then defaults.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+
+use crate::arguments::{Durability, Listen, Serve};
+use crate::error::{Error, Result};
+use crate::size;
+
+/// The configuration file. Names are those of the flags.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+struct File {
+    data: Option<PathBuf>,
+    resp: Option<Listen>,
+    memcached: Option<Listen>,
+    http: Option<Listen>,
+    index: Option<String>,
+    #[serde(deserialize_with = "bytes")]
+    memory: Option<u64>,
+    durability: Option<Durability>,
+    #[serde(deserialize_with = "duration")]
+    flush_interval: Option<Duration>,
+    workers: Option<usize>,
+    resp_password: Option<String>,
+    allow_unprotected: bool,
+    max_connections: Option<usize>,
+    #[serde(deserialize_with = "duration")]
+    idle_timeout: Option<Duration>,
+    #[serde(deserialize_with = "bytes")]
+    max_value: Option<u64>,
+    #[serde(deserialize_with = "bytes")]
+    checkpoint_log: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumberOrText {
+    Number(u64),
+    Text(String),
+}
+
+fn bytes<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<u64>, D::Error> {
+    match NumberOrText::deserialize(from)? {
+        NumberOrText::Number(number) => Ok(Some(number)),
+        NumberOrText::Text(text) => size::bytes(&text)
+            .map(Some)
+            .map_err(serde::de::Error::custom),
+    }
+}
+
+fn duration<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(from)?;
+    size::duration(&text)
+        .map(Some)
+        .map_err(serde::de::Error::custom)
+}
+
+/// What the server runs with.
+pub(crate) struct Settings {
+    pub(crate) data: PathBuf,
+    pub(crate) resp: Option<SocketAddr>,
+    pub(crate) memcached: Option<SocketAddr>,
+    pub(crate) http: Option<SocketAddr>,
+    pub(crate) index: Option<String>,
+    pub(crate) memory: Option<u64>,
+    pub(crate) durability: Durability,
+    pub(crate) flush_interval: Duration,
+    pub(crate) workers: usize,
+    pub(crate) resp_password: Option<String>,
+    pub(crate) allow_unprotected: bool,
+    pub(crate) max_connections: usize,
+    pub(crate) idle_timeout: Option<Duration>,
+    pub(crate) max_value: u64,
+    /// `None` for no checkpoints by itself.
+    pub(crate) checkpoint_log: Option<u64>,
+}
+
+fn address(listen: Option<Listen>, default_port: u16) -> Option<SocketAddr> {
+    match listen {
+        None => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, default_port))),
+        Some(Listen::None) => None,
+        Some(Listen::At(address)) => Some(address),
+    }
+}
+
+impl Settings {
+    /// Puts flags (and environment, which clap has read) over the configuration file.
+    pub(crate) fn of(flags: Serve) -> Result<Settings> {
+        let file = flags
+            .config
+            .as_deref()
+            .map_or_else(|| Ok(File::default()), read)?;
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let workers = flags.workers.or(file.workers).unwrap_or(cores);
+        if !(1..=1024).contains(&workers) {
+            return Err(Error::Usage(format!(
+                "{workers} workers make no sense; choose 1 to 1024"
+            )));
+        }
+        let checkpoint_log = flags
+            .checkpoint_log
+            .or(file.checkpoint_log)
+            .unwrap_or(1 << 30);
+        Ok(Settings {
+            data: flags
+                .data
+                .or(file.data)
+                .unwrap_or_else(|| PathBuf::from("hedgerow-data")),
+            resp: address(flags.resp.or(file.resp), 7379),
+            memcached: address(flags.memcached.or(file.memcached), 7211),
+            http: address(flags.http.or(file.http), 7380),
+            index: flags.index.or(file.index),
+            memory: flags.memory.or(file.memory),
+            durability: flags
+                .durability
+                .or(file.durability)
+                .unwrap_or(Durability::Periodic),
+            flush_interval: flags
+                .flush_interval
+                .or(file.flush_interval)
+                .unwrap_or(Duration::from_millis(200)),
+            workers,
+            resp_password: flags.resp_password.or(file.resp_password),
+            allow_unprotected: flags.allow_unprotected || file.allow_unprotected,
+            max_connections: flags
+                .max_connections
+                .or(file.max_connections)
+                .unwrap_or(65_536),
+            idle_timeout: flags.idle_timeout.or(file.idle_timeout),
+            max_value: flags.max_value.or(file.max_value).unwrap_or(512 << 20),
+            checkpoint_log: Some(checkpoint_log).filter(|&bytes| bytes > 0),
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<File> {
+    let text = std::fs::read_to_string(path).map_err(|source| Error::File {
+        operation: "read the configuration",
+        file: path.to_path_buf(),
+        source,
+    })?;
+    toml::from_str(&text).map_err(|error| {
+        let place = error
+            .span()
+            .map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+        Error::Usage(format!(
+            "{} line {place}: {}; options are named like the flags of serve",
+            path.display(),
+            error.message()
+        ))
+    })
+}
