@@ -42,7 +42,7 @@ fn run(arguments: Arguments) -> error::Result<()> {
         json: arguments.json,
     };
     match arguments.command {
-        Command::Serve(serve) => serve::run(serve, &out),
+        Command::Serve(serve) => serve::run(*serve, &out),
         Command::Get(get) => data::get(get, &out),
         Command::Put(put) => data::put(put, &out),
         Command::Delete(delete) => data::delete(delete, &out),

@@ -124,6 +124,7 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
         }
     });
     server.wait();
+    server.shutdown();
     handle.close();
     let _ = waiting.join();
     db.close()?;
