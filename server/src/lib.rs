@@ -1,1 +1,55 @@
-//! Placeholder replaced by the first commit of this crate.
+//! The Hedgerow server: Redis and memcached clients on the same data, over one event loop per
+//! core.
+//!
+//! ```text
+//!            accept ──deals connections out──► worker 0 … n        http
+//!                                              │                   /metrics /healthz
+//!   sockets ⇄ connection (two buffers)         │
+//!             session  (RESP or memcached) ────┤
+//!             turn     (everything that one    │
+//!                       poll found, batched) ──► hedgerow::Db
+//! ```
+//!
+//! | what | where |
+//! |---|---|
+//! | a connection's buffers, backpressure, replies that wait for a sync | `connection` |
+//! | one turn: `get_many` over all connections, prefetched puts, the rest | `turn` |
+//! | the event loop | `worker`, `accept` |
+//! | what a protocol must provide | `protocol` |
+//! | Redis' protocol and commands | `resp` |
+//! | memcached's protocol | `memcached` |
+//! | counters, `/metrics`, `/healthz` | `metrics`, `http` |
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use hedgerow_server::{Server, ServerOptions};
+//!
+//! let db = Arc::new(hedgerow::Db::open("data")?);
+//! let server = Server::start(Arc::clone(&db), ServerOptions::default())?;
+//! println!("listening on {:?}", server.addresses().resp);
+//! server.wait(); // until SHUTDOWN or `server.stopper()`
+//! server.shutdown();
+//! db.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod accept;
+mod connection;
+mod error;
+mod glob;
+mod http;
+mod memcached;
+mod metrics;
+mod options;
+mod protocol;
+mod resp;
+mod server;
+mod shared;
+mod turn;
+mod worker;
+
+pub use error::{Error, Result};
+pub use options::ServerOptions;
+pub use server::{Addresses, Server, Stopper};

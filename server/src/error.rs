@@ -1,0 +1,59 @@
+//! Why a server could not start.
+
+use std::io;
+use std::net::SocketAddr;
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a server could not start, with the remedy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A port that other machines can reach, and no password.
+    #[error(
+        "refusing to listen on {address} without a password, because other machines can reach it; \
+         set a password or listen on 127.0.0.1"
+    )]
+    PasswordNeeded {
+        /// The address asked for.
+        address: SocketAddr,
+    },
+    /// memcached's text protocol has no password at all.
+    #[error(
+        "refusing to listen on {address}: the memcached text protocol has no password and other \
+         machines can reach this address; listen on 127.0.0.1, or allow it explicitly"
+    )]
+    NoPasswordPossible {
+        /// The address asked for.
+        address: SocketAddr,
+    },
+    /// An option is out of range.
+    #[error("invalid server option: {0}")]
+    InvalidOption(String),
+    /// An address could not be bound.
+    #[error("could not listen on {address}: {source}; choose another address or stop its user")]
+    Bind {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The database refused what the server needs at its start.
+    #[error("the database could not be used: {0}")]
+    Database(#[from] hedgerow::Error),
+    /// The operating system refused a thread, a poll, or a waker.
+    #[error("could not {operation}: {source}; check the limits of this process")]
+    System {
+        /// What was tried, as a verb.
+        operation: &'static str,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn system(operation: &'static str) -> impl FnOnce(io::Error) -> Error {
+        move |source| Error::System { operation, source }
+    }
+}

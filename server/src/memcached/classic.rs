@@ -1,0 +1,301 @@
+//! The classic text commands.
+
+use super::items::{self, Count, Counted, Item, Mode, Stored};
+use super::{Done, Failure, Outcome, Words, expiry_ms, frame, number, put_number, signed};
+use crate::shared::{Shared, now_ms};
+
+const BAD_FORMAT: Failure = Failure::Line("CLIENT_ERROR bad command line format");
+const ERROR: Failure = Failure::Line("ERROR");
+
+/// Appends `VALUE key flags bytes [cas]`, the data and the line ends.
+#[inline]
+pub(super) fn value_line(
+    key: &[u8],
+    flags: u32,
+    value: &[u8],
+    cas: Option<u64>,
+    out: &mut Vec<u8>,
+) {
+    out.reserve(key.len() + value.len() + 48);
+    out.extend_from_slice(b"VALUE ");
+    out.extend_from_slice(key);
+    out.push(b' ');
+    put_number(flags.into(), out);
+    out.push(b' ');
+    put_number(value.len() as u64, out);
+    if let Some(cas) = cas {
+        out.push(b' ');
+        put_number(cas, out);
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+    let Some(command) = words.get(0) else {
+        return Err(ERROR);
+    };
+    match command {
+        // A data block that did not end where its line said.
+        b"" => Err(Failure::Line("CLIENT_ERROR bad data chunk")),
+        b"gets" => gets(shared, words, out),
+        b"gat" | b"gats" => get_and_touch(shared, words, command == b"gats", out),
+        b"set" => store(shared, words, Mode::Set, out),
+        b"add" => store(shared, words, Mode::Add, out),
+        b"replace" => store(shared, words, Mode::Replace, out),
+        b"append" => store(shared, words, Mode::Append, out),
+        b"prepend" => store(shared, words, Mode::Prepend, out),
+        b"cas" => store(shared, words, Mode::Set, out),
+        b"incr" => count(shared, words, false, out),
+        b"decr" => count(shared, words, true, out),
+        b"touch" => touch(shared, words, out),
+        b"delete" => delete(shared, words, out),
+        b"flush_all" => flush_all(shared, words, out),
+        b"version" if words.len() == 1 => line(
+            format!("VERSION {}", env!("CARGO_PKG_VERSION")).as_bytes(),
+            out,
+        ),
+        b"verbosity" => verbosity(words, out),
+        b"stats" => stats(shared, words, out),
+        b"quit" if words.len() == 1 => Ok(Done::Quit),
+        b"shutdown" => Err(Failure::Line("ERROR: shutdown not enabled")),
+        _ => Err(ERROR),
+    }
+}
+
+fn line(text: &[u8], out: &mut Vec<u8>) -> Outcome {
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
+    Ok(Done::Nothing)
+}
+
+fn is_quiet(words: Words<'_>) -> bool {
+    words.get(words.len().wrapping_sub(1)) == Some(b"noreply")
+}
+
+/// Replies, unless the request ends in `noreply`.
+fn quietly(words: Words<'_>, text: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
+    if !is_quiet(words) {
+        line(text, out)?;
+    }
+    Ok(())
+}
+
+fn key(words: Words<'_>, i: usize) -> Result<&[u8], Failure> {
+    match words.get(i) {
+        None => Err(ERROR),
+        Some(key) if frame::valid_key(key) => Ok(key),
+        Some(_) => Err(BAD_FORMAT),
+    }
+}
+
+fn exptime(word: Option<&[u8]>) -> Result<Option<u64>, Failure> {
+    let exptime = word
+        .and_then(signed)
+        .ok_or(Failure::Line("CLIENT_ERROR invalid exptime argument"))?;
+    Ok(expiry_ms(exptime, now_ms()))
+}
+
+fn gets(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+    if words.len() < 2 {
+        return Err(ERROR);
+    }
+    for i in 1..words.len() {
+        let key = key(words, i)?;
+        items::keyspace(shared)?.read(key, |row| {
+            if let Some(value) = row.value() {
+                value_line(key, row.user_flags(), value, Some(items::cas(&row)), out);
+            }
+        })?;
+    }
+    line(b"END", out)
+}
+
+fn get_and_touch(shared: &Shared, words: Words<'_>, with_cas: bool, out: &mut Vec<u8>) -> Outcome {
+    if words.len() < 3 {
+        return Err(ERROR);
+    }
+    let expiry_ms = exptime(words.get(1))?;
+    let mut last = None;
+    for i in 2..words.len() {
+        let key = key(words, i)?;
+        let (found, commit) = items::touch(shared, key, expiry_ms)?;
+        if let Some(found) = found {
+            let cas = with_cas.then_some(found.cas);
+            value_line(key, found.user_flags, &found.value, cas, out);
+        }
+        last = last.max(commit);
+    }
+    line(b"END", out)?;
+    Ok(Done::Wrote(last))
+}
+
+/// `set key flags exptime bytes [noreply]`, with a cas value before `noreply` for `cas`.
+fn store(shared: &Shared, words: Words<'_>, mode: Mode, out: &mut Vec<u8>) -> Outcome {
+    let (words, value) = words.split_data();
+    let is_cas = words.get(0) == Some(b"cas");
+    let needed = if is_cas { 6 } else { 5 };
+    if words.len() < needed || words.len() > needed + 1 {
+        return Err(ERROR);
+    }
+    let key = key(words, 1)?;
+    let user_flags = words
+        .get(2)
+        .and_then(number)
+        .and_then(|flags| u32::try_from(flags).ok())
+        .ok_or(BAD_FORMAT)?;
+    let exptime = words.get(3).and_then(signed).ok_or(BAD_FORMAT)?;
+    let compare = match is_cas {
+        true => Some(words.get(5).and_then(number).ok_or(BAD_FORMAT)?),
+        false => None,
+    };
+    let expiry_ms = expiry_ms(exptime, now_ms());
+    let item = Item {
+        value,
+        user_flags,
+        expiry_ms,
+        compare,
+        create: false,
+    };
+    let (stored, commit) = items::store(shared, key, mode, item)?;
+    let text: &[u8] = match stored {
+        Stored::Stored => b"STORED",
+        Stored::NotStored => b"NOT_STORED",
+        Stored::Exists => b"EXISTS",
+        Stored::NotFound => b"NOT_FOUND",
+    };
+    quietly(words, text, out)?;
+    Ok(Done::Wrote(commit))
+}
+
+fn count(shared: &Shared, words: Words<'_>, down: bool, out: &mut Vec<u8>) -> Outcome {
+    if words.len() < 3 {
+        return Err(ERROR);
+    }
+    let key = key(words, 1)?;
+    let delta = words
+        .get(2)
+        .and_then(number)
+        .ok_or(Failure::Line("CLIENT_ERROR invalid numeric delta argument"))?;
+    let by = Count {
+        down,
+        delta,
+        initial: None,
+        touch: None,
+        compare: None,
+    };
+    let (counted, commit) = items::count(shared, key, by)?;
+    match counted {
+        Counted::Now { value, .. } => {
+            quietly(words, itoa::Buffer::new().format(value).as_bytes(), out)?
+        }
+        Counted::NotFound | Counted::Exists => quietly(words, b"NOT_FOUND", out)?,
+        Counted::NotANumber => {
+            return Err(Failure::Line(
+                "CLIENT_ERROR cannot increment or decrement non-numeric value",
+            ));
+        }
+    }
+    Ok(Done::Wrote(commit))
+}
+
+fn touch(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+    if words.len() < 3 {
+        return Err(ERROR);
+    }
+    let key = key(words, 1)?;
+    let (found, commit) = items::touch(shared, key, exptime(words.get(2))?)?;
+    quietly(
+        words,
+        if found.is_some() {
+            b"TOUCHED"
+        } else {
+            b"NOT_FOUND"
+        },
+        out,
+    )?;
+    Ok(Done::Wrote(commit))
+}
+
+/// `delete key [0] [noreply]`: a time of 0 is a relic that clients still send.
+fn delete(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+    let key = key(words, 1)?;
+    let rest: Vec<_> = words.from(2).collect();
+    if !matches!(
+        rest.as_slice(),
+        [] | [b"0"] | [b"noreply"] | [b"0", b"noreply"]
+    ) {
+        return Err(Failure::Line(
+            "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]",
+        ));
+    }
+    let (deleted, commit) = items::delete(shared, key, None)?;
+    quietly(
+        words,
+        if deleted == Stored::Stored {
+            b"DELETED"
+        } else {
+            b"NOT_FOUND"
+        },
+        out,
+    )?;
+    Ok(Done::Wrote(commit))
+}
+
+/// `flush_all [0] [noreply]`. A delay is refused rather than forgotten by a restart.
+fn flush_all(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+    match words.get(1) {
+        None | Some(b"noreply" | b"0" | b"-1") => {}
+        Some(word) if signed(word).is_some_and(|delay| delay <= 0) => {}
+        Some(word) if signed(word).is_some() => {
+            return Err(Failure::Line(
+                "CLIENT_ERROR flush_all takes no delay here; send it when it is due",
+            ));
+        }
+        Some(_) => return Err(BAD_FORMAT),
+    }
+    let name = items::keyspace(shared)?.name().to_owned();
+    shared.db.clear_keyspace(&name)?;
+    quietly(words, b"OK", out)?;
+    Ok(Done::Nothing)
+}
+
+/// `verbosity level [noreply]`: taken and ignored, there is nothing to be verbose about.
+fn verbosity(words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+    let level = words.get(1).and_then(number);
+    if level.is_none() || words.len() > 3 || (words.len() == 3 && !is_quiet(words)) {
+        return Err(ERROR);
+    }
+    quietly(words, b"OK", out)?;
+    Ok(Done::Nothing)
+}
+
+fn stats(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+    match words.get(1) {
+        None => {}
+        Some(b"reset") => return line(b"RESET", out),
+        Some(b"detail") => return line(b"OK", out),
+        // Groups that describe parts which this server does not have.
+        Some(b"items" | b"slabs" | b"sizes" | b"settings" | b"conns") => return line(b"END", out),
+        Some(_) => return Err(ERROR),
+    }
+    let mut stat = |name: &str, value: String| {
+        out.extend_from_slice(format!("STAT {name} {value}\r\n").as_bytes());
+    };
+    stat("pid", std::process::id().to_string());
+    stat("uptime", shared.started.elapsed().as_secs().to_string());
+    stat("time", (now_ms() / 1000).to_string());
+    stat("version", env!("CARGO_PKG_VERSION").to_owned());
+    stat("pointer_size", usize::BITS.to_string());
+    stat("threads", shared.options.workers.to_string());
+    stat("curr_items", items::keyspace(shared)?.len().to_string());
+    let connections = shared
+        .connections
+        .load(std::sync::atomic::Ordering::Relaxed);
+    stat("curr_connections", connections.to_string());
+    for entry in shared.db.statistics().iter() {
+        stat(entry.name, entry.value.to_string());
+    }
+    line(b"END", out)
+}

@@ -1,0 +1,354 @@
+//! The meta commands: two letters, a key, and flags that say what to do and what to return.
+//!
+//! | command | what | flags |
+//! |---|---|---|
+//! | `mg key` | get | `b c f k O q s t v`, `T(ttl)` touch, `N(ttl)` make an empty item if missing |
+//! | `ms key bytes` | set | `b c k O q s`, `C(cas)`, `F(flags)`, `T(ttl)`, `M(mode)`, `N(ttl)` with append |
+//! | `md key` | delete | `b k O q`, `C(cas)` |
+//! | `ma key` | arithmetic | `b c k O q t v`, `C(cas)`, `D(delta)`, `J(initial)`, `N(ttl)`, `T(ttl)`, `M(mode)` |
+//! | `mn` | nothing | – |
+//! | `me key` | describe | `b` |
+//! | `mr start end` | ordered scan | see `scan` |
+//!
+//! Flags about stale items and hit times (`E h I l R x`) are refused: rows do not keep these.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::items::{self, Count, Counted, Found, Item, Mode, Stored};
+use super::{Done, Failure, Outcome, Words, expiry_ms, frame, number, put_number, scan, signed};
+use crate::shared::{Shared, now_ms};
+
+const BAD_FORMAT: Failure = Failure::Line("CLIENT_ERROR bad command line format");
+const BAD_TOKEN: Failure = Failure::Line("CLIENT_ERROR bad token in command line format");
+const INVALID_FLAG: Failure = Failure::Line("CLIENT_ERROR invalid flag");
+
+pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+    match words.get(0) {
+        Some(b"mg") => get(shared, words, out),
+        Some(b"ms") => set(shared, words, out),
+        Some(b"md") => delete(shared, words, out),
+        Some(b"ma") => arithmetic(shared, words, out),
+        Some(b"me") => describe(shared, words, out),
+        Some(b"mr") => scan::run(shared, words, out),
+        Some(b"mn") => {
+            out.extend_from_slice(b"MN\r\n");
+            Ok(Done::Nothing)
+        }
+        _ => Err(Failure::Line("ERROR")),
+    }
+}
+
+/// The flags of a request. Each stands once; its argument follows its letter.
+pub(super) struct Flags<'a> {
+    words: Vec<&'a [u8]>,
+}
+
+impl<'a> Flags<'a> {
+    /// Takes the flags from word `first` on; `known` are the letters that the command knows.
+    pub(super) fn parse(
+        words: &Words<'a>,
+        first: usize,
+        known: &[u8],
+    ) -> Result<Flags<'a>, Failure> {
+        let words: Vec<&[u8]> = words.from(first).collect();
+        let mut seen = 0u128;
+        for word in &words {
+            let letter = word[0];
+            if !known.contains(&letter) {
+                return Err(INVALID_FLAG);
+            }
+            let bit = 1u128 << (letter & 127);
+            if seen & bit != 0 {
+                return Err(Failure::Line("CLIENT_ERROR duplicate flag"));
+            }
+            seen |= bit;
+        }
+        Ok(Flags { words })
+    }
+
+    pub(super) fn argument(&self, letter: u8) -> Option<&'a [u8]> {
+        self.words
+            .iter()
+            .find(|word| word[0] == letter)
+            .map(|word| &word[1..])
+    }
+
+    /// Returns the key whether asked or not.
+    pub(super) fn imply_key(&mut self) {
+        if !self.has(b'k') {
+            self.words.insert(0, b"k");
+        }
+    }
+
+    pub(super) fn has(&self, letter: u8) -> bool {
+        self.argument(letter).is_some()
+    }
+
+    pub(super) fn number(&self, letter: u8) -> Result<Option<u64>, Failure> {
+        self.argument(letter)
+            .map(|word| number(word).ok_or(BAD_TOKEN))
+            .transpose()
+    }
+
+    /// A time to live, as the moment of expiry; `None` without the flag.
+    fn expiry(&self, letter: u8) -> Result<Option<Option<u64>>, Failure> {
+        let ttl = self
+            .argument(letter)
+            .map(|word| signed(word).ok_or(BAD_TOKEN))
+            .transpose()?;
+        Ok(ttl.map(|ttl| expiry_ms(ttl, now_ms())))
+    }
+}
+
+/// The key of a request, decoded.
+pub(super) fn key<'a>(
+    word: Option<&'a [u8]>,
+    flags: &Flags<'_>,
+) -> Result<std::borrow::Cow<'a, [u8]>, Failure> {
+    let word = word
+        .filter(|word| frame::valid_key(word))
+        .ok_or(BAD_FORMAT)?;
+    if !flags.has(b'b') {
+        return Ok(word.into());
+    }
+    STANDARD
+        .decode(word)
+        .map(Into::into)
+        .map_err(|_| Failure::Line("CLIENT_ERROR error decoding key"))
+}
+
+/// Appends the flags that a reply returns, in the order in which they were asked for.
+pub(super) fn return_flags(
+    flags: &Flags<'_>,
+    key: &[u8],
+    found: Option<&Found>,
+    out: &mut Vec<u8>,
+) {
+    for word in &flags.words {
+        let from = out.len();
+        out.extend_from_slice(&[b' ', word[0]]);
+        match (word[0], found) {
+            (b'O', _) => out.extend_from_slice(&word[1..]),
+            (b'k', _) => show_key(flags, key, out),
+            (b'b', _) if flags.has(b'k') => {}
+            (b'c', Some(found)) => put_number(found.cas, out),
+            (b'f', Some(found)) => put_number(found.user_flags.into(), out),
+            (b's', Some(found)) => put_number(found.value.len() as u64, out),
+            (b't', Some(found)) => match found.expiry_ms {
+                None => out.extend_from_slice(b"-1"),
+                Some(at_ms) => put_number(at_ms.saturating_sub(now_ms()).div_ceil(1000), out),
+            },
+            _ => out.truncate(from),
+        }
+    }
+}
+
+pub(super) fn show_key(flags: &Flags<'_>, key: &[u8], out: &mut Vec<u8>) {
+    if flags.has(b'b') {
+        out.extend_from_slice(STANDARD.encode(key).as_bytes());
+    } else {
+        out.extend_from_slice(key);
+    }
+}
+
+/// Replies `code` with the returned flags, or nothing if the client wants to hear of other ends
+/// only.
+fn reply(
+    code: &[u8],
+    quiet: bool,
+    flags: &Flags<'_>,
+    key: &[u8],
+    found: Option<&Found>,
+    out: &mut Vec<u8>,
+) {
+    if quiet && flags.has(b'q') {
+        return;
+    }
+    out.extend_from_slice(code);
+    return_flags(flags, key, found, out);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// `HD flags`, or `VA size flags` and the data if the value is wanted.
+pub(super) fn reply_item(
+    flags: &Flags<'_>,
+    key: &[u8],
+    found: &Found,
+    won: bool,
+    out: &mut Vec<u8>,
+) {
+    let with_value = flags.has(b'v');
+    if with_value {
+        out.extend_from_slice(b"VA ");
+        put_number(found.value.len() as u64, out);
+    } else {
+        out.extend_from_slice(b"HD");
+    }
+    return_flags(flags, key, Some(found), out);
+    if won {
+        out.extend_from_slice(b" W");
+    }
+    out.extend_from_slice(b"\r\n");
+    if with_value {
+        out.extend_from_slice(&found.value);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn get(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+    let flags = Flags::parse(&words, 2, b"bcfkOqstvTN")?;
+    let key = key(words.get(1), &flags)?;
+    let (mut found, mut commit) = match flags.expiry(b'T')? {
+        Some(expiry_ms) => items::touch(shared, &key, expiry_ms)?,
+        None => (items::read(shared, &key)?, None),
+    };
+    let mut won = false;
+    if let (None, Some(expiry_ms)) = (&found, flags.expiry(b'N')?) {
+        let item = Item {
+            value: b"",
+            user_flags: 0,
+            expiry_ms,
+            compare: None,
+            create: false,
+        };
+        let (stored, made) = items::store(shared, &key, Mode::Add, item)?;
+        won = stored == Stored::Stored;
+        commit = commit.max(made);
+        found = items::read(shared, &key)?;
+    }
+    match &found {
+        Some(found) => reply_item(&flags, &key, found, won, out),
+        None if flags.has(b'q') => {}
+        None => out.extend_from_slice(b"EN\r\n"),
+    }
+    Ok(Done::Wrote(commit))
+}
+
+fn set(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+    let (words, value) = words.split_data();
+    let flags = Flags::parse(&words, 3, b"bckOqsCFTMN")?;
+    let key = key(words.get(1), &flags)?;
+    let user_flags = flags
+        .number(b'F')?
+        .map_or(Ok(0), u32::try_from)
+        .map_err(|_| BAD_TOKEN)?;
+    let mode = match flags.argument(b'M') {
+        None | Some(b"S" | b"s") => Mode::Set,
+        Some(b"E" | b"e") => Mode::Add,
+        Some(b"A" | b"a") => Mode::Append,
+        Some(b"P" | b"p") => Mode::Prepend,
+        Some(b"R" | b"r") => Mode::Replace,
+        Some(_) => return Err(Failure::Line("CLIENT_ERROR invalid mode for ms")),
+    };
+    let vivify = flags
+        .expiry(b'N')?
+        .filter(|_| matches!(mode, Mode::Append | Mode::Prepend));
+    let item = Item {
+        value,
+        user_flags,
+        expiry_ms: flags.expiry(b'T')?.or(vivify).flatten(),
+        compare: flags.number(b'C')?,
+        create: vivify.is_some(),
+    };
+    let (stored, commit) = items::store(shared, &key, mode, item)?;
+    let code: &[u8] = match stored {
+        Stored::Stored => b"HD",
+        Stored::NotStored => b"NS",
+        Stored::Exists => b"EX",
+        Stored::NotFound => b"NF",
+    };
+    let shown = Found {
+        value: value.to_vec(),
+        user_flags,
+        cas: items::commit_cas(commit.as_ref()),
+        expiry_ms: item.expiry_ms,
+    };
+    reply(
+        code,
+        stored == Stored::Stored,
+        &flags,
+        &key,
+        Some(&shown),
+        out,
+    );
+    Ok(Done::Wrote(commit))
+}
+
+fn delete(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+    let flags = Flags::parse(&words, 2, b"bkOqC")?;
+    let key = key(words.get(1), &flags)?;
+    let (deleted, commit) = items::delete(shared, &key, flags.number(b'C')?)?;
+    let code: &[u8] = match deleted {
+        Stored::Stored => b"HD",
+        Stored::Exists | Stored::NotStored => b"EX",
+        Stored::NotFound => b"NF",
+    };
+    // With q a missing item is as good as a deleted one.
+    reply(code, deleted != Stored::Exists, &flags, &key, None, out);
+    Ok(Done::Wrote(commit))
+}
+
+fn arithmetic(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+    let flags = Flags::parse(&words, 2, b"bckOqtvCDJNTM")?;
+    let key = key(words.get(1), &flags)?;
+    let down = match flags.argument(b'M') {
+        None | Some(b"I" | b"i" | b"+") => false,
+        Some(b"D" | b"d" | b"-") => true,
+        Some(_) => return Err(Failure::Line("CLIENT_ERROR invalid mode for ma")),
+    };
+    let initial = flags.number(b'J')?.unwrap_or(0);
+    let by = Count {
+        down,
+        delta: flags.number(b'D')?.unwrap_or(1),
+        initial: flags.expiry(b'N')?.map(|expiry_ms| (initial, expiry_ms)),
+        touch: flags.expiry(b'T')?,
+        compare: flags.number(b'C')?,
+    };
+    let (counted, commit) = items::count(shared, &key, by)?;
+    match counted {
+        Counted::Now { value, cas } => {
+            if !flags.has(b'q') || flags.has(b'v') {
+                let found = items::read(shared, &key)?;
+                let shown = Found {
+                    value: value.to_string().into_bytes(),
+                    user_flags: found.as_ref().map_or(0, |found| found.user_flags),
+                    cas,
+                    expiry_ms: found.and_then(|found| found.expiry_ms),
+                };
+                reply_item(&flags, &key, &shown, false, out);
+            }
+        }
+        Counted::NotFound => reply(b"NF", true, &flags, &key, None, out),
+        Counted::Exists => reply(b"EX", false, &flags, &key, None, out),
+        Counted::NotANumber => {
+            return Err(Failure::Line(
+                "CLIENT_ERROR cannot increment or decrement non-numeric value",
+            ));
+        }
+    }
+    Ok(Done::Wrote(commit))
+}
+
+/// `me key`: what is known of an item, for people.
+fn describe(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+    let flags = Flags::parse(&words, 2, b"b")?;
+    let key = key(words.get(1), &flags)?;
+    match items::read(shared, &key)? {
+        None => out.extend_from_slice(b"EN\r\n"),
+        Some(found) => {
+            out.extend_from_slice(b"ME ");
+            show_key(&flags, &key, out);
+            let ttl = found
+                .expiry_ms
+                .map_or(-1, |at| (at.saturating_sub(now_ms()) / 1000) as i64);
+            let rest = format!(
+                " exp={ttl} cas={} size={}\r\n",
+                found.cas,
+                found.value.len()
+            );
+            out.extend_from_slice(rest.as_bytes());
+        }
+    }
+    Ok(Done::Nothing)
+}

@@ -1,0 +1,280 @@
+//! The memcached protocol: classic text commands, meta commands, and an ordered scan beside them.
+//!
+//! Items are plain rows of database 0, the same that RESP clients see: the client flags are the
+//! row's user flags, the cas value is the row's commit timestamp, the exptime its expiry. Single
+//! `get`s and unconditional `set`s run through the worker's batches like their RESP twins.
+//!
+//! | module | what |
+//! |---|---|
+//! | `frame` | taking requests out of the input |
+//! | `classic` | `get set add … flush_all stats` |
+//! | `meta` | `mg ms md ma mn me`, and `mr`, the ordered scan |
+//! | `items` | what both do to rows: store conditionally, count, touch, delete |
+
+mod classic;
+mod frame;
+mod items;
+mod meta;
+mod scan;
+
+use hedgerow::{Commit, Row};
+
+use crate::connection::Input;
+use crate::protocol::{Parsed, Ran, Request, Span};
+use crate::shared::Shared;
+
+/// The longest key, as in memcached.
+pub(crate) const MAX_KEY_BYTES: usize = 250;
+
+/// A request is one of these; the number travels through the turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Code {
+    Classic = 0,
+    Meta = 1,
+    /// A `set` that wants no answer.
+    QuietSet = 2,
+    /// A line that cannot be understood: its error is the reply.
+    Wrong = 3,
+    /// An item larger than the limit: refused after its data went by.
+    TooLarge = 4,
+}
+
+/// A connection's state.
+#[derive(Default)]
+pub(crate) struct Session {
+    /// Bytes of a refused item that are still to be passed over.
+    skip_bytes: usize,
+}
+
+impl Session {
+    pub(crate) fn new(_id: u64) -> Session {
+        Session::default()
+    }
+
+    /// Takes one request out of the input; its words (and its data block) become spans.
+    pub(crate) fn parse(
+        &mut self,
+        shared: &Shared,
+        input: &mut Input,
+        at: usize,
+        spans: &mut Vec<Span>,
+    ) -> Parsed {
+        frame::parse(
+            &mut self.skip_bytes,
+            shared.options.max_bulk_bytes,
+            input.bytes(),
+            at,
+            spans,
+        )
+    }
+
+    /// memcached knows one database.
+    pub(crate) fn database(&self) -> usize {
+        0
+    }
+
+    pub(crate) fn may_batch(&self) -> bool {
+        true
+    }
+
+    pub(crate) fn one_by_one(&self) -> bool {
+        false
+    }
+
+    /// Replies to the `i`th of `n` keys of a `get`.
+    #[inline]
+    pub(crate) fn reply_read(
+        &mut self,
+        key: &[u8],
+        (i, n): (usize, usize),
+        row: Option<Row<'_>>,
+        out: &mut Vec<u8>,
+    ) {
+        if let Some((row, value)) = row.and_then(|row| Some((row, row.value()?))) {
+            classic::value_line(key, row.user_flags(), value, None, out);
+        }
+        if i + 1 == n {
+            out.extend_from_slice(b"END\r\n");
+        }
+    }
+
+    /// Replies to a plain `set`.
+    #[inline]
+    pub(crate) fn reply_put(
+        &mut self,
+        code: u32,
+        outcome: hedgerow::Result<Commit>,
+        out: &mut Vec<u8>,
+    ) {
+        match outcome {
+            Ok(_) if code == Code::QuietSet as u32 => {}
+            Ok(_) => out.extend_from_slice(b"STORED\r\n"),
+            Err(error) => self.reply_error(&error, out),
+        }
+    }
+
+    pub(crate) fn too_long(&self) -> Vec<u8> {
+        b"CLIENT_ERROR line too long\r\n".to_vec()
+    }
+
+    pub(crate) fn reply_error(&mut self, error: &hedgerow::Error, out: &mut Vec<u8>) {
+        server_error(error, out);
+    }
+
+    /// Runs a request by itself.
+    pub(crate) fn execute(
+        &mut self,
+        shared: &Shared,
+        request: &Request,
+        input: &[u8],
+        spans: &[Span],
+        out: &mut Vec<u8>,
+    ) -> Ran {
+        let words = Words { input, spans };
+        let start = out.len();
+        let outcome = match request.code {
+            code if code == Code::Wrong as u32 => {
+                Err(Failure::Line("CLIENT_ERROR bad command line format"))
+            }
+            code if code == Code::TooLarge as u32 => {
+                Err(Failure::Line("SERVER_ERROR object too large for cache"))
+            }
+            code if code == Code::Meta as u32 => meta::run(shared, words, out),
+            _ => classic::run(shared, words, out),
+        };
+        match outcome {
+            Ok(Done::Nothing) => Ran::default(),
+            Ok(Done::Wrote(commit)) => Ran::wrote(shared, commit),
+            Ok(Done::Quit) => Ran {
+                close: true,
+                ..Ran::default()
+            },
+            Err(failure) => {
+                out.truncate(start);
+                failure.reply(out);
+                Ran::default()
+            }
+        }
+    }
+}
+
+/// What a command did.
+pub(crate) enum Done {
+    Nothing,
+    Wrote(Option<Commit>),
+    Quit,
+}
+
+/// Why a command failed.
+pub(crate) enum Failure {
+    /// The line to answer with.
+    Line(&'static str),
+    Engine(hedgerow::Error),
+}
+
+impl From<hedgerow::Error> for Failure {
+    fn from(error: hedgerow::Error) -> Failure {
+        Failure::Engine(error)
+    }
+}
+
+impl Failure {
+    fn reply(&self, out: &mut Vec<u8>) {
+        match self {
+            Failure::Line(line) => {
+                out.extend_from_slice(line.as_bytes());
+                out.extend_from_slice(b"\r\n");
+            }
+            Failure::Engine(error) => server_error(error, out),
+        }
+    }
+}
+
+pub(crate) type Outcome = Result<Done, Failure>;
+
+/// The error line for what the engine refused.
+fn server_error(error: &hedgerow::Error, out: &mut Vec<u8>) {
+    let text = match error {
+        hedgerow::Error::OutOfMemory { .. } => format!("out of memory storing object: {error}"),
+        hedgerow::Error::ValueTooLong { .. } => "object too large for cache".to_owned(),
+        error => error.to_string().replace(['\r', '\n'], " "),
+    };
+    out.extend_from_slice(format!("SERVER_ERROR {text}\r\n").as_bytes());
+}
+
+/// The words of a request.
+#[derive(Clone, Copy)]
+pub(crate) struct Words<'a> {
+    input: &'a [u8],
+    spans: &'a [Span],
+}
+
+impl<'a> Words<'a> {
+    pub(crate) fn get(&self, i: usize) -> Option<&'a [u8]> {
+        self.spans.get(i).map(|span| span.of(self.input))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// All words from the `i`th on.
+    pub(crate) fn from(&self, i: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let input = self.input;
+        self.spans
+            .get(i..)
+            .unwrap_or_default()
+            .iter()
+            .map(move |span| span.of(input))
+    }
+
+    /// The words without the last, which is the data block, and the data.
+    pub(crate) fn split_data(&self) -> (Words<'a>, &'a [u8]) {
+        match self.spans.split_last() {
+            Some((data, spans)) => (
+                Words {
+                    input: self.input,
+                    spans,
+                },
+                data.of(self.input),
+            ),
+            None => (*self, &[]),
+        }
+    }
+}
+
+/// An unsigned number, as memcached takes it.
+pub(crate) fn number(word: &[u8]) -> Option<u64> {
+    let digits = !word.is_empty() && word.len() <= 20 && word.iter().all(u8::is_ascii_digit);
+    digits
+        .then(|| std::str::from_utf8(word).ok()?.parse().ok())
+        .flatten()
+}
+
+/// A signed number, as exptimes are.
+pub(crate) fn signed(word: &[u8]) -> Option<i64> {
+    match word.strip_prefix(b"-") {
+        Some(digits) => i64::try_from(number(digits)?).ok().map(|n| -n),
+        None => i64::try_from(number(word)?).ok(),
+    }
+}
+
+/// Exptimes up to this many seconds are relative to now; larger ones are Unix times.
+const RELATIVE_LIMIT_S: i64 = 60 * 60 * 24 * 30;
+
+/// When an item with this exptime expires, in Unix milliseconds: `None` for never, a moment in the
+/// past for "at once".
+pub(crate) fn expiry_ms(exptime: i64, now_ms: u64) -> Option<u64> {
+    match exptime {
+        0 => None,
+        ..0 => Some(1),
+        1..=RELATIVE_LIMIT_S => Some(now_ms + exptime as u64 * 1000),
+        _ => Some((exptime as u64).saturating_mul(1000)),
+    }
+}
+
+/// Appends a decimal number.
+pub(crate) fn put_number(number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}

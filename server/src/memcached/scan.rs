@@ -1,0 +1,87 @@
+//! `mr`: an ordered scan in the manner of the meta commands.
+//!
+//! ```text
+//! mr <start> <end> [flags]
+//!     start, end   keys; `-` as start is the first of all, `-` as end is beyond the last.
+//!                  The range includes start and excludes end.
+//!     l(n)         at most n items (100 without it, 10,000 at most)
+//!     r            from the last to the first
+//!     p            start is a prefix, and end must be `-`: the keys that begin so
+//!     b            keys are base64, both ways
+//!     v s f t c O  as in mg; k is implied
+//!
+//! HD k<key> …            an item, or
+//! VA <size> k<key> …     an item with its data on the next line
+//! EN                     the end
+//! ```
+
+use std::ops::{Bound, ControlFlow};
+
+use hedgerow::Direction;
+
+use super::items::{self, Found};
+use super::meta::{Flags, key, reply_item};
+use super::{Done, Failure, Outcome, Words};
+use crate::shared::Shared;
+
+const DEFAULT_ITEMS: u64 = 100;
+const MAX_ITEMS: u64 = 10_000;
+
+pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+    let mut flags = Flags::parse(&words, 3, b"bcflkOprstv")?;
+    let limit = flags.number(b'l')?.unwrap_or(DEFAULT_ITEMS).min(MAX_ITEMS);
+    let bound = |i: usize| match words.get(i) {
+        Some(b"-") => Ok(None),
+        word => key(word, &flags).map(Some),
+    };
+    let (start, end) = (bound(1)?, bound(2)?);
+    let range = match (flags.has(b'p'), start, end) {
+        (true, Some(prefix), None) => prefix_range(&prefix),
+        (true, ..) => {
+            return Err(Failure::Line("CLIENT_ERROR p takes a prefix and - as end"));
+        }
+        (false, start, end) => (
+            start.map_or(Bound::Unbounded, |key| Bound::Included(key.into_owned())),
+            end.map_or(Bound::Unbounded, |key| Bound::Excluded(key.into_owned())),
+        ),
+    };
+    let direction = if flags.has(b'r') {
+        Direction::Reverse
+    } else {
+        Direction::Forward
+    };
+    flags.imply_key();
+    let mut left = limit;
+    if left > 0 {
+        items::keyspace(shared)?.scan(range, direction, |key, row| {
+            if let Some(found) = Found::of(&row) {
+                reply_item(&flags, key, &found, false, out);
+                left -= 1;
+            }
+            let full = out.len() > shared.options.output_limit_bytes;
+            if left == 0 || full {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })?;
+    }
+    out.extend_from_slice(b"EN\r\n");
+    Ok(Done::Nothing)
+}
+
+/// The keys that begin with a prefix.
+fn prefix_range(prefix: &[u8]) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let mut end = prefix.to_vec();
+    while end.last() == Some(&0xff) {
+        end.pop();
+    }
+    let end = match end.last_mut() {
+        None => Bound::Unbounded,
+        Some(last) => {
+            *last += 1;
+            Bound::Excluded(end)
+        }
+    };
+    (Bound::Included(prefix.to_vec()), end)
+}

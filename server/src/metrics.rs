@@ -1,0 +1,196 @@
+//! Counters of the server, cheap enough to be always on: each worker adds to its own, once per
+//! turn of its event loop.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Turn latencies are counted in powers of two of a microsecond, up to about 8 s.
+const BUCKETS: usize = 24;
+
+/// One worker's counters.
+#[derive(Default)]
+pub(crate) struct WorkerMetrics {
+    pub(crate) turns: AtomicU64,
+    pub(crate) requests: AtomicU64,
+    pub(crate) batched_reads: AtomicU64,
+    pub(crate) read_batches: AtomicU64,
+    pub(crate) batched_puts: AtomicU64,
+    pub(crate) received_bytes: AtomicU64,
+    pub(crate) sent_bytes: AtomicU64,
+    pub(crate) protocol_errors: AtomicU64,
+    pub(crate) hits: AtomicU64,
+    pub(crate) misses: AtomicU64,
+    latency: [AtomicU64; BUCKETS],
+    latency_sum_ns: AtomicU64,
+}
+
+/// What one turn adds.
+#[derive(Default)]
+pub(crate) struct TurnCounts {
+    pub(crate) requests: u64,
+    pub(crate) batched_reads: u64,
+    pub(crate) read_batches: u64,
+    pub(crate) batched_puts: u64,
+    pub(crate) received_bytes: u64,
+    pub(crate) hits: u64,
+}
+
+impl WorkerMetrics {
+    /// Adds a turn that took `duration_ns`; every request of it waited that long at most.
+    pub(crate) fn add(&self, counts: &TurnCounts, duration_ns: u64) {
+        let add = |counter: &AtomicU64, n: u64| {
+            if n > 0 {
+                counter.fetch_add(n, Ordering::Relaxed);
+            }
+        };
+        add(&self.turns, 1);
+        add(&self.requests, counts.requests);
+        add(&self.batched_reads, counts.batched_reads);
+        add(&self.read_batches, counts.read_batches);
+        add(&self.batched_puts, counts.batched_puts);
+        add(&self.received_bytes, counts.received_bytes);
+        add(&self.hits, counts.hits);
+        add(&self.misses, counts.batched_reads - counts.hits);
+        let bucket = (64 - (duration_ns / 1000).leading_zeros()) as usize;
+        add(&self.latency[bucket.min(BUCKETS - 1)], counts.requests);
+        add(&self.latency_sum_ns, duration_ns * counts.requests);
+    }
+}
+
+/// All counters of a server.
+pub(crate) struct Metrics {
+    pub(crate) workers: Vec<WorkerMetrics>,
+    pub(crate) accepted: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) timed_out: AtomicU64,
+}
+
+impl Metrics {
+    pub(crate) fn new(workers: usize) -> Metrics {
+        Metrics {
+            workers: (0..workers).map(|_| WorkerMetrics::default()).collect(),
+            accepted: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            timed_out: AtomicU64::new(0),
+        }
+    }
+
+    /// A counter summed over all workers.
+    pub(crate) fn sum(&self, counter: impl Fn(&WorkerMetrics) -> &AtomicU64) -> u64 {
+        self.workers
+            .iter()
+            .map(|worker| counter(worker).load(Ordering::Relaxed))
+            .sum()
+    }
+
+    /// Everything in Prometheus' text format.
+    pub(crate) fn write_prometheus(&self, text: &mut String) {
+        let counters: [(&str, &str, u64); 11] = [
+            ("requests_total", "Requests run.", self.sum(|w| &w.requests)),
+            (
+                "turns_total",
+                "Turns of the event loops that ran requests.",
+                self.sum(|w| &w.turns),
+            ),
+            (
+                "batched_reads_total",
+                "Keys read in batches.",
+                self.sum(|w| &w.batched_reads),
+            ),
+            (
+                "read_batches_total",
+                "Batches of reads.",
+                self.sum(|w| &w.read_batches),
+            ),
+            (
+                "batched_puts_total",
+                "Puts applied in batches.",
+                self.sum(|w| &w.batched_puts),
+            ),
+            (
+                "received_bytes_total",
+                "Bytes received.",
+                self.sum(|w| &w.received_bytes),
+            ),
+            (
+                "sent_bytes_total",
+                "Bytes sent.",
+                self.sum(|w| &w.sent_bytes),
+            ),
+            (
+                "protocol_errors_total",
+                "Malformed requests.",
+                self.sum(|w| &w.protocol_errors),
+            ),
+            (
+                "connections_accepted_total",
+                "Accepted.",
+                self.accepted.load(Ordering::Relaxed),
+            ),
+            (
+                "connections_refused_total",
+                "Over the limit.",
+                self.refused.load(Ordering::Relaxed),
+            ),
+            (
+                "connections_timed_out_total",
+                "Idle.",
+                self.timed_out.load(Ordering::Relaxed),
+            ),
+        ];
+        for (name, help, value) in counters {
+            let _ = writeln!(
+                text,
+                "# HELP hedgerow_{name} {help}\n# TYPE hedgerow_{name} counter"
+            );
+            let _ = writeln!(text, "hedgerow_{name} {value}");
+        }
+        let name = "hedgerow_request_turn_seconds";
+        let _ = writeln!(
+            text,
+            "# HELP {name} Duration of the turn that answered a request."
+        );
+        let _ = writeln!(text, "# TYPE {name} histogram");
+        let mut count = 0;
+        for bucket in 0..BUCKETS {
+            count += self.sum(|worker| &worker.latency[bucket]);
+            let limit_s = (1u64 << bucket) as f64 / 1e6;
+            let limit = if bucket == BUCKETS - 1 {
+                "+Inf".into()
+            } else {
+                limit_s.to_string()
+            };
+            let _ = writeln!(text, "{name}_bucket{{le=\"{limit}\"}} {count}");
+        }
+        let sum_s = self.sum(|worker| &worker.latency_sum_ns) as f64 / 1e9;
+        let _ = writeln!(text, "{name}_sum {sum_s}\n{name}_count {count}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_histogram_counts_requests_and_is_cumulative() {
+        let metrics = Metrics::new(2);
+        let counts = |requests| TurnCounts {
+            requests,
+            ..TurnCounts::default()
+        };
+        metrics.workers[0].add(&counts(3), 900);
+        metrics.workers[1].add(&counts(4), 1_500);
+        metrics.workers[1].add(&counts(5), u64::MAX / 1000);
+        let mut text = String::new();
+        metrics.write_prometheus(&mut text);
+        for line in [
+            "hedgerow_requests_total 12",
+            "hedgerow_request_turn_seconds_bucket{le=\"0.000001\"} 3",
+            "hedgerow_request_turn_seconds_bucket{le=\"0.000002\"} 7",
+            "hedgerow_request_turn_seconds_bucket{le=\"+Inf\"} 12",
+            "hedgerow_request_turn_seconds_count 12",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        }
+    }
+}

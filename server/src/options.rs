@@ -1,0 +1,154 @@
+//! How a server is set up.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use hedgerow::Durability;
+
+use crate::error::{Error, Result};
+
+/// What a server listens on, and its limits. The default listens on a free loopback port for
+/// RESP alone: set what you need.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Where to serve Redis clients. Port 0 takes a free one: see `Server::addresses`.
+    pub resp: Option<SocketAddr>,
+    /// Where to serve memcached clients.
+    pub memcached: Option<SocketAddr>,
+    /// Where to serve `/metrics` and `/healthz`.
+    pub http: Option<SocketAddr>,
+    /// Event loops, one thread each.
+    pub workers: usize,
+    /// Whether each worker stays on a core of its own.
+    pub pin_cores: bool,
+    /// What an acknowledged write promises. With [`Durability::Sync`] its reply is held back
+    /// until the group sync that covers it.
+    pub durability: Durability,
+    /// What RESP clients must say with `AUTH` first.
+    pub password: Option<String>,
+    /// Serves memcached and HTTP, which know no password, on addresses that other machines can
+    /// reach.
+    pub allow_unprotected: bool,
+    /// Connections beyond this number are refused with an error.
+    pub max_connections: usize,
+    /// Silent connections are closed after this time; `None` for never.
+    pub idle_timeout: Option<Duration>,
+    /// A connection whose unread replies exceed this is not read from until they are fetched.
+    pub output_limit_bytes: usize,
+    /// The longest request. One longer gets an error, and its connection is closed.
+    pub max_frame_bytes: usize,
+    /// The longest argument of a request.
+    pub max_bulk_bytes: usize,
+}
+
+impl Default for ServerOptions {
+    fn default() -> ServerOptions {
+        ServerOptions {
+            resp: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+            memcached: None,
+            http: None,
+            workers: std::thread::available_parallelism().map_or(1, |n| n.get()),
+            pin_cores: false,
+            durability: Durability::Periodic,
+            password: None,
+            allow_unprotected: false,
+            max_connections: 65_536,
+            idle_timeout: None,
+            output_limit_bytes: 4 << 20,
+            max_frame_bytes: 1 << 30,
+            max_bulk_bytes: 512 << 20,
+        }
+    }
+}
+
+impl ServerOptions {
+    /// Checks that the options are safe and consistent.
+    ///
+    /// # Errors
+    /// [`Error::PasswordNeeded`], [`Error::NoPasswordPossible`] or [`Error::InvalidOption`].
+    pub fn check(&self) -> Result<()> {
+        let invalid = |what: &str| Err(Error::InvalidOption(what.to_owned()));
+        let reachable =
+            |address: &Option<SocketAddr>| address.filter(|address| !address.ip().is_loopback());
+        if self.password.as_deref() == Some("") {
+            return invalid("the password is empty; leave it out or choose one");
+        }
+        if let (Some(address), None) = (reachable(&self.resp), &self.password) {
+            return Err(Error::PasswordNeeded { address });
+        }
+        for address in [reachable(&self.memcached), reachable(&self.http)]
+            .into_iter()
+            .flatten()
+        {
+            if !self.allow_unprotected {
+                return Err(Error::NoPasswordPossible { address });
+            }
+        }
+        if self.resp.is_none() && self.memcached.is_none() && self.http.is_none() {
+            return invalid("there is nothing to listen on; give at least one address");
+        }
+        if !(1..=1024).contains(&self.workers) {
+            return invalid("workers must be between 1 and 1024");
+        }
+        if self.max_connections == 0 {
+            return invalid("max_connections must be at least 1");
+        }
+        if self.max_frame_bytes > (u32::MAX / 2) as usize {
+            return invalid("max_frame_bytes must be below 2 GiB");
+        }
+        if self.max_bulk_bytes > self.max_frame_bytes || self.max_bulk_bytes == 0 {
+            return invalid("max_bulk_bytes must be between 1 and max_frame_bytes");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(port: u16) -> Option<SocketAddr> {
+        Some(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)))
+    }
+
+    #[test]
+    fn an_open_port_needs_a_password() {
+        let mut options = ServerOptions {
+            resp: open(1),
+            ..ServerOptions::default()
+        };
+        assert!(matches!(options.check(), Err(Error::PasswordNeeded { .. })));
+        options.password = Some(String::new());
+        assert!(matches!(options.check(), Err(Error::InvalidOption(_))));
+        options.password = Some("secret".into());
+        options.check().unwrap();
+    }
+
+    #[test]
+    fn open_ports_without_passwords_must_be_allowed() {
+        let mut options = ServerOptions {
+            memcached: open(1),
+            ..ServerOptions::default()
+        };
+        assert!(matches!(
+            options.check(),
+            Err(Error::NoPasswordPossible { .. })
+        ));
+        options.allow_unprotected = true;
+        options.check().unwrap();
+    }
+
+    #[test]
+    fn nothing_to_listen_on_and_no_workers_are_refused() {
+        let none = ServerOptions {
+            resp: None,
+            ..ServerOptions::default()
+        };
+        assert!(matches!(none.check(), Err(Error::InvalidOption(_))));
+        let none = ServerOptions {
+            workers: 0,
+            ..ServerOptions::default()
+        };
+        assert!(matches!(none.check(), Err(Error::InvalidOption(_))));
+    }
+}

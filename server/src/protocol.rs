@@ -1,0 +1,208 @@
+//! The seam between the event loop and the protocols.
+//!
+//! The loop knows nothing of any syntax. For each connection it asks its [`Session`] to take
+//! requests out of the input, runs those that it can batch (plain reads and plain puts) over all
+//! connections at once, and lets the session run the others singly:
+//!
+//! ```text
+//! input ──parse──► Request{Read}   ─► one get_many over all connections ─► reply_read  ─┐
+//!                  Request{Put}    ─► prefetch_many, then put_with      ─► reply_put   ─┼─► output
+//!                  Request{Single} ─► execute ──────────────────────────────────────────┘
+//! ```
+//!
+//! A request names its arguments by [`Span`]s: ranges of the connection's input, which stays in
+//! place until the turn ends. Sessions append replies to the output and never wait.
+
+use hedgerow::{Commit, Row};
+
+use crate::connection::Input;
+use crate::shared::Shared;
+use crate::{memcached, resp};
+
+/// A range of a connection's input: `Input::bytes()[start..end]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+impl Span {
+    /// The options bound an input to less than 2 GiB.
+    #[inline]
+    pub(crate) fn new(start: usize, end: usize) -> Span {
+        Span {
+            start: start as u32,
+            end: end as u32,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn of(self, input: &[u8]) -> &[u8] {
+        &input[self.start as usize..self.end as usize]
+    }
+}
+
+/// How the loop may run a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A read of the keys at spans `first..`; the loop looks them up together with others and
+    /// calls `reply_read` for each in order.
+    Read { first: u8 },
+    /// An unconditional put of the value at span `first + 1` under the key at span `first`.
+    Put {
+        first: u8,
+        expiry_ms: Option<u64>,
+        user_flags: u32,
+    },
+    /// Anything else: the session runs it.
+    Single,
+}
+
+/// A request that lies whole in the input.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    /// The connection.
+    pub(crate) slot: u32,
+    /// Where the request ends in the input.
+    pub(crate) end: u32,
+    /// Its arguments: `spans[first_span..end_span]` of the turn.
+    pub(crate) first_span: u32,
+    pub(crate) end_span: u32,
+    pub(crate) kind: Kind,
+    /// A number of the protocol's own, for example of the command.
+    pub(crate) code: u32,
+}
+
+/// What a session found in the input.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Parsed {
+    /// A request of `bytes` bytes, whose arguments were pushed as spans.
+    Whole { bytes: usize, kind: Kind, code: u32 },
+    /// Bytes that mean nothing.
+    Skip(usize),
+    /// The request is not whole; this many bytes in all are needed before asking again helps.
+    Partial(usize),
+    /// No request can begin like this: send these bytes, then close.
+    Malformed(Vec<u8>),
+}
+
+/// What running a request led to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ran {
+    /// The reply must wait until this commit is durable.
+    pub(crate) hold: Option<Commit>,
+    /// The connection ends once its replies are sent.
+    pub(crate) close: bool,
+}
+
+impl Ran {
+    /// After a write: its reply waits if acknowledged writes are promised to be durable.
+    pub(crate) fn wrote(shared: &Shared, commit: Option<Commit>) -> Ran {
+        Ran {
+            hold: commit.filter(|_| shared.is_sync()),
+            close: false,
+        }
+    }
+}
+
+/// What one connection's protocol remembers, and does.
+pub(crate) enum Session {
+    Resp(Box<resp::Session>),
+    Memcached(Box<memcached::Session>),
+}
+
+/// Calls the same method of whichever session it is.
+macro_rules! each {
+    ($self:expr, $session:ident => $call:expr) => {
+        match $self {
+            Session::Resp($session) => $call,
+            Session::Memcached($session) => $call,
+        }
+    };
+}
+
+impl Session {
+    /// Takes one request out of `input` at `at`, pushing its arguments as spans.
+    #[inline]
+    pub(crate) fn parse(
+        &mut self,
+        shared: &Shared,
+        input: &mut Input,
+        at: usize,
+        spans: &mut Vec<Span>,
+    ) -> Parsed {
+        each!(self, session => session.parse(shared, input, at, spans))
+    }
+
+    /// The number of the keyspace in which requests work now.
+    #[inline]
+    pub(crate) fn database(&self) -> usize {
+        each!(self, session => session.database())
+    }
+
+    /// Whether reads and puts may be batched now (not, say, inside `MULTI`).
+    #[inline]
+    pub(crate) fn may_batch(&self) -> bool {
+        each!(self, session => session.may_batch())
+    }
+
+    /// Whether a request must run before the next one can be parsed.
+    #[inline]
+    pub(crate) fn one_by_one(&self) -> bool {
+        each!(self, session => session.one_by_one())
+    }
+
+    /// Replies to the `i`th of `n` keys of a [`Kind::Read`].
+    #[inline]
+    pub(crate) fn reply_read(
+        &mut self,
+        key: &[u8],
+        (i, n): (usize, usize),
+        row: Option<Row<'_>>,
+        out: &mut Vec<u8>,
+    ) {
+        match self {
+            Session::Resp(session) => session.reply_read(row, out),
+            Session::Memcached(session) => session.reply_read(key, (i, n), row, out),
+        }
+    }
+
+    /// Replies to a [`Kind::Put`]; `Err` if it failed.
+    #[inline]
+    pub(crate) fn reply_put(
+        &mut self,
+        code: u32,
+        outcome: hedgerow::Result<Commit>,
+        out: &mut Vec<u8>,
+    ) {
+        match self {
+            Session::Resp(session) => session.reply_put(outcome, out),
+            Session::Memcached(session) => session.reply_put(code, outcome, out),
+        }
+    }
+
+    /// What to send to a client whose request exceeds the limit.
+    pub(crate) fn too_long(&self) -> Vec<u8> {
+        each!(self, session => session.too_long())
+    }
+
+    /// Replies to a [`Kind::Read`] that failed as a whole.
+    pub(crate) fn reply_error(&mut self, error: &hedgerow::Error, out: &mut Vec<u8>) {
+        match self {
+            Session::Resp(session) => session.reply_error(error, out),
+            Session::Memcached(session) => session.reply_error(error, out),
+        }
+    }
+
+    /// Runs any request by itself and replies.
+    pub(crate) fn execute(
+        &mut self,
+        shared: &Shared,
+        request: &Request,
+        input: &[u8],
+        spans: &[Span],
+        out: &mut Vec<u8>,
+    ) -> Ran {
+        each!(self, session => session.execute(shared, request, input, spans, out))
+    }
+}

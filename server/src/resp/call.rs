@@ -1,0 +1,279 @@
+//! What a command function gets: its arguments, the data, the connection's session, the reply.
+//!
+//! A command is written once and runs in two settings: by itself, each change being a commit of
+//! its own, or inside a transaction (`EXEC`, or a command of several keys), where changes are
+//! staged and become one commit. [`Data`] is the difference.
+
+use std::ops::ControlFlow;
+
+use hedgerow::{
+    Action, Commit, Direction, KeyRange, Keyspace, Row, RowBuilder, Transaction, WriteOptions,
+};
+
+use crate::protocol::{Ran, Span};
+use crate::resp::reply::Reply;
+use crate::resp::session::Session;
+use crate::shared::Shared;
+
+/// Why a command failed; becomes an error reply. Nothing was changed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    WrongType,
+    Syntax,
+    NotInteger,
+    NotFloat,
+    Overflow,
+    Engine(hedgerow::Error),
+    Text(String),
+}
+
+impl From<hedgerow::Error> for Failure {
+    fn from(error: hedgerow::Error) -> Failure {
+        Failure::Engine(error)
+    }
+}
+
+impl Failure {
+    pub(crate) fn text(text: impl Into<String>) -> Failure {
+        Failure::Text(text.into())
+    }
+
+    /// The error line, with Redis' prefixes where clients look for them.
+    pub(crate) fn line(&self) -> String {
+        match self {
+            Failure::WrongType => {
+                "WRONGTYPE Operation against a key holding the wrong kind of value".into()
+            }
+            Failure::Syntax => "ERR syntax error".into(),
+            Failure::NotInteger => "ERR value is not an integer or out of range".into(),
+            Failure::NotFloat => "ERR value is not a valid float".into(),
+            Failure::Overflow => "ERR increment or decrement would overflow".into(),
+            Failure::Engine(error) => engine_line(error),
+            Failure::Text(text) => text.clone(),
+        }
+    }
+}
+
+/// The error line for what the engine refused.
+pub(crate) fn engine_line(error: &hedgerow::Error) -> String {
+    use hedgerow::Error::{DiskFull, OutOfMemory, Poisoned, ReadOnly};
+    let prefix = match error {
+        OutOfMemory { .. } => "OOM",
+        DiskFull | Poisoned(_) => "MISCONF",
+        ReadOnly => "READONLY",
+        _ => "ERR",
+    };
+    format!("{prefix} {error}")
+}
+
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+/// A command's arguments (without its name): ranges of the input buffer.
+#[derive(Clone, Copy)]
+pub(crate) struct Arguments<'a> {
+    input: &'a [u8],
+    spans: &'a [Span],
+}
+
+impl<'a> Arguments<'a> {
+    pub(crate) fn new(input: &'a [u8], spans: &'a [Span]) -> Arguments<'a> {
+        Arguments { input, spans }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    pub(crate) fn get(&self, i: usize) -> Option<&'a [u8]> {
+        self.spans.get(i).map(|span| span.of(self.input))
+    }
+
+    /// All from the `i`th on.
+    pub(crate) fn from(&self, i: usize) -> Arguments<'a> {
+        Arguments {
+            input: self.input,
+            spans: self.spans.get(i..).unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
+        let input = self.input;
+        self.spans.iter().map(move |span| span.of(input))
+    }
+
+    /// Consecutive pairs; a lone last argument is left out.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        let input = self.input;
+        self.spans
+            .as_chunks::<2>()
+            .0
+            .iter()
+            .map(move |[a, b]| (a.of(input), b.of(input)))
+    }
+}
+
+impl std::ops::Index<usize> for Arguments<'_> {
+    type Output = [u8];
+
+    fn index(&self, i: usize) -> &[u8] {
+        self.spans[i].of(self.input)
+    }
+}
+
+/// The data that a command works on: a keyspace, directly or through a transaction.
+pub(crate) struct Data<'t, 'a> {
+    keyspace: &'t Keyspace,
+    transaction: Option<&'t mut Transaction<'a>>,
+    options: WriteOptions,
+    /// The last commit made directly.
+    pub(crate) committed: Option<Commit>,
+}
+
+impl<'t, 'a> Data<'t, 'a> {
+    pub(crate) fn direct(keyspace: &'t Keyspace, options: WriteOptions) -> Data<'t, 'a> {
+        Data {
+            keyspace,
+            transaction: None,
+            options,
+            committed: None,
+        }
+    }
+
+    pub(crate) fn inside(
+        keyspace: &'t Keyspace,
+        transaction: &'t mut Transaction<'a>,
+    ) -> Data<'t, 'a> {
+        let options = WriteOptions::default();
+        Data {
+            keyspace,
+            transaction: Some(transaction),
+            options,
+            committed: None,
+        }
+    }
+
+    pub(crate) fn keyspace(&self) -> &'t Keyspace {
+        self.keyspace
+    }
+
+    /// Goes on in another keyspace (`SELECT` in a transaction).
+    pub(crate) fn select(&mut self, keyspace: &'t Keyspace) {
+        self.keyspace = keyspace;
+    }
+
+    pub(crate) fn is_transaction(&self) -> bool {
+        self.transaction.is_some()
+    }
+
+    pub(crate) fn read<R>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(Row<'_>) -> R,
+    ) -> Outcome<Option<R>> {
+        Ok(match &self.transaction {
+            Some(transaction) => transaction.read(self.keyspace, key, read)?,
+            None => self.keyspace.read(key, read)?,
+        })
+    }
+
+    /// Reads a plain value; a row of columns is of the wrong type.
+    pub(crate) fn value<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Outcome<Option<R>> {
+        self.read(key, |row| row.value().map(read).ok_or(Failure::WrongType))?
+            .transpose()
+    }
+
+    /// Reads a row of columns; a plain value is of the wrong type.
+    pub(crate) fn hash<R>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(Row<'_>) -> R,
+    ) -> Outcome<Option<R>> {
+        self.read(key, |row| {
+            if row.is_columns() {
+                Ok(read(row))
+            } else {
+                Err(Failure::WrongType)
+            }
+        })?
+        .transpose()
+    }
+
+    pub(crate) fn update<R>(
+        &mut self,
+        key: &[u8],
+        decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
+    ) -> Outcome<R> {
+        match &mut self.transaction {
+            Some(transaction) => Ok(transaction.update(self.keyspace, key, decide)?),
+            None => {
+                let (result, commit) = self.keyspace.update(key, &self.options, decide)?;
+                self.committed = self.committed.max(commit);
+                Ok(result)
+            }
+        }
+    }
+
+    /// [`Data::update`] whose closure can refuse.
+    pub(crate) fn try_update<R>(
+        &mut self,
+        key: &[u8],
+        decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Outcome<Action<R>>,
+    ) -> Outcome<R> {
+        self.update(key, |row, new| match decide(row, new) {
+            Ok(Action::Keep(result)) => Action::Keep(Ok(result)),
+            Ok(Action::Put(result)) => Action::Put(Ok(result)),
+            Ok(Action::Remove(result)) => Action::Remove(Ok(result)),
+            Err(failure) => Action::Keep(Err(failure)),
+        })?
+    }
+
+    /// Stores a plain value, whatever was there.
+    pub(crate) fn put(&mut self, key: &[u8], value: &[u8], expiry_ms: Option<u64>) -> Outcome {
+        let options = WriteOptions {
+            expiry_ms,
+            ..self.options
+        };
+        match &mut self.transaction {
+            Some(transaction) => transaction.put_with(self.keyspace, key, value, &options)?,
+            None => {
+                let commit = self.keyspace.put_with(key, value, &options)?;
+                self.committed = self.committed.max(Some(commit));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a row; whether there was one.
+    pub(crate) fn remove(&mut self, key: &[u8]) -> Outcome<bool> {
+        self.update(key, |row, _| match row {
+            Some(_) => Action::Remove(true),
+            None => Action::Keep(false),
+        })
+    }
+
+    pub(crate) fn scan(
+        &self,
+        range: impl KeyRange,
+        direction: Direction,
+        visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> Outcome {
+        Ok(match &self.transaction {
+            Some(transaction) => transaction.scan(self.keyspace, range, direction, visit)?,
+            None => self.keyspace.scan(range, direction, visit)?,
+        })
+    }
+}
+
+/// One command under way.
+pub(crate) struct Call<'c, 't, 'a> {
+    pub(crate) arguments: Arguments<'c>,
+    pub(crate) data: &'c mut Data<'t, 'a>,
+    pub(crate) session: &'c mut Session,
+    pub(crate) reply: Reply<'c>,
+    pub(crate) shared: &'t Shared,
+    pub(crate) ran: &'c mut Ran,
+}

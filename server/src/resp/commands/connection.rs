@@ -1,0 +1,253 @@
+//! Commands about the connection: `PING`, `HELLO`, `AUTH`, `CLIENT`, `SELECT`, `QUIT`, `RESET`.
+
+use crate::resp::call::{Call, Failure, Outcome};
+use crate::resp::number;
+use crate::resp::session::wrong_arity;
+use crate::shared::DATABASES;
+
+/// `PING [message]`
+pub(crate) fn ping(call: &mut Call<'_, '_, '_>) -> Outcome {
+    match call.arguments.get(0) {
+        None => call.reply.simple("PONG"),
+        Some(message) => call.reply.bulk(message),
+    }
+    Ok(())
+}
+
+/// `ECHO message`
+pub(crate) fn echo(call: &mut Call<'_, '_, '_>) -> Outcome {
+    call.reply.bulk(&call.arguments[0]);
+    Ok(())
+}
+
+/// `QUIT`
+pub(crate) fn quit(call: &mut Call<'_, '_, '_>) -> Outcome {
+    call.reply.ok();
+    call.ran.close = true;
+    Ok(())
+}
+
+/// `SELECT index`
+pub(crate) fn select(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let number = number::argument(&call.arguments[0])?;
+    let number = usize::try_from(number)
+        .ok()
+        .filter(|number| *number < DATABASES);
+    let Some(number) = number else {
+        return Err(Failure::text("ERR DB index is out of range"));
+    };
+    call.data.select(call.shared.keyspace(number)?);
+    call.session.database = number;
+    call.reply.ok();
+    Ok(())
+}
+
+/// `RESET`: as if the connection were new.
+pub(crate) fn reset(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let session = &mut *call.session;
+    session.queue = None;
+    session.watched.clear();
+    session.database = 0;
+    session.resp3 = false;
+    session.name.clear();
+    session.authenticated = call.shared.options.password.is_none();
+    call.reply.simple("RESET");
+    Ok(())
+}
+
+/// Checks a password, in time that does not depend on where it is wrong.
+fn authenticate(call: &mut Call<'_, '_, '_>, user: &[u8], password: &[u8]) -> Outcome {
+    let right = match &call.shared.options.password {
+        Some(expected) => {
+            let expected = expected.as_bytes();
+            let differences = expected
+                .iter()
+                .zip(password)
+                .fold(0, |found, (a, b)| found | (a ^ b));
+            differences == 0 && expected.len() == password.len()
+        }
+        None => true,
+    };
+    if !right || user != b"default" {
+        let text = "WRONGPASS invalid username-password pair or user is disabled.";
+        return Err(Failure::text(text));
+    }
+    call.session.authenticated = true;
+    Ok(())
+}
+
+/// `AUTH [username] password`
+pub(crate) fn auth(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let arguments = call.arguments;
+    let (user, password) = match arguments.len() {
+        1 => (&b"default"[..], &arguments[0]),
+        2 => (&arguments[0], &arguments[1]),
+        _ => return Err(Failure::Syntax),
+    };
+    if arguments.len() == 1 && call.shared.options.password.is_none() {
+        return Err(Failure::text(
+            "ERR AUTH <password> called without any password configured for the default user. \
+             Are you sure your configuration is correct?",
+        ));
+    }
+    authenticate(call, user, password)?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// `HELLO [protover [AUTH username password] [SETNAME clientname]]`
+pub(crate) fn hello(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let arguments = call.arguments;
+    let mut resp3 = call.session.resp3;
+    if let Some(version) = arguments.get(0) {
+        resp3 = match number::integer(version) {
+            Some(2) => false,
+            Some(3) => true,
+            Some(_) => return Err(Failure::text("NOPROTO unsupported protocol version")),
+            None => {
+                let text = "ERR Protocol version is not an integer or out of range";
+                return Err(Failure::text(text));
+            }
+        };
+    }
+    let mut name = None;
+    let mut i = 1;
+    while let Some(option) = arguments.get(i) {
+        if option.eq_ignore_ascii_case(b"AUTH") && arguments.len() > i + 2 {
+            authenticate(call, &arguments[i + 1], &arguments[i + 2])?;
+            i += 3;
+        } else if option.eq_ignore_ascii_case(b"SETNAME") && arguments.len() > i + 1 {
+            name = Some(checked_name(&arguments[i + 1])?);
+            i += 2;
+        } else {
+            let option = String::from_utf8_lossy(option);
+            return Err(Failure::text(format!(
+                "ERR Syntax error in HELLO option '{option}'"
+            )));
+        }
+    }
+    if !call.session.authenticated {
+        return Err(Failure::text(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
+             HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
+             select the RESP protocol version at the same time",
+        ));
+    }
+    if let Some(name) = name {
+        call.session.name = name;
+    }
+    call.session.resp3 = resp3;
+    call.reply.set_resp3(resp3);
+    let id = call.session.id as i64;
+    let reply = &mut call.reply;
+    reply.map(7);
+    for (field, value) in [("server", "redis"), ("version", super::info::REDIS_VERSION)] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"proto");
+    reply.integer(if resp3 { 3 } else { 2 });
+    reply.bulk(b"id");
+    reply.integer(id);
+    for (field, value) in [("mode", "standalone"), ("role", "master")] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(value.as_bytes());
+    }
+    reply.bulk(b"modules");
+    reply.array(0);
+    Ok(())
+}
+
+fn checked_name(name: &[u8]) -> Outcome<Vec<u8>> {
+    if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        return Ok(name.to_vec());
+    }
+    let text = "ERR Client names cannot contain spaces, newlines or special characters.";
+    Err(Failure::text(text))
+}
+
+/// `CLIENT subcommand …`
+pub(crate) fn client(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let arguments = call.arguments;
+    let subcommand = arguments[0].to_ascii_uppercase();
+    let expected = match subcommand.as_slice() {
+        b"SETNAME" | b"NO-EVICT" | b"NO-TOUCH" | b"REPLY" => 2,
+        b"SETINFO" => 3,
+        b"ID" | b"GETNAME" | b"INFO" | b"GETREDIR" => 1,
+        _ => {
+            return Err(Failure::text(unknown_subcommand("CLIENT", &arguments[0])));
+        }
+    };
+    if arguments.len() != expected {
+        let name = format!("client|{}", String::from_utf8_lossy(&subcommand));
+        return Err(Failure::text(wrong_arity(&name)));
+    }
+    match subcommand.as_slice() {
+        b"ID" => call.reply.integer(call.session.id as i64),
+        b"GETREDIR" => call.reply.integer(-1),
+        b"GETNAME" if call.session.name.is_empty() => call.reply.null(),
+        b"GETNAME" => call.reply.bulk(&call.session.name),
+        b"SETNAME" => {
+            call.session.name = checked_name(&arguments[1])?;
+            call.reply.ok();
+        }
+        b"SETINFO" => set_info(call)?,
+        b"INFO" => {
+            let text = describe(call);
+            call.reply.verbatim(&text);
+        }
+        b"REPLY" if !arguments[1].eq_ignore_ascii_case(b"ON") => return Err(Failure::Syntax),
+        // Nothing is evicted or touched here, and replies are always on.
+        _ => call.reply.ok(),
+    }
+    Ok(())
+}
+
+fn set_info(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let arguments = call.arguments;
+    let value = arguments[2].to_vec();
+    if value.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
+        let option = String::from_utf8_lossy(&arguments[1]).into_owned();
+        let text = "cannot contain spaces, newlines or special characters.";
+        return Err(Failure::text(format!("ERR {option} {text}")));
+    }
+    if arguments[1].eq_ignore_ascii_case(b"LIB-NAME") {
+        call.session.library.0 = value;
+    } else if arguments[1].eq_ignore_ascii_case(b"LIB-VER") {
+        call.session.library.1 = value;
+    } else {
+        let option = String::from_utf8_lossy(&arguments[1]).into_owned();
+        return Err(Failure::text(format!("ERR Unrecognized option '{option}'")));
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn describe(call: &Call<'_, '_, '_>) -> String {
+    let session = &*call.session;
+    let shown = |address: Option<std::net::SocketAddr>| {
+        address.map_or_else(|| "?".to_owned(), |address| address.to_string())
+    };
+    format!(
+        "id={} addr={} laddr={} name={} db={} multi={} watch={} resp={} lib-name={} lib-ver={}\n",
+        session.id,
+        shown(session.addresses.0),
+        shown(session.addresses.1),
+        String::from_utf8_lossy(&session.name),
+        session.database,
+        session
+            .queue
+            .as_ref()
+            .map_or(-1, |queue| queue.commands.len() as i64),
+        session.watched.len(),
+        if session.resp3 { 3 } else { 2 },
+        String::from_utf8_lossy(&session.library.0),
+        String::from_utf8_lossy(&session.library.1),
+    )
+}
+
+/// The error of a subcommand that does not exist.
+pub(crate) fn unknown_subcommand(command: &str, given: &[u8]) -> String {
+    let given = String::from_utf8_lossy(&given[..given.len().min(128)]).into_owned();
+    format!("ERR unknown subcommand '{given}'. Try {command} HELP.")
+}

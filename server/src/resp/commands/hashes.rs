@@ -1,0 +1,257 @@
+//! Commands on hashes: rows with columns.
+
+use hedgerow::{Action, Row, RowBuilder};
+
+use crate::resp::call::{Call, Failure, Outcome};
+use crate::resp::number::{self, Real};
+use crate::resp::session::wrong_arity;
+
+/// A hash row; a plain value is of the wrong type.
+fn hash(row: Option<Row<'_>>) -> Outcome<Option<Row<'_>>> {
+    match row {
+        Some(row) if !row.is_columns() => Err(Failure::WrongType),
+        row => Ok(row),
+    }
+}
+
+/// Sets fields; how many are new.
+fn set_fields(call: &mut Call<'_, '_, '_>, name: &str) -> Outcome<usize> {
+    let Call {
+        arguments, data, ..
+    } = call;
+    let fields = arguments.from(1);
+    if !fields.len().is_multiple_of(2) {
+        return Err(Failure::text(wrong_arity(name)));
+    }
+    data.try_update(&arguments[0], |row, new| {
+        let row = hash(row)?;
+        let mut added: Vec<&[u8]> = Vec::new();
+        for (field, value) in fields.pairs() {
+            if row.is_none_or(|row| row.column(field).is_none()) {
+                added.push(field);
+            }
+            new.set_column(field, value);
+        }
+        added.sort_unstable();
+        added.dedup();
+        Ok(Action::Put(added.len()))
+    })
+}
+
+/// `HSET key field value …`
+pub(crate) fn hset(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let added = set_fields(call, "hset")?;
+    call.reply.count(added);
+    Ok(())
+}
+
+/// `HMSET key field value …`
+pub(crate) fn hmset(call: &mut Call<'_, '_, '_>) -> Outcome {
+    set_fields(call, "hmset")?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// `HSETNX key field value`
+pub(crate) fn hsetnx(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let arguments = call.arguments;
+    let done = call.data.try_update(&arguments[0], |row, new| {
+        if hash(row)?.is_some_and(|row| row.column(&arguments[1]).is_some()) {
+            return Ok(Action::Keep(0));
+        }
+        new.set_column(&arguments[1], &arguments[2]);
+        Ok(Action::Put(1))
+    })?;
+    call.reply.integer(done);
+    Ok(())
+}
+
+/// `HGET key field`
+pub(crate) fn hget(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let Call {
+        arguments,
+        data,
+        reply,
+        ..
+    } = call;
+    let field = &arguments[1];
+    if data
+        .hash(&arguments[0], |row| reply.optional(row.column(field)))?
+        .is_none()
+    {
+        reply.null();
+    }
+    Ok(())
+}
+
+/// `HMGET key field …`
+pub(crate) fn hmget(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let Call {
+        arguments,
+        data,
+        reply,
+        ..
+    } = call;
+    let fields = arguments.from(1);
+    let found = data.hash(&arguments[0], |row| {
+        reply.array(fields.len());
+        for field in fields.iter() {
+            reply.optional(row.column(field));
+        }
+    })?;
+    if found.is_none() {
+        reply.array(fields.len());
+        for _ in 0..fields.len() {
+            reply.null();
+        }
+    }
+    Ok(())
+}
+
+/// `HGETALL key`
+pub(crate) fn hgetall(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let Call {
+        arguments,
+        data,
+        reply,
+        ..
+    } = call;
+    let found = data.hash(&arguments[0], |row| {
+        reply.map(row.column_count());
+        for (field, value) in row.columns() {
+            reply.bulk(field);
+            reply.bulk(value);
+        }
+    })?;
+    if found.is_none() {
+        reply.map(0);
+    }
+    Ok(())
+}
+
+/// Replies one side of all columns.
+fn list(call: &mut Call<'_, '_, '_>, names: bool) -> Outcome {
+    let Call {
+        arguments,
+        data,
+        reply,
+        ..
+    } = call;
+    let found = data.hash(&arguments[0], |row| {
+        reply.array(row.column_count());
+        for (field, value) in row.columns() {
+            reply.bulk(if names { field } else { value });
+        }
+    })?;
+    if found.is_none() {
+        reply.array(0);
+    }
+    Ok(())
+}
+
+/// `HKEYS key`
+pub(crate) fn hkeys(call: &mut Call<'_, '_, '_>) -> Outcome {
+    list(call, true)
+}
+
+/// `HVALS key`
+pub(crate) fn hvals(call: &mut Call<'_, '_, '_>) -> Outcome {
+    list(call, false)
+}
+
+/// `HLEN key`
+pub(crate) fn hlen(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let count = call
+        .data
+        .hash(&call.arguments[0], |row| row.column_count())?;
+    call.reply.count(count.unwrap_or(0));
+    Ok(())
+}
+
+/// `HSTRLEN key field`
+pub(crate) fn hstrlen(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let field = &call.arguments[1];
+    let length = call.data.hash(&call.arguments[0], |row| {
+        row.column(field).map_or(0, <[u8]>::len)
+    })?;
+    call.reply.count(length.unwrap_or(0));
+    Ok(())
+}
+
+/// `HEXISTS key field`
+pub(crate) fn hexists(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let field = &call.arguments[1];
+    let found = call
+        .data
+        .hash(&call.arguments[0], |row| row.column(field).is_some())?;
+    call.reply.integer(i64::from(found.unwrap_or(false)));
+    Ok(())
+}
+
+/// `HDEL key field …`: a hash without fields is gone.
+pub(crate) fn hdel(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let arguments = call.arguments;
+    let removed = call.data.try_update(&arguments[0], |row, new| {
+        let Some(row) = hash(row)? else {
+            return Ok(Action::Keep(0));
+        };
+        let mut fields: Vec<&[u8]> = arguments.from(1).iter().collect();
+        fields.sort_unstable();
+        fields.dedup();
+        fields.retain(|field| row.column(field).is_some());
+        if fields.len() == row.column_count() {
+            return Ok(Action::Remove(fields.len()));
+        }
+        for field in &fields {
+            new.remove_column(field);
+        }
+        Ok(if fields.is_empty() {
+            Action::Keep(0)
+        } else {
+            Action::Put(fields.len())
+        })
+    })?;
+    call.reply.count(removed);
+    Ok(())
+}
+
+/// `HINCRBY key field increment`
+pub(crate) fn hincrby(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let arguments = call.arguments;
+    let delta = number::argument(&arguments[2])?;
+    let sum = call.data.try_update(&arguments[0], |row, new| {
+        let old = match hash(row)?.and_then(|row| row.column(&arguments[1])) {
+            None => 0,
+            Some(value) => {
+                number::integer(value).ok_or(Failure::text("ERR hash value is not an integer"))?
+            }
+        };
+        let sum = old.checked_add(delta).ok_or(Failure::Overflow)?;
+        new.set_column(&arguments[1], itoa::Buffer::new().format(sum).as_bytes());
+        Ok(Action::Put(sum))
+    })?;
+    call.reply.integer(sum);
+    Ok(())
+}
+
+/// `HINCRBYFLOAT key field increment`
+pub(crate) fn hincrbyfloat(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let Call {
+        arguments,
+        data,
+        reply,
+        ..
+    } = call;
+    let delta = Real::parse(&arguments[2]).ok_or(Failure::NotFloat)?;
+    data.try_update(&arguments[0], |row, new: &mut RowBuilder<'_>| {
+        let old = hash(row)?
+            .and_then(|row| row.column(&arguments[1]))
+            .unwrap_or(b"0");
+        let old = Real::parse(old).ok_or(Failure::text("ERR hash value is not a float"))?;
+        let sum = old.plus(delta);
+        let sum = sum.ok_or(Failure::text("ERR increment would produce NaN or Infinity"))?;
+        new.set_column(&arguments[1], sum.as_bytes());
+        reply.bulk(sum.as_bytes());
+        Ok(Action::Put(()))
+    })
+}

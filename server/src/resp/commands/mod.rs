@@ -1,0 +1,12 @@
+//! What each command does, one file per family. The table (`resp/table.rs`) says which there are.
+
+pub(crate) mod connection;
+pub(crate) mod expiry;
+pub(crate) mod hashes;
+pub(crate) mod info;
+pub(crate) mod introspection;
+pub(crate) mod keys;
+pub(crate) mod ordered;
+pub(crate) mod scan;
+pub(crate) mod server;
+pub(crate) mod strings;

@@ -1,0 +1,218 @@
+//! The ordered commands, which Redis has not: `RANGE`, `PREFIX`, `COUNTRANGE`, `DELRANGE`.
+//! docs/protocol.md has their exact replies.
+
+use std::ops::{Bound, ControlFlow};
+
+use hedgerow::{Direction, Row};
+
+use crate::resp::call::{Arguments, Call, Failure, Outcome};
+use crate::resp::number;
+use crate::resp::reply::Reply;
+
+type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// The smallest bound above every key that begins with `prefix`.
+pub(crate) fn prefix_end(prefix: &[u8]) -> Bound<Vec<u8>> {
+    match prefix.iter().rposition(|&byte| byte < u8::MAX) {
+        Some(last) => {
+            let mut end = prefix[..=last].to_vec();
+            end[last] += 1;
+            Bound::Excluded(end)
+        }
+        None => Bound::Unbounded,
+    }
+}
+
+pub(crate) fn too_long() -> Failure {
+    Failure::text("ERR the reply exceeds the server's limit; use LIMIT, or SCAN")
+}
+
+/// A bound: `-` and `+` are open, `[key` includes, `(key` excludes, a bare `key` includes.
+fn bound(argument: &[u8], open: &[u8]) -> Bound<Vec<u8>> {
+    match argument {
+        argument if argument == open => Bound::Unbounded,
+        [b'[', key @ ..] => Bound::Included(key.to_vec()),
+        [b'(', key @ ..] => Bound::Excluded(key.to_vec()),
+        key => Bound::Included(key.to_vec()),
+    }
+}
+
+/// The bounds of `start end`; `None` if nothing can lie between them.
+fn bounds(arguments: Arguments<'_>) -> Option<Bounds> {
+    if &arguments[0] == b"+" || &arguments[1] == b"-" {
+        return None;
+    }
+    let (start, end) = (bound(&arguments[0], b"-"), bound(&arguments[1], b"+"));
+    let inverted = match (&start, &end) {
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+        (Bound::Included(start), Bound::Included(end)) => start > end,
+        (
+            Bound::Included(start) | Bound::Excluded(start),
+            Bound::Included(end) | Bound::Excluded(end),
+        ) => start >= end,
+    };
+    (!inverted).then_some((start, end))
+}
+
+/// The options of `RANGE` and `PREFIX`.
+struct Asked<'c> {
+    limit: usize,
+    columns: Option<Vec<&'c [u8]>>,
+    keys_only: bool,
+    direction: Direction,
+}
+
+impl<'c> Asked<'c> {
+    /// `COLUMNS` takes all that follows, up to the next option.
+    fn parse(arguments: Arguments<'c>) -> Outcome<Asked<'c>> {
+        let mut asked = Asked {
+            limit: usize::MAX,
+            columns: None,
+            keys_only: false,
+            direction: Direction::Forward,
+        };
+        let mut i = 0;
+        while let Some(option) = arguments.get(i) {
+            i += 1;
+            if option.eq_ignore_ascii_case(b"LIMIT") {
+                let limit = number::argument(arguments.get(i).ok_or(Failure::Syntax)?)?;
+                asked.limit = usize::try_from(limit).map_err(|_| Failure::NotInteger)?;
+                i += 1;
+            } else if option.eq_ignore_ascii_case(b"KEYS") {
+                asked.keys_only = true;
+            } else if option.eq_ignore_ascii_case(b"REV") {
+                asked.direction = Direction::Reverse;
+            } else if option.eq_ignore_ascii_case(b"COLUMNS") {
+                let is_option = |argument: &&[u8]| {
+                    [&b"LIMIT"[..], b"KEYS", b"REV"]
+                        .iter()
+                        .any(|option| argument.eq_ignore_ascii_case(option))
+                };
+                let fields: Vec<&[u8]> = arguments
+                    .from(i)
+                    .iter()
+                    .take_while(|argument| !is_option(argument))
+                    .collect();
+                i += fields.len();
+                asked.columns = Some(fields).filter(|fields| !fields.is_empty());
+                if asked.columns.is_none() {
+                    return Err(Failure::Syntax);
+                }
+            } else {
+                return Err(Failure::Syntax);
+            }
+        }
+        Ok(asked)
+    }
+
+    fn reply(&self, reply: &mut Reply<'_>, key: &[u8], row: Row<'_>) -> usize {
+        reply.bulk(key);
+        if self.keys_only {
+            return 1;
+        }
+        match (&self.columns, row.value()) {
+            (Some(names), _) => {
+                reply.array(names.len());
+                for name in names {
+                    reply.optional(row.column(name));
+                }
+            }
+            (None, Some(value)) => reply.bulk(value),
+            (None, None) => {
+                reply.map(row.column_count());
+                for (field, value) in row.columns() {
+                    reply.bulk(field);
+                    reply.bulk(value);
+                }
+            }
+        }
+        2
+    }
+}
+
+fn reply_range(call: &mut Call<'_, '_, '_>, bounds: Option<Bounds>, asked: &Asked<'_>) -> Outcome {
+    let Call {
+        data,
+        reply,
+        shared,
+        ..
+    } = call;
+    let Some(bounds) = bounds.filter(|_| asked.limit > 0) else {
+        reply.array(0);
+        return Ok(());
+    };
+    let opened = reply.open_array();
+    let (mut rows, mut length, mut too_long_now) = (0, 0, false);
+    let limit_bytes = shared.options.max_bulk_bytes;
+    data.scan(bounds, asked.direction, |key, row| {
+        length += asked.reply(reply, key, row);
+        rows += 1;
+        too_long_now = reply.len() - opened > limit_bytes;
+        if too_long_now || rows == asked.limit {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    })?;
+    if too_long_now && rows < asked.limit {
+        return Err(too_long());
+    }
+    reply.close_array(opened, length);
+    Ok(())
+}
+
+/// `RANGE start end [LIMIT n] [COLUMNS field …] [KEYS] [REV]`
+pub(crate) fn range(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let asked = Asked::parse(call.arguments.from(2))?;
+    let bounds = bounds(call.arguments);
+    reply_range(call, bounds, &asked)
+}
+
+/// `PREFIX prefix [LIMIT n] [COLUMNS field …] [KEYS] [REV]`
+pub(crate) fn prefix(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let asked = Asked::parse(call.arguments.from(1))?;
+    let prefix = call.arguments[0].to_vec();
+    let end = prefix_end(&prefix);
+    reply_range(call, Some((Bound::Included(prefix), end)), &asked)
+}
+
+/// `COUNTRANGE start end`
+pub(crate) fn countrange(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let mut count = 0;
+    if let Some(bounds) = bounds(call.arguments) {
+        call.data.scan(bounds, Direction::Forward, |_, _| {
+            count += 1;
+            ControlFlow::Continue(())
+        })?;
+    }
+    call.reply.integer(count);
+    Ok(())
+}
+
+/// `DELRANGE start end`: removes what the range holds, key by key (inside `MULTI`, at once).
+pub(crate) fn delrange(call: &mut Call<'_, '_, '_>) -> Outcome {
+    const CHUNK: usize = 512;
+    let mut removed = 0;
+    let mut rest = bounds(call.arguments);
+    while let Some((start, end)) = rest {
+        let mut keys = Vec::with_capacity(CHUNK);
+        let between = (
+            start.as_ref().map(Vec::as_slice),
+            end.as_ref().map(Vec::as_slice),
+        );
+        call.data.scan(between, Direction::Forward, |key, _| {
+            keys.push(key.to_vec());
+            if keys.len() == CHUNK {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })?;
+        for key in &keys {
+            removed += i64::from(call.data.remove(key)?);
+        }
+        let last = (keys.len() == CHUNK).then(|| keys.pop()).flatten();
+        rest = last.map(|last| (Bound::Excluded(last), end));
+    }
+    call.reply.integer(removed);
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! `SCAN`, `HSCAN` and `KEYS`. A pattern's literal beginning becomes an ordered prefix scan, so
+//! `user:17:*` costs what it finds, not what the keyspace holds.
+
+use std::ops::{Bound, ControlFlow};
+
+use hedgerow::{Direction, Row};
+
+use crate::glob;
+use crate::resp::call::{Call, Failure, Outcome};
+use crate::resp::commands::keys::type_name;
+use crate::resp::number;
+
+/// The most rows that one `SCAN` looks at, whatever its `COUNT`: other clients wait meanwhile.
+const MOST_ROWS: usize = 20_000;
+const DEFAULT_COUNT: usize = 10;
+
+/// What `SCAN` and `HSCAN` were asked.
+struct Asked<'c> {
+    pattern: Option<&'c [u8]>,
+    count: usize,
+    kind: Option<&'c [u8]>,
+}
+
+impl<'c> Asked<'c> {
+    fn parse(call: &Call<'c, '_, '_>, from: usize, knows_type: bool) -> Outcome<Asked<'c>> {
+        let mut asked = Asked {
+            pattern: None,
+            count: DEFAULT_COUNT,
+            kind: None,
+        };
+        let arguments = call.arguments;
+        let mut i = from;
+        while let Some(option) = arguments.get(i) {
+            let value = arguments.get(i + 1).ok_or(Failure::Syntax)?;
+            if option.eq_ignore_ascii_case(b"MATCH") {
+                asked.pattern = Some(value);
+            } else if option.eq_ignore_ascii_case(b"COUNT") {
+                let count = number::argument(value)?;
+                let count = usize::try_from(count).ok().filter(|count| *count > 0);
+                asked.count = count.ok_or(Failure::Syntax)?;
+            } else if option.eq_ignore_ascii_case(b"TYPE") && knows_type {
+                asked.kind = Some(value);
+            } else {
+                return Err(Failure::Syntax);
+            }
+            i += 2;
+        }
+        Ok(asked)
+    }
+
+    fn wants(&self, row: Row<'_>) -> bool {
+        let name = type_name(Some(row.is_columns()));
+        self.kind
+            .is_none_or(|kind| kind.eq_ignore_ascii_case(name.as_bytes()))
+    }
+}
+
+fn cursor(argument: &[u8]) -> Outcome<u64> {
+    let text = std::str::from_utf8(argument).ok();
+    text.and_then(|text| text.parse().ok())
+        .ok_or(Failure::text("ERR invalid cursor"))
+}
+
+/// The bounds of what can match a pattern, and the pattern if it must still be checked.
+fn bounds(pattern: Option<&[u8]>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>, Option<&[u8]>) {
+    let Some(pattern) = pattern else {
+        return (Bound::Unbounded, Bound::Unbounded, None);
+    };
+    let (prefix, suffices) = glob::literal_prefix(pattern);
+    let end = super::ordered::prefix_end(&prefix);
+    (Bound::Included(prefix), end, (!suffices).then_some(pattern))
+}
+
+/// `SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]`
+pub(crate) fn scan(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let cursor = cursor(&call.arguments[0])?;
+    let asked = Asked::parse(call, 1, true)?;
+    let (mut start, end, check) = bounds(asked.pattern);
+    if cursor != 0 {
+        let after = call.shared.cursors.recall(cursor).ok_or(Failure::text(
+            "ERR invalid cursor: it is from before a restart or too old; begin again with 0",
+        ))?;
+        let behind_prefix = matches!(&start, Bound::Included(start) if start.as_slice() > &*after);
+        if !behind_prefix {
+            start = Bound::Excluded(after.into_vec());
+        }
+    }
+    let mut found = Vec::new();
+    let mut last = None;
+    let mut left = asked.count.min(MOST_ROWS);
+    call.data
+        .scan((start, end), Direction::Forward, |key, row| {
+            if left == 0 {
+                return ControlFlow::Break(());
+            }
+            left -= 1;
+            if asked.wants(row) && check.is_none_or(|pattern| glob::matches(pattern, key, false)) {
+                found.push(key.to_vec());
+            }
+            if left == 0 {
+                last = Some(key.to_vec());
+            }
+            ControlFlow::Continue(())
+        })?;
+    let next = last.map_or(0, |last| call.shared.cursors.remember(&last));
+    let reply = &mut call.reply;
+    reply.array(2);
+    reply.bulk(next.to_string().as_bytes());
+    reply.array(found.len());
+    for key in &found {
+        reply.bulk(key);
+    }
+    Ok(())
+}
+
+/// `HSCAN key cursor [MATCH pattern] [COUNT n]`: a hash is one row, so all of it comes at once,
+/// and the cursor is always 0, as Redis does for small hashes.
+pub(crate) fn hscan(call: &mut Call<'_, '_, '_>) -> Outcome {
+    cursor(&call.arguments[1])?;
+    let asked = Asked::parse(call, 2, false)?;
+    let Call {
+        arguments,
+        data,
+        reply,
+        ..
+    } = call;
+    reply.array(2);
+    reply.bulk(b"0");
+    let found = data.hash(&arguments[0], |row| {
+        let start = reply.open_array();
+        let mut length = 0;
+        for (field, value) in row.columns() {
+            if asked
+                .pattern
+                .is_none_or(|pattern| glob::matches(pattern, field, false))
+            {
+                reply.bulk(field);
+                reply.bulk(value);
+                length += 2;
+            }
+        }
+        reply.close_array(start, length);
+    })?;
+    if found.is_none() {
+        reply.array(0);
+    }
+    Ok(())
+}
+
+/// `KEYS pattern`
+pub(crate) fn keys(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let Call {
+        arguments,
+        data,
+        reply,
+        shared,
+        ..
+    } = call;
+    let (start, end, check) = bounds(Some(&arguments[0]));
+    let opened = reply.open_array();
+    let limit = shared.options.max_bulk_bytes;
+    let (mut length, mut too_long) = (0, false);
+    data.scan((start, end), Direction::Forward, |key, _| {
+        if check.is_none_or(|pattern| glob::matches(pattern, key, false)) {
+            reply.bulk(key);
+            length += 1;
+        }
+        too_long = reply.len() - opened > limit;
+        if too_long {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })?;
+    if too_long {
+        return Err(super::ordered::too_long());
+    }
+    reply.close_array(opened, length);
+    Ok(())
+}

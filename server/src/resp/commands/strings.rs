@@ -1,0 +1,444 @@
+//! Commands on plain values.
+
+use hedgerow::{Action, Row};
+
+use crate::resp::call::{Call, Failure, Outcome};
+use crate::resp::commands::expiry::Deadline;
+use crate::resp::number::{self, Real};
+use crate::resp::session::wrong_arity;
+
+/// The plain value of a row; a hash is of the wrong type.
+fn plain<'r>(row: Option<Row<'r>>) -> Outcome<Option<&'r [u8]>> {
+    row.map(|row| row.value().ok_or(Failure::WrongType))
+        .transpose()
+}
+
+/// `GET key`
+pub(crate) fn get(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let Call {
+        arguments,
+        data,
+        reply,
+        ..
+    } = call;
+    if data
+        .value(&arguments[0], |value| reply.bulk(value))?
+        .is_none()
+    {
+        reply.null();
+    }
+    Ok(())
+}
+
+/// `MGET key …`
+pub(crate) fn mget(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let Call {
+        arguments,
+        data,
+        reply,
+        ..
+    } = call;
+    reply.array(arguments.len());
+    for key in arguments.iter() {
+        // A hash counts as nothing here.
+        let found = data.read(key, |row| {
+            row.value().map(|value| reply.bulk(value)).is_some()
+        })?;
+        if found != Some(true) {
+            reply.null();
+        }
+    }
+    Ok(())
+}
+
+/// The options of `SET`.
+#[derive(Default)]
+struct SetOptions {
+    only_absent: bool,
+    only_present: bool,
+    reply_old: bool,
+    keep_ttl: bool,
+    expiry_ms: Option<u64>,
+}
+
+impl SetOptions {
+    fn parse(call: &Call<'_, '_, '_>) -> Outcome<SetOptions> {
+        let arguments = call.arguments.from(2);
+        let mut options = SetOptions::default();
+        let mut i = 0;
+        while let Some(option) = arguments.get(i) {
+            let is = |name: &str| option.eq_ignore_ascii_case(name.as_bytes());
+            i += 1;
+            if is("NX") && !options.only_present {
+                options.only_absent = true;
+            } else if is("XX") && !options.only_absent {
+                options.only_present = true;
+            } else if is("GET") {
+                options.reply_old = true;
+            } else if is("KEEPTTL") && options.expiry_ms.is_none() {
+                options.keep_ttl = true;
+            } else if let Some(deadline) = Deadline::option(option)
+                && options.expiry_ms.is_none()
+                && !options.keep_ttl
+            {
+                let value = arguments.get(i).ok_or(Failure::Syntax)?;
+                options.expiry_ms = Some(deadline.positive_ms(value, "set")?);
+                i += 1;
+            } else {
+                return Err(Failure::Syntax);
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// `SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]`
+pub(crate) fn set(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let options = SetOptions::parse(call)?;
+    let Call {
+        arguments,
+        data,
+        reply,
+        ..
+    } = call;
+    let (key, value) = (&arguments[0], &arguments[1]);
+    let SetOptions {
+        only_absent,
+        only_present,
+        reply_old,
+        keep_ttl,
+        expiry_ms,
+    } = options;
+    if !only_absent && !only_present && !reply_old && !keep_ttl {
+        data.put(key, value, expiry_ms)?;
+        reply.ok();
+        return Ok(());
+    }
+    let old = |reply: &mut crate::resp::reply::Reply<'_>, row: Option<Row<'_>>| -> Outcome {
+        if reply_old {
+            reply.optional(plain(row)?);
+        }
+        Ok(())
+    };
+    let done = data.try_update(key, |row, new| {
+        old(reply, row)?;
+        if (only_absent && row.is_some()) || (only_present && row.is_none()) {
+            return Ok(Action::Keep(false));
+        }
+        new.set_value(value).set_user_flags(0);
+        if !keep_ttl {
+            new.set_expiry_ms(expiry_ms);
+        }
+        Ok(Action::Put(true))
+    })?;
+    match (reply_old, done) {
+        (true, _) => {}
+        (false, true) => reply.ok(),
+        (false, false) => reply.null(),
+    }
+    Ok(())
+}
+
+/// `SETNX key value`
+pub(crate) fn setnx(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (key, value) = (&call.arguments[0], &call.arguments[1]);
+    let done = call.data.update(key, |row, new| {
+        if row.is_some() {
+            return Action::Keep(0);
+        }
+        new.set_value(value);
+        Action::Put(1)
+    })?;
+    call.reply.integer(done);
+    Ok(())
+}
+
+fn set_with_expiry(call: &mut Call<'_, '_, '_>, deadline: Deadline, name: &str) -> Outcome {
+    let expiry_ms = deadline.positive_ms(&call.arguments[1], name)?;
+    call.data
+        .put(&call.arguments[0], &call.arguments[2], Some(expiry_ms))?;
+    call.reply.ok();
+    Ok(())
+}
+
+/// `SETEX key seconds value`
+pub(crate) fn setex(call: &mut Call<'_, '_, '_>) -> Outcome {
+    set_with_expiry(call, Deadline::Seconds, "setex")
+}
+
+/// `PSETEX key milliseconds value`
+pub(crate) fn psetex(call: &mut Call<'_, '_, '_>) -> Outcome {
+    set_with_expiry(call, Deadline::Milliseconds, "psetex")
+}
+
+/// `GETSET key value`
+pub(crate) fn getset(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let Call {
+        arguments,
+        data,
+        reply,
+        ..
+    } = call;
+    data.try_update(&arguments[0], |row, new| {
+        reply.optional(plain(row)?);
+        new.set_value(&arguments[1])
+            .set_expiry_ms(None)
+            .set_user_flags(0);
+        Ok(Action::Put(()))
+    })
+}
+
+/// `GETDEL key`
+pub(crate) fn getdel(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let Call {
+        arguments,
+        data,
+        reply,
+        ..
+    } = call;
+    data.try_update(&arguments[0], |row, _| {
+        reply.optional(plain(row)?);
+        Ok(if row.is_some() {
+            Action::Remove(())
+        } else {
+            Action::Keep(())
+        })
+    })
+}
+
+/// `GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]`
+pub(crate) fn getex(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let Call {
+        arguments,
+        data,
+        reply,
+        ..
+    } = call;
+    let change = match (arguments.len(), arguments.get(1), arguments.get(2)) {
+        (1, ..) => None,
+        (2, Some(option), _) if option.eq_ignore_ascii_case(b"PERSIST") => Some(None),
+        (3, Some(option), Some(value)) => {
+            let deadline = Deadline::option(option).ok_or(Failure::Syntax)?;
+            Some(Some(deadline.positive_ms(value, "getex")?))
+        }
+        _ => return Err(Failure::Syntax),
+    };
+    data.try_update(&arguments[0], |row, new| {
+        reply.optional(plain(row)?);
+        let (Some(row), Some(expiry_ms)) = (row, change) else {
+            return Ok(Action::Keep(()));
+        };
+        if row.expiry_ms() == expiry_ms {
+            return Ok(Action::Keep(()));
+        }
+        if expiry_ms.is_some_and(|expiry_ms| expiry_ms <= crate::shared::now_ms()) {
+            return Ok(Action::Remove(()));
+        }
+        new.set_expiry_ms(expiry_ms);
+        Ok(Action::Put(()))
+    })
+}
+
+/// `MSET key value …`
+pub(crate) fn mset(call: &mut Call<'_, '_, '_>) -> Outcome {
+    if !call.arguments.len().is_multiple_of(2) {
+        return Err(Failure::text(wrong_arity("mset")));
+    }
+    for (key, value) in call.arguments.pairs() {
+        call.data.put(key, value, None)?;
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// `MSETNX key value …`
+pub(crate) fn msetnx(call: &mut Call<'_, '_, '_>) -> Outcome {
+    if !call.arguments.len().is_multiple_of(2) {
+        return Err(Failure::text(wrong_arity("msetnx")));
+    }
+    if let ([key, value], 2) = (
+        [&call.arguments[0], &call.arguments[1]],
+        call.arguments.len(),
+    ) {
+        let done = call.data.update(key, |row, new| {
+            if row.is_some() {
+                return Action::Keep(0);
+            }
+            new.set_value(value);
+            Action::Put(1)
+        })?;
+        call.reply.integer(done);
+        return Ok(());
+    }
+    for (key, _) in call.arguments.pairs() {
+        if call.data.read(key, |_| ())?.is_some() {
+            call.reply.integer(0);
+            return Ok(());
+        }
+    }
+    for (key, value) in call.arguments.pairs() {
+        call.data.put(key, value, None)?;
+    }
+    call.reply.integer(1);
+    Ok(())
+}
+
+/// Refuses values longer than the protocol can carry.
+fn check_length(call: &Call<'_, '_, '_>, bytes: usize) -> Outcome {
+    if bytes > call.shared.options.max_bulk_bytes {
+        let text = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+        return Err(Failure::text(text));
+    }
+    Ok(())
+}
+
+/// `APPEND key value`
+pub(crate) fn append(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (key, suffix) = (&call.arguments[0], &call.arguments[1]);
+    let before = call.data.value(key, <[u8]>::len)?.unwrap_or(0);
+    check_length(call, before + suffix.len())?;
+    let length = call.data.try_update(key, |row, new| {
+        let old = plain(row)?.unwrap_or_default();
+        let value = [old, suffix].concat();
+        let length = value.len();
+        if row.is_some() && suffix.is_empty() {
+            return Ok(Action::Keep(length));
+        }
+        new.set_value_owned(value);
+        Ok(Action::Put(length))
+    })?;
+    call.reply.count(length);
+    Ok(())
+}
+
+/// `STRLEN key`
+pub(crate) fn strlen(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let length = call.data.value(&call.arguments[0], <[u8]>::len)?;
+    call.reply.count(length.unwrap_or(0));
+    Ok(())
+}
+
+/// `GETRANGE key start end`
+pub(crate) fn getrange(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let Call {
+        arguments,
+        data,
+        reply,
+        ..
+    } = call;
+    let start = number::argument(&arguments[1])?;
+    let end = number::argument(&arguments[2])?;
+    let found = data.value(&arguments[0], |value| {
+        let length = value.len() as i64;
+        if (start < 0 && end < 0 && start > end) || length == 0 {
+            return reply.bulk(b"");
+        }
+        let place = |at: i64| {
+            if at < 0 {
+                (at.saturating_add(length)).max(0)
+            } else {
+                at
+            }
+        };
+        let (start, end) = (place(start), place(end).min(length - 1));
+        reply.bulk(if start > end {
+            b""
+        } else {
+            &value[start as usize..=end as usize]
+        });
+    })?;
+    if found.is_none() {
+        reply.bulk(b"");
+    }
+    Ok(())
+}
+
+/// `SETRANGE key offset value`
+pub(crate) fn setrange(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (key, patch) = (&call.arguments[0], &call.arguments[2]);
+    let offset = number::argument(&call.arguments[1])?;
+    let Ok(offset) = usize::try_from(offset) else {
+        return Err(Failure::text("ERR offset is out of range"));
+    };
+    if !patch.is_empty() {
+        check_length(call, offset.saturating_add(patch.len()))?;
+    }
+    let length = call.data.try_update(key, |row, new| {
+        let old = plain(row)?.unwrap_or_default();
+        if patch.is_empty() {
+            return Ok(Action::Keep(old.len()));
+        }
+        let mut value = old.to_vec();
+        value.resize(value.len().max(offset + patch.len()), 0);
+        value[offset..offset + patch.len()].copy_from_slice(patch);
+        let length = value.len();
+        new.set_value_owned(value);
+        Ok(Action::Put(length))
+    })?;
+    call.reply.count(length);
+    Ok(())
+}
+
+fn add(call: &mut Call<'_, '_, '_>, delta: i64) -> Outcome {
+    let sum = call.data.try_update(&call.arguments[0], |row, new| {
+        let old = match plain(row)? {
+            None => 0,
+            Some(value) => number::integer(value).ok_or(Failure::NotInteger)?,
+        };
+        let sum = old.checked_add(delta).ok_or(Failure::Overflow)?;
+        new.set_value(itoa::Buffer::new().format(sum).as_bytes());
+        Ok(Action::Put(sum))
+    })?;
+    call.reply.integer(sum);
+    Ok(())
+}
+
+/// `INCR key`
+pub(crate) fn incr(call: &mut Call<'_, '_, '_>) -> Outcome {
+    add(call, 1)
+}
+
+/// `DECR key`
+pub(crate) fn decr(call: &mut Call<'_, '_, '_>) -> Outcome {
+    add(call, -1)
+}
+
+/// `INCRBY key increment`
+pub(crate) fn incrby(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let delta = number::argument(&call.arguments[1])?;
+    add(call, delta)
+}
+
+/// `DECRBY key decrement`
+pub(crate) fn decrby(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let delta = number::argument(&call.arguments[1])?;
+    let delta = delta
+        .checked_neg()
+        .ok_or(Failure::text("ERR decrement would overflow"))?;
+    add(call, delta)
+}
+
+/// `INCRBYFLOAT key increment`
+pub(crate) fn incrbyfloat(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let Call {
+        arguments,
+        data,
+        reply,
+        ..
+    } = call;
+    let delta = &arguments[1];
+    data.try_update(&arguments[0], |row, new| {
+        let old = Real::parse(plain(row)?.unwrap_or(b"0")).ok_or(Failure::NotFloat)?;
+        let delta = Real::parse(delta).ok_or(Failure::NotFloat)?;
+        let sum = old.plus(delta);
+        let sum = sum.ok_or(Failure::text("ERR increment would produce NaN or Infinity"))?;
+        new.set_value(sum.as_bytes());
+        reply.bulk(sum.as_bytes());
+        Ok(Action::Put(()))
+    })
+}
+
+/// `SUBSTR key start end`: the old name of `GETRANGE`.
+pub(crate) fn substr(call: &mut Call<'_, '_, '_>) -> Outcome {
+    getrange(call)
+}

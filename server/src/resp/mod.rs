@@ -1,0 +1,16 @@
+//! The Redis protocol: requests (`frame`), replies (`reply`), what a connection is (`session`),
+//! which commands there are (`table`), what they do (`commands`, one file per family), and how
+//! several of them become one commit (`transactions`).
+
+mod call;
+mod commands;
+mod cursors;
+mod frame;
+mod number;
+mod reply;
+mod session;
+mod table;
+mod transactions;
+
+pub(crate) use cursors::Cursors;
+pub(crate) use session::Session;

@@ -1,0 +1,315 @@
+//! One RESP connection: who it is, what it has queued and watches, and how its requests run.
+
+use std::net::SocketAddr;
+
+use hedgerow::{Commit, MAX_KEY_BYTES, Row, Timestamp};
+
+use crate::connection::Input;
+use crate::protocol::{Kind, Parsed, Ran, Request, Span};
+use crate::resp::call::{Arguments, Call, Data, Failure, engine_line};
+use crate::resp::frame::{self, Frame, Limits, Unfinished};
+use crate::resp::reply::Reply;
+use crate::resp::table::{self, Command, Flags};
+use crate::resp::transactions;
+use crate::shared::Shared;
+
+/// The code of a request that names no known command.
+const UNKNOWN: u32 = u32::MAX;
+
+/// A key that must not change until `EXEC`.
+pub(crate) struct Watched {
+    pub(crate) database: usize,
+    pub(crate) key: Vec<u8>,
+    pub(crate) version: Option<Timestamp>,
+}
+
+/// The commands between `MULTI` and `EXEC`.
+#[derive(Default)]
+pub(crate) struct Queue {
+    /// Their arguments, one after the other.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) spans: Vec<Span>,
+    /// Each with the number of its first span.
+    pub(crate) commands: Vec<(&'static Command, usize)>,
+    /// A command was refused: `EXEC` will fail.
+    pub(crate) failed: bool,
+}
+
+impl Queue {
+    fn push(&mut self, command: &'static Command, arguments: Arguments<'_>) {
+        self.commands.push((command, self.spans.len()));
+        for argument in arguments.iter() {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(argument);
+            self.spans.push(Span::new(start, self.bytes.len()));
+        }
+    }
+
+    /// The arguments of the `i`th command, its name included.
+    pub(crate) fn arguments(&self, i: usize) -> Arguments<'_> {
+        let end = self
+            .commands
+            .get(i + 1)
+            .map_or(self.spans.len(), |&(_, first)| first);
+        Arguments::new(&self.bytes, &self.spans[self.commands[i].1..end])
+    }
+}
+
+/// One RESP connection.
+pub(crate) struct Session {
+    pub(crate) id: u64,
+    pub(crate) authenticated: bool,
+    pub(crate) resp3: bool,
+    pub(crate) database: usize,
+    pub(crate) name: Vec<u8>,
+    pub(crate) library: (Vec<u8>, Vec<u8>),
+    pub(crate) addresses: (Option<SocketAddr>, Option<SocketAddr>),
+    pub(crate) queue: Option<Box<Queue>>,
+    pub(crate) watched: Vec<Watched>,
+    /// What `WAITAOF` waits for.
+    pub(crate) last_commit: Option<Commit>,
+    unfinished: Option<Box<Unfinished>>,
+}
+
+impl Session {
+    pub(crate) fn new(
+        id: u64,
+        authenticated: bool,
+        addresses: (Option<SocketAddr>, Option<SocketAddr>),
+    ) -> Session {
+        Session {
+            id,
+            authenticated,
+            resp3: false,
+            database: 0,
+            name: Vec::new(),
+            library: (Vec::new(), Vec::new()),
+            addresses,
+            queue: None,
+            watched: Vec::new(),
+            last_commit: None,
+            unfinished: None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn parse(
+        &mut self,
+        shared: &Shared,
+        input: &mut Input,
+        at: usize,
+        spans: &mut Vec<Span>,
+    ) -> Parsed {
+        let first = spans.len();
+        let authenticated = self.authenticated;
+        let limits = Limits {
+            bulk_bytes: shared.options.max_bulk_bytes,
+            authenticated,
+        };
+        match frame::parse(input.bytes(), at, limits, &mut self.unfinished, spans) {
+            Frame::Whole(bytes) if spans.len() == first => Parsed::Skip(bytes),
+            Frame::Whole(bytes) => {
+                let (kind, code) = classify(input.bytes(), &spans[first..]);
+                Parsed::Whole { bytes, kind, code }
+            }
+            Frame::Quoted(bytes, words) => {
+                input.replace(at..at + bytes, &frame::encode(&words));
+                Parsed::Skip(0)
+            }
+            Frame::Partial(wanted) => Parsed::Partial(wanted),
+            Frame::Malformed(text) => Parsed::Malformed(format!("-{text}\r\n").into_bytes()),
+        }
+    }
+
+    pub(crate) fn too_long(&self) -> Vec<u8> {
+        b"-ERR Protocol error: the request exceeds the server's limit\r\n".to_vec()
+    }
+
+    #[inline]
+    pub(crate) fn database(&self) -> usize {
+        self.database
+    }
+
+    #[inline]
+    pub(crate) fn may_batch(&self) -> bool {
+        self.authenticated && self.queue.is_none()
+    }
+
+    #[inline]
+    pub(crate) fn one_by_one(&self) -> bool {
+        !self.authenticated
+    }
+
+    #[inline]
+    pub(crate) fn reply_read(&mut self, row: Option<Row<'_>>, out: &mut Vec<u8>) {
+        let mut reply = Reply::new(out, self.resp3);
+        match row {
+            None => reply.null(),
+            Some(row) => match row.value() {
+                Some(value) => reply.bulk(value),
+                None => reply.error(&Failure::WrongType.line()),
+            },
+        }
+    }
+
+    #[inline]
+    pub(crate) fn reply_put(&mut self, outcome: hedgerow::Result<Commit>, out: &mut Vec<u8>) {
+        match outcome {
+            Ok(commit) => {
+                self.last_commit = Some(commit);
+                out.extend_from_slice(b"+OK\r\n");
+            }
+            Err(error) => self.reply_error(&error, out),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn reply_error(&mut self, error: &hedgerow::Error, out: &mut Vec<u8>) {
+        Reply::new(out, self.resp3).error(&engine_line(error));
+    }
+
+    /// Runs one request and replies.
+    pub(crate) fn execute(
+        &mut self,
+        shared: &Shared,
+        request: &Request,
+        input: &[u8],
+        spans: &[Span],
+        out: &mut Vec<u8>,
+    ) -> Ran {
+        let arguments = Arguments::new(input, spans);
+        let mut reply = Reply::new(out, self.resp3);
+        let command = match self.admit(request.code, arguments) {
+            Ok(command) => command,
+            Err(text) => {
+                if let Some(queue) = &mut self.queue {
+                    queue.failed = true;
+                }
+                reply.error(&text);
+                return Ran::default();
+            }
+        };
+        if !command.flags.has(Flags::IMMEDIATE)
+            && let Some(queue) = &mut self.queue
+        {
+            if command.flags.has(Flags::NO_MULTI) {
+                queue.failed = true;
+                reply.error("ERR Command not allowed inside a transaction");
+            } else if queue.bytes.len() > shared.options.max_frame_bytes {
+                queue.failed = true;
+                reply.error("ERR the transaction exceeds the server's limit");
+            } else {
+                queue.push(command, arguments);
+                reply.raw(b"+QUEUED\r\n");
+            }
+            return Ran::default();
+        }
+        self.run(shared, command, arguments, reply)
+    }
+
+    /// The command of a request, if it is one that may run.
+    fn admit(&self, code: u32, arguments: Arguments<'_>) -> Result<&'static Command, String> {
+        let command = (code != UNKNOWN).then(|| &table::COMMANDS[code as usize]);
+        let Some(command) = command else {
+            return Err(unknown(arguments));
+        };
+        if !command.accepts(arguments.len()) {
+            return Err(wrong_arity(command.name));
+        }
+        if !self.authenticated && !command.flags.has(Flags::NO_AUTH) {
+            return Err("NOAUTH Authentication required.".into());
+        }
+        Ok(command)
+    }
+
+    fn run(
+        &mut self,
+        shared: &Shared,
+        command: &'static Command,
+        arguments: Arguments<'_>,
+        mut reply: Reply<'_>,
+    ) -> Ran {
+        let mut ran = Ran::default();
+        let start = reply.len();
+        let keyspace = match shared.keyspace(self.database) {
+            Ok(keyspace) => keyspace,
+            Err(error) => {
+                reply.error(&Failure::Engine(error).line());
+                return ran;
+            }
+        };
+        let outcome =
+            if command.flags.has(Flags::ATOMIC) && command.keys(arguments).nth(1).is_some() {
+                transactions::run_atomic(shared, self, command, arguments, reply.again(), &mut ran)
+            } else {
+                let mut data = Data::direct(keyspace, shared.write_options());
+                let outcome = (command.run)(&mut Call {
+                    arguments: arguments.from(1),
+                    data: &mut data,
+                    session: self,
+                    reply: reply.again(),
+                    shared,
+                    ran: &mut ran,
+                });
+                outcome.map(|()| data.committed)
+            };
+        match outcome {
+            Ok(committed) => {
+                if committed.is_some() {
+                    self.last_commit = self.last_commit.max(committed);
+                    ran.hold = ran.hold.max(Ran::wrote(shared, committed).hold);
+                }
+            }
+            Err(failure) => {
+                reply.truncate(start);
+                reply.error(&failure.line());
+            }
+        }
+        ran
+    }
+}
+
+/// Finds the command, and whether the loop may batch it.
+#[inline]
+fn classify(input: &[u8], spans: &[Span]) -> (Kind, u32) {
+    let name = spans[0].of(input);
+    let code = table::lookup(name).map_or(UNKNOWN, |code| code as u32);
+    let key_bytes = spans
+        .get(1)
+        .map_or(0, |span| (span.end - span.start) as usize);
+    let kind = match spans.len() {
+        2 if name.eq_ignore_ascii_case(b"GET") && key_bytes <= MAX_KEY_BYTES => {
+            Kind::Read { first: 1 }
+        }
+        3 if name.eq_ignore_ascii_case(b"SET") && key_bytes <= MAX_KEY_BYTES => Kind::Put {
+            first: 1,
+            expiry_ms: None,
+            user_flags: 0,
+        },
+        _ => Kind::Single,
+    };
+    (kind, code)
+}
+
+/// The error of a command with a wrong number of arguments.
+pub(crate) fn wrong_arity(name: &str) -> String {
+    format!(
+        "ERR wrong number of arguments for '{}' command",
+        name.to_ascii_lowercase()
+    )
+}
+
+fn unknown(arguments: Arguments<'_>) -> String {
+    let shown = |bytes: &[u8], limit: usize| {
+        String::from_utf8_lossy(&bytes[..bytes.len().min(limit)]).into_owned()
+    };
+    let mut given = String::new();
+    for argument in arguments.from(1).iter() {
+        if given.len() >= 128 {
+            break;
+        }
+        given += &format!("'{}' ", shown(argument, 128 - given.len()));
+    }
+    let name = shown(&arguments[0], 128);
+    format!("ERR unknown command '{name}', with args beginning with: {given}")
+}

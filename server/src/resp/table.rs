@@ -1,0 +1,361 @@
+//! The commands: what they are called, how many arguments they take, which of those are keys, and
+//! the function that does the work. Everything that must know a command's shape (transactions,
+//! `COMMAND`, the refusal of wrong arity) reads this table.
+
+use crate::resp::call::{Arguments, Call, Outcome};
+use crate::resp::commands::{
+    connection, expiry, hashes, info, introspection, keys, ordered, scan, server, strings,
+};
+use crate::resp::transactions;
+
+/// Properties of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flags(u16);
+
+impl Flags {
+    const NONE: Flags = Flags(0);
+    const WRITE: Flags = Flags(1);
+    const READ: Flags = Flags(2);
+    const FAST: Flags = Flags(4);
+    const ADMIN: Flags = Flags(8);
+    /// May come before authentication.
+    pub(crate) const NO_AUTH: Flags = Flags(16);
+    /// May not come between `MULTI` and `EXEC`.
+    pub(crate) const NO_MULTI: Flags = Flags(32);
+    /// Runs at once between `MULTI` and `EXEC`.
+    pub(crate) const IMMEDIATE: Flags = Flags(64);
+    /// Its several keys are read and changed in one commit.
+    pub(crate) const ATOMIC: Flags = Flags(128);
+    /// Concerns keys that its arguments do not name.
+    pub(crate) const WHOLE: Flags = Flags(256);
+
+    const fn and(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    pub(crate) const fn has(self, flag: Flags) -> bool {
+        self.0 & flag.0 != 0
+    }
+
+    /// The names that `COMMAND` gives to those flags that Redis has too.
+    pub(crate) fn names(self) -> Vec<&'static str> {
+        let names = [
+            (Flags::WRITE, "write"),
+            (Flags::READ, "readonly"),
+            (Flags::FAST, "fast"),
+            (Flags::ADMIN, "admin"),
+            (Flags::NO_AUTH, "no_auth"),
+            (Flags::NO_MULTI, "no_multi"),
+        ];
+        names
+            .iter()
+            .filter(|(flag, _)| self.has(*flag))
+            .map(|&(_, name)| name)
+            .collect()
+    }
+}
+
+/// A command.
+pub(crate) struct Command {
+    /// In upper case.
+    pub(crate) name: &'static str,
+    /// How many arguments it takes, its name included; negative: at least so many.
+    pub(crate) arity: i8,
+    /// The first key, the last (negative: from the end), and the step; zeros for no keys.
+    pub(crate) keys: (i8, i8, i8),
+    pub(crate) flags: Flags,
+    pub(crate) group: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) run: fn(&mut Call<'_, '_, '_>) -> Outcome,
+}
+
+impl Command {
+    /// Whether a request of so many arguments, the name included, is well-formed.
+    pub(crate) fn accepts(&self, count: usize) -> bool {
+        let arity = usize::from(self.arity.unsigned_abs());
+        if self.arity < 0 {
+            count >= arity
+        } else {
+            count == arity
+        }
+    }
+
+    /// The keys among a request's arguments, the name included.
+    pub(crate) fn keys<'a>(
+        &self,
+        request: Arguments<'a>,
+    ) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let (first, last, step) = self.keys;
+        let end = if last < 0 {
+            (request.len() + 1).saturating_sub(usize::from(last.unsigned_abs()))
+        } else {
+            last as usize + 1
+        };
+        let count = if first > 0 { end.min(request.len()) } else { 0 };
+        (first.max(1) as usize..count)
+            .step_by(step.max(1) as usize)
+            .filter_map(move |i| request.get(i))
+    }
+}
+
+/// The number of the command of this name, in any case.
+#[inline]
+pub(crate) fn lookup(name: &[u8]) -> Option<usize> {
+    // What nearly all requests are.
+    if name.eq_ignore_ascii_case(b"GET") {
+        return Some(GET);
+    }
+    if name.eq_ignore_ascii_case(b"SET") {
+        return Some(SET);
+    }
+    let mut upper = [0; LONGEST];
+    let upper = upper.get_mut(..name.len())?;
+    upper.copy_from_slice(name);
+    upper.make_ascii_uppercase();
+    COMMANDS
+        .binary_search_by(|command| command.name.as_bytes().cmp(upper))
+        .ok()
+}
+
+const LONGEST: usize = 16;
+const GET: usize = position("GET");
+const SET: usize = position("SET");
+
+const fn position(name: &str) -> usize {
+    let mut i = 0;
+    while i < TABLE.len() {
+        let (a, b) = (TABLE[i].name.as_bytes(), name.as_bytes());
+        if a.len() == b.len() && a[0] == b[0] && a[1] == b[1] && a[2] == b[2] {
+            return i;
+        }
+        i += 1;
+    }
+    panic!("no such command")
+}
+
+macro_rules! commands {
+    ($($name:literal $arity:literal $keys:tt [$($flag:ident)*] $group:literal $run:path, $summary:literal;)*) => {
+        /// All commands, sorted by name.
+        pub(crate) static COMMANDS: &[Command] = TABLE;
+        const TABLE: &[Command] = &[$(Command {
+            name: $name,
+            arity: $arity,
+            keys: $keys,
+            flags: Flags::NONE$(.and(Flags::$flag))*,
+            group: $group,
+            summary: $summary,
+            run: $run,
+        }),*];
+    };
+}
+
+commands! {
+    "APPEND" 3 (1, 1, 1) [WRITE FAST] "string" strings::append,
+        "Appends to a value.";
+    "AUTH" -2 (0, 0, 0) [FAST NO_AUTH] "connection" connection::auth,
+        "Authenticates the connection.";
+    "BGSAVE" -1 (0, 0, 0) [ADMIN NO_MULTI] "server" server::bgsave,
+        "Takes a checkpoint in the background.";
+    "CLIENT" -2 (0, 0, 0) [ADMIN] "connection" connection::client,
+        "Describes and names the connection.";
+    "COMMAND" -1 (0, 0, 0) [] "server" introspection::command,
+        "Describes the commands.";
+    "CONFIG" -2 (0, 0, 0) [ADMIN] "server" server::config,
+        "Shows the configuration.";
+    "COUNTRANGE" 3 (0, 0, 0) [READ WHOLE] "ordered" ordered::countrange,
+        "Counts the keys of a range.";
+    "DBSIZE" 1 (0, 0, 0) [READ FAST WHOLE] "server" keys::dbsize,
+        "Counts all keys.";
+    "DECR" 2 (1, 1, 1) [WRITE FAST] "string" strings::decr,
+        "Decrements an integer by one.";
+    "DECRBY" 3 (1, 1, 1) [WRITE FAST] "string" strings::decrby,
+        "Decrements an integer.";
+    "DEL" -2 (1, -1, 1) [WRITE ATOMIC] "generic" keys::del,
+        "Removes keys.";
+    "DELRANGE" 3 (0, 0, 0) [WRITE WHOLE] "ordered" ordered::delrange,
+        "Removes the keys of a range.";
+    "DISCARD" 1 (0, 0, 0) [FAST IMMEDIATE] "transactions" transactions::discard,
+        "Gives a transaction up.";
+    "ECHO" 2 (0, 0, 0) [FAST] "connection" connection::echo,
+        "Returns its argument.";
+    "EXEC" 1 (0, 0, 0) [IMMEDIATE] "transactions" transactions::exec,
+        "Runs a transaction.";
+    "EXISTS" -2 (1, -1, 1) [READ FAST ATOMIC] "generic" keys::exists,
+        "Counts how many of the keys exist.";
+    "EXPIRE" -3 (1, 1, 1) [WRITE FAST] "generic" expiry::expire,
+        "Makes a key expire after some seconds.";
+    "EXPIREAT" -3 (1, 1, 1) [WRITE FAST] "generic" expiry::expireat,
+        "Makes a key expire at a Unix time.";
+    "EXPIRETIME" 2 (1, 1, 1) [READ FAST] "generic" expiry::expiretime,
+        "Tells when a key expires, in seconds.";
+    "FLUSHALL" -1 (0, 0, 0) [WRITE WHOLE] "server" keys::flushall,
+        "Removes all keys of all databases.";
+    "FLUSHDB" -1 (0, 0, 0) [WRITE WHOLE] "server" keys::flushdb,
+        "Removes all keys of the database.";
+    "GET" 2 (1, 1, 1) [READ FAST] "string" strings::get,
+        "Returns a value.";
+    "GETDEL" 2 (1, 1, 1) [WRITE FAST] "string" strings::getdel,
+        "Returns a value and removes it.";
+    "GETEX" -2 (1, 1, 1) [WRITE FAST] "string" strings::getex,
+        "Returns a value and changes its expiry.";
+    "GETRANGE" 4 (1, 1, 1) [READ] "string" strings::getrange,
+        "Returns a part of a value.";
+    "GETSET" 3 (1, 1, 1) [WRITE FAST] "string" strings::getset,
+        "Replaces a value and returns the old one.";
+    "HDEL" -3 (1, 1, 1) [WRITE FAST] "hash" hashes::hdel,
+        "Removes fields.";
+    "HELLO" -1 (0, 0, 0) [FAST NO_AUTH] "connection" connection::hello,
+        "Chooses the protocol version.";
+    "HEXISTS" 3 (1, 1, 1) [READ FAST] "hash" hashes::hexists,
+        "Tells whether a field exists.";
+    "HGET" 3 (1, 1, 1) [READ FAST] "hash" hashes::hget,
+        "Returns a field.";
+    "HGETALL" 2 (1, 1, 1) [READ] "hash" hashes::hgetall,
+        "Returns all fields and values.";
+    "HINCRBY" 4 (1, 1, 1) [WRITE FAST] "hash" hashes::hincrby,
+        "Increments an integer field.";
+    "HINCRBYFLOAT" 4 (1, 1, 1) [WRITE FAST] "hash" hashes::hincrbyfloat,
+        "Increments a decimal field.";
+    "HKEYS" 2 (1, 1, 1) [READ] "hash" hashes::hkeys,
+        "Returns the names of all fields.";
+    "HLEN" 2 (1, 1, 1) [READ FAST] "hash" hashes::hlen,
+        "Counts fields.";
+    "HMGET" -3 (1, 1, 1) [READ FAST] "hash" hashes::hmget,
+        "Returns some fields.";
+    "HMSET" -4 (1, 1, 1) [WRITE FAST] "hash" hashes::hmset,
+        "Sets fields.";
+    "HSCAN" -3 (1, 1, 1) [READ] "hash" scan::hscan,
+        "Iterates over fields.";
+    "HSET" -4 (1, 1, 1) [WRITE FAST] "hash" hashes::hset,
+        "Sets fields.";
+    "HSETNX" 4 (1, 1, 1) [WRITE FAST] "hash" hashes::hsetnx,
+        "Sets a field that does not exist.";
+    "HSTRLEN" 3 (1, 1, 1) [READ FAST] "hash" hashes::hstrlen,
+        "Returns the length of a field.";
+    "HVALS" 2 (1, 1, 1) [READ] "hash" hashes::hvals,
+        "Returns the values of all fields.";
+    "INCR" 2 (1, 1, 1) [WRITE FAST] "string" strings::incr,
+        "Increments an integer by one.";
+    "INCRBY" 3 (1, 1, 1) [WRITE FAST] "string" strings::incrby,
+        "Increments an integer.";
+    "INCRBYFLOAT" 3 (1, 1, 1) [WRITE FAST] "string" strings::incrbyfloat,
+        "Increments a decimal number.";
+    "INFO" -1 (0, 0, 0) [] "server" info::info,
+        "Describes the server.";
+    "KEYS" 2 (0, 0, 0) [READ WHOLE] "generic" scan::keys,
+        "Returns the keys that match a pattern.";
+    "LASTSAVE" 1 (0, 0, 0) [FAST] "server" server::lastsave,
+        "Tells when the last checkpoint was taken.";
+    "MGET" -2 (1, -1, 1) [READ FAST ATOMIC] "string" strings::mget,
+        "Returns several values.";
+    "MSET" -3 (1, -1, 2) [WRITE ATOMIC] "string" strings::mset,
+        "Sets several values.";
+    "MSETNX" -3 (1, -1, 2) [WRITE ATOMIC] "string" strings::msetnx,
+        "Sets several values if no key exists.";
+    "MULTI" 1 (0, 0, 0) [FAST IMMEDIATE] "transactions" transactions::multi,
+        "Begins a transaction.";
+    "PERSIST" 2 (1, 1, 1) [WRITE FAST] "generic" expiry::persist,
+        "Makes a key stay.";
+    "PEXPIRE" -3 (1, 1, 1) [WRITE FAST] "generic" expiry::pexpire,
+        "Makes a key expire after some milliseconds.";
+    "PEXPIREAT" -3 (1, 1, 1) [WRITE FAST] "generic" expiry::pexpireat,
+        "Makes a key expire at a Unix time in milliseconds.";
+    "PEXPIRETIME" 2 (1, 1, 1) [READ FAST] "generic" expiry::pexpiretime,
+        "Tells when a key expires, in milliseconds.";
+    "PING" -1 (0, 0, 0) [FAST] "connection" connection::ping,
+        "Answers.";
+    "PREFIX" -2 (0, 0, 0) [READ WHOLE] "ordered" ordered::prefix,
+        "Returns the rows whose keys begin with a prefix.";
+    "PSETEX" 4 (1, 1, 1) [WRITE] "string" strings::psetex,
+        "Sets a value that expires after some milliseconds.";
+    "PTTL" 2 (1, 1, 1) [READ FAST] "generic" expiry::pttl,
+        "Tells how long a key has, in milliseconds.";
+    "QUIT" -1 (0, 0, 0) [FAST NO_AUTH IMMEDIATE] "connection" connection::quit,
+        "Closes the connection.";
+    "RANDOMKEY" 1 (0, 0, 0) [READ WHOLE] "generic" keys::randomkey,
+        "Returns some key.";
+    "RANGE" -3 (0, 0, 0) [READ WHOLE] "ordered" ordered::range,
+        "Returns the rows of a range of keys.";
+    "RESET" 1 (0, 0, 0) [FAST NO_AUTH IMMEDIATE] "connection" connection::reset,
+        "Makes the connection as new.";
+    "SAVE" 1 (0, 0, 0) [ADMIN NO_MULTI] "server" server::save,
+        "Takes a checkpoint.";
+    "SCAN" -2 (0, 0, 0) [READ WHOLE] "generic" scan::scan,
+        "Iterates over keys.";
+    "SELECT" 2 (0, 0, 0) [FAST] "connection" connection::select,
+        "Chooses a database.";
+    "SET" -3 (1, 1, 1) [WRITE] "string" strings::set,
+        "Sets a value.";
+    "SETEX" 4 (1, 1, 1) [WRITE] "string" strings::setex,
+        "Sets a value that expires after some seconds.";
+    "SETNX" 3 (1, 1, 1) [WRITE FAST] "string" strings::setnx,
+        "Sets a value if the key does not exist.";
+    "SETRANGE" 4 (1, 1, 1) [WRITE] "string" strings::setrange,
+        "Overwrites a part of a value.";
+    "SHUTDOWN" -1 (0, 0, 0) [ADMIN NO_MULTI] "server" server::shutdown,
+        "Stops the server.";
+    "STRLEN" 2 (1, 1, 1) [READ FAST] "string" strings::strlen,
+        "Returns the length of a value.";
+    "SUBSTR" 4 (1, 1, 1) [READ] "string" strings::substr,
+        "Returns a part of a value.";
+    "TIME" 1 (0, 0, 0) [FAST] "server" server::time,
+        "Tells the time.";
+    "TOUCH" -2 (1, -1, 1) [READ FAST ATOMIC] "generic" keys::exists,
+        "Counts how many of the keys exist.";
+    "TTL" 2 (1, 1, 1) [READ FAST] "generic" expiry::ttl,
+        "Tells how long a key has, in seconds.";
+    "TYPE" 2 (1, 1, 1) [READ FAST] "generic" keys::type_of,
+        "Tells what a key holds.";
+    "UNLINK" -2 (1, -1, 1) [WRITE FAST ATOMIC] "generic" keys::del,
+        "Removes keys.";
+    "UNWATCH" 1 (0, 0, 0) [FAST] "transactions" transactions::unwatch,
+        "Forgets what is watched.";
+    "WAITAOF" 4 (0, 0, 0) [] "generic" server::waitaof,
+        "Waits until what was written is durable.";
+    "WATCH" -2 (1, -1, 1) [FAST IMMEDIATE] "transactions" transactions::watch,
+        "Makes a transaction fail if keys change.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Span;
+
+    #[test]
+    fn every_command_is_found_in_any_case() {
+        assert!(
+            COMMANDS.is_sorted_by(|a, b| a.name < b.name),
+            "binary search needs it"
+        );
+        for (i, command) in COMMANDS.iter().enumerate() {
+            assert!(command.name.len() <= LONGEST, "{}", command.name);
+            assert_eq!(lookup(command.name.as_bytes()), Some(i));
+            assert_eq!(
+                lookup(command.name.to_ascii_lowercase().as_bytes()),
+                Some(i)
+            );
+        }
+        assert_eq!(lookup(b"GETS"), None);
+        assert_eq!(lookup(b""), None);
+        assert_eq!(lookup(&[b'x'; 1000]), None);
+    }
+
+    #[test]
+    fn keys_are_taken_from_their_places() {
+        let input = b"abcde";
+        let spans: Vec<Span> = (0..5).map(|i| Span::new(i, i + 1)).collect();
+        let keys = |name: &str, count: usize| -> Vec<u8> {
+            let command = &COMMANDS[lookup(name.as_bytes()).unwrap()];
+            command
+                .keys(Arguments::new(input, &spans[..count]))
+                .flatten()
+                .copied()
+                .collect()
+        };
+        assert_eq!(keys("GET", 2), b"b");
+        assert_eq!(keys("HSET", 4), b"b");
+        assert_eq!(keys("DEL", 5), b"bcde");
+        assert_eq!(keys("MSET", 5), b"bd");
+        assert_eq!(keys("PING", 2), b"");
+    }
+}

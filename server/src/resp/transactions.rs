@@ -1,0 +1,237 @@
+//! Several changes, one commit: `EXEC`, and commands of several keys.
+//!
+//! Before anything runs, all keys are known from the command table; they are locked together,
+//! watched keys are compared with the versions they had, the commands run on staged rows, and
+//! everything becomes one log record. Commands that concern a whole keyspace lock everything.
+
+use hedgerow::{Keyspace, Locks, Transaction};
+
+use crate::protocol::Ran;
+use crate::resp::call::{Arguments, Call, Data, Failure, Outcome};
+use crate::resp::reply::Reply;
+use crate::resp::session::{Queue, Session, Watched};
+use crate::resp::table::{Command, Flags};
+use crate::shared::Shared;
+
+/// Runs one command of several keys as one commit.
+pub(crate) fn run_atomic(
+    shared: &Shared,
+    session: &mut Session,
+    command: &'static Command,
+    arguments: Arguments<'_>,
+    mut reply: Reply<'_>,
+    ran: &mut Ran,
+) -> Outcome<Option<hedgerow::Commit>> {
+    let keyspace = shared.keyspace(session.database)?;
+    let keys: Vec<(&Keyspace, &[u8])> =
+        command.keys(arguments).map(|key| (keyspace, key)).collect();
+    let options = shared.write_options();
+    let (outcome, commit) = shared.db.transact(Locks::Keys(&keys), &options, |tx| {
+        let outcome = {
+            let mut data = Data::inside(keyspace, &mut *tx);
+            (command.run)(&mut Call {
+                arguments: arguments.from(1),
+                data: &mut data,
+                session,
+                reply: reply.again(),
+                shared,
+                ran,
+            })
+        };
+        match outcome {
+            // Nothing of it, then.
+            Err(Failure::Engine(error)) => Err(error),
+            Err(failure) => {
+                tx.rollback();
+                Ok(Err(failure))
+            }
+            Ok(()) => Ok(Ok(())),
+        }
+    })?;
+    outcome.map(|()| changed(commit))
+}
+
+/// A commit that changed nothing needs no waiting.
+fn changed(commit: hedgerow::Commit) -> Option<hedgerow::Commit> {
+    (commit.epoch() > 0).then_some(commit)
+}
+
+/// What a queue needs locked.
+enum Needs<'a> {
+    All,
+    Keys(Vec<(&'a Keyspace, &'a [u8])>),
+}
+
+fn needs<'a>(
+    shared: &'a Shared,
+    database: usize,
+    queue: &'a Queue,
+    watched: &'a [Watched],
+) -> Outcome<Needs<'a>> {
+    let mut keys = Vec::new();
+    let mut all = false;
+    for watched in watched {
+        keys.push((shared.keyspace(watched.database)?, watched.key.as_slice()));
+    }
+    let mut keyspace = shared.keyspace(database)?;
+    for (i, (command, _)) in queue.commands.iter().enumerate() {
+        let arguments = queue.arguments(i);
+        // Opened here: not inside the transaction, which must not write the catalog.
+        if let Some(selected) = selected_database(command, arguments) {
+            keyspace = shared.keyspace(selected)?;
+        }
+        all |= command.flags.has(Flags::WHOLE);
+        keys.extend(command.keys(arguments).map(|key| (keyspace, key)));
+    }
+    Ok(if all { Needs::All } else { Needs::Keys(keys) })
+}
+
+/// Where a well-formed `SELECT` leads.
+fn selected_database(command: &Command, arguments: Arguments<'_>) -> Option<usize> {
+    let number = (command.name == "SELECT")
+        .then(|| arguments.get(1))
+        .flatten()?;
+    let number: usize = std::str::from_utf8(number).ok()?.parse().ok()?;
+    (number < crate::shared::DATABASES).then_some(number)
+}
+
+/// `EXEC`.
+pub(crate) fn exec(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let Some(queue) = call.session.queue.take() else {
+        return Err(Failure::text("ERR EXEC without MULTI"));
+    };
+    let watched = std::mem::take(&mut call.session.watched);
+    if queue.failed {
+        let text = "EXECABORT Transaction discarded because of previous errors.";
+        return Err(Failure::text(text));
+    }
+    let database = call.session.database;
+    let needs = needs(call.shared, database, &queue, &watched)?;
+    let locks = match &needs {
+        Needs::All => Locks::All,
+        Needs::Keys(keys) => Locks::Keys(keys),
+    };
+    let start = call.reply.len();
+    let options = call.shared.write_options();
+    let outcome = call.shared.db.transact(locks, &options, |tx| {
+        if watched_changed(call.shared, tx, &watched)? {
+            call.reply.null_array();
+            return Ok(());
+        }
+        run_queue(call, &queue, tx)
+    });
+    match outcome {
+        Ok(((), commit)) => {
+            call.data.committed = call.data.committed.max(changed(commit));
+            Ok(())
+        }
+        Err(error) => {
+            call.reply.truncate(start);
+            // As if nothing had run.
+            call.session.database = database;
+            Err(error.into())
+        }
+    }
+}
+
+fn watched_changed(
+    shared: &Shared,
+    tx: &Transaction<'_>,
+    watched: &[Watched],
+) -> hedgerow::Result<bool> {
+    for Watched {
+        database,
+        key,
+        version,
+    } in watched
+    {
+        if tx.version(shared.keyspace(*database)?, key)? != *version {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn run_queue(
+    call: &mut Call<'_, '_, '_>,
+    queue: &Queue,
+    tx: &mut Transaction<'_>,
+) -> hedgerow::Result<()> {
+    call.reply.array(queue.commands.len());
+    for (i, (command, _)) in queue.commands.iter().enumerate() {
+        let start = call.reply.len();
+        let keyspace = call.shared.keyspace(call.session.database)?;
+        let outcome = (command.run)(&mut Call {
+            arguments: queue.arguments(i).from(1),
+            data: &mut Data::inside(keyspace, &mut *tx),
+            session: &mut *call.session,
+            reply: call.reply.again(),
+            shared: call.shared,
+            ran: &mut *call.ran,
+        });
+        match outcome {
+            Ok(()) => {}
+            // What the engine refuses concerns the whole transaction.
+            Err(Failure::Engine(error)) if !is_about_arguments(&error) => return Err(error),
+            Err(failure) => {
+                call.reply.truncate(start);
+                call.reply.error(&failure.line());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_about_arguments(error: &hedgerow::Error) -> bool {
+    use hedgerow::Error::{KeyTooLong, ValueTooLong};
+    matches!(error, KeyTooLong { .. } | ValueTooLong { .. })
+}
+
+/// `MULTI`.
+pub(crate) fn multi(call: &mut Call<'_, '_, '_>) -> Outcome {
+    if call.session.queue.is_some() {
+        return Err(Failure::text("ERR MULTI calls can not be nested"));
+    }
+    call.session.queue = Some(Box::default());
+    call.reply.ok();
+    Ok(())
+}
+
+/// `DISCARD`.
+pub(crate) fn discard(call: &mut Call<'_, '_, '_>) -> Outcome {
+    if call.session.queue.take().is_none() {
+        return Err(Failure::text("ERR DISCARD without MULTI"));
+    }
+    call.session.watched.clear();
+    call.reply.ok();
+    Ok(())
+}
+
+/// `WATCH key …`: remembers the versions that the keys have now.
+pub(crate) fn watch(call: &mut Call<'_, '_, '_>) -> Outcome {
+    if call.session.queue.is_some() {
+        return Err(Failure::text("ERR WATCH inside MULTI is not allowed"));
+    }
+    let database = call.session.database;
+    for key in call.arguments.iter() {
+        let known = |watched: &Watched| watched.database == database && watched.key == key;
+        if call.session.watched.iter().any(known) {
+            continue;
+        }
+        let version = call.data.read(key, |row| row.timestamp())?;
+        call.session.watched.push(Watched {
+            database,
+            key: key.to_vec(),
+            version,
+        });
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+/// `UNWATCH`.
+pub(crate) fn unwatch(call: &mut Call<'_, '_, '_>) -> Outcome {
+    call.session.watched.clear();
+    call.reply.ok();
+    Ok(())
+}

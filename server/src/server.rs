@@ -1,0 +1,192 @@
+//! A running server: its threads, from start to shutdown.
+
+use std::net::SocketAddr;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use hedgerow::Db;
+
+use crate::accept::{Acceptor, Speaks, Target, listen};
+use crate::error::{Error, Result};
+use crate::http;
+use crate::options::ServerOptions;
+use crate::shared::Shared;
+use crate::worker::Worker;
+
+/// Where a server listens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
+    /// For Redis clients.
+    pub resp: Option<SocketAddr>,
+    /// For memcached clients.
+    pub memcached: Option<SocketAddr>,
+    /// For Prometheus and health checks.
+    pub http: Option<SocketAddr>,
+}
+
+/// A running server. Dropping it shuts it down.
+pub struct Server {
+    shared: Arc<Shared>,
+    addresses: Addresses,
+    accept_waker: Option<mio::Waker>,
+    http: Option<Arc<tiny_http::Server>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Asks a server to stop, from any thread; [`Server::wait`] then returns.
+#[derive(Clone)]
+pub struct Stopper(Arc<Shared>);
+
+impl Stopper {
+    /// Asks.
+    pub fn stop(&self) {
+        self.0.ask_to_stop();
+    }
+}
+
+impl std::fmt::Debug for Stopper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stopper").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("addresses", &self.addresses)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// Checks the options, binds the ports, and starts serving `db`.
+    ///
+    /// # Errors
+    /// The options are unsafe or wrong, a port is taken, or a thread cannot be started.
+    pub fn start(db: Arc<Db>, mut options: ServerOptions) -> Result<Server> {
+        options.check()?;
+        let mut addresses = Addresses::default();
+        let mut listeners = Vec::new();
+        for (asked, bound, speaks) in [
+            (options.resp, &mut addresses.resp, Speaks::Resp),
+            (
+                options.memcached,
+                &mut addresses.memcached,
+                Speaks::Memcached,
+            ),
+        ] {
+            let Some(address) = asked else { continue };
+            let listener = listen(address)?;
+            *bound = Some(local_address(&listener, address)?);
+            listeners.push((listener, speaks));
+        }
+        let http = options.http.map(serve_http).transpose()?;
+        addresses.http = http.as_ref().and_then(|http| http.server_addr().to_ip());
+        // From here on, the ports that clients see.
+        (options.resp, options.memcached, options.http) =
+            (addresses.resp, addresses.memcached, addresses.http);
+        let shared = Shared::new(db, options)?;
+        let mut server = Server {
+            shared: Arc::clone(&shared),
+            addresses,
+            accept_waker: None,
+            http: http.clone(),
+            threads: Mutex::new(Vec::new()),
+        };
+        let (mut targets, mut workers) = (Vec::new(), Vec::new());
+        for index in 0..shared.options.workers {
+            let (sender, incoming) = channel();
+            let worker = Worker::new(Arc::clone(&shared), index, incoming)?;
+            targets.push(Target {
+                sender,
+                handle: worker.handle(),
+            });
+            workers.push(worker);
+        }
+        shared.set_workers(
+            targets
+                .iter()
+                .map(|target| Arc::clone(&target.handle))
+                .collect(),
+        );
+        for (index, worker) in workers.into_iter().enumerate() {
+            server.spawn(format!("hedgerow-{index}"), move || worker.run())?;
+        }
+        let (acceptor, waker) = Acceptor::new(Arc::clone(&shared), listeners, targets)?;
+        server.accept_waker = Some(waker);
+        server.spawn("hedgerow-accept".into(), move || acceptor.run())?;
+        if let Some(http) = http {
+            server.spawn("hedgerow-http".into(), move || http::run(&shared, &http))?;
+        }
+        Ok(server)
+    }
+
+    fn spawn(&mut self, name: String, run: impl FnOnce() + Send + 'static) -> Result<()> {
+        let thread = std::thread::Builder::new().name(name).spawn(run);
+        let thread = thread.map_err(Error::system("start a thread"))?;
+        self.threads
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(thread);
+        Ok(())
+    }
+
+    /// Where the server listens: with the real numbers for ports asked for as 0.
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// A handle with which another thread, or a signal, can end [`Server::wait`].
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.shared))
+    }
+
+    /// Blocks until somebody asks the server to stop: a client with `SHUTDOWN`, or a
+    /// [`Stopper`]. Then call [`Server::shutdown`].
+    pub fn wait(&self) {
+        self.shared.await_stop();
+    }
+
+    /// Stops accepting, finishes the requests under way, sends their replies, closes all
+    /// connections, and returns when all threads have ended. The database stays open.
+    pub fn shutdown(&self) {
+        self.shared.ask_to_stop();
+        self.shared.stop_workers();
+        if let Some(waker) = &self.accept_waker {
+            // Fails only when the thread is gone.
+            let _ = waker.wake();
+        }
+        if let Some(http) = &self.http {
+            http.unblock();
+        }
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // A thread that panicked has already said why.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shutdown();
+    }
+}
+
+fn local_address(listener: &std::net::TcpListener, address: SocketAddr) -> Result<SocketAddr> {
+    listener
+        .local_addr()
+        .map_err(|source| Error::Bind { address, source })
+}
+
+fn serve_http(address: SocketAddr) -> Result<Arc<tiny_http::Server>> {
+    let listener = std::net::TcpListener::bind(address);
+    let listener = listener.map_err(|source| Error::Bind { address, source })?;
+    let server = tiny_http::Server::from_listener(listener, None).map_err(|error| Error::Bind {
+        address,
+        source: std::io::Error::other(error.to_string()),
+    })?;
+    Ok(Arc::new(server))
+}

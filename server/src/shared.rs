@@ -1,0 +1,216 @@
+//! What all threads of a server share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use hedgerow::{Db, Durability, Health, Keyspace, WriteOptions};
+
+use crate::metrics::Metrics;
+use crate::options::ServerOptions;
+use crate::resp::Cursors;
+
+/// How many numbered databases RESP clients can `SELECT`.
+pub(crate) const DATABASES: usize = 16;
+
+/// How other threads reach a worker.
+pub(crate) struct WorkerHandle {
+    pub(crate) waker: mio::Waker,
+    /// The worker holds replies back until a sync.
+    pub(crate) waits_for_sync: AtomicBool,
+}
+
+/// What all threads of a server share.
+pub(crate) struct Shared {
+    pub(crate) db: Arc<Db>,
+    pub(crate) options: ServerOptions,
+    pub(crate) metrics: Metrics,
+    pub(crate) cursors: Cursors,
+    pub(crate) started: Instant,
+    pub(crate) run_id: String,
+    pub(crate) connections: AtomicUsize,
+    pub(crate) next_connection_id: AtomicU64,
+    pub(crate) last_save_s: AtomicU64,
+    pub(crate) saving: AtomicBool,
+    /// This, for threads that it starts.
+    own: Weak<Shared>,
+    keyspaces: [OnceLock<Keyspace>; DATABASES],
+    workers: OnceLock<Vec<Arc<WorkerHandle>>>,
+    stopping: AtomicBool,
+    stop_asked: Mutex<bool>,
+    stop_changed: Condvar,
+}
+
+impl Shared {
+    pub(crate) fn new(db: Arc<Db>, options: ServerOptions) -> hedgerow::Result<Arc<Shared>> {
+        let shared = Arc::new_cyclic(|own| Shared {
+            own: own.clone(),
+            db,
+            metrics: Metrics::new(options.workers),
+            options,
+            cursors: Cursors::new(),
+            started: Instant::now(),
+            run_id: (0..40)
+                .map(|_| char::from(b"0123456789abcdef"[rand::random_range(0..16)]))
+                .collect(),
+            connections: AtomicUsize::new(0),
+            next_connection_id: AtomicU64::new(1),
+            last_save_s: AtomicU64::new(now_ms() / 1000),
+            saving: AtomicBool::new(false),
+            keyspaces: [const { OnceLock::new() }; DATABASES],
+            workers: OnceLock::new(),
+            stopping: AtomicBool::new(false),
+            stop_asked: Mutex::new(false),
+            stop_changed: Condvar::new(),
+        });
+        shared.keyspace(0)?;
+        let weak: Weak<Shared> = Arc::downgrade(&shared);
+        shared.db.subscribe_durable(Box::new(move |_| {
+            if let Some(shared) = weak.upgrade() {
+                shared.wake_waiting();
+            }
+        }));
+        Ok(shared)
+    }
+
+    /// The keyspace of a numbered database, created on first use.
+    #[inline]
+    pub(crate) fn keyspace(&self, number: usize) -> hedgerow::Result<&Keyspace> {
+        match self.keyspaces[number].get() {
+            Some(keyspace) => Ok(keyspace),
+            None => self.open_keyspace(number),
+        }
+    }
+
+    #[cold]
+    fn open_keyspace(&self, number: usize) -> hedgerow::Result<&Keyspace> {
+        let keyspace = self.db.keyspace(&keyspace_name(number))?;
+        Ok(self.keyspaces[number].get_or_init(|| keyspace))
+    }
+
+    /// The numbered databases that have been used since the server's start or exist on disk.
+    pub(crate) fn used_databases(&self) -> Vec<(usize, &Keyspace)> {
+        let existing = self.db.keyspaces();
+        let used = |number: &usize| {
+            self.keyspaces[*number].get().is_some() || existing.contains(&keyspace_name(*number))
+        };
+        (0..DATABASES)
+            .filter(used)
+            .filter_map(|n| Some((n, self.keyspace(n).ok()?)))
+            .collect()
+    }
+
+    /// Whether acknowledged writes are promised to be durable.
+    #[inline]
+    pub(crate) fn is_sync(&self) -> bool {
+        self.options.durability == Durability::Sync
+    }
+
+    /// How the server writes: never waiting in the event loop.
+    #[inline]
+    pub(crate) fn write_options(&self) -> WriteOptions {
+        WriteOptions::default()
+            .durability(self.options.durability)
+            .no_wait()
+    }
+
+    pub(crate) fn set_workers(&self, workers: Vec<Arc<WorkerHandle>>) {
+        let first = self.workers.set(workers).is_ok();
+        debug_assert!(first, "workers are made once");
+    }
+
+    fn workers(&self) -> &[Arc<WorkerHandle>] {
+        self.workers.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Wakes the workers that hold replies back.
+    fn wake_waiting(&self) {
+        for worker in self.workers() {
+            if worker.waits_for_sync.load(Ordering::SeqCst) {
+                // Fails only when the poll is gone, and nobody is waiting then.
+                let _ = worker.waker.wake();
+            }
+        }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Tells all workers to finish.
+    pub(crate) fn stop_workers(&self) {
+        self.stopping.store(true, Ordering::Release);
+        for worker in self.workers() {
+            let _ = worker.waker.wake();
+        }
+    }
+
+    fn stop_asked(&self) -> MutexGuard<'_, bool> {
+        self.stop_asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the server's owner to shut it down (`SHUTDOWN`, signals).
+    pub(crate) fn ask_to_stop(&self) {
+        *self.stop_asked() = true;
+        self.stop_changed.notify_all();
+    }
+
+    /// Returns once somebody asked.
+    pub(crate) fn await_stop(&self) {
+        let mut asked = self.stop_asked();
+        while !*asked {
+            asked = self
+                .stop_changed
+                .wait(asked)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Why writes are refused for good, if they are.
+    pub(crate) fn failure(&self) -> Option<String> {
+        match self.db.health() {
+            Health::Poisoned(reason) => Some(hedgerow::Error::Poisoned(reason).to_string()),
+            _ => None,
+        }
+    }
+
+    /// Takes a checkpoint in a thread of its own.
+    pub(crate) fn save_in_background(&self) {
+        let Some(shared) = self.own.upgrade() else {
+            return;
+        };
+        let thread = std::thread::Builder::new().name("hedgerow-save".into());
+        // Without a thread there is no checkpoint: LASTSAVE and the statistics tell.
+        let _ = thread.spawn(move || shared.save());
+    }
+
+    /// Takes a checkpoint now; `false` if one is under way.
+    pub(crate) fn save(&self) -> hedgerow::Result<bool> {
+        if self.saving.swap(true, Ordering::AcqRel) {
+            return Ok(false);
+        }
+        let outcome = self.db.checkpoint();
+        self.saving.store(false, Ordering::Release);
+        outcome?;
+        self.last_save_s.store(now_ms() / 1000, Ordering::Relaxed);
+        Ok(true)
+    }
+}
+
+/// The keyspace behind a numbered database.
+fn keyspace_name(number: usize) -> String {
+    if number == 0 {
+        "default".to_owned()
+    } else {
+        format!("db{number}")
+    }
+}
+
+/// Milliseconds since the Unix epoch.
+pub(crate) fn now_ms() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis() as u64)
+}

@@ -1,0 +1,431 @@
+//! One turn of the event loop: what is done with the requests that it found.
+//!
+//! Requests of one connection run in their order; those of different connections in any. A turn
+//! goes in rounds until every request has run:
+//!
+//! 1. the leading reads of all connections become one `get_many`, whose cache misses overlap;
+//! 2. the leading puts of all connections are prefetched together, then applied;
+//! 3. leading requests of any other kind run one by one.
+
+use hedgerow::{Commit, Keyspace};
+
+use crate::connection::{Input, Output};
+use crate::metrics::TurnCounts;
+use crate::protocol::{Kind, Parsed, Request, Session, Span};
+use crate::shared::Shared;
+
+/// Keys that one batch looks up.
+const BATCH_KEYS: usize = 256;
+/// Requests of one connection in one batch: between two, its output limit is looked at.
+const BATCH_PER_CONNECTION: usize = 64;
+/// Requests that one connection can have in one turn, so that others get theirs.
+const TURN_PER_CONNECTION: usize = 1024;
+
+/// The parts of a worker's connections that a turn works on, by slot.
+pub(crate) struct Lanes<'a> {
+    pub(crate) inputs: &'a mut [Input],
+    pub(crate) outputs: &'a mut [Output],
+    pub(crate) sessions: &'a mut [Option<Session>],
+}
+
+/// A connection with requests in this turn.
+pub(crate) struct Active {
+    pub(crate) slot: usize,
+    /// Its requests that have not run yet.
+    next: usize,
+    end: usize,
+    /// How much of the input is used up when all of them have run.
+    parsed_bytes: usize,
+    /// How much of the input is used up by those that ran.
+    pub(crate) ran_bytes: usize,
+    /// An error to send after them, before closing.
+    malformed: Option<Vec<u8>>,
+    /// The connection is to be closed.
+    pub(crate) close: bool,
+    /// More requests may be whole in the input.
+    pub(crate) more: bool,
+    /// Bytes that the next request needs in all.
+    pub(crate) wanted: usize,
+    /// Its output is over the limit.
+    pub(crate) blocked: bool,
+}
+
+impl Active {
+    fn is_done(&self) -> bool {
+        self.next == self.end || self.close || self.blocked
+    }
+}
+
+/// The requests of a turn. Its buffers are used again and again.
+#[derive(Default)]
+pub(crate) struct Turn {
+    requests: Vec<Request>,
+    spans: Vec<Span>,
+    pub(crate) active: Vec<Active>,
+    owners: Vec<Owner>,
+    order: Reorder,
+    pub(crate) counts: TurnCounts,
+    /// The last commit that replies wait for.
+    pub(crate) last_commit: Option<Commit>,
+}
+
+/// Whose key stands at a place of a batch.
+#[derive(Clone, Copy)]
+struct Owner {
+    slot: u32,
+    /// Which key of its request, of how many.
+    place: (u32, u32),
+}
+
+impl Turn {
+    pub(crate) fn begin(&mut self) {
+        self.requests.clear();
+        self.spans.clear();
+        self.active.clear();
+        self.counts = TurnCounts::default();
+        self.last_commit = None;
+    }
+
+    /// Takes all whole requests out of a connection's input.
+    pub(crate) fn parse(&mut self, shared: &Shared, slot: usize, lanes: &mut Lanes<'_>) {
+        let Some(session) = &mut lanes.sessions[slot] else {
+            return;
+        };
+        let input = &mut lanes.inputs[slot];
+        let first = self.requests.len();
+        let mut active = Active {
+            slot,
+            next: first,
+            end: first,
+            parsed_bytes: 0,
+            ran_bytes: 0,
+            malformed: None,
+            close: false,
+            more: false,
+            wanted: 0,
+            blocked: false,
+        };
+        loop {
+            let at = active.parsed_bytes;
+            if at == input.len() {
+                break;
+            }
+            let first_span = self.spans.len();
+            match session.parse(shared, input, at, &mut self.spans) {
+                Parsed::Whole { bytes, kind, code } => {
+                    active.parsed_bytes += bytes;
+                    self.requests.push(Request {
+                        slot: slot as u32,
+                        end: active.parsed_bytes as u32,
+                        first_span: first_span as u32,
+                        end_span: self.spans.len() as u32,
+                        kind,
+                        code,
+                    });
+                }
+                Parsed::Skip(bytes) => active.parsed_bytes += bytes,
+                Parsed::Partial(wanted) => {
+                    active.wanted = wanted;
+                    if wanted > shared.options.max_frame_bytes {
+                        active.malformed = Some(session.too_long());
+                    }
+                    break;
+                }
+                Parsed::Malformed(error) => {
+                    active.malformed = Some(error);
+                    break;
+                }
+            }
+            let requests = self.requests.len() - first;
+            if requests >= TURN_PER_CONNECTION || (requests > 0 && session.one_by_one()) {
+                active.more = true;
+                break;
+            }
+        }
+        active.end = self.requests.len();
+        self.counts.requests += (active.end - first) as u64;
+        self.active.push(active);
+    }
+
+    /// Runs everything.
+    pub(crate) fn run(&mut self, shared: &Shared, lanes: &mut Lanes<'_>) {
+        while self.active.iter().any(|active| !active.is_done()) {
+            self.run_reads(shared, lanes);
+            self.run_puts(shared, lanes);
+            self.run_singles(shared, lanes);
+        }
+        for active in &mut self.active {
+            let finished = active.next == active.end && !active.blocked;
+            if finished && !active.close {
+                active.ran_bytes = active.parsed_bytes;
+                if let Some(error) = active.malformed.take() {
+                    lanes.outputs[active.slot]
+                        .buffer()
+                        .extend_from_slice(&error);
+                    active.close = true;
+                }
+            }
+            active.more |= active.blocked;
+        }
+    }
+
+    fn run_reads(&mut self, shared: &Shared, lanes: &mut Lanes<'_>) {
+        let Turn {
+            requests,
+            spans,
+            active,
+            owners,
+            order,
+            counts,
+            ..
+        } = self;
+        loop {
+            owners.clear();
+            let mut keys: Vec<&[u8]> = Vec::new();
+            let mut database = None;
+            for active in active.iter_mut().filter(|active| !active.is_done()) {
+                let Some(session) = &lanes.sessions[active.slot] else {
+                    continue;
+                };
+                let is_read = matches!(requests[active.next].kind, Kind::Read { .. });
+                if !is_read || !session.may_batch() {
+                    continue;
+                }
+                // One batch, one keyspace: those of another get the next batch.
+                if *database.get_or_insert(session.database()) != session.database() {
+                    continue;
+                }
+                if over_limit(shared, &lanes.outputs[active.slot]) {
+                    active.blocked = true;
+                    continue;
+                }
+                let input = lanes.inputs[active.slot].bytes();
+                let last = active.end.min(active.next + BATCH_PER_CONNECTION);
+                while active.next < last && keys.len() < BATCH_KEYS {
+                    let request = &requests[active.next];
+                    let Kind::Read { first } = request.kind else {
+                        break;
+                    };
+                    let named = &spans[request.first_span as usize + usize::from(first)
+                        ..request.end_span as usize];
+                    for (i, span) in named.iter().enumerate() {
+                        keys.push(span.of(input));
+                        owners.push(Owner {
+                            slot: request.slot,
+                            place: (i as u32, named.len() as u32),
+                        });
+                    }
+                    active.ran_bytes = request.end as usize;
+                    active.next += 1;
+                }
+            }
+            let (Some(database), false) = (database, keys.is_empty()) else {
+                return;
+            };
+            counts.batched_reads += keys.len() as u64;
+            counts.read_batches += 1;
+            let (sessions, outputs) = (&mut *lanes.sessions, &mut *lanes.outputs);
+            let read = |keyspace: &Keyspace| match keys.as_slice() {
+                [key] => keyspace
+                    .read(key, |row| {
+                        counts.hits += 1;
+                        answer(owners[0], key, Some(row), sessions, outputs);
+                        true
+                    })
+                    .map(|found| {
+                        if found.is_none() {
+                            answer(owners[0], key, None, sessions, outputs);
+                        }
+                    }),
+                _ => order.get_many(keyspace, &keys, owners, &mut counts.hits, sessions, outputs),
+            };
+            if let Err(error) = shared.keyspace(database).and_then(read) {
+                for owner in owners
+                    .iter()
+                    .filter(|owner| owner.place.0 + 1 == owner.place.1)
+                {
+                    let slot = owner.slot as usize;
+                    if let Some(session) = &mut lanes.sessions[slot] {
+                        session.reply_error(&error, lanes.outputs[slot].buffer());
+                    }
+                }
+            }
+        }
+    }
+
+    fn run_puts(&mut self, shared: &Shared, lanes: &mut Lanes<'_>) {
+        let Turn {
+            requests,
+            spans,
+            active,
+            counts,
+            last_commit,
+            ..
+        } = self;
+        let mut options = shared.write_options();
+        let mut keys: Vec<&[u8]> = Vec::new();
+        for active in active.iter_mut().filter(|active| !active.is_done()) {
+            let Some(session) = &mut lanes.sessions[active.slot] else {
+                continue;
+            };
+            let last = active.end.min(active.next + BATCH_PER_CONNECTION);
+            let run = requests[active.next..last].iter();
+            let count = run
+                .take_while(|request| matches!(request.kind, Kind::Put { .. }))
+                .count();
+            if count == 0 || !session.may_batch() {
+                continue;
+            }
+            if over_limit(shared, &lanes.outputs[active.slot]) {
+                active.blocked = true;
+                continue;
+            }
+            let input = lanes.inputs[active.slot].bytes();
+            let run = &requests[active.next..active.next + count];
+            let keyspace = shared.keyspace(session.database());
+            if let (Ok(keyspace), true) = (&keyspace, count > 1) {
+                keys.clear();
+                keys.extend(run.iter().filter_map(|request| {
+                    let Kind::Put { first, .. } = request.kind else {
+                        return None;
+                    };
+                    Some(spans[request.first_span as usize + usize::from(first)].of(input))
+                }));
+                keyspace.prefetch_many(&keys);
+            }
+            counts.batched_puts += count as u64;
+            let output = &mut lanes.outputs[active.slot];
+            for request in run {
+                let Kind::Put {
+                    first,
+                    expiry_ms,
+                    user_flags,
+                } = request.kind
+                else {
+                    continue;
+                };
+                let place = request.first_span as usize + usize::from(first);
+                let (key, value) = (spans[place].of(input), spans[place + 1].of(input));
+                (options.expiry_ms, options.user_flags) = (expiry_ms, user_flags);
+                let outcome = match &keyspace {
+                    Ok(keyspace) => keyspace.put_with(key, value, &options),
+                    Err(_) => Err(hedgerow::Error::Closed),
+                };
+                if let (Ok(commit), true) = (&outcome, shared.is_sync()) {
+                    output.hold(output.len(), commit.epoch());
+                    *last_commit = (*last_commit).max(Some(*commit));
+                }
+                session.reply_put(request.code, outcome, output.buffer());
+                active.ran_bytes = request.end as usize;
+            }
+            active.next += count;
+        }
+    }
+
+    fn run_singles(&mut self, shared: &Shared, lanes: &mut Lanes<'_>) {
+        let Turn {
+            requests,
+            spans,
+            active,
+            last_commit,
+            ..
+        } = self;
+        for active in active.iter_mut() {
+            let Some(session) = &mut lanes.sessions[active.slot] else {
+                continue;
+            };
+            let output = &mut lanes.outputs[active.slot];
+            while !active.is_done() {
+                let request = &requests[active.next];
+                if session.may_batch() && request.kind != Kind::Single {
+                    break;
+                }
+                if over_limit(shared, output) {
+                    active.blocked = true;
+                    break;
+                }
+                let input = lanes.inputs[active.slot].bytes();
+                let named = &spans[request.first_span as usize..request.end_span as usize];
+                let position = output.len();
+                let ran = session.execute(shared, request, input, named, output.buffer());
+                if let Some(commit) = ran.hold {
+                    output.hold(position, commit.epoch());
+                    *last_commit = (*last_commit).max(Some(commit));
+                }
+                active.ran_bytes = request.end as usize;
+                active.next += 1;
+                active.close |= ran.close;
+            }
+        }
+    }
+}
+
+fn over_limit(shared: &Shared, output: &Output) -> bool {
+    output.pending() > shared.options.output_limit_bytes
+}
+
+#[inline]
+fn answer(
+    owner: Owner,
+    key: &[u8],
+    row: Option<hedgerow::Row<'_>>,
+    sessions: &mut [Option<Session>],
+    outputs: &mut [Output],
+) {
+    let slot = owner.slot as usize;
+    if let Some(session) = &mut sessions[slot] {
+        let place = (owner.place.0 as usize, owner.place.1 as usize);
+        session.reply_read(key, place, row, outputs[slot].buffer());
+    }
+}
+
+/// Puts the answers of a `get_many`, which come in any order, into the order of their keys.
+/// Those that come early are encoded aside.
+#[derive(Default)]
+struct Reorder {
+    aside: Vec<u8>,
+    /// Where in `aside` the answer to each key lies, if it came early.
+    early: Vec<Option<(usize, usize)>>,
+}
+
+impl Reorder {
+    fn get_many(
+        &mut self,
+        keyspace: &Keyspace,
+        keys: &[&[u8]],
+        owners: &[Owner],
+        hits: &mut u64,
+        sessions: &mut [Option<Session>],
+        outputs: &mut [Output],
+    ) -> hedgerow::Result<()> {
+        self.aside.clear();
+        self.early.clear();
+        self.early.resize(keys.len(), None);
+        let mut next = 0;
+        let done = keyspace.get_many(keys, |i, row| {
+            *hits += u64::from(row.is_some());
+            if i != next {
+                let from = self.aside.len();
+                if let Some(session) = &mut sessions[owners[i].slot as usize] {
+                    let place = (owners[i].place.0 as usize, owners[i].place.1 as usize);
+                    session.reply_read(keys[i], place, row, &mut self.aside);
+                }
+                self.early[i] = Some((from, self.aside.len()));
+                return;
+            }
+            answer(owners[i], keys[i], row, sessions, outputs);
+            next += 1;
+            while let Some(&Some((from, to))) = self.early.get(next) {
+                let output = &mut outputs[owners[next].slot as usize];
+                output.buffer().extend_from_slice(&self.aside[from..to]);
+                next += 1;
+            }
+        });
+        if self.aside.capacity() > 1 << 20 {
+            self.aside = Vec::new();
+        }
+        done?;
+        debug_assert_eq!(next, keys.len(), "every key is answered once");
+        Ok(())
+    }
+}

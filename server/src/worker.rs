@@ -1,0 +1,468 @@
+//! A worker: one thread, one event loop, its connections.
+//!
+//! ```text
+//! poll ─► adopt new connections, note who is readable
+//!      ─► read each ready socket once ─► parse ─► run (turn.rs) ─► write once per connection
+//! ```
+//!
+//! Sockets are registered once, edge-triggered, for both directions. So the worker remembers who
+//! still has something to read (`queue`), and who could not write all (`Peer::pending`).
+//!
+//! With synchronous durability a turn's writes share one request to the log; replies from the
+//! first write on stay in the output until the log says that their epoch is durable, which wakes
+//! the poll again. Nothing here ever waits for a disk.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token, Waker};
+
+use crate::connection::{Filled, Input, Output, Pool};
+use crate::error::{Error, Result};
+use crate::metrics::WorkerMetrics;
+use crate::protocol::Session;
+use crate::shared::{Shared, WorkerHandle};
+use crate::turn::{Active, Lanes, Turn};
+
+const WAKER: Token = Token(usize::MAX);
+const EVENTS: usize = 1024;
+/// How often idle connections are looked for.
+const TICK: Duration = Duration::from_secs(1);
+/// How long a stopping worker tries to deliver the last replies.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// A connection on its way from the accepting thread to a worker.
+pub(crate) struct Incoming {
+    pub(crate) stream: TcpStream,
+    pub(crate) session: Session,
+}
+
+/// What the loop knows of a connection besides its session and buffers.
+struct Peer {
+    stream: TcpStream,
+    active_at: Instant,
+    /// Bytes that the next request needs in all, as far as known.
+    wanted: usize,
+    /// In the queue of connections to look at.
+    queued: bool,
+    /// The socket may have bytes to read.
+    readable: bool,
+    /// Replies were left because the socket took no more.
+    pending: bool,
+    /// The output is over its limit: nothing is read or run until it is fetched.
+    blocked: bool,
+    /// Nothing more is read; the connection ends when its replies are sent.
+    closing: bool,
+}
+
+/// One event loop.
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    index: usize,
+    handle: Arc<WorkerHandle>,
+    poll: Poll,
+    incoming: Receiver<Incoming>,
+    // By slot.
+    peers: Vec<Option<Peer>>,
+    sessions: Vec<Option<Session>>,
+    inputs: Vec<Input>,
+    outputs: Vec<Output>,
+    free: Vec<usize>,
+    queue: Vec<usize>,
+    /// Connections whose replies wait for a sync.
+    held: Vec<usize>,
+    pool: Pool,
+    turn: Turn,
+    /// Read once per turn.
+    now: Instant,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        index: usize,
+        incoming: Receiver<Incoming>,
+    ) -> Result<Worker> {
+        let poll = Poll::new().map_err(Error::system("create a poll"))?;
+        let waker = Waker::new(poll.registry(), WAKER).map_err(Error::system("create a waker"))?;
+        let handle = Arc::new(WorkerHandle {
+            waker,
+            waits_for_sync: AtomicBool::new(false),
+        });
+        Ok(Worker {
+            shared,
+            index,
+            handle,
+            poll,
+            incoming,
+            peers: Vec::new(),
+            sessions: Vec::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            free: Vec::new(),
+            queue: Vec::new(),
+            held: Vec::new(),
+            pool: Pool::default(),
+            turn: Turn::default(),
+            now: Instant::now(),
+        })
+    }
+
+    pub(crate) fn handle(&self) -> Arc<WorkerHandle> {
+        Arc::clone(&self.handle)
+    }
+
+    fn metrics(&self) -> &WorkerMetrics {
+        &self.shared.metrics.workers[self.index]
+    }
+
+    /// Runs until the server stops.
+    pub(crate) fn run(mut self) {
+        if self.shared.options.pin_cores {
+            pin_to_core(self.index);
+        }
+        let mut events = Events::with_capacity(EVENTS);
+        let mut next_tick = Instant::now() + TICK;
+        while !self.shared.is_stopping() {
+            let timeout = if self.queue.is_empty() {
+                next_tick.saturating_duration_since(self.now)
+            } else {
+                Duration::ZERO
+            };
+            match self.poll.poll(&mut events, Some(timeout)) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => break,
+                _ => self.now = Instant::now(),
+            }
+            self.take_events(&events);
+            self.turn();
+            if self.now >= next_tick {
+                next_tick = self.now + TICK;
+                self.close_idle();
+            }
+        }
+        self.finish(&mut events);
+    }
+
+    fn take_events(&mut self, events: &Events) {
+        let mut woken = false;
+        for event in events {
+            if event.token() == WAKER {
+                woken = true;
+                continue;
+            }
+            let slot = event.token().0;
+            let Some(Some(peer)) = self.peers.get_mut(slot) else {
+                continue;
+            };
+            if event.is_readable() || event.is_read_closed() || event.is_error() {
+                peer.readable = true;
+                self.enqueue(slot);
+            }
+            if event.is_writable() && self.peers[slot].as_ref().is_some_and(|peer| peer.pending) {
+                self.flush(slot);
+            }
+        }
+        if woken {
+            self.adopt();
+        }
+        if !self.held.is_empty() {
+            self.release_held();
+        }
+    }
+
+    fn enqueue(&mut self, slot: usize) {
+        if let Some(peer) = &mut self.peers[slot]
+            && !peer.queued
+            && !peer.blocked
+            && !peer.closing
+        {
+            peer.queued = true;
+            self.queue.push(slot);
+        }
+    }
+
+    /// Takes over the connections that the accepting thread sent.
+    fn adopt(&mut self) {
+        while let Ok(Incoming {
+            mut stream,
+            session,
+        }) = self.incoming.try_recv()
+        {
+            let slot = self.free.pop().unwrap_or_else(|| {
+                self.peers.push(None);
+                self.sessions.push(None);
+                self.inputs.push(Input::default());
+                self.outputs.push(Output::default());
+                self.peers.len() - 1
+            });
+            let both = Interest::READABLE | Interest::WRITABLE;
+            if self
+                .poll
+                .registry()
+                .register(&mut stream, Token(slot), both)
+                .is_err()
+            {
+                self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+                self.free.push(slot);
+                continue;
+            }
+            self.sessions[slot] = Some(session);
+            self.peers[slot] = Some(Peer {
+                stream,
+                active_at: self.now,
+                wanted: 0,
+                queued: false,
+                readable: false,
+                pending: false,
+                blocked: false,
+                closing: false,
+            });
+        }
+    }
+
+    /// Reads, runs and answers what is there.
+    fn turn(&mut self) {
+        if self.queue.is_empty() {
+            return;
+        }
+        self.turn.begin();
+        let queue = std::mem::take(&mut self.queue);
+        let mut ended = Vec::new();
+        for &slot in &queue {
+            if !self.receive(slot) {
+                ended.push(slot);
+            }
+            let Worker {
+                shared,
+                turn,
+                inputs,
+                outputs,
+                sessions,
+                ..
+            } = self;
+            turn.parse(
+                shared,
+                slot,
+                &mut Lanes {
+                    inputs,
+                    outputs,
+                    sessions,
+                },
+            );
+            outputs[slot].prepare(&mut self.pool);
+        }
+        let Worker {
+            shared,
+            turn,
+            inputs,
+            outputs,
+            sessions,
+            ..
+        } = self;
+        turn.run(
+            shared,
+            &mut Lanes {
+                inputs,
+                outputs,
+                sessions,
+            },
+        );
+        if let Some(commit) = turn.last_commit {
+            // One group commit for the whole turn.
+            self.shared.db.request_durable(&commit);
+        }
+        let active = std::mem::take(&mut self.turn.active);
+        for active in &active {
+            self.settle(active);
+        }
+        self.turn.active = active;
+        for slot in ended {
+            self.end(slot);
+        }
+        // The queue's buffer goes on being used; what was queued meanwhile goes on top.
+        let mut queue = queue;
+        queue.clear();
+        queue.append(&mut self.queue);
+        self.queue = queue;
+        self.metrics()
+            .add(&self.turn.counts, self.now.elapsed().as_nanos() as u64);
+    }
+
+    /// Reads from a socket once; `false` if the peer sends no more.
+    fn receive(&mut self, slot: usize) -> bool {
+        let Some(peer) = &mut self.peers[slot] else {
+            return true;
+        };
+        peer.queued = false;
+        peer.active_at = self.now;
+        if !peer.readable {
+            return true;
+        }
+        let input = &mut self.inputs[slot];
+        let before = input.len();
+        let filled = input.fill(&mut peer.stream, peer.wanted, &mut self.pool);
+        self.turn.counts.received_bytes += (input.len() - before) as u64;
+        match filled {
+            Ok(Filled::Drained) => {
+                peer.readable = false;
+                true
+            }
+            Ok(Filled::More) => true,
+            Ok(Filled::End) | Err(_) => {
+                peer.readable = false;
+                false
+            }
+        }
+    }
+
+    /// After a turn: consumes what ran, sends what can be sent, and decides what comes next.
+    fn settle(&mut self, active: &Active) {
+        let slot = active.slot;
+        let Some(peer) = &mut self.peers[slot] else {
+            return;
+        };
+        self.inputs[slot].consume(active.ran_bytes);
+        peer.wanted = active.wanted;
+        peer.closing |= active.close;
+        peer.blocked |= active.blocked;
+        if self.outputs[slot].is_held() && !self.held.contains(&slot) {
+            self.held.push(slot);
+            self.handle.waits_for_sync.store(true, Ordering::SeqCst);
+        }
+        let again = active.more || peer.readable;
+        self.flush(slot);
+        self.inputs[slot].release(&mut self.pool);
+        if again {
+            self.enqueue(slot);
+        }
+    }
+
+    /// Sends what can be sent. Unblocks or closes the connection if that was the obstacle.
+    fn flush(&mut self, slot: usize) {
+        let Some(peer) = &mut self.peers[slot] else {
+            return;
+        };
+        let output = &mut self.outputs[slot];
+        let before = output.pending();
+        let Ok(all) = output.flush(&mut peer.stream) else {
+            return self.close(slot);
+        };
+        let sent = before - output.pending();
+        peer.pending = !all;
+        let left = output.pending();
+        output.release(&mut self.pool);
+        let finished = peer.closing && left == 0;
+        let unblocked = peer.blocked && left <= self.shared.options.output_limit_bytes;
+        if unblocked {
+            peer.blocked = false;
+        }
+        self.metrics()
+            .sent_bytes
+            .fetch_add(sent as u64, Ordering::Relaxed);
+        if finished {
+            self.close(slot);
+        } else if unblocked {
+            self.enqueue(slot);
+        }
+    }
+
+    /// The peer sends no more: what it asked is still answered.
+    fn end(&mut self, slot: usize) {
+        let Some(peer) = &mut self.peers[slot] else {
+            return;
+        };
+        peer.closing = true;
+        if self.outputs[slot].pending() == 0 {
+            self.close(slot);
+        }
+    }
+
+    fn close(&mut self, slot: usize) {
+        let Some(mut peer) = self.peers[slot].take() else {
+            return;
+        };
+        let _ = self.poll.registry().deregister(&mut peer.stream);
+        self.sessions[slot] = None;
+        self.inputs[slot] = Input::default();
+        self.outputs[slot] = Output::default();
+        self.held.retain(|&held| held != slot);
+        self.queue.retain(|&queued| queued != slot);
+        self.free.push(slot);
+        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Sends the replies whose writes are durable by now.
+    fn release_held(&mut self) {
+        // Before asking: an advance from here on wakes the poll.
+        self.handle.waits_for_sync.store(true, Ordering::SeqCst);
+        let durable_epoch = self.shared.db.durable_epoch();
+        let failure = self.shared.failure();
+        for slot in std::mem::take(&mut self.held) {
+            let output = &mut self.outputs[slot];
+            output.release_held(durable_epoch);
+            if let (Some(failure), true) = (&failure, output.is_held()) {
+                output.fail_held(format!("-MISCONF {failure}\r\n").as_bytes());
+                if let Some(peer) = &mut self.peers[slot] {
+                    peer.closing = true;
+                }
+            }
+            if output.is_held() {
+                self.held.push(slot);
+            }
+            self.flush(slot);
+        }
+        if self.held.is_empty() {
+            self.handle.waits_for_sync.store(false, Ordering::SeqCst);
+        }
+    }
+
+    fn close_idle(&mut self) {
+        let Some(timeout) = self.shared.options.idle_timeout else {
+            return;
+        };
+        for slot in 0..self.peers.len() {
+            let Some(peer) = &self.peers[slot] else {
+                continue;
+            };
+            if self.now.saturating_duration_since(peer.active_at) > timeout {
+                self.shared
+                    .metrics
+                    .timed_out
+                    .fetch_add(1, Ordering::Relaxed);
+                self.close(slot);
+            }
+        }
+    }
+
+    /// Delivers what was answered, within reason, and closes everything.
+    fn finish(&mut self, events: &mut Events) {
+        let deadline = Instant::now() + LINGER;
+        let unsent = |worker: &Worker| worker.outputs.iter().any(|output| output.pending() > 0);
+        while unsent(self) && Instant::now() < deadline {
+            for slot in 0..self.peers.len() {
+                if self.outputs[slot].pending() > 0 {
+                    self.flush(slot);
+                }
+            }
+            if unsent(self) {
+                let _ = self.poll.poll(events, Some(Duration::from_millis(20)));
+                self.release_held();
+            }
+        }
+        for slot in 0..self.peers.len() {
+            self.close(slot);
+        }
+    }
+}
+
+fn pin_to_core(index: usize) {
+    if let Some(cores) = core_affinity::get_core_ids()
+        && let Some(core) = cores.get(index % cores.len().max(1))
+    {
+        core_affinity::set_for_current(*core);
+    }
+}

@@ -1,0 +1,405 @@
+//! Started servers over real sockets: pipelining, limits, shutdown, durability.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use hedgerow::Durability;
+use hedgerow_server::{Server, ServerOptions};
+use support::{Client, Started, Value, array, bulk, error, ok, one_worker, request};
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    let (mut sent, mut expected) = (Vec::new(), Vec::new());
+    for i in 0..3000u32 {
+        let (key, value) = (format!("key{}", i % 97), i.to_string());
+        sent.extend(request(&[b"SET", key.as_bytes(), value.as_bytes()]));
+        expected.push(ok());
+        sent.extend(request(&[b"GET", key.as_bytes()]));
+        expected.push(bulk(&value));
+        if i % 7 == 0 {
+            sent.extend(request(&[b"APPEND", key.as_bytes(), b"x"]));
+            expected.push(Value::Integer(value.len() as i64 + 1));
+            sent.extend(request(&[b"GET", key.as_bytes()]));
+            expected.push(bulk(&format!("{value}x")));
+            sent.extend_from_slice(b"GET absent\r\nECHO \"a b\"\r\n\r\n");
+            expected.extend([Value::Null, bulk("a b")]);
+        }
+    }
+    let mut writer = client.stream.try_clone().unwrap();
+    let thread = std::thread::spawn(move || writer.write_all(&sent).unwrap());
+    for (i, expected) in expected.iter().enumerate() {
+        assert_eq!(client.reply(), *expected, "reply {i}");
+    }
+    thread.join().unwrap();
+}
+
+#[test]
+fn runs_of_gets_are_one_batch_over_connections() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    for i in 0..64 {
+        client.call(&[
+            b"SET",
+            format!("k{i}").as_bytes(),
+            format!("v{i}").as_bytes(),
+        ]);
+    }
+    client.call(&[b"HSET", b"hash", b"f", b"v"]);
+    let mut burst = Vec::new();
+    for i in 0..64 {
+        burst.extend(request(&[b"GET", format!("k{i}").as_bytes()]));
+    }
+    burst.extend(request(&[b"GET", b"hash"]));
+    burst.extend(request(&[b"GET", &vec![b'x'; 70_000]]));
+    client.send(&burst);
+    for i in 0..64 {
+        assert_eq!(client.reply(), bulk(&format!("v{i}")));
+    }
+    let wrong = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    assert_eq!(client.reply(), error(wrong));
+    assert!(matches!(client.reply(), Value::Error(text) if text.contains("limit")));
+    let Value::Bulk(info) = client.run("INFO stats") else {
+        panic!("INFO is text")
+    };
+    let info = String::from_utf8(info).unwrap();
+    let number = |name: &str| -> u64 {
+        let line = info
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .unwrap();
+        line.parse().unwrap()
+    };
+    assert_eq!(number("batched_reads:"), 65);
+    assert!(number("read_batches:") < 65, "{info}");
+}
+
+#[test]
+fn reads_and_writes_of_many_connections_do_not_mix() {
+    let started = Started::new(ServerOptions {
+        workers: 2,
+        ..ServerOptions::default()
+    });
+    let address = started.resp();
+    let threads: Vec<_> = (0..8)
+        .map(|t: u32| {
+            std::thread::spawn(move || {
+                let mut client = Client::connect(address);
+                assert_eq!(client.run(&format!("SELECT {}", t % 3)), ok());
+                for i in 0..300u32 {
+                    let (key, value) = (format!("own{t}:{}", i % 5), format!("{t}-{i}"));
+                    let mut burst = request(&[b"SET", key.as_bytes(), value.as_bytes()]);
+                    burst.extend(request(&[b"GET", key.as_bytes()]));
+                    client.send(&burst);
+                    assert_eq!(client.reply(), ok());
+                    assert_eq!(client.reply(), bulk(&value));
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+fn a_value_of_many_megabytes_comes_back() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    let value: Vec<u8> = (0..40u32 << 20).map(|i| (i / 7) as u8).collect();
+    let mut sent = request(&[b"SET", b"large", &value]);
+    sent.extend(request(&[b"GET", b"large"]));
+    let mut writer = client.stream.try_clone().unwrap();
+    let thread = std::thread::spawn(move || writer.write_all(&sent).unwrap());
+    assert_eq!(client.reply(), ok());
+    assert!(
+        client.reply() == Value::Bulk(value),
+        "the value came back changed"
+    );
+    thread.join().unwrap();
+}
+
+#[test]
+fn who_does_not_read_is_not_served_until_he_does() {
+    let options = ServerOptions {
+        output_limit_bytes: 64 << 10,
+        ..one_worker()
+    };
+    let started = Started::new(options);
+    let mut client = started.client();
+    client.call(&[b"SET", b"key", &vec![b'v'; 10_000]]);
+    let one = request(&[b"GET", b"key"]);
+    let burst: Vec<u8> = one.iter().copied().cycle().take(one.len() * 3000).collect();
+    let mut writer = client.stream.try_clone().unwrap();
+    let thread = std::thread::spawn(move || writer.write_all(&burst).unwrap());
+    // Another client is served meanwhile, whatever the first has pending.
+    let mut other = started.client();
+    for _ in 0..100 {
+        assert_eq!(other.run("PING"), Value::Simple("PONG".into()));
+    }
+    for _ in 0..3000 {
+        assert_eq!(client.reply(), Value::Bulk(vec![b'v'; 10_000]));
+    }
+    thread.join().unwrap();
+    assert_eq!(client.run("PING"), Value::Simple("PONG".into()));
+}
+
+#[test]
+fn malformed_requests_get_an_error_and_the_end() {
+    let started = Started::new(one_worker());
+    for (sent, expected) in [
+        (
+            &b"*1\r\n$4\r\nPING\r\n*x\r\n"[..],
+            "invalid multibulk length",
+        ),
+        (
+            b"*1\r\n$4\r\nPING\r\n*1\r\nPING\r\n",
+            "expected '$', got 'P'",
+        ),
+        (
+            b"*1\r\n$4\r\nPING\r\n*1\r\n$600000000\r\n",
+            "invalid bulk length",
+        ),
+    ] {
+        let mut client = started.client();
+        client.send(sent);
+        assert_eq!(client.reply(), Value::Simple("PONG".into()));
+        assert_eq!(
+            client.reply(),
+            error(&format!("ERR Protocol error: {expected}"))
+        );
+        assert_eq!(client.try_reply(), None, "the connection ends");
+    }
+    assert_eq!(started.client().run("PING"), Value::Simple("PONG".into()));
+}
+
+#[test]
+fn connections_over_the_limit_are_told_so() {
+    let options = ServerOptions {
+        max_connections: 2,
+        ..one_worker()
+    };
+    let started = Started::new(options);
+    let mut clients = [started.client(), started.client()];
+    for client in &mut clients {
+        assert_eq!(client.run("PING"), Value::Simple("PONG".into()));
+    }
+    let mut refused = started.client();
+    assert_eq!(refused.reply(), error("ERR max number of clients reached"));
+    assert_eq!(clients[0].run("QUIT"), ok());
+    assert_eq!(clients[0].try_reply(), None);
+    let served = (0..500).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        let mut client = started.client();
+        client.send(b"PING\r\n");
+        client.try_reply() == Some(Value::Simple("PONG".into()))
+    });
+    assert!(served, "a place became free");
+}
+
+#[test]
+fn silent_connections_end() {
+    let idle_timeout = Some(Duration::from_millis(100));
+    let started = Started::new(ServerOptions {
+        idle_timeout,
+        ..one_worker()
+    });
+    let mut client = started.client();
+    assert_eq!(client.run("PING"), Value::Simple("PONG".into()));
+    assert_eq!(client.try_reply(), None);
+}
+
+#[test]
+fn a_client_that_ends_its_side_gets_its_replies() {
+    let started = Started::new(one_worker());
+    let mut stream = TcpStream::connect(started.resp()).unwrap();
+    stream.write_all(b"SET a 1\r\nGET a\r\nPING").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut replies = String::new();
+    stream.read_to_string(&mut replies).unwrap();
+    assert_eq!(replies, "+OK\r\n$1\r\n1\r\n");
+}
+
+#[test]
+fn a_password_is_asked_for() {
+    let options = ServerOptions {
+        password: Some("secret".into()),
+        ..one_worker()
+    };
+    let started = Started::new(options);
+    let mut client = started.client();
+    let needed = error("NOAUTH Authentication required.");
+    let wrong = error("WRONGPASS invalid username-password pair or user is disabled.");
+    assert_eq!(client.run("GET a"), needed);
+    assert_eq!(client.run("SET a 1"), needed);
+    assert_eq!(client.run("AUTH wrong"), wrong);
+    assert_eq!(client.run("AUTH secre"), wrong);
+    assert_eq!(client.run("AUTH other secret"), wrong);
+    assert!(matches!(client.run("HELLO 3"), Value::Error(text) if text.starts_with("NOAUTH")));
+    // What follows in the same packet is parsed with the rights that it brings.
+    let mut burst = request(&[b"AUTH", b"secret"]);
+    burst.extend(request(&[b"SET", b"a", &vec![b'x'; 100_000]]));
+    burst.extend(request(&[b"STRLEN", b"a"]));
+    client.send(&burst);
+    assert_eq!(
+        [client.reply(), client.reply(), client.reply()],
+        [ok(), ok(), Value::Integer(100_000)]
+    );
+    let mut client = started.client();
+    assert!(matches!(
+        client.run("HELLO 3 AUTH default secret"),
+        Value::Map(_)
+    ));
+    assert_eq!(client.run("DEL a"), Value::Integer(1));
+    let mut stranger = started.client();
+    stranger.send(b"*1000\r\n");
+    let text = "ERR Protocol error: unauthenticated multibulk length";
+    assert_eq!(stranger.reply(), error(text));
+}
+
+#[test]
+fn synchronous_writes_are_durable_when_acknowledged() {
+    let started = Started::new(ServerOptions {
+        durability: Durability::Sync,
+        ..one_worker()
+    });
+    let mut client = started.client();
+    let mut burst = Vec::new();
+    for i in 0..500u32 {
+        burst.extend(request(&[b"SET", format!("k{i}").as_bytes(), b"v"]));
+        burst.extend(request(&[b"GET", format!("k{i}").as_bytes()]));
+        burst.extend(request(&[b"INCR", b"count"]));
+    }
+    client.send(&burst);
+    for i in 1..=500 {
+        assert_eq!(
+            [client.reply(), client.reply(), client.reply()],
+            [ok(), bulk("v"), Value::Integer(i)]
+        );
+    }
+    assert_eq!(client.run("MULTI"), ok());
+    client.run("SET x 1");
+    client.run("INCR x");
+    assert_eq!(client.run("EXEC"), array([ok(), Value::Integer(2)]));
+    // Taken as it is, as after the end of the process.
+    let copy = tempfile::tempdir().unwrap();
+    copy_files(started.dir.path(), copy.path());
+    let db = hedgerow::Db::open(copy.path()).unwrap();
+    let keyspace = db.keyspace("default").unwrap();
+    assert_eq!(keyspace.len(), 502);
+    assert_eq!(
+        keyspace.get(b"count").unwrap().as_deref(),
+        Some(&b"500"[..])
+    );
+    assert_eq!(keyspace.get(b"x").unwrap().as_deref(), Some(&b"2"[..]));
+}
+
+fn copy_files(from: &std::path::Path, to: &std::path::Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            std::fs::create_dir_all(&target).unwrap();
+            copy_files(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn waitaof_waits_for_durability() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    let one_zero = array([Value::Integer(1), Value::Integer(0)]);
+    assert_eq!(client.run("WAITAOF 1 0 0"), one_zero);
+    for i in 0..20 {
+        client.run(&format!("SET k {i}"));
+        assert_eq!(client.run("WAITAOF 1 0 0"), one_zero);
+    }
+    let copy = tempfile::tempdir().unwrap();
+    copy_files(started.dir.path(), copy.path());
+    let db = hedgerow::Db::open(copy.path()).unwrap();
+    let value = db.keyspace("default").unwrap().get(b"k").unwrap();
+    assert_eq!(value.as_deref(), Some(&b"19"[..]));
+}
+
+#[test]
+fn shutdown_ends_the_wait_and_keeps_the_data() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    assert_eq!(client.run("SET a 1"), ok());
+    client.send(&request(&[b"SHUTDOWN"]));
+    assert_eq!(client.try_reply(), None);
+    started.server.wait();
+    started.server.shutdown();
+    assert!(
+        TcpStream::connect(started.resp()).is_err(),
+        "nobody listens any more"
+    );
+    started.db.close().unwrap();
+    let db = hedgerow::Db::open(started.dir.path()).unwrap();
+    assert_eq!(
+        db.keyspace("default")
+            .unwrap()
+            .get(b"a")
+            .unwrap()
+            .as_deref(),
+        Some(&b"1"[..])
+    );
+}
+
+#[test]
+fn http_tells_metrics_and_health() {
+    let http = Some("127.0.0.1:0".parse().unwrap());
+    let started = Started::new(ServerOptions {
+        http,
+        ..one_worker()
+    });
+    started.client().run("SET a 1");
+    let get = |path: &str| {
+        let mut stream = TcpStream::connect(started.server.addresses().http.unwrap()).unwrap();
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    assert!(get("/healthz").starts_with("HTTP/1.1 200") && get("/healthz").ends_with("ok\n"));
+    assert!(get("/nothing").starts_with("HTTP/1.1 404"));
+    let metrics = get("/metrics");
+    for line in [
+        "hedgerow_rows 1",
+        "hedgerow_healthy 1",
+        "hedgerow_batched_puts_total 1",
+    ] {
+        assert!(
+            metrics.lines().any(|found| found == line),
+            "{line} in {metrics}"
+        );
+    }
+    assert!(
+        metrics.contains("hedgerow_engine_log_durable_epoch "),
+        "{metrics}"
+    );
+}
+
+#[test]
+fn a_taken_port_is_named() {
+    let started = Started::new(one_worker());
+    let options = ServerOptions {
+        resp: Some(started.resp()),
+        ..one_worker()
+    };
+    let error = Server::start(started.db.clone(), options)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("could not listen on 127.0.0.1:"), "{error}");
+}

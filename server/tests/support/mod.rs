@@ -1,0 +1,181 @@
+//! A started server and a plain RESP client.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hedgerow::Db;
+use hedgerow_server::{Server, ServerOptions};
+
+/// A server over a database in a temporary directory.
+pub struct Started {
+    pub server: Server,
+    pub db: Arc<Db>,
+    pub dir: tempfile::TempDir,
+}
+
+impl Started {
+    pub fn new(options: ServerOptions) -> Started {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Arc::new(
+            Db::builder()
+                .durability(options.durability)
+                .open(dir.path())
+                .unwrap(),
+        );
+        let server = Server::start(Arc::clone(&db), options).unwrap();
+        Started { server, db, dir }
+    }
+
+    pub fn resp(&self) -> SocketAddr {
+        self.server.addresses().resp.unwrap()
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.resp())
+    }
+}
+
+/// One worker, RESP alone.
+pub fn one_worker() -> ServerOptions {
+    ServerOptions {
+        workers: 1,
+        ..ServerOptions::default()
+    }
+}
+
+/// A RESP reply.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Simple(String),
+    Error(String),
+    Integer(i64),
+    Bulk(Vec<u8>),
+    Null,
+    Array(Vec<Value>),
+    Map(Vec<(Value, Value)>),
+    Other(String),
+}
+
+/// A connection that sends requests and decodes replies.
+pub struct Client {
+    pub stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+/// Encodes a request.
+pub fn request(words: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+impl Client {
+    pub fn connect(address: SocketAddr) -> Client {
+        let stream = TcpStream::connect(address).unwrap();
+        // A lost reply fails the test instead of hanging it.
+        stream
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .unwrap();
+        stream.set_nodelay(true).unwrap();
+        Client {
+            stream,
+            buffer: Vec::new(),
+        }
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    /// Sends words separated by blanks and returns the reply.
+    pub fn run(&mut self, line: &str) -> Value {
+        let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
+        self.call(&words)
+    }
+
+    pub fn call(&mut self, words: &[&[u8]]) -> Value {
+        self.send(&request(words));
+        self.reply()
+    }
+
+    pub fn reply(&mut self) -> Value {
+        self.try_reply().expect("the server closed the connection")
+    }
+
+    /// The next reply; `None` if the server has closed.
+    pub fn try_reply(&mut self) -> Option<Value> {
+        let line = self.line()?;
+        let (kind, rest) = (line[0], String::from_utf8_lossy(&line[1..]).into_owned());
+        let count = || rest.parse::<i64>().unwrap();
+        Some(match kind {
+            b'+' => Value::Simple(rest),
+            b'-' => Value::Error(rest),
+            b':' => Value::Integer(count()),
+            b'_' => Value::Null,
+            b'$' | b'*' if count() < 0 => Value::Null,
+            b'$' | b'=' => Value::Bulk(self.bytes(count() as usize)?),
+            b'*' | b'~' => {
+                let items: Option<Vec<Value>> = (0..count()).map(|_| self.try_reply()).collect();
+                Value::Array(items?)
+            }
+            b'%' => {
+                let pairs: Option<Vec<(Value, Value)>> = (0..count())
+                    .map(|_| self.try_reply().zip(self.try_reply()))
+                    .collect();
+                Value::Map(pairs?)
+            }
+            _ => Value::Other(String::from_utf8_lossy(&line).into_owned()),
+        })
+    }
+
+    fn more(&mut self) -> bool {
+        let mut chunk = [0; 65_536];
+        let n = self.stream.read(&mut chunk).unwrap_or(0);
+        self.buffer.extend_from_slice(&chunk[..n]);
+        n > 0
+    }
+
+    fn line(&mut self) -> Option<Vec<u8>> {
+        loop {
+            if let Some(end) = self.buffer.windows(2).position(|pair| pair == b"\r\n") {
+                let line = self.buffer.drain(..end + 2).take(end).collect();
+                return Some(line);
+            }
+            if !self.more() {
+                return None;
+            }
+        }
+    }
+
+    fn bytes(&mut self, n: usize) -> Option<Vec<u8>> {
+        while self.buffer.len() < n + 2 {
+            if !self.more() {
+                return None;
+            }
+        }
+        let bytes = self.buffer.drain(..n + 2).take(n).collect();
+        Some(bytes)
+    }
+}
+
+pub fn ok() -> Value {
+    Value::Simple("OK".into())
+}
+
+pub fn bulk(text: &str) -> Value {
+    Value::Bulk(text.as_bytes().to_vec())
+}
+
+pub fn error(text: &str) -> Value {
+    Value::Error(text.into())
+}
+
+pub fn array<const N: usize>(items: [Value; N]) -> Value {
+    Value::Array(items.into())
+}
