@@ -171,14 +171,31 @@ fn explain(operations: &[Operation], culprit: usize, search: &Search) -> Violati
         .flatten()
         .map(|(number, _)| &operations[*number])
         .collect();
+    let returned = culprit_op
+        .returned_ns
+        .expect("only answered operations are completed");
+    let mut before: Vec<&Operation> = operations
+        .iter()
+        .filter(|op| op.returned_ns.is_some_and(|at| at < returned))
+        .collect();
+    before.sort_by_key(|op| op.returned_ns);
+    let before = &before[before.len().saturating_sub(8)..];
+    let line = |op: &&Operation| {
+        let (thread, action) = (op.thread, op.action);
+        format!(
+            "  {} to {:?} ns: thread {thread} {action:?}",
+            op.called_ns, op.returned_ns
+        )
+    };
+    let lines =
+        |operations: &[&Operation]| operations.iter().map(line).collect::<Vec<_>>().join("\n");
     Violation(format!(
-        "not linearizable: thread {} got {:?} between {} and {} ns, but the register could only \
-         hold {states:?}; running at that time: {running:?}",
+        "not linearizable: thread {} got {:?} between {} and {returned} ns, but the register \
+         could only hold {states:?}\nrunning at that time:\n{}\ncompleted last before:\n{}",
         culprit_op.thread,
         culprit_op.action,
         culprit_op.called_ns,
-        culprit_op
-            .returned_ns
-            .expect("only answered operations are completed"),
+        lines(&running),
+        lines(before),
     ))
 }

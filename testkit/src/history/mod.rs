@@ -10,6 +10,7 @@ pub mod linearizability;
 pub mod scans;
 
 use std::fmt;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Instant;
 
 pub use scans::{Scan, ScanBound};
@@ -81,7 +82,12 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// The shared clock of a recording. Nanoseconds since its creation; reading it orders nothing.
+/// The shared clock of a recording: nanoseconds since its creation.
+///
+/// Each reading is fenced. Without that a store could still wait in its core's buffer when the
+/// operation "returned", and a load could run before it was "called": both look like stale
+/// reads to a clock that all cores share, and neither is one. Fences order this thread's own
+/// accesses; unlike a shared counter they make no two threads wait for each other.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     start: Instant,
@@ -97,7 +103,10 @@ impl Clock {
 
     /// Nanoseconds since the start.
     pub fn now_ns(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_nanos()).expect("a test of under 500 years")
+        fence(Ordering::SeqCst);
+        let now = self.start.elapsed().as_nanos();
+        fence(Ordering::SeqCst);
+        u64::try_from(now).expect("a test of under 500 years")
     }
 }
 

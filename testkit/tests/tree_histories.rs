@@ -1,0 +1,94 @@
+//! Concurrent histories of the trees, checked for per-key linearizability and scan guarantees.
+//!
+//! Few keys make threads meet; key sets that make and empty trie layers, and removals in every
+//! mixture, make the rare paths common. `HEDGEROW_TEST_SCALE` scales the number of operations
+//! (sanitizers run a fraction, a long campaign a multiple); `HEDGEROW_SEED` repeats choices.
+
+use hedgerow_index::Index;
+use hedgerow_masstree::Masstree;
+use hedgerow_testkit::index_workload::{ConcurrentRun, check_concurrent, check_sequential};
+use hedgerow_testkit::keys::KeyShape;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+fn seed() -> u64 {
+    let seed = std::env::var("HEDGEROW_SEED").map_or_else(
+        |_| rand::random(),
+        |seed| seed.parse().expect("HEDGEROW_SEED is a number"),
+    );
+    println!("seed {seed}");
+    seed
+}
+
+fn scaled(operations: usize) -> usize {
+    let scale = std::env::var("HEDGEROW_TEST_SCALE").map_or(1.0, |scale| {
+        scale.parse().expect("HEDGEROW_TEST_SCALE is a number")
+    });
+    (operations as f64 * scale) as usize
+}
+
+/// Runs the mixtures on fresh trees over one set of keys.
+fn histories(keys: &[Vec<u8>], threads: usize, seed: u64) {
+    for remove_percent in [5, 25, 45] {
+        let tree = Masstree::new();
+        let operations = scaled(2_000);
+        let run = ConcurrentRun {
+            keys: keys.to_vec(),
+            threads,
+            operations,
+            remove_percent,
+            seed,
+        };
+        check_concurrent(&tree, &run).unwrap_or_else(|violation| {
+            panic!("{remove_percent} % removes, {threads} threads, seed {seed}: {violation}")
+        });
+    }
+}
+
+#[test]
+fn few_keys_of_every_shape() {
+    let seed = seed();
+    for shape in KeyShape::all() {
+        let keys = shape.distinct(6, &mut StdRng::seed_from_u64(seed));
+        histories(&keys, 4, seed);
+    }
+}
+
+#[test]
+fn keys_that_make_and_empty_layers() {
+    let seed = seed();
+    for round in 0..6 {
+        let keys = KeyShape::Layers.distinct(10, &mut StdRng::seed_from_u64(seed + round));
+        histories(&keys, 4, seed + round);
+    }
+    // Chains of layers below one slice: each key is a prefix of the next.
+    let chain: Vec<Vec<u8>> = (0..8).map(|layers| vec![b'c'; 8 * layers + 1]).collect();
+    histories(&chain, 4, seed);
+}
+
+#[test]
+fn enough_keys_to_split_and_merge_nodes() {
+    let seed = seed();
+    for shape in [
+        KeyShape::Decimal,
+        KeyShape::SharedPrefix(8),
+        KeyShape::Nuls,
+        KeyShape::Email,
+    ] {
+        let keys = shape.distinct(150, &mut StdRng::seed_from_u64(seed));
+        histories(&keys, 3, seed);
+    }
+}
+
+#[test]
+fn long_sequences_beside_the_model() {
+    let seed = seed();
+    for shape in KeyShape::all() {
+        let keys = shape.distinct(300, &mut StdRng::seed_from_u64(seed));
+        let tree = Masstree::new();
+        check_sequential(&tree, &keys, scaled(10_000), seed)
+            .unwrap_or_else(|violation| panic!("{shape:?}: {violation}"));
+        tree.verify()
+            .unwrap_or_else(|problem| panic!("{shape:?}: {problem}"));
+    }
+}
