@@ -64,6 +64,7 @@ enum Edit {
     SetColumn(Vec<u8>, Vec<u8>),
     RemoveColumn(Vec<u8>),
     Expire(Option<u64>),
+    SetAll(Vec<u8>, Option<u64>, u32),
     Keep,
     RemoveIfPlain,
 }
@@ -105,9 +106,9 @@ enum End {
 
 fn key() -> impl Strategy<Value = Key> {
     prop_oneof![
-        4 => vec(prop::sample::select(vec![0u8, b'a', b'b', 255]), 0..4),
-        2 => (0u32..30).prop_map(|n| n.to_string().into_bytes()),
-        1 => (0usize..20).prop_map(|n| [vec![b'p'; 24], vec![b'q'; n]].concat()),
+        4 => vec(prop::sample::select(vec![0u8, b'a', 255]), 0..3),
+        2 => (8u32..13).prop_map(|n| n.to_string().into_bytes()),
+        1 => (0usize..4).prop_map(|n| [vec![b'p'; 24], vec![b'q'; n]].concat()),
         1 => (0u8..3).prop_map(|n| vec![n; 300]),
     ]
 }
@@ -139,6 +140,7 @@ fn edit() -> impl Strategy<Value = Edit> {
         (column(), value()).prop_map(|(name, value)| Edit::SetColumn(name, value)),
         column().prop_map(Edit::RemoveColumn),
         expiry().prop_map(Edit::Expire),
+        (column(), expiry(), 0u32..2).prop_map(|(name, e, flags)| Edit::SetAll(name, e, flags)),
         Just(Edit::Keep),
         Just(Edit::RemoveIfPlain),
     ]
@@ -402,6 +404,13 @@ impl World {
                 row.content = Content::Columns(all);
             }
             Edit::Expire(expiry_ms) => row.expiry_ms = *expiry_ms,
+            Edit::SetAll(name, expiry_ms, user_flags) => {
+                let mut all = columns(&mut row);
+                all.insert(name.clone(), b"x".to_vec());
+                row.content = Content::Columns(all);
+                row.expiry_ms = *expiry_ms;
+                row.user_flags = *user_flags;
+            }
             Edit::Keep => changed = false,
             Edit::RemoveIfPlain if matches!(row.content, Content::Plain(_)) => {
                 self.model[keyspace].remove(key);
@@ -661,6 +670,9 @@ fn apply_edit(row: Option<Row<'_>>, new: &mut RowBuilder<'_>, edit: &Edit) -> Ac
         Edit::SetColumn(name, value) => drop(new.set_column(name, value)),
         Edit::RemoveColumn(name) => drop(new.remove_column(name)),
         Edit::Expire(expiry_ms) => drop(new.set_expiry_ms(*expiry_ms)),
+        Edit::SetAll(name, expiry_ms, user_flags) => {
+            new.set_column(name, b"x").set_expiry_ms(*expiry_ms).set_user_flags(*user_flags);
+        }
         Edit::Keep => return Action::Keep(()),
         Edit::RemoveIfPlain if row.is_some_and(|row| row.is_columns()) => return Action::Keep(()),
         Edit::RemoveIfPlain => return Action::Remove(()),
