@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use hedgerow_index::MAX_KEY_BYTES;
+use hedgerow_index::{Index, MAX_KEY_BYTES};
 use hedgerow_log::{
     CheckpointEntry, CheckpointReader, Manifest, Operation, OperationKind, Problem, RecoveredLogs,
     Timestamp,
@@ -161,7 +161,7 @@ impl Recovery<'_> {
     /// Applies the commits of the keys that are this thread's; how many changes those were.
     fn replay(&self, logs: &RecoveredLogs, thread: usize, total_bytes: u64) -> Result<u64> {
         let mut commits = logs.commits()?;
-        let mut buffer = Vec::new();
+        let mut group = Group::default();
         let mut reported = 0;
         let mut applied = 0;
         loop {
@@ -176,38 +176,70 @@ impl Recovery<'_> {
                 if hash as usize % self.threads != thread {
                     continue;
                 }
-                let Some(space) = self.spaces.get(&operation.keyspace) else {
-                    continue;
-                };
-                self.apply(space, commit.timestamp(), &operation, &mut buffer)?;
                 applied += 1;
+                if !group.push(commit.timestamp(), &operation) {
+                    self.apply_group(&mut group)?;
+                }
             }
         }
+        self.apply_group(&mut group)?;
         if thread == 0 {
             self.report(RecoveryPhase::Log, total_bytes, total_bytes);
         }
         Ok(applied)
     }
 
+    /// Applies a group of changes in order, after their cache misses have overlapped.
+    fn apply_group(&self, group: &mut Group) -> Result<()> {
+        let changes = std::mem::take(&mut group.changes);
+        let mut from = 0;
+        for run in changes.chunk_by(|a, b| a.keyspace == b.keyspace) {
+            // Of a keyspace that was dropped, if it is missing.
+            if let Some(space) = self.spaces.get(&run[0].keyspace) {
+                let mut keys: [&[u8]; GROUP] = [&[]; GROUP];
+                let mut at = from;
+                for (key, change) in keys.iter_mut().zip(run) {
+                    *key = &group.bytes[at..at + change.key_bytes];
+                    at += change.key_bytes + change.payload_bytes;
+                }
+                space.index.prefetch_many(&keys[..run.len()]);
+                let mut at = from;
+                for change in run {
+                    let (key, rest) = group.bytes[at..].split_at(change.key_bytes);
+                    let payload = &rest[..change.payload_bytes];
+                    self.apply(space, change, (key, payload), &mut group.row)?;
+                    at += change.key_bytes + change.payload_bytes;
+                }
+            }
+            from += run
+                .iter()
+                .map(|c| c.key_bytes + c.payload_bytes)
+                .sum::<usize>();
+        }
+        group.changes = changes;
+        group.clear();
+        Ok(())
+    }
+
     fn apply(
         &self,
         space: &Space,
-        timestamp: Timestamp,
-        operation: &Operation<'_>,
-        buffer: &mut Vec<u8>,
+        change: &Change,
+        (key, payload): (&[u8], &[u8]),
+        row: &mut Vec<u8>,
     ) -> Result<()> {
-        let Operation { key, payload, .. } = *operation;
+        let timestamp = change.timestamp;
         let undecodable = || self.undecodable("log", space, key);
         if key.len() > MAX_KEY_BYTES {
             return Err(undecodable());
         }
-        match operation.kind {
-            OperationKind::Remove => space.replay_remove(self.expiries, key, timestamp, buffer),
+        match change.kind {
+            OperationKind::Remove => space.replay_remove(self.expiries, key, timestamp, row),
             OperationKind::Put if Row::check_body(payload) => {
-                space.replay_put(self.expiries, key, timestamp, payload, buffer);
+                space.replay_put(self.expiries, key, timestamp, payload, row);
             }
             OperationKind::PutColumns if ColumnChanges::decode(payload).is_some() => {
-                space.replay_columns(self.expiries, key, timestamp, payload, buffer);
+                space.replay_columns(self.expiries, key, timestamp, payload, row);
             }
             _ => return Err(undecodable()),
         }
@@ -223,5 +255,54 @@ impl Recovery<'_> {
             affected: format!("key {} of keyspace {:?}", key.escape_ascii(), space.name),
             remedy: "open it with the program that wrote it, or restore a backup".to_owned(),
         }))
+    }
+}
+
+/// Changes per group: enough to overlap the cache misses of their keys.
+const GROUP: usize = 64;
+const GROUP_BYTES: usize = 1 << 20;
+
+/// Changes copied from the log, to be applied together.
+#[derive(Default)]
+struct Group {
+    changes: Vec<Change>,
+    /// Keys and payloads.
+    bytes: Vec<u8>,
+    row: Vec<u8>,
+}
+
+struct Change {
+    keyspace: u32,
+    timestamp: Timestamp,
+    kind: OperationKind,
+    key_bytes: usize,
+    payload_bytes: usize,
+}
+
+impl Group {
+    /// Adds a change; whether there is room for another.
+    fn push(&mut self, timestamp: Timestamp, operation: &Operation<'_>) -> bool {
+        let Operation {
+            keyspace,
+            kind,
+            key,
+            payload,
+        } = *operation;
+        let (key_bytes, payload_bytes) = (key.len(), payload.len());
+        self.changes.push(Change {
+            keyspace,
+            timestamp,
+            kind,
+            key_bytes,
+            payload_bytes,
+        });
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(payload);
+        self.changes.len() < GROUP && self.bytes.len() < GROUP_BYTES
+    }
+
+    fn clear(&mut self) {
+        self.changes.clear();
+        self.bytes.clear();
     }
 }

@@ -671,7 +671,9 @@ fn apply_edit(row: Option<Row<'_>>, new: &mut RowBuilder<'_>, edit: &Edit) -> Ac
         Edit::RemoveColumn(name) => drop(new.remove_column(name)),
         Edit::Expire(expiry_ms) => drop(new.set_expiry_ms(*expiry_ms)),
         Edit::SetAll(name, expiry_ms, user_flags) => {
-            new.set_column(name, b"x").set_expiry_ms(*expiry_ms).set_user_flags(*user_flags);
+            new.set_column(name, b"x")
+                .set_expiry_ms(*expiry_ms)
+                .set_user_flags(*user_flags);
         }
         Edit::Keep => return Action::Keep(()),
         Edit::RemoveIfPlain if row.is_some_and(|row| row.is_columns()) => return Action::Keep(()),
