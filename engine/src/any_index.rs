@@ -5,17 +5,23 @@
 
 use std::ops::{Bound, ControlFlow};
 
+use hedgerow_masstree::{Bytes, Masstree};
+
 use crate::locked_map::LockedMap;
 use crate::options::IndexKind;
 use hedgerow_index::{Decision, Direction, Index, Statistics};
 
+// One per keyspace: boxing the tree would cost every operation a load to save nothing.
+#[allow(clippy::large_enum_variant)]
 pub(crate) enum AnyIndex {
+    Masstree(Masstree<Bytes>),
     LockedMap(LockedMap),
 }
 
 macro_rules! dispatch {
     ($self:ident, $index:ident => $call:expr) => {
         match $self {
+            AnyIndex::Masstree($index) => $call,
             AnyIndex::LockedMap($index) => $call,
         }
     };
@@ -24,6 +30,7 @@ macro_rules! dispatch {
 impl AnyIndex {
     pub(crate) fn new(kind: IndexKind) -> AnyIndex {
         match kind {
+            IndexKind::Masstree => AnyIndex::Masstree(Masstree::new()),
             IndexKind::LockedMap => AnyIndex::LockedMap(LockedMap::default()),
         }
     }

@@ -32,8 +32,10 @@ pub enum Durability {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum IndexKind {
-    /// A `BTreeMap` under one lock: for tests, and for telling whether a tree is to blame.
+    /// Masstree: a trie of B+-trees whose readers take no locks. All in memory.
     #[default]
+    Masstree,
+    /// A `BTreeMap` under one lock: for tests, and for telling whether a tree is to blame.
     LockedMap,
 }
 
@@ -41,13 +43,14 @@ impl IndexKind {
     /// The name in the catalog.
     pub fn name(self) -> &'static str {
         match self {
+            IndexKind::Masstree => "masstree",
             IndexKind::LockedMap => "locked-map",
         }
     }
 
     /// The kind of this name.
     pub fn from_name(name: &str) -> Option<IndexKind> {
-        [IndexKind::LockedMap]
+        [IndexKind::Masstree, IndexKind::LockedMap]
             .into_iter()
             .find(|kind| kind.name() == name)
     }

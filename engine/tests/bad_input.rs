@@ -465,3 +465,45 @@ fn values_of_any_bytes_and_empty_keys_are_fine() {
     assert_eq!(keyspace.get(b"big").unwrap(), Some(big));
     assert_eq!(keyspace.len(), 3);
 }
+
+#[test]
+fn memory_has_a_limit_that_removing_makes_room_under() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let limit = hedgerow_memory::reserved_bytes() + (24 << 20);
+    let builder = Db::builder().vfs(vfs).workers(1).checkpoint_log_bytes(None);
+    let db = builder.memory_limit(Some(limit)).open("/d").unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    let mut stored = 0u32;
+    let error = loop {
+        match keyspace.put(&stored.to_be_bytes(), &[7; 1000]) {
+            Ok(_) => stored += 1,
+            Err(error) => break error,
+        }
+        assert!(stored < 100_000, "the limit is never reached");
+    };
+    assert!(matches!(error, Error::OutOfMemory { limit_bytes } if limit_bytes == limit));
+    assert!(one_line(&error).contains("memory_limit"));
+    assert!(stored > 1000, "{stored}");
+    assert!(hedgerow_memory::live_bytes() < limit + (1 << 20));
+    let mut batch = db.batch();
+    batch.put(&keyspace, b"more", b"");
+    assert_error!(
+        batch.commit(WriteOptions::default()),
+        Error::OutOfMemory { .. },
+        "remove rows"
+    );
+    assert_eq!(
+        keyspace.get(&0u32.to_be_bytes()).unwrap().map(|v| v.len()),
+        Some(1000)
+    );
+    assert!(
+        keyspace.remove(&0u32.to_be_bytes()).unwrap(),
+        "removing is allowed"
+    );
+    keyspace.delete_range(..).unwrap();
+    // What was removed is reclaimed once no reader can see it, as later operations go by.
+    while keyspace.put(b"again", &[7; 1000]).is_err() {
+        keyspace.remove(b"none").unwrap();
+        keyspace.get(b"none").unwrap();
+    }
+}

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hedgerow::{
-    Action, Db, Direction, Error, Keyspace, Locks, Row, RowBuilder, Transaction, WriteOptions,
+    Action, Db, Direction, Error, IndexKind, Keyspace, Locks, Row, RowBuilder, Transaction,
+    WriteOptions,
 };
 use hedgerow_vfs::MemoryVfs;
 use proptest::collection::vec;
@@ -182,6 +183,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 struct World {
+    index: IndexKind,
     vfs: Arc<MemoryVfs>,
     clock: Arc<AtomicU64>,
     db: Option<Db>,
@@ -192,8 +194,9 @@ struct World {
 const DIR: &str = "/data";
 
 impl World {
-    fn new() -> World {
+    fn new(index: IndexKind) -> World {
         let mut world = World {
+            index,
             vfs: Arc::new(MemoryVfs::new()),
             clock: Arc::new(AtomicU64::new(1000)),
             db: None,
@@ -208,6 +211,7 @@ impl World {
         let clock = Arc::clone(&self.clock);
         let db = Db::builder()
             .vfs(Arc::clone(&self.vfs) as Arc<dyn hedgerow_vfs::Vfs>)
+            .index(self.index)
             .workers(workers)
             .sweep_interval(None)
             .read_only(read_only)
@@ -710,19 +714,32 @@ fn stage(
     }
 }
 
+fn agrees(index: IndexKind, steps: &[Step]) {
+    let mut world = World::new(index);
+    for (i, step) in steps.iter().enumerate() {
+        world.run(step);
+        if i % 8 == 0 {
+            world.compare();
+        }
+    }
+    world.run(&Step::Reopen {
+        workers: 2,
+        read_only_first: true,
+    });
+    world.compare();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
     #[test]
     fn the_engine_agrees_with_the_model(steps in vec(step(), 1..120)) {
-        let mut world = World::new();
-        for (i, step) in steps.iter().enumerate() {
-            world.run(step);
-            if i % 8 == 0 {
-                world.compare();
-            }
-        }
-        world.run(&Step::Reopen { workers: 2, read_only_first: true });
-        world.compare();
+        agrees(IndexKind::Masstree, &steps);
+    }
+
+    /// If this passes and the other fails, look at the tree first.
+    #[test]
+    fn the_engine_over_a_locked_map_agrees_with_the_model(steps in vec(step(), 1..120)) {
+        agrees(IndexKind::LockedMap, &steps);
     }
 }
