@@ -120,6 +120,15 @@ pub fn used_cpu_seconds() -> f64 {
     ticks as f64 / 100.0
 }
 
+/// Seconds that the calling thread has spent on a processor, or `None` where the kernel does
+/// not say. Up to one timer tick old.
+#[must_use]
+pub fn thread_cpu_seconds() -> Option<f64> {
+    let statistics = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let ns = statistics.split_whitespace().next()?.parse::<u64>().ok()?;
+    (ns > 0).then_some(ns as f64 / 1e9)
+}
+
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;

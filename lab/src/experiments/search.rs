@@ -115,11 +115,20 @@ fn nodes(count: usize) -> Vec<Node> {
                 AtomicU64::new(by_key.get(index).map_or(0, |&slot| value(slot)))
             });
             let free = live..WIDTH;
-            let order = by_key.iter().copied().chain(free).enumerate().fold(
-                live as u64,
-                |order, (index, slot)| order | ((slot as u64) << (4 * index + 4)),
-            );
-            Node { slots: Box::new(slots), order, ascending: Box::new(ascending), count: live }
+            let order = by_key
+                .iter()
+                .copied()
+                .chain(free)
+                .enumerate()
+                .fold(live as u64, |order, (index, slot)| {
+                    order | ((slot as u64) << (4 * index + 4))
+                });
+            Node {
+                slots: Box::new(slots),
+                order,
+                ascending: Box::new(ascending),
+                count: live,
+            }
         })
         .collect()
 }
@@ -149,7 +158,12 @@ pub fn run(arguments: &SearchArguments) -> Result<()> {
                 for level in &levels {
                     let count = arguments.searches;
                     let start = Instant::now();
-                    let sum = level.run(Searches { nodes, keys: &keys, count, question });
+                    let sum = level.run(Searches {
+                        nodes,
+                        keys: &keys,
+                        count,
+                        question,
+                    });
                     let ns = start.elapsed().as_nanos() as f64 / count as f64;
                     table.push(level.name(), column, ns);
                     answers.push(sum);
@@ -167,5 +181,7 @@ fn agree(question: Question, answers: &[u64]) -> Result<()> {
     if alike || matches!(question, Question::Equal) {
         return Ok(());
     }
-    Err(LabError::WrongAnswer(format!("kernels disagree on {question:?}: {answers:?}")))
+    Err(LabError::WrongAnswer(format!(
+        "kernels disagree on {question:?}: {answers:?}"
+    )))
 }

@@ -57,11 +57,19 @@ impl<C: hedgerow_masstree::configuration::Configuration> ContenderMap for Intege
     #[inline]
     fn scan(&self, from: &Key, count: usize, mut visit: impl FnMut(&[u8], u64)) {
         let mut left = count;
-        self.0.scan(Bound::Included(from.as_slice()), Direction::Forward, |key, value| {
-            visit(key, value);
-            left -= 1;
-            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
+        self.0.scan(
+            Bound::Included(from.as_slice()),
+            Direction::Forward,
+            |key, value| {
+                visit(key, value);
+                left -= 1;
+                if left == 0 {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            },
+        );
     }
 
     fn put_run(&self, keys: &[Key], add: u64) {
@@ -159,7 +167,11 @@ impl ContenderMap for Indexed {
         Index::scan(&self.0, from, Direction::Forward, |key, value| {
             visit(key, word(value));
             left -= 1;
-            if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if left == 0 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         });
     }
 

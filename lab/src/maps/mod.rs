@@ -9,14 +9,14 @@ use std::hint::black_box;
 use crate::keys::Key;
 use crate::{LabError, Result};
 
+mod hedgerow_masstree;
 #[cfg(feature = "peers")]
 mod masstree_crate;
-mod hedgerow_masstree;
 mod standard;
 
+pub use hedgerow_masstree::{Alone, Indexed, Inline};
 #[cfg(feature = "peers")]
 pub use masstree_crate::MasstreeCrate;
-pub use hedgerow_masstree::{Alone, Indexed, Inline};
 pub use standard::BTreeMark;
 
 /// What a timed run adds up, so that its answers can be checked and are not optimised away.
