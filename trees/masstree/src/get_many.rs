@@ -94,13 +94,18 @@ impl Traveller<'_> {
     }
 }
 
-struct Batch<'t, V: Value, C: Configuration, F> {
+struct Batch<'t, V: Value, C: Configuration, F, const G: usize> {
     tree: &'t Masstree<V, C>,
     keys: &'t [&'t [u8]],
     arrive: F,
 }
 
-impl<V: Value, C: Configuration, F: FnMut(usize, Option<u64>)> Task for Batch<'_, V, C, F> {
+impl<V, C, F, const G: usize> Task for Batch<'_, V, C, F, G>
+where
+    V: Value,
+    C: Configuration,
+    F: FnMut(usize, Option<u64>),
+{
     type Output = ();
 
     #[inline(always)]
@@ -115,9 +120,9 @@ impl<V: Value, C: Configuration, F: FnMut(usize, Option<u64>)> Task for Batch<'_
             parent: std::ptr::null(),
             parent_version: version,
         };
-        let mut travellers: [Traveller<'_>; GROUP] =
+        let mut travellers: [Traveller<'_>; G] =
             std::array::from_fn(|i| depart(i.min(self.keys.len() - 1)));
-        let mut active = self.keys.len().min(GROUP);
+        let mut active = self.keys.len().min(G);
         let mut next = active;
         let mut at = 0;
         while active > 0 {
@@ -155,7 +160,7 @@ impl<V: Value, C: Configuration, F: FnMut(usize, Option<u64>)> Task for Batch<'_
 
 impl<V: Value, C: Configuration> Masstree<V, C> {
     #[inline(always)]
-    fn find_many(
+    fn find_many<const G: usize>(
         &self,
         _guard: &impl Guard,
         keys: &[&[u8]],
@@ -164,7 +169,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         if keys.is_empty() {
             return;
         }
-        self.level.run(Batch {
+        self.level.run(Batch::<V, C, _, G> {
             tree: self,
             keys,
             arrive,
@@ -175,7 +180,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
     /// cache, overlapping their misses.
     pub fn prefetch_many(&self, keys: &[&[u8]]) {
         let guard = C::read(&self.entry);
-        self.find_many(&guard, keys, |_, word| {
+        self.find_many::<GROUP>(&guard, keys, |_, word| {
             if let Some(word) = word {
                 V::prefetch(word);
             }
@@ -188,7 +193,18 @@ impl<C: Configuration> Masstree<u64, C> {
     /// particular order.
     pub fn get_many(&self, keys: &[&[u8]], read: impl FnMut(usize, Option<u64>)) {
         let guard = C::read(&self.entry);
-        self.find_many(&guard, keys, read);
+        self.find_many::<GROUP>(&guard, keys, read);
+    }
+
+    /// [`get_many`](Self::get_many) with `G` keys in flight instead of [`GROUP`], to measure
+    /// which number is best.
+    pub fn get_many_in_groups<const G: usize>(
+        &self,
+        keys: &[&[u8]],
+        read: impl FnMut(usize, Option<u64>),
+    ) {
+        let guard = C::read(&self.entry);
+        self.find_many::<G>(&guard, keys, read);
     }
 }
 
@@ -201,7 +217,7 @@ impl<C: Configuration> Masstree<Bytes, C> {
         const DELAY: usize = 8;
         let mut waiting = [(0_usize, 0_u64); DELAY];
         let mut arrived = 0_usize;
-        self.find_many(&guard, keys, |index, word| {
+        self.find_many::<GROUP>(&guard, keys, |index, word| {
             let Some(word) = word else {
                 read(index, None);
                 return;

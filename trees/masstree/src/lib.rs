@@ -61,6 +61,8 @@ mod partition;
 mod release;
 mod remove;
 mod scan;
+#[cfg(test)]
+mod small;
 mod split;
 mod statistics;
 mod tree;

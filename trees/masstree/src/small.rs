@@ -1,0 +1,226 @@
+//! The border node's protocols under shuttle: the shipping version word and permutation, on
+//! shuttle's atomics, through many interleavings of one writer and one reader.
+//!
+//! Slots are modelled atomics in a small struct, because the node's own are the processor's;
+//! the steps of reader and writer are those of `descend::probe`, `update::insert`,
+//! `remove::remove_slot` and `layer::make_layer`. Each test has a twin with one step left out,
+//! which must fail.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hedgerow_sync::version::VersionWord;
+use hedgerow_sync::word::Word;
+use shuttle::sync::atomic::{AtomicU64, fence};
+use shuttle::thread;
+
+use crate::node::border::{LAYER, SUFFIX, UNSTABLE};
+use crate::node::{Permutation, WIDTH};
+
+struct Modelled(AtomicU64);
+
+impl Word for Modelled {
+    fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
+    }
+    fn load(&self, ordering: Ordering) -> u64 {
+        self.0.load(ordering)
+    }
+    fn store(&self, value: u64, ordering: Ordering) {
+        self.0.store(value, ordering);
+    }
+    fn compare_exchange_weak(
+        &self,
+        current: u64,
+        new: u64,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u64, u64> {
+        self.0.compare_exchange(current, new, success, failure)
+    }
+    fn fence(ordering: Ordering) {
+        fence(ordering);
+    }
+    fn pause(_attempts: &mut u32) {
+        thread::yield_now();
+    }
+}
+
+/// The parts of a border node that the protocols touch.
+struct SmallBorder {
+    version: VersionWord<Modelled>,
+    permutation: AtomicU64,
+    lengths: [AtomicU64; WIDTH],
+    slices: [AtomicU64; WIDTH],
+    values: [AtomicU64; WIDTH],
+}
+
+impl SmallBorder {
+    /// Holds `keys` (ascending), each with the value of [`value_of`].
+    fn new(keys: &[u64]) -> Arc<Self> {
+        let zeros = || std::array::from_fn(|_| AtomicU64::new(0));
+        let node = Self {
+            version: VersionWord::new(true, true),
+            permutation: AtomicU64::new(Permutation::sequential(keys.len()).raw()),
+            lengths: zeros(),
+            slices: zeros(),
+            values: zeros(),
+        };
+        for (slot, &key) in keys.iter().enumerate() {
+            node.slices[slot].store(key, Ordering::Relaxed);
+            node.values[slot].store(value_of(key), Ordering::Relaxed);
+        }
+        Arc::new(node)
+    }
+
+    fn permutation(&self) -> Permutation {
+        Permutation::from_raw(self.permutation.load(Ordering::Acquire))
+    }
+
+    fn get(&self, key: u64) -> Option<u64> {
+        loop {
+            let version = self.version.stable();
+            let permutation = self.permutation();
+            let found = (0..permutation.count())
+                .map(|index| permutation.slot(index))
+                .find(|&slot| self.slices[slot].load(Ordering::Relaxed) == key)
+                .map(|slot| self.values[slot].load(Ordering::Acquire));
+            if !self.version.changed(version) {
+                return found;
+            }
+        }
+    }
+
+    fn remove(&self, key: u64) {
+        self.version.lock();
+        let permutation = self.permutation();
+        let index = (0..permutation.count())
+            .find(|&i| self.slices[permutation.slot(i)].load(Ordering::Relaxed) == key);
+        let removed = permutation.remove(index.expect("present"));
+        self.permutation.store(removed.raw(), Ordering::Release);
+        self.version.unlock();
+    }
+
+    /// Inserts at the front; `mark` when the slot may have been seen by readers.
+    fn insert_first(&self, key: u64, mark: bool) {
+        self.version.lock();
+        let (slot, permutation) = self.permutation().insert(0);
+        if mark {
+            self.version.mark_inserting();
+        }
+        self.slices[slot].store(key, Ordering::Relaxed);
+        self.values[slot].store(value_of(key), Ordering::Release);
+        self.permutation.store(permutation.raw(), Ordering::Release);
+        self.version.unlock();
+    }
+}
+
+fn value_of(key: u64) -> u64 {
+    key * 1_000
+}
+
+/// A full node loses its last key, and another key takes the only free slot.
+fn reuse(mark: bool) {
+    let keys: Vec<u64> = (10..10 + WIDTH as u64).collect();
+    let gone = keys[WIDTH - 1];
+    let node = SmallBorder::new(&keys);
+    let writer = {
+        let node = node.clone();
+        thread::spawn(move || {
+            node.remove(gone);
+            node.insert_first(5, mark);
+        })
+    };
+    for key in [gone, 5, 10] {
+        let found = node.get(key);
+        assert!(
+            found.is_none_or(|value| value == value_of(key)),
+            "another key's value"
+        );
+        assert!(found.is_some() || key != 10, "a key that stays was lost");
+    }
+    writer.join().expect("writer");
+    assert_eq!(node.get(5), Some(value_of(5)));
+}
+
+#[test]
+fn a_reused_slot_never_shows_another_keys_value() {
+    shuttle::check_random(|| reuse(true), 1_500);
+    shuttle::check_pct(|| reuse(true), 1_500, 3);
+}
+
+#[test]
+#[should_panic(expected = "another key's value")]
+fn reuse_without_counting_an_insert_is_noticed() {
+    shuttle::check_pct(|| reuse(false), 20_000, 3);
+}
+
+#[test]
+fn inserts_into_fresh_slots_need_no_mark() {
+    let run = || {
+        let node = SmallBorder::new(&[10, 20]);
+        let writer = {
+            let node = node.clone();
+            thread::spawn(move || {
+                node.insert_first(5, false);
+                node.insert_first(4, false);
+            })
+        };
+        for key in [4, 5, 10, 20] {
+            let found = node.get(key);
+            assert!(found.is_none_or(|value| value == value_of(key)));
+            assert!(found.is_some() || key < 10, "a key that stays was lost");
+        }
+        writer.join().expect("writer");
+    };
+    shuttle::check_random(run, 1_500);
+    shuttle::check_pct(run, 1_500, 3);
+}
+
+const OLD_VALUE: u64 = 7;
+const LAYER_POINTER: u64 = 4_096;
+
+/// A slot turns from suffix to layer while a reader looks at it.
+fn make_layer(unstable: bool) {
+    let node = SmallBorder::new(&[10]);
+    node.lengths[0].store(u64::from(SUFFIX), Ordering::Relaxed);
+    node.values[0].store(OLD_VALUE, Ordering::Relaxed);
+    let writer = {
+        let node = node.clone();
+        thread::spawn(move || {
+            node.version.lock();
+            if unstable {
+                node.lengths[0].store(u64::from(UNSTABLE), Ordering::Relaxed);
+                fence(Ordering::Release);
+            }
+            node.values[0].store(LAYER_POINTER, Ordering::Release);
+            node.lengths[0].store(u64::from(LAYER), Ordering::Release);
+            node.version.unlock();
+        })
+    };
+    for _ in 0..3 {
+        let length = node.lengths[0].load(Ordering::Acquire);
+        let value = node.values[0].load(Ordering::Acquire);
+        if length == node.lengths[0].load(Ordering::Acquire) && length != u64::from(UNSTABLE) {
+            let expected = if length == u64::from(LAYER) {
+                LAYER_POINTER
+            } else {
+                OLD_VALUE
+            };
+            assert_eq!(value, expected, "a layer pointer taken for a value");
+        }
+    }
+    writer.join().expect("writer");
+}
+
+#[test]
+fn a_slot_that_becomes_a_layer_is_never_misread() {
+    shuttle::check_random(|| make_layer(true), 2_000);
+    shuttle::check_pct(|| make_layer(true), 2_000, 3);
+}
+
+#[test]
+#[should_panic(expected = "a layer pointer taken for a value")]
+fn a_layer_made_without_the_unstable_mark_is_noticed() {
+    shuttle::check_random(|| make_layer(false), 5_000);
+}
