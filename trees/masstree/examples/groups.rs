@@ -42,7 +42,7 @@ fn main() {
         .map_or(2_000_000, |count| count.parse().expect("a number of keys"));
     let tree: Masstree<u64> = Masstree::new();
     measure("insert", count, || {
-        (0..count).for_each(|n| drop(tree.put(&key(n), n)))
+        (0..count).for_each(|n| assert!(tree.put(&key(n), n).is_none()))
     });
     let sample: Vec<[u8; 8]> = (0..1_000_000_u64)
         .map(|n| key(n.wrapping_mul(0x5851_f42d_4c95_7f2d) % count))

@@ -72,6 +72,10 @@ mod verify;
 
 pub use configuration::{Concurrent, SingleThreaded};
 pub use get_many::GROUP;
+pub use hedgerow_index::Direction;
 pub use hedgerow_simd::Level;
+/// Pins the thread: operations under an outer pin spend less on their own, but memory that
+/// anyone retires meanwhile is kept until it drops.
+pub use hedgerow_sync::epoch::pin;
 pub use tree::Masstree;
 pub use value::{Bytes, Value};
