@@ -91,6 +91,8 @@ pub(crate) enum Parsed {
 pub(crate) struct Ran {
     /// The reply must wait until this commit is durable.
     pub(crate) hold: Option<Commit>,
+    /// Something was changed.
+    pub(crate) wrote: bool,
     /// The connection ends once its replies are sent.
     pub(crate) close: bool,
 }
@@ -100,6 +102,7 @@ impl Ran {
     pub(crate) fn wrote(shared: &Shared, commit: Option<Commit>) -> Ran {
         Ran {
             hold: commit.filter(|_| shared.is_sync()),
+            wrote: commit.is_some(),
             close: false,
         }
     }

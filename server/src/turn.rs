@@ -65,6 +65,8 @@ pub(crate) struct Turn {
     owners: Vec<Owner>,
     order: Reorder,
     pub(crate) counts: TurnCounts,
+    /// Something was changed.
+    pub(crate) wrote: bool,
     /// The last commit that replies wait for.
     pub(crate) last_commit: Option<Commit>,
 }
@@ -84,6 +86,7 @@ impl Turn {
         self.active.clear();
         self.counts = TurnCounts::default();
         self.last_commit = None;
+        self.wrote = false;
     }
 
     /// Takes all whole requests out of a connection's input.
@@ -260,6 +263,7 @@ impl Turn {
             active,
             counts,
             last_commit,
+            wrote,
             ..
         } = self;
         let mut options = shared.write_options();
@@ -294,6 +298,7 @@ impl Turn {
                 keyspace.prefetch_many(&keys);
             }
             counts.batched_puts += count as u64;
+            *wrote = true;
             let output = &mut lanes.outputs[active.slot];
             for request in run {
                 let Kind::Put {
@@ -328,6 +333,7 @@ impl Turn {
             spans,
             active,
             last_commit,
+            wrote,
             ..
         } = self;
         for active in active.iter_mut() {
@@ -355,6 +361,7 @@ impl Turn {
                 active.ran_bytes = request.end as usize;
                 active.next += 1;
                 active.close |= ran.close;
+                *wrote |= ran.wrote;
             }
         }
     }

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+use hedgerow::Durability;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
 
@@ -51,6 +52,12 @@ struct Peer {
     queued: bool,
     /// The socket may have bytes to read.
     readable: bool,
+    /// The end of what the peer sends has been announced.
+    hung_up: bool,
+    /// The end has been read: what was asked is still answered.
+    ended: bool,
+    /// Listed in `held`.
+    held: bool,
     /// Replies were left because the socket took no more.
     pending: bool,
     /// The output is over its limit: nothing is read or run until it is fetched.
@@ -160,6 +167,7 @@ impl Worker {
             };
             if event.is_readable() || event.is_read_closed() || event.is_error() {
                 peer.readable = true;
+                peer.hung_up |= event.is_read_closed() || event.is_error();
                 self.enqueue(slot);
             }
             if event.is_writable() && self.peers[slot].as_ref().is_some_and(|peer| peer.pending) {
@@ -217,6 +225,9 @@ impl Worker {
                 wanted: 0,
                 queued: false,
                 readable: false,
+                hung_up: false,
+                ended: false,
+                held: false,
                 pending: false,
                 blocked: false,
                 closing: false,
@@ -231,11 +242,8 @@ impl Worker {
         }
         self.turn.begin();
         let queue = std::mem::take(&mut self.queue);
-        let mut ended = Vec::new();
         for &slot in &queue {
-            if !self.receive(slot) {
-                ended.push(slot);
-            }
+            self.receive(slot);
             let Worker {
                 shared,
                 turn,
@@ -274,14 +282,18 @@ impl Worker {
         if let Some(commit) = turn.last_commit {
             // One group commit for the whole turn.
             self.shared.db.request_durable(&commit);
+        } else if turn.wrote && shared.options.durability == Durability::Periodic {
+            // Nothing acknowledged is lost when the process is killed. A failure shows in the
+            // health of the log, and in the next write.
+            let _ = shared.db.write_out();
         }
         let active = std::mem::take(&mut self.turn.active);
         for active in &active {
             self.settle(active);
         }
         self.turn.active = active;
-        for slot in ended {
-            self.end(slot);
+        if !self.held.is_empty() {
+            self.release_held();
         }
         // The queue's buffer goes on being used; what was queued meanwhile goes on top.
         let mut queue = queue;
@@ -292,29 +304,27 @@ impl Worker {
             .add(&self.turn.counts, self.now.elapsed().as_nanos() as u64);
     }
 
-    /// Reads from a socket once; `false` if the peer sends no more.
-    fn receive(&mut self, slot: usize) -> bool {
+    /// Reads from a socket once.
+    fn receive(&mut self, slot: usize) {
         let Some(peer) = &mut self.peers[slot] else {
-            return true;
+            return;
         };
         peer.queued = false;
         peer.active_at = self.now;
         if !peer.readable {
-            return true;
+            return;
         }
         let input = &mut self.inputs[slot];
         let before = input.len();
         let filled = input.fill(&mut peer.stream, peer.wanted, &mut self.pool);
         self.turn.counts.received_bytes += (input.len() - before) as u64;
         match filled {
-            Ok(Filled::Drained) => {
-                peer.readable = false;
-                true
-            }
-            Ok(Filled::More) => true,
+            // An end that was announced before this read is still to be read.
+            Ok(Filled::Drained) => peer.readable = peer.hung_up,
+            Ok(Filled::More) => {}
             Ok(Filled::End) | Err(_) => {
                 peer.readable = false;
-                false
+                peer.ended = true;
             }
         }
     }
@@ -327,11 +337,11 @@ impl Worker {
         };
         self.inputs[slot].consume(active.ran_bytes);
         peer.wanted = active.wanted;
-        peer.closing |= active.close;
+        peer.closing |= active.close || (peer.ended && !active.more);
         peer.blocked |= active.blocked;
-        if self.outputs[slot].is_held() && !self.held.contains(&slot) {
+        if self.outputs[slot].is_held() && !peer.held {
+            peer.held = true;
             self.held.push(slot);
-            self.handle.waits_for_sync.store(true, Ordering::SeqCst);
         }
         let again = active.more || peer.readable;
         self.flush(slot);
@@ -370,17 +380,6 @@ impl Worker {
         }
     }
 
-    /// The peer sends no more: what it asked is still answered.
-    fn end(&mut self, slot: usize) {
-        let Some(peer) = &mut self.peers[slot] else {
-            return;
-        };
-        peer.closing = true;
-        if self.outputs[slot].pending() == 0 {
-            self.close(slot);
-        }
-    }
-
     fn close(&mut self, slot: usize) {
         let Some(mut peer) = self.peers[slot].take() else {
             return;
@@ -410,7 +409,11 @@ impl Worker {
                     peer.closing = true;
                 }
             }
-            if output.is_held() {
+            let is_held = output.is_held();
+            if let Some(peer) = &mut self.peers[slot] {
+                peer.held = is_held;
+            }
+            if is_held {
                 self.held.push(slot);
             }
             self.flush(slot);

@@ -258,6 +258,7 @@ impl Session {
                 if committed.is_some() {
                     self.last_commit = self.last_commit.max(committed);
                     ran.hold = ran.hold.max(Ran::wrote(shared, committed).hold);
+                    ran.wrote = true;
                 }
             }
             Err(failure) => {

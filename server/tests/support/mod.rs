@@ -1,5 +1,7 @@
 //! A started server and a plain RESP client.
 
+#![allow(dead_code)] // Each test program uses a part of it.
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
