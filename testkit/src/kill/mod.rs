@@ -333,9 +333,9 @@ impl Server {
                 "--resp",
                 &address.to_string(),
                 "--memcached",
-                "off",
+                "none",
                 "--http",
-                "off",
+                "none",
             ])
             .args(["--workers", &start.workers.to_string()])
             .args(["--durability", start.durability])
