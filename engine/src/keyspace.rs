@@ -104,7 +104,7 @@ impl Keyspace {
     /// Waits out a commit of several keys to which this one may belong.
     #[inline]
     fn await_commit(&self, space: &Space, key: &[u8]) {
-        if self.engine.stripes.has_multi() && !worker::is_writing() {
+        if self.engine.stripes.has_multi() && !worker::must_not_wait() {
             self.engine.stripes.await_multi(space.id, key);
         }
     }
@@ -143,8 +143,9 @@ impl Keyspace {
     /// Looks up many keys at once, overlapping their cache misses: several times faster than one
     /// by one. Calls `read(i, row)` once for each `keys[i]`, in no particular order.
     ///
-    /// Each key is read as by [`Keyspace::read`]; for a consistent view of all of them use
-    /// [`Db::transact`](crate::Db::transact) with [`Locks::Keys`](crate::Locks::Keys).
+    /// The batch sees each commit of several keys whole or not at all; against commits of single
+    /// keys it is no snapshot (for that use [`Db::transact`](crate::Db::transact)). `read` must
+    /// be short: such commits wait for it.
     pub fn get_many(
         &self,
         keys: &[&[u8]],
@@ -153,8 +154,18 @@ impl Keyspace {
         let space = self.space()?;
         for key in keys {
             self.engine.check_key(key)?;
-            self.await_commit(&space, key);
         }
+        let stripes = &self.engine.stripes;
+        let batch = worker::Batch::enter(|worker| stripes.begin_batch(worker));
+        let _stripes = batch.must_lock().then(|| {
+            let mut held: Vec<u32> = keys
+                .iter()
+                .map(|key| stripes::stripe_of(space.id, key))
+                .collect();
+            held.sort_unstable();
+            held.dedup();
+            stripes.lock_many(held)
+        });
         let mut now_ms = None;
         space.index.get_many(keys, |i, bytes| {
             let now_ms = || *now_ms.get_or_insert_with(|| self.engine.now_ms());

@@ -35,6 +35,24 @@ pub(crate) struct Stripes {
     words: Box<[AtomicU64]>,
     /// Commits of several keys under way.
     multi: Padded,
+    /// Batches of reads under way, by groups of threads.
+    batches: [Padded; BATCH_LANES],
+}
+
+/// Groups of threads that count their batches together.
+const BATCH_LANES: usize = 16;
+/// How often a batch looks for a moment without commits of several keys.
+const BATCH_PATIENCE: u32 = 300;
+
+/// A batch of reads under way. See [`Stripes::begin_batch`].
+pub(crate) struct BatchGuard<'a> {
+    lane: &'a AtomicUsize,
+}
+
+impl Drop for BatchGuard<'_> {
+    fn drop(&mut self) {
+        self.lane.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 #[repr(align(128))]
@@ -73,6 +91,7 @@ impl Stripes {
         Stripes {
             words: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
             multi: Padded(AtomicUsize::new(0)),
+            batches: std::array::from_fn(|_| Padded(AtomicUsize::new(0))),
         }
     }
 
@@ -91,12 +110,41 @@ impl Stripes {
     pub(crate) fn lock_many(&self, held: Vec<u32>) -> MultiGuard<'_> {
         debug_assert!(held.is_sorted_by(|a, b| a < b), "ascending and distinct");
         self.multi.0.fetch_add(1, Ordering::SeqCst);
+        // Batches of reads that began before finish first; later ones wait for us. Sequentially
+        // consistent on both sides: either we see their lane, or they see our count.
+        for lane in &self.batches {
+            let mut patience = Patience::new();
+            while lane.0.load(Ordering::SeqCst) != 0 {
+                patience.wait();
+            }
+        }
         let words = held.iter().map(|&stripe| &self.words[stripe as usize]);
         let after = words.map(|word| acquire(word, FLAGS)).max().unwrap_or(0);
         MultiGuard {
             stripes: self,
             held,
             after,
+        }
+    }
+
+    /// Begins a batch of reads that sees every commit of several keys whole or not at all: none
+    /// is installed until the guard is dropped. `None` if such commits follow one another so
+    /// closely that the batch must take its keys' stripes instead.
+    #[inline]
+    pub(crate) fn begin_batch(&self, worker: usize) -> Option<BatchGuard<'_>> {
+        let lane = &self.batches[worker % BATCH_LANES].0;
+        let mut patience = Patience::new();
+        loop {
+            lane.fetch_add(1, Ordering::SeqCst);
+            let guard = BatchGuard { lane };
+            if self.multi.0.load(Ordering::SeqCst) == 0 {
+                return Some(guard);
+            }
+            drop(guard);
+            if patience.rounds > BATCH_PATIENCE {
+                return None;
+            }
+            patience.wait();
         }
     }
 

@@ -1,9 +1,10 @@
 //! Per-thread state of the hot path: a number, buffers, and counters that threads do not share.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use crate::error::{Error, Result};
+use crate::stripes::BatchGuard;
 
 static NEXT_WORKER: AtomicUsize = AtomicUsize::new(0);
 
@@ -22,6 +23,50 @@ pub(crate) fn number() -> usize {
 /// transaction.
 pub(crate) fn is_writing() -> bool {
     SCRATCH.with(|scratch| scratch.try_borrow_mut().is_err())
+}
+
+/// The consistency of a batch of reads: a guard that holds commits of several keys off, if there
+/// is one to be had and the thread needs it.
+pub(crate) enum Batch<'a> {
+    /// Such commits wait for the guard.
+    Guarded(#[expect(dead_code, reason = "held for its drop")] BatchGuard<'a>),
+    /// The thread is inside another batch, or inside a commit of its own.
+    Nested,
+    /// The batch must lock its stripes.
+    MustLock,
+}
+
+thread_local! {
+    static IN_BATCH: Cell<bool> = const { Cell::new(false) };
+}
+
+impl<'a> Batch<'a> {
+    pub(crate) fn enter(begin: impl FnOnce(usize) -> Option<BatchGuard<'a>>) -> Batch<'a> {
+        if IN_BATCH.get() || is_writing() {
+            return Batch::Nested;
+        }
+        let batch = begin(number()).map_or(Batch::MustLock, Batch::Guarded);
+        IN_BATCH.set(true);
+        batch
+    }
+
+    pub(crate) fn must_lock(&self) -> bool {
+        matches!(self, Batch::MustLock)
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        if !matches!(self, Batch::Nested) {
+            IN_BATCH.set(false);
+        }
+    }
+}
+
+/// Whether the calling thread must not wait for commits of several keys: they may be waiting for
+/// it, or be its own.
+pub(crate) fn must_not_wait() -> bool {
+    IN_BATCH.get() || is_writing()
 }
 
 /// Buffers that a thread's writes use again and again.

@@ -448,3 +448,54 @@ fn expired_rows_go_in_the_background() {
         "the removals are in the log"
     );
 }
+
+#[test]
+fn batches_of_reads_see_commits_of_several_keys_whole() {
+    let vfs = memory();
+    let db = open(&vfs, DIR);
+    let pairs = db.keyspace("pairs").unwrap();
+    let keys: Vec<Vec<u8>> = (0..40u32).map(|i| i.to_be_bytes().to_vec()).collect();
+    let stop = AtomicBool::new(false);
+    let write = |n: u64| {
+        let mut batch = db.batch();
+        for key in &keys {
+            batch.put(&pairs, key, n.to_string().as_bytes());
+        }
+        batch.commit(Durability::None).unwrap();
+    };
+    write(0);
+    thread::scope(|scope| {
+        for writer in 0..2 {
+            let (write, stop) = (&write, &stop);
+            scope.spawn(move || {
+                for n in 1.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    write(n * 2 + writer);
+                }
+            });
+        }
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let names: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+                    for _ in 0..2000 {
+                        let mut seen = Vec::new();
+                        pairs
+                            .get_many(&names, |_, row| {
+                                seen.push(number(row.unwrap().value().unwrap()));
+                                // Reading on from inside must not wait for ever.
+                                assert!(pairs.contains(names[0]).unwrap());
+                            })
+                            .unwrap();
+                        assert!(seen.iter().all(|&n| n == seen[0]), "torn: {seen:?}");
+                    }
+                })
+            })
+            .collect();
+        let outcomes: Vec<_> = readers.into_iter().map(|reader| reader.join()).collect();
+        stop.store(true, Ordering::Relaxed);
+        outcomes.into_iter().for_each(|outcome| outcome.unwrap());
+    });
+}
