@@ -54,6 +54,7 @@ mod iterate;
 mod keyspace;
 mod locked_map;
 mod options;
+mod planted;
 mod recovery;
 mod row;
 mod row_builder;
@@ -74,6 +75,8 @@ pub use hedgerow_log::{Health, Problem, Progress, Timestamp};
 pub use iterate::{Direction, Entry, Range};
 pub use keyspace::Keyspace;
 pub use options::{Builder, Durability, IndexKind, WriteOptions};
+#[cfg(feature = "planted-bugs")]
+pub use planted::{PlantedBug, plant};
 pub use recovery::{RecoveryPhase, RecoveryProgress};
 pub use row::{Columns, Row};
 pub use row_builder::RowBuilder;

@@ -21,6 +21,7 @@ use hedgerow_vfs::Vfs;
 use crate::error::{Error, Result};
 use crate::expiry::ExpiryIndex;
 use crate::options::ProgressCallback;
+use crate::planted::{PlantedBug, planted};
 use crate::row::{ColumnChanges, Row, TIMESTAMP_BYTES};
 use crate::space::Space;
 use crate::stripes;
@@ -235,6 +236,13 @@ impl Recovery<'_> {
         }
         match change.kind {
             OperationKind::Remove => space.replay_remove(self.expiries, key, timestamp, row),
+            OperationKind::Put
+                if planted(PlantedBug::ExpiryIgnored) && payload[0] & crate::row::EXPIRY != 0 =>
+            {
+                let mut body = vec![payload[0] & !crate::row::EXPIRY];
+                body.extend_from_slice(&payload[9..]);
+                space.replay_put(self.expiries, key, timestamp, &body, row);
+            }
             OperationKind::Put if Row::check_body(payload) => {
                 space.replay_put(self.expiries, key, timestamp, payload, row);
             }

@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::iterate::{self, Direction};
 use crate::keyspace::Keyspace;
 use crate::options::WriteOptions;
+use crate::planted::{PlantedBug, planted};
 use crate::row::{Row, TIMESTAMP_BYTES};
 use crate::row_builder::RowBuilder;
 use crate::space::Space;
@@ -301,8 +302,19 @@ impl Transaction<'_> {
                 }
             }
         }
-        shard.append(timestamp, &operations);
-        drop(shard);
+        let timestamp = if planted(PlantedBug::BatchSplit) && operations.len() > 1 {
+            shard.append(timestamp, &operations[..1]);
+            drop(shard);
+            self.engine.log()?.wait_durable(timestamp.epoch())?;
+            let mut shard = self.engine.shard()?;
+            let timestamp = shard.timestamp(timestamp);
+            shard.append(timestamp, &operations[1..]);
+            timestamp
+        } else {
+            shard.append(timestamp, &operations);
+            drop(shard);
+            timestamp
+        };
         self.guard.commit(timestamp);
         self.engine
             .counters

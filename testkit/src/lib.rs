@@ -21,6 +21,8 @@ pub mod index_workload;
 pub mod keys;
 pub mod kill;
 pub mod model_index;
+#[cfg(feature = "planted-bugs")]
+pub mod plants;
 pub mod powercut;
 pub mod rot;
 

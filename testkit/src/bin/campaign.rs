@@ -147,7 +147,7 @@ fn run(campaign: Campaign, seed: u64) -> Result<String, String> {
         )),
         Campaign::Rot { flips } => Ok(format!("{:#?}", rot::run(&RotCampaign { flips, seed })?)),
         #[cfg(feature = "planted-bugs")]
-        Campaign::Plant => hedgerow_testkit::plants::run(seed),
+        Campaign::Plant => plant(seed),
     }
 }
 
@@ -161,4 +161,24 @@ fn beside_this() -> Result<PathBuf, String> {
         "{} is missing: build it (cargo build --release -p hedgerow-cli) or name it with --program",
         program.display()
     ))
+}
+
+#[cfg(feature = "planted-bugs")]
+fn plant(seed: u64) -> Result<String, String> {
+    let mut unnoticed = Vec::new();
+    for finding in hedgerow_testkit::plants::run(seed)? {
+        let said = finding
+            .complaint
+            .as_deref()
+            .map(|said| said.chars().take(120).collect());
+        let said: String = said.unwrap_or_else(|| "UNNOTICED".to_owned());
+        println!("{} | {} | {said}", finding.bug, finding.campaign);
+        if finding.complaint.is_none() {
+            unnoticed.push(finding.bug);
+        }
+    }
+    if unnoticed.is_empty() {
+        return Ok("every planted bug was found".to_owned());
+    }
+    Err(format!("unnoticed: {unnoticed:?}"))
 }
