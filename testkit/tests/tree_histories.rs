@@ -4,7 +4,6 @@
 //! mixture, make the rare paths common. `HEDGEROW_TEST_SCALE` scales the number of operations
 //! (sanitizers run a fraction, a long campaign a multiple); `HEDGEROW_SEED` repeats choices.
 
-use hedgerow_index::Index;
 use hedgerow_masstree::Masstree;
 use hedgerow_testkit::index_workload::{ConcurrentRun, check_concurrent, check_sequential};
 use hedgerow_testkit::keys::KeyShape;
