@@ -253,7 +253,7 @@ fn flush_all(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
                 "CLIENT_ERROR flush_all takes no delay here; send it when it is due",
             ));
         }
-        Some(_) => return Err(BAD_FORMAT),
+        Some(_) => return Err(Failure::Line("CLIENT_ERROR invalid exptime argument")),
     }
     let name = items::keyspace(shared)?.name().to_owned();
     shared.db.clear_keyspace(&name)?;
@@ -261,13 +261,14 @@ fn flush_all(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
     Ok(Done::Nothing)
 }
 
-/// `verbosity level [noreply]`: taken and ignored, there is nothing to be verbose about.
+/// `verbosity [level] [noreply]`: taken and ignored, there is nothing to be verbose about.
 fn verbosity(words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
-    let level = words.get(1).and_then(number);
-    if level.is_none() || words.len() > 3 || (words.len() == 3 && !is_quiet(words)) {
-        return Err(ERROR);
+    let arguments: Vec<_> = words.from(1).collect();
+    match arguments.as_slice() {
+        [b"noreply"] | [_, b"noreply"] => {}
+        [level] if number(level).is_some() => return line(b"OK", out),
+        _ => return Err(ERROR),
     }
-    quietly(words, b"OK", out)?;
     Ok(Done::Nothing)
 }
 

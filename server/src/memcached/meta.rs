@@ -130,8 +130,12 @@ pub(super) fn return_flags(
         out.extend_from_slice(&[b' ', word[0]]);
         match (word[0], found) {
             (b'O', _) => out.extend_from_slice(&word[1..]),
-            (b'k', _) => show_key(flags, key, out),
-            (b'b', _) if flags.has(b'k') => {}
+            (b'k', _) => {
+                show_key(flags, key, out);
+                if flags.has(b'b') {
+                    out.extend_from_slice(b" b");
+                }
+            }
             (b'c', Some(found)) => put_number(found.cas, out),
             (b'f', Some(found)) => put_number(found.user_flags.into(), out),
             (b's', Some(found)) => put_number(found.value.len() as u64, out),
@@ -239,7 +243,7 @@ fn set(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
         Some(b"A" | b"a") => Mode::Append,
         Some(b"P" | b"p") => Mode::Prepend,
         Some(b"R" | b"r") => Mode::Replace,
-        Some(_) => return Err(Failure::Line("CLIENT_ERROR invalid mode for ms")),
+        Some(_) => return Err(Failure::Line("CLIENT_ERROR invalid mode for ms M token")),
     };
     let vivify = flags
         .expiry(b'N')?
@@ -284,8 +288,8 @@ fn delete(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
         Stored::Exists | Stored::NotStored => b"EX",
         Stored::NotFound => b"NF",
     };
-    // With q a missing item is as good as a deleted one.
-    reply(code, deleted != Stored::Exists, &flags, &key, None, out);
+    // q hides what was to be expected.
+    reply(code, deleted == Stored::Stored, &flags, &key, None, out);
     Ok(Done::Wrote(commit))
 }
 
@@ -295,7 +299,7 @@ fn arithmetic(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
     let down = match flags.argument(b'M') {
         None | Some(b"I" | b"i" | b"+") => false,
         Some(b"D" | b"d" | b"-") => true,
-        Some(_) => return Err(Failure::Line("CLIENT_ERROR invalid mode for ma")),
+        Some(_) => return Err(Failure::Line("CLIENT_ERROR invalid mode for ma M token")),
     };
     let initial = flags.number(b'J')?.unwrap_or(0);
     let by = Count {
@@ -308,7 +312,7 @@ fn arithmetic(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
     let (counted, commit) = items::count(shared, &key, by)?;
     match counted {
         Counted::Now { value, cas } => {
-            if !flags.has(b'q') || flags.has(b'v') {
+            if !flags.has(b'q') {
                 let found = items::read(shared, &key)?;
                 let shown = Found {
                     value: value.to_string().into_bytes(),
@@ -319,7 +323,7 @@ fn arithmetic(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
                 reply_item(&flags, &key, &shown, false, out);
             }
         }
-        Counted::NotFound => reply(b"NF", true, &flags, &key, None, out),
+        Counted::NotFound => reply(b"NF", false, &flags, &key, None, out),
         Counted::Exists => reply(b"EX", false, &flags, &key, None, out),
         Counted::NotANumber => {
             return Err(Failure::Line(
