@@ -160,8 +160,8 @@ fn store(shared: &Shared, words: Words<'_>, mode: Mode, out: &mut Vec<u8>) -> Ou
     };
     let (stored, commit) = items::store(shared, key, mode, item)?;
     let text: &[u8] = match stored {
-        Stored::Stored => b"STORED",
-        Stored::NotStored => b"NOT_STORED",
+        Stored::Done => b"STORED",
+        Stored::Refused => b"NOT_STORED",
         Stored::Exists => b"EXISTS",
         Stored::NotFound => b"NOT_FOUND",
     };
@@ -233,7 +233,7 @@ fn delete(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
     let (deleted, commit) = items::delete(shared, key, None)?;
     quietly(
         words,
-        if deleted == Stored::Stored {
+        if deleted == Stored::Done {
             b"DELETED"
         } else {
             b"NOT_FOUND"

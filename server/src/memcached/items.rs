@@ -18,8 +18,9 @@ pub(super) enum Mode {
 /// How storing ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stored {
-    Stored,
-    NotStored,
+    Done,
+    /// The condition does not hold.
+    Refused,
     /// The cas value differs.
     Exists,
     NotFound,
@@ -75,12 +76,12 @@ pub(super) fn store(
             Mode::Append | Mode::Prepend => value.is_none() && !(item.create && row.is_none()),
         };
         if refused {
-            return Action::Keep(Stored::NotStored);
+            return Action::Keep(Stored::Refused);
         }
         match (mode, value) {
             (Mode::Append | Mode::Prepend, Some(old)) => {
                 if old.len() + item.value.len() > limit {
-                    return Action::Keep(Stored::NotStored);
+                    return Action::Keep(Stored::Refused);
                 }
                 let parts = if mode == Mode::Append {
                     [old, item.value]
@@ -93,11 +94,11 @@ pub(super) fn store(
                 new.set_value(item.value).set_user_flags(item.user_flags);
                 new.set_expiry_ms(item.expiry_ms);
                 if is_past(item.expiry_ms) {
-                    return Action::Remove(Stored::Stored);
+                    return Action::Remove(Stored::Done);
                 }
             }
         }
-        Action::Put(Stored::Stored)
+        Action::Put(Stored::Done)
     })?;
     Ok((stored, commit))
 }
@@ -177,7 +178,7 @@ pub(super) fn delete(
         Some(row) if compare.is_some_and(|expected| cas(&row) != expected) => {
             Action::Keep(Stored::Exists)
         }
-        Some(_) => Action::Remove(Stored::Stored),
+        Some(_) => Action::Remove(Stored::Done),
     })?)
 }
 

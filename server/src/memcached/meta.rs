@@ -217,7 +217,7 @@ fn get(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
             create: false,
         };
         let (stored, made) = items::store(shared, &key, Mode::Add, item)?;
-        won = stored == Stored::Stored;
+        won = stored == Stored::Done;
         commit = commit.max(made);
         found = items::read(shared, &key)?;
     }
@@ -257,8 +257,8 @@ fn set(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
     };
     let (stored, commit) = items::store(shared, &key, mode, item)?;
     let code: &[u8] = match stored {
-        Stored::Stored => b"HD",
-        Stored::NotStored => b"NS",
+        Stored::Done => b"HD",
+        Stored::Refused => b"NS",
         Stored::Exists => b"EX",
         Stored::NotFound => b"NF",
     };
@@ -270,7 +270,7 @@ fn set(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
     };
     reply(
         code,
-        stored == Stored::Stored,
+        stored == Stored::Done,
         &flags,
         &key,
         Some(&shown),
@@ -284,12 +284,12 @@ fn delete(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
     let key = key(words.get(1), &flags)?;
     let (deleted, commit) = items::delete(shared, &key, flags.number(b'C')?)?;
     let code: &[u8] = match deleted {
-        Stored::Stored => b"HD",
-        Stored::Exists | Stored::NotStored => b"EX",
+        Stored::Done => b"HD",
+        Stored::Exists | Stored::Refused => b"EX",
         Stored::NotFound => b"NF",
     };
     // q hides what was to be expected.
-    reply(code, deleted == Stored::Stored, &flags, &key, None, out);
+    reply(code, deleted == Stored::Done, &flags, &key, None, out);
     Ok(Done::Wrote(commit))
 }
 

@@ -261,10 +261,11 @@ impl<'t, 'a> Data<'t, 'a> {
         direction: Direction,
         visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> Outcome {
-        Ok(match &self.transaction {
+        match &self.transaction {
             Some(transaction) => transaction.scan(self.keyspace, range, direction, visit)?,
             None => self.keyspace.scan(range, direction, visit)?,
-        })
+        }
+        Ok(())
     }
 }
 

@@ -9,7 +9,10 @@ use crate::shared::Shared;
 /// The version of Redis whose behaviour this server follows.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
-const SECTIONS: [(&str, fn(&Shared, &mut String)); 8] = [
+/// A section's name, and what writes it.
+type Section = (&'static str, fn(&Shared, &mut String));
+
+const SECTIONS: [Section; 8] = [
     ("Server", server),
     ("Clients", clients),
     ("Memory", memory),

@@ -62,6 +62,10 @@ fn cursor(argument: &[u8]) -> Outcome<u64> {
 }
 
 /// The bounds of what can match a pattern, and the pattern if it must still be checked.
+#[expect(
+    clippy::type_complexity,
+    reason = "named by the sentence above, taken apart at once"
+)]
 fn bounds(pattern: Option<&[u8]>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>, Option<&[u8]>) {
     let Some(pattern) = pattern else {
         return (Bound::Unbounded, Bound::Unbounded, None);
