@@ -38,6 +38,8 @@
 mod accept;
 mod connection;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod glob;
 mod http;
 mod memcached;

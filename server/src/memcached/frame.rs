@@ -11,7 +11,7 @@ use crate::shared::now_ms;
 const MAX_LINE_BYTES: usize = 64 << 10;
 
 /// Parses one request at `input[at..]`.
-pub(super) fn parse(
+pub(crate) fn parse(
     skip_bytes: &mut usize,
     max_value_bytes: usize,
     input: &[u8],

@@ -17,6 +17,8 @@ mod items;
 mod meta;
 mod scan;
 
+pub(crate) use frame::parse as parse_request;
+
 use hedgerow::{Commit, Row};
 
 use crate::connection::Input;

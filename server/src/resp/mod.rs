@@ -5,7 +5,7 @@
 mod call;
 mod commands;
 mod cursors;
-mod frame;
+pub(crate) mod frame;
 mod number;
 mod reply;
 mod session;

@@ -8,6 +8,7 @@
 //! what they were given and try both forms.
 
 mod mutation;
+mod protocols;
 mod storage;
 
 pub use mutation::Mutator;
@@ -25,6 +26,16 @@ pub struct Target {
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
+    Target {
+        name: "resp",
+        run: protocols::resp,
+        seeds: protocols::resp_seeds,
+    },
+    Target {
+        name: "memcached",
+        run: protocols::memcached,
+        seeds: protocols::memcached_seeds,
+    },
     Target {
         name: "manifest",
         run: storage::manifest,
