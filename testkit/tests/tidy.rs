@@ -254,3 +254,76 @@ fn files_stay_readable() {
         "files under 700 lines that begin by explaining themselves",
     );
 }
+
+#[test]
+fn papers_md_cites_only_what_exists() {
+    let root = root();
+    let mut problems = Vec::new();
+    for (path, text) in files("md") {
+        if path != "docs/papers.md" {
+            continue;
+        }
+        let dir = root
+            .join(&path)
+            .parent()
+            .expect("a file has a directory")
+            .to_path_buf();
+        for target in relative_links(&text) {
+            if !dir.join(&target).exists() {
+                problems.push(format!("{path} links to {target}"));
+            }
+        }
+        for cited in cited_paths(&text) {
+            if !root.join(&cited).exists() {
+                problems.push(format!("{path} cites {cited}"));
+            }
+        }
+    }
+    assert_none(&problems, "links and cited source paths exist");
+}
+
+/// Targets of `[text](target)` that are neither URLs nor anchors.
+fn relative_links(text: &str) -> Vec<String> {
+    let parts = text
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next());
+    parts
+        .map(|target| target.split('#').next().unwrap_or_default().to_owned())
+        .filter(|target| !target.is_empty() && !target.contains("://") && !target.contains(' '))
+        .collect()
+}
+
+/// Backticked words that name a file of ours: they begin with a crate's folder (or `docs`,
+/// `fuzz`, `.ci`) and hold no placeholder. A `::item` or `:line` behind the path is ignored.
+fn cited_paths(text: &str) -> Vec<String> {
+    let mut cited = Vec::new();
+    for quoted in text.split('`').skip(1).step_by(2) {
+        let path = quoted
+            .split(':')
+            .next()
+            .unwrap_or_default()
+            .trim_end_matches('/');
+        let ours = ROOMS
+            .iter()
+            .map(|(folder, ..)| *folder)
+            .chain(["docs", "fuzz", ".ci"]);
+        let mut starts = ours.map(|folder| path.strip_prefix(folder));
+        let is_ours = starts.any(|rest| rest.is_some_and(|r| r.starts_with('/')));
+        let plain = path
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+        if is_ours && plain {
+            cited.push(path.to_owned());
+        }
+    }
+    cited
+}
+
+#[test]
+fn the_citation_finder_finds() {
+    let text = "see [x](docs/a.md#b), [y](https://e.org) and `engine/src/lib.rs::Db`, `a/b`, \
+                `trees/…`, `cli/`";
+    assert_eq!(relative_links(text), ["docs/a.md"]);
+    assert_eq!(cited_paths(text), ["engine/src/lib.rs"]);
+}
