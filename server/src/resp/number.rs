@@ -77,7 +77,7 @@ fn exact(text: &str) -> Option<i128> {
     };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let plain = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    if !plain(whole) || !plain(fraction) || fraction.len() > PLACES as usize || whole.len() > 18 {
+    if !plain(whole) || !plain(fraction) || fraction.len() > PLACES as usize || whole.len() > 20 {
         return None;
     }
     let mut units: i128 = if whole.is_empty() {

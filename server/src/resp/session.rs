@@ -7,6 +7,7 @@ use hedgerow::{Commit, MAX_KEY_BYTES, Row, Timestamp};
 use crate::connection::Input;
 use crate::protocol::{Kind, Parsed, Ran, Request, Span};
 use crate::resp::call::{Arguments, Call, Data, Failure, engine_line};
+use crate::resp::commands;
 use crate::resp::frame::{self, Frame, Limits, Unfinished};
 use crate::resp::reply::Reply;
 use crate::resp::table::{self, Command, Flags};
@@ -219,6 +220,8 @@ impl Session {
         if !self.authenticated && !command.flags.has(Flags::NO_AUTH) {
             return Err("NOAUTH Authentication required.".into());
         }
+        // Redis knows subcommands before it queues them.
+        commands::check_subcommand(command.name, arguments)?;
         Ok(command)
     }
 

@@ -2,7 +2,6 @@
 
 use crate::resp::call::{Call, Failure, Outcome};
 use crate::resp::number;
-use crate::resp::session::wrong_arity;
 use crate::shared::DATABASES;
 
 /// `PING [message]`
@@ -170,18 +169,6 @@ fn checked_name(name: &[u8]) -> Outcome<Vec<u8>> {
 pub(crate) fn client(call: &mut Call<'_, '_, '_>) -> Outcome {
     let arguments = call.arguments;
     let subcommand = arguments[0].to_ascii_uppercase();
-    let expected = match subcommand.as_slice() {
-        b"SETNAME" | b"NO-EVICT" | b"NO-TOUCH" | b"REPLY" => 2,
-        b"SETINFO" => 3,
-        b"ID" | b"GETNAME" | b"INFO" | b"GETREDIR" => 1,
-        _ => {
-            return Err(Failure::text(unknown_subcommand("CLIENT", &arguments[0])));
-        }
-    };
-    if arguments.len() != expected {
-        let name = format!("client|{}", String::from_utf8_lossy(&subcommand));
-        return Err(Failure::text(wrong_arity(&name)));
-    }
     match subcommand.as_slice() {
         b"ID" => call.reply.integer(call.session.id as i64),
         b"GETREDIR" => call.reply.integer(-1),
@@ -244,10 +231,4 @@ fn describe(call: &Call<'_, '_, '_>) -> String {
         String::from_utf8_lossy(&session.library.0),
         String::from_utf8_lossy(&session.library.1),
     )
-}
-
-/// The error of a subcommand that does not exist.
-pub(crate) fn unknown_subcommand(command: &str, given: &[u8]) -> String {
-    let given = String::from_utf8_lossy(&given[..given.len().min(128)]).into_owned();
-    format!("ERR unknown subcommand '{given}'. Try {command} HELP.")
 }

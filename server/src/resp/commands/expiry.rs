@@ -107,8 +107,8 @@ impl Conditions {
 }
 
 fn expire_at(call: &mut Call<'_, '_, '_>, deadline: Deadline, name: &str) -> Outcome {
-    let value = number::argument(&call.arguments[1])?;
     let conditions = Conditions::parse(call)?;
+    let value = number::argument(&call.arguments[1])?;
     let expiry_ms = deadline.unix_ms(value).ok_or_else(|| invalid(name))?;
     let now_ms = now_ms() as i64;
     let done = call.data.update(&call.arguments[0], |row, new| {

@@ -1,7 +1,6 @@
 //! `COMMAND`: what commands there are, for clients that ask before they talk.
 
 use crate::resp::call::{Arguments, Call, Failure, Outcome};
-use crate::resp::commands::connection::unknown_subcommand;
 use crate::resp::reply::Reply;
 use crate::resp::table::{self, COMMANDS, Command};
 
@@ -38,7 +37,11 @@ pub(crate) fn command(call: &mut Call<'_, '_, '_>) -> Outcome {
         }
         b"DOCS" => docs(reply, names),
         b"GETKEYS" => get_keys(reply, names)?,
-        _ => return Err(Failure::text(unknown_subcommand("COMMAND", subcommand))),
+        _ => {
+            let given = String::from_utf8_lossy(subcommand).into_owned();
+            let text = format!("ERR unknown subcommand '{given}'. Try COMMAND HELP.");
+            return Err(Failure::text(text));
+        }
     }
     Ok(())
 }

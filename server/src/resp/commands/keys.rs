@@ -43,9 +43,18 @@ pub(crate) fn type_name(is_hash: Option<bool>) -> &'static str {
     }
 }
 
-/// `DBSIZE`
+/// `DBSIZE`: a counter; inside a transaction a walk, which sees what the transaction wrote.
 pub(crate) fn dbsize(call: &mut Call<'_, '_, '_>) -> Outcome {
-    call.reply.integer(call.data.keyspace().len() as i64);
+    let mut count = 0;
+    if call.data.is_transaction() {
+        call.data.scan(.., Direction::Forward, |_, _| {
+            count += 1;
+            ControlFlow::Continue(())
+        })?;
+    } else {
+        count = call.data.keyspace().len() as i64;
+    }
+    call.reply.integer(count);
     Ok(())
 }
 

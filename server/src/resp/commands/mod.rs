@@ -10,3 +10,48 @@ pub(crate) mod ordered;
 pub(crate) mod scan;
 pub(crate) mod server;
 pub(crate) mod strings;
+
+use crate::resp::call::Arguments;
+use crate::resp::session::wrong_arity;
+
+/// The subcommands of commands that have such, with their numbers of arguments (both names
+/// included; negative: at least so many).
+const SUBCOMMANDS: [(&str, &[(&str, i8)]); 2] = [
+    (
+        "CLIENT",
+        &[
+            ("GETNAME", 2),
+            ("GETREDIR", 2),
+            ("ID", 2),
+            ("INFO", 2),
+            ("NO-EVICT", 3),
+            ("NO-TOUCH", 3),
+            ("REPLY", 3),
+            ("SETINFO", 4),
+            ("SETNAME", 3),
+        ],
+    ),
+    ("CONFIG", &[("GET", -3), ("RESETSTAT", 2), ("SET", -4)]),
+];
+
+/// Refuses a request whose subcommand is unknown or has a wrong number of arguments.
+pub(crate) fn check_subcommand(command: &str, request: Arguments<'_>) -> Result<(), String> {
+    let Some((_, known)) = SUBCOMMANDS.iter().find(|(name, _)| *name == command) else {
+        return Ok(());
+    };
+    let given = &request[1];
+    let found = known
+        .iter()
+        .find(|(name, _)| given.eq_ignore_ascii_case(name.as_bytes()));
+    let Some((name, arity)) = found else {
+        let given = String::from_utf8_lossy(&given[..given.len().min(128)]).into_owned();
+        return Err(format!(
+            "ERR unknown subcommand '{given}'. Try {command} HELP."
+        ));
+    };
+    let least = usize::from(arity.unsigned_abs());
+    if request.len() == least || (*arity < 0 && request.len() > least) {
+        return Ok(());
+    }
+    Err(wrong_arity(&format!("{command}|{name}")))
+}

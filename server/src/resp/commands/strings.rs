@@ -53,16 +53,16 @@ pub(crate) fn mget(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// The options of `SET`.
 #[derive(Default)]
-struct SetOptions {
+struct SetOptions<'c> {
     only_absent: bool,
     only_present: bool,
     reply_old: bool,
     keep_ttl: bool,
-    expiry_ms: Option<u64>,
+    deadline: Option<(Deadline, &'c [u8])>,
 }
 
-impl SetOptions {
-    fn parse(call: &Call<'_, '_, '_>) -> Outcome<SetOptions> {
+impl<'c> SetOptions<'c> {
+    fn parse(call: &Call<'c, '_, '_>) -> Outcome<SetOptions<'c>> {
         let arguments = call.arguments.from(2);
         let mut options = SetOptions::default();
         let mut i = 0;
@@ -75,14 +75,14 @@ impl SetOptions {
                 options.only_present = true;
             } else if is("GET") {
                 options.reply_old = true;
-            } else if is("KEEPTTL") && options.expiry_ms.is_none() {
+            } else if is("KEEPTTL") && options.deadline.is_none() {
                 options.keep_ttl = true;
             } else if let Some(deadline) = Deadline::option(option)
-                && options.expiry_ms.is_none()
+                && options.deadline.is_none()
                 && !options.keep_ttl
             {
                 let value = arguments.get(i).ok_or(Failure::Syntax)?;
-                options.expiry_ms = Some(deadline.positive_ms(value, "set")?);
+                options.deadline = Some((deadline, value));
                 i += 1;
             } else {
                 return Err(Failure::Syntax);
@@ -107,8 +107,10 @@ pub(crate) fn set(call: &mut Call<'_, '_, '_>) -> Outcome {
         only_present,
         reply_old,
         keep_ttl,
-        expiry_ms,
+        deadline,
     } = options;
+    let expiry_ms = deadline.map(|(deadline, value)| deadline.positive_ms(value, "set"));
+    let expiry_ms = expiry_ms.transpose()?;
     if !only_absent && !only_present && !reply_old && !keep_ttl {
         data.put(key, value, expiry_ms)?;
         reply.ok();
@@ -219,15 +221,19 @@ pub(crate) fn getex(call: &mut Call<'_, '_, '_>) -> Outcome {
         (2, Some(option), _) if option.eq_ignore_ascii_case(b"PERSIST") => Some(None),
         (3, Some(option), Some(value)) => {
             let deadline = Deadline::option(option).ok_or(Failure::Syntax)?;
-            Some(Some(deadline.positive_ms(value, "getex")?))
+            Some(Some((deadline, value)))
         }
         _ => return Err(Failure::Syntax),
     };
     data.try_update(&arguments[0], |row, new| {
-        reply.optional(plain(row)?);
-        let (Some(row), Some(expiry_ms)) = (row, change) else {
+        let value = plain(row)?;
+        let (Some(row), Some(change)) = (row, change) else {
+            reply.optional(value);
             return Ok(Action::Keep(()));
         };
+        let expiry_ms = change.map(|(deadline, value)| deadline.positive_ms(value, "getex"));
+        let expiry_ms = expiry_ms.transpose()?;
+        reply.optional(value);
         if row.expiry_ms() == expiry_ms {
             return Ok(Action::Keep(()));
         }

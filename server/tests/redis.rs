@@ -1,0 +1,381 @@
+//! The same random commands against this server and a real redis-server: the same replies.
+//!
+//! Skipped where redis-server is not installed.
+
+mod support;
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use support::{Client, Started, Value, one_worker, request};
+
+/// A redis-server, killed on drop.
+struct Redis {
+    process: Child,
+    address: SocketAddr,
+    _dir: tempfile::TempDir,
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Redis {
+    /// Starts one; `None`, with a message, if it is not installed.
+    fn start() -> Option<Redis> {
+        let dir = tempfile::tempdir().unwrap();
+        let address = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let process = Command::new("redis-server")
+            .args(["--port", &address.port().to_string(), "--bind", "127.0.0.1"])
+            .args(["--save", "", "--appendonly", "no"])
+            .arg("--dir")
+            .arg(dir.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let process = match process {
+            Ok(process) => process,
+            Err(error) => {
+                println!("skipped: redis-server cannot be started ({error})");
+                return None;
+            }
+        };
+        let redis = Redis {
+            process,
+            address,
+            _dir: dir,
+        };
+        for _ in 0..500 {
+            if TcpStream::connect(address).is_ok() {
+                return Some(redis);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("redis-server does not listen on {address}");
+    }
+}
+
+/// Replies whose order or wording is not promised, made comparable.
+fn comparable(words: &[Vec<u8>], value: Value) -> Value {
+    let name = words[0].to_ascii_uppercase();
+    let sort = |items: &mut Vec<Value>| items.sort_by_key(|item| format!("{item:?}"));
+    match (name.as_slice(), value) {
+        (b"KEYS" | b"HKEYS" | b"HVALS", Value::Array(mut items)) => {
+            sort(&mut items);
+            Value::Array(items)
+        }
+        (b"HGETALL", Value::Array(items)) => {
+            let mut pairs: Vec<Value> = items
+                .chunks(2)
+                .map(|pair| Value::Array(pair.to_vec()))
+                .collect();
+            sort(&mut pairs);
+            Value::Array(pairs)
+        }
+        (b"HGETALL", Value::Map(mut pairs)) => {
+            pairs.sort_by_key(|pair| format!("{pair:?}"));
+            Value::Map(pairs)
+        }
+        // Replies of a transaction are compared in kind: those commands may be among them.
+        (b"EXEC", Value::Array(items)) => Value::Array(items.into_iter().map(kind).collect()),
+        (_, value) => value,
+    }
+}
+
+/// Whether two replies are the same, up to the time that passes between the two servers.
+fn same(words: &[Vec<u8>], ours: &Value, theirs: &Value) -> bool {
+    let tolerance = match words[0].as_slice() {
+        b"TTL" => 2,
+        b"PTTL" => 2000,
+        _ => 0,
+    };
+    match (ours, theirs) {
+        (Value::Integer(ours), Value::Integer(theirs)) if *ours > 0 && *theirs > 0 => {
+            ours.abs_diff(*theirs) <= tolerance
+        }
+        _ => ours == theirs,
+    }
+}
+
+/// A reply without what may differ.
+fn kind(value: Value) -> Value {
+    match value {
+        Value::Integer(n) if n > 100 => Value::Integer(100),
+        Value::Array(items) => Value::Integer(items.len() as i64),
+        value => value,
+    }
+}
+
+const WORDS: &[&str] = &[
+    "",
+    "0",
+    "1",
+    "-1",
+    "10",
+    "3.5",
+    "abc",
+    "9223372036854775807",
+    " 1",
+    "01",
+    "1e3",
+];
+
+struct Commands {
+    random: StdRng,
+}
+
+impl Commands {
+    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from[self.random.random_range(0..from.len())]
+    }
+
+    fn key(&mut self) -> &'static str {
+        self.pick(&["a", "b", "c", "h1", "h2", "n"])
+    }
+
+    fn number(&mut self) -> String {
+        match self.random.random_range(0..10) {
+            0 => self
+                .pick(&[
+                    "x",
+                    "",
+                    "1.5",
+                    "99999999999999999999",
+                    "-9223372036854775808",
+                ])
+                .into(),
+            _ => self.random.random_range(-20..20).to_string(),
+        }
+    }
+
+    /// A command as a template: `k` a key, `f` a field, `v` a value, `i` an integer, `s` seconds.
+    fn next(&mut self) -> Vec<Vec<u8>> {
+        const TEMPLATES: &[&str] = &[
+            "GET k",
+            "GET k",
+            "SET k v",
+            "SET k v",
+            "SET k v NX",
+            "SET k v XX",
+            "SET k v GET",
+            "SET k v NX GET",
+            "SET k v EX s",
+            "SET k v PX s",
+            "SET k v KEEPTTL",
+            "SET k v EX",
+            "SET k v NX XX",
+            "SET k v EX s KEEPTTL",
+            "SET k v BAD",
+            "SETNX k v",
+            "SETEX k s v",
+            "PSETEX k s v",
+            "GETSET k v",
+            "GETDEL k",
+            "GETEX k",
+            "GETEX k EX s",
+            "GETEX k PERSIST",
+            "GETEX k NO",
+            "MGET k k k",
+            "MSET k v k v",
+            "MSET k v k",
+            "MSETNX k v k v",
+            "APPEND k v",
+            "STRLEN k",
+            "GETRANGE k i i",
+            "SUBSTR k i i",
+            "SETRANGE k i v",
+            "INCR k",
+            "DECR k",
+            "INCRBY k i",
+            "DECRBY k i",
+            "INCRBYFLOAT q x",
+            "SET q x",
+            "DEL q",
+            "INCRBYFLOAT q x",
+            "DEL k k",
+            "UNLINK k",
+            "EXISTS k k k",
+            "TOUCH k k",
+            "TYPE k",
+            "EXPIRE k s",
+            "EXPIRE k s NX",
+            "EXPIRE k s XX",
+            "EXPIRE k s GT",
+            "EXPIRE k s LT",
+            "EXPIRE k s NX GT",
+            "EXPIRE k s GT LT",
+            "EXPIRE k s BAD",
+            "PEXPIRE k s",
+            "TTL k",
+            "PTTL k",
+            "PERSIST k",
+            "HSET k f v",
+            "HSET k f v f v",
+            "HSET k f",
+            "HSETNX k f v",
+            "HGET k f",
+            "HMGET k f f",
+            "HMSET k f v f v",
+            "HGETALL k",
+            "HDEL k f",
+            "HDEL k f f",
+            "HEXISTS k f",
+            "HLEN k",
+            "HKEYS k",
+            "HVALS k",
+            "HSTRLEN k f",
+            "HINCRBY k f i",
+            "HINCRBYFLOAT k q x",
+            "KEYS *",
+            "KEYS h?",
+            "KEYS [a-b]*",
+            "DBSIZE",
+            "SELECT 1",
+            "SELECT 0",
+            "SELECT 16",
+            "SELECT bad",
+            "ECHO v",
+            "PING",
+            "PING v",
+            "MULTI",
+            "EXEC",
+            "EXEC",
+            "DISCARD",
+            "WATCH w",
+            "SET w v",
+            "EXPIRE w s",
+            "PERSIST w",
+            "UNWATCH",
+            "GET",
+            "GET k k",
+            "NOSUCH k v",
+            "nosuch",
+            "FLUSHDB",
+            "FLUSHDB BAD",
+            "SCAN bad",
+            "HSCAN k bad",
+            "CLIENT NOSUCH",
+            "CLIENT GETNAME",
+            "CLIENT SETNAME n",
+            "CONFIG NOSUCH",
+            "CONFIG GET",
+            "LASTSAVE x",
+            "EXPIREAT k 1",
+            "EXPIRETIME nosuchkey",
+            "MSETNX k v",
+            "CLIENT SETNAME",
+        ];
+        let template = self.pick(TEMPLATES);
+        let mut words: Vec<Vec<u8>> = Vec::new();
+        for (i, word) in template.split(' ').enumerate() {
+            let word = match word {
+                _ if i == 0 => word.to_owned(),
+                "k" => self.key().to_owned(),
+                "f" => self.pick(&["f", "g", "h", ""]).to_owned(),
+                "v" => self.pick(WORDS).to_owned(),
+                "i" => self.number(),
+                // Sums that the long doubles of Redis hold exactly, as our decimals do.
+                "x" => self.pick(&["0.5", "-0.25", "3", "1e3", "x", ""]).to_owned(),
+                "s" => match self.random.random_range(0..6) {
+                    0 => self.pick(&["0", "-5", "x"]).to_owned(),
+                    // No two are equal: whether they are would hang on milliseconds.
+                    _ => self.random.random_range(1_000_000..9_000_000).to_string(),
+                },
+                word => word.to_owned(),
+            };
+            words.push(word.into_bytes());
+        }
+        words
+    }
+}
+
+fn words(line: &str) -> Vec<Vec<u8>> {
+    line.split(' ')
+        .map(|word| word.as_bytes().to_vec())
+        .collect()
+}
+
+fn shown(words: &[Vec<u8>]) -> String {
+    words
+        .iter()
+        .map(|word| format!("{:?} ", String::from_utf8_lossy(word)))
+        .collect()
+}
+
+#[test]
+fn random_commands_get_the_replies_of_redis() {
+    let Some(redis) = Redis::start() else { return };
+    let started = Started::new(one_worker());
+    let seed = std::env::var("HEDGEROW_SEED")
+        .map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
+    println!("HEDGEROW_SEED={seed}");
+    let mut commands = Commands {
+        random: StdRng::seed_from_u64(seed),
+    };
+    let mut clients = [started.client(), Client::connect(redis.address)];
+    let mut history: Vec<String> = Vec::new();
+    for round in 0..300 {
+        // Requests come in bursts: batched here, one by one there.
+        let mut burst: Vec<Vec<Vec<u8>>> = Vec::new();
+        while burst.len() < 40 {
+            burst.push(commands.next());
+            if burst.last().is_some_and(|last| last[0] == b"FLUSHDB") {
+                // A watched key is never absent: there Redis counts writes, we compare.
+                burst.push(words("SET w 1"));
+            }
+        }
+        if round == 0 {
+            let first = ["SET w 1", "SELECT 1", "SET w 1", "SELECT 0"];
+            burst.splice(..0, first.map(words));
+        }
+        let bytes: Vec<u8> = burst
+            .iter()
+            .flat_map(|words| request(&words.iter().map(Vec::as_slice).collect::<Vec<_>>()))
+            .collect();
+        for client in &mut clients {
+            client.send(&bytes);
+        }
+        for words in &burst {
+            history.push(shown(words));
+            let [ours, theirs] = &mut clients;
+            let ours = comparable(words, ours.reply());
+            let theirs = comparable(words, theirs.reply());
+            let past = history[history.len().saturating_sub(30)..].join("\n");
+            assert!(
+                same(words, &ours, &theirs),
+                "{ours:?}, but Redis {theirs:?}, in round {round} after\n{past}"
+            );
+        }
+    }
+}
+
+#[test]
+fn malformed_input_gets_the_errors_of_redis() {
+    let Some(redis) = Redis::start() else { return };
+    let started = Started::new(one_worker());
+    for sent in [
+        &b"*x\r\n"[..],
+        b"*1\r\n:1\r\n",
+        b"*1\r\n$x\r\n",
+        b"*1\r\n$-2\r\n",
+        b"GET \"unbalanced\r\n",
+        b"\r\n\r\nPING\r\nnosuch a 'b c'\r\n*0\r\n*-1\r\nECHO \"\\x41\\n\"\r\n*x\r\n",
+    ] {
+        let replies = [started.resp(), redis.address].map(|address| {
+            let mut client = Client::connect(address);
+            client.send(sent);
+            std::iter::from_fn(|| client.try_reply()).collect::<Vec<Value>>()
+        });
+        assert_eq!(replies[0], replies[1], "{}", sent.escape_ascii());
+        assert!(!replies[0].is_empty(), "an error is told");
+    }
+}
