@@ -85,6 +85,21 @@ impl Server {
         resident_bytes(Some(self.child.id()))
     }
 
+    /// Seconds that all its threads together have spent on a processor.
+    #[must_use]
+    pub fn cpu_seconds(&self) -> f64 {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        let statistics = threads
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|thread| {
+                let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+                text.split_whitespace().next()?.parse::<u64>().ok()
+            });
+        statistics.sum::<u64>() as f64 / 1e9
+    }
+
     /// How much its resident memory has grown since it started.
     #[must_use]
     pub fn grown_bytes(&self) -> u64 {

@@ -74,6 +74,10 @@ pub struct ServerArguments {
     /// Idle connections to open to a fresh server of each kind; 0 skips this.
     #[arg(long, default_value_t = 10_000)]
     idle: usize,
+    /// Divide by the processor time of all threads of the server instead of by elapsed time:
+    /// for machines whose cores are shared with other work.
+    #[arg(long)]
+    by_server_cpu: bool,
     /// Only contenders whose name contains one of these.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -280,7 +284,8 @@ fn measure_protocol(
     let mut table = Table::new(experiment, &COLUMNS, baseline, &names)
         .with("keys", arguments.keys)
         .with("depth", arguments.depth)
-        .with("connections", arguments.connections);
+        .with("connections", arguments.connections)
+        .with("by_server_cpu", arguments.by_server_cpu);
     let mut servers = Vec::new();
     for kind in kinds {
         let server = kind.start()?;
@@ -333,11 +338,7 @@ fn measure_round(
         ("SET x50 kops", &scripts.single_sets, MANY_CONNECTIONS),
     ] {
         let (start, before) = (Instant::now(), used_cpu_seconds());
-        table.push(
-            name,
-            column,
-            throughput(address, script, connections, time)? / 1000.0,
-        );
+        table.push(name, column, kops(arguments, server, script, connections)?);
         if column == COLUMNS[1] {
             let busy = (used_cpu_seconds() - before) / start.elapsed().as_secs_f64();
             table.push(name, "client busy", busy);
@@ -354,13 +355,31 @@ fn measure_round(
     Ok(())
 }
 
+/// Thousand requests per second (of time, or of the server's processor time).
+fn kops(
+    arguments: &ServerArguments,
+    server: &Server,
+    script: &Script,
+    connections: usize,
+) -> Result<f64> {
+    let duration = Duration::from_secs_f64(arguments.seconds);
+    let (start, before) = (Instant::now(), server.cpu_seconds());
+    let rate = throughput(server.address(), script, connections, duration)?;
+    if !arguments.by_server_cpu {
+        return Ok(rate / 1000.0);
+    }
+    let requests = rate * start.elapsed().as_secs_f64();
+    Ok(requests / (server.cpu_seconds() - before).max(1e-3) / 1000.0)
+}
+
 /// Ordered scans of 50 over the same keys: our `RANGE` beside Redis's `ZRANGEBYLEX`, which
 /// yields keys only.
 fn measure_scans(arguments: &ServerArguments, kinds: &[&Kind]) -> Result<Table> {
     let columns = ["scan 50 kops", "scan 50 pipelined kops"];
     let names: Vec<_> = kinds.iter().map(|kind| kind.name).collect();
-    let mut table =
-        Table::new("server scan", &columns, "redis", &names).with("keys", arguments.keys);
+    let mut table = Table::new("server scan", &columns, "redis", &names)
+        .with("keys", arguments.keys)
+        .with("by_server_cpu", arguments.by_server_cpu);
     let mut sorted = KeySet::Decimal.keys(arguments.keys);
     let starts: Vec<usize> = (0..20_000)
         .map(|n: usize| n * 7_919_717 % sorted.len())
@@ -379,7 +398,6 @@ fn measure_scans(arguments: &ServerArguments, kinds: &[&Kind]) -> Result<Table> 
         servers.push((kind.name, server));
     }
     sorted.sort_unstable_by_key(Key::padded);
-    let time = Duration::from_secs_f64(arguments.seconds);
     for _ in 0..arguments.rounds {
         for (name, server) in &servers {
             let set = (*name == "redis").then_some(SORTED_SET);
@@ -388,8 +406,7 @@ fn measure_scans(arguments: &ServerArguments, kinds: &[&Kind]) -> Result<Table> 
                 (columns[1], 16, arguments.connections),
             ] {
                 let script = Script::scans(set, &sorted, &starts, SCAN_PAIRS, depth);
-                let rate = throughput(server.address(), &script, connections, time)?;
-                table.push(name, column, rate / 1000.0);
+                table.push(name, column, kops(arguments, server, &script, connections)?);
             }
         }
     }
