@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::process::Command;
+use std::time::Instant;
 
 use serde::Serialize;
 
@@ -127,6 +128,18 @@ pub fn thread_cpu_seconds() -> Option<f64> {
     let statistics = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let ns = statistics.split_whitespace().next()?.parse::<u64>().ok()?;
     (ns > 0).then_some(ns as f64 / 1e9)
+}
+
+/// Seconds that `body` took on the processor (by the clock where the kernel cannot tell): on
+/// a shared machine, waiting for a core says nothing about a tree. `body` must not block.
+pub fn timed<R>(body: impl FnOnce() -> R) -> (f64, R) {
+    let (start, before) = (Instant::now(), thread_cpu_seconds());
+    let result = body();
+    let seconds = match (before, thread_cpu_seconds()) {
+        (Some(before), Some(after)) => after - before,
+        _ => start.elapsed().as_secs_f64(),
+    };
+    (seconds.max(1e-9), result)
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -9,11 +9,11 @@
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
-use std::time::Instant;
 
-use hedgerow_simd::{Kernel, Level, Slots, Task, WIDTH};
+use hedgerow_simd::{Kernel, Level, Slots, Task, WIDTH, prefetch_lines};
 
 use crate::keys::KeySet;
+use crate::machine::timed;
 use crate::report::{Output, Table};
 use crate::{LabError, Result};
 
@@ -82,6 +82,11 @@ impl Task for Searches<'_> {
             at = (at + 40_503 + (sum & black_box_zero()) as usize) & (self.nodes.len() - 1);
             let node = &self.nodes[at];
             let key = self.keys[search & (self.keys.len() - 1)];
+            // A descent asks for the whole node before it searches.
+            prefetch_lines::<2, _>(std::ptr::from_ref(match self.question {
+                Question::Rank => &*node.ascending,
+                _ => &*node.slots,
+            }));
             sum = sum.wrapping_add(match self.question {
                 Question::Equal => u64::from(K::equal(&node.slots, node.order, key)),
                 Question::Below => K::below(&node.slots, node.order, key) as u64,
@@ -97,12 +102,14 @@ fn black_box_zero() -> u64 {
     black_box(0)
 }
 
+fn random_slice(n: u64) -> u64 {
+    let key = KeySet::RandomU64.key(n);
+    u64::from_be_bytes(key.as_slice().try_into().expect("8 bytes"))
+}
+
 /// `count` nodes with 8 to 15 random slices each; a power of two.
 fn nodes(count: usize) -> Vec<Node> {
-    let slice = |n: u64| {
-        let key = KeySet::RandomU64.key(n);
-        u64::from_be_bytes(key.as_slice().try_into().expect("8 bytes"))
-    };
+    let slice = random_slice;
     (0..count as u64)
         .map(|node| {
             let live = 8 + (slice(node) % 8) as usize;
@@ -145,10 +152,9 @@ pub fn run(arguments: &SearchArguments) -> Result<()> {
     let mut table =
         Table::new("search", &COLUMNS, "linear", &names).with("searches", arguments.searches);
     let sets = [nodes(CACHED_NODES), nodes(MISSING_NODES)];
-    let keys: Vec<u64> = sets[0]
-        .iter()
-        .flat_map(|node| node.slots.iter().take(8))
-        .map(|slot| slot.load(std::sync::atomic::Ordering::Relaxed))
+    // Enough keys that branch predictors cannot learn their answers by heart.
+    let keys: Vec<u64> = (0..1 << 16)
+        .map(|n| random_slice(1_000_000_007 + n))
         .collect();
     let questions = [Question::Equal, Question::Below, Question::Rank];
     for _ in 0..arguments.rounds {
@@ -157,14 +163,14 @@ pub fn run(arguments: &SearchArguments) -> Result<()> {
                 let mut answers = Vec::new();
                 for level in &levels {
                     let count = arguments.searches;
-                    let start = Instant::now();
-                    let sum = level.run(Searches {
+                    let searches = Searches {
                         nodes,
                         keys: &keys,
                         count,
                         question,
-                    });
-                    let ns = start.elapsed().as_nanos() as f64 / count as f64;
+                    };
+                    let (seconds, sum) = timed(|| level.run(searches));
+                    let ns = seconds * 1e9 / count as f64;
                     table.push(level.name(), column, ns);
                     answers.push(sum);
                 }

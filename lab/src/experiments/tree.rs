@@ -14,10 +14,9 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Barrier;
-use std::time::Instant;
 
 use crate::keys::{Key, KeySet};
-use crate::machine::{resident_bytes, thread_cpu_seconds};
+use crate::machine::{resident_bytes, timed};
 use crate::maps::{Alone, BTreeMark, ContenderMap, Indexed, Inline, Tally, verify};
 use crate::report::{Output, Table};
 use crate::{LabError, Result};
@@ -198,18 +197,6 @@ trait Drive<M> {
         operations: usize,
         body: &(dyn Fn(&M, Range<usize>) -> Tally + Sync),
     ) -> (f64, Tally);
-}
-
-/// Seconds that `body` took on the processor (by the clock where the kernel cannot tell): on
-/// a shared machine, waiting for a core says nothing about a tree. These threads never block.
-fn timed<R>(body: impl FnOnce() -> R) -> (f64, R) {
-    let (start, before) = (Instant::now(), thread_cpu_seconds());
-    let result = body();
-    let seconds = match (before, thread_cpu_seconds()) {
-        (Some(before), Some(after)) => after - before,
-        _ => start.elapsed().as_secs_f64(),
-    };
-    (seconds.max(1e-9), result)
 }
 
 struct OneThread;
