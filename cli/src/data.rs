@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 
-use hedgerow::{Db, Direction, Keyspace, Row, WriteOptions};
+use hedgerow::{Db, Direction, Keyspace, Row, WriteOptions, prefix_end};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::{Count, Delete, Get, KeyBounds, Put, Scan, Space};
@@ -199,17 +199,7 @@ impl KeyBounds {
     fn range(&self, space: &Space) -> Result<Bounds> {
         if let Some(prefix) = &self.prefix {
             let prefix = space.bytes(prefix)?;
-            let mut end = prefix.clone();
-            while end.last() == Some(&0xff) {
-                end.pop();
-            }
-            let end = match end.last_mut() {
-                None => Bound::Unbounded,
-                Some(last) => {
-                    *last += 1;
-                    Bound::Excluded(end)
-                }
-            };
+            let end = prefix_end(&prefix);
             return Ok((Bound::Included(prefix), end));
         }
         let bound = |key: &Option<String>| key.as_deref().map(|key| space.bytes(key)).transpose();

@@ -88,8 +88,8 @@ pub(crate) fn is_inverted(start: Bound<&[u8]>, end: Bound<&[u8]>) -> bool {
     }
 }
 
-/// The smallest bound above every key that begins with `prefix`.
-pub(crate) fn prefix_end(prefix: &[u8]) -> Bound<Vec<u8>> {
+/// The smallest upper bound above every key that begins with `prefix`: excluded, or none.
+pub fn prefix_end(prefix: &[u8]) -> Bound<Vec<u8>> {
     match prefix.iter().rposition(|&byte| byte < u8::MAX) {
         Some(last) => {
             let mut end = prefix[..=last].to_vec();

@@ -65,7 +65,7 @@ mod transaction;
 mod worker;
 
 pub use backup::{BackupReport, CheckReport};
-pub use bounds::KeyRange;
+pub use bounds::{KeyRange, prefix_end};
 pub use checkpoint::CheckpointReport;
 pub use commit::{Action, Commit};
 pub use db::Db;

@@ -17,7 +17,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow::Direction;
+use hedgerow::{Direction, prefix_end};
 
 use super::items::{self, Found};
 use super::meta::{Flags, key, reply_item};
@@ -36,7 +36,7 @@ pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outco
     };
     let (start, end) = (bound(1)?, bound(2)?);
     let range = match (flags.has(b'p'), start, end) {
-        (true, Some(prefix), None) => prefix_range(&prefix),
+        (true, Some(prefix), None) => (Bound::Included(prefix.to_vec()), prefix_end(&prefix)),
         (true, ..) => {
             return Err(Failure::Line("CLIENT_ERROR p takes a prefix and - as end"));
         }
@@ -68,20 +68,4 @@ pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outco
     }
     out.extend_from_slice(b"EN\r\n");
     Ok(Done::Nothing)
-}
-
-/// The keys that begin with a prefix.
-fn prefix_range(prefix: &[u8]) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
-    let mut end = prefix.to_vec();
-    while end.last() == Some(&0xff) {
-        end.pop();
-    }
-    let end = match end.last_mut() {
-        None => Bound::Unbounded,
-        Some(last) => {
-            *last += 1;
-            Bound::Excluded(end)
-        }
-    };
-    (Bound::Included(prefix.to_vec()), end)
 }

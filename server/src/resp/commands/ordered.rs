@@ -3,25 +3,13 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow::{Direction, Row};
+use hedgerow::{Direction, Row, prefix_end};
 
 use crate::resp::call::{Arguments, Call, Failure, Outcome};
 use crate::resp::number;
 use crate::resp::reply::Reply;
 
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
-
-/// The smallest bound above every key that begins with `prefix`.
-pub(crate) fn prefix_end(prefix: &[u8]) -> Bound<Vec<u8>> {
-    match prefix.iter().rposition(|&byte| byte < u8::MAX) {
-        Some(last) => {
-            let mut end = prefix[..=last].to_vec();
-            end[last] += 1;
-            Bound::Excluded(end)
-        }
-        None => Bound::Unbounded,
-    }
-}
 
 pub(crate) fn too_long() -> Failure {
     Failure::text("ERR the reply exceeds the server's limit; use LIMIT, or SCAN")

@@ -3,7 +3,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow::{Direction, Row};
+use hedgerow::{Direction, Row, prefix_end};
 
 use crate::glob;
 use crate::resp::call::{Call, Failure, Outcome};
@@ -71,7 +71,7 @@ fn bounds(pattern: Option<&[u8]>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>, Option<&[u
         return (Bound::Unbounded, Bound::Unbounded, None);
     };
     let (prefix, suffices) = glob::literal_prefix(pattern);
-    let end = super::ordered::prefix_end(&prefix);
+    let end = prefix_end(&prefix);
     (Bound::Included(prefix), end, (!suffices).then_some(pattern))
 }
 
