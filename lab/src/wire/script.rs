@@ -65,7 +65,7 @@ impl Script {
         self.exchanges.push((request, reply, requests));
     }
 
-    /// Gets of all `keys`, `depth` to an exchange, each present with its [`value_text`].
+    /// Gets of all `keys`, `depth` to an exchange, each present with its `value_text`.
     #[must_use]
     pub fn gets(protocol: Protocol, keys: &[Key], depth: usize) -> Self {
         let mut script = Self::default();
@@ -95,7 +95,7 @@ impl Script {
         script
     }
 
-    /// Sets of all `keys` to their [`value_text`], `depth` to an exchange.
+    /// Sets of all `keys` to their `value_text`, `depth` to an exchange.
     #[must_use]
     pub fn sets(protocol: Protocol, keys: &[Key], depth: usize) -> Self {
         let mut script = Self::default();
