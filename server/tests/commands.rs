@@ -1,0 +1,260 @@
+//! What Redis has not, or does otherwise: ordered commands, cursors, RESP3, transactions.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use support::{Client, Started, Value, array, bulk, error, ok, one_worker};
+
+fn bulks(items: &[&str]) -> Value {
+    Value::Array(items.iter().map(|item| bulk(item)).collect())
+}
+
+fn with_trees() -> (Started, Client) {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    for key in ["ash", "elm", "fir", "oak", "yew"] {
+        assert_eq!(client.run(&format!("SET {key} {key}-value")), ok());
+    }
+    assert_eq!(
+        client.run("HSET hazel height 6 nuts yes"),
+        Value::Integer(2)
+    );
+    (started, client)
+}
+
+#[test]
+fn ranges_have_ends_limits_and_directions() {
+    let (_started, mut client) = with_trees();
+    for (request, expected) in [
+        (
+            "RANGE elm fir",
+            &["elm", "elm-value", "fir", "fir-value"][..],
+        ),
+        ("RANGE (elm [fir", &["fir", "fir-value"]),
+        ("RANGE elm (fir KEYS", &["elm"]),
+        (
+            "RANGE - + KEYS",
+            &["ash", "elm", "fir", "hazel", "oak", "yew"],
+        ),
+        ("RANGE - + KEYS REV LIMIT 2", &["yew", "oak"]),
+        ("RANGE - + LIMIT 0", &[]),
+        ("RANGE b d", &[]),
+        ("RANGE oak elm", &[]),
+        ("RANGE (elm (elm", &[]),
+        ("RANGE + -", &[]),
+        ("PREFIX e KEYS", &["elm"]),
+        ("PREFIX none", &[]),
+    ] {
+        assert_eq!(client.run(request), bulks(expected), "{request}");
+    }
+    assert_eq!(client.run("COUNTRANGE - +"), Value::Integer(6));
+    assert_eq!(client.run("COUNTRANGE (ash hazel"), Value::Integer(3));
+    assert_eq!(client.run("DELRANGE (ash (oak"), Value::Integer(3));
+    assert_eq!(client.run("RANGE - + KEYS"), bulks(&["ash", "oak", "yew"]));
+    assert_eq!(client.run("RANGE - + LIMIT"), error("ERR syntax error"));
+    assert_eq!(client.run("RANGE - + COLUMNS"), error("ERR syntax error"));
+    assert_eq!(client.run("RANGE - + NO"), error("ERR syntax error"));
+    assert!(matches!(client.run("RANGE -"), Value::Error(_)));
+}
+
+#[test]
+fn ranges_show_columns() {
+    let (_started, mut client) = with_trees();
+    let pairs = bulks(&["height", "6", "nuts", "yes"]);
+    assert_eq!(
+        client.run("RANGE hazel hazel"),
+        array([bulk("hazel"), pairs])
+    );
+    let chosen = array([bulk("yes"), Value::Null]);
+    let request = "RANGE hazel oak COLUMNS nuts bark LIMIT 2";
+    let nulls = array([Value::Null, Value::Null]);
+    assert_eq!(
+        client.run(request),
+        array([bulk("hazel"), chosen, bulk("oak"), nulls])
+    );
+    assert!(matches!(client.run("HELLO 3"), Value::Map(_)));
+    let pairs = vec![(bulk("height"), bulk("6")), (bulk("nuts"), bulk("yes"))];
+    assert_eq!(
+        client.run("RANGE hazel hazel"),
+        array([bulk("hazel"), Value::Map(pairs)])
+    );
+}
+
+#[test]
+fn long_ranges_are_removed_whole() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    let burst: String = (0..3000).map(|i| format!("SET key{i:04} v\r\n")).collect();
+    client.send(burst.as_bytes());
+    for _ in 0..3000 {
+        assert_eq!(client.reply(), ok());
+    }
+    assert_eq!(
+        client.run("DELRANGE key0001 (key2999"),
+        Value::Integer(2998)
+    );
+    assert_eq!(client.run("RANGE - + KEYS"), bulks(&["key0000", "key2999"]));
+}
+
+/// All keys that a scan returns, which must be distinct.
+fn scan_all(client: &mut Client, options: &str, mut between: impl FnMut()) -> BTreeSet<Vec<u8>> {
+    let mut found = BTreeSet::new();
+    let mut cursor = "0".to_owned();
+    loop {
+        let Value::Array(mut items) = client.run(&format!("SCAN {cursor} {options}")) else {
+            panic!("SCAN replies an array");
+        };
+        let (Some(Value::Array(keys)), Some(Value::Bulk(next))) = (items.pop(), items.pop()) else {
+            panic!("a cursor and keys");
+        };
+        for key in keys {
+            let Value::Bulk(key) = key else {
+                panic!("keys are bulk strings")
+            };
+            assert!(found.insert(key), "each key comes once");
+        }
+        cursor = String::from_utf8(next).unwrap();
+        if cursor == "0" {
+            return found;
+        }
+        between();
+    }
+}
+
+#[test]
+fn scans_return_every_key_that_stays_whatever_else_changes() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    for i in 0..500 {
+        client.run(&format!("SET stay:{i:03} v"));
+        client.run(&format!("SET go:{i:03} v"));
+    }
+    let mut other = started.client();
+    let mut step = 0;
+    let found = scan_all(&mut client, "COUNT 7", || {
+        other.run(&format!("DEL go:{:03}", (step * 37) % 500));
+        other.run(&format!("SET new:{step} v"));
+        step += 1;
+    });
+    let staying = found.iter().filter(|key| key.starts_with(b"stay:")).count();
+    assert_eq!(staying, 500);
+    assert_eq!(
+        scan_all(&mut client, "MATCH stay:1?? COUNT 9", || {}).len(),
+        100
+    );
+    assert_eq!(
+        scan_all(&mut client, "MATCH stay:* COUNT 100", || {}).len(),
+        500
+    );
+    client.run("HSET stay:hash f v");
+    assert_eq!(
+        scan_all(&mut client, "TYPE hash COUNT 1000", || {}).len(),
+        1
+    );
+    let Value::Error(text) = client.run("SCAN 12345") else {
+        panic!("an unknown cursor")
+    };
+    assert!(text.starts_with("ERR invalid cursor"), "{text}");
+}
+
+#[test]
+fn transactions_fail_if_what_they_watch_changes() {
+    let started = Started::new(one_worker());
+    let (mut one, mut other) = (started.client(), started.client());
+    one.run("SET a 1");
+    for (change, aborts) in [
+        ("SET a 2", true),
+        ("DEL a", true),
+        ("SET b 1", false),
+        ("EXPIRE a 1000", false),
+        ("SET a 3", true),
+    ] {
+        assert_eq!(one.run("WATCH a"), ok());
+        other.run(change);
+        one.run("MULTI");
+        one.run("INCR count");
+        let reply = one.run("EXEC");
+        assert_eq!(reply == Value::Null, aborts, "after {change}: {reply:?}");
+    }
+}
+
+#[test]
+fn nobody_sees_half_of_a_transaction() {
+    let started = Started::new(support::one_worker());
+    let address = started.resp();
+    let writer = std::thread::spawn(move || {
+        let mut client = Client::connect(address);
+        for i in 0..300 {
+            client.send(
+                format!("MULTI\r\nSET x {i}\r\nHSET h f {i}\r\nSET y {i}\r\nEXEC\r\n").as_bytes(),
+            );
+            for _ in 0..5 {
+                client.reply();
+            }
+        }
+    });
+    let mut client = started.client();
+    client.run("MSET x 0 y 0");
+    for _ in 0..300 {
+        let Value::Array(pair) = client.run("MGET x y") else {
+            panic!("an array")
+        };
+        assert_eq!(pair[0], pair[1]);
+    }
+    writer.join().unwrap();
+}
+
+#[test]
+fn resp3_says_nulls_and_maps_in_its_own_types() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    client.run("HSET h f v");
+    assert_eq!(client.run("HGETALL h"), bulks(&["f", "v"]));
+    let Value::Map(hello) = client.run("HELLO 3") else {
+        panic!("HELLO 3 replies a map")
+    };
+    assert!(
+        hello.contains(&(bulk("proto"), Value::Integer(3))),
+        "{hello:?}"
+    );
+    assert_eq!(
+        client.run("HGETALL h"),
+        Value::Map(vec![(bulk("f"), bulk("v"))])
+    );
+    client.send(b"GET absent\r\n");
+    assert_eq!(client.reply(), Value::Null);
+    assert!(matches!(client.run("CONFIG GET save"), Value::Map(_)));
+    assert_eq!(
+        client.run("HELLO 4"),
+        error("NOPROTO unsupported protocol version")
+    );
+    assert_eq!(client.run("RESET"), Value::Simple("RESET".into()));
+    assert_eq!(client.run("HGETALL h"), bulks(&["f", "v"]));
+}
+
+#[test]
+fn checkpoints_are_taken_on_demand() {
+    let (started, mut client) = with_trees();
+    assert_eq!(client.run("SAVE"), ok());
+    assert!(matches!(client.run("LASTSAVE"), Value::Integer(s) if s > 1_600_000_000));
+    assert_eq!(
+        client.run("BGSAVE"),
+        Value::Simple("Background saving started".into())
+    );
+    let checkpoints = || started.db.statistics().get("checkpoints_total");
+    assert!(checkpoints() >= Some(1.0), "{:?}", checkpoints());
+}
+
+#[test]
+fn random_keys_exist() {
+    let (_started, mut client) = with_trees();
+    for _ in 0..50 {
+        let Value::Bulk(key) = client.run("RANDOMKEY") else {
+            panic!("some key")
+        };
+        assert_eq!(client.call(&[b"EXISTS", &key]), Value::Integer(1));
+    }
+    assert_eq!(client.run("FLUSHALL"), ok());
+    assert_eq!(client.run("RANDOMKEY"), Value::Null);
+}
