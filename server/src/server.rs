@@ -1,6 +1,7 @@
 //! A running server: its threads, from start to shutdown.
 
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -111,7 +112,14 @@ impl Server {
                 .collect(),
         );
         for (index, worker) in workers.into_iter().enumerate() {
-            server.spawn(format!("hedgerow-{index}"), move || worker.run())?;
+            let shared = Arc::clone(&shared);
+            server.spawn(format!("hedgerow-{index}"), move || {
+                // A bug in one request must not leave its worker's connections hanging forever:
+                // the owner shuts everything down in order instead.
+                if catch_unwind(AssertUnwindSafe(|| worker.run())).is_err() {
+                    shared.ask_to_stop();
+                }
+            })?;
         }
         let (acceptor, waker) = Acceptor::new(Arc::clone(&shared), listeners, targets)?;
         server.accept_waker = Some(waker);

@@ -52,6 +52,8 @@ struct Peer {
     queued: bool,
     /// The socket may have bytes to read.
     readable: bool,
+    /// Whole requests may be left in the input: they come first.
+    unparsed: bool,
     /// The end of what the peer sends has been announced.
     hung_up: bool,
     /// The end has been read: what was asked is still answered.
@@ -225,6 +227,7 @@ impl Worker {
                 wanted: 0,
                 queued: false,
                 readable: false,
+                unparsed: false,
                 hung_up: false,
                 ended: false,
                 held: false,
@@ -311,7 +314,7 @@ impl Worker {
         };
         peer.queued = false;
         peer.active_at = self.now;
-        if !peer.readable {
+        if !peer.readable || peer.unparsed {
             return;
         }
         let input = &mut self.inputs[slot];
@@ -337,6 +340,7 @@ impl Worker {
         };
         self.inputs[slot].consume(active.ran_bytes);
         peer.wanted = active.wanted;
+        peer.unparsed = active.more;
         peer.closing |= active.close || (peer.ended && !active.more);
         peer.blocked |= active.blocked;
         if self.outputs[slot].is_held() && !peer.held {

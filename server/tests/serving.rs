@@ -149,6 +149,25 @@ fn who_does_not_read_is_not_served_until_he_does() {
 }
 
 #[test]
+fn floods_of_tiny_requests_are_answered() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    let mut writer = client.stream.try_clone().unwrap();
+    let thread = std::thread::spawn(move || {
+        writer.write_all(&b"PING\r\n".repeat(200_000)).unwrap();
+        writer.shutdown(Shutdown::Write).unwrap();
+    });
+    let mut received = Vec::new();
+    client.stream.read_to_end(&mut received).unwrap();
+    assert!(
+        received == b"+PONG\r\n".repeat(200_000),
+        "{} bytes",
+        received.len()
+    );
+    thread.join().unwrap();
+}
+
+#[test]
 fn malformed_requests_get_an_error_and_the_end() {
     let started = Started::new(one_worker());
     for (sent, expected) in [
