@@ -184,44 +184,13 @@ impl Turn {
         } = self;
         loop {
             owners.clear();
-            let mut keys: Vec<&[u8]> = Vec::new();
-            let mut database = None;
-            for active in active.iter_mut().filter(|active| !active.is_done()) {
-                let Some(session) = &lanes.sessions[active.slot] else {
-                    continue;
-                };
-                let is_read = matches!(requests[active.next].kind, Kind::Read { .. });
-                if !is_read || !session.may_batch() {
-                    continue;
-                }
-                // One batch, one keyspace: those of another get the next batch.
-                if *database.get_or_insert(session.database()) != session.database() {
-                    continue;
-                }
-                if over_limit(shared, &lanes.outputs[active.slot]) {
-                    active.blocked = true;
-                    continue;
-                }
-                let input = lanes.inputs[active.slot].bytes();
-                let last = active.end.min(active.next + BATCH_PER_CONNECTION);
-                while active.next < last && keys.len() < BATCH_KEYS {
-                    let request = &requests[active.next];
-                    let Kind::Read { first } = request.kind else {
-                        break;
-                    };
-                    let named = &spans[request.first_span as usize + usize::from(first)
-                        ..request.end_span as usize];
-                    for (i, span) in named.iter().enumerate() {
-                        keys.push(span.of(input));
-                        owners.push(Owner {
-                            slot: request.slot,
-                            place: (i as u32, named.len() as u32),
-                        });
-                    }
-                    active.ran_bytes = request.end as usize;
-                    active.next += 1;
-                }
-            }
+            let mut keys = Vec::new();
+            let queued = Queued { requests, spans };
+            let (sessions, inputs) = (&*lanes.sessions, &*lanes.inputs);
+            let database =
+                queued.gather_reads(active, sessions, inputs, owners, &mut keys, |slot| {
+                    over_limit(shared, &lanes.outputs[slot])
+                });
             let (Some(database), false) = (database, keys.is_empty()) else {
                 return;
             };
@@ -364,6 +333,65 @@ impl Turn {
                 *wrote |= ran.wrote;
             }
         }
+    }
+}
+
+/// The requests of a turn and their arguments.
+struct Queued<'t> {
+    requests: &'t [Request],
+    spans: &'t [Span],
+}
+
+impl Queued<'_> {
+    /// Takes the leading reads of all connections that work in one keyspace, whose number it
+    /// returns.
+    fn gather_reads<'k>(
+        &self,
+        active: &mut [Active],
+        sessions: &[Option<Session>],
+        inputs: &'k [Input],
+        owners: &mut Vec<Owner>,
+        keys: &mut Vec<&'k [u8]>,
+        is_over_limit: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let mut database = None;
+        for active in active.iter_mut().filter(|active| !active.is_done()) {
+            let Some(session) = &sessions[active.slot] else {
+                continue;
+            };
+            let is_read = matches!(self.requests[active.next].kind, Kind::Read { .. });
+            if !is_read || !session.may_batch() {
+                continue;
+            }
+            // One batch, one keyspace: those of another get the next batch.
+            if *database.get_or_insert(session.database()) != session.database() {
+                continue;
+            }
+            if is_over_limit(active.slot) {
+                active.blocked = true;
+                continue;
+            }
+            let input = inputs[active.slot].bytes();
+            let last = active.end.min(active.next + BATCH_PER_CONNECTION);
+            while active.next < last && keys.len() < BATCH_KEYS {
+                let request = &self.requests[active.next];
+                let Kind::Read { first } = request.kind else {
+                    break;
+                };
+                let named = &self.spans
+                    [request.first_span as usize + usize::from(first)..request.end_span as usize];
+                for (i, span) in named.iter().enumerate() {
+                    keys.push(span.of(input));
+                    owners.push(Owner {
+                        slot: request.slot,
+                        place: (i as u32, named.len() as u32),
+                    });
+                }
+                active.ran_bytes = request.end as usize;
+                active.next += 1;
+            }
+        }
+        database
     }
 }
 
