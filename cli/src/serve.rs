@@ -67,7 +67,7 @@ fn promise(settings: &Settings) -> String {
     match settings.durability {
         Durability::Sync => "every acknowledged write survives a power cut".into(),
         Durability::Periodic => format!(
-            "acknowledged writes survive a power cut after at most {} ms",
+            "acknowledged writes survive a kill at once, a power cut after at most {} ms",
             settings.flush_interval.as_millis()
         ),
         Durability::None => "acknowledged writes may be lost in a crash".into(),
