@@ -1,0 +1,48 @@
+//! The memory limit counts the memory of the whole process: so this test has a process of its own.
+
+use std::sync::Arc;
+
+use hedgerow::{Db, Error, WriteOptions};
+use hedgerow_vfs::{MemoryVfs, Vfs};
+
+#[test]
+fn memory_has_a_limit_that_removing_makes_room_under() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let limit = hedgerow_memory::reserved_bytes() + (24 << 20);
+    let builder = Db::builder().vfs(vfs).workers(1).checkpoint_log_bytes(None);
+    let db = builder.memory_limit(Some(limit)).open("/d").unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    let mut stored = 0u32;
+    let error = loop {
+        match keyspace.put(&stored.to_be_bytes(), &[7; 1000]) {
+            Ok(_) => stored += 1,
+            Err(error) => break error,
+        }
+        assert!(stored < 100_000, "the limit is never reached");
+    };
+    assert!(matches!(error, Error::OutOfMemory { limit_bytes } if limit_bytes == limit));
+    assert!(error.to_string().contains("memory_limit"));
+    assert!(stored > 1000, "{stored}");
+    assert!(hedgerow_memory::live_bytes() < limit + (1 << 20));
+    let mut batch = db.batch();
+    batch.put(&keyspace, b"more", b"");
+    let refused = batch.commit(WriteOptions::default());
+    assert!(
+        matches!(refused, Err(Error::OutOfMemory { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(
+        keyspace.get(&0u32.to_be_bytes()).unwrap().map(|v| v.len()),
+        Some(1000)
+    );
+    assert!(
+        keyspace.remove(&0u32.to_be_bytes()).unwrap(),
+        "removing is allowed"
+    );
+    keyspace.delete_range(..).unwrap();
+    // What was removed is reclaimed once no reader can see it, as later operations go by.
+    while keyspace.put(b"again", &[7; 1000]).is_err() {
+        keyspace.remove(b"none").unwrap();
+        keyspace.get(b"none").unwrap();
+    }
+}
