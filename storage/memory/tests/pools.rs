@@ -9,13 +9,18 @@ use std::thread;
 use hedgerow_memory::{
     LARGEST_POOLED_BYTES, allocate, block_bytes, inspect, live_bytes, release, reserved_bytes,
 };
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 
 /// The pools are process-wide, so tests that read their totals take turns.
 static TURN: Mutex<()> = Mutex::new(());
 
-fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+/// Runs a test when no other runs, in a thread that is joined before the next one begins: a
+/// thread that ends gives its magazines back, and that would change the next one's totals.
+fn alone(test: impl FnOnce() + Send + 'static) {
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if let Err(panic) = thread::spawn(test).join() {
+        std::panic::resume_unwind(panic);
+    }
 }
 
 /// A small generator with a fixed seed: failures repeat.
@@ -92,85 +97,88 @@ impl Block {
 
 #[test]
 fn blocks_never_overlap_and_keep_their_bytes() {
-    let _turn = turn();
-    let mut random = Random(1);
-    let mut live: BTreeMap<usize, Block> = BTreeMap::new();
-    let steps = if cfg!(miri) { 500 } else { 40_000 };
-    for step in 0..steps {
-        if live.len() < 400 && random.below(5) < 3 || live.is_empty() {
-            let block = Block::new(random.size_bytes(), step as u8);
-            let (start, end) = (block.start.as_ptr() as usize, block.size_bytes.max(1));
-            let end = start + end;
-            if let Some((&below, other)) = live.range(..end).next_back() {
-                assert!(below + other.size_bytes.max(1) <= start, "blocks overlap");
+    alone(|| {
+        let mut random = Random(1);
+        let mut live: BTreeMap<usize, Block> = BTreeMap::new();
+        let steps = if cfg!(miri) { 500 } else { 40_000 };
+        for step in 0..steps {
+            if live.len() < 400 && random.below(5) < 3 || live.is_empty() {
+                let block = Block::new(random.size_bytes(), step as u8);
+                let (start, end) = (block.start.as_ptr() as usize, block.size_bytes.max(1));
+                let end = start + end;
+                if let Some((&below, other)) = live.range(..end).next_back() {
+                    assert!(below + other.size_bytes.max(1) <= start, "blocks overlap");
+                }
+                live.insert(start, block);
+            } else {
+                let pick = random.below(live.len());
+                let start = *live.keys().nth(pick).expect("pick is below the length");
+                live.remove(&start).expect("key just seen").finish();
             }
-            live.insert(start, block);
-        } else {
-            let pick = random.below(live.len());
-            let start = *live.keys().nth(pick).expect("pick is below the length");
-            live.remove(&start).expect("key just seen").finish();
         }
-    }
-    live.into_values().for_each(Block::finish);
+        live.into_values().for_each(Block::finish);
+    });
 }
 
 #[test]
 fn threads_allocate_and_release_each_others_blocks() {
-    let _turn = turn();
-    let live_before = live_bytes();
-    let threads = 4;
-    let steps = if cfg!(miri) { 60 } else { 8_000 };
-    let (senders, receivers): (Vec<_>, Vec<_>) = (0..threads).map(|_| mpsc::channel()).unzip();
-    let handles: Vec<_> = receivers
-        .into_iter()
-        .enumerate()
-        .map(|(own, inbox)| {
-            let senders = senders.clone();
-            thread::spawn(move || {
-                let mut random = Random(own as u64 + 100);
-                for step in 0..steps {
-                    let block = Block::new(random.size_bytes() % 700, step as u8);
-                    senders[random.below(threads)]
-                        .send(block)
-                        .expect("receivers outlive us");
-                    while let Ok(block) = inbox.try_recv() {
-                        block.finish();
+    alone(|| {
+        let live_before = live_bytes();
+        let threads = 4;
+        let steps = if cfg!(miri) { 60 } else { 8_000 };
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..threads).map(|_| mpsc::channel()).unzip();
+        let handles: Vec<_> = receivers
+            .into_iter()
+            .enumerate()
+            .map(|(own, inbox)| {
+                let senders = senders.clone();
+                thread::spawn(move || {
+                    let mut random = Random(own as u64 + 100);
+                    for step in 0..steps {
+                        let block = Block::new(random.size_bytes() % 700, step as u8);
+                        senders[random.below(threads)]
+                            .send(block)
+                            .expect("receivers outlive us");
+                        while let Ok(block) = inbox.try_recv() {
+                            block.finish();
+                        }
                     }
-                }
-                drop(senders);
-                inbox.into_iter().for_each(Block::finish);
+                    drop(senders);
+                    inbox.into_iter().for_each(Block::finish);
+                })
             })
-        })
-        .collect();
-    drop(senders);
-    for handle in handles {
-        handle.join().expect("no thread saw an overwritten block");
-    }
-    assert_eq!(live_bytes(), live_before, "blocks leaked or counted twice");
+            .collect();
+        drop(senders);
+        for handle in handles {
+            handle.join().expect("no thread saw an overwritten block");
+        }
+        assert_eq!(live_bytes(), live_before, "blocks leaked or counted twice");
+    });
 }
 
 #[test]
 fn a_thread_that_ends_returns_its_magazines() {
-    let _turn = turn();
-    const SIZE: usize = 7168; // a class that the other tests seldom use
-    let churn = || {
-        let blocks: Vec<_> = (0..200)
-            .map(|stamp| Block::new(SIZE, stamp as u8))
-            .collect();
-        blocks.into_iter().for_each(Block::finish);
-    };
-    thread::spawn(churn).join().expect("first thread");
-    let reserved = reserved_bytes();
-    let live = live_bytes();
-    for _ in 0..20 {
-        thread::spawn(churn).join().expect("later thread");
-    }
-    assert_eq!(
-        reserved_bytes(),
-        reserved,
-        "later threads did not reuse the first one's slots"
-    );
-    assert_eq!(live_bytes(), live);
+    alone(|| {
+        const SIZE: usize = 7168; // a class that the other tests seldom use
+        let churn = || {
+            let blocks: Vec<_> = (0..200)
+                .map(|stamp| Block::new(SIZE, stamp as u8))
+                .collect();
+            blocks.into_iter().for_each(Block::finish);
+        };
+        thread::spawn(churn).join().expect("first thread");
+        let reserved = reserved_bytes();
+        let live = live_bytes();
+        for _ in 0..20 {
+            thread::spawn(churn).join().expect("later thread");
+        }
+        assert_eq!(
+            reserved_bytes(),
+            reserved,
+            "later threads did not reuse the first one's slots"
+        );
+        assert_eq!(live_bytes(), live);
+    });
 }
 
 /// Releases its block when the thread's locals die, which may be after the magazines did.
@@ -187,94 +195,98 @@ impl Drop for Late {
 
 #[test]
 fn blocks_may_be_used_while_a_thread_is_ending() {
-    let _turn = turn();
-    thread_local!(static LATE: std::cell::RefCell<Late> = const { std::cell::RefCell::new(Late(None)) });
-    let live = live_bytes();
-    for round in 0..4 {
-        let early_local = round % 2 == 0;
-        thread::spawn(move || {
-            if early_local {
-                // Registered before the magazines, so dropped after them.
-                LATE.with(|late| drop(late.borrow_mut()));
-            }
-            let block = Block::new(96, 9);
-            LATE.with(|late| late.borrow_mut().0 = Some(block));
-        })
-        .join()
-        .expect("a thread that ends with a live block");
-    }
-    assert_eq!(live_bytes(), live);
+    alone(|| {
+        thread_local!(static LATE: std::cell::RefCell<Late> = const { std::cell::RefCell::new(Late(None)) });
+        let live = live_bytes();
+        for round in 0..4 {
+            let early_local = round % 2 == 0;
+            thread::spawn(move || {
+                if early_local {
+                    // Registered before the magazines, so dropped after them.
+                    LATE.with(|late| drop(late.borrow_mut()));
+                }
+                let block = Block::new(96, 9);
+                LATE.with(|late| late.borrow_mut().0 = Some(block));
+            })
+            .join()
+            .expect("a thread that ends with a live block");
+        }
+        assert_eq!(live_bytes(), live);
+    });
 }
 
 #[test]
 fn live_bytes_follow_allocate_and_release() {
-    let _turn = turn();
-    let before = live_bytes();
-    let sizes = [1, 8, 100, 320, 1000, 5000, 32 * 1024, 200_000];
-    let blocks: Vec<_> = sizes.iter().map(|&size| Block::new(size, 3)).collect();
-    let held: usize = sizes.iter().map(|&size| block_bytes(size)).sum();
-    assert_eq!(live_bytes() - before, held);
-    assert!(reserved_bytes() >= held);
-    blocks.into_iter().for_each(Block::finish);
-    assert_eq!(live_bytes(), before);
+    alone(|| {
+        let before = live_bytes();
+        let sizes = [1, 8, 100, 320, 1000, 5000, 32 * 1024, 200_000];
+        let blocks: Vec<_> = sizes.iter().map(|&size| Block::new(size, 3)).collect();
+        let held: usize = sizes.iter().map(|&size| block_bytes(size)).sum();
+        assert_eq!(live_bytes() - before, held);
+        assert!(reserved_bytes() >= held);
+        blocks.into_iter().for_each(Block::finish);
+        assert_eq!(live_bytes(), before);
+    });
 }
 
 #[cfg(not(any(feature = "system-allocator", miri)))]
 #[test]
 fn classes_never_share_a_chunk_and_grow_into_regions() {
-    let _turn = turn();
-    let blocks: Vec<_> = (0..20_000)
-        .map(|n| Block::new(24 + 320 * (n % 2), n as u8))
-        .collect();
-    let report = inspect();
-    let mut ranges: Vec<_> = report
-        .classes
-        .iter()
-        .flat_map(|class| class.chunks.clone())
-        .collect();
-    ranges.sort_by_key(|range| range.start);
-    assert!(
-        ranges.windows(2).all(|pair| pair[0].end <= pair[1].start),
-        "chunks overlap"
-    );
-    for block in &blocks {
-        let address = block.start.as_ptr() as usize;
-        let class = report
+    alone(|| {
+        let blocks: Vec<_> = (0..20_000)
+            .map(|n| Block::new(24 + 320 * (n % 2), n as u8))
+            .collect();
+        let report = inspect();
+        let mut ranges: Vec<_> = report
             .classes
             .iter()
-            .find(|class| class.slot_bytes == block_bytes(block.size_bytes))
-            .expect("the block's class was used");
+            .flat_map(|class| class.chunks.clone())
+            .collect();
+        ranges.sort_by_key(|range| range.start);
         assert!(
-            class.chunks.iter().any(|chunk| chunk.contains(&address)),
-            "strayed block"
+            ranges.windows(2).all(|pair| pair[0].end <= pair[1].start),
+            "chunks overlap"
         );
-        assert!(class.live >= 10_000 && class.least_fill > 0.0);
-    }
-    let nodes = report
-        .classes
-        .iter()
-        .find(|class| class.slot_bytes == 384)
-        .expect("used");
-    assert!(
-        nodes.regions >= 1,
-        "3.8 MB of nodes did not earn a whole region"
-    );
-    assert!(report.to_string().contains("slot bytes"));
-    blocks.into_iter().for_each(Block::finish);
+        for block in &blocks {
+            let address = block.start.as_ptr() as usize;
+            let class = report
+                .classes
+                .iter()
+                .find(|class| class.slot_bytes == block_bytes(block.size_bytes))
+                .expect("the block's class was used");
+            assert!(
+                class.chunks.iter().any(|chunk| chunk.contains(&address)),
+                "strayed block"
+            );
+            assert!(class.live >= 10_000 && class.least_fill > 0.0);
+        }
+        let nodes = report
+            .classes
+            .iter()
+            .find(|class| class.slot_bytes == 384)
+            .expect("used");
+        assert!(
+            nodes.regions >= 1,
+            "3.8 MB of nodes did not earn a whole region"
+        );
+        assert!(report.to_string().contains("slot bytes"));
+        blocks.into_iter().for_each(Block::finish);
+    });
 }
 
 #[cfg(not(any(feature = "system-allocator", miri)))]
 #[test]
 fn released_slots_are_reused_before_fresh_memory() {
-    let _turn = turn();
-    let wave = |stamp: u8| {
-        let blocks: Vec<_> = (0..50_000).map(|_| Block::new(40, stamp)).collect();
-        blocks.into_iter().for_each(Block::finish);
-    };
-    wave(1);
-    let reserved = reserved_bytes();
-    (2..8).for_each(wave);
-    assert_eq!(reserved_bytes(), reserved);
+    alone(|| {
+        let wave = |stamp: u8| {
+            let blocks: Vec<_> = (0..50_000).map(|_| Block::new(40, stamp)).collect();
+            blocks.into_iter().for_each(Block::finish);
+        };
+        wave(1);
+        let reserved = reserved_bytes();
+        (2..8).for_each(wave);
+        assert_eq!(reserved_bytes(), reserved);
+    });
 }
 
 #[test]
