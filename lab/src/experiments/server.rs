@@ -8,7 +8,7 @@
 //! `client busy` is the share of its core that the client used meanwhile: near 1, the figure
 //! would be the client's and not the server's.
 //!
-//! Ours runs with its log on (`periodic`); `hedgerow unlogged` shows what that costs. Redis
+//! Ours runs with its log on (`periodic`); `hedgerow none` promises nothing but logs too. Redis
 //! runs without persistence, its fastest form, and once more with its append-only file synced
 //! every second, the form that promises about what ours does.
 
@@ -147,7 +147,7 @@ fn kinds(arguments: &ServerArguments) -> Result<Vec<Kind>> {
         |folder, port, _| hedgerow("periodic", "resp", folder, port),
     );
     add(
-        "hedgerow unlogged",
+        "hedgerow none",
         Protocol::Resp,
         ours.clone(),
         build,
