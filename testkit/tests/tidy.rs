@@ -38,6 +38,13 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
     ("server", "hedgerow-server", &["hedgerow"]),
     ("cli", "hedgerow-cli", &["hedgerow", "hedgerow-server"]),
     ("testkit", "hedgerow-testkit", EVERYTHING),
+    ("lab/data", "hedgerow-lab-data", &[]),
+    (
+        "lab/contender",
+        "hedgerow-lab-contender",
+        &["hedgerow-lab-data"],
+    ),
+    ("lab/report", "hedgerow-lab-report", &[]),
     ("lab", "hedgerow-lab", EVERYTHING),
 ];
 
@@ -51,6 +58,9 @@ const EVERYTHING: &[&str] = &[
     "hedgerow-masstree",
     "hedgerow",
     "hedgerow-server",
+    "hedgerow-lab-data",
+    "hedgerow-lab-contender",
+    "hedgerow-lab-report",
 ];
 
 /// Crates whose roots must forbid unsafe code.
@@ -60,6 +70,9 @@ const SAFE_ROOTS: &[&str] = &[
     "engine/src/lib.rs",
     "server/src/lib.rs",
     "cli/src/main.rs",
+    "lab/data/src/lib.rs",
+    "lab/contender/src/lib.rs",
+    "lab/report/src/lib.rs",
     "lab/src/lib.rs",
     "testkit/src/lib.rs",
 ];

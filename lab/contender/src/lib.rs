@@ -1,0 +1,21 @@
+//! What the lab asks of a system that it measures.
+//!
+//! A contender is one small adaptor: it answers single operations, so that its answers can be
+//! compared with a model, and works through *runs* of keys, which is what is timed. Inside a
+//! run the contender's own code is called directly; the lab makes one dynamic call per run, so
+//! that hundreds of thousands of operations share its cost. An adaptor writes a run by hand
+//! where its users would do better than one call after the other, such as holding a guard.
+//!
+//! * [`Map`]: an ordered map in memory from byte keys to 8-byte values.
+//! * [`Store`]: a durable engine in a directory.
+//! * [`Entry`]: the registry's line about a contender: name, version, promises, origin.
+
+#![forbid(unsafe_code)]
+
+mod entry;
+mod map;
+mod store;
+
+pub use entry::{Entry, Promises, Unavailable};
+pub use map::{Map, MapEntry, NewMap, Tally, value_of};
+pub use store::{Store, StoreEntry, StoreError, StoreSettings, Sync};

@@ -1,0 +1,12 @@
+//! Results of the lab.
+//!
+//! A run of the lab writes JSON lines, one [`Record`] each: what ran where, what each
+//! experiment claims to reproduce, every figure, and every contender that had to be left out.
+//! Files of several runs can be concatenated. This crate holds the records, so that what the
+//! lab writes and what its readers expect cannot drift apart.
+
+#![forbid(unsafe_code)]
+
+mod record;
+
+pub use record::{Better, Experiment, Figure, Machine, Participant, Record, Run, Skipped, X};

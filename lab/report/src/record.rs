@@ -1,0 +1,169 @@
+//! The lines of a results file.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// One line of a results file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Record {
+    /// A run begins: where and how. What follows, up to the next one, belongs to it.
+    Run(Run),
+    /// An experiment begins: what it reproduces.
+    Experiment(Experiment),
+    /// A figure of one contender.
+    Figure(Figure),
+    /// A contender that did not take part.
+    Skipped(Skipped),
+}
+
+/// One invocation of the lab.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The version of this format; readers refuse a newer one. Now 2.
+    pub schema: u32,
+    /// The command line, without the path of the program.
+    pub command: String,
+    /// When it began, in seconds since 1970 (UTC).
+    pub started: u64,
+    /// The scale's name: `smoke`, `small` or `paper`.
+    pub scale: String,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Who took part.
+    pub contenders: Vec<Participant>,
+}
+
+/// The machine and build of a run; what cannot be found out is empty.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The processor's name.
+    pub cpu: String,
+    /// Processors that the process may use.
+    pub cores: usize,
+    /// SIMD levels that matter to node search.
+    pub simd: Vec<String>,
+    /// The size of the last-level cache, as the kernel words it.
+    pub last_cache: String,
+    /// Physical memory in GiB.
+    pub memory_gib: u64,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The transparent superpage mode.
+    pub superpages: String,
+    /// The commit that was built, with `+` when the tree was dirty.
+    pub commit: String,
+}
+
+/// A contender of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Participant {
+    /// Its name in the figures.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Where it comes from.
+    pub origin: String,
+}
+
+/// What an experiment reproduces.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Experiment {
+    /// Its name, such as `masstree/fig9`.
+    pub name: String,
+    /// A title for people.
+    pub title: String,
+    /// The source, such as `Masstree, §6.3, Fig. 9`.
+    pub source: String,
+    /// What the source found, in a sentence or two.
+    pub claim: String,
+    /// What the horizontal axis of its plots shows, with the unit; none where bars compare
+    /// contenders.
+    pub x_label: Option<String>,
+    /// Whether that axis is logarithmic.
+    pub x_log: bool,
+    /// The contender that ratios are taken to.
+    pub baseline: String,
+}
+
+/// A position on a plot's horizontal axis.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum X {
+    /// A number, such as a thread count.
+    Number(f64),
+    /// A category, such as a key set's name.
+    Category(String),
+}
+
+/// Whether more is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Throughput.
+    Higher,
+    /// Latency, bytes.
+    Lower,
+}
+
+/// One contender's figure: all its rounds and what they come to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// The experiment's name.
+    pub experiment: String,
+    /// What distinguishes its table from the experiment's others: key set, threads and so on.
+    pub parameters: BTreeMap<String, Value>,
+    /// The position on the horizontal axis, in experiments that have one.
+    pub x: Option<X>,
+    /// Who.
+    pub contender: String,
+    /// What was measured, such as `get`.
+    pub column: String,
+    /// Its unit, such as `Mops/s`, `ns`, `bytes/key`.
+    pub unit: String,
+    /// Whether more is better.
+    pub better: Better,
+    /// The median of the rounds; none when there were errors.
+    pub median: Option<f64>,
+    /// The smallest of the rounds.
+    pub min: Option<f64>,
+    /// The largest of the rounds.
+    pub max: Option<f64>,
+    /// Every round in order.
+    pub rounds: Vec<f64>,
+    /// The median over rounds of the ratio to the baseline in the same round.
+    pub ratio: Option<f64>,
+    /// Wrong or refused operations; a figure with errors has no median.
+    pub errors: u64,
+}
+
+/// A contender that did not take part in an experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// The experiment's name.
+    pub experiment: String,
+    /// Who.
+    pub contender: String,
+    /// Why, and the command that would help.
+    pub why: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_its_kind_and_reads_back() {
+        let skipped = Record::Skipped(Skipped {
+            experiment: "masstree/fig9".into(),
+            contender: "Judy".into(),
+            why: "not installed".into(),
+        });
+        let line = serde_json::to_string(&skipped).expect("serialises");
+        assert!(line.starts_with(r#"{"kind":"skipped","#), "{line}");
+        let back: Record = serde_json::from_str(&line).expect("reads back");
+        assert_eq!(back, skipped);
+    }
+}
