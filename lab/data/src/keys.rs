@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::random::{Permutation, fnv64, mix64};
+
 /// A list of byte-string keys, stored back to back.
 ///
 /// An operation's key lies right after the one before it, so a run over the list streams
@@ -100,6 +102,24 @@ impl Keys {
     #[must_use]
     pub fn select(&self, positions: impl IntoIterator<Item = usize>) -> Self {
         positions.into_iter().map(|index| self.get(index)).collect()
+    }
+
+    /// The keys in a random order, the same for the same seed.
+    #[must_use]
+    pub fn shuffled(&self, seed: u64) -> Self {
+        if self.is_empty() {
+            return Self::new();
+        }
+        let order = Permutation::new(self.len() as u64, seed);
+        self.select((0..self.len() as u64).map(|index| order.at(index) as usize))
+    }
+
+    /// A number that tells lists of different keys, or in a different order, apart: results
+    /// carry it so that two machines can be seen to have measured the same.
+    #[must_use]
+    pub fn checksum(&self) -> u64 {
+        self.iter()
+            .fold(self.len() as u64, |sum, key| mix64(sum ^ fnv64(key)))
     }
 
     /// The keys in ascending order without repeats.
