@@ -3,13 +3,18 @@
 //! Two contenders are comparable only if they see the same keys in the same order, today and
 //! on another machine. This crate holds such keys ([`Keys`], one arena in operation order, so
 //! that walking it costs no cache miss that the processor does not foresee) and makes them
-//! ([`KeySet`]), from seeds that never change.
+//! ([`KeySet`]), from seeds that never change. Which of them an operation goes to is drawn by a
+//! [`Sampler`].
 
 #![forbid(unsafe_code)]
 
 pub mod key_set;
 mod keys;
 pub mod random;
+mod sampler;
+mod zipf;
 
 pub use key_set::{KeySet, KeySetError};
 pub use keys::{KeyRange, Keys};
+pub use sampler::{Distribution, Sampler, UnknownDistribution, YCSB_ALPHA};
+pub use zipf::Zipf;
