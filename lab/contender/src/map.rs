@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use hedgerow_lab_data::KeyRange;
 
-use crate::Entry;
+use crate::{Entry, Unavailable};
 
 /// What a timed run adds up, so that its answers can be checked and are not optimised away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub fn value_of(key: &[u8]) -> u64 {
 
 /// An ordered map from byte keys to 8-byte values.
 ///
-/// The object is used by one thread, or by many where [`MapEntry::build`] is
+/// The object is used by one thread, or by many where [`MapEntry::build`] gives
 /// [`NewMap::Concurrent`].
 pub trait Map {
     /// Inserts or replaces.
@@ -132,8 +132,8 @@ pub enum NewMap {
 pub struct MapEntry {
     /// Who it is.
     pub entry: Entry,
-    /// How to make one.
-    pub build: NewMap,
+    /// How to make one, or why it cannot be had here.
+    pub build: Result<NewMap, Unavailable>,
 }
 
 #[cfg(test)]
