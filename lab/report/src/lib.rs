@@ -7,6 +7,10 @@
 
 #![forbid(unsafe_code)]
 
+mod read;
 mod record;
 
-pub use record::{Better, Experiment, Figure, Machine, Participant, Record, Run, Skipped, X};
+pub use read::{ExperimentResults, ReadError, Results, RunResults, read, read_files};
+pub use record::{
+    Better, Experiment, Figure, Machine, Participant, Record, Run, SCHEMA, Skipped, X,
+};

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// The version of the format that this crate writes and reads.
+pub const SCHEMA: u32 = 2;
+
 /// One line of a results file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
@@ -22,7 +25,7 @@ pub enum Record {
 /// One invocation of the lab.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// The version of this format; readers refuse a newer one. Now 2.
+    /// The version of this format, [`SCHEMA`]; readers refuse another.
     pub schema: u32,
     /// The command line, without the path of the program.
     pub command: String,
