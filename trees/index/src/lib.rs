@@ -90,6 +90,17 @@ pub trait Index: Send + Sync {
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     );
 
+    /// [`scan`](Self::scan) of keys alone: an index that keeps values apart from keys does not
+    /// touch them.
+    fn scan_keys(
+        &self,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) {
+        self.scan(from, direction, |key, _| visit(key));
+    }
+
     /// Up to `parts - 1` ascending keys that cut the key space into ranges of roughly equal
     /// size, for parallel scans. Fewer (even none) when the index is small.
     fn partition(&self, parts: usize) -> Vec<Vec<u8>>;

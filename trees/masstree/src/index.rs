@@ -52,6 +52,15 @@ impl Index for Masstree<Bytes, Concurrent> {
         Masstree::<Bytes, Concurrent>::scan(self, from, direction, visit);
     }
 
+    fn scan_keys(
+        &self,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        visit: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) {
+        Masstree::<Bytes, Concurrent>::scan_keys(self, from, direction, visit);
+    }
+
     fn partition(&self, parts: usize) -> Vec<Vec<u8>> {
         Masstree::partition(self, parts)
     }

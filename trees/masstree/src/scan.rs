@@ -14,8 +14,12 @@
 //! this way is deleted, or the links disagree, the scan looks up its position (the last key
 //! visited, excluded) from the top again.
 //!
-//! Dependent misses: one per border node, overlapped with the visits of the node before; value
-//! blocks are asked for when the snapshot is taken.
+//! Dependent misses: a scan reads ahead. While it visits one node it has the snapshot of the next,
+//! whose value blocks are on their way, and its parent's further children are being fetched too
+//! (the parent is only a hint: what it says may be stale, and asking for a wrong line costs
+//! nothing but the line). An early snapshot is as good as a late one: it is validated when it is
+//! taken, no key ever moves to the right into an existing node, and what it names stays alive
+//! under the scan's pin. A scan of keys alone ([`Masstree::scan_keys`]) never touches a value.
 //!
 //! Long scans let go of their epoch every [`RENEW_NODES`] border nodes, so that a scan of
 //! everything does not keep all that writers retire meanwhile.
@@ -29,11 +33,14 @@ use hedgerow_simd::{Kernel, Task};
 use crate::configuration::{Configuration, Guard, Latch};
 use crate::key::{Key, LONG, shortest_bytes};
 use crate::node::border::{LAYER, SUFFIX, UNSTABLE};
-use crate::node::{Border, Node, SuffixBag, WIDTH, prefetch};
+use crate::node::{Border, Interior, Node, SuffixBag, WIDTH, prefetch};
 use crate::tree::{Masstree, layer_root};
 use crate::value::{Bytes, Value};
 
 const RENEW_NODES: usize = 512;
+
+/// How many siblings beyond the next a scan asks for at once when it begins in a node.
+const SIBLINGS_AHEAD: usize = 3;
 
 /// One key of a snapshot.
 #[derive(Clone, Copy)]
@@ -76,7 +83,7 @@ impl<'g> Snapshot<'g> {
 
     /// Copies `node`, or is lost when it is deleted.
     #[inline(always)]
-    fn take<V: Value, C: Configuration>(
+    fn take<V: Value, C: Configuration, const VALUES: bool>(
         &mut self,
         node: &'g Border,
         direction: Direction,
@@ -93,7 +100,7 @@ impl<'g> Snapshot<'g> {
                 Direction::Reverse => self.prev,
             };
             prefetch(ahead.cast::<Node>());
-            let steady = self.copy_entries::<V>(node);
+            let steady = self.copy_entries::<V, VALUES>(node);
             if steady && !Latch::<C>::changed(&node.version, version) {
                 self.node = Some(node);
                 return Ok(());
@@ -103,7 +110,7 @@ impl<'g> Snapshot<'g> {
     }
 
     #[inline(always)]
-    fn copy_entries<V: Value>(&mut self, node: &'g Border) -> bool {
+    fn copy_entries<V: Value, const VALUES: bool>(&mut self, node: &'g Border) -> bool {
         let permutation = node.permutation();
         self.count = permutation.count();
         for (index, entry) in self.entries[..self.count].iter_mut().enumerate() {
@@ -112,12 +119,13 @@ impl<'g> Snapshot<'g> {
             entry.slice = node.slice(slot);
             entry.value = node.value(slot);
             entry.length = length;
-            if length < LONG {
+            if VALUES && length <= SUFFIX {
                 V::prefetch(entry.value);
+            }
+            if length < LONG {
                 continue;
             }
             if length == SUFFIX {
-                V::prefetch(entry.value);
                 let bag = node.suffixes.load(Ordering::Acquire);
                 if bag.is_null() {
                     return false;
@@ -149,11 +157,24 @@ struct Position {
     inclusive: bool,
 }
 
-/// A running scan.
-struct Scan<'t, V: Value, C: Configuration> {
+/// The parent of the node that a scan is in, as a hint where to find siblings early.
+#[derive(Clone, Copy)]
+struct Guide<'t> {
+    parent: &'t Interior,
+    /// The child to ask for next.
+    child: usize,
+    /// How many layers down it is.
+    depth: usize,
+}
+
+/// A running scan; with `VALUES` it reads values and not only keys.
+struct Scan<'t, V: Value, C: Configuration, const VALUES: bool> {
     tree: &'t Masstree<V, C>,
     direction: Direction,
     snapshot: Snapshot<'t>,
+    /// The snapshot of a sibling, taken early; without a node when there is none.
+    ahead: Snapshot<'t>,
+    guide: Option<Guide<'t>>,
     /// Entries `..index` (reverse) or `index..` (forward) are still to be visited.
     index: usize,
     /// Border nodes of upper layers whose entry we are inside.
@@ -171,7 +192,8 @@ enum Step {
     Done,
 }
 
-impl<'t, V: Value, C: Configuration> Scan<'t, V, C> {
+impl<'t, V: Value, C: Configuration, const VALUES: bool> Scan<'t, V, C, VALUES> {
+    #[inline(always)]
     fn new(tree: &'t Masstree<V, C>, from: Bound<&[u8]>, direction: Direction) -> Self {
         let (key, inclusive) = match from {
             Bound::Included(key) => (Some(key), true),
@@ -183,6 +205,8 @@ impl<'t, V: Value, C: Configuration> Scan<'t, V, C> {
             tree,
             direction,
             snapshot: Snapshot::empty(),
+            ahead: Snapshot::empty(),
+            guide: None,
             index: 0,
             above: Vec::new(),
             key: Vec::with_capacity(64),
@@ -201,7 +225,79 @@ impl<'t, V: Value, C: Configuration> Scan<'t, V, C> {
 
     fn take(&mut self, node: &'t Border) -> Result<(), Lost> {
         self.nodes += 1;
-        self.snapshot.take::<V, C>(node, self.direction)
+        self.snapshot.take::<V, C, VALUES>(node, self.direction)
+    }
+
+    /// Asks for siblings of the snapshot's node by its parent.
+    fn find_guide<K: Kernel>(&mut self) {
+        let Some(node) = self.snapshot.node else {
+            return;
+        };
+        // SAFETY: a parent of a pinned node is a pinned node; null at a root.
+        let parent = unsafe { node.parent.load(Ordering::Acquire).as_ref() };
+        self.guide = parent.map(|parent| Guide {
+            parent,
+            child: K::rank(&parent.slices, parent.count(), node.low()),
+            depth: self.above.len(),
+        });
+        // The next sibling itself was asked for with the snapshot.
+        self.step_guide();
+        for _ in 0..SIBLINGS_AHEAD {
+            self.ask_by_guide();
+        }
+    }
+
+    fn step_guide(&mut self) {
+        if let Some(guide) = &mut self.guide {
+            // Wraps below zero: out of range, so the guide ends.
+            guide.child = match self.direction {
+                Direction::Forward => guide.child + 1,
+                Direction::Reverse => guide.child.wrapping_sub(1),
+            };
+        }
+    }
+
+    /// Asks for one more sibling, if the parent has one.
+    fn ask_by_guide(&mut self) {
+        self.step_guide();
+        let Some(guide) = self.guide.filter(|guide| guide.depth == self.above.len()) else {
+            return;
+        };
+        if guide.child <= guide.parent.count() {
+            prefetch(guide.parent.child(guide.child));
+        } else {
+            self.guide = None;
+        }
+    }
+
+    /// Snapshots the sibling in the direction of the scan early, if that succeeds: its value
+    /// blocks are then fetched while the present node is visited.
+    fn look_ahead(&mut self) {
+        let sibling = match self.direction {
+            Direction::Forward => self.snapshot.next,
+            Direction::Reverse => self.snapshot.prev,
+        };
+        self.ahead.node = None;
+        // SAFETY: a sibling of a pinned node is a pinned node.
+        if let Some(sibling) = unsafe { sibling.as_ref() } {
+            // A deleted sibling is found again, and dealt with, when the scan gets there.
+            let _ = self.ahead.take::<V, C, VALUES>(sibling, self.direction);
+        }
+    }
+
+    /// Makes `node` the snapshot, by the early one if that is of this node.
+    fn go_to(&mut self, node: &'t Border) -> Result<(), Lost> {
+        if self
+            .ahead
+            .node
+            .is_some_and(|ahead| std::ptr::eq(ahead, node))
+        {
+            std::mem::swap(&mut self.snapshot, &mut self.ahead);
+            self.ahead.node = None;
+            self.nodes += 1;
+            return Ok(());
+        }
+        self.take(node)
     }
 
     /// Snapshots the node responsible for `slice`, at or to the right of `node`.
@@ -226,6 +322,12 @@ impl<'t, V: Value, C: Configuration> Scan<'t, V, C> {
             self.position.inclusive = false;
             self.key_visited = false;
         }
+    }
+
+    /// Looks the position up, and asks for what follows it.
+    fn begin<K: Kernel>(&mut self) {
+        self.seek::<K>();
+        self.find_guide::<K>();
     }
 
     /// Looks the position up from the top.
@@ -308,14 +410,14 @@ impl<'t, V: Value, C: Configuration> Scan<'t, V, C> {
         // SAFETY: a sibling of a pinned node is a pinned node.
         match unsafe { sibling.as_ref() } {
             Some(sibling) if self.direction == Direction::Forward => {
-                self.take(sibling)?;
+                self.go_to(sibling)?;
                 self.index = 0;
             }
             Some(sibling) => {
                 let Some(right) = self.snapshot.node else {
                     return Err(Lost);
                 };
-                self.take(sibling)?;
+                self.go_to(sibling)?;
                 if !std::ptr::eq(self.snapshot.next, right) {
                     self.seek_below(right);
                     return Err(Lost);
@@ -323,6 +425,10 @@ impl<'t, V: Value, C: Configuration> Scan<'t, V, C> {
                 self.index = self.snapshot.count;
             }
             None => return self.leave_layer(),
+        }
+        self.ask_by_guide();
+        if V::OWNING && VALUES {
+            self.look_ahead();
         }
         Ok(Step::Go)
     }
@@ -361,29 +467,28 @@ impl<'t, V: Value, C: Configuration> Scan<'t, V, C> {
         visit: &mut impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Lost> {
         loop {
-            let entry = match self.direction {
-                Direction::Forward if self.index < self.snapshot.count => {
-                    self.index += 1;
-                    self.snapshot.entries[self.index - 1]
-                }
-                Direction::Reverse if self.index > 0 => {
-                    self.index -= 1;
-                    self.snapshot.entries[self.index]
-                }
+            let at = match self.direction {
+                Direction::Forward if self.index < self.snapshot.count => self.index,
+                Direction::Reverse if self.index > 0 => self.index - 1,
                 _ => return Ok(ControlFlow::Continue(())),
             };
+            self.index = match self.direction {
+                Direction::Forward => at + 1,
+                Direction::Reverse => at,
+            };
+            let entry = &self.snapshot.entries[at];
             if entry.length == LAYER {
+                let (slice, layer) = (entry.slice, layer_root(entry.value));
                 self.save_position();
-                self.descend_into(entry.slice);
-                self.enter::<K>(layer_root(entry.value))?;
+                self.descend_into(slice);
+                self.enter::<K>(layer)?;
                 continue;
             }
-            let offset = self.offset();
-            self.key.truncate(offset);
-            let kept = usize::from(entry.length.min(8));
-            self.key
-                .extend_from_slice(&entry.slice.to_be_bytes()[..kept]);
-            self.key.extend_from_slice(entry.suffix_or_empty());
+            let offset = self.above.len() * 8;
+            write_slice(&mut self.key, offset, entry);
+            if entry.length == SUFFIX {
+                append_short(&mut self.key, entry.suffix);
+            }
             self.key_visited = true;
             if visit(&self.key, entry.value).is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -396,16 +501,16 @@ impl<'t, V: Value, C: Configuration> Scan<'t, V, C> {
         guard: &mut C::Guard<'_>,
         visit: &mut impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) {
-        self.seek::<K>();
+        self.begin::<K>();
         loop {
             match self.visit_entries::<K>(visit) {
                 Ok(ControlFlow::Break(())) => return,
                 Ok(ControlFlow::Continue(())) => match self.advance() {
                     Ok(Step::Done) => return,
                     Ok(Step::Go) => {}
-                    Err(Lost) => self.seek::<K>(),
+                    Err(Lost) => self.begin::<K>(),
                 },
-                Err(Lost) => self.seek::<K>(),
+                Err(Lost) => self.begin::<K>(),
             }
             if self.nodes >= RENEW_NODES && self.key_visited {
                 // Everything borrowed under the old pin is dropped before the new one.
@@ -413,8 +518,10 @@ impl<'t, V: Value, C: Configuration> Scan<'t, V, C> {
                 self.save_position();
                 self.above.clear();
                 self.snapshot = Snapshot::empty();
+                self.ahead = Snapshot::empty();
+                self.guide = None;
                 guard.renew();
-                self.seek::<K>();
+                self.begin::<K>();
             }
         }
     }
@@ -431,13 +538,17 @@ impl<'g> Entry<'g> {
     }
 }
 
-struct ScanTask<'t, 'x, V: Value, C: Configuration, F> {
-    scan: Scan<'t, V, C>,
+/// A scan to be compiled for a SIMD level. The scan itself is made inside: its snapshots are
+/// too large to be moved about.
+struct ScanTask<'t, 'x, V: Value, C: Configuration, F, const VALUES: bool> {
+    tree: &'t Masstree<V, C>,
+    from: Bound<&'x [u8]>,
+    direction: Direction,
     guard: &'x mut C::Guard<'t>,
     visit: F,
 }
 
-impl<V, C, F> Task for ScanTask<'_, '_, V, C, F>
+impl<V, C, F, const VALUES: bool> Task for ScanTask<'_, '_, V, C, F, VALUES>
 where
     V: Value,
     C: Configuration,
@@ -447,26 +558,72 @@ where
 
     #[inline(always)]
     fn run<K: Kernel>(mut self) {
-        self.scan.run::<K>(self.guard, &mut self.visit);
+        Scan::<V, C, VALUES>::new(self.tree, self.from, self.direction)
+            .run::<K>(self.guard, &mut self.visit);
     }
 }
 
 impl<V: Value, C: Configuration> Masstree<V, C> {
     #[inline]
-    fn scan_words(
+    fn scan_words<const VALUES: bool>(
         &self,
         from: Bound<&[u8]>,
         direction: Direction,
         visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) {
         let mut guard = C::read(&self.entry);
-        let scan = Scan::new(self, from, direction);
-        self.level.run(ScanTask {
-            scan,
+        self.level.run(ScanTask::<V, C, _, VALUES> {
+            tree: self,
+            from,
+            direction,
             guard: &mut guard,
             visit,
         });
     }
+
+    /// Visits keys in order from `from`, until `visit` breaks, without touching their values:
+    /// where those lie in blocks of their own, it costs half of a scan or less.
+    #[inline]
+    pub fn scan_keys(
+        &self,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) {
+        self.scan_words::<false>(from, direction, |key, _| visit(key));
+    }
+}
+
+/// Makes `key` its first `offset` bytes and the entry's slice: one store of constant length, then
+/// a cut.
+#[inline(always)]
+fn write_slice(key: &mut Vec<u8>, offset: usize, entry: &Entry<'_>) {
+    let bytes = entry.slice.to_be_bytes();
+    match key.get_mut(offset..offset + 8) {
+        Some(place) => place.copy_from_slice(&bytes),
+        None => {
+            key.truncate(offset);
+            key.extend_from_slice(&bytes);
+        }
+    }
+    key.truncate(offset + usize::from(entry.length.min(8)));
+}
+
+/// Appends bytes of which there are mostly few: for up to 8, a call to copy memory would cost
+/// more than the copy.
+#[inline(always)]
+fn append_short(key: &mut Vec<u8>, bytes: &[u8]) {
+    if bytes.len() > 8 {
+        key.extend_from_slice(bytes);
+        return;
+    }
+    let mut word = [0; 8];
+    for (to, from) in word.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    let length = key.len() + bytes.len();
+    key.extend_from_slice(&word);
+    key.truncate(length);
 }
 
 impl<C: Configuration> Masstree<u64, C> {
@@ -479,7 +636,7 @@ impl<C: Configuration> Masstree<u64, C> {
         direction: Direction,
         visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) {
-        self.scan_words(from, direction, visit);
+        self.scan_words::<true>(from, direction, visit);
     }
 }
 
@@ -493,7 +650,7 @@ impl<C: Configuration> Masstree<Bytes, C> {
         direction: Direction,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) {
-        self.scan_words(from, direction, |key, word| {
+        self.scan_words::<true>(from, direction, |key, word| {
             // SAFETY: from a validated snapshot, and the scan's guard is held during the call.
             visit(key, unsafe { Bytes::load(word) })
         });

@@ -359,7 +359,13 @@ proptest! {
                 Direction::Reverse =>
                     model.range::<[u8], _>((Bound::Unbounded, bound)).rev().take(take).map(pair).collect(),
             };
-            prop_assert_eq!(seen, expected);
+            prop_assert_eq!(&seen, &expected);
+            let mut keys = Vec::new();
+            Index::scan_keys(&tree, bound, direction, |key| {
+                keys.push(key.to_vec());
+                if keys.len() == take { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            prop_assert!(keys.iter().eq(expected.iter().map(|(key, _)| key)));
         }
     }
 }
