@@ -72,6 +72,16 @@ impl Index for AnyIndex {
         dispatch!(self, index => index.scan(from, direction, visit))
     }
 
+    #[inline]
+    fn scan_keys(
+        &self,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        visit: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) {
+        dispatch!(self, index => index.scan_keys(from, direction, visit))
+    }
+
     fn partition(&self, parts: usize) -> Vec<Vec<u8>> {
         dispatch!(self, index => index.partition(parts))
     }

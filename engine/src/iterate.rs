@@ -47,6 +47,36 @@ pub(crate) fn scan(
     });
 }
 
+/// Visits the keys of the live rows between two bounds. Where no row of the keyspace expires, the
+/// rows themselves are not touched.
+pub(crate) fn scan_keys(
+    engine: &Engine,
+    space: &Space,
+    (start, end): (Bound<&[u8]>, Bound<&[u8]>),
+    direction: Direction,
+    mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
+) {
+    if space.expiring() > 0 {
+        return scan(engine, space, (start, end), direction, |key, _| visit(key));
+    }
+    let from = if direction == Direction::Forward {
+        start
+    } else {
+        end
+    };
+    space.index.scan_keys(from, direction, |key| {
+        let inside = match direction {
+            Direction::Forward => before_end(key, end),
+            Direction::Reverse => after_start(key, start),
+        };
+        if inside {
+            visit(key)
+        } else {
+            ControlFlow::Break(())
+        }
+    });
+}
+
 /// A key and its row, copied out of the index.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Entry {

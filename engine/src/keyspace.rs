@@ -383,10 +383,29 @@ impl Keyspace {
         Ok(())
     }
 
+    /// Visits the keys of a range in order until `visit` breaks; see [`Keyspace::scan`]. Cheaper
+    /// than that, since the rows stay untouched unless some row of the keyspace has an expiry.
+    pub fn scan_keys(
+        &self,
+        range: impl KeyRange,
+        direction: Direction,
+        visit: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let space = self.space()?;
+        iterate::scan_keys(
+            &self.engine,
+            &space,
+            (range.lower(), range.upper()),
+            direction,
+            visit,
+        );
+        Ok(())
+    }
+
     /// How many rows there are in a range. Walks them.
     pub fn count(&self, range: impl KeyRange) -> Result<u64> {
         let mut count = 0;
-        self.scan(range, Direction::Forward, |_, _| {
+        self.scan_keys(range, Direction::Forward, |_| {
             count += 1;
             ControlFlow::Continue(())
         })?;
