@@ -54,8 +54,30 @@ pub(crate) enum Kind {
         expiry_ms: Option<u64>,
         user_flags: u32,
     },
-    /// Anything else: the session runs it.
-    Single,
+    /// Anything else: the session runs it. Where it begins at a key, the key is at this span, and
+    /// the loop fetches what such requests will touch all at once.
+    Single { key: Option<KeySpan> },
+}
+
+/// Where a request's key stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeySpan {
+    /// The span is the key.
+    Whole(u8),
+    /// The span is a bound of a range: a key that may follow a `[` or `(`.
+    Bound(u8),
+}
+
+impl KeySpan {
+    /// The key, of a request with these arguments.
+    pub(crate) fn of<'i>(self, spans: &[Span], input: &'i [u8]) -> Option<&'i [u8]> {
+        let (KeySpan::Whole(at) | KeySpan::Bound(at)) = self;
+        let key = spans.get(usize::from(at))?.of(input);
+        match (self, key) {
+            (KeySpan::Bound(_), [b'[' | b'(', key @ ..]) => Some(key),
+            _ => Some(key),
+        }
+    }
 }
 
 /// A request that lies whole in the input.

@@ -5,7 +5,8 @@
 //!
 //! 1. the leading reads of all connections become one `get_many`, whose cache misses overlap;
 //! 2. the leading puts of all connections are prefetched together, then applied;
-//! 3. leading requests of any other kind run one by one.
+//! 3. leading requests of any other kind run one by one, after the nodes around their keys were
+//!    prefetched together.
 
 use hedgerow::{Commit, Keyspace};
 
@@ -296,7 +297,40 @@ impl Turn {
         }
     }
 
+    /// Brings what the leading single requests of all connections will touch into the cache. Only
+    /// a hint: a request may turn out to touch something else, or nothing.
+    fn prefetch_singles(&self, shared: &Shared, lanes: &Lanes<'_>) {
+        let mut keys: Vec<&[u8]> = Vec::new();
+        let mut database = None;
+        for active in self.active.iter().filter(|active| !active.is_done()) {
+            let Some(session) = &lanes.sessions[active.slot] else {
+                continue;
+            };
+            if *database.get_or_insert(session.database()) != session.database() {
+                continue;
+            }
+            let input = lanes.inputs[active.slot].bytes();
+            let last = active.end.min(active.next + BATCH_PER_CONNECTION);
+            for request in &self.requests[active.next..last] {
+                let Kind::Single { key } = request.kind else {
+                    break;
+                };
+                let spans = &self.spans[request.first_span as usize..request.end_span as usize];
+                keys.extend(key.and_then(|key| key.of(spans, input)));
+            }
+            if keys.len() >= BATCH_KEYS {
+                break;
+            }
+        }
+        if let (Some(database), true) = (database, keys.len() > 1)
+            && let Ok(keyspace) = shared.keyspace(database)
+        {
+            keyspace.prefetch_many(&keys);
+        }
+    }
+
     fn run_singles(&mut self, shared: &Shared, lanes: &mut Lanes<'_>) {
+        self.prefetch_singles(shared, lanes);
         let Turn {
             requests,
             spans,
@@ -310,9 +344,11 @@ impl Turn {
                 continue;
             };
             let output = &mut lanes.outputs[active.slot];
-            while !active.is_done() {
+            // Those beyond come next round, prefetched.
+            let last = active.end.min(active.next + BATCH_PER_CONNECTION);
+            while !active.is_done() && active.next < last {
                 let request = &requests[active.next];
-                if session.may_batch() && request.kind != Kind::Single {
+                if session.may_batch() && !matches!(request.kind, Kind::Single { .. }) {
                     break;
                 }
                 if over_limit(shared, output) {

@@ -36,14 +36,14 @@ pub(crate) fn parse(
     let words = &spans[first..];
     let line_bytes = end + 1;
     let Some(command) = words.first().map(|word| word.of(input)) else {
-        return whole(line_bytes, Kind::Single, Code::Classic);
+        return whole(line_bytes, Kind::Single { key: None }, Code::Classic);
     };
     match command {
         b"get" if words.len() > 1 => {
             if words[1..].iter().all(|word| valid_key(word.of(input))) {
                 return whole(line_bytes, Kind::Read { first: 1 }, Code::Classic);
             }
-            whole(line_bytes, Kind::Single, Code::Wrong)
+            whole(line_bytes, Kind::Single { key: None }, Code::Wrong)
         }
         b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" => {
             let length = words.get(4).and_then(|word| number(word.of(input)));
@@ -74,9 +74,9 @@ pub(crate) fn parse(
             )
         }
         b"mg" | b"md" | b"ma" | b"mn" | b"me" | b"mr" => {
-            whole(line_bytes, Kind::Single, Code::Meta)
+            whole(line_bytes, Kind::Single { key: None }, Code::Meta)
         }
-        _ => whole(line_bytes, Kind::Single, Code::Classic),
+        _ => whole(line_bytes, Kind::Single { key: None }, Code::Classic),
     }
 }
 
@@ -130,11 +130,11 @@ fn store(
     let Some(length) = length.and_then(|length| usize::try_from(length).ok()) else {
         // Without a length nobody knows where the data ends: answer the line, and what follows
         // will be taken for commands, as memcached does.
-        return whole(line_bytes, Kind::Single, Code::Wrong);
+        return whole(line_bytes, Kind::Single { key: None }, Code::Wrong);
     };
     if length > max_value_bytes {
         *skip_bytes = length.saturating_add(2);
-        return whole(line_bytes, Kind::Single, Code::TooLarge);
+        return whole(line_bytes, Kind::Single { key: None }, Code::TooLarge);
     }
     let data = line_bytes + length;
     let rest = &input[at..];
@@ -148,7 +148,7 @@ fn store(
         // Pass over the rest of the line that the data runs into.
         let skipped = memchr::memchr(b'\n', &rest[data..]).map_or(rest.len(), |end| data + end + 1);
         spans.push(Span::new(at, at));
-        return whole(skipped, Kind::Single, Code::Classic);
+        return whole(skipped, Kind::Single { key: None }, Code::Classic);
     }
     let plain = if code == Code::Classic {
         plain_set(input, &spans[first..])
@@ -164,7 +164,7 @@ fn store(
             spans[first + 2] = data;
             whole(bytes, kind, code)
         }
-        None => whole(bytes, Kind::Single, code),
+        None => whole(bytes, Kind::Single { key: None }, code),
     }
 }
 

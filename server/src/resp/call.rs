@@ -267,6 +267,22 @@ impl<'t, 'a> Data<'t, 'a> {
         }
         Ok(())
     }
+
+    /// [`Data::scan`] of keys alone, which costs less.
+    pub(crate) fn scan_keys(
+        &self,
+        range: impl KeyRange,
+        direction: Direction,
+        mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Outcome {
+        match &self.transaction {
+            Some(transaction) => {
+                transaction.scan(self.keyspace, range, direction, |key, _| visit(key))?;
+            }
+            None => self.keyspace.scan_keys(range, direction, visit)?,
+        }
+        Ok(())
+    }
 }
 
 /// One command under way.

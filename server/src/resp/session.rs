@@ -290,7 +290,9 @@ fn classify(input: &[u8], spans: &[Span]) -> (Kind, u32) {
             expiry_ms: None,
             user_flags: 0,
         },
-        _ => Kind::Single,
+        _ => Kind::Single {
+            key: table::key_span(code as usize),
+        },
     };
     (kind, code)
 }

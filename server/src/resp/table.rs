@@ -2,6 +2,7 @@
 //! the function that does the work. Everything that must know a command's shape (transactions,
 //! `COMMAND`, the refusal of wrong arity) reads this table.
 
+use crate::protocol::KeySpan;
 use crate::resp::call::{Arguments, Call, Outcome};
 use crate::resp::commands::{
     connection, expiry, hashes, info, introspection, keys, ordered, scan, server, strings,
@@ -115,6 +116,16 @@ pub(crate) fn lookup(name: &[u8]) -> Option<usize> {
     COMMANDS
         .binary_search_by(|command| command.name.as_bytes().cmp(upper))
         .ok()
+}
+
+/// Where the first key of a request of this command stands, if it has one.
+pub(crate) fn key_span(code: usize) -> Option<KeySpan> {
+    let command = COMMANDS.get(code)?;
+    match command.keys.0 {
+        1.. => Some(KeySpan::Whole(command.keys.0 as u8)),
+        _ if command.group == "ordered" => Some(KeySpan::Bound(1)),
+        _ => None,
+    }
 }
 
 const LONGEST: usize = 16;

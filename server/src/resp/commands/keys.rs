@@ -47,7 +47,7 @@ pub(crate) fn type_name(is_hash: Option<bool>) -> &'static str {
 pub(crate) fn dbsize(call: &mut Call<'_, '_, '_>) -> Outcome {
     let mut count = 0;
     if call.data.is_transaction() {
-        call.data.scan(.., Direction::Forward, |_, _| {
+        call.data.scan_keys(.., Direction::Forward, |_| {
             count += 1;
             ControlFlow::Continue(())
         })?;
@@ -97,7 +97,7 @@ fn clear(call: &mut Call<'_, '_, '_>) -> Outcome {
         return Ok(call.shared.db.clear_keyspace(call.data.keyspace().name())?);
     }
     let mut keys = Vec::new();
-    call.data.scan(.., Direction::Forward, |key, _| {
+    call.data.scan_keys(.., Direction::Forward, |key| {
         keys.push(key.to_vec());
         ControlFlow::Continue(())
     })?;
@@ -113,7 +113,7 @@ pub(crate) fn randomkey(call: &mut Call<'_, '_, '_>) -> Outcome {
     let Call { data, reply, .. } = call;
     let end = |direction| -> Outcome<Option<Vec<u8>>> {
         let mut found = None;
-        data.scan(.., direction, |key, _| {
+        data.scan_keys(.., direction, |key| {
             found = Some(key.to_vec());
             ControlFlow::Break(())
         })?;
@@ -125,10 +125,10 @@ pub(crate) fn randomkey(call: &mut Call<'_, '_, '_>) -> Outcome {
     };
     let from = random_between(&first, &last);
     let mut found = false;
-    data.scan(
+    data.scan_keys(
         (Bound::Included(from), Bound::Unbounded),
         Direction::Forward,
-        |key, _| {
+        |key| {
             reply.bulk(key);
             found = true;
             ControlFlow::Break(())

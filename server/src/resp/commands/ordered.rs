@@ -93,11 +93,13 @@ impl<'c> Asked<'c> {
         Ok(asked)
     }
 
-    fn reply(&self, reply: &mut Reply<'_>, key: &[u8], row: Row<'_>) -> usize {
+    /// How many entries of the reply's array a row becomes.
+    fn entries_per_row(&self) -> usize {
+        if self.keys_only { 1 } else { 2 }
+    }
+
+    fn reply(&self, reply: &mut Reply<'_>, key: &[u8], row: Row<'_>) {
         reply.bulk(key);
-        if self.keys_only {
-            return 1;
-        }
         match (&self.columns, row.value()) {
             (Some(names), _) => {
                 reply.array(names.len());
@@ -114,7 +116,6 @@ impl<'c> Asked<'c> {
                 }
             }
         }
-        2
     }
 }
 
@@ -129,22 +130,35 @@ fn reply_range(call: &mut Call<'_, '_, '_>, bounds: Option<Bounds>, asked: &Aske
         reply.array(0);
         return Ok(());
     };
-    let opened = reply.open_array();
-    let (mut rows, mut length, mut too_long_now) = (0, 0, false);
+    // Most scans that are limited end at their limit.
+    let expected = asked.limit.saturating_mul(asked.entries_per_row());
+    let opened = reply.open_array(expected);
+    let (mut rows, mut too_long_now) = (0, false);
     let limit_bytes = shared.options.max_bulk_bytes;
-    data.scan(bounds, asked.direction, |key, row| {
-        length += asked.reply(reply, key, row);
+    let mut go_on = |reply: &Reply<'_>| {
         rows += 1;
-        too_long_now = reply.len() - opened > limit_bytes;
+        too_long_now = reply.since(&opened) > limit_bytes;
         if too_long_now || rows == asked.limit {
-            return ControlFlow::Break(());
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
-        ControlFlow::Continue(())
-    })?;
+    };
+    if asked.keys_only {
+        data.scan_keys(bounds, asked.direction, |key| {
+            reply.bulk(key);
+            go_on(reply)
+        })?;
+    } else {
+        data.scan(bounds, asked.direction, |key, row| {
+            asked.reply(reply, key, row);
+            go_on(reply)
+        })?;
+    }
     if too_long_now && rows < asked.limit {
         return Err(too_long());
     }
-    reply.close_array(opened, length);
+    reply.close_array(opened, rows * asked.entries_per_row());
     Ok(())
 }
 
@@ -167,7 +181,7 @@ pub(crate) fn prefix(call: &mut Call<'_, '_, '_>) -> Outcome {
 pub(crate) fn countrange(call: &mut Call<'_, '_, '_>) -> Outcome {
     let mut count = 0;
     if let Some(bounds) = bounds(call.arguments) {
-        call.data.scan(bounds, Direction::Forward, |_, _| {
+        call.data.scan_keys(bounds, Direction::Forward, |_| {
             count += 1;
             ControlFlow::Continue(())
         })?;
@@ -187,7 +201,7 @@ pub(crate) fn delrange(call: &mut Call<'_, '_, '_>) -> Outcome {
             start.as_ref().map(Vec::as_slice),
             end.as_ref().map(Vec::as_slice),
         );
-        call.data.scan(between, Direction::Forward, |key, _| {
+        call.data.scan_keys(between, Direction::Forward, |key| {
             keys.push(key.to_vec());
             if keys.len() == CHUNK {
                 ControlFlow::Break(())

@@ -131,7 +131,7 @@ pub(crate) fn hscan(call: &mut Call<'_, '_, '_>) -> Outcome {
     reply.array(2);
     reply.bulk(b"0");
     let found = data.hash(&arguments[0], |row| {
-        let start = reply.open_array();
+        let start = reply.open_array(0);
         let mut length = 0;
         for (field, value) in row.columns() {
             if asked
@@ -161,15 +161,15 @@ pub(crate) fn keys(call: &mut Call<'_, '_, '_>) -> Outcome {
         ..
     } = call;
     let (start, end, check) = bounds(Some(&arguments[0]));
-    let opened = reply.open_array();
+    let opened = reply.open_array(0);
     let limit = shared.options.max_bulk_bytes;
     let (mut length, mut too_long) = (0, false);
-    data.scan((start, end), Direction::Forward, |key, _| {
+    data.scan_keys((start, end), Direction::Forward, |key| {
         if check.is_none_or(|pattern| glob::matches(pattern, key, false)) {
             reply.bulk(key);
             length += 1;
         }
-        too_long = reply.len() - opened > limit;
+        too_long = reply.since(&opened) > limit;
         if too_long {
             ControlFlow::Break(())
         } else {
