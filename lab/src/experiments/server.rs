@@ -19,7 +19,7 @@ use crate::keys::{Key, KeySet};
 use crate::machine::used_cpu_seconds;
 use crate::process::{Server, find_program, pin_this_process};
 use crate::report::{Output, Table};
-use crate::wire::{Protocol, Script, latency, play_once, throughput};
+use crate::wire::{Protocol, ScanForm, Script, latency, play_once, throughput};
 use crate::{LabError, Result};
 
 /// The core that servers run on, and the client's.
@@ -78,6 +78,9 @@ pub struct ServerArguments {
     /// for machines whose cores are shared with other work.
     #[arg(long)]
     by_server_cpu: bool,
+    /// Only ordered scans.
+    #[arg(long)]
+    scans: bool,
     /// Only contenders whose name contains one of these.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -249,7 +252,7 @@ pub fn run(arguments: &ServerArguments) -> Result<()> {
             .iter()
             .filter(|kind| kind.protocol == protocol)
             .collect();
-        if these.is_empty() {
+        if these.is_empty() || arguments.scans {
             continue;
         }
         let table = measure_protocol(arguments, protocol, &these, &sample)?;
@@ -264,7 +267,7 @@ pub fn run(arguments: &ServerArguments) -> Result<()> {
     if !resp.is_empty() {
         output.table(&measure_scans(arguments, &resp)?)?;
     }
-    if arguments.idle > 0 {
+    if arguments.idle > 0 && !arguments.scans {
         output.table(&measure_idle(arguments, &kinds)?)?;
     }
     Ok(())
@@ -372,11 +375,11 @@ fn kops(
     Ok(requests / (server.cpu_seconds() - before).max(1e-3) / 1000.0)
 }
 
-/// Ordered scans of 50 over the same keys: our `RANGE` beside Redis's `ZRANGEBYLEX`, which
-/// yields keys only.
+/// Ordered scans of 50 over the same keys: our `RANGE` with values and without beside Redis's
+/// `ZRANGEBYLEX`, which has keys only.
 fn measure_scans(arguments: &ServerArguments, kinds: &[&Kind]) -> Result<Table> {
-    let columns = ["scan 50 kops", "scan 50 pipelined kops"];
-    let names: Vec<_> = kinds.iter().map(|kind| kind.name).collect();
+    let columns = ["scan 50 kops", "scan 50 pipelined kops", "client busy"];
+    let names = ["hedgerow", "hedgerow keys", "redis"];
     let mut table = Table::new("server scan", &columns, "redis", &names)
         .with("keys", arguments.keys)
         .with("by_server_cpu", arguments.by_server_cpu);
@@ -399,14 +402,27 @@ fn measure_scans(arguments: &ServerArguments, kinds: &[&Kind]) -> Result<Table> 
     }
     sorted.sort_unstable_by_key(Key::padded);
     for _ in 0..arguments.rounds {
-        for (name, server) in &servers {
-            let set = (*name == "redis").then_some(SORTED_SET);
-            for (column, depth, connections) in [
-                (columns[0], 1, MANY_CONNECTIONS),
-                (columns[1], 16, arguments.connections),
-            ] {
-                let script = Script::scans(set, &sorted, &starts, SCAN_PAIRS, depth);
-                table.push(name, column, kops(arguments, server, &script, connections)?);
+        for (server_name, server) in &servers {
+            let forms: &[_] = match *server_name {
+                "redis" => &[("redis", ScanForm::SortedSet(SORTED_SET))],
+                _ => &[
+                    ("hedgerow", ScanForm::Pairs),
+                    ("hedgerow keys", ScanForm::Keys),
+                ],
+            };
+            for &(name, form) in forms {
+                for (column, depth, connections) in [
+                    (columns[0], 1, MANY_CONNECTIONS),
+                    (columns[1], 16, arguments.connections),
+                ] {
+                    let script = Script::scans(form, &sorted, &starts, SCAN_PAIRS, depth);
+                    let (start, before) = (Instant::now(), used_cpu_seconds());
+                    table.push(name, column, kops(arguments, server, &script, connections)?);
+                    if column == columns[1] {
+                        let busy = (used_cpu_seconds() - before) / start.elapsed().as_secs_f64();
+                        table.push(name, columns[2], busy);
+                    }
+                }
             }
         }
     }

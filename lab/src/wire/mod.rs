@@ -9,4 +9,4 @@ mod load;
 mod script;
 
 pub use load::{Latency, latency, play_once, throughput};
-pub use script::{Exchange, Protocol, Script};
+pub use script::{Exchange, Protocol, ScanForm, Script};

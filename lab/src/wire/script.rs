@@ -141,11 +141,10 @@ impl Script {
     }
 
     /// Ordered scans of `pairs` keys from each start, an index into the ascending `sorted`;
-    /// `depth` to an exchange. With a sorted set's name: Redis's `ZRANGEBYLEX`, keys only.
-    /// Without: our `RANGE start end LIMIT n`, keys and values.
+    /// `depth` to an exchange.
     #[must_use]
     pub fn scans(
-        sorted_set: Option<&[u8]>,
+        form: ScanForm,
         sorted: &[Key],
         starts: &[usize],
         pairs: usize,
@@ -158,33 +157,43 @@ impl Script {
                 for &start in some {
                     let found = &sorted[start..(start + pairs).min(sorted.len())];
                     let from = sorted[start].as_slice();
-                    if let Some(name) = sorted_set {
-                        let from = [b"[", from].concat();
-                        let words: [&[u8]; 7] = [
-                            b"ZRANGEBYLEX",
-                            name,
-                            &from,
-                            b"+",
-                            b"LIMIT",
-                            b"0",
-                            limit.as_bytes(),
-                        ];
-                        resp_array(request, &words);
-                        let keys: Vec<_> = found.iter().map(Key::as_slice).collect();
-                        resp_array(reply, &keys);
-                    } else {
-                        resp_array(request, &[b"RANGE", from, b"~", b"LIMIT", limit.as_bytes()]);
-                        let values: Vec<_> = found.iter().map(value_text).collect();
-                        let pairs = found.iter().zip(&values);
-                        let flat: Vec<&[u8]> = pairs
-                            .flat_map(|(key, value)| [key.as_slice(), value])
-                            .collect();
-                        resp_array(reply, &flat);
-                    }
+                    form.request(request, from, limit.as_bytes());
+                    let values: Vec<_> = found.iter().map(value_text).collect();
+                    let pairs = found.iter().zip(&values);
+                    let flat: Vec<&[u8]> = pairs
+                        .flat_map(|(key, value)| [key.as_slice(), value])
+                        .step_by(if form == ScanForm::Pairs { 1 } else { 2 })
+                        .collect();
+                    resp_array(reply, &flat);
                 }
             });
         }
         script
+    }
+}
+
+/// How a server is asked for an ordered scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScanForm {
+    /// Our `RANGE start end LIMIT n`: keys and values.
+    Pairs,
+    /// Our `RANGE start end LIMIT n KEYS`.
+    Keys,
+    /// Redis's `ZRANGEBYLEX` of the sorted set of this name: keys only.
+    SortedSet(&'static [u8]),
+}
+
+impl ScanForm {
+    fn request(self, request: &mut Vec<u8>, from: &[u8], limit: &[u8]) {
+        match self {
+            Self::Pairs => resp_array(request, &[b"RANGE", from, b"~", b"LIMIT", limit]),
+            Self::Keys => resp_array(request, &[b"RANGE", from, b"~", b"LIMIT", limit, b"KEYS"]),
+            Self::SortedSet(name) => {
+                let from = [b"[", from].concat();
+                let words: [&[u8]; 7] = [b"ZRANGEBYLEX", name, &from, b"+", b"LIMIT", b"0", limit];
+                resp_array(request, &words);
+            }
+        }
     }
 }
 
@@ -241,9 +250,9 @@ mod tests {
     #[test]
     fn scans_expect_the_sorted_keys() {
         let keys = [Key::new(b"1"), Key::new(b"12"), Key::new(b"2")];
-        let script = Script::scans(Some(b"z"), &keys, &[1], 50, 1);
+        let script = Script::scans(ScanForm::SortedSet(b"z"), &keys, &[1], 50, 1);
         assert_eq!(script.exchange(0).reply, b"*2\r\n$2\r\n12\r\n$1\r\n2\r\n");
-        let script = Script::scans(None, &keys, &[0], 1, 1);
+        let script = Script::scans(ScanForm::Pairs, &keys, &[0], 1, 1);
         assert!(
             script
                 .exchange(0)
