@@ -4,7 +4,7 @@
 //! on another machine. This crate holds such keys ([`Keys`], one arena in operation order, so
 //! that walking it costs no cache miss that the processor does not foresee) and makes them
 //! ([`KeySet`]), from seeds that never change. Which of them an operation goes to is drawn by a
-//! [`Sampler`].
+//! [`Sampler`]; which operations there are, a [`Workload`] says, a small file of its own.
 
 #![forbid(unsafe_code)]
 
@@ -12,9 +12,11 @@ pub mod key_set;
 mod keys;
 pub mod random;
 mod sampler;
+pub mod workload;
 mod zipf;
 
 pub use key_set::{KeySet, KeySetError};
 pub use keys::{KeyRange, Keys};
 pub use sampler::{Distribution, Sampler, UnknownDistribution, YCSB_ALPHA};
+pub use workload::{Kind, Operation, Operations, Plan, Workload, WorkloadError};
 pub use zipf::Zipf;
