@@ -4,10 +4,12 @@
 //! on another machine. This crate holds such keys ([`Keys`], one arena in operation order, so
 //! that walking it costs no cache miss that the processor does not foresee) and makes them
 //! ([`KeySet`]), from seeds that never change. Which of them an operation goes to is drawn by a
-//! [`Sampler`]; which operations there are, a [`Workload`] says, a small file of its own.
+//! [`Sampler`]; which operations there are, a [`Workload`] says, a small file of its own. What
+//! a user's own keys are like, a [`Description`] says.
 
 #![forbid(unsafe_code)]
 
+mod description;
 pub mod key_set;
 mod keys;
 pub mod random;
@@ -15,6 +17,7 @@ mod sampler;
 pub mod workload;
 mod zipf;
 
+pub use description::Description;
 pub use key_set::{KeySet, KeySetError};
 pub use keys::{KeyRange, Keys};
 pub use sampler::{Distribution, Sampler, UnknownDistribution, YCSB_ALPHA};

@@ -10,13 +10,22 @@ use crate::Keys;
 /// of keys would be read into memory as one.
 pub const LONGEST_LINE_BYTES: usize = 64 * 1024;
 
-/// The distinct lines of a text in their order, without their ends (`\n` or `\r\n`); empty
-/// lines are left out. `name` is what errors call the text.
+/// The distinct lines of a text, as [`read_every_line`] reads them: the first of each, in order.
+///
+/// # Errors
+///
+/// As there.
+pub fn read_lines(text: impl BufRead, name: &str) -> Result<Keys, KeySetError> {
+    Ok(distinct(read_every_line(text, name)?))
+}
+
+/// The lines of a text in their order, without their ends (`\n` or `\r\n`); empty lines are
+/// left out. `name` is what errors call the text.
 ///
 /// # Errors
 ///
 /// When there is no key, a line is longer than [`LONGEST_LINE_BYTES`], or reading fails.
-pub fn read_lines(mut text: impl BufRead, name: &str) -> Result<Keys, KeySetError> {
+pub fn read_every_line(mut text: impl BufRead, name: &str) -> Result<Keys, KeySetError> {
     let mut keys = Keys::new();
     let mut line = Vec::new();
     for number in 1.. {
@@ -50,7 +59,7 @@ pub fn read_lines(mut text: impl BufRead, name: &str) -> Result<Keys, KeySetErro
     if keys.is_empty() {
         return Err(KeySetError::Empty(name.to_owned()));
     }
-    Ok(distinct(keys))
+    Ok(keys)
 }
 
 /// The first of each key, in order.

@@ -15,7 +15,7 @@ use std::str::FromStr;
 
 use crate::Keys;
 
-pub use lines::{LONGEST_LINE_BYTES, read_lines};
+pub use lines::{LONGEST_LINE_BYTES, read_every_line, read_lines};
 
 /// A family of distinct keys, in the order in which they are inserted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
