@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod description;
+pub mod fetch;
 pub mod key_set;
 mod keys;
 pub mod random;

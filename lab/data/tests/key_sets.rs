@@ -50,7 +50,7 @@ fn sets_are_what_they_always_were() {
 
 #[test]
 fn names_are_parsed_and_printed_alike() {
-    let others = ["file:a/b c.txt", "stdin"];
+    let others = ["file:a/b c.txt", "stdin", "sample:words", "fetched:paths"];
     for name in CHECKSUMS.iter().map(|(name, _)| *name).chain(others) {
         assert_eq!(set(name).to_string(), name);
     }
@@ -68,6 +68,14 @@ fn names_are_parsed_and_printed_alike() {
         ),
         ("prefixed-decimal:-1", "needs 0 to 255 bytes of prefix"),
         ("file:", "'file:' needs a path"),
+        (
+            "sample:jokes",
+            "'sample:jokes' needs paths, words or titles",
+        ),
+        (
+            "fetched:jokes",
+            "'fetched:jokes' needs a set that `hedgerow-lab fetch` lists",
+        ),
     ] {
         let error = wrong.parse::<KeySet>().expect_err(wrong).to_string();
         assert!(error.contains(message), "{error}");
@@ -299,4 +307,37 @@ fn shuffled_keys_are_the_same_keys() {
     assert_eq!(shuffled, keys.shuffled(3));
     assert_eq!(shuffled.sorted(), keys);
     assert!(Keys::new().shuffled(3).is_empty());
+}
+
+#[test]
+fn samples_are_small_real_and_described_beside_them() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("samples");
+    let readme = std::fs::read_to_string(folder.join("README.md")).expect("README.md");
+    let mut total = 0;
+    for (name, shape) in [("paths", '/'), ("words", 'a'), ("titles", ' ')] {
+        let keys = set(&format!("sample:{name}"))
+            .up_to(usize::MAX)
+            .expect("a sample");
+        assert!(keys.len() > 3000 && !keys.iter().is_sorted(), "{name}");
+        let with_shape = keys
+            .iter()
+            .filter(|key| key.contains(&(shape as u8)))
+            .count();
+        assert!(with_shape * 2 > keys.len(), "{name}");
+        assert!(
+            readme.contains(&format!("| `{name}.txt` | {} |", keys.len())),
+            "{name}: {}",
+            keys.len()
+        );
+        total += keys.total_bytes();
+    }
+    assert!(total < 1 << 20);
+    let error = set("sample:words")
+        .keys(1_000_000)
+        .expect_err("too many")
+        .to_string();
+    assert!(
+        error.starts_with("key set sample:words has only "),
+        "{error}"
+    );
 }

@@ -6,7 +6,7 @@ use crate::Keys;
 use crate::random::{Permutation, Random, mix64};
 
 /// The seed of every made set. Changing it changes every result that was ever recorded.
-const SEED: u64 = 0x4865_6467_6572_6F77;
+pub(super) const SEED: u64 = 0x4865_6467_6572_6F77;
 
 /// What all keys of a prefixed set begin with, repeated to the length wanted.
 const SHARED: &[u8] = b"shared/prefix/of/all/keys/";
@@ -55,7 +55,9 @@ impl KeySet {
                 let place = permuted(count);
                 texts(count, 60, |n, key| named::path(place(n), SEED, key))
             }
-            Self::File(_) | Self::Stdin => unreachable!("read, not made"),
+            Self::Sample(_) | Self::Fetched(_) | Self::File(_) | Self::Stdin => {
+                unreachable!("read, not made")
+            }
         }
     }
 }

@@ -8,14 +8,17 @@
 mod lines;
 mod made;
 mod named;
+mod sample;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::Keys;
+use crate::fetch::RealSet;
 
 pub use lines::{LONGEST_LINE_BYTES, read_every_line, read_lines};
+pub use sample::Sample;
 
 /// A family of distinct keys, in the order in which they are inserted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -48,6 +51,10 @@ pub enum KeySet {
     Email,
     /// Keys that look like file paths, a dozen to a directory, in random order.
     Path,
+    /// Real keys that ship with the program, a few thousand, in random order.
+    Sample(Sample),
+    /// Real keys that [`RealSet::fetch`] obtained, in random order.
+    Fetched(&'static RealSet),
     /// The lines of a file, in its order.
     File(PathBuf),
     /// The lines of standard input, in their order.
@@ -79,6 +86,12 @@ pub enum KeySetError {
         /// How many were wanted.
         asked: u64,
     },
+    /// A real set is not on this machine.
+    #[error("key set {set} is not here; `hedgerow-lab fetch` obtains real key sets")]
+    NotFetched {
+        /// The set's name.
+        set: String,
+    },
     /// A file holds no key.
     #[error("{0} holds no keys (a key is a line that is not empty)")]
     Empty(String),
@@ -105,7 +118,7 @@ const MOST_PARTITIONS: u32 = 1 << 20;
 
 impl KeySet {
     /// The names on the command line; letters in capitals stand for what the user fills in.
-    pub const NAMES: [&'static str; 14] = [
+    pub const NAMES: [&'static str; 16] = [
         "dense-u32",
         "dense-u64",
         "sparse-u32",
@@ -118,6 +131,8 @@ impl KeySet {
         "ycsb",
         "email",
         "path",
+        "sample:NAME",
+        "fetched:NAME",
         "file:PATH",
         "stdin",
     ];
@@ -133,7 +148,7 @@ impl KeySet {
             Self::Decimal => Some(1 << 31),
             Self::PrefixedDecimal(_) => Some(100_000_000),
             Self::Email => Some(named::EMAILS),
-            Self::File(_) | Self::Stdin => None,
+            Self::Sample(_) | Self::Fetched(_) | Self::File(_) | Self::Stdin => None,
         }
     }
 
@@ -186,6 +201,15 @@ impl KeySet {
                     count,
                 ))
             }
+            Self::Sample(sample) => {
+                let keys = read_lines(sample.text().as_bytes(), sample.name())?;
+                Ok(lines::spread(keys, count).shuffled(made::SEED))
+            }
+            Self::Fetched(set) => {
+                let (file, name) = set.open()?;
+                let keys = read_every_line(std::io::BufReader::new(file), &name)?;
+                Ok(lines::spread(keys, count).shuffled(made::SEED))
+            }
             Self::Stdin => {
                 let keys = read_lines(std::io::stdin().lock(), "standard input")?;
                 Ok(lines::spread(keys, count))
@@ -213,6 +237,8 @@ impl fmt::Display for KeySet {
             Self::Ycsb => f.write_str("ycsb"),
             Self::Email => f.write_str("email"),
             Self::Path => f.write_str("path"),
+            Self::Sample(sample) => write!(f, "sample:{}", sample.name()),
+            Self::Fetched(set) => write!(f, "fetched:{}", set.name),
             Self::File(path) => write!(f, "file:{}", path.display()),
             Self::Stdin => f.write_str("stdin"),
         }
@@ -259,6 +285,18 @@ impl FromStr for KeySet {
             ("ycsb", None) => Self::Ycsb,
             ("email", None) => Self::Email,
             ("path", None) => Self::Path,
+            ("sample", Some(name)) => match Sample::ALL.into_iter().find(|s| s.name() == name) {
+                Some(sample) => Self::Sample(sample),
+                None => return Err(bad("paths, words or titles, as in sample:paths")),
+            },
+            ("fetched", Some(name)) => match RealSet::named(name) {
+                Ok(set) => Self::Fetched(set),
+                Err(_) => {
+                    return Err(bad(
+                        "a set that `hedgerow-lab fetch` lists, as in fetched:paths",
+                    ));
+                }
+            },
             ("stdin", None) => Self::Stdin,
             _ => return Err(KeySetError::UnknownName(name.to_owned())),
         };
