@@ -8,6 +8,7 @@
 //! lines that starts with a description of the machine.
 //!
 //! * [`keys`]: deterministic key sets.
+//! * [`fetch`]: real key sets from Debian's archive.
 //! * [`maps`]: tree contenders, ours and others.
 //! * [`wire`]: a lean load client for RESP and the memcached protocol.
 //! * [`experiments`]: one module per experiment.
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod experiments;
+pub mod fetch;
 pub mod keys;
 pub mod machine;
 pub mod maps;

@@ -6,11 +6,14 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use hedgerow_lab::experiments::{recovery, search, server, tree};
+use hedgerow_lab::fetch;
 
 /// Hedgerow measured beside its peers.
 #[derive(Debug, Parser)]
 #[command(name = "hedgerow-lab", version)]
 enum Experiment {
+    /// Obtain real key sets from Debian's archive.
+    Fetch(fetch::FetchArguments),
     /// Trees: insert, get, get_many, update, scan, remove, bytes per key.
     Tree(tree::TreeArguments),
     /// Search within a node: linear, binary, scalar, vectors.
@@ -23,6 +26,7 @@ enum Experiment {
 
 fn main() -> ExitCode {
     let result = match Experiment::parse() {
+        Experiment::Fetch(arguments) => fetch::run(&arguments),
         Experiment::Tree(arguments) => tree::run(&arguments),
         Experiment::Search(arguments) => search::run(&arguments),
         Experiment::Server(arguments) => server::run(&arguments),
