@@ -47,8 +47,8 @@ struct Stream {
     /// What is left of the current block's records, in the reader's bytes.
     block: Range<usize>,
     block_offset: u64,
-    /// The commit that comes next, in the reader's bytes.
-    head: Option<(Timestamp, Range<usize>)>,
+    /// The commit that comes next.
+    head: Option<Head>,
     /// The timestamp of the last record read: the next one is later.
     last: Timestamp,
     bytes_before: u64,
@@ -81,7 +81,8 @@ impl Commits {
         }
         loop {
             let heads = self.streams.iter().enumerate();
-            let heads = heads.filter_map(|(at, s)| s.head.as_ref().map(|(time, _)| (*time, at)));
+            let heads =
+                heads.filter_map(|(at, s)| s.head.as_ref().map(|head| (head.timestamp, at)));
             let first = if planted(PlantedBug::TimestampOrderIgnored) {
                 heads.min_by_key(|(_, index)| *index)
             } else {
@@ -115,6 +116,14 @@ impl Commits {
     }
 }
 
+/// A commit that was decoded once, as positions.
+struct Head {
+    timestamp: Timestamp,
+    /// Its operations, in the reader's bytes.
+    operations: Range<usize>,
+    count: u64,
+}
+
 impl Stream {
     fn new(files: VecDeque<FileToRead>) -> Stream {
         Stream {
@@ -130,8 +139,9 @@ impl Stream {
     }
 
     fn commit(&self) -> Option<Commit<'_>> {
-        let (_, range) = self.head.as_ref()?;
-        Commit::take(&mut &self.reader.as_ref()?.bytes()[range.clone()])
+        let head = self.head.as_ref()?;
+        let operations = &self.reader.as_ref()?.bytes()[head.operations.clone()];
+        Some(Commit::from_parts(head.timestamp, operations, head.count))
     }
 
     /// Finds the next commit that counts.
@@ -152,7 +162,6 @@ impl Stream {
                 let what = "a record does not decode";
                 return Err(self.damage(self.block_offset, what));
             };
-            let start = self.block.start;
             self.block.start = self.block.end - rest.len();
             // The merge relies on this order; a file that breaks it was not written by a log.
             if commit.timestamp() <= self.last {
@@ -160,7 +169,11 @@ impl Stream {
             }
             self.last = commit.timestamp();
             if commit.timestamp().epoch() <= cutoff_epoch {
-                self.head = Some((commit.timestamp(), start..self.block.start));
+                self.head = Some(Head {
+                    timestamp: commit.timestamp(),
+                    operations: self.block.start - commit.operation_bytes()..self.block.start,
+                    count: commit.count(),
+                });
                 return Ok(());
             }
         }

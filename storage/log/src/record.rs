@@ -134,6 +134,25 @@ impl<'a> Commit<'a> {
         let whole = operations.by_ref().count() as u64 == count && operations.rest.is_empty();
         (whole && count > 0).then_some(commit)
     }
+
+    /// How many bytes the operations take: the last ones of the record.
+    pub(crate) fn operation_bytes(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// How many operations there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// A commit whose parts were taken out of a record by [`Commit::take`] before.
+    pub(crate) fn from_parts(timestamp: Timestamp, operations: &'a [u8], count: u64) -> Commit<'a> {
+        Commit {
+            timestamp,
+            operations,
+            count,
+        }
+    }
 }
 
 /// The operations of a [`Commit`].

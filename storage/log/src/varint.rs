@@ -26,8 +26,22 @@ pub(crate) fn push(buffer: &mut Vec<u8>, value: u64) {
     buffer.extend_from_slice(&bytes[..end]);
 }
 
-/// Takes one integer off the front of `bytes`; `None` if they do not begin with one.
+/// Takes one integer off the front of `bytes`; `None` if they do not begin with one. Recovery
+/// takes several from each record, and nearly all of them are one byte long.
+#[inline(always)]
 pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
+    match bytes.split_first() {
+        Some((&byte, rest)) if byte < 0x80 => {
+            *bytes = rest;
+            Some(u64::from(byte))
+        }
+        _ => take_long(bytes),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn take_long(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;
     for (at, &byte) in bytes.iter().take(MAX_BYTES).enumerate() {
         let bits = u64::from(byte & 0x7f);
@@ -44,6 +58,7 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 /// Takes `length` bytes off the front of `bytes`.
+#[inline(always)]
 pub(crate) fn take_bytes<'a>(bytes: &mut &'a [u8], length: u64) -> Option<&'a [u8]> {
     let length = usize::try_from(length)
         .ok()
