@@ -149,6 +149,9 @@ pub(crate) struct Serve {
     /// The directory of the database; made if missing [default: hedgerow-data].
     #[arg(long, value_name = "DIR", env = "HEDGEROW_DATA")]
     pub(crate) data: Option<PathBuf>,
+    /// Keep everything in memory alone: no files, no log, and nothing left after the end.
+    #[arg(long, conflicts_with_all = ["data", "durability", "flush_interval", "checkpoint_log"])]
+    pub(crate) in_memory: bool,
     /// Where Redis clients connect, or `none` [default: 127.0.0.1:7379].
     #[arg(long, value_name = "ADDR", env = "HEDGEROW_RESP", value_parser = listen)]
     pub(crate) resp: Option<Listen>,

@@ -33,6 +33,9 @@ fn open(settings: &Settings) -> Result<Db> {
         })?;
         builder = builder.index(kind);
     }
+    if settings.in_memory {
+        return Ok(builder.open_in_memory()?);
+    }
     let bar = bytes_bar("recovering", 0);
     let progress = bar.clone();
     let db = builder
@@ -65,6 +68,7 @@ fn options(settings: &Settings) -> ServerOptions {
 
 fn promise(settings: &Settings) -> String {
     match settings.durability {
+        _ if settings.in_memory => "none: everything is gone when this process ends".into(),
         Durability::Sync => "every acknowledged write survives a power cut".into(),
         Durability::Periodic => format!(
             "acknowledged writes survive a kill at once, a power cut after at most {} ms",
@@ -89,7 +93,7 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
     let rows = db.statistics().get("rows").unwrap_or(0.0);
     let shown = |address: Option<std::net::SocketAddr>| address.map(|address| address.to_string());
     let json = json!({
-        "data": settings.data,
+        "data": (!settings.in_memory).then_some(&settings.data),
         "rows": rows,
         "resp": shown(addresses.resp),
         "memcached": shown(addresses.memcached),
@@ -100,7 +104,11 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
         let mut text = format!(
             "hedgerow {} serves {}",
             env!("CARGO_PKG_VERSION"),
-            settings.data.display()
+            if settings.in_memory {
+                "from memory alone".into()
+            } else {
+                settings.data.display().to_string()
+            }
         );
         text += &format!(" ({rows} rows, {} workers)", settings.workers);
         let http = addresses
@@ -129,7 +137,14 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
     let _ = waiting.join();
     db.close()?;
     if !out.json {
-        eprintln!("hedgerow: stopped; everything is on disk");
+        eprintln!(
+            "hedgerow: stopped; everything is {}",
+            if settings.in_memory {
+                "gone"
+            } else {
+                "on disk"
+            }
+        );
     }
     Ok(())
 }

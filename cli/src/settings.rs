@@ -15,6 +15,7 @@ use crate::size;
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct File {
     data: Option<PathBuf>,
+    in_memory: bool,
     resp: Option<Listen>,
     memcached: Option<Listen>,
     http: Option<Listen>,
@@ -62,6 +63,8 @@ fn duration<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Du
 /// What the server runs with.
 pub(crate) struct Settings {
     pub(crate) data: PathBuf,
+    /// No files at all; `data` means nothing then.
+    pub(crate) in_memory: bool,
     pub(crate) resp: Option<SocketAddr>,
     pub(crate) memcached: Option<SocketAddr>,
     pub(crate) http: Option<SocketAddr>,
@@ -110,6 +113,7 @@ impl Settings {
                 .data
                 .or(file.data)
                 .unwrap_or_else(|| PathBuf::from("hedgerow-data")),
+            in_memory: flags.in_memory || file.in_memory,
             resp: address(flags.resp.or(file.resp), 7379),
             memcached: address(flags.memcached.or(file.memcached), 7211),
             http: address(flags.http.or(file.http), 7380),

@@ -172,6 +172,11 @@ fn bad_input_gets_one_line_and_the_right_code() {
         &["127.0.0.1:7379"],
     );
     fails(hedgerow(dir, &["serve", "--workers", "0"]), 2, &["workers"]);
+    fails(
+        hedgerow(dir, &["serve", "--in-memory", "--data", "d"]),
+        2,
+        &["--in-memory", "--data"],
+    );
     std::fs::write(dir.join("c.toml"), "data = \"x\"\nwrokers = 3\n").unwrap();
     fails(
         hedgerow(dir, &["serve", "--config", "c.toml"]),

@@ -45,6 +45,7 @@ pub struct CheckReport {
 
 impl Engine {
     pub(crate) fn backup(&self, target: &Path) -> Result<BackupReport> {
+        self.check_has_files()?;
         self.check_writable()?;
         let vfs = &*self.options.vfs;
         // No other checkpoint may replace the files while they are copied.

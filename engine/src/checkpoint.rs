@@ -53,6 +53,14 @@ const SMALL_ROWS: u64 = 10_000;
 
 impl Engine {
     /// Takes a checkpoint now; waits for one that is under way.
+    /// Refuses what needs files if there are none.
+    pub(crate) fn check_has_files(&self) -> Result<()> {
+        if self.options.in_memory {
+            return Err(Error::InMemory);
+        }
+        Ok(())
+    }
+
     pub(crate) fn checkpoint(&self) -> Result<CheckpointReport> {
         let _exclusive = self.checkpointing();
         self.checkpoint_exclusively()
@@ -60,6 +68,7 @@ impl Engine {
 
     /// The caller holds `checkpointing`.
     pub(crate) fn checkpoint_exclusively(&self) -> Result<CheckpointReport> {
+        self.check_has_files()?;
         self.check_writable()?;
         let started = Instant::now();
         let log = self.log()?;

@@ -257,6 +257,11 @@ impl Db {
         Db::builder().check(dir)
     }
 
+    /// Whether the database lives in memory alone; see [`Builder::open_in_memory`].
+    pub fn is_in_memory(&self) -> bool {
+        self.engine.options.in_memory
+    }
+
     /// Every commit of this epoch or an earlier one is durable.
     pub fn durable_epoch(&self) -> u64 {
         self.engine
@@ -529,6 +534,7 @@ fn open_log(
     let log_options = LogOptions {
         shards: options.workers as u16,
         flush_interval: options.flush_interval,
+        records: !options.in_memory,
         ..LogOptions::default()
     };
     Ok(Log::create(

@@ -21,6 +21,11 @@ pub enum Error {
     /// A write was asked of a database opened with `read_only`.
     #[error("the database was opened for reading only; open it without read_only to write")]
     ReadOnly,
+    /// Something that needs files was asked of a database that lives in memory alone.
+    #[error(
+        "the database lives in memory alone and has no files; open one in a directory for that"
+    )]
+    InMemory,
     /// The directory cannot be written.
     #[error("{} cannot be written ({source}); change its permissions or open it with read_only", dir.display())]
     ReadOnlyDirectory {

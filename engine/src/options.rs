@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hedgerow_vfs::{SystemVfs, Vfs};
+use hedgerow_vfs::{MemoryVfs, SystemVfs, Vfs};
 
 use crate::db::Db;
 use crate::error::{Error, Result};
@@ -134,6 +134,8 @@ pub struct Builder {
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) read_only: bool,
     pub(crate) create: bool,
+    /// The database has no files: nothing is logged.
+    pub(crate) in_memory: bool,
     pub(crate) progress: Option<ProgressCallback>,
     pub(crate) now: Clock,
 }
@@ -152,6 +154,7 @@ impl Default for Builder {
             vfs: Arc::new(SystemVfs),
             read_only: false,
             create: true,
+            in_memory: false,
             progress: None,
             now: Arc::new(system_now_ms),
         }
@@ -260,6 +263,34 @@ impl Builder {
     pub fn open(self, dir: impl AsRef<Path>) -> Result<Db> {
         self.validate()?;
         Db::open_with(self, dir.as_ref())
+    }
+
+    /// Opens a new database that lives in memory alone, like a cache: nothing is logged, every
+    /// [`Durability`] promises as little as the next, [`Db::checkpoint`] and [`Db::backup`] fail,
+    /// and when it is closed everything is gone. Everything else works as with files.
+    ///
+    /// ```
+    /// let db = hedgerow::Db::builder().open_in_memory()?;
+    /// let cache = db.keyspace("cache")?;
+    /// cache.put(b"key", b"value")?;
+    /// assert_eq!(cache.get(b"key")?.as_deref(), Some(&b"value"[..]));
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`].
+    pub fn open_in_memory(self) -> Result<Db> {
+        let options = Builder {
+            vfs: Arc::new(MemoryVfs::default()),
+            checkpoint_log_bytes: None,
+            read_only: false,
+            create: true,
+            in_memory: true,
+            ..self
+        };
+        options.validate()?;
+        // Only its catalog is a file, in the file system made above.
+        Db::open_with(options, Path::new("/in-memory"))
     }
 
     fn validate(&self) -> Result<()> {

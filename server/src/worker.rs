@@ -285,7 +285,10 @@ impl Worker {
         if let Some(commit) = turn.last_commit {
             // One group commit for the whole turn.
             self.shared.db.request_durable(&commit);
-        } else if turn.wrote && shared.options.durability == Durability::Periodic {
+        } else if turn.wrote
+            && shared.options.durability == Durability::Periodic
+            && !shared.db.is_in_memory()
+        {
             // Nothing acknowledged is lost when the process is killed. A failure shows in the
             // health of the log, and in the next write.
             let _ = shared.db.write_out();

@@ -39,6 +39,20 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
+fn a_server_in_memory_alone_serves_and_refuses_to_save() {
+    let started = Started::in_memory(one_worker());
+    let mut client = started.client();
+    assert_eq!(client.run("SET k v"), ok());
+    assert_eq!(client.run("INCR n"), Value::Integer(1));
+    assert_eq!(client.run("GET k"), bulk("v"));
+    assert!(matches!(client.run("SAVE"), Value::Error(text) if text.contains("memory alone")));
+    assert_eq!(
+        client.run("CONFIG GET appendonly"),
+        Value::Array(vec![bulk("appendonly"), bulk("no")])
+    );
+}
+
+#[test]
 fn runs_of_gets_are_one_batch_over_connections() {
     let started = Started::new(one_worker());
     let mut client = started.client();

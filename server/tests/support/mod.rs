@@ -30,6 +30,14 @@ impl Started {
         Started { server, db, dir }
     }
 
+    /// A server over a database in memory alone.
+    pub fn in_memory(options: ServerOptions) -> Started {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Arc::new(Db::builder().open_in_memory().unwrap());
+        let server = Server::start(Arc::clone(&db), options).unwrap();
+        Started { server, db, dir }
+    }
+
     pub fn resp(&self) -> SocketAddr {
         self.server.addresses().resp.unwrap()
     }

@@ -46,6 +46,10 @@ pub struct LogOptions {
     pub buffer_limit_bytes: usize,
     /// How long to wait before trying again to write to a full disk.
     pub full_disk_retry: Duration,
+    /// Whether commits are recorded. Without, the log still gives out timestamps and epochs, but
+    /// appending costs nothing and what was committed cannot be recovered: for databases that
+    /// live in memory alone.
+    pub records: bool,
 }
 
 impl Default for LogOptions {
@@ -56,6 +60,7 @@ impl Default for LogOptions {
             write_threshold_bytes: 256 << 10,
             buffer_limit_bytes: 32 << 20,
             full_disk_retry: Duration::from_millis(100),
+            records: true,
         }
     }
 }

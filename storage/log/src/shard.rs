@@ -115,6 +115,9 @@ impl ShardGuard<'_> {
             "timestamps are appended in order"
         );
         debug_assert!(!operations.is_empty(), "a commit has operations");
+        if !self.shared.options.records {
+            return;
+        }
         let buffer = &mut *self.buffer;
         record::append(&mut buffer.bytes, timestamp, operations);
         buffer.records += 1;

@@ -25,7 +25,15 @@ fn parameters(shared: &Shared) -> Vec<(&'static str, String)> {
         .unwrap_or(0.0) as u64;
     vec![
         ("appendfsync", fsync.into()),
-        ("appendonly", "yes".into()),
+        (
+            "appendonly",
+            if shared.db.is_in_memory() {
+                "no"
+            } else {
+                "yes"
+            }
+            .into(),
+        ),
         ("databases", DATABASES.to_string()),
         ("maxclients", options.max_connections.to_string()),
         ("maxmemory", memory.to_string()),
