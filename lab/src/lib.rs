@@ -17,14 +17,22 @@
 
 #![forbid(unsafe_code)]
 
+pub mod contenders;
+pub mod experiment;
 pub mod experiments;
 pub mod fetch;
 pub mod keys;
+pub mod list;
 pub mod machine;
+pub mod map_experiment;
+pub mod map_workload;
 pub mod maps;
 pub mod process;
+pub mod registry;
 pub mod report;
 pub mod rounds;
+pub mod runner;
+pub mod verify;
 pub mod wire;
 
 /// What can go wrong in the lab.
@@ -39,6 +47,21 @@ pub enum LabError {
     Usage(String),
     /// A program that the experiment starts failed.
     Process(String),
+    /// Someone or something is not to be had here.
+    Unavailable(String),
+}
+
+impl LabError {
+    /// A contender that is not installed.
+    #[must_use]
+    pub fn unavailable(reason: &hedgerow_lab_contender::Unavailable) -> Self {
+        Self::Unavailable(reason.to_string())
+    }
+
+    /// Any error of a library, in its words.
+    pub fn from_display(error: impl std::fmt::Display) -> Self {
+        Self::Process(error.to_string())
+    }
 }
 
 impl std::fmt::Display for LabError {
@@ -46,8 +69,7 @@ impl std::fmt::Display for LabError {
         match self {
             Self::Io(error) => write!(f, "input/output failed: {error}"),
             Self::WrongAnswer(what) => write!(f, "wrong answer, no timing: {what}"),
-            Self::Usage(what) => write!(f, "{what}"),
-            Self::Process(what) => write!(f, "{what}"),
+            Self::Usage(what) | Self::Process(what) | Self::Unavailable(what) => f.write_str(what),
         }
     }
 }
@@ -57,6 +79,12 @@ impl std::error::Error for LabError {}
 impl From<std::io::Error> for LabError {
     fn from(error: std::io::Error) -> Self {
         Self::Io(error)
+    }
+}
+
+impl From<hedgerow_lab_data::KeySetError> for LabError {
+    fn from(error: hedgerow_lab_data::KeySetError) -> Self {
+        Self::Usage(error.to_string())
     }
 }
 

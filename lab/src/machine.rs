@@ -2,71 +2,50 @@
 
 use std::fs;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Instant;
 
-use serde::Serialize;
+use hedgerow_lab_report::Machine;
 
-/// The machine and build of a run.
-#[derive(Debug, Clone, Serialize)]
-pub struct Machine {
-    /// The processor's name.
-    pub cpu: String,
-    /// Processors that this process may use.
-    pub cores: usize,
-    /// SIMD levels that matter to node search.
-    pub simd: Vec<&'static str>,
-    /// The size of the last-level cache, as the kernel words it.
-    pub last_cache: String,
-    /// Physical memory in GiB.
-    pub memory_gib: u64,
-    /// The kernel's release.
-    pub kernel: String,
-    /// The transparent superpage mode.
-    pub superpages: String,
-    /// The commit that was built, with `+` when the tree was dirty.
-    pub commit: String,
-}
-
-impl Machine {
-    /// Describes this machine; what cannot be found out is empty.
-    #[must_use]
-    pub fn describe() -> Self {
-        let read = |path: &str| {
-            fs::read_to_string(path)
-                .unwrap_or_default()
-                .trim()
-                .to_owned()
-        };
-        let cpuinfo = read("/proc/cpuinfo");
-        let field = |name: &str| {
-            let line = cpuinfo
-                .lines()
-                .find(|line| line.starts_with(name))
-                .unwrap_or("");
-            line.split_once(':')
-                .map_or("", |(_, value)| value.trim())
-                .to_owned()
-        };
-        let flags = field("flags");
-        let has = |wanted: &&str| flags.split(' ').any(|flag| flag == *wanted);
-        let memory_kib = read("/proc/meminfo")
-            .split_whitespace()
-            .nth(1)
-            .and_then(|kib| kib.parse::<u64>().ok())
-            .unwrap_or(0);
-        Self {
-            cpu: field("model name"),
-            cores: std::thread::available_parallelism().map_or(0, usize::from),
-            simd: ["sse4_2", "avx2", "avx512f", "avx512bw"]
-                .into_iter()
-                .filter(has)
-                .collect(),
-            last_cache: read("/sys/devices/system/cpu/cpu0/cache/index3/size"),
-            memory_gib: memory_kib >> 20,
-            kernel: read("/proc/sys/kernel/osrelease"),
-            superpages: read("/sys/kernel/mm/transparent_hugepage/enabled"),
-            commit: commit(),
-        }
+/// Describes this machine; what cannot be found out is empty.
+#[must_use]
+pub fn describe() -> Machine {
+    let read = |path: &str| {
+        fs::read_to_string(path)
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
+    };
+    let cpuinfo = read("/proc/cpuinfo");
+    let field = |name: &str| {
+        let line = cpuinfo
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap_or("");
+        line.split_once(':')
+            .map_or("", |(_, value)| value.trim())
+            .to_owned()
+    };
+    let flags = field("flags");
+    let has = |wanted: &&str| flags.split(' ').any(|flag| flag == *wanted);
+    let memory_kib = read("/proc/meminfo")
+        .split_whitespace()
+        .nth(1)
+        .and_then(|kib| kib.parse::<u64>().ok())
+        .unwrap_or(0);
+    Machine {
+        cpu: field("model name"),
+        cores: std::thread::available_parallelism().map_or(0, usize::from),
+        simd: ["sse4_2", "avx2", "avx512f", "avx512bw"]
+            .into_iter()
+            .filter(has)
+            .map(str::to_owned)
+            .collect(),
+        last_cache: read("/sys/devices/system/cpu/cpu0/cache/index3/size"),
+        memory_gib: memory_kib >> 20,
+        kernel: read("/proc/sys/kernel/osrelease"),
+        superpages: read("/sys/kernel/mm/transparent_hugepage/enabled"),
+        commit: commit(),
     }
 }
 
@@ -121,25 +100,48 @@ pub fn used_cpu_seconds() -> f64 {
     ticks as f64 / 100.0
 }
 
-/// Seconds that the calling thread has spent on a processor, or `None` where the kernel does
-/// not say. Up to one timer tick old.
-#[must_use]
-pub fn thread_cpu_seconds() -> Option<f64> {
+/// Nanoseconds that the calling thread has waited for a processor while it could have run, or
+/// `None` where the kernel does not say.
+fn waited_ns() -> Option<u64> {
     let statistics = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let ns = statistics.split_whitespace().next()?.parse::<u64>().ok()?;
-    (ns > 0).then_some(ns as f64 / 1e9)
+    statistics.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Seconds that `body` took on the processor (by the clock where the kernel cannot tell): on
-/// a shared machine, waiting for a core says nothing about a tree. `body` must not block.
+/// Seconds that `body` took by the clock, less what this thread was kept waiting for a
+/// processor: on a shared machine that wait says nothing about what `body` does, while sleeping
+/// in a lock is its own doing and counts.
 pub fn timed<R>(body: impl FnOnce() -> R) -> (f64, R) {
-    let (start, before) = (Instant::now(), thread_cpu_seconds());
+    let (before, start) = (waited_ns(), Instant::now());
     let result = body();
-    let seconds = match (before, thread_cpu_seconds()) {
-        (Some(before), Some(after)) => after - before,
-        _ => start.elapsed().as_secs_f64(),
+    let seconds = start.elapsed().as_secs_f64();
+    let waited = match (before, waited_ns()) {
+        (Some(before), Some(after)) => after.saturating_sub(before) as f64 / 1e9,
+        _ => 0.0,
     };
-    (seconds.max(1e-9), result)
+    ((seconds - waited).max(1e-9), result)
+}
+
+/// Keeps the calling thread on the `nth` processor that this process may use (counted round).
+/// Where the system does not allow that, threads wander, and figures spread.
+pub fn pin_this_thread(nth: usize) {
+    // Asked for once: later a pinned thread may see only its own.
+    static CORES: OnceLock<Vec<core_affinity::CoreId>> = OnceLock::new();
+    let cores = CORES.get_or_init(|| core_affinity::get_core_ids().unwrap_or_default());
+    if let Some(core) = cores.get(nth % cores.len().max(1)) {
+        core_affinity::set_for_current(*core);
+    }
+}
+
+/// Memory in bytes that programs can still have without swapping; `None` where the kernel does
+/// not say.
+#[must_use]
+pub fn available_memory_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("MemAvailable:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib << 10)
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -148,7 +150,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_cores_and_this_process_memory() {
-        assert!(Machine::describe().cores > 0);
+        assert!(describe().cores > 0);
         assert!(resident_bytes(None) > 100_000);
         assert!(resident_bytes(Some(std::process::id())) > 100_000);
         assert_eq!(resident_bytes(Some(u32::MAX)), 0);

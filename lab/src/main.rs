@@ -6,12 +6,16 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use hedgerow_lab::experiments::{recovery, search, server, tree};
-use hedgerow_lab::fetch;
+use hedgerow_lab::{fetch, list, runner};
 
 /// Hedgerow measured beside its peers.
 #[derive(Debug, Parser)]
 #[command(name = "hedgerow-lab", version)]
-enum Experiment {
+enum Command {
+    /// Who can be measured, and the experiments with their sources' claims.
+    List,
+    /// Run experiments and report ratios to each one's baseline.
+    Run(runner::RunArguments),
     /// Obtain real key sets from Debian's archive.
     Fetch(fetch::FetchArguments),
     /// Trees: insert, get, get_many, update, scan, remove, bytes per key.
@@ -22,15 +26,27 @@ enum Experiment {
     Server(server::ServerArguments),
     /// Reopening after a kill, and loading beside a checkpoint.
     Recovery(recovery::RecoveryArguments),
+    /// Do one job of a run (used internally).
+    #[command(hide = true)]
+    Perform {
+        /// The job as JSON.
+        job: String,
+    },
 }
 
 fn main() -> ExitCode {
-    let result = match Experiment::parse() {
-        Experiment::Fetch(arguments) => fetch::run(&arguments),
-        Experiment::Tree(arguments) => tree::run(&arguments),
-        Experiment::Search(arguments) => search::run(&arguments),
-        Experiment::Server(arguments) => server::run(&arguments),
-        Experiment::Recovery(arguments) => recovery::run(&arguments),
+    let result = match Command::parse() {
+        Command::List => {
+            print!("{}", list::text());
+            Ok(())
+        }
+        Command::Run(arguments) => runner::run(&arguments),
+        Command::Fetch(arguments) => fetch::run(&arguments),
+        Command::Tree(arguments) => tree::run(&arguments),
+        Command::Search(arguments) => search::run(&arguments),
+        Command::Server(arguments) => server::run(&arguments),
+        Command::Recovery(arguments) => recovery::run(&arguments),
+        Command::Perform { job } => runner::perform(&job),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use crate::Result;
-use crate::machine::Machine;
+use crate::machine;
 use crate::rounds::Rounds;
 
 /// Where the results of one invocation go.
@@ -24,7 +24,7 @@ impl Output {
     pub fn create(json: Option<&Path>) -> Result<Self> {
         let json = json.map(File::create).transpose()?.map(BufWriter::new);
         let mut output = Self { json };
-        let machine = Machine::describe();
+        let machine = machine::describe();
         println!(
             "{} · {} cores · {} · {} GiB · L3 {} · Linux {} · superpages {} · commit {}",
             machine.cpu,

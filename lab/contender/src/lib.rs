@@ -18,4 +18,4 @@ mod store;
 
 pub use entry::{Entry, Promises, Unavailable};
 pub use map::{Map, MapEntry, NewMap, Tally, value_of};
-pub use store::{Store, StoreEntry, StoreError, StoreSettings, Sync};
+pub use store::{OpenStore, Store, StoreEntry, StoreError, StoreSettings, Sync};

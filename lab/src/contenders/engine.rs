@@ -1,0 +1,99 @@
+//! Our engine as a library, in a directory of its own.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use hedgerow::{Db, Direction, Durability, Keyspace};
+use hedgerow_lab_contender::{Store, StoreError, StoreSettings, Sync};
+
+/// One keyspace of a database.
+pub struct Engine {
+    db: Db,
+    keyspace: Keyspace,
+    durability: Durability,
+}
+
+impl Engine {
+    /// Opens or creates a database. All of it is in memory, whatever cache was asked for.
+    ///
+    /// # Errors
+    ///
+    /// The engine's own.
+    pub fn open(
+        directory: &Path,
+        settings: &StoreSettings,
+    ) -> Result<Box<dyn Store + Send + std::marker::Sync>, StoreError> {
+        let durability = match settings.sync {
+            Sync::EveryCommit => Durability::Sync,
+            Sync::Periodic => Durability::Periodic,
+            Sync::Never => Durability::None,
+        };
+        let builder = Db::builder().durability(durability);
+        let db = builder.open(directory).map_err(StoreError::from_display)?;
+        let keyspace = db.keyspace("default").map_err(StoreError::from_display)?;
+        Ok(Box::new(Self {
+            db,
+            keyspace,
+            durability,
+        }))
+    }
+}
+
+impl Store for Engine {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        let put = self.keyspace.put(key, value);
+        put.map(drop).map_err(StoreError::from_display)
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, StoreError> {
+        value.clear();
+        let read = self.keyspace.read(key, |row| {
+            value.extend_from_slice(row.value().unwrap_or_default());
+        });
+        read.map(|found| found.is_some())
+            .map_err(StoreError::from_display)
+    }
+
+    fn remove(&self, key: &[u8]) -> Result<(), StoreError> {
+        let removed = self.keyspace.remove(key);
+        removed.map(drop).map_err(StoreError::from_display)
+    }
+
+    fn scan(
+        &self,
+        from: &[u8],
+        count: usize,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<usize, StoreError> {
+        let mut seen = 0;
+        if count == 0 {
+            return Ok(seen);
+        }
+        let visited = self
+            .keyspace
+            .scan(from.to_vec().., Direction::Forward, |key, row| {
+                visit(key, row.value().unwrap_or_default());
+                seen += 1;
+                if seen == count {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            });
+        visited.map_err(StoreError::from_display)?;
+        Ok(seen)
+    }
+
+    fn put_all(&self, pairs: &[(&[u8], &[u8])]) -> Result<(), StoreError> {
+        let mut batch = self.db.batch();
+        for (key, value) in pairs {
+            batch.put(&self.keyspace, key, value);
+        }
+        let committed = batch.commit(self.durability);
+        committed.map(drop).map_err(StoreError::from_display)
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.db.sync().map_err(StoreError::from_display)
+    }
+}

@@ -1,0 +1,238 @@
+//! Our Masstree, as the paper measures it and as the engine uses it.
+//!
+//! * [`Inline`]: 8-byte values in the nodes, the paper's configuration and the peers'; for any
+//!   number of threads, or with all synchronisation compiled out, the mark of §6.4.
+//! * [`Indexed`]: values as byte strings in blocks of their own, through the `Index` trait:
+//!   one more dependent miss, as the engine pays it.
+//!
+//! Runs hold a pin over up to a thousand operations: operations pin by themselves, but a nested
+//! pin costs next to nothing, while an outermost one is a full memory fence, which keeps the
+//! processor from overlapping one lookup with the next. The server's batches hold one too.
+
+use std::hint::black_box;
+use std::ops::{Bound, ControlFlow};
+
+use hedgerow_index::{Decision, Direction, Index};
+use hedgerow_lab_contender::{Map, Tally, value_of};
+use hedgerow_lab_data::KeyRange;
+use hedgerow_masstree::configuration::Configuration;
+use hedgerow_masstree::{Bytes, Masstree};
+use hedgerow_simd::Level;
+use hedgerow_sync::epoch;
+
+/// Operations under one pin: long enough to hide its cost, short enough to free memory.
+const OPERATIONS_PER_PIN: usize = 1024;
+
+/// Masstree with inline 8-byte values.
+pub struct Inline<C: Configuration>(Masstree<u64, C>);
+
+impl<C: Configuration> Inline<C> {
+    /// An empty tree that searches nodes with this kernel.
+    #[must_use]
+    pub fn with_level(level: Level) -> Self {
+        Self(Masstree::with_level(level))
+    }
+}
+
+impl<C: Configuration> Default for Inline<C> {
+    fn default() -> Self {
+        Self(Masstree::new())
+    }
+}
+
+/// Counts down; breaks a scan after the last pair.
+fn one_less(left: &mut usize) -> ControlFlow<()> {
+    *left -= 1;
+    if *left == 0 {
+        ControlFlow::Break(())
+    } else {
+        ControlFlow::Continue(())
+    }
+}
+
+/// The runs that hold a pin, written once for both trees.
+macro_rules! pinned_runs {
+    () => {
+        fn get_run(&self, keys: KeyRange<'_>) -> Tally {
+            let mut tally = Tally::default();
+            for some in keys.chunks(OPERATIONS_PER_PIN) {
+                let _pin = epoch::pin();
+                for key in some.iter() {
+                    tally.count(Map::get(self, key));
+                }
+            }
+            tally
+        }
+
+        fn dependent_run(&self, keys: KeyRange<'_>) -> Tally {
+            let zero = black_box(0_u64);
+            let mut tally = Tally::default();
+            let mut last = 0;
+            for some in keys.chunks(OPERATIONS_PER_PIN) {
+                let _pin = epoch::pin();
+                for index in 0..some.len() as u64 {
+                    let value = Map::get(self, some.get((index + (last & zero)) as usize));
+                    last = value.unwrap_or(0);
+                    tally.count(value);
+                }
+            }
+            tally
+        }
+
+        fn remove_run(&self, keys: KeyRange<'_>) -> u64 {
+            let mut removed = 0;
+            for some in keys.chunks(OPERATIONS_PER_PIN) {
+                let _pin = epoch::pin();
+                removed += some.iter().filter(|key| Map::remove(self, key)).count() as u64;
+            }
+            removed
+        }
+    };
+}
+
+impl<C: Configuration> Map for Inline<C> {
+    #[inline]
+    fn put(&self, key: &[u8], value: u64) {
+        self.0.put(key, value);
+    }
+
+    #[inline]
+    fn get(&self, key: &[u8]) -> Option<u64> {
+        self.0.get(key)
+    }
+
+    #[inline]
+    fn remove(&self, key: &[u8]) -> bool {
+        self.0.remove(key).is_some()
+    }
+
+    fn scan(&self, from: &[u8], count: usize, visit: &mut dyn FnMut(&[u8], u64)) {
+        let mut left = count;
+        let from = Bound::Included(from);
+        self.0.scan(from, Direction::Forward, |key, value| {
+            visit(key, value);
+            one_less(&mut left)
+        });
+    }
+
+    fn scan_run(&self, keys: KeyRange<'_>, count: usize) -> Tally {
+        let mut tally = Tally::default();
+        for from in keys.iter() {
+            let mut left = count;
+            let from = Bound::Included(from);
+            self.0.scan(from, Direction::Forward, |key, value| {
+                black_box(key);
+                tally.count(Some(value));
+                one_less(&mut left)
+            });
+        }
+        tally
+    }
+
+    fn put_run(&self, keys: KeyRange<'_>, add: u64) {
+        for some in keys.chunks(OPERATIONS_PER_PIN) {
+            let _pin = epoch::pin();
+            for key in some.iter() {
+                self.0.put(key, value_of(key).wrapping_add(add));
+            }
+        }
+    }
+
+    fn get_many_run(&self, keys: KeyRange<'_>, group: usize) -> Option<Tally> {
+        let mut tally = Tally::default();
+        let mut slices: Vec<&[u8]> = Vec::with_capacity(group);
+        for some in keys.chunks(group) {
+            slices.clear();
+            slices.extend(some.iter());
+            self.0.get_many(&slices, |_, value| tally.count(value));
+        }
+        Some(tally)
+    }
+
+    pinned_runs!();
+}
+
+/// Masstree with values in blocks, as the engine's index.
+#[derive(Default)]
+pub struct Indexed(Masstree<Bytes>);
+
+fn word(value: &[u8]) -> u64 {
+    value
+        .first_chunk()
+        .map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+impl Indexed {
+    #[inline]
+    fn put_with(&self, key: &[u8], value: u64, new: &mut Vec<u8>) {
+        Index::update(&self.0, key, new, |_, new| {
+            new.extend_from_slice(&value.to_le_bytes());
+            Decision::Put(())
+        });
+    }
+}
+
+impl Map for Indexed {
+    #[inline]
+    fn put(&self, key: &[u8], value: u64) {
+        self.put_with(key, value, &mut Vec::new());
+    }
+
+    #[inline]
+    fn get(&self, key: &[u8]) -> Option<u64> {
+        Index::get(&self.0, key, word)
+    }
+
+    #[inline]
+    fn remove(&self, key: &[u8]) -> bool {
+        Index::update(&self.0, key, &mut Vec::new(), |present, _| {
+            Decision::Remove(present.is_some())
+        })
+    }
+
+    fn scan(&self, from: &[u8], count: usize, visit: &mut dyn FnMut(&[u8], u64)) {
+        let mut left = count;
+        let from = Bound::Included(from);
+        Index::scan(&self.0, from, Direction::Forward, |key, value| {
+            visit(key, word(value));
+            one_less(&mut left)
+        });
+    }
+
+    fn scan_run(&self, keys: KeyRange<'_>, count: usize) -> Tally {
+        let mut tally = Tally::default();
+        for from in keys.iter() {
+            let mut left = count;
+            let from = Bound::Included(from);
+            Index::scan(&self.0, from, Direction::Forward, |key, value| {
+                black_box(key);
+                tally.count(Some(word(value)));
+                one_less(&mut left)
+            });
+        }
+        tally
+    }
+
+    fn put_run(&self, keys: KeyRange<'_>, add: u64) {
+        let mut new = Vec::new();
+        for some in keys.chunks(OPERATIONS_PER_PIN) {
+            let _pin = epoch::pin();
+            for key in some.iter() {
+                self.put_with(key, value_of(key).wrapping_add(add), &mut new);
+            }
+        }
+    }
+
+    fn get_many_run(&self, keys: KeyRange<'_>, group: usize) -> Option<Tally> {
+        let mut tally = Tally::default();
+        let mut slices: Vec<&[u8]> = Vec::with_capacity(group);
+        for some in keys.chunks(group) {
+            slices.clear();
+            slices.extend(some.iter());
+            Index::get_many(&self.0, &slices, |_, value| tally.count(value.map(word)));
+        }
+        Some(tally)
+    }
+
+    pinned_runs!();
+}

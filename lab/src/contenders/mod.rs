@@ -1,0 +1,15 @@
+//! Contenders that every build has: ours, the standard library's, and the empty one.
+//!
+//! Each is an adaptor to [`Map`](hedgerow_lab_contender::Map) or
+//! [`Store`](hedgerow_lab_contender::Store). Peers from elsewhere live in a crate of their
+//! own, so that the lab builds without them.
+
+mod empty;
+mod engine;
+mod masstree;
+mod standard;
+
+pub use empty::Empty;
+pub use engine::Engine;
+pub use masstree::{Indexed, Inline};
+pub use standard::BTreeMark;

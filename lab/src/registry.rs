@@ -1,0 +1,150 @@
+//! Everyone whom the lab can measure, by name.
+//!
+//! Ours and the standard library's are in every build. Peers come from the crate
+//! `hedgerow-lab-peers`, with the feature `peers`; one that is not installed stays in the list,
+//! with the command that installs it.
+
+use hedgerow_lab_contender::{
+    Entry, Map, MapEntry, NewMap, OpenStore, Promises, StoreEntry, Unavailable,
+};
+use hedgerow_masstree::{Concurrent, SingleThreaded};
+
+use crate::contenders::{BTreeMark, Empty, Engine, Indexed, Inline};
+
+/// The contenders of this build.
+#[derive(Clone)]
+pub struct Registry {
+    /// Ordered maps in memory, and the empty one.
+    pub maps: Vec<MapEntry>,
+    /// Durable engines.
+    pub stores: Vec<StoreEntry>,
+}
+
+impl Registry {
+    /// All contenders of this build.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            maps: own_maps(),
+            stores: own_stores(),
+        }
+    }
+
+    /// The ordered maps (all but the empty one).
+    pub fn ordered_maps(&self) -> impl Iterator<Item = &MapEntry> {
+        self.maps.iter().filter(|map| map.entry.promises.ordered)
+    }
+
+    /// The map of this name.
+    #[must_use]
+    pub fn map(&self, name: &str) -> Option<&MapEntry> {
+        self.maps.iter().find(|map| map.entry.name == name)
+    }
+
+    /// The maps of these names, in this order; names that this build lacks are left out.
+    #[must_use]
+    pub fn maps_named(&self, names: &[&str]) -> Vec<MapEntry> {
+        names
+            .iter()
+            .filter_map(|name| self.map(name).cloned())
+            .collect()
+    }
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// An entry of our own.
+#[must_use]
+pub fn own(name: &'static str, promises: Promises) -> Entry {
+    Entry {
+        name,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        origin: "Hedgerow",
+        promises,
+    }
+}
+
+/// A map for one thread, made by its `Default`.
+pub fn single<M: Map + Default + 'static>() -> Result<NewMap, Unavailable> {
+    Ok(NewMap::Single(|| Box::new(M::default())))
+}
+
+/// A map for many threads, made by its `Default`.
+pub fn concurrent<M: Map + Default + Send + Sync + 'static>() -> Result<NewMap, Unavailable> {
+    Ok(NewMap::Concurrent(|| Box::new(M::default())))
+}
+
+/// What an ordered map of byte strings promises, for one thread or many.
+#[must_use]
+pub fn ordered(concurrent: bool) -> Promises {
+    Promises {
+        ordered: true,
+        concurrent,
+        variable_keys: true,
+        ..Promises::default()
+    }
+}
+
+/// What a hash table of byte strings for many threads promises, and the empty contender.
+#[must_use]
+pub fn unordered() -> Promises {
+    Promises {
+        ordered: false,
+        ..ordered(true)
+    }
+}
+
+fn own_maps() -> Vec<MapEntry> {
+    let entry = |name, many| own(name, ordered(many));
+    vec![
+        MapEntry {
+            entry: entry("hedgerow inline", true),
+            build: concurrent::<Inline<Concurrent>>(),
+        },
+        MapEntry {
+            entry: entry("hedgerow single-threaded", false),
+            build: single::<Inline<SingleThreaded>>(),
+        },
+        MapEntry {
+            entry: entry("hedgerow index", true),
+            build: concurrent::<Indexed>(),
+        },
+        MapEntry {
+            entry: Entry {
+                version: rust_version(),
+                origin: "Rust standard library",
+                ..own("std BTreeMap", ordered(false))
+            },
+            build: single::<BTreeMark>(),
+        },
+        MapEntry {
+            entry: Entry {
+                origin: "the lab itself",
+                ..own(Empty::NAME, unordered())
+            },
+            build: concurrent::<Empty>(),
+        },
+    ]
+}
+
+fn own_stores() -> Vec<StoreEntry> {
+    let promises = Promises {
+        durable: true,
+        longest_key: Some(hedgerow::MAX_KEY_BYTES),
+        ..ordered(true)
+    };
+    let open: OpenStore = Engine::open;
+    vec![StoreEntry {
+        entry: own("hedgerow", promises),
+        open: Ok(open),
+    }]
+}
+
+/// The compiler's version, which is the standard library's.
+fn rust_version() -> String {
+    env!("HEDGEROW_LAB_RUSTC").to_owned()
+}

@@ -1,0 +1,78 @@
+//! One job in a process of its own.
+//!
+//! A fresh process has fresh memory: no contender finds what an earlier one left warm or
+//! fragmented, each pays for its own pages, and one that crashes takes nothing down but itself.
+
+use std::process::{Command, Stdio};
+
+use super::plan::Plan;
+use crate::experiment::{Answer, Job, Settings, Stage};
+use crate::experiments;
+use crate::registry::Registry;
+use crate::{LabError, Result};
+
+/// The hidden subcommand that does a job and prints its answer.
+pub const SUBCOMMAND: &str = "perform";
+
+/// A job for this point and contender.
+pub fn job(plan: &Plan, point: usize, contender: &str, stage: Stage, settings: &Settings) -> Job {
+    Job {
+        experiment: plan.about.name.to_owned(),
+        contender: contender.to_owned(),
+        stage,
+        workload: plan.points[point].workload.clone(),
+        directory: settings.directory.clone(),
+    }
+}
+
+/// Starts this program again for one job and waits for its answer.
+pub fn ask(
+    plan: &Plan,
+    point: usize,
+    contender: &str,
+    stage: Stage,
+    settings: &Settings,
+) -> Result<Answer> {
+    let job = job(plan, point, contender, stage, settings);
+    let mut command = Command::new(std::env::current_exe()?);
+    if let Some(who) = plan.participant(contender) {
+        command.envs(who.environment.iter().map(|(name, value)| (name, value)));
+    }
+    answer(command.arg(SUBCOMMAND), &job)
+}
+
+/// Runs a command that performs a job.
+pub fn answer(command: &mut Command, job: &Job) -> Result<Answer> {
+    let text = serde_json::to_string(job).map_err(LabError::from_display)?;
+    let output = command
+        .arg(text)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .output()?;
+    let answer = serde_json::from_slice(&output.stdout).ok();
+    if let (true, Some(answer)) = (output.status.success(), answer) {
+        return Ok(answer);
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let last = errors.lines().rev().find(|line| !line.trim().is_empty());
+    let why = last.map_or_else(
+        || format!("its process ended: {}", output.status),
+        |line| line.trim_start_matches("hedgerow-lab: ").to_owned(),
+    );
+    Err(LabError::Process(why))
+}
+
+/// What the process does: the job given as an argument.
+///
+/// # Errors
+///
+/// Whatever the experiment reports.
+pub fn perform(job: &str) -> Result<()> {
+    let job: Job = serde_json::from_str(job)
+        .map_err(|error| LabError::Usage(format!("not a job of this lab: {error}")))?;
+    let experiment = experiments::find(&job.experiment)?;
+    let answer = experiment.perform(&Registry::new(), &job)?;
+    println!("{}", serde_json::json!(answer));
+    Ok(())
+}

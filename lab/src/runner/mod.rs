@@ -1,0 +1,257 @@
+//! Runs experiments: who, how often, in what order, within what limits.
+//!
+//! All points of an experiment are visited in every round, and at each point all contenders,
+//! one after the other, beginning with another one each round: whatever drifts (temperature,
+//! neighbours, a filling disk) meets everyone alike. Each visit is a fresh process of this
+//! program. Before the first round every contender is verified at every point; whoever answers
+//! wrongly is reported and not timed.
+
+mod child;
+mod collect;
+mod plan;
+mod terminal;
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use hedgerow_lab_report::{Participant, Record, Run, Skipped};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::experiment::{Scale, Settings, Stage};
+use crate::experiments::{self, chosen};
+use crate::machine;
+use crate::registry::Registry;
+use crate::{LabError, Result};
+
+use child::ask;
+pub use child::perform;
+use collect::Collected;
+use plan::Plan;
+
+/// The version of the results' format that this lab writes.
+const SCHEMA: u32 = 2;
+
+/// Arguments of `hedgerow-lab run`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct RunArguments {
+    /// Experiments by name (`hedgerow-lab list` shows them), all of a source (`masstree`), or
+    /// `all`.
+    #[arg(required = true)]
+    names: Vec<String>,
+    /// How large: smoke (seconds), small (minutes), paper (the source's sizes).
+    #[arg(long, value_enum, default_value_t = Scale::Small)]
+    scale: Scale,
+    /// Interleaved rounds.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Only contenders whose name contains one of these.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Records, instead of the scale's number.
+    #[arg(long)]
+    keys: Option<usize>,
+    /// Stop starting new rounds when this many seconds are over; each experiment gets its share.
+    #[arg(long, value_name = "SECONDS")]
+    time_budget: Option<u64>,
+    /// Append the results as JSON lines to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Where files and databases go, instead of the system's temporary directory.
+    #[arg(long, value_name = "FOLDER")]
+    directory: Option<PathBuf>,
+    /// Say what it would take, and stop.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Runs experiments as the command line says.
+///
+/// # Errors
+///
+/// Names that do not exist, too little memory, a file that cannot be written; and, after all
+/// results were written, that a contender failed.
+pub fn run(arguments: &RunArguments) -> Result<()> {
+    let registry = Registry::new();
+    let settings = Settings {
+        scale: arguments.scale,
+        keys: arguments.keys,
+        cores: machine::describe().cores.max(1),
+        directory: arguments.directory.clone(),
+    };
+    let chosen = chosen(&arguments.names)?;
+    let plans = chosen
+        .iter()
+        .map(|experiment| Plan::new(&**experiment, &registry, &settings, &arguments.only))
+        .collect::<Result<Vec<_>>>()?;
+    plan::announce(&plans, arguments.rounds);
+    if plans.iter().all(Plan::is_empty) {
+        return Err(LabError::Usage(
+            "nothing to measure: no contender is left (see --only, and `hedgerow-lab list`)".into(),
+        ));
+    }
+    plan::refuse_if_short(&plans, &settings)?;
+    if arguments.dry_run {
+        return Ok(());
+    }
+    let mut output = Output::open(arguments, &plans)?;
+    let mut failed = BTreeSet::new();
+    for (index, plan) in plans.iter().enumerate() {
+        let left = (plans.len() - index) as u32;
+        let share = output.time_left(arguments.time_budget).map(|t| t / left);
+        let collected = measure(plan, arguments.rounds, share, &settings)?;
+        failed.extend(
+            collected
+                .failures
+                .iter()
+                .map(|failure| format!("{} in {}", failure.contender, plan.about.name)),
+        );
+        output.experiment(plan, collected)?;
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let failed: Vec<_> = failed.into_iter().collect();
+    Err(LabError::Process(format!("failed: {}", failed.join(", "))))
+}
+
+/// All jobs of one experiment.
+fn measure(
+    plan: &Plan,
+    rounds: u32,
+    budget: Option<Duration>,
+    settings: &Settings,
+) -> Result<Collected> {
+    let start = Instant::now();
+    let mut collected = Collected::new(plan);
+    let visits = plan.visits();
+    let progress = progress(plan.about.name, visits as u64 * u64::from(rounds + 1));
+    for point in 0..plan.points.len() {
+        for contender in &plan.points[point].contenders {
+            progress.set_message(format!("verify {contender}"));
+            let answer = ask(plan, point, contender, Stage::Verify, settings);
+            collected.verified(point, contender, answer);
+            progress.inc(1);
+        }
+    }
+    for round in 0..rounds {
+        let round_start = Instant::now();
+        for point in 0..plan.points.len() {
+            let contenders = &plan.points[point].contenders;
+            for turn in 0..contenders.len() {
+                let contender = contenders[(turn + round as usize) % contenders.len()];
+                let over = budget.is_some_and(|budget| start.elapsed() >= budget);
+                if !over && !collected.has_failed(point, contender) {
+                    progress.set_message(contender);
+                    let answer = ask(plan, point, contender, Stage::Measure, settings);
+                    collected.measured(point, contender, answer);
+                }
+                progress.inc(1);
+            }
+        }
+        collected.rounds = round + 1;
+        say_round(plan, round + 1, rounds);
+        let next_ends = start.elapsed() + round_start.elapsed();
+        if round + 1 < rounds && budget.is_some_and(|budget| next_ends > budget) {
+            break;
+        }
+    }
+    progress.finish_and_clear();
+    Ok(collected)
+}
+
+fn progress(name: &str, visits: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template(
+        "{prefix} {bar:24} {pos}/{len}, {elapsed} gone, about {eta} left · {msg}",
+    );
+    let bar = ProgressBar::new(visits).with_prefix(name.to_owned());
+    match style {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// Progress where nobody sees a bar.
+fn say_round(plan: &Plan, round: u32, rounds: u32) {
+    if !std::io::stderr().is_terminal() {
+        eprintln!("{}: round {round} of {rounds}", plan.about.name);
+    }
+}
+
+/// Where results go: the terminal, and a file of JSON lines if one was named.
+struct Output {
+    file: Option<BufWriter<File>>,
+    started: Instant,
+}
+
+impl Output {
+    fn open(arguments: &RunArguments, plans: &[Plan]) -> Result<Self> {
+        let file = arguments.json.as_ref().map(|path| {
+            let file = File::options().create(true).append(true).open(path);
+            file.map_err(|error| {
+                LabError::Usage(format!("cannot write {}: {error}", path.display()))
+            })
+        });
+        let mut output = Self {
+            file: file.transpose()?.map(BufWriter::new),
+            started: Instant::now(),
+        };
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+        let words: Vec<_> = std::env::args().skip(1).collect();
+        output.write(&Record::Run(Run {
+            schema: SCHEMA,
+            command: format!("hedgerow-lab {}", words.join(" ")),
+            started: since_1970.map_or(0, |time| time.as_secs()),
+            scale: arguments.scale.to_string(),
+            machine: machine::describe(),
+            contenders: participants(plans),
+        }))?;
+        Ok(output)
+    }
+
+    fn time_left(&self, budget: Option<u64>) -> Option<Duration> {
+        let budget = Duration::from_secs(budget?);
+        Some(budget.saturating_sub(self.started.elapsed()))
+    }
+
+    fn experiment(&mut self, plan: &Plan, collected: Collected) -> Result<()> {
+        self.write(&Record::Experiment(experiments::record(&plan.about)))?;
+        let skipped = plan.skipped.iter().cloned();
+        let skipped: Vec<Skipped> = skipped.chain(collected.skipped(plan)).collect();
+        let figures = collected.figures(plan);
+        print!("{}", terminal::render(plan, &collected, &figures, &skipped));
+        for skipped in skipped {
+            self.write(&Record::Skipped(skipped))?;
+        }
+        for figure in figures {
+            self.write(&Record::Figure(figure))?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, record: &Record) -> Result<()> {
+        if let Some(file) = &mut self.file {
+            let line = serde_json::to_string(record).map_err(LabError::from_display)?;
+            writeln!(file, "{line}")?;
+            file.flush()?;
+        }
+        Ok(())
+    }
+}
+
+/// Everyone who takes part in any of the plans, once.
+fn participants(plans: &[Plan]) -> Vec<Participant> {
+    let mut all: Vec<Participant> = Vec::new();
+    for entry in plans.iter().flat_map(Plan::taking_part) {
+        if all.iter().all(|known| known.name != entry.name) {
+            all.push(Participant {
+                name: entry.name.to_owned(),
+                version: entry.version.clone(),
+                origin: entry.origin.to_owned(),
+            });
+        }
+    }
+    all
+}

@@ -1,0 +1,180 @@
+//! What a run will do and need, before it does it.
+
+use hedgerow_lab_contender::Entry;
+use hedgerow_lab_report::Skipped;
+
+use crate::contenders::Empty;
+use crate::experiment::{About, Experiment, Participant, Point, Settings};
+use crate::machine::{self, available_memory_bytes};
+use crate::registry::Registry;
+use crate::{LabError, Result};
+
+/// One experiment of a run: its points with only those who can and should take part.
+pub struct Plan {
+    pub about: About,
+    pub points: Vec<Point>,
+    pub participants: Vec<Participant>,
+    /// Who cannot be had here.
+    pub skipped: Vec<Skipped>,
+}
+
+impl Plan {
+    pub fn new(
+        experiment: &dyn Experiment,
+        registry: &Registry,
+        settings: &Settings,
+        only: &[String],
+    ) -> Result<Self> {
+        let about = experiment.about();
+        let mut participants = experiment.participants(registry);
+        participants.retain(|who| wanted(who.entry.name, only));
+        let mut points = experiment.points(registry, settings)?;
+        let can = |name: &&'static str| {
+            let mut who = participants.iter();
+            who.any(|who| who.entry.name == *name && who.available.is_ok())
+        };
+        for point in &mut points {
+            point.contenders.retain(can);
+        }
+        let skipped = participants.iter().filter_map(|who| {
+            let why = who.available.as_ref().err()?;
+            Some(Skipped {
+                experiment: about.name.to_owned(),
+                contender: who.entry.name.to_owned(),
+                why: why.to_string(),
+            })
+        });
+        Ok(Self {
+            about,
+            points,
+            skipped: skipped.collect(),
+            participants,
+        })
+    }
+
+    /// Processes per round.
+    pub fn visits(&self) -> usize {
+        self.points.iter().map(|point| point.contenders.len()).sum()
+    }
+
+    /// Whether nobody is left but the empty contender.
+    pub fn is_empty(&self) -> bool {
+        let mut names = self.points.iter().flat_map(|point| &point.contenders);
+        names.all(|name| *name == Empty::NAME)
+    }
+
+    /// The contender of this name.
+    pub fn participant(&self, name: &str) -> Option<&Participant> {
+        self.participants.iter().find(|who| who.entry.name == name)
+    }
+
+    /// Who is measured at one point at least.
+    pub fn taking_part(&self) -> impl Iterator<Item = &Entry> {
+        let entries = self.participants.iter().map(|who| &who.entry);
+        entries.filter(|entry| {
+            let mut points = self.points.iter();
+            points.any(|point| point.contenders.contains(&entry.name))
+        })
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let needs = self.points.iter().map(|point| point.need.memory_bytes);
+        needs.max().unwrap_or(0)
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        let needs = self.points.iter().map(|point| point.need.disk_bytes);
+        needs.max().unwrap_or(0)
+    }
+
+    fn seconds(&self, rounds: u32) -> f64 {
+        let each = self.points.iter().map(|point| {
+            // Verification is another visit, but a short one.
+            let visits = point.contenders.len() as f64;
+            visits * (point.need.seconds * f64::from(rounds) + 0.5)
+        });
+        each.sum()
+    }
+}
+
+/// Whether `--only` lets this contender through; the empty one always takes part.
+fn wanted(name: &str, only: &[String]) -> bool {
+    only.is_empty() || name == Empty::NAME || only.iter().any(|part| name.contains(part.as_str()))
+}
+
+/// Prints the machine and what each experiment will need.
+pub fn announce(plans: &[Plan], rounds: u32) {
+    println!("{}", machine_line());
+    for plan in plans {
+        let disk = match plan.disk_bytes() {
+            0 => String::new(),
+            bytes => format!(", {} of disk", mebibytes(bytes)),
+        };
+        println!(
+            "{}: {} points, {} processes a round, {rounds} rounds; about {}, {} of memory{disk}",
+            plan.about.name,
+            plan.points.len(),
+            plan.visits(),
+            duration(plan.seconds(rounds)),
+            mebibytes(plan.memory_bytes()),
+        );
+    }
+    let total: f64 = plans.iter().map(|plan| plan.seconds(rounds)).sum();
+    if plans.len() > 1 {
+        println!("all together: about {}", duration(total));
+    }
+    if cfg!(debug_assertions) {
+        println!("this is a debug build: its figures mean nothing (use --release)");
+    }
+}
+
+fn machine_line() -> String {
+    let machine = machine::describe();
+    format!(
+        "{} · {} cores · {} · {} GiB · L3 {} · Linux {} · superpages {} · commit {}",
+        machine.cpu,
+        machine.cores,
+        machine.simd.join(" "),
+        machine.memory_gib,
+        machine.last_cache,
+        machine.kernel,
+        machine.superpages,
+        machine.commit
+    )
+}
+
+/// Refuses a run that would make the machine swap or kill something.
+pub fn refuse_if_short(plans: &[Plan], settings: &Settings) -> Result<()> {
+    let Some(available) = available_memory_bytes() else {
+        return Ok(());
+    };
+    let Some(plan) = plans.iter().max_by_key(|plan| plan.memory_bytes()) else {
+        return Ok(());
+    };
+    if plan.memory_bytes() <= available / 10 * 9 {
+        return Ok(());
+    }
+    Err(LabError::Usage(format!(
+        "{} at scale {} wants {} of memory and {} are free here; choose a smaller --scale, or \
+         fewer --keys",
+        plan.about.name,
+        settings.scale,
+        mebibytes(plan.memory_bytes()),
+        mebibytes(available)
+    )))
+}
+
+fn mebibytes(bytes: u64) -> String {
+    match bytes >> 20 {
+        mib if mib >= 10_240 => format!("{} GiB", mib >> 10),
+        mib => format!("{mib} MiB"),
+    }
+}
+
+fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 90.0 => format!("{s:.0} s"),
+        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
