@@ -11,6 +11,7 @@
 //! * [`index_workload`]: random work on any index, beside the model or with recorded threads.
 //! * [`history`]: record what concurrent threads saw, then check each key for linearizability
 //!   and each scan for order and completeness.
+//! * [`tree_duels`]: threads led into the situations that the tree's protocol is made for.
 
 #![forbid(unsafe_code)]
 
@@ -25,5 +26,6 @@ pub mod model_index;
 pub mod plants;
 pub mod powercut;
 pub mod rot;
+pub mod tree_duels;
 
 pub use model_index::ModelIndex;

@@ -1,6 +1,11 @@
-//! Plants one bug after the other and shows that a campaign finds it.
+//! Plants one bug after the other and shows that a campaign finds it: power cuts for what logs and
+//! recovery promise, duels for the tree's concurrency.
+
+use std::fmt::Debug;
+use std::panic::{UnwindSafe, catch_unwind};
 
 use crate::powercut::{self, DbSubject, LogSubject, PowerCutCampaign};
+use crate::tree_duels::DUELS;
 
 /// Images after which a bug counts as unnoticed.
 const PATIENCE: usize = 60_000;
@@ -18,31 +23,30 @@ pub struct Finding {
 
 /// Runs each campaign without a bug (it must be green) and then with each of its bugs.
 pub fn run(seed: u64) -> Result<Vec<Finding>, String> {
+    hedgerow_log::plant(None);
+    hedgerow::plant(None);
+    hedgerow_masstree::plant(None);
     let mut findings = Vec::new();
-    hedgerow_log::plant(None);
-    hedgerow::plant(None);
+    let (log, engine, duels) = ("power cuts, log", "power cuts, engine", "duels, tree");
     power_cuts_of_log(seed, 500)?;
-    power_cuts_of_engine(seed, 500)?;
-    for bug in hedgerow_log::PlantedBug::ALL {
+    for &bug in hedgerow_log::PlantedBug::ALL {
         hedgerow_log::plant(Some(bug));
-        let complaint = complaint(|| power_cuts_of_log(seed, PATIENCE));
-        findings.push(Finding {
-            bug: format!("{bug:?}"),
-            campaign: "power cuts, log",
-            complaint,
-        });
+        findings.push(finding(&bug, log, || power_cuts_of_log(seed, PATIENCE)));
     }
     hedgerow_log::plant(None);
-    for bug in hedgerow::PlantedBug::ALL {
+    power_cuts_of_engine(seed, 500)?;
+    for &bug in hedgerow::PlantedBug::ALL {
         hedgerow::plant(Some(bug));
-        let complaint = complaint(|| power_cuts_of_engine(seed, PATIENCE));
-        findings.push(Finding {
-            bug: format!("{bug:?}"),
-            campaign: "power cuts, engine",
-            complaint,
-        });
+        let run = || power_cuts_of_engine(seed, PATIENCE);
+        findings.push(finding(&bug, engine, run));
     }
     hedgerow::plant(None);
+    duels_of_tree(&[100])?;
+    for &bug in hedgerow_masstree::PlantedBug::ALL {
+        hedgerow_masstree::plant(Some(bug));
+        findings.push(finding(&bug, duels, || duels_of_tree(&[100, 10, 1])));
+    }
+    hedgerow_masstree::plant(None);
     Ok(findings)
 }
 
@@ -63,9 +67,29 @@ fn power_cuts_of_engine(seed: u64, images: usize) -> Result<(), String> {
     powercut::run(&campaign(seed, images), DbSubject::default).map(drop)
 }
 
-fn complaint(run: impl FnOnce() -> Result<(), String> + std::panic::UnwindSafe) -> Option<String> {
-    match std::panic::catch_unwind(run) {
+/// Every duel, with its rounds divided by each of `parts` in turn.
+fn duels_of_tree(parts: &[usize]) -> Result<(), String> {
+    for part in parts {
+        for duel in DUELS {
+            let outcome = (duel.run)(duel.rounds.div_ceil(*part));
+            outcome.map_err(|complaint| format!("{}: {complaint}", duel.name))?;
+        }
+    }
+    Ok(())
+}
+
+fn finding(
+    bug: &dyn Debug,
+    campaign: &'static str,
+    run: impl FnOnce() -> Result<(), String> + UnwindSafe,
+) -> Finding {
+    let complaint = match catch_unwind(run) {
         Ok(outcome) => outcome.err(),
         Err(_) => Some("a panic (its message is above)".to_owned()),
+    };
+    Finding {
+        bug: format!("{bug:?}"),
+        campaign,
+        complaint,
     }
 }

@@ -7,11 +7,11 @@
 use hedgerow_testkit::plants;
 
 #[test]
-fn power_cuts_find_every_planted_bug() {
+fn every_planted_bug_is_found() {
     let seed = rand::random();
     println!("seed {seed}");
     let findings = plants::run(seed).expect("green without a bug");
-    assert!(findings.len() >= 11);
+    assert!(findings.len() >= 16);
     let mut unnoticed = Vec::new();
     for finding in findings {
         match &finding.complaint {

@@ -13,7 +13,11 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
     ("storage/sync", "hedgerow-sync", &[]),
     ("storage/memory", "hedgerow-memory", &[]),
     ("storage/vfs", "hedgerow-vfs", &[]),
-    ("storage/log", "hedgerow-log", &["hedgerow-vfs"]),
+    (
+        "storage/log",
+        "hedgerow-log",
+        &["hedgerow-vfs", "hedgerow-planted"],
+    ),
     (
         "trees/masstree",
         "hedgerow-masstree",
@@ -22,6 +26,7 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
             "hedgerow-simd",
             "hedgerow-sync",
             "hedgerow-memory",
+            "hedgerow-planted",
         ],
     ),
     (
@@ -33,10 +38,12 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
             "hedgerow-memory",
             "hedgerow-vfs",
             "hedgerow-log",
+            "hedgerow-planted",
         ],
     ),
     ("server", "hedgerow-server", &["hedgerow"]),
     ("cli", "hedgerow-cli", &["hedgerow", "hedgerow-server"]),
+    ("testkit/planted", "hedgerow-planted", &[]),
     ("testkit", "hedgerow-testkit", EVERYTHING),
     ("lab/data", "hedgerow-lab-data", &[]),
     (
@@ -58,6 +65,7 @@ const EVERYTHING: &[&str] = &[
     "hedgerow-masstree",
     "hedgerow",
     "hedgerow-server",
+    "hedgerow-planted",
     "hedgerow-lab-data",
     "hedgerow-lab-contender",
     "hedgerow-lab-report",
@@ -74,6 +82,7 @@ const SAFE_ROOTS: &[&str] = &[
     "lab/contender/src/lib.rs",
     "lab/report/src/lib.rs",
     "lab/src/lib.rs",
+    "testkit/planted/src/lib.rs",
     "testkit/src/lib.rs",
 ];
 

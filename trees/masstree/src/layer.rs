@@ -17,6 +17,7 @@ use crate::configuration::{Configuration, Latch};
 use crate::key::{Key, LONG, class_of, slice_of};
 use crate::node::border::{LAYER, UNSTABLE};
 use crate::node::{Border, Node, Permutation, SuffixBag};
+use crate::planted::{PlantedBug, planted};
 use crate::statistics::Event;
 use crate::tree::{Masstree, layer_word};
 use crate::value::Value;
@@ -30,7 +31,9 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         // SAFETY: the node is latched and pinned.
         let old = unsafe { node.suffix(slot) }.expect("a conflicting key has a suffix");
         let layer = self.build_layers((old, node.value(slot)), (key.suffix(), word));
-        node.lengths[slot].store(UNSTABLE, Ordering::Relaxed);
+        if !planted(PlantedBug::LayerNotUnstable) {
+            node.lengths[slot].store(UNSTABLE, Ordering::Relaxed);
+        }
         // A reader that loads the pointer below must not then load the length from before.
         std::sync::atomic::fence(Ordering::Release);
         node.values[slot].store(layer_word(layer), Ordering::Release);

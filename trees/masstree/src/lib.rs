@@ -58,6 +58,7 @@ mod key;
 mod layer;
 mod node;
 mod partition;
+mod planted;
 mod release;
 mod remove;
 mod scan;
@@ -77,5 +78,7 @@ pub use hedgerow_simd::Level;
 /// Pins the thread: operations under an outer pin spend less on their own, but memory that
 /// anyone retires meanwhile is kept until it drops.
 pub use hedgerow_sync::epoch::pin;
+#[cfg(feature = "planted-bugs")]
+pub use planted::{PlantedBug, plant};
 pub use tree::Masstree;
 pub use value::{Bytes, Value};

@@ -46,6 +46,7 @@ use crate::configuration::{Configuration, Guard, Latch};
 use crate::key::Key;
 use crate::node::border::LAYER;
 use crate::node::{Border, Interior, Node};
+use crate::planted::{PlantedBug, planted};
 use crate::split::lock_parent;
 use crate::statistics::Event;
 use crate::tree::Masstree;
@@ -94,7 +95,9 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
     #[cold]
     #[inline(never)]
     fn unlink(&self, guard: &C::Guard<'_>, node: &Border, key: &Key<'_>) {
-        Latch::<C>::mark_deleted(&node.version);
+        if !planted(PlantedBug::DeletedNotMarked) {
+            Latch::<C>::mark_deleted(&node.version);
+        }
         let left = latch_left::<C>(node);
         let next = node.next();
         // SAFETY: the sibling of a latched node is in the tree: its unlinking needs our latch.
