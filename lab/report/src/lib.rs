@@ -3,14 +3,32 @@
 //! A run of the lab writes JSON lines, one [`Record`] each: what ran where, what each
 //! experiment claims to reproduce, every figure, and every contender that had to be left out.
 //! Files of several runs can be concatenated. This crate holds the records, so that what the
-//! lab writes and what its readers expect cannot drift apart.
+//! lab writes and what its readers expect cannot drift apart, and it renders them: as Markdown
+//! tables, as SVG plots and as one page that needs nothing else ([`write_report`]).
+//!
+//! The way of a figure: [`read_files`] checks it, `arrange` finds its place, `table` and `plot`
+//! decide what is shown, and `markdown`, `svg` and `html` say it in their language. All text
+//! from files passes through `escape`.
 
 #![forbid(unsafe_code)]
 
+mod arrange;
+mod document;
+mod escape;
+mod finding;
+mod html;
+mod markdown;
+mod number;
+mod plot;
 mod read;
 mod record;
+mod svg;
+mod table;
+mod write;
 
+pub use arrange::EMPTY_CONTENDER;
 pub use read::{ExperimentResults, ReadError, Results, RunResults, read, read_files};
 pub use record::{
     Better, Experiment, Figure, Machine, Participant, Record, Run, SCHEMA, Skipped, X,
 };
+pub use write::{ReportError, render, write_report};

@@ -1,0 +1,47 @@
+//! A strip for the summary: where the ratios of one experiment lie.
+//!
+//! A line from the worst to the best and a dot at the median, on a logarithmic axis that all
+//! strips of a report share, with a mark at ×1. The figures themselves stand beside it.
+
+/// A strip's size in pixels.
+const WIDTH: f64 = 180.0;
+const HEIGHT: f64 = 16.0;
+
+/// How far from ×1 the axis of all strips reaches, as a factor: a power of two, at least 2.
+pub(crate) fn reach(gains: impl Iterator<Item = (f64, f64, f64)>) -> f64 {
+    let farthest = gains
+        .flat_map(|(least, _, most)| [least, most])
+        .map(|g| g.log2().abs());
+    let farthest = farthest.filter(|f| f.is_finite()).fold(1.0, f64::max);
+    farthest.ceil().min(900.0).exp2()
+}
+
+/// Draws (worst, median, best) as an element for a page.
+pub(crate) fn strip((least, median, most): (f64, f64, f64), reach: f64) -> String {
+    let at = |gain: f64| {
+        let share = (gain.ln() / reach.ln()).clamp(-1.0, 1.0);
+        WIDTH / 2.0 + share * (WIDTH / 2.0 - 6.0)
+    };
+    let (from, to, dot) = (at(least), at(most), at(median));
+    let (one, middle) = (WIDTH / 2.0, HEIGHT / 2.0);
+    format!(
+        "<svg class=\"hl strip\" width=\"{WIDTH}\" height=\"{HEIGHT}\" viewBox=\"0 0 {WIDTH} \
+         {HEIGHT}\" aria-hidden=\"true\"><path class=\"grid\" d=\"M0 {middle}H{WIDTH}\"/>\
+         <path class=\"axis\" d=\"M{one} 1V15\"/><g class=\"c0\"><path class=\"line\" \
+         d=\"M{from:.1} {middle}H{to:.1}\"/><circle class=\"mark\" cx=\"{dot:.1}\" \
+         cy=\"{middle}\" r=\"3.2\"/></g></svg>"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_axis_holds_every_ratio() {
+        assert_eq!(reach([].into_iter()), 2.0);
+        assert_eq!(reach([(0.3, 1.0, 1.5)].into_iter()), 4.0);
+        assert!(reach([(1e-300, 1.0, 1e300)].into_iter()).is_finite());
+        assert!(!strip((0.0, 1.0, 1e300), 2.0).contains("NaN"));
+    }
+}
