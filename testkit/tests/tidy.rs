@@ -52,6 +52,11 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
         &["hedgerow-lab-data"],
     ),
     ("lab/report", "hedgerow-lab-report", &[]),
+    (
+        "lab/peers",
+        "hedgerow-lab-peers",
+        &["hedgerow-lab-contender", "hedgerow-lab-data"],
+    ),
     ("lab", "hedgerow-lab", EVERYTHING),
 ];
 
@@ -69,6 +74,7 @@ const EVERYTHING: &[&str] = &[
     "hedgerow-lab-data",
     "hedgerow-lab-contender",
     "hedgerow-lab-report",
+    "hedgerow-lab-peers",
 ];
 
 /// Crates whose roots must forbid unsafe code.

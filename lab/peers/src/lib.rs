@@ -1,0 +1,17 @@
+//! The systems that Hedgerow is measured beside.
+//!
+//! A claim of speed is worth what stands beside it, so the lab runs the structures and engines
+//! that people use today in the same process, on the same keys, in the same minute. This crate
+//! holds one adaptor for each, written as its documentation advises.
+//!
+//! * [`maps`]: ordered maps in memory.
+//!
+//! Every peer is always listed. What a build has without (each kind of peer is a cargo feature,
+//! all off by default, so that the default build compiles none of them) or what this machine
+//! lacks is listed as unavailable, with the command that changes that.
+
+mod maps;
+mod registry;
+
+pub use maps::maps;
+pub use registry::{Limits, MapPeer};
