@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod comparison_trees;
 pub mod contenders;
 pub mod experiment;
 pub mod experiments;

@@ -1,6 +1,10 @@
 //! Experiments of the Masstree paper (Mao, Kohler, Morris, EuroSys 2012).
 
 mod fig10;
+mod fig11;
+mod fig8;
+mod fig9;
+mod flexibility;
 mod operations;
 
 use crate::experiment::Experiment;
@@ -9,6 +13,10 @@ use crate::experiment::Experiment;
 pub fn all() -> Vec<Box<dyn Experiment>> {
     vec![
         Box::new(operations::experiment()),
+        Box::new(fig8::experiment()),
+        Box::new(flexibility::experiment()),
+        Box::new(fig9::experiment()),
         Box::new(fig10::experiment()),
+        Box::new(fig11::Skew),
     ]
 }

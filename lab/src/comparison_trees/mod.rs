@@ -1,0 +1,114 @@
+//! Trees that exist only to be compared with: the steps of the Masstree paper's factor analysis
+//! (§6.2, Fig. 8), and a hash table (§6.4).
+//!
+//! They are for one thread, so they show what node layout and memory do, not what concurrency
+//! costs; the fair neighbour is our single-threaded Masstree. They offer no scans, and removal
+//! from the unbalanced ones only marks a key: neither is measured. Links are 4-byte positions
+//! in an arena of 2 MiB pieces, which stands in for the paper's allocator "Flow"; only the
+//! first step takes its nodes from the system's allocator.
+
+mod arena;
+mod binary;
+mod btree;
+mod four;
+mod hash;
+mod key;
+
+use hedgerow_lab_contender::{MapEntry, Promises};
+
+use crate::registry::{own, single};
+
+use binary::{Binary, BoxedBinary};
+use btree::BTree;
+use four::FourTree;
+use hash::HashTable;
+use key::{ByBytes, ByIntegers, Fixed, Slot};
+
+/// "Nothing here" among links.
+const NONE: u32 = u32::MAX;
+
+/// Keys in a B-tree of this module: the first 16 bytes in the node.
+type Inline = Slot<ByIntegers>;
+
+/// A tree of this module by its name in results.
+#[must_use]
+pub fn tree(name: &'static str) -> Option<MapEntry> {
+    let mut fixed = false;
+    let build = match name {
+        BINARY => single::<BoxedBinary>(),
+        ARENA | SUPERPAGE => single::<Binary<ByBytes>>(),
+        INTEGERS => single::<Binary<ByIntegers>>(),
+        FOUR => single::<FourTree>(),
+        BTREE => single::<BTree<Inline, false, false>>(),
+        PREFETCH => single::<BTree<Inline, true, false>>(),
+        PERMUTER => single::<BTree<Inline, true, true>>(),
+        FIXED => {
+            fixed = true;
+            single::<BTree<Fixed, true, true>>()
+        }
+        HASH => {
+            fixed = true;
+            single::<HashTable>()
+        }
+        _ => return None,
+    };
+    let promises = Promises {
+        variable_keys: !fixed,
+        ..Promises::default()
+    };
+    Some(MapEntry {
+        entry: own(name, promises),
+        build,
+    })
+}
+
+/// A binary tree of nodes from the system's allocator.
+pub const BINARY: &str = "binary tree";
+/// The same with its nodes in an arena.
+pub const ARENA: &str = "binary +arena";
+/// The same with its arena in superpages.
+pub const SUPERPAGE: &str = "binary +superpage";
+/// The same with keys compared as integers.
+pub const INTEGERS: &str = "binary +intcmp";
+/// The tree of fanout 4.
+pub const FOUR: &str = "4-tree";
+/// The B+-tree of fanout 15.
+pub const BTREE: &str = "B-tree";
+/// The same, prefetching whole nodes.
+pub const PREFETCH: &str = "B-tree +prefetch";
+/// The same with permutations in its leaves.
+pub const PERMUTER: &str = "B-tree +permuter";
+/// The same for keys of exactly 8 bytes.
+pub const FIXED: &str = "B-tree, 8-byte keys";
+/// The hash table.
+pub const HASH: &str = "hash table";
+
+/// All of them.
+pub const NAMES: [&str; 10] = [
+    BINARY, ARENA, SUPERPAGE, INTEGERS, FOUR, BTREE, PREFETCH, PERMUTER, FIXED, HASH,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::verify_entry;
+    use hedgerow_lab_data::KeySet;
+
+    #[test]
+    fn every_comparison_tree_answers_rightly() {
+        for name in NAMES {
+            let tree = tree(name).expect(name);
+            let sets: &[&str] = if tree.entry.promises.variable_keys {
+                &["sparse-u64", "decimal", "prefixed-decimal:40", "email"]
+            } else {
+                &["sparse-u64", "prefixed-decimal:0", "dense-u64"]
+            };
+            for set in sets {
+                let set: KeySet = set.parse().expect("a key set");
+                let keys = set.keys(20_000).expect("keys");
+                verify_entry(&tree, &keys).unwrap_or_else(|error| panic!("{set}: {error}"));
+            }
+        }
+        assert!(tree("no tree").is_none());
+    }
+}

@@ -1,0 +1,108 @@
+//! Factor analysis (§6.2, Fig. 8): from a binary tree to Masstree, one feature at a time.
+//!
+//! One thread, where the paper has 16: the comparison trees are for one thread, so the step to
+//! `hedgerow single-threaded` is about layout alone, and the one to `hedgerow inline` is what
+//! concurrency costs. Superpages come from glibc's tunable for the comparison trees, from
+//! Hedgerow's own pools for Hedgerow's.
+
+use hedgerow_lab_contender::MapEntry;
+
+use crate::comparison_trees as trees;
+use crate::contenders::Empty;
+use crate::experiment::{About, Settings};
+use crate::map_experiment::{Contestant, MapExperiment, MapPoint};
+use crate::map_workload::{MapWorkload, Phase};
+use crate::registry::Registry;
+
+/// The variable that lets glibc's allocator ask for superpages.
+const GLIBC_SUPERPAGES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
+
+/// The variable that keeps Hedgerow's pools from asking for them.
+const HEDGEROW_SMALL_PAGES: (&str, &str) = ("HEDGEROW_SUPERPAGES", "off");
+
+const SMALL_PAGES: &str = "hedgerow inline -superpage";
+
+pub fn experiment() -> MapExperiment {
+    MapExperiment {
+        about: About {
+            name: "masstree/fig8",
+            title: "From a binary tree to Masstree, one feature at a time",
+            source: "Masstree, §6.2, Fig. 8",
+            claim: "Superpages bring 27–37 %, integer comparison 15–24 %, the 4-tree 41–44 %, a \
+                    prefetching B-tree 9–31 % over it, permutations 4 % of puts, and Masstree \
+                    itself 4–8 %.",
+            x_label: None,
+            x_log: false,
+            baseline: trees::BINARY,
+        },
+        maps,
+        points,
+    }
+}
+
+fn maps(registry: &Registry) -> Vec<Contestant> {
+    let steps = [
+        trees::BINARY,
+        trees::ARENA,
+        trees::SUPERPAGE,
+        trees::INTEGERS,
+        trees::FOUR,
+        trees::BTREE,
+        trees::PREFETCH,
+        trees::PERMUTER,
+    ];
+    let mut maps: Vec<Contestant> = steps
+        .into_iter()
+        .filter_map(trees::tree)
+        .map(in_superpages)
+        .collect();
+    let ours = ["hedgerow single-threaded", "hedgerow inline", Empty::NAME];
+    maps.extend(registry.maps_named(&ours).into_iter().map(Contestant::from));
+    if let Some(inline) = registry.map("hedgerow inline") {
+        let mut map = inline.clone();
+        map.entry.name = SMALL_PAGES;
+        maps.push(Contestant {
+            map,
+            environment: vec![environment(HEDGEROW_SMALL_PAGES)],
+        });
+    }
+    maps
+}
+
+fn environment((name, value): (&'static str, &str)) -> (&'static str, String) {
+    (name, value.to_owned())
+}
+
+/// A comparison tree; from the step that adds them on, with superpages.
+fn in_superpages(map: MapEntry) -> Contestant {
+    let environment = match map.entry.name {
+        trees::BINARY | trees::ARENA => Vec::new(),
+        _ => vec![environment(GLIBC_SUPERPAGES)],
+    };
+    Contestant { map, environment }
+}
+
+fn points(settings: &Settings) -> Vec<MapPoint> {
+    let keys = settings.keys(20_000, 2_000_000, 140_000_000);
+    vec![MapPoint {
+        parameters: vec![
+            ("keys", keys.into()),
+            ("key set", "decimal".into()),
+            ("threads", 1.into()),
+        ],
+        x: None,
+        workload: MapWorkload {
+            set: "decimal".to_owned(),
+            keys,
+            operations: keys.min(20_000_000),
+            threads: 1,
+            phases: vec![Phase::Insert, Phase::Get, Phase::DependentGet],
+        },
+        only: &[],
+    }]
+}
+
+/// The comparison tree of Figure 9 and §6.4 in superpages.
+pub fn comparison(name: &'static str) -> Option<Contestant> {
+    trees::tree(name).map(in_superpages)
+}

@@ -1,0 +1,53 @@
+//! Keys that share a prefix (§6.4, Fig. 9): 8 decimal digits behind 0 to 40 equal bytes.
+//!
+//! The B-tree holds the first 16 bytes of each key in its nodes, so beyond 8 bytes of prefix it
+//! must fetch the rest of every key that it compares.
+
+use hedgerow_lab_report::X;
+
+use super::fig8::comparison;
+use crate::comparison_trees as trees;
+use crate::experiment::{About, Settings};
+use crate::map_experiment::{Contestant, MapExperiment, MapPoint, all_maps};
+use crate::map_workload::{MapWorkload, Phase};
+use crate::registry::Registry;
+
+pub fn experiment() -> MapExperiment {
+    MapExperiment {
+        about: About {
+            name: "masstree/fig9",
+            title: "Keys that share a prefix",
+            source: "Masstree, §6.4, Fig. 9",
+            claim: "Masstree does 3.4 times the gets of a B-tree (+Permuter) for long keys, and \
+                    1.4 times for 16-byte ones that the B-tree stores inline.",
+            x_label: Some("key length, bytes"),
+            x_log: false,
+            baseline: trees::PERMUTER,
+        },
+        maps,
+        points,
+    }
+}
+
+fn maps(registry: &Registry) -> Vec<Contestant> {
+    let tree = comparison(trees::PERMUTER).into_iter();
+    tree.chain(all_maps(registry)).collect()
+}
+
+fn points(settings: &Settings) -> Vec<MapPoint> {
+    let keys = settings.keys(10_000, 1_000_000, 80_000_000);
+    let prefixes = (0..=40).step_by(settings.scale.pick(40, 8, 8));
+    let point = |prefix: usize| MapPoint {
+        parameters: vec![("keys", keys.into()), ("threads", 1.into())],
+        x: Some(X::Number((prefix + 8) as f64)),
+        workload: MapWorkload {
+            set: format!("prefixed-decimal:{prefix}"),
+            keys,
+            operations: keys.min(20_000_000),
+            threads: 1,
+            phases: vec![Phase::Insert, Phase::Get],
+        },
+        only: &[],
+    };
+    prefixes.map(point).collect()
+}

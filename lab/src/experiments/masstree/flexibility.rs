@@ -1,0 +1,74 @@
+//! What flexibility costs (§6.4): keys of any length, concurrency, and order.
+//!
+//! Three comparisons, each with a tree that lacks one feature: a B-tree of fixed 8-byte keys,
+//! Masstree compiled for one thread, and a hash table. The paper measures over the network with
+//! logging on, on 16 cores but for the second; here nothing but the tree is measured, on one
+//! thread, which shows more of the differences.
+
+use hedgerow_lab_report::X;
+
+use super::fig8::comparison;
+use crate::comparison_trees as trees;
+use crate::contenders::Empty;
+use crate::experiment::{About, Settings};
+use crate::map_experiment::{Contestant, MapExperiment, MapPoint};
+use crate::map_workload::{MapWorkload, Phase};
+use crate::registry::Registry;
+
+const CONCURRENT: &str = "hedgerow inline";
+const ALONE: &str = "hedgerow single-threaded";
+
+pub fn experiment() -> MapExperiment {
+    MapExperiment {
+        about: About {
+            name: "masstree/flexibility",
+            title: "What variable keys, concurrency and order cost",
+            source: "Masstree, §6.4",
+            claim: "A fixed-size B-tree is 0.8 % faster on gets of 8-byte keys, a single-core \
+                    build 13 % faster on puts, and a hash table 2.5 times as fast.",
+            x_label: Some("feature"),
+            x_log: false,
+            baseline: CONCURRENT,
+        },
+        maps,
+        points,
+    }
+}
+
+fn maps(registry: &Registry) -> Vec<Contestant> {
+    let ours = registry.maps_named(&[CONCURRENT, ALONE, Empty::NAME]);
+    let lacking = [trees::FIXED, trees::HASH].into_iter();
+    ours.into_iter()
+        .map(Contestant::from)
+        .chain(lacking.filter_map(comparison))
+        .collect()
+}
+
+fn points(settings: &Settings) -> Vec<MapPoint> {
+    let keys = settings.keys(20_000, 2_000_000, 80_000_000);
+    let point = |feature: &str, set: &str, only: &'static [&'static str]| MapPoint {
+        parameters: vec![("keys", keys.into()), ("threads", 1.into())],
+        x: Some(X::Category(format!("{feature} ({set})"))),
+        workload: MapWorkload {
+            set: set.to_owned(),
+            keys,
+            operations: keys.min(20_000_000),
+            threads: 1,
+            phases: vec![Phase::Insert, Phase::Get, Phase::DependentGet],
+        },
+        only,
+    };
+    vec![
+        point(
+            "keys of any length",
+            "prefixed-decimal:0",
+            &[CONCURRENT, ALONE, trees::FIXED, Empty::NAME],
+        ),
+        point("concurrency", "decimal", &[CONCURRENT, ALONE, Empty::NAME]),
+        point(
+            "order",
+            "sparse-u64",
+            &[CONCURRENT, ALONE, trees::HASH, Empty::NAME],
+        ),
+    ]
+}
