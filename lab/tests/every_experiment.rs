@@ -1,0 +1,110 @@
+//! Every experiment runs through the binary at the smallest scale, and leaves results that
+//! read back and hold what they must.
+
+use std::path::Path;
+use std::process::Command;
+
+use hedgerow_lab::experiments;
+use hedgerow_lab_report::Record;
+
+fn run(arguments: &[&str]) -> (bool, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_hedgerow-lab"))
+        .args(arguments)
+        .output()
+        .expect("the lab starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    (output.status.success(), text)
+}
+
+fn records(file: &Path) -> Vec<Record> {
+    let text = std::fs::read_to_string(file).expect("results");
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}")))
+        .collect()
+}
+
+#[test]
+fn every_experiment_runs_at_smoke_scale() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for experiment in experiments::all() {
+        let name = experiment.about().name;
+        let file = folder.path().join(name.replace('/', "-"));
+        let path = file.to_str().expect("a readable path");
+        let (success, text) = run(&[
+            "run", name, "--scale", "smoke", "--rounds", "2", "--json", path,
+        ]);
+        assert!(success, "{name}:\n{text}");
+        let records = records(&file);
+        assert!(matches!(records[0], Record::Run(_)), "{name}");
+        let figures: Vec<_> = records
+            .iter()
+            .filter_map(|record| match record {
+                Record::Figure(figure) => Some(figure),
+                _ => None,
+            })
+            .collect();
+        let skips = records
+            .iter()
+            .any(|record| matches!(record, Record::Skipped(_)));
+        assert!(!figures.is_empty() || skips, "{name}:\n{text}");
+        for figure in figures {
+            assert_eq!(figure.experiment, name);
+            assert_eq!((figure.rounds.len(), figure.errors), (2, 0), "{figure:?}");
+            assert!(figure.median.is_some_and(f64::is_finite), "{figure:?}");
+        }
+    }
+}
+
+#[test]
+fn the_list_names_every_contender_and_experiment() {
+    let (success, text) = run(&["list"]);
+    assert!(success);
+    for experiment in experiments::all() {
+        assert!(text.contains(experiment.about().name), "{text}");
+    }
+    assert!(text.contains("std BTreeMap") && text.contains("hedgerow inline"));
+}
+
+#[test]
+fn bad_requests_are_one_clear_line() {
+    for (arguments, expected) in [
+        (&["run", "masstree/fig99"][..], "no experiment is called"),
+        (
+            &["run", "masstree/fig10", "--only", "nobody"],
+            "no contender is left",
+        ),
+        (&["run", "masstree/fig10", "--keys", "90000000000"], "wants"),
+        (&["run", "masstree/fig10", "--rounds", "0"], "--rounds"),
+        (
+            &["run", "masstree/fig10", "--json", "/no/such/folder/x"],
+            "cannot write",
+        ),
+        (&["perform", "{}"], "not a job of this lab"),
+    ] {
+        let (success, text) = run(arguments);
+        assert!(!success && text.contains(expected), "{arguments:?}: {text}");
+        assert!(!text.contains("panicked"), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn a_time_budget_ends_a_run_early() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("results");
+    let path = file.to_str().expect("a readable path");
+    let (success, text) = run(&[
+        "run",
+        "masstree/fig10",
+        "--scale",
+        "smoke",
+        "--rounds",
+        "1000000",
+        "--time-budget",
+        "2",
+        "--json",
+        path,
+    ]);
+    assert!(success, "{text}");
+    assert!(records(&file).len() > 2);
+}
