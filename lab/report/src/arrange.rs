@@ -279,11 +279,3 @@ fn describe<'a>(parameters: impl Iterator<Item = (&'a String, &'a Value)>) -> St
         .collect();
     words.join(" · ")
 }
-
-/// A position as it is written beside an axis or above a column.
-pub(crate) fn position(x: &X) -> String {
-    match x {
-        X::Number(number) => number::short(*number),
-        X::Category(name) => name.clone(),
-    }
-}

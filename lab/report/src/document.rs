@@ -3,7 +3,9 @@
 //! Markdown and HTML show the same sections, tables and plots; only their looks differ. So what
 //! to show is decided once, here.
 
-use crate::arrange::Arrangement;
+use std::collections::BTreeSet;
+
+use crate::arrange::{Arrangement, Role};
 use crate::escape::unique_slug;
 use crate::finding::{Finding, finding};
 use crate::number;
@@ -114,10 +116,12 @@ impl<'a> Document<'a> {
             .iter()
             .map(|section| section.arrangement.results.figures.len())
             .sum();
-        let measured = self
-            .contenders
+        let names = self
+            .sections
             .iter()
-            .filter(|c| c.standing == Standing::Measured);
+            .flat_map(|section| &section.arrangement.contenders);
+        let real = names.filter(|contender| contender.role != Role::Overhead);
+        let measured: BTreeSet<&str> = real.map(|contender| contender.name).collect();
         let count = |count: usize, what: &str| {
             let plural = if count == 1 { "" } else { "s" };
             format!("{} {what}{plural}", number::plain(count as f64))
@@ -125,7 +129,7 @@ impl<'a> Document<'a> {
         format!(
             "{}, {}, {} in {}, measured {}.",
             count(self.sections.len(), "experiment"),
-            count(measured.count(), "contender"),
+            count(measured.len(), "contender"),
             count(figures, "figure"),
             count(self.runs.len(), "run"),
             self.days()

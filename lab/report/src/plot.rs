@@ -4,7 +4,7 @@
 //! parameters. Numbers on the horizontal axis become lines; categories become groups of bars;
 //! and where there is no axis, each panel is one group of bars, a bar for each contender.
 
-use crate::arrange::{Arrangement, Column, Contender, Role, Set, position};
+use crate::arrange::{Arrangement, Column, Contender, Role, Set};
 use crate::escape::unique_slug;
 use crate::record::{Better, Figure, X};
 
@@ -337,7 +337,10 @@ fn group(set: &Set<'_>, column: &Column<'_>, series: &[Series<'_>], x: Option<&X
         Some((i, bar))
     });
     Group {
-        heading: x.map(position).unwrap_or_default(),
+        heading: match x {
+            Some(X::Category(name)) => name.clone(),
+            _ => String::new(),
+        },
         bars: bars.collect(),
     }
 }

@@ -4,7 +4,8 @@
 //! measured as columns. With one, a table holds one measured thing under one set of parameters,
 //! and the positions are its columns. Wide tables are cut into bands that fit a page.
 
-use crate::arrange::{Arrangement, Column, Contender, Role, Set, position};
+use crate::arrange::{Arrangement, Column, Contender, Role, Set};
+use crate::number;
 use crate::record::{Better, Figure, X};
 
 /// The most columns that fit on a page beside the contender's name.
@@ -119,7 +120,7 @@ fn by_position<'a>(
         positions
             .iter()
             .map(|x| Heading {
-                title: position(x),
+                title: heading(x),
                 unit: String::new(),
             })
             .collect(),
@@ -241,6 +242,14 @@ fn mark_best(rows: &mut [Row<'_>], better: &[Better]) {
                 *best = true;
             }
         }
+    }
+}
+
+/// A position above a column: in full, because neighbours may differ by little.
+fn heading(x: &X) -> String {
+    match x {
+        X::Number(number) => number::plain(*number),
+        X::Category(name) => name.clone(),
     }
 }
 
