@@ -24,6 +24,8 @@ use std::time::Duration;
 
 use hedgerow_log::Timestamp;
 
+use crate::planted::{PlantedBug, planted};
+
 /// How many stripes there are: few enough to stay in a core's cache, many enough that writers of
 /// different keys rarely meet.
 pub(crate) const STRIPES: usize = 4096;
@@ -114,7 +116,7 @@ impl Stripes {
         // consistent on both sides: either we see their lane, or they see our count.
         for lane in &self.batches {
             let mut patience = Patience::new();
-            while lane.0.load(Ordering::SeqCst) != 0 {
+            while lane.0.load(Ordering::SeqCst) != 0 && !planted(PlantedBug::BatchesNotAwaited) {
                 patience.wait();
             }
         }
@@ -137,7 +139,7 @@ impl Stripes {
         loop {
             lane.fetch_add(1, Ordering::SeqCst);
             let guard = BatchGuard { lane };
-            if self.multi.0.load(Ordering::SeqCst) == 0 {
+            if self.multi.0.load(Ordering::SeqCst) == 0 || planted(PlantedBug::CommitsNotAwaited) {
                 return Some(guard);
             }
             drop(guard);

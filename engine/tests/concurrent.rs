@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use hedgerow::{Action, Db, Direction, Durability, Error, Locks, WriteOptions};
+use hedgerow_testkit::db_duels;
 use hedgerow_vfs::{MemoryVfs, Vfs};
 
 const DIR: &str = "/data";
@@ -498,4 +499,10 @@ fn batches_of_reads_see_commits_of_several_keys_whole() {
         stop.store(true, Ordering::Relaxed);
         outcomes.into_iter().for_each(|outcome| outcome.unwrap());
     });
+}
+
+#[test]
+fn a_batch_and_a_commit_that_meet_wait_for_each_other() {
+    db_duels::commit_during_a_batch(30).unwrap();
+    db_duels::batch_during_a_commit(30).unwrap();
 }

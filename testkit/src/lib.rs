@@ -11,10 +11,12 @@
 //! * [`index_workload`]: random work on any index, beside the model or with recorded threads.
 //! * [`history`]: record what concurrent threads saw, then check each key for linearizability
 //!   and each scan for order and completeness.
-//! * [`tree_duels`]: threads led into the situations that the tree's protocol is made for.
+//! * [`tree_duels`], [`db_duels`]: threads led into the situations that the protocols of the tree
+//!   and of commits are made for.
 
 #![forbid(unsafe_code)]
 
+pub mod db_duels;
 pub mod faults;
 pub mod fuzz;
 pub mod history;

@@ -1,9 +1,11 @@
 //! Plants one bug after the other and shows that a campaign finds it: power cuts for what logs and
-//! recovery promise, duels for the tree's concurrency.
+//! recovery promise, duels for
+//! the concurrency of the tree and of commits.
 
 use std::fmt::Debug;
 use std::panic::{UnwindSafe, catch_unwind};
 
+use crate::db_duels;
 use crate::powercut::{self, DbSubject, LogSubject, PowerCutCampaign};
 use crate::tree_duels::DUELS;
 
@@ -27,7 +29,7 @@ pub fn run(seed: u64) -> Result<Vec<Finding>, String> {
     hedgerow::plant(None);
     hedgerow_masstree::plant(None);
     let mut findings = Vec::new();
-    let (log, engine, duels) = ("power cuts, log", "power cuts, engine", "duels, tree");
+    let (log, duels) = ("power cuts, log", "duels, tree");
     power_cuts_of_log(seed, 500)?;
     for &bug in hedgerow_log::PlantedBug::ALL {
         hedgerow_log::plant(Some(bug));
@@ -35,10 +37,18 @@ pub fn run(seed: u64) -> Result<Vec<Finding>, String> {
     }
     hedgerow_log::plant(None);
     power_cuts_of_engine(seed, 500)?;
+    duels_of_db(20)?;
     for &bug in hedgerow::PlantedBug::ALL {
+        use hedgerow::PlantedBug::{BatchesNotAwaited, CommitsNotAwaited};
         hedgerow::plant(Some(bug));
-        let run = || power_cuts_of_engine(seed, PATIENCE);
-        findings.push(finding(&bug, engine, run));
+        findings.push(match bug {
+            BatchesNotAwaited | CommitsNotAwaited => {
+                finding(&bug, "duels, engine", || duels_of_db(500))
+            }
+            _ => finding(&bug, "power cuts, engine", || {
+                power_cuts_of_engine(seed, PATIENCE)
+            }),
+        });
     }
     hedgerow::plant(None);
     duels_of_tree(&[100])?;
@@ -65,6 +75,11 @@ fn power_cuts_of_log(seed: u64, images: usize) -> Result<(), String> {
 
 fn power_cuts_of_engine(seed: u64, images: usize) -> Result<(), String> {
     powercut::run(&campaign(seed, images), DbSubject::default).map(drop)
+}
+
+fn duels_of_db(rounds: usize) -> Result<(), String> {
+    db_duels::commit_during_a_batch(rounds)?;
+    db_duels::batch_during_a_commit(rounds)
 }
 
 /// Every duel, with its rounds divided by each of `parts` in turn.
