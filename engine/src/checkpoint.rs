@@ -51,6 +51,18 @@ const PARTS_PER_THREAD: usize = 4;
 /// Keyspaces smaller than this are not cut.
 const SMALL_ROWS: u64 = 10_000;
 
+/// Lowers the calling thread's priority: where there is no core to spare, a checkpoint takes a
+/// quarter of one from those who serve, and not half. Elsewhere it costs nothing.
+fn yield_to_writers() {
+    /// Of a weight of about a third of the normal one.
+    #[cfg(target_os = "linux")]
+    const NICE: i32 = 5;
+    // On Linux, and only there, no process means the calling thread. If it is refused, the
+    // checkpoint runs as everything else does.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, NICE);
+}
+
 impl Engine {
     /// Takes a checkpoint now; waits for one that is under way.
     /// Refuses what needs files if there are none.
@@ -124,6 +136,7 @@ impl Engine {
         let next = AtomicUsize::new(0);
         let written = Mutex::new(Vec::new());
         let work = || -> Result<()> {
+            yield_to_writers();
             loop {
                 let part = next.fetch_add(1, Ordering::Relaxed);
                 let Some(runs) = groups.get(part) else {
