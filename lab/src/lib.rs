@@ -7,6 +7,7 @@
 //! not timed. Results go to the terminal as a table and, with `--json FILE`, to a file of JSON
 //! lines that starts with a description of the machine.
 //!
+//! * [`advise`]: which map suits a user's own keys and mix.
 //! * [`keys`]: deterministic key sets.
 //! * [`fetch`]: real key sets from Debian's archive.
 //! * [`maps`]: tree contenders, ours and others.
@@ -17,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod advise;
 pub mod comparison_trees;
 pub mod contenders;
 pub mod experiment;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use hedgerow_lab::experiments::{recovery, search, server, tree};
-use hedgerow_lab::{fetch, list, runner};
+use hedgerow_lab::{advise, fetch, list, runner};
 
 /// Hedgerow measured beside its peers.
 #[derive(Debug, Parser)]
@@ -16,6 +16,8 @@ enum Command {
     List,
     /// Run experiments and report ratios to each one's baseline.
     Run(runner::RunArguments),
+    /// Recommend a map for your own keys and mix of operations.
+    Advise(advise::AdviseArguments),
     /// Obtain real key sets from Debian's archive.
     Fetch(fetch::FetchArguments),
     /// Trees: insert, get, get_many, update, scan, remove, bytes per key.
@@ -26,6 +28,12 @@ enum Command {
     Server(server::ServerArguments),
     /// Reopening after a kill, and loading beside a checkpoint.
     Recovery(recovery::RecoveryArguments),
+    /// Do one round of advise (used internally).
+    #[command(hide = true)]
+    AdviseRound {
+        /// The job as JSON.
+        job: String,
+    },
     /// Do one job of a run (used internally).
     #[command(hide = true)]
     Perform {
@@ -41,11 +49,13 @@ fn main() -> ExitCode {
             Ok(())
         }
         Command::Run(arguments) => runner::run(&arguments),
+        Command::Advise(arguments) => advise::run(&arguments),
         Command::Fetch(arguments) => fetch::run(&arguments),
         Command::Tree(arguments) => tree::run(&arguments),
         Command::Search(arguments) => search::run(&arguments),
         Command::Server(arguments) => server::run(&arguments),
         Command::Recovery(arguments) => recovery::run(&arguments),
+        Command::AdviseRound { job } => advise::perform(&job),
         Command::Perform { job } => runner::perform(&job),
     };
     match result {

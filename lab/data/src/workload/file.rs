@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use super::{Amount, Mix, Value, Workload, WorkloadError};
+use super::{Amount, Mix, ScanLength, Value, Workload, WorkloadError};
+use crate::{Distribution, KeySet};
 
 /// The file as it is written.
 #[derive(Deserialize)]
@@ -74,6 +75,46 @@ impl Workload {
             what,
         };
         let workload = assemble(written).map_err(invalid)?;
+        workload.check().map_err(invalid)?;
+        Ok(workload)
+    }
+
+    /// A workload of one's own: everything is loaded, then one operation per record follows.
+    ///
+    /// # Errors
+    ///
+    /// When the shares do not add up to 1.
+    pub fn of_mix(
+        name: &str,
+        keys: KeySet,
+        mix: Mix,
+        distribution: Distribution,
+        scan_length: ScanLength,
+    ) -> Result<Self, WorkloadError> {
+        let workload = Self {
+            name: name.to_owned(),
+            title: name.to_owned(),
+            source: "the user".to_owned(),
+            note: None,
+            keys,
+            paper_records: Vec::new(),
+            loaded: 1.0,
+            load_sorted: false,
+            load_timed: false,
+            churn: 0.0,
+            operations: Amount::PerRecord(1.0),
+            anywhere: false,
+            space: 1.0,
+            mix,
+            alternating: false,
+            distribution,
+            scan_length,
+            value: Value::default(),
+        };
+        let invalid = |what| WorkloadError::Invalid {
+            file: name.to_owned(),
+            what,
+        };
         workload.check().map_err(invalid)?;
         Ok(workload)
     }
@@ -153,7 +194,7 @@ fn assemble(written: Written) -> Result<Workload, String> {
         None if written.mix.scan > 0.0 => {
             return Err("a mix with scans needs a scan_length, such as uniform:1:100".to_owned());
         }
-        None => super::ScanLength { least: 1, most: 1 },
+        None => ScanLength { least: 1, most: 1 },
     };
     Ok(Workload {
         name: written.name,

@@ -1,0 +1,414 @@
+//! `hedgerow-lab advise`: which map suits a user's own keys and mix of operations.
+//!
+//! The keys are described, every map of the registry that can hold them is verified on them,
+//! and the maps then take turns on the user's mix, each round in a fresh process, for as long
+//! as the time budget allows. The number of keys is cut, with a word about it, where all of
+//! them would leave no time for several rounds.
+
+mod round;
+mod verdict;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hedgerow_lab_contender::MapEntry;
+use hedgerow_lab_data::key_set::read_every_line;
+use hedgerow_lab_data::{Description, KeySet, Keys};
+
+use crate::contenders::Empty;
+use crate::registry::Registry;
+use crate::{LabError, Result};
+use round::LEAST_OPERATIONS;
+pub use round::{Job, Round};
+use verdict::Measured;
+
+/// The hidden subcommand that does one round and prints its answer.
+pub const SUBCOMMAND: &str = "advise-round";
+
+/// What to advise on.
+#[derive(Debug, clap::Args)]
+pub struct AdviseArguments {
+    /// A file with one key a line, - for standard input, or a key set such as fetched:paths.
+    #[arg(long, value_name = "FILE")]
+    keys: String,
+    /// The size of your values. Maps hold 8 bytes, in place of a pointer to larger ones.
+    #[arg(long, value_name = "BYTES", default_value_t = 8)]
+    values: usize,
+    /// Shares of read/update/insert/remove/scan, in any unit.
+    #[arg(long, default_value = "80/10/5/0/5", value_parser = parse_mix)]
+    mix: [f64; 5],
+    /// Which keys are popular: uniform, zipf:ALPHA, hot:OPERATIONS:KEYS and others.
+    #[arg(long, default_value = "zipf:0.99")]
+    distribution: String,
+    /// Pairs that a scan returns.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    scan_length: u32,
+    /// Only maps that many threads can use at once.
+    #[arg(long)]
+    concurrent: bool,
+    /// Seconds that all of it may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    time_budget: u64,
+    /// The most keys that take part.
+    #[arg(long, value_name = "KEYS", default_value_t = 10_000_000)]
+    most_keys: usize,
+}
+
+/// Five shares divided by slashes, brought to a sum of 1.
+fn parse_mix(text: &str) -> std::result::Result<[f64; 5], String> {
+    let shares: Vec<f64> = text
+        .split('/')
+        .map(|share| share.trim().parse().unwrap_or(f64::NAN))
+        .collect();
+    let wrong = || {
+        format!("'{text}' is not five shares read/update/insert/remove/scan, such as 80/10/5/0/5")
+    };
+    let shares: [f64; 5] = shares.try_into().map_err(|_| wrong())?;
+    let sum: f64 = shares.iter().sum();
+    let valid = shares.iter().all(|share| (0.0..1e12).contains(share)) && sum > 0.0;
+    if !valid {
+        return Err(wrong());
+    }
+    Ok(shares.map(|share| share / sum))
+}
+
+/// Rounds wanted of every map.
+const ROUNDS: usize = 5;
+
+/// Keys that the first, uncounted round is measured with, to know how many there is time for.
+const FIRST_KEYS: usize = 100_000;
+
+/// Describes keys, measures maps on them and recommends one.
+///
+/// # Errors
+///
+/// When the keys cannot be read, the mix makes no sense, or no map can be measured.
+pub fn run(arguments: &AdviseArguments) -> Result<()> {
+    let start = Instant::now();
+    eprintln!("reading the keys");
+    let keys = given_keys(&arguments.keys, arguments.most_keys)?;
+    let description =
+        Description::of(&keys).ok_or_else(|| LabError::Usage("there are no keys".to_owned()))?;
+    println!("{description}\n");
+    eprintln!("sorting and shuffling {} keys", description.distinct);
+
+    let directory = tempfile::tempdir()?;
+    let file = directory.path().join("keys");
+    // Insertion in a random order is the harder and the more usual case, and neighbours in
+    // the file shall not be neighbours in popularity.
+    let keys = keys.sorted().shuffled(1);
+    round::write_keys(&keys, &file)?;
+    let job = Job {
+        map: String::new(),
+        keys: file,
+        count: keys.len(),
+        mix: arguments.mix,
+        distribution: arguments.distribution.clone(),
+        scan_length: arguments.scan_length,
+        verify: false,
+    };
+    round::plan(&job.workload()?, keys.len() as u64)?;
+
+    let mut contest = Contest {
+        job,
+        budget: Duration::from_secs(arguments.time_budget),
+        start,
+        maps: Vec::new(),
+    };
+    eprintln!("comparing answers with a model's");
+    contest.admit(&Registry::new(), arguments.concurrent, &description);
+    eprintln!("measuring");
+    let rounds = contest.measure(keys.len());
+    let mut ranked: Vec<_> = contest
+        .maps
+        .iter()
+        .filter(|map| !map.rounds.is_empty())
+        .map(|map| map.figures(arguments.values))
+        .collect();
+    if ranked.is_empty() {
+        return Err(LabError::Process(
+            "no map could be measured on these keys".to_owned(),
+        ));
+    }
+    ranked.sort_by(|a, b| b.mops.0.total_cmp(&a.mops.0));
+    println!("{}", verdict::table(&ranked));
+    println!("{}", verdict::recommendation(&ranked, rounds));
+    if arguments.values > 8 {
+        println!(
+            "Memory counts your {} bytes of value beside the map; speed is that of 8-byte values.",
+            arguments.values
+        );
+    }
+    Ok(())
+}
+
+/// The user's keys, repeats and all.
+fn given_keys(name: &str, most: usize) -> Result<Keys> {
+    let keys = match name {
+        "-" => read_every_line(std::io::stdin().lock(), "standard input")?,
+        name if Path::new(name).exists() => {
+            let unreadable = |error| LabError::Usage(format!("cannot read {name}: {error}"));
+            let file = std::fs::File::open(name).map_err(unreadable)?;
+            read_every_line(std::io::BufReader::new(file), name)?
+        }
+        name => match name.parse::<KeySet>() {
+            Ok(set) => set.up_to(most)?,
+            Err(error) => {
+                return Err(LabError::Usage(format!(
+                    "there is no file '{name}', and {error}"
+                )));
+            }
+        },
+    };
+    if keys.len() <= most {
+        return Ok(keys);
+    }
+    println!("taking {most} of {} keys evenly (--most-keys)", keys.len());
+    let position = |n: usize| (n as u128 * keys.len() as u128 / most as u128) as usize;
+    Ok(keys.select((0..most).map(position)))
+}
+
+/// The maps in the running, and the time they have.
+struct Contest {
+    job: Job,
+    budget: Duration,
+    start: Instant,
+    maps: Vec<Measured>,
+}
+
+impl Contest {
+    /// Admits the maps that can hold the keys, serve the mix and answer rightly; says why of
+    /// each that is left out.
+    fn admit(&mut self, registry: &Registry, concurrent: bool, keys: &Description) {
+        let ordered = self.job.mix[4] > 0.0;
+        for map in registry
+            .maps
+            .iter()
+            .filter(|map| map.entry.name != Empty::NAME)
+        {
+            let name = map.entry.name;
+            let admitted = eligible(map, concurrent, ordered, keys).and_then(|()| {
+                let verify = Job {
+                    count: self.job.count.min(FIRST_KEYS),
+                    verify: true,
+                    map: name.to_owned(),
+                    ..self.job.clone()
+                };
+                ask(&verify).map(drop).map_err(|error| error.to_string())
+            });
+            match admitted {
+                Ok(()) => self.maps.push(Measured {
+                    name: name.to_owned(),
+                    rounds: Vec::new(),
+                }),
+                Err(why) => println!("{name} takes no part: {why}"),
+            }
+        }
+    }
+
+    /// Lets the maps take turns until there are enough rounds or no time is left; how many
+    /// rounds each had.
+    fn measure(&mut self, keys: usize) -> usize {
+        self.job.count = keys.min(FIRST_KEYS);
+        let began = Instant::now();
+        self.turn();
+        let took = began.elapsed().as_secs_f64();
+        let left = self
+            .budget
+            .saturating_sub(self.start.elapsed())
+            .as_secs_f64();
+        // Few keys are gone through several times. Larger maps are slower per key: half of what
+        // a straight line would allow.
+        let each = took / (self.job.count as f64).max(LEAST_OPERATIONS as f64);
+        let affordable = left / ROUNDS as f64 / each / 2.0;
+        self.job.count = keys.min((affordable as usize).max(self.job.count));
+        if self.job.count < keys {
+            println!(
+                "measuring with {} of the keys, as --time-budget is {} seconds",
+                self.job.count,
+                self.budget.as_secs()
+            );
+        }
+        for map in &mut self.maps {
+            map.rounds.clear();
+        }
+        let mut rounds = 0;
+        let mut longest = Duration::ZERO;
+        while rounds < ROUNDS && !self.maps.is_empty() {
+            let before = Instant::now();
+            self.turn();
+            rounds += 1;
+            longest = longest.max(before.elapsed());
+            if self.start.elapsed() + longest > self.budget {
+                break;
+            }
+        }
+        println!("{rounds} rounds of each map, in turns\n");
+        rounds
+    }
+
+    /// One round of every map. One that fails, or whose scans differ from the first map's, is
+    /// out, with a line that says why.
+    fn turn(&mut self) {
+        let mut scanned = None;
+        let mut job = self.job.clone();
+        self.maps.retain_mut(|map| {
+            job.map.clone_from(&map.name);
+            let round =
+                ask(&job)
+                    .map_err(|error| error.to_string())
+                    .and_then(|round| {
+                        match *scanned.get_or_insert(round.scanned) == round.scanned {
+                            true => Ok(round),
+                            false => {
+                                Err("its scans see other pairs than the first map's".to_owned())
+                            }
+                        }
+                    });
+            match round {
+                Ok(round) => {
+                    map.rounds.push(round);
+                    true
+                }
+                Err(why) => {
+                    println!("{} is out: {why}", map.name);
+                    false
+                }
+            }
+        });
+    }
+}
+
+/// Whether a map's promises cover the keys and the mix, or what is missing.
+fn eligible(
+    map: &MapEntry,
+    concurrent: bool,
+    ordered: bool,
+    keys: &Description,
+) -> std::result::Result<(), String> {
+    let promises = &map.entry.promises;
+    if let Err(unavailable) = &map.build {
+        return Err(unavailable.to_string());
+    }
+    if ordered && !promises.ordered {
+        return Err("it has no order, and the mix scans".to_owned());
+    }
+    if concurrent && !promises.concurrent {
+        return Err("it is for one thread".to_owned());
+    }
+    if !promises.variable_keys && keys.fixed_bytes != Some(8) {
+        return Err("it holds 8-byte keys only".to_owned());
+    }
+    match promises.longest_key {
+        Some(limit) if keys.longest > limit => Err(format!("it holds keys of up to {limit} bytes")),
+        _ => Ok(()),
+    }
+}
+
+/// Starts this program again for one job and waits for its answer.
+fn ask(job: &Job) -> Result<Round> {
+    let text = serde_json::to_string(job).map_err(LabError::from_display)?;
+    let output = Command::new(std::env::current_exe()?)
+        .args([SUBCOMMAND, &text])
+        .stdin(Stdio::null())
+        .output()?;
+    if output.status.success() {
+        return serde_json::from_slice(&output.stdout).map_err(LabError::from_display);
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let last = errors.lines().rev().find(|line| !line.trim().is_empty());
+    Err(LabError::Process(match last {
+        Some(line) => line.trim_start_matches("hedgerow-lab: ").to_owned(),
+        None => format!("its process ended: {}", output.status),
+    }))
+}
+
+/// What the process of a round does: the job given as an argument.
+///
+/// # Errors
+///
+/// When the job is none, or the map fails.
+pub fn perform(job: &str) -> Result<()> {
+    let job: Job = serde_json::from_str(job)
+        .map_err(|error| LabError::Usage(format!("not a job of this lab: {error}")))?;
+    println!("{}", serde_json::json!(job.perform()?));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mixes_are_brought_to_a_sum_of_one_or_refused() {
+        assert_eq!(parse_mix("80/10/5/0/5"), Ok([0.8, 0.1, 0.05, 0.0, 0.05]));
+        assert_eq!(parse_mix("1/1/0/0/0"), Ok([0.5, 0.5, 0.0, 0.0, 0.0]));
+        for wrong in [
+            "",
+            "1/2/3",
+            "0/0/0/0/0",
+            "-1/2/0/0/0",
+            "a/b/c/d/e",
+            "1/0/0/0/0/0",
+            "inf/0/0/0/0",
+        ] {
+            assert!(
+                parse_mix(wrong)
+                    .expect_err(wrong)
+                    .contains("is not five shares")
+            );
+        }
+    }
+
+    #[test]
+    fn rounds_of_every_map_agree() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let keys = "path"
+            .parse::<KeySet>()
+            .expect("a set")
+            .keys(3000)
+            .expect("keys");
+        let file = directory.path().join("keys");
+        round::write_keys(&keys, &file).expect("written");
+        let job = |map: &str, verify| Job {
+            map: map.to_owned(),
+            keys: file.clone(),
+            count: 2500,
+            mix: [0.4, 0.2, 0.15, 0.1, 0.15],
+            distribution: "zipf:0.99".to_owned(),
+            scan_length: 20,
+            verify,
+        };
+        let mut scanned = Vec::new();
+        for map in Registry::new()
+            .maps
+            .iter()
+            .filter(|map| map.entry.promises.ordered && map.build.is_ok())
+        {
+            job(map.entry.name, true).perform().expect(map.entry.name);
+            let round = job(map.entry.name, false).perform().expect(map.entry.name);
+            assert_eq!(round.single_ns.len(), 3);
+            assert!(round.operations >= LEAST_OPERATIONS, "{round:?}");
+            scanned.push(round.scanned);
+        }
+        assert!(scanned.len() > 1 && scanned.iter().all(|pairs| *pairs == scanned[0]));
+        let error = job("nobody", false)
+            .perform()
+            .expect_err("no such map")
+            .to_string();
+        assert_eq!(error, "no map is called 'nobody'");
+    }
+
+    #[test]
+    fn keys_come_from_files_sets_or_nowhere() {
+        assert_eq!(given_keys("monotone-u32", 10).expect("a set").len(), 10);
+        let error = given_keys("no-such-file", 10)
+            .expect_err("nothing")
+            .to_string();
+        assert!(
+            error.starts_with("there is no file 'no-such-file', and no key set is called"),
+            "{error}"
+        );
+    }
+}
