@@ -219,6 +219,8 @@ pub struct Answer {
     pub figures: Vec<Measured>,
     /// Operations that were answered wrongly or refused.
     pub errors: u64,
+    /// Why the contender takes no part in this workload, if it cannot.
+    pub unfit: Option<String>,
 }
 
 impl Answer {

@@ -1,20 +1,19 @@
 //! The lab: Hedgerow measured beside its peers.
 //!
 //! Machines differ and shared ones drift, so the lab never quotes a time by itself. A run
-//! interleaves its contenders (A B C A B C …) in one invocation, repeats, and reports medians,
-//! their spread, and ratios to a named contender. Before any timing each contender answers a
-//! script of operations that is compared with a model; a contender that answers wrongly is
-//! not timed. Results go to the terminal as a table and, with `--json FILE`, to a file of JSON
-//! lines that starts with a description of the machine.
+//! interleaves its contenders (A B C A B C …), each round of each in a process of its own,
+//! repeats, and reports medians, their spread, and ratios to a named contender taken within
+//! each round. Before any timing each contender answers a script of operations that is compared
+//! with a model; one that answers wrongly is not timed.
 //!
+//! * [`registry`], [`contenders`], [`comparison_trees`]: who can be measured.
+//! * [`experiment`], [`experiments`]: what is measured, one module per figure of a source.
+//! * [`runner`]: plans, rounds, processes, results.
+//! * [`map_experiment`], [`map_workload`], [`verify`]: experiments on maps in memory.
 //! * [`advise`]: which map suits a user's own keys and mix.
-//! * [`keys`]: deterministic key sets.
-//! * [`fetch`]: real key sets from Debian's archive.
-//! * [`maps`]: tree contenders, ours and others.
-//! * [`wire`]: a lean load client for RESP and the memcached protocol.
-//! * [`experiments`]: one module per experiment.
-//! * [`rounds`], [`report`], [`machine`], [`process`]: statistics, output, where we run, the
-//!   processes that we start.
+//! * [`keys`], [`fetch`]: key sets; real ones from Debian's archive.
+//! * [`wire`], [`process`]: servers and a lean load client.
+//! * [`machine`], [`rounds`], [`report`]: where we run, statistics, tables.
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +28,6 @@ pub mod list;
 pub mod machine;
 pub mod map_experiment;
 pub mod map_workload;
-pub mod maps;
 pub mod process;
 pub mod registry;
 pub mod report;

@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use hedgerow_lab::experiments::{recovery, search, server, tree};
+use hedgerow_lab::experiments::{recovery, server};
 use hedgerow_lab::{advise, fetch, list, runner};
 
 /// Hedgerow measured beside its peers.
@@ -20,10 +20,6 @@ enum Command {
     Advise(advise::AdviseArguments),
     /// Obtain real key sets from Debian's archive.
     Fetch(fetch::FetchArguments),
-    /// Trees: insert, get, get_many, update, scan, remove, bytes per key.
-    Tree(tree::TreeArguments),
-    /// Search within a node: linear, binary, scalar, vectors.
-    Search(search::SearchArguments),
     /// Servers on loopback: ours, redis-server and memcached.
     Server(server::ServerArguments),
     /// Reopening after a kill, and loading beside a checkpoint.
@@ -51,8 +47,6 @@ fn main() -> ExitCode {
         Command::Run(arguments) => runner::run(&arguments),
         Command::Advise(arguments) => advise::run(&arguments),
         Command::Fetch(arguments) => fetch::run(&arguments),
-        Command::Tree(arguments) => tree::run(&arguments),
-        Command::Search(arguments) => search::run(&arguments),
         Command::Server(arguments) => server::run(&arguments),
         Command::Recovery(arguments) => recovery::run(&arguments),
         Command::AdviseRound { job } => advise::perform(&job),

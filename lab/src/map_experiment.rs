@@ -140,19 +140,29 @@ impl Experiment for MapExperiment {
     }
 
     fn perform(&self, registry: &Registry, job: &Job) -> Result<Answer> {
-        let map = self.contestant(registry, &job.contender)?;
+        let mut map = self.contestant(registry, &job.contender)?;
         let workload: MapWorkload = job.workload()?;
+        let script = MapWorkload {
+            keys: workload.keys.min(SCRIPT_KEYS),
+            operations: 0,
+            ..workload.clone()
+        };
+        let keys = Prepared::new(&script)?.keys;
+        let limits = registry.limits(map.entry.name);
+        if let Some(refusal) = limits.refusal(&keys) {
+            return Ok(Answer {
+                unfit: Some(format!("it cannot hold {refusal}")),
+                ..Answer::default()
+            });
+        }
+        // Whose scans these keys would confuse takes part without scans.
+        map.entry.promises.ordered &= limits.scan_refusal(&keys).is_none();
         match job.stage {
             Stage::Verify if map.entry.name == crate::contenders::Empty::NAME => {
                 Ok(Answer::default())
             }
             Stage::Verify => {
-                let script = MapWorkload {
-                    keys: workload.keys.min(SCRIPT_KEYS),
-                    operations: 0,
-                    ..workload
-                };
-                verify_entry(&map, &Prepared::new(&script)?.keys)?;
+                verify_entry(&map, &keys)?;
                 Ok(Answer::default())
             }
             Stage::Measure => map_workload::measure(&map, &workload),

@@ -1,12 +1,15 @@
 //! Everyone whom the lab can measure, by name.
 //!
 //! Ours and the standard library's are in every build. Peers come from the crate
-//! `hedgerow-lab-peers`, with the feature `peers`; one that is not installed stays in the list,
-//! with the command that installs it.
+//! `hedgerow-lab-peers`, with the feature `peers`; one that a build is without, or that is not
+//! installed, stays in the list, with the command that changes that.
+
+use std::collections::BTreeMap;
 
 use hedgerow_lab_contender::{
     Entry, Map, MapEntry, NewMap, OpenStore, Promises, StoreEntry, Unavailable,
 };
+use hedgerow_lab_peers::Limits;
 use hedgerow_masstree::{Concurrent, SingleThreaded};
 
 use crate::contenders::{BTreeMark, Empty, Engine, Indexed, Inline};
@@ -18,16 +21,30 @@ pub struct Registry {
     pub maps: Vec<MapEntry>,
     /// Durable engines.
     pub stores: Vec<StoreEntry>,
+    /// The keys that some maps are confined to, by the map's name.
+    limits: BTreeMap<&'static str, Limits>,
 }
 
 impl Registry {
     /// All contenders of this build.
     #[must_use]
     pub fn new() -> Self {
+        let mut maps = own_maps();
+        let peers = hedgerow_lab_peers::maps();
+        let limits = peers.iter().map(|peer| (peer.map.entry.name, peer.limits));
+        let limits = limits.collect();
+        maps.extend(peers.into_iter().map(|peer| peer.map));
         Self {
-            maps: own_maps(),
+            maps,
             stores: own_stores(),
+            limits,
         }
+    }
+
+    /// The keys that a map can be measured with, beyond what its promises say.
+    #[must_use]
+    pub fn limits(&self, name: &str) -> Limits {
+        self.limits.get(name).copied().unwrap_or(Limits::NONE)
     }
 
     /// The ordered maps (all but the empty one).

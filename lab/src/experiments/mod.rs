@@ -3,9 +3,7 @@
 
 mod masstree;
 pub mod recovery;
-pub mod search;
 pub mod server;
-pub mod tree;
 
 use hedgerow_lab_report as report;
 

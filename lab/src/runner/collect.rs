@@ -28,6 +28,8 @@ pub struct Collected {
     /// By point, in the order of its contenders.
     cells: Vec<Vec<Cell>>,
     pub failures: Vec<Failure>,
+    /// Contenders that cannot take part at a point, as failures that are nobody's fault.
+    unfit: Vec<Failure>,
     /// Rounds that were begun.
     pub rounds: u32,
 }
@@ -43,18 +45,27 @@ impl Collected {
         Self {
             cells: cells.collect(),
             failures: Vec::new(),
+            unfit: Vec::new(),
             rounds: 0,
         }
     }
 
-    pub fn has_failed(&self, point: usize, contender: &str) -> bool {
-        let mut failures = self.failures.iter();
+    /// Whether a contender is out at a point.
+    pub fn is_out(&self, point: usize, contender: &str) -> bool {
+        let mut failures = self.failures.iter().chain(&self.unfit);
         failures.any(|failure| failure.point == point && failure.contender == contender)
     }
 
     /// Notes a verification.
     pub fn verified(&mut self, point: usize, contender: &str, answer: Result<Answer>) {
         match answer {
+            Ok(Answer {
+                unfit: Some(why), ..
+            }) => self.unfit.push(Failure {
+                point,
+                contender: contender.to_owned(),
+                why,
+            }),
             Ok(answer) if answer.errors == 0 => {}
             Ok(answer) => self.fail(point, contender, format!("{} wrong answers", answer.errors)),
             Err(error) => self.fail(point, contender, error.to_string()),
@@ -101,13 +112,13 @@ impl Collected {
             contender: contender.to_owned(),
             why,
         };
-        let failures = self.failures.iter().map(|failure| {
+        let failures = self.failures.iter().chain(&self.unfit).map(|failure| {
             let place = plan.points[failure.point].place();
             row(&failure.contender, format!("{}{place}", failure.why))
         });
         let late = self.cells.iter().enumerate().flat_map(|(point, cells)| {
             let unasked = cells.iter().filter(move |cell| {
-                cell.answers.iter().all(Option::is_none) && !self.has_failed(point, cell.contender)
+                cell.answers.iter().all(Option::is_none) && !self.is_out(point, cell.contender)
             });
             unasked.map(move |cell| {
                 let place = plan.points[point].place();

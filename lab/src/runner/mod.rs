@@ -143,7 +143,7 @@ fn measure(
             for turn in 0..contenders.len() {
                 let contender = contenders[(turn + round as usize) % contenders.len()];
                 let over = budget.is_some_and(|budget| start.elapsed() >= budget);
-                if !over && !collected.has_failed(point, contender) {
+                if !over && !collected.is_out(point, contender) {
                     progress.set_message(contender);
                     let answer = ask(plan, point, contender, Stage::Measure, settings);
                     collected.measured(point, contender, answer);

@@ -6,12 +6,14 @@ mod fig8;
 mod fig9;
 mod flexibility;
 mod operations;
+mod search;
 
 use crate::experiment::Experiment;
 
 /// All of them, in the paper's order.
 pub fn all() -> Vec<Box<dyn Experiment>> {
     vec![
+        Box::new(search::Search),
         Box::new(operations::experiment()),
         Box::new(fig8::experiment()),
         Box::new(flexibility::experiment()),
