@@ -5,6 +5,7 @@
 //! holds one adaptor for each, written as its documentation advises.
 //!
 //! * [`maps`]: ordered maps in memory.
+//! * [`stores`]: durable engines.
 //!
 //! Every peer is always listed. What a build has without (each kind of peer is a cargo feature,
 //! all off by default, so that the default build compiles none of them) or what this machine
@@ -12,6 +13,8 @@
 
 mod maps;
 mod registry;
+mod stores;
 
 pub use maps::maps;
-pub use registry::{Limits, MapPeer};
+pub use registry::{Limits, MapPeer, StorePeer};
+pub use stores::stores;

@@ -1,6 +1,6 @@
 //! What the registry says about a peer, and where its version comes from.
 
-use hedgerow_lab_contender::{MapEntry, Unavailable};
+use hedgerow_lab_contender::{MapEntry, StoreEntry, Unavailable};
 use hedgerow_lab_data::Keys;
 
 /// The versions that `Cargo.lock` pins, by crate; written by the build script.
@@ -105,6 +105,21 @@ pub struct MapPeer {
     pub usage: &'static str,
     /// The keys that it can be measured with.
     pub limits: Limits,
+}
+
+/// A durable engine that is not ours.
+#[derive(Clone)]
+pub struct StorePeer {
+    /// The registry's line.
+    pub store: StoreEntry,
+    /// Its licence.
+    pub licence: &'static str,
+    /// How the adaptor uses it and honours the settings, in a sentence.
+    pub usage: &'static str,
+    /// The keys that it can be measured with.
+    pub limits: Limits,
+    /// Whether it writes several pairs as one; its `put_all` is an error otherwise.
+    pub atomic_batches: bool,
 }
 
 #[cfg(test)]

@@ -1,0 +1,119 @@
+//! LMDB through `heed`: a copy-on-write B+-tree in a memory-mapped file.
+//!
+//! The operating system's page cache is its cache: `cache_bytes` changes nothing.
+
+use std::path::Path;
+
+use hedgerow_lab_contender::{Store, StoreError, StoreSettings, Sync};
+use heed::types::Bytes;
+use heed::{Database, Env, EnvFlags, EnvOpenOptions, WithTls};
+
+use super::ticker::{self, Ticker};
+
+/// Addresses set aside for the file: no memory, and no disk until it is written.
+const MAP_BYTES: usize = 256 << 30;
+
+/// An open environment.
+struct Lmdb {
+    // Dropped first: it holds the environment too.
+    ticker: Option<Ticker>,
+    environment: Env<WithTls>,
+    pairs: Database<Bytes, Bytes>,
+}
+
+/// Opens one.
+pub(super) fn open(
+    directory: &Path,
+    settings: &StoreSettings,
+) -> Result<Box<dyn Store + Send + std::marker::Sync>, StoreError> {
+    let mut options = EnvOpenOptions::new();
+    options.map_size(MAP_BYTES);
+    if settings.sync != Sync::EveryCommit {
+        // SAFETY: NO_SYNC endangers the file when the machine fails, not this process.
+        unsafe { options.flags(EnvFlags::NO_SYNC) };
+    }
+    // SAFETY: the directory is the lab's own: no other process maps or cuts the file.
+    let environment = unsafe { options.open(directory) }.map_err(StoreError::from_display)?;
+    let mut transaction = environment.write_txn().map_err(StoreError::from_display)?;
+    let pairs = environment
+        .create_database(&mut transaction, None)
+        .map_err(StoreError::from_display)?;
+    transaction.commit().map_err(StoreError::from_display)?;
+    let ticker = (settings.sync == Sync::Periodic).then(|| {
+        let environment = environment.clone();
+        Ticker::start(move || environment.force_sync().map_err(StoreError::from_display))
+    });
+    Ok(Box::new(Lmdb {
+        ticker,
+        environment,
+        pairs,
+    }))
+}
+
+impl Lmdb {
+    fn write(
+        &self,
+        change: impl FnOnce(&mut heed::RwTxn<'_>) -> Result<(), heed::Error>,
+    ) -> Result<(), StoreError> {
+        let transaction = self.environment.write_txn();
+        let mut transaction = transaction.map_err(StoreError::from_display)?;
+        change(&mut transaction).map_err(StoreError::from_display)?;
+        transaction.commit().map_err(StoreError::from_display)
+    }
+}
+
+impl Store for Lmdb {
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        self.write(|transaction| self.pairs.put(transaction, key, value))
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, StoreError> {
+        value.clear();
+        let transaction = self.environment.read_txn();
+        let transaction = transaction.map_err(StoreError::from_display)?;
+        let found = self.pairs.get(&transaction, key);
+        let found = found.map_err(StoreError::from_display)?;
+        if let Some(found) = found {
+            value.extend_from_slice(found);
+        }
+        Ok(found.is_some())
+    }
+
+    fn remove(&self, key: &[u8]) -> Result<(), StoreError> {
+        self.write(|transaction| self.pairs.delete(transaction, key).map(|_| ()))
+    }
+
+    fn scan(
+        &self,
+        from: &[u8],
+        count: usize,
+        visit: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Result<usize, StoreError> {
+        let transaction = self.environment.read_txn();
+        let transaction = transaction.map_err(StoreError::from_display)?;
+        let range = (std::ops::Bound::Included(from), std::ops::Bound::Unbounded);
+        let range = self.pairs.range(&transaction, &range);
+        let mut visited = 0;
+        for pair in range.map_err(StoreError::from_display)?.take(count) {
+            let (key, value) = pair.map_err(StoreError::from_display)?;
+            visit(key, value);
+            visited += 1;
+        }
+        Ok(visited)
+    }
+
+    fn put_all(&self, pairs: &[(&[u8], &[u8])]) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            pairs
+                .iter()
+                .try_for_each(|(key, value)| self.pairs.put(transaction, key, value))
+        })
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        ticker::check(self.ticker.as_ref())?;
+        self.environment
+            .force_sync()
+            .map_err(StoreError::from_display)
+    }
+}
