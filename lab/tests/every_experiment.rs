@@ -108,3 +108,25 @@ fn a_time_budget_ends_a_run_early() {
     assert!(success, "{text}");
     assert!(records(&file).len() > 2);
 }
+
+#[test]
+fn counting_counts_or_says_how_to_have_it() {
+    let asked = [
+        "run",
+        "masstree/fig9",
+        "--cachegrind",
+        "--scale",
+        "smoke",
+        "--keys",
+        "2000",
+    ];
+    let arguments = [&asked[..], &["--only", "hedgerow inline"]].concat();
+    let has_valgrind = hedgerow_lab::process::find_program("valgrind").is_some();
+    let (success, text) = run(&arguments);
+    if has_valgrind {
+        assert!(success && text.contains("get: instructions"), "{text}");
+    } else {
+        println!("skipped: no valgrind (apt install valgrind)");
+        assert!(!success && text.contains("apt install valgrind"), "{text}");
+    }
+}

@@ -3,9 +3,9 @@
 use hedgerow_lab_report::{Better, Figure, Skipped};
 
 use super::plan::Plan;
-use crate::Result;
 use crate::experiment::Answer;
 use crate::rounds::Rounds;
+use crate::{LabError, Result};
 
 /// One contender at one point.
 #[derive(Default)]
@@ -61,14 +61,10 @@ impl Collected {
         match answer {
             Ok(Answer {
                 unfit: Some(why), ..
-            }) => self.unfit.push(Failure {
-                point,
-                contender: contender.to_owned(),
-                why,
-            }),
+            }) => self.failed(point, contender, LabError::Unavailable(why)),
             Ok(answer) if answer.errors == 0 => {}
             Ok(answer) => self.fail(point, contender, format!("{} wrong answers", answer.errors)),
-            Err(error) => self.fail(point, contender, error.to_string()),
+            Err(error) => self.failed(point, contender, error),
         }
     }
 
@@ -83,7 +79,7 @@ impl Collected {
                 Some(answer)
             }
             Err(error) => {
-                self.fail(point, contender, error.to_string());
+                self.failed(point, contender, error);
                 None
             }
         };
@@ -94,6 +90,17 @@ impl Collected {
         {
             cell.answers.resize(round, None);
             cell.answers.push(answer);
+        }
+    }
+
+    fn failed(&mut self, point: usize, contender: &str, error: LabError) {
+        match error {
+            LabError::Unavailable(why) => self.unfit.push(Failure {
+                point,
+                contender: contender.to_owned(),
+                why,
+            }),
+            error => self.fail(point, contender, error.to_string()),
         }
     }
 

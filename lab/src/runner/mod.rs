@@ -6,6 +6,7 @@
 //! program. Before the first round every contender is verified at every point; whoever answers
 //! wrongly is reported and not timed.
 
+mod cachegrind;
 mod child;
 mod collect;
 mod plan;
@@ -17,7 +18,7 @@ use std::io::{BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hedgerow_lab_report::{Participant, Record, Run, Skipped};
+use hedgerow_lab_report::{Participant, Record, Run, SCHEMA, Skipped};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::experiment::{Scale, Settings, Stage};
@@ -30,9 +31,6 @@ use child::ask;
 pub use child::perform;
 use collect::Collected;
 use plan::Plan;
-
-/// The version of the results' format that this lab writes.
-const SCHEMA: u32 = 2;
 
 /// Arguments of `hedgerow-lab run`.
 #[derive(Debug, Clone, clap::Args)]
@@ -62,6 +60,10 @@ pub struct RunArguments {
     /// Where files and databases go, instead of the system's temporary directory.
     #[arg(long, value_name = "FOLDER")]
     directory: Option<PathBuf>,
+    /// Count instead of timing: instructions, cache and branch misses per operation of a bounded
+    /// slice, simulated by valgrind's cachegrind.
+    #[arg(long)]
+    cachegrind: bool,
     /// Say what it would take, and stop.
     #[arg(long)]
     dry_run: bool,
@@ -86,7 +88,8 @@ pub fn run(arguments: &RunArguments) -> Result<()> {
         .iter()
         .map(|experiment| Plan::new(&**experiment, &registry, &settings, &arguments.only))
         .collect::<Result<Vec<_>>>()?;
-    plan::announce(&plans, arguments.rounds);
+    let valgrind = arguments.cachegrind.then(cachegrind::find).transpose()?;
+    plan::announce(&plans, arguments.rounds, arguments.cachegrind);
     if plans.iter().all(Plan::is_empty) {
         return Err(LabError::Usage(
             "nothing to measure: no contender is left (see --only, and `hedgerow-lab list`)".into(),
@@ -101,7 +104,10 @@ pub fn run(arguments: &RunArguments) -> Result<()> {
     for (index, plan) in plans.iter().enumerate() {
         let left = (plans.len() - index) as u32;
         let share = output.time_left(arguments.time_budget).map(|t| t / left);
-        let collected = measure(plan, arguments.rounds, share, &settings)?;
+        let collected = match &valgrind {
+            Some(valgrind) => cachegrind::count(plan, valgrind, &settings, &counting(plan))?,
+            None => measure(plan, arguments.rounds, share, &settings)?,
+        };
         failed.extend(
             collected
                 .failures
@@ -160,6 +166,13 @@ fn measure(
     }
     progress.finish_and_clear();
     Ok(collected)
+}
+
+/// Progress over the columns that are counted.
+fn counting(plan: &Plan) -> ProgressBar {
+    let points = plan.countable.iter().zip(&plan.points);
+    let columns = points.map(|(columns, point)| columns.len() * point.contenders.len());
+    progress(plan.about.name, columns.sum::<usize>() as u64)
 }
 
 fn progress(name: &str, visits: u64) -> ProgressBar {

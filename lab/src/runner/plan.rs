@@ -16,6 +16,8 @@ pub struct Plan {
     pub participants: Vec<Participant>,
     /// Who cannot be had here.
     pub skipped: Vec<Skipped>,
+    /// By point, the columns that can be counted by simulation, with a slice's operations.
+    pub countable: Vec<Vec<(String, u64)>>,
 }
 
 impl Plan {
@@ -46,6 +48,10 @@ impl Plan {
         });
         Ok(Self {
             about,
+            countable: points
+                .iter()
+                .map(|point| experiment.countable(point))
+                .collect(),
             points,
             skipped: skipped.collect(),
             participants,
@@ -77,6 +83,22 @@ impl Plan {
         })
     }
 
+    fn announce_counting(&self) {
+        let columns: usize = self.countable.iter().map(Vec::len).sum();
+        if columns == 0 {
+            println!("{}: has nothing that can be counted", self.about.name);
+            return;
+        }
+        let points = self.countable.iter().zip(&self.points);
+        let runs = points.map(|(columns, point)| (columns.len() + 1) * point.contenders.len());
+        let runs: usize = runs.sum();
+        println!(
+            "{}: {runs} runs under cachegrind, about {}",
+            self.about.name,
+            duration(runs as f64 * 4.0)
+        );
+    }
+
     fn memory_bytes(&self) -> u64 {
         let needs = self.points.iter().map(|point| point.need.memory_bytes);
         needs.max().unwrap_or(0)
@@ -103,9 +125,13 @@ fn wanted(name: &str, only: &[String]) -> bool {
 }
 
 /// Prints the machine and what each experiment will need.
-pub fn announce(plans: &[Plan], rounds: u32) {
+pub fn announce(plans: &[Plan], rounds: u32, counting: bool) {
     println!("{}", machine_line());
     for plan in plans {
+        if counting {
+            plan.announce_counting();
+            continue;
+        }
         let disk = match plan.disk_bytes() {
             0 => String::new(),
             bytes => format!(", {} of disk", mebibytes(bytes)),
@@ -119,8 +145,8 @@ pub fn announce(plans: &[Plan], rounds: u32) {
             mebibytes(plan.memory_bytes()),
         );
     }
-    let total: f64 = plans.iter().map(|plan| plan.seconds(rounds)).sum();
-    if plans.len() > 1 {
+    if plans.len() > 1 && !counting {
+        let total: f64 = plans.iter().map(|plan| plan.seconds(rounds)).sum();
         println!("all together: about {}", duration(total));
     }
     if cfg!(debug_assertions) {

@@ -143,6 +143,7 @@ fn harness(figures: &[&Figure]) -> String {
         seen.push(&figure.column);
         match (figure.unit.as_str(), figure.better) {
             ("Mops/s", _) => shares.push(format!("{} {:.1} ns", figure.column, 1000.0 / median)),
+            ("per operation", _) => shares.push(format!("{} {median:.1}", figure.column)),
             ("ns", Better::Lower) => shares.push(format!("{} {median:.0} ns", figure.column)),
             _ => {}
         }
