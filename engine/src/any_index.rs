@@ -7,9 +7,8 @@ use std::ops::{Bound, ControlFlow};
 
 use hedgerow_masstree::{Bytes, Masstree};
 
-use crate::locked_map::LockedMap;
 use crate::options::IndexKind;
-use hedgerow_index::{Decision, Direction, Index, Statistics};
+use hedgerow_index::{Decision, Direction, Index, LockedMap, Statistics};
 
 // One per keyspace: boxing the tree would cost every operation a load to save nothing.
 #[allow(clippy::large_enum_variant)]

@@ -52,7 +52,6 @@ mod error;
 mod expiry;
 mod iterate;
 mod keyspace;
-mod locked_map;
 mod options;
 mod planted;
 mod recovery;

@@ -5,7 +5,7 @@
 //! could have answered so. Checkers are themselves tested against broken histories and planted
 //! bugs: one that cannot turn red proves nothing.
 //!
-//! * [`model_index::ModelIndex`]: a locked `BTreeMap` behind the index interface, the oracle of
+//! * [`hedgerow_index::LockedMap`]: a locked `BTreeMap` behind the index interface, the oracle of
 //!   every tree and of the engine.
 //! * [`keys`]: key shapes that make trees take their rare paths.
 //! * [`index_workload`]: random work on any index, beside the model or with recorded threads.
@@ -23,11 +23,8 @@ pub mod history;
 pub mod index_workload;
 pub mod keys;
 pub mod kill;
-pub mod model_index;
 #[cfg(feature = "planted-bugs")]
 pub mod plants;
 pub mod powercut;
 pub mod rot;
 pub mod tree_duels;
-
-pub use model_index::ModelIndex;

@@ -4,8 +4,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hedgerow_index::{Decision, Direction, Index, Statistics};
-use hedgerow_testkit::ModelIndex;
+use hedgerow_index::{Decision, Direction, Index, LockedMap, Statistics};
 use hedgerow_testkit::index_workload::{ConcurrentRun, check_concurrent, check_sequential};
 use hedgerow_testkit::keys::KeyShape;
 use rand::SeedableRng;
@@ -27,15 +26,15 @@ enum Bug {
 
 /// The model with one bug.
 struct Broken {
-    model: ModelIndex,
+    model: LockedMap,
     bug: Option<Bug>,
     calls: AtomicU64,
-    old: ModelIndex,
+    old: LockedMap,
 }
 
 impl Broken {
     fn new(bug: Option<Bug>) -> Self {
-        let (model, old) = (ModelIndex::new(), ModelIndex::new());
+        let (model, old) = (LockedMap::new(), LockedMap::new());
         Broken {
             model,
             bug,

@@ -44,6 +44,7 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
     ("server", "hedgerow-server", &["hedgerow"]),
     ("cli", "hedgerow-cli", &["hedgerow", "hedgerow-server"]),
     ("testkit/planted", "hedgerow-planted", &[]),
+    ("testkit/modelled", "hedgerow-modelled", &["hedgerow-sync"]),
     ("testkit", "hedgerow-testkit", EVERYTHING),
     ("lab/data", "hedgerow-lab-data", &[]),
     (
@@ -89,6 +90,7 @@ const SAFE_ROOTS: &[&str] = &[
     "lab/report/src/lib.rs",
     "lab/src/lib.rs",
     "testkit/planted/src/lib.rs",
+    "testkit/modelled/src/lib.rs",
     "testkit/src/lib.rs",
 ];
 

@@ -7,8 +7,10 @@
 
 use std::ops::{Bound, ControlFlow};
 
+mod locked_map;
 mod statistics;
 
+pub use locked_map::LockedMap;
 pub use statistics::{Statistic, Statistics};
 
 /// The longest key that an index must accept, in bytes (64 KiB).

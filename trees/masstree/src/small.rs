@@ -9,42 +9,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use hedgerow_modelled::Modelled;
 use hedgerow_sync::version::VersionWord;
-use hedgerow_sync::word::Word;
 use shuttle::sync::atomic::{AtomicU64, fence};
 use shuttle::thread;
 
 use crate::node::border::{LAYER, SUFFIX, UNSTABLE};
 use crate::node::{Permutation, WIDTH};
-
-struct Modelled(AtomicU64);
-
-impl Word for Modelled {
-    fn new(value: u64) -> Self {
-        Self(AtomicU64::new(value))
-    }
-    fn load(&self, ordering: Ordering) -> u64 {
-        self.0.load(ordering)
-    }
-    fn store(&self, value: u64, ordering: Ordering) {
-        self.0.store(value, ordering);
-    }
-    fn compare_exchange_weak(
-        &self,
-        current: u64,
-        new: u64,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u64, u64> {
-        self.0.compare_exchange(current, new, success, failure)
-    }
-    fn fence(ordering: Ordering) {
-        fence(ordering);
-    }
-    fn pause(_attempts: &mut u32) {
-        thread::yield_now();
-    }
-}
 
 /// The parts of a border node that the protocols touch.
 struct SmallBorder {

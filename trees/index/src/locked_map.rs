@@ -1,21 +1,23 @@
-//! A locked `BTreeMap` that implements the index interface: slow, simple, and right.
+//! A locked `BTreeMap` behind the index interface: slow, simple, and right.
 //!
-//! Tests run it beside a real tree and compare answers; the engine can be tested over it without
-//! any tree at all.
+//! The oracle of the family: tests run it beside a tree and compare answers, and the engine can
+//! keep a keyspace in it, so that a failure tells whether a tree is to blame.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use hedgerow_index::{Decision, Direction, Index, MAX_KEY_BYTES, Statistics};
+use crate::{Decision, Direction, Index, MAX_KEY_BYTES, Statistics};
 
-/// The oracle: an ordered map from byte keys to byte values under one lock.
+type Pairs = BTreeMap<Box<[u8]>, Box<[u8]>>;
+
+/// An ordered map from byte keys to byte values under one lock.
 #[derive(Debug, Default)]
-pub struct ModelIndex {
-    map: RwLock<BTreeMap<Vec<u8>, Vec<u8>>>,
+pub struct LockedMap {
+    map: RwLock<Pairs>,
 }
 
-impl ModelIndex {
+impl LockedMap {
     /// An empty index.
     pub fn new() -> Self {
         Self::default()
@@ -34,28 +36,25 @@ impl ModelIndex {
     /// A copy of everything, in key order.
     pub fn pairs(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let map = self.read();
-        map.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
+        let copies = map.iter().map(|(k, v)| (k.to_vec(), v.to_vec()));
+        copies.collect()
     }
 
     // A panicking callback leaves the map whole (every change is one BTreeMap call), so a
     // poisoned lock is still usable.
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<Vec<u8>, Vec<u8>>> {
+    fn read(&self) -> RwLockReadGuard<'_, Pairs> {
         self.map.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, BTreeMap<Vec<u8>, Vec<u8>>> {
-        self.map.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Index for ModelIndex {
+impl Index for LockedMap {
     fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
         self.read().get(key).map(|value| read(value))
     }
 
     fn get_many(&self, keys: &[&[u8]], mut read: impl FnMut(usize, Option<&[u8]>)) {
         for (i, key) in keys.iter().enumerate() {
-            read(i, self.read().get(*key).map(Vec::as_slice));
+            read(i, self.read().get(*key).map(|value| &**value));
         }
     }
 
@@ -66,12 +65,12 @@ impl Index for ModelIndex {
         mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> R {
         assert!(key.len() <= MAX_KEY_BYTES, "key of {} bytes", key.len());
-        let mut map = self.write();
+        let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         new.clear();
-        match decide(map.get(key).map(Vec::as_slice), new) {
+        match decide(map.get(key).map(|value| &**value), new) {
             Decision::Keep(result) => result,
             Decision::Put(result) => {
-                map.insert(key.to_vec(), new.clone());
+                map.insert(key.into(), new.as_slice().into());
                 result
             }
             Decision::Remove(result) => {
@@ -107,15 +106,16 @@ impl Index for ModelIndex {
         let map = self.read();
         let step = map.len().div_ceil(parts.max(1)).max(1);
         let cuts = map.keys().step_by(step).skip(1);
-        cuts.take(parts.saturating_sub(1)).cloned().collect()
+        let cuts = cuts.take(parts.saturating_sub(1));
+        cuts.map(|key| key.to_vec()).collect()
     }
 
     fn statistics(&self) -> Statistics {
         let map = self.read();
         let bytes: usize = map.iter().map(|(k, v)| k.len() + v.len()).sum();
         let mut statistics = Statistics::new();
-        statistics.push("keys", map.len() as f64, "Keys in the map");
-        statistics.push("payload_bytes", bytes as f64, "Bytes of keys and values");
+        statistics.push("keys", map.len() as f64, "Keys in the map.");
+        statistics.push("payload_bytes", bytes as f64, "Bytes of keys and values.");
         statistics
     }
 
@@ -131,7 +131,7 @@ impl Index for ModelIndex {
 mod tests {
     use super::*;
 
-    fn put(index: &ModelIndex, key: &[u8], value: &[u8]) {
+    fn put(index: &LockedMap, key: &[u8], value: &[u8]) {
         index.update(key, &mut Vec::new(), |_, new| {
             new.extend_from_slice(value);
             Decision::Put(())
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn updates_read_back_and_scans_honour_bounds() {
-        let index = ModelIndex::new();
+        let index = LockedMap::new();
         for key in [&b""[..], b"a", b"a\0", b"b"] {
             put(&index, key, key);
         }
