@@ -2,11 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use hedgerow_lab::experiments::{recovery, server};
-use hedgerow_lab::{advise, fetch, list, runner};
+use hedgerow_lab::{LabError, advise, fetch, list, runner};
 
 /// Hedgerow measured beside its peers.
 #[derive(Debug, Parser)]
@@ -18,6 +19,15 @@ enum Command {
     Run(runner::RunArguments),
     /// Recommend a map for your own keys and mix of operations.
     Advise(advise::AdviseArguments),
+    /// Make Markdown tables, plots and one page from files of results.
+    Report {
+        /// What `run --json` wrote; several files are one report.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// The folder for report.md, report.html and an .svg for each plot.
+        #[arg(long, value_name = "FOLDER")]
+        out: PathBuf,
+    },
     /// Obtain real key sets from Debian's archive.
     Fetch(fetch::FetchArguments),
     /// Servers on loopback: ours, redis-server and memcached.
@@ -46,6 +56,9 @@ fn main() -> ExitCode {
         }
         Command::Run(arguments) => runner::run(&arguments),
         Command::Advise(arguments) => advise::run(&arguments),
+        Command::Report { files, out } => hedgerow_lab_report::write_report(&files, &out)
+            .map(|written| println!("{}", written[0].display()))
+            .map_err(LabError::from_display),
         Command::Fetch(arguments) => fetch::run(&arguments),
         Command::Server(arguments) => server::run(&arguments),
         Command::Recovery(arguments) => recovery::run(&arguments),

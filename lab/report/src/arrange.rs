@@ -12,7 +12,7 @@ use crate::record::{Better, Figure, Participant, Skipped, X};
 
 /// The name of the contender that does nothing: its figures are the harness's own cost, and no
 /// comparison counts it.
-pub const EMPTY_CONTENDER: &str = "empty";
+pub const HARNESS: &str = "(harness)";
 
 /// Whose work a contender is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Role {
     /// Of a contender by name, as its run describes it.
     pub(crate) fn of(name: &str, participants: &[Participant]) -> Self {
         let origin = participants.iter().find(|p| p.name == name);
-        if name == EMPTY_CONTENDER {
+        if name == HARNESS {
             Self::Overhead
         } else if origin.map_or_else(
             || name.to_lowercase().starts_with("hedgerow"),
