@@ -52,7 +52,7 @@ pub(crate) struct Section<'a> {
     pub run_number: usize,
     pub run: &'a Run,
     pub arrangement: Arrangement<'a>,
-    pub finding: Finding,
+    pub finding: Finding<'a>,
     pub tables: Vec<Table<'a>>,
     pub plots: Vec<Plot<'a>>,
 }
@@ -225,7 +225,7 @@ pub(crate) fn run_numbers(numbers: &[usize]) -> String {
 }
 
 /// The summary's cells about an experiment: how often ours is ahead, and by how much.
-pub(crate) fn standing(finding: &Finding) -> (String, String) {
+pub(crate) fn standing(finding: &Finding<'_>) -> (String, String) {
     match &finding.verdict {
         None => ("–".to_owned(), "–".to_owned()),
         Some(verdict) => {

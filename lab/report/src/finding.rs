@@ -2,7 +2,8 @@
 //!
 //! A report puts its own finding beside the source's claim. The sentences are computed, so that
 //! nobody can word them more kindly than the figures are: how often the best of ours is ahead
-//! of the best peer, by how much at best and at worst, and each of ours against the baseline.
+//! of the best peer, by how much at best and at worst, and everyone against the baseline. Where
+//! that would take more words than anyone reads, it becomes a table, the overview.
 
 use crate::arrange::{Arrangement, Column, Contender, Role};
 use crate::number;
@@ -16,26 +17,49 @@ pub(crate) struct Verdict {
     /// Those where ours has the better median.
     pub ahead: usize,
     /// How many times better ours is: at worst, in the median, at best.
-    pub gains: (f64, f64, f64),
+    pub gains: Spread,
+}
+
+/// The least, the median and the most of some ratios.
+pub(crate) type Spread = (f64, f64, f64);
+
+/// Everyone's ratios to the baseline, over all places of an experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Overview<'a> {
+    pub columns: Vec<Column<'a>>,
+    /// Each contender with a cell per column.
+    pub rows: Vec<(Contender<'a>, Vec<Option<Spread>>)>,
 }
 
 /// What an experiment found.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Finding {
+pub(crate) struct Finding<'a> {
     /// None where none of ours met a peer.
     pub verdict: Option<Verdict>,
     /// The finding in sentences, the verdict first.
     pub sentences: Vec<String>,
+    /// Everyone against the baseline, where that is too much for sentences and no table of one
+    /// place shows it anyway.
+    pub overview: Option<Overview<'a>>,
 }
 
+/// The most ratios that sentences tell.
+const MOST_IN_WORDS: usize = 4;
+
 /// Works out what an experiment found.
-pub(crate) fn finding(arrangement: &Arrangement<'_>) -> Finding {
+pub(crate) fn finding<'a>(arrangement: &Arrangement<'a>) -> Finding<'a> {
     let verdict = verdict(arrangement);
     let mut sentences = Vec::new();
     if let Some(verdict) = &verdict {
         sentences.push(words(verdict));
     }
-    sentences.extend(to_baseline(arrangement));
+    let overview = overview(arrangement);
+    let told = in_words(&overview, &arrangement.results.about.baseline);
+    let short = told.len() * overview.columns.len() <= MOST_IN_WORDS;
+    let one_place = arrangement.sets.len() == 1 && arrangement.sets[0].columns(true).is_empty();
+    if short {
+        sentences.extend(told);
+    }
     let failed = arrangement
         .results
         .figures
@@ -51,7 +75,12 @@ pub(crate) fn finding(arrangement: &Arrangement<'_>) -> Finding {
     if arrangement.results.figures.is_empty() {
         sentences.push("Nothing was measured.".to_owned());
     }
-    Finding { verdict, sentences }
+    let wanted = !one_place && !short && !overview.rows.is_empty();
+    Finding {
+        verdict,
+        sentences,
+        overview: wanted.then_some(overview),
+    }
 }
 
 fn words(verdict: &Verdict) -> String {
@@ -133,7 +162,7 @@ fn gain(figures: &[(Role, f64)], better: Better) -> Option<f64> {
 }
 
 /// The smallest, the median and the largest.
-fn spread(mut values: Vec<f64>) -> Option<(f64, f64, f64)> {
+fn spread(mut values: Vec<f64>) -> Option<Spread> {
     values.sort_by(f64::total_cmp);
     let (first, last) = (*values.first()?, *values.last()?);
     let middle = values.len() / 2;
@@ -145,57 +174,64 @@ fn spread(mut values: Vec<f64>) -> Option<(f64, f64, f64)> {
     Some((first, median, last))
 }
 
-/// Ours against the baseline; where ours is the baseline or absent, everyone against it.
-fn to_baseline(arrangement: &Arrangement<'_>) -> Vec<String> {
-    let others: Vec<&Contender<'_>> = arrangement
+/// Everyone's ratios to the baseline, over all places of an experiment.
+fn overview<'a>(arrangement: &Arrangement<'a>) -> Overview<'a> {
+    let others = arrangement
         .contenders
         .iter()
-        .filter(|c| !c.baseline && c.role != Role::Overhead)
-        .collect();
-    let mut subjects = others.clone();
-    subjects.retain(|c| c.role == Role::Ours);
-    if subjects.is_empty() {
-        subjects = others;
-    }
-    let sentences = subjects.iter().filter_map(|contender| {
-        let parts: Vec<String> = arrangement
-            .columns
-            .iter()
-            .filter_map(|column| column_to_baseline(arrangement, contender, column))
-            .collect();
-        (!parts.is_empty()).then(|| {
-            format!(
-                "{} to {}: {}.",
-                contender.name,
-                arrangement.results.about.baseline,
-                parts.join(", ")
-            )
+        .filter(|contender| !contender.baseline && contender.role != Role::Overhead);
+    let rows = others
+        .map(|contender| {
+            let columns = arrangement.columns.iter();
+            let cells = columns.map(|column| ratios(arrangement, contender, column));
+            (*contender, cells.collect())
         })
-    });
-    sentences.collect()
+        .filter(|(_, cells): &(_, Vec<_>)| cells.iter().any(Option::is_some));
+    Overview {
+        columns: arrangement.columns.clone(),
+        rows: rows.collect(),
+    }
 }
 
-fn column_to_baseline(
+fn ratios(
     arrangement: &Arrangement<'_>,
     contender: &Contender<'_>,
     column: &Column<'_>,
-) -> Option<String> {
+) -> Option<Spread> {
     let own = arrangement.results.figures.iter().filter(|figure| {
         figure.contender == contender.name
             && figure.column == column.name
             && figure.unit == column.unit
             && figure.errors == 0
     });
-    let ratios: Vec<f64> = own.filter_map(|figure| figure.ratio).collect();
-    let several = ratios.len() > 1;
-    let (least, median, most) = spread(ratios)?;
+    spread(own.filter_map(|figure| figure.ratio).collect())
+}
+
+/// An overview short enough for words: ours or, where ours is the baseline or absent, everyone.
+fn in_words(overview: &Overview<'_>, baseline: &str) -> Vec<String> {
+    let has_ours = overview.rows.iter().any(|(who, _)| who.role == Role::Ours);
+    let rows = overview.rows.iter();
+    let told = rows.filter(|(who, _)| who.role == Role::Ours || !has_ours);
+    told.map(|(who, cells)| {
+        let parts: Vec<String> = overview
+            .columns
+            .iter()
+            .zip(cells)
+            .filter_map(|(column, cell)| Some(ratio_in_words(column, (*cell)?)))
+            .collect();
+        format!("{} to {baseline}: {}.", who.name, parts.join(", "))
+    })
+    .collect()
+}
+
+fn ratio_in_words(column: &Column<'_>, (least, median, most): Spread) -> String {
     let lower = match column.better {
         Better::Higher => "",
         Better::Lower => " ↓",
     };
     let mut text = format!("{}{lower} {}", column.name, number::ratio(median));
-    if several {
+    if least < most {
         text += &format!(" ({}–{})", number::ratio(least), number::ratio(most));
     }
-    Some(text)
+    text
 }

@@ -9,11 +9,12 @@ use std::fmt::Write;
 use crate::arrange::Role;
 use crate::document::{Document, Section, Standing, command, facts, run_numbers, standing};
 use crate::escape::{prose, xml};
+use crate::finding::{Overview, Spread};
 use crate::number;
 use crate::plot::Plot;
 use crate::svg::strip::{reach, strip};
 use crate::svg::{self, STYLE};
-use crate::table::{Cell, Content, Table};
+use crate::table::{Cell, Content, Table, bands};
 
 const PAGE_STYLE: &str = include_str!("page.css");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
@@ -215,6 +216,9 @@ fn experiment(section: &Section<'_>, several_runs: bool) -> String {
         prose(&about.claim),
         sentences.concat()
     );
+    if let Some(all) = &section.finding.overview {
+        text += &overview(all, &about.baseline);
+    }
     for plot in &section.plots {
         text += &figure(plot);
     }
@@ -232,6 +236,56 @@ fn experiment(section: &Section<'_>, several_runs: bool) -> String {
         xml(&command(section.run))
     );
     text
+}
+
+/// Everyone's ratios to the baseline.
+fn overview(overview: &Overview<'_>, baseline: &str) -> String {
+    let title = format!("All places together: ratio to {baseline}");
+    let mut text = String::new();
+    let places: Vec<usize> = (0..overview.columns.len()).collect();
+    for band in bands(&places) {
+        let _ = write!(
+            text,
+            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{0}\">\n<table>\n\
+             <caption>{0}</caption>\n<thead><tr><th>Contender</th>",
+            xml(&title)
+        );
+        for &place in band {
+            let column = &overview.columns[place];
+            let (name, arrow) = (xml(column.name), column.arrow());
+            let _ = write!(text, "<th scope=\"col\">{name}<small>{arrow}</small></th>");
+        }
+        text += "</tr></thead>\n<tbody>\n";
+        for (contender, cells) in &overview.rows {
+            let class = if contender.role == Role::Ours {
+                " class=\"ours\""
+            } else {
+                ""
+            };
+            let _ = write!(
+                text,
+                "<tr><th scope=\"row\"{class}>{}</th>",
+                xml(contender.name)
+            );
+            text.extend(band.iter().map(|&place| spread(cells[place])));
+            text += "</tr>\n";
+        }
+        text += "</tbody>\n</table>\n</div>\n";
+    }
+    text
+}
+
+fn spread(spread: Option<Spread>) -> String {
+    match spread {
+        None => "<td>–</td>".to_owned(),
+        Some((least, median, most)) if least < most => format!(
+            "<td>{}<small>{}–{}</small></td>",
+            number::ratio(median),
+            number::ratio(least),
+            number::ratio(most)
+        ),
+        Some((_, median, _)) => format!("<td>{}</td>", number::ratio(median)),
+    }
 }
 
 fn figure(plot: &Plot<'_>) -> String {

@@ -26,7 +26,7 @@ mod svg;
 mod table;
 mod write;
 
-pub use arrange::HARNESS;
+pub use arrange::{HARNESS, OURS};
 pub use read::{ExperimentResults, ReadError, Results, RunResults, read, read_files};
 pub use record::{
     Better, Experiment, Figure, Machine, Participant, Record, Run, SCHEMA, Skipped, X,

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::document::{Document, Section, Standing, command, facts, run_numbers, standing};
 use crate::escape::{code, fenced, markdown};
+use crate::finding::Overview;
 use crate::number;
 use crate::table::{Cell, Content, Table};
 
@@ -111,6 +112,9 @@ fn experiment(section: &Section<'_>, several_runs: bool) -> String {
         .collect();
     text += &sentences.join(" ");
     text += "\n\n";
+    if let Some(all) = &section.finding.overview {
+        text += &overview(all, &about.baseline);
+    }
     for plot in &section.plots {
         let _ = writeln!(text, "![{}]({}.svg)\n", markdown(&plot.title), plot.slug);
     }
@@ -119,6 +123,36 @@ fn experiment(section: &Section<'_>, several_runs: bool) -> String {
     }
     text += "To repeat it:\n\n";
     text += &fenced(&command(section.run));
+    text + "\n"
+}
+
+/// Everyone's ratios to the baseline.
+fn overview(overview: &Overview<'_>, baseline: &str) -> String {
+    let baseline = markdown(baseline);
+    let mut text =
+        format!("All places together, ratio to {baseline}: median (least–most)\n\n| contender |");
+    for column in &overview.columns {
+        let _ = write!(text, " {} {} |", markdown(column.name), column.arrow());
+    }
+    text += "\n|---|";
+    text += &"---:|".repeat(overview.columns.len());
+    text.push('\n');
+    for (contender, cells) in &overview.rows {
+        let _ = write!(text, "| {} |", markdown(contender.name));
+        for cell in cells {
+            match *cell {
+                None => text += " – |",
+                Some((least, median, most)) => {
+                    let [least, median, most] = [least, median, most].map(number::ratio);
+                    let _ = match least == most {
+                        true => write!(text, " {median} |"),
+                        false => write!(text, " {median} ({least}–{most}) |"),
+                    };
+                }
+            }
+        }
+        text.push('\n');
+    }
     text + "\n"
 }
 

@@ -92,7 +92,7 @@ pub(crate) fn tables<'a>(arrangement: &Arrangement<'a>) -> Vec<Table<'a>> {
 }
 
 /// Cuts columns into bands of nearly equal width.
-fn bands<T>(columns: &[T]) -> impl Iterator<Item = &[T]> {
+pub(crate) fn bands<T>(columns: &[T]) -> impl Iterator<Item = &[T]> {
     let bands = columns.len().div_ceil(MOST_COLUMNS).max(1);
     columns.chunks(columns.len().div_ceil(bands).max(1))
 }
