@@ -12,7 +12,7 @@ use crate::number;
 use crate::plot::{Plot, plots};
 use crate::read::{Results, RunResults};
 use crate::record::{Machine, Participant, Run};
-use crate::table::{Table, tables};
+use crate::table::{Table, absent, tables};
 
 /// A whole report.
 #[derive(Debug)]
@@ -54,6 +54,8 @@ pub(crate) struct Section<'a> {
     pub arrangement: Arrangement<'a>,
     pub finding: Finding<'a>,
     pub tables: Vec<Table<'a>>,
+    /// Who has no figure in it, by the reason.
+    pub absent: Vec<(String, Vec<&'a str>)>,
     pub plots: Vec<Plot<'a>>,
 }
 
@@ -83,6 +85,7 @@ impl<'a> Document<'a> {
                     run: &run.run,
                     finding: finding(&arrangement),
                     tables: tables(&arrangement),
+                    absent: absent(&arrangement),
                     plots: plots(&arrangement, &mut files),
                     arrangement,
                 });

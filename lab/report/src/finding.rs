@@ -75,6 +75,12 @@ pub(crate) fn finding<'a>(arrangement: &Arrangement<'a>) -> Finding<'a> {
     if arrangement.results.figures.is_empty() {
         sentences.push("Nothing was measured.".to_owned());
     }
+    if sentences.is_empty() {
+        let baseline = &arrangement.results.about.baseline;
+        sentences.push(format!(
+            "None of ours met a peer; the tables hold the ratios to {baseline}."
+        ));
+    }
     let wanted = !one_place && !short && !overview.rows.is_empty();
     Finding {
         verdict,

@@ -230,6 +230,7 @@ fn experiment(section: &Section<'_>, several_runs: bool) -> String {
         };
         text += &table(each, title, i == 0 || !each.caption.is_empty());
     }
+    text += &absent(&section.absent);
     let _ = write!(
         text,
         "<h3>To repeat it</h3>\n<pre>{}</pre>\n</section>\n",
@@ -376,6 +377,27 @@ fn table(table: &Table<'_>, title: &str, captioned: bool) -> String {
             }
         }
         text += "</tr>\n";
+    }
+    text + "</tbody>\n</table>\n</div>\n"
+}
+
+/// Who did not take part, and why.
+fn absent(absent: &[(String, Vec<&str>)]) -> String {
+    if absent.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Skipped\">\n<table>\n\
+         <caption>Skipped</caption>\n<thead><tr><th>Contender</th><th class=\"text\">Why</th>\
+         </tr></thead>\n<tbody>\n",
+    );
+    for (why, names) in absent {
+        let names = xml(&names.join(", "));
+        let why = prose(why);
+        let _ = writeln!(
+            text,
+            "<tr><th>{names}</th><td class=\"why\">{why}</td></tr>"
+        );
     }
     text + "</tbody>\n</table>\n</div>\n"
 }

@@ -121,6 +121,13 @@ fn experiment(section: &Section<'_>, several_runs: bool) -> String {
     for each in &section.tables {
         text += &table(each, &about.baseline);
     }
+    if !section.absent.is_empty() {
+        text += "Skipped:\n\n";
+        for (why, names) in &section.absent {
+            let _ = writeln!(text, "- {}: {}", markdown(&names.join(", ")), markdown(why));
+        }
+        text.push('\n');
+    }
     text += "To repeat it:\n\n";
     text += &fenced(&command(section.run));
     text + "\n"

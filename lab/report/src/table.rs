@@ -81,13 +81,6 @@ pub(crate) fn tables<'a>(arrangement: &Arrangement<'a>) -> Vec<Table<'a>> {
             tables.push(by_column(arrangement, set, band));
         }
     }
-    if tables.is_empty() && !arrangement.skipped.is_empty() {
-        tables.push(Table {
-            caption: String::new(),
-            columns: Vec::new(),
-            rows: skipped_rows(arrangement, &[]),
-        });
-    }
     tables
 }
 
@@ -182,18 +175,37 @@ fn finish<'a>(
     }
 }
 
-/// A row for each contender that was skipped and has no figure in the table.
+/// A row for each contender that was skipped and has figures elsewhere, but none in the table.
 fn skipped_rows<'a>(arrangement: &Arrangement<'a>, present: &[&str]) -> Vec<Row<'a>> {
-    let absent = arrangement
+    let elsewhere = |name| arrangement.contenders.iter().any(|c| c.name == name);
+    let rows = arrangement
         .skipped
         .iter()
-        .filter(|(contender, _)| !present.contains(&contender.name));
-    absent
-        .map(|(contender, why)| Row {
-            contender: *contender,
-            content: Content::Skipped(why.clone()),
-        })
-        .collect()
+        .filter(|(contender, _)| elsewhere(contender.name) && !present.contains(&contender.name));
+    rows.map(|(contender, why)| Row {
+        contender: *contender,
+        content: Content::Skipped(why.clone()),
+    })
+    .collect()
+}
+
+/// Those who have no figure in the whole experiment, by the reason.
+pub(crate) fn absent<'a>(arrangement: &Arrangement<'a>) -> Vec<(String, Vec<&'a str>)> {
+    let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
+    for (contender, why) in &arrangement.skipped {
+        if arrangement
+            .contenders
+            .iter()
+            .any(|c| c.name == contender.name)
+        {
+            continue;
+        }
+        match reasons.iter_mut().find(|(known, _)| known == why) {
+            Some((_, names)) => names.push(contender.name),
+            None => reasons.push((why.clone(), vec![contender.name])),
+        }
+    }
+    reasons
 }
 
 fn cell(figure: Option<&Figure>) -> Cell {
