@@ -36,7 +36,7 @@ const SINGLE_OPERATIONS: usize = 200_000;
 pub struct Job {
     /// The map's name in the registry.
     pub map: String,
-    /// The file of distinct keys in the order of their insertion ([`write_keys`]).
+    /// The file of distinct keys in the order of their insertion (`write_keys`).
     pub keys: PathBuf,
     /// How many of them take part.
     pub count: usize,
