@@ -2,7 +2,8 @@
 //!
 //! Without a horizontal axis a table holds one set of parameters: contenders as rows, what was
 //! measured as columns. With one, a table holds one measured thing under one set of parameters,
-//! and the positions are its columns. Wide tables are cut into bands that fit a page.
+//! and the positions are its columns; unless more things were measured than there are positions,
+//! when it is the other way round. Wide tables are cut into bands that fit a page.
 
 use crate::arrange::{Arrangement, Column, Contender, Role, Set};
 use crate::number;
@@ -68,20 +69,50 @@ pub(crate) enum Cell {
 pub(crate) fn tables<'a>(arrangement: &Arrangement<'a>) -> Vec<Table<'a>> {
     let mut tables = Vec::new();
     for column in &arrangement.columns {
-        for set in &arrangement.sets {
+        for set in arrangement
+            .sets
+            .iter()
+            .filter(|set| !has_few_positions(set))
+        {
             let positions = set.positions(column);
-            for band in bands(&positions) {
+            for band in bands(&positions).filter(|band| !band.is_empty()) {
                 tables.push(by_position(arrangement, set, column, band));
             }
         }
     }
     for set in &arrangement.sets {
-        let columns = set.columns(false);
-        for band in bands(&columns) {
-            tables.push(by_column(arrangement, set, band));
+        let mut places: Vec<Option<&X>> = vec![None];
+        if has_few_positions(set) {
+            places.extend(positions(set).into_iter().map(Some));
+        }
+        for place in places {
+            let columns = set.columns(place.is_some());
+            for band in bands(&columns).filter(|band| !band.is_empty()) {
+                tables.push(by_column(arrangement, set, band, place));
+            }
         }
     }
     tables
+}
+
+/// The positions of a set, whatever was measured there.
+fn positions<'a>(set: &Set<'a>) -> Vec<&'a X> {
+    let mut positions: Vec<&X> = Vec::new();
+    for x in set
+        .columns(true)
+        .iter()
+        .flat_map(|column| set.positions(column))
+    {
+        if !positions.contains(&x) {
+            positions.push(x);
+        }
+    }
+    positions
+}
+
+/// Whether more was measured at each position than there are positions.
+fn has_few_positions(set: &Set<'_>) -> bool {
+    set.columns(true).len() > positions(set).len()
 }
 
 /// Cuts columns into bands of nearly equal width.
@@ -126,16 +157,24 @@ fn by_column<'a>(
     arrangement: &Arrangement<'a>,
     set: &Set<'a>,
     columns: &[Column<'a>],
+    x: Option<&X>,
 ) -> Table<'a> {
+    let axis = arrangement
+        .results
+        .about
+        .x_label
+        .as_deref()
+        .unwrap_or_default();
+    let place = x.map(|x| format!("{axis} {}", heading(x)));
     let cells = |contender: &Contender<'_>| {
         let figures = columns
             .iter()
-            .map(|column| set.find(contender.name, column, None));
+            .map(|column| set.find(contender.name, column, x));
         figures.map(cell).collect()
     };
     finish(
         arrangement,
-        set.title.clone(),
+        join(place.unwrap_or_default().trim(), &set.title),
         columns
             .iter()
             .map(|column| Heading {

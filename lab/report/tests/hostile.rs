@@ -230,3 +230,30 @@ fn many_series_have_different_markers_and_labels_apart() {
         }
     }
 }
+
+#[test]
+fn tables_turn_to_their_shorter_side() {
+    let column = |name: &str, x: &str| {
+        let mut line = figure("e", "a", json!(x), &[1.0, 2.0, 3.0]);
+        line["column"] = json!(name);
+        line
+    };
+    let names = ["insert", "get", "remove"];
+    let lines: Vec<Value> = ["dense", "sparse"]
+        .iter()
+        .flat_map(|x| names.map(|name| column(name, x)))
+        .collect();
+    let text = |lines: &[Value]| {
+        check(&results(Some("keys"), false, "e", lines))[1]
+            .1
+            .clone()
+    };
+    let many_columns = text(&lines);
+    assert!(many_columns.contains("\nkeys dense\n"), "{many_columns}");
+    assert!(many_columns.contains("| contender | insert, e ↑ | get, e ↑ | remove, e ↑ |"));
+    let many_positions = text(&[lines[0].clone(), lines[3].clone()]);
+    assert!(
+        many_positions.contains("| contender | dense | sparse |"),
+        "{many_positions}"
+    );
+}
