@@ -1,4 +1,5 @@
-//! Tells the registry the versions that it lists: what `Cargo.lock` pins, typed by nobody.
+//! Tells the registry the versions that it lists (what `Cargo.lock` pins, typed by nobody), and
+//! with the feature `native` compiles the shims whose libraries this machine has.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,6 +17,64 @@ fn main() {
     let out = env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
     let code = format!("&[\n{lines}]\n");
     fs::write(Path::new(&out).join("versions.rs"), code).expect("OUT_DIR takes files");
+    println!(
+        "cargo::rustc-check-cfg=cfg(peer, values(\"std\", \"absl\", \"judy\", \"cds\", \"rocksdb\"))"
+    );
+    #[cfg(feature = "native")]
+    native::build();
+}
+
+/// The shims in C++.
+#[cfg(feature = "native")]
+mod native {
+    use std::process::Command;
+
+    /// A shim's name, its source, a header and the libraries that it needs.
+    const SHIMS: &[(&str, &str, &str, &[&str])] = &[
+        ("std", "native/std_map.cpp", "c++", &[]),
+        (
+            "absl",
+            "native/absl.cpp",
+            "absl/container/btree_map.h",
+            &["absl_throw_delegate", "absl_raw_logging_internal"],
+        ),
+        ("judy", "native/judy.cpp", "Judy.h", &["Judy"]),
+        ("cds", "native/cds.cpp", "cds/version.h", &["cds"]),
+        ("rocksdb", "native/rocksdb.cpp", "rocksdb/c.h", &["rocksdb"]),
+    ];
+
+    /// Compiles each shim that can be; the registry lists the others as missing.
+    pub(super) fn build() {
+        println!("cargo::rerun-if-changed=native");
+        for (name, source, header, libraries) in SHIMS {
+            let mut shim = cc::Build::new();
+            shim.cpp(true).std("c++17").opt_level(3).file(source);
+            // Headers of others are theirs to mend.
+            shim.warnings(false).cargo_warnings(false);
+            if shim.try_compile(&format!("peer_{name}")).is_err() {
+                // Cargo tries again at every build until the file is there.
+                println!("cargo::rerun-if-changed=/usr/include/{header}");
+                continue;
+            }
+            println!("cargo::rustc-cfg=peer=\"{name}\"");
+            for library in *libraries {
+                println!("cargo::rustc-link-lib={library}");
+            }
+            if *name == "judy" {
+                judy_version();
+            }
+        }
+    }
+
+    /// Judy's headers do not tell its version; Debian's package does.
+    fn judy_version() {
+        let package = ["-W", "-f", "${Version}", "libjudy-dev"];
+        let version = Command::new("dpkg-query").args(package).output();
+        let version = version.ok().filter(|output| output.status.success());
+        let version = version.and_then(|output| String::from_utf8(output.stdout).ok());
+        let version = version.unwrap_or_else(|| "unnumbered".to_owned());
+        println!("cargo::rustc-env=PEER_JUDY_VERSION={version}");
+    }
 }
 
 /// The versions of this package's dependencies by name.

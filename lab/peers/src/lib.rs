@@ -12,6 +12,7 @@
 //! lacks is listed as unavailable, with the command that changes that.
 
 mod maps;
+mod native;
 mod registry;
 mod stores;
 

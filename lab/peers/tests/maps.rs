@@ -224,7 +224,11 @@ fn every_map_answers_rightly_within_its_limits() {
                 continue;
             }
             let start = std::time::Instant::now();
-            let scan_refusal = peer.limits.scan_refusal(&keys);
+            let ordered = peer.map.entry.promises.ordered;
+            let scan_refusal = match ordered {
+                true => peer.limits.scan_refusal(&keys),
+                false => Some("it has none".to_owned()),
+            };
             if let Some(why) = &scan_refusal {
                 println!("{name}: {set} without scans: {why}");
             }
@@ -268,6 +272,9 @@ fn concurrent_maps_lose_nothing_of_many_threads() {
         }
         let name = peer.map.entry.name;
         assert_eq!(map.get_run(keys.all()), right, "{name}");
+        if !peer.map.entry.promises.ordered {
+            continue;
+        }
         let mut last: Vec<u8> = Vec::new();
         let mut pairs = 0;
         map.scan(&[0; 8], keys.len(), &mut |key, _| {
@@ -291,7 +298,8 @@ fn every_map_is_listed_once_with_its_version() {
     assert_eq!(names.len(), count);
     for peer in maps() {
         let entry = &peer.map.entry;
-        assert!(entry.version.contains('.'), "{}", entry.name);
+        let here = peer.map.build.is_ok();
+        assert!(!here || entry.version.contains('.'), "{}", entry.name);
         assert_eq!(entry.promises.longest_key, peer.limits.longest_key);
         assert!(!peer.licence.is_empty() && !peer.usage.is_empty());
     }

@@ -1,4 +1,4 @@
-//! Ordered maps in memory, in Rust.
+//! Ordered maps in memory: those in Rust here, those in C and C++ from `native`.
 
 use hedgerow_lab_contender::{Entry, MapEntry, NewMap, Promises, Unavailable};
 
@@ -110,6 +110,7 @@ pub fn maps() -> Vec<MapPeer> {
     let mut all = tries();
     all.extend(lists_and_trees());
     all.extend(paged());
+    all.extend(crate::native::maps());
     all
 }
 

@@ -15,11 +15,13 @@ mod fjall;
 mod lmdb;
 #[cfg(feature = "stores")]
 mod redb;
+#[cfg(peer = "rocksdb")]
+mod rocksdb;
 #[cfg(feature = "stores")]
 mod sled;
 #[cfg(feature = "stores")]
 mod sqlite;
-#[cfg(feature = "stores")]
+#[cfg(any(feature = "stores", peer = "rocksdb"))]
 mod ticker;
 
 /// How to open a store, in a build that has it.
@@ -46,10 +48,14 @@ struct Engine {
 
 impl Engine {
     fn peer(self, open: Result<OpenStore, Unavailable>) -> StorePeer {
+        self.from("crate", open)
+    }
+
+    fn from(self, origin: &'static str, open: Result<OpenStore, Unavailable>) -> StorePeer {
         let entry = Entry {
             name: self.name,
             version: self.version,
-            origin: "crate",
+            origin,
             promises: Promises {
                 ordered: true,
                 concurrent: true,
@@ -109,7 +115,28 @@ pub fn stores() -> Vec<StorePeer> {
         lmdb().peer(opened!(lmdb::open)),
         sqlite().peer(opened!(sqlite::open)),
         bf_tree().peer(opened!(bf_tree::open)),
+        rocksdb(),
     ]
+}
+
+fn rocksdb() -> StorePeer {
+    #[cfg(peer = "rocksdb")]
+    let (version, open) = (rocksdb::version(), Ok(rocksdb::open as OpenStore));
+    #[cfg(not(peer = "rocksdb"))]
+    let (version, open) = (
+        "not found".to_owned(),
+        Err(crate::native::missing("g++ librocksdb-dev")),
+    );
+    let engine = Engine {
+        name: "rocksdb",
+        version,
+        licence: "Apache-2.0 OR GPL-2.0",
+        usage: "an LRU block cache, bloom filters of 10 bits, as many background threads as \
+                cores; periodic: the log synced every 200 ms",
+        limits: Limits::NONE,
+        complete: true,
+    };
+    engine.from("Debian package librocksdb-dev", open)
 }
 
 fn lmdb() -> Engine {

@@ -1,0 +1,66 @@
+// Maps with the interface of std::map, over 8-byte keys as integers and over byte keys as
+// strings (which hold up to 15 bytes in place). Lookups build no string.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "peer.h"
+
+template <template <class, class> class Map>
+struct Words {
+  Map<uint64_t, uint64_t> map;
+
+  void put(Slice key, uint64_t value) { map.insert_or_assign(big_endian(key), value); }
+  bool get(Slice key, uint64_t& value) {
+    auto found = map.find(big_endian(key));
+    if (found == map.end()) return false;
+    value = found->second;
+    return true;
+  }
+  bool remove(Slice key) { return map.erase(big_endian(key)) != 0; }
+  template <class Visit>
+  void scan(Slice from, size_t count, Visit visit) {
+    auto at = map.lower_bound(big_endian(from));
+    for (; count > 0 && at != map.end(); --count, ++at) {
+      uint64_t bytes = __builtin_bswap64(at->first);
+      visit({reinterpret_cast<const uint8_t*>(&bytes), 8}, at->second);
+    }
+  }
+};
+
+template <template <class, class> class Map>
+struct Strings {
+  Map<std::string, uint64_t> map;
+
+  static std::string_view view(Slice key) {
+    return {reinterpret_cast<const char*>(key.data), key.size};
+  }
+  void put(Slice key, uint64_t value) {
+    auto at = map.lower_bound(view(key));
+    if (at != map.end() && at->first == view(key)) {
+      at->second = value;
+    } else {
+      map.emplace_hint(at, std::string(view(key)), value);
+    }
+  }
+  bool get(Slice key, uint64_t& value) {
+    auto found = map.find(view(key));
+    if (found == map.end()) return false;
+    value = found->second;
+    return true;
+  }
+  bool remove(Slice key) {
+    auto found = map.find(view(key));
+    if (found == map.end()) return false;
+    map.erase(found);
+    return true;
+  }
+  template <class Visit>
+  void scan(Slice from, size_t count, Visit visit) {
+    auto at = map.lower_bound(view(from));
+    for (; count > 0 && at != map.end(); --count, ++at) {
+      visit({reinterpret_cast<const uint8_t*>(at->first.data()), at->first.size()}, at->second);
+    }
+  }
+};
