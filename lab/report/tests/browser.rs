@@ -57,8 +57,20 @@ fn browser() -> Option<PathBuf> {
     candidates.find(|candidate| candidate.is_file())
 }
 
-/// Runs the browser on `page` and returns what it prints; an error says why it did not work.
+/// Runs the browser on `page` and returns what it prints; an error says why it did not work. A
+/// browser that was killed (by the machine, for its memory) gets a second chance.
 fn open(
+    browser: &Path,
+    folder: &Path,
+    page: &Path,
+    window: Window,
+    what: &str,
+) -> Result<String, String> {
+    let once = || open_once(browser, folder, page, window, what);
+    once().or_else(|_| once())
+}
+
+fn open_once(
     browser: &Path,
     folder: &Path,
     page: &Path,
@@ -95,7 +107,10 @@ fn open(
         .spawn()
         .map_err(|e| e.to_string())?;
     let deadline = Instant::now() + PATIENCE;
-    while child.try_wait().map_err(|e| e.to_string())?.is_none() {
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(|e| e.to_string())? {
+            break status;
+        }
         if Instant::now() > deadline {
             // It may have ended just now; then there is nothing to kill.
             let _ = child.kill();
@@ -103,6 +118,9 @@ fn open(
             return Err(format!("no answer within {} s", PATIENCE.as_secs()));
         }
         std::thread::sleep(Duration::from_millis(20));
+    };
+    if !status.success() {
+        return Err(format!("the browser ended early: {status}"));
     }
     fs::read_to_string(&output).map_err(|e| e.to_string())
 }
