@@ -183,8 +183,6 @@ pub struct Job {
     pub stage: Stage,
     /// The point's workload.
     pub workload: Value,
-    /// Where files and databases go.
-    pub directory: Option<PathBuf>,
 }
 
 impl Job {

@@ -430,7 +430,9 @@ impl<'a> Round<'a> {
             let value = map.get(key);
             let ns = start.elapsed().as_nanos() as u64;
             seen.count(value);
-            histogram.saturating_record(ns.max(1));
+            histogram
+                .record(ns.max(1))
+                .map_err(LabError::from_display)?;
         }
         self.check("single gets", seen, self.expected(sample.len()))?;
         push_percentiles(&mut self.answer, "get", "ns", &histogram, 1.0);

@@ -98,11 +98,16 @@ struct Kind {
     arguments: fn(&Path, &str, &str) -> Vec<String>,
 }
 
-fn words(text: &str) -> Vec<String> {
+pub(super) fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-fn hedgerow(durability: Option<&str>, protocol: &str, folder: &Path, port: &str) -> Vec<String> {
+pub(super) fn hedgerow(
+    durability: Option<&str>,
+    protocol: &str,
+    folder: &Path,
+    port: &str,
+) -> Vec<String> {
     let other = if protocol == "resp" {
         "memcached"
     } else {
@@ -118,7 +123,7 @@ fn hedgerow(durability: Option<&str>, protocol: &str, folder: &Path, port: &str)
     ))
 }
 
-fn redis(persistence: &str, folder: &Path, port: &str) -> Vec<String> {
+pub(super) fn redis(persistence: &str, folder: &Path, port: &str) -> Vec<String> {
     let mut arguments = words(&format!(
         "--port {port} --bind 127.0.0.1 --dir {} --maxclients 15000 {persistence} --save",
         folder.display()

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::child::{SUBCOMMAND, answer, job};
 use super::collect::Collected;
 use super::plan::Plan;
-use crate::experiment::{Answer, Settings, Stage};
+use crate::experiment::{Answer, Stage};
 use crate::process::find_program;
 use crate::{LabError, Result};
 
@@ -45,19 +45,14 @@ pub fn find() -> Result<PathBuf> {
 }
 
 /// Counts every countable column of every contender at every point, once.
-pub fn count(
-    plan: &Plan,
-    valgrind: &Path,
-    settings: &Settings,
-    progress: &ProgressBar,
-) -> Result<Collected> {
+pub fn count(plan: &Plan, valgrind: &Path, progress: &ProgressBar) -> Result<Collected> {
     let mut collected = Collected::new(plan);
     let folder = TempDir::with_prefix("hedgerow-lab-")?;
     for (point, columns) in plan.countable.iter().enumerate() {
         for contender in &plan.points[point].contenders {
             let run = |column| {
                 let file = folder.path().join("counts");
-                run(plan, point, contender, column, valgrind, &file, settings)
+                run(plan, point, contender, column, valgrind, &file)
             };
             let counted = (|| {
                 if columns.is_empty() {
@@ -87,9 +82,8 @@ fn run(
     column: Option<u8>,
     valgrind: &Path,
     file: &Path,
-    settings: &Settings,
 ) -> Result<Counts> {
-    let job = job(plan, point, contender, Stage::Count { column }, settings);
+    let job = job(plan, point, contender, Stage::Count { column });
     let mut command = Command::new(valgrind);
     command
         .args(["--tool=cachegrind", "--cache-sim=yes", "--branch-sim=yes"])

@@ -15,13 +15,12 @@ use crate::{LabError, Result};
 pub const SUBCOMMAND: &str = "perform";
 
 /// A job for this point and contender.
-pub fn job(plan: &Plan, point: usize, contender: &str, stage: Stage, settings: &Settings) -> Job {
+pub fn job(plan: &Plan, point: usize, contender: &str, stage: Stage) -> Job {
     Job {
         experiment: plan.about.name.to_owned(),
         contender: contender.to_owned(),
         stage,
         workload: plan.points[point].workload.clone(),
-        directory: settings.directory.clone(),
     }
 }
 
@@ -33,10 +32,14 @@ pub fn ask(
     stage: Stage,
     settings: &Settings,
 ) -> Result<Answer> {
-    let job = job(plan, point, contender, stage, settings);
+    let job = job(plan, point, contender, stage);
     let mut command = Command::new(std::env::current_exe()?);
     if let Some(who) = plan.participant(contender) {
         command.envs(who.environment.iter().map(|(name, value)| (name, value)));
+    }
+    if let Some(directory) = &settings.directory {
+        // Where temporary files go, in this process and in those that it starts.
+        command.env("TMPDIR", directory);
     }
     answer(command.arg(SUBCOMMAND), &job)
 }

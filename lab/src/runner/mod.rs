@@ -105,7 +105,7 @@ pub fn run(arguments: &RunArguments) -> Result<()> {
         let left = (plans.len() - index) as u32;
         let share = output.time_left(arguments.time_budget).map(|t| t / left);
         let collected = match &valgrind {
-            Some(valgrind) => cachegrind::count(plan, valgrind, &settings, &counting(plan))?,
+            Some(valgrind) => cachegrind::count(plan, valgrind, &counting(plan))?,
             None => measure(plan, arguments.rounds, share, &settings)?,
         };
         failed.extend(

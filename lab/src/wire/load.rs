@@ -7,6 +7,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
+
 use super::script::{Exchange, Script};
 use crate::{LabError, Result};
 
@@ -177,6 +179,42 @@ pub fn latency(address: SocketAddr, script: &Script, duration: Duration) -> Resu
     })
 }
 
+/// Plays `script` on one connection at a fixed pace for `duration` and times each exchange in
+/// nanoseconds, from the moment when it was *due*.
+///
+/// A client that waits for a late reply before it sends on leaves out the requests that a real
+/// one would have sent meanwhile, and with them the worst latencies (coordinated omission).
+/// Here a late reply delays what follows, and the delay counts.
+///
+/// # Errors
+///
+/// A connection that fails, or the first reply that differs.
+pub fn scheduled_latency(
+    address: SocketAddr,
+    script: &Script,
+    pace: Duration,
+    duration: Duration,
+) -> Result<Histogram<u64>> {
+    let mut connection = Connection::open(address)?;
+    let mut histogram = Histogram::new(3).map_err(LabError::from_display)?;
+    let start = Instant::now();
+    let mut due = Duration::ZERO;
+    let mut next = 0;
+    while due < duration {
+        while start.elapsed() < due {
+            std::hint::spin_loop();
+        }
+        connection.send(script.exchange(next % script.len()))?;
+        connection.receive()?;
+        let late = start.elapsed().saturating_sub(due);
+        let ns = late.as_nanos().max(1) as u64;
+        histogram.record(ns).map_err(LabError::from_display)?;
+        due += pace;
+        next += 1;
+    }
+    Ok(histogram)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,6 +252,14 @@ mod tests {
         assert!(throughput(good, &script, 2, short).expect("right replies") > 0.0);
         let latency = latency(good, &script, short).expect("right replies");
         assert!(latency.p50_us <= latency.p99_us);
+        let pace = Duration::from_micros(500);
+        let paced = scheduled_latency(good, &script, pace, short).expect("right replies");
+        assert_eq!(paced.len(), 40, "as many as were due, however late");
+        assert!(
+            paced.max() > 1000,
+            "a round trip takes microseconds: {}",
+            paced.max()
+        );
         let bad = start(b"ERROR\r\n");
         let error = play_once(bad, &script, 1)
             .expect_err("wrong replies")

@@ -6,7 +6,9 @@
 //! answer ends the run.
 
 mod load;
+mod operations;
 mod script;
 
-pub use load::{Latency, latency, play_once, throughput};
+pub use load::{Latency, latency, play_once, scheduled_latency, throughput};
+pub use operations::Records;
 pub use script::{Exchange, Protocol, ScanForm, Script};

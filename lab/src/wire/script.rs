@@ -57,7 +57,8 @@ impl Script {
         }
     }
 
-    fn push(&mut self, requests: usize, build: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>)) {
+    /// Adds an exchange of `requests` requests, which `build` appends with their replies.
+    pub(super) fn push(&mut self, requests: usize, build: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>)) {
         let (request_start, reply_start) = (self.requests.len(), self.replies.len());
         build(&mut self.requests, &mut self.replies);
         let request = request_start..self.requests.len();
@@ -207,7 +208,7 @@ pub fn value_text(key: &Key) -> [u8; 8] {
     })
 }
 
-fn resp_array(out: &mut Vec<u8>, words: &[&[u8]]) {
+pub(super) fn resp_array(out: &mut Vec<u8>, words: &[&[u8]]) {
     let mut head = String::new();
     write!(head, "*{}\r\n", words.len()).expect("writing to a string");
     out.extend_from_slice(head.as_bytes());
@@ -216,7 +217,7 @@ fn resp_array(out: &mut Vec<u8>, words: &[&[u8]]) {
     }
 }
 
-fn resp_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn resp_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(format!("${}\r\n", bytes.len()).as_bytes());
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");

@@ -2,6 +2,7 @@
 
 mod fig10;
 mod fig11;
+mod fig13;
 mod fig8;
 mod fig9;
 mod flexibility;
@@ -20,5 +21,6 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(fig9::experiment()),
         Box::new(fig10::experiment()),
         Box::new(fig11::Skew),
+        Box::new(fig13::Servers),
     ]
 }
