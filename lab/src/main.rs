@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use hedgerow_lab::experiments::{recovery, server};
+use hedgerow_lab::experiments::server;
 use hedgerow_lab::{LabError, advise, fetch, list, runner};
 
 /// Hedgerow measured beside its peers.
@@ -32,8 +32,6 @@ enum Command {
     Fetch(fetch::FetchArguments),
     /// Servers on loopback: ours, redis-server and memcached.
     Server(server::ServerArguments),
-    /// Reopening after a kill, and loading beside a checkpoint.
-    Recovery(recovery::RecoveryArguments),
     /// Do one round of advise (used internally).
     #[command(hide = true)]
     AdviseRound {
@@ -61,7 +59,6 @@ fn main() -> ExitCode {
             .map_err(LabError::from_display),
         Command::Fetch(arguments) => fetch::run(&arguments),
         Command::Server(arguments) => server::run(&arguments),
-        Command::Recovery(arguments) => recovery::run(&arguments),
         Command::AdviseRound { job } => advise::perform(&job),
         Command::Perform { job } => runner::perform(&job),
     };

@@ -34,9 +34,12 @@ impl Registry {
         let limits = peers.iter().map(|peer| (peer.map.entry.name, peer.limits));
         let limits = limits.collect();
         maps.extend(peers.into_iter().map(|peer| peer.map));
+        let mut stores = own_stores();
+        let peers = hedgerow_lab_peers::stores().into_iter();
+        stores.extend(peers.map(|peer| peer.store));
         Self {
             maps,
-            stores: own_stores(),
+            stores,
             limits,
         }
     }

@@ -2,7 +2,6 @@
 //! whom, and why so.
 
 mod masstree;
-pub mod recovery;
 pub mod server;
 
 use hedgerow_lab_report as report;

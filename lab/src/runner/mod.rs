@@ -28,7 +28,7 @@ use crate::registry::Registry;
 use crate::{LabError, Result};
 
 use child::ask;
-pub use child::perform;
+pub use child::{SUBCOMMAND, perform};
 use collect::Collected;
 use plan::Plan;
 

@@ -7,6 +7,7 @@ mod fig8;
 mod fig9;
 mod flexibility;
 mod operations;
+mod persistence;
 mod search;
 
 use crate::experiment::Experiment;
@@ -15,6 +16,7 @@ use crate::experiment::Experiment;
 pub fn all() -> Vec<Box<dyn Experiment>> {
     vec![
         Box::new(search::Search),
+        Box::new(persistence::Persistence),
         Box::new(operations::experiment()),
         Box::new(fig8::experiment()),
         Box::new(flexibility::experiment()),
