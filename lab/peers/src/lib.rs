@@ -6,6 +6,7 @@
 //!
 //! * [`maps`]: ordered maps in memory.
 //! * [`stores`]: durable engines.
+//! * [`servers`]: programs that listen on a socket.
 //!
 //! Every peer is always listed. What a build has without (each kind of peer is a cargo feature,
 //! all off by default, so that the default build compiles none of them) or what this machine
@@ -14,8 +15,10 @@
 mod maps;
 mod native;
 mod registry;
+mod servers;
 mod stores;
 
 pub use maps::maps;
 pub use registry::{Limits, MapPeer, StorePeer};
+pub use servers::{Prepare, Protocol, ServerPeer, ServerSettings, servers};
 pub use stores::stores;
