@@ -27,6 +27,8 @@ fn main() {
 /// The shims in C++.
 #[cfg(feature = "native")]
 mod native {
+    use std::env;
+    use std::path::Path;
     use std::process::Command;
 
     /// A shim's name, its source, a header and the libraries that it needs.
@@ -51,7 +53,8 @@ mod native {
             shim.cpp(true).std("c++17").opt_level(3).file(source);
             // Headers of others are theirs to mend.
             shim.warnings(false).cargo_warnings(false);
-            if shim.try_compile(&format!("peer_{name}")).is_err() {
+            // First whether the libraries are there: an archive that was compiled is linked.
+            if !can_link(&shim, libraries) || shim.try_compile(&format!("peer_{name}")).is_err() {
                 // Cargo tries again at every build until the file is there.
                 println!("cargo::rerun-if-changed=/usr/include/{header}");
                 continue;
@@ -64,6 +67,23 @@ mod native {
                 judy_version();
             }
         }
+    }
+
+    /// Whether the linker finds these libraries: one may be there without the other half, its
+    /// headers, and then linking the lab would fail instead of leaving out a peer.
+    fn can_link(shim: &cc::Build, libraries: &[&str]) -> bool {
+        let Ok(compiler) = shim.try_get_compiler() else {
+            return false;
+        };
+        if libraries.is_empty() {
+            return true;
+        }
+        let out = env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
+        let mut link = compiler.to_command();
+        link.args(["-shared", "-o"])
+            .arg(Path::new(&out).join("probe.so"));
+        link.args(libraries.iter().map(|library| format!("-l{library}")));
+        link.output().is_ok_and(|output| output.status.success())
     }
 
     /// Judy's headers do not tell its version; Debian's package does.

@@ -168,6 +168,12 @@ impl Experiment for MapExperiment {
             Stage::Measure => map_workload::measure(&map, &workload),
             Stage::Count { column } => {
                 let phase = column.and_then(|nth| workload.phases.get(usize::from(nth)));
+                if phase == Some(&Phase::Scan) && !map.entry.promises.ordered {
+                    return Ok(Answer {
+                        unfit: Some("it cannot scan these keys".to_owned()),
+                        ..Answer::default()
+                    });
+                }
                 map_workload::slice(&map, &workload, phase.copied())
             }
         }

@@ -21,7 +21,7 @@ pub struct Registry {
     pub maps: Vec<MapEntry>,
     /// Durable engines.
     pub stores: Vec<StoreEntry>,
-    /// The keys that some maps are confined to, by the map's name.
+    /// The keys that some contenders are confined to, by name.
     limits: BTreeMap<&'static str, Limits>,
 }
 
@@ -31,12 +31,19 @@ impl Registry {
     pub fn new() -> Self {
         let mut maps = own_maps();
         let peers = hedgerow_lab_peers::maps();
-        let limits = peers.iter().map(|peer| (peer.map.entry.name, peer.limits));
-        let limits = limits.collect();
+        let mut limits: BTreeMap<_, _> = peers
+            .iter()
+            .map(|peer| (peer.map.entry.name, peer.limits))
+            .collect();
         maps.extend(peers.into_iter().map(|peer| peer.map));
         let mut stores = own_stores();
-        let peers = hedgerow_lab_peers::stores().into_iter();
-        stores.extend(peers.map(|peer| peer.store));
+        let peers = hedgerow_lab_peers::stores();
+        limits.extend(
+            peers
+                .iter()
+                .map(|peer| (peer.store.entry.name, peer.limits)),
+        );
+        stores.extend(peers.into_iter().map(|peer| peer.store));
         Self {
             maps,
             stores,
@@ -44,7 +51,7 @@ impl Registry {
         }
     }
 
-    /// The keys that a map can be measured with, beyond what its promises say.
+    /// The keys that a contender can be measured with, beyond what its promises say.
     #[must_use]
     pub fn limits(&self, name: &str) -> Limits {
         self.limits.get(name).copied().unwrap_or(Limits::NONE)

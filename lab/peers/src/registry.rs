@@ -17,12 +17,12 @@ pub(crate) fn version(name: &str) -> String {
     (*version).to_owned()
 }
 
-/// Why a peer cannot be had in a build without `feature`.
+/// Why a peer cannot be had in a build without its feature.
 #[allow(dead_code, reason = "a build with every feature needs it for no peer")]
-pub(crate) fn not_built(feature: &str) -> Unavailable {
+pub(crate) fn not_built() -> Unavailable {
     Unavailable {
         why: "not compiled into this build".to_owned(),
-        remedy: format!("cargo build --release -p hedgerow-lab-peers --features {feature}"),
+        remedy: "cargo build --release -p hedgerow-lab --features peers".to_owned(),
     }
 }
 

@@ -33,7 +33,7 @@ macro_rules! single {
         #[cfg(feature = "maps")]
         let build = Ok(NewMap::Single(|| Box::<guarded::Held<$map>>::default()));
         #[cfg(not(feature = "maps"))]
-        let build = Err(crate::registry::not_built("maps"));
+        let build = Err(crate::registry::not_built());
         build
     }};
 }
@@ -44,7 +44,7 @@ macro_rules! concurrent {
         #[cfg(feature = "maps")]
         let build = Ok(NewMap::Concurrent(|| Box::<guarded::Held<$map>>::default()));
         #[cfg(not(feature = "maps"))]
-        let build = Err(crate::registry::not_built("maps"));
+        let build = Err(crate::registry::not_built());
         build
     }};
 }

@@ -51,7 +51,7 @@ pub(crate) fn missing(package: &str) -> Unavailable {
             remedy: format!("apt-get install {package}"),
         }
     } else {
-        crate::registry::not_built("native")
+        crate::registry::not_built()
     }
 }
 

@@ -30,7 +30,7 @@ macro_rules! opened {
         #[cfg(feature = "stores")]
         let open = Ok($open as OpenStore);
         #[cfg(not(feature = "stores"))]
-        let open = Err(crate::registry::not_built("stores"));
+        let open = Err(crate::registry::not_built());
         open
     }};
 }
