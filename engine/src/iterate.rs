@@ -170,11 +170,6 @@ impl Range {
         }
     }
 
-    pub(crate) fn with_chunk(mut self, chunk: usize) -> Range {
-        self.chunk = chunk;
-        self
-    }
-
     /// Fetches the next rows at one end of what is left.
     fn fetch(&mut self, direction: Direction) {
         let bounds = (as_slice(&self.start), as_slice(&self.end));

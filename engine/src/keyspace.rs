@@ -412,24 +412,27 @@ impl Keyspace {
         Ok(count)
     }
 
-    /// Removes all rows of a range and returns how many. Each removal is atomic, the whole is
-    /// not: rows that others insert meanwhile may stay. Durable like a single write.
+    /// Removes all rows of a range at once and returns how many there were: one commit and one
+    /// record of the log, so that after a crash all of them are gone or none. Durable like a
+    /// single write.
+    ///
+    /// Writers of the database and readers of single keys wait until the rows are out of memory,
+    /// about as long as scanning and removing them takes; clearing a keyspace
+    /// ([`Db::clear_keyspace`](crate::Db::clear_keyspace)) does not depend on its size.
     pub fn delete_range(&self, range: impl KeyRange) -> Result<u64> {
-        const CHUNK: usize = 256;
-        let mut deleted = 0;
-        let mut last = Timestamp::ZERO;
-        let mut rows = self.range(range)?.with_chunk(CHUNK);
-        let outcome = rows.try_for_each(|entry| {
-            if let Some((timestamp, live)) = self.engine.remove_if(self, entry.key(), |_| true)? {
-                last = last.max(timestamp);
-                deleted += u64::from(live);
-            }
-            Ok(())
-        });
-        if last > Timestamp::ZERO {
-            self.engine.settle(last, &WriteOptions::default())?;
-        }
-        outcome.map(|()| deleted)
+        let (removed, _) = self.delete_range_with(range, &WriteOptions::default())?;
+        Ok(removed)
+    }
+
+    /// [`Keyspace::delete_range`] with options, of which durability and waiting count; also
+    /// returns the commit, `None` if the range held no rows.
+    pub fn delete_range_with(
+        &self,
+        range: impl KeyRange,
+        options: &WriteOptions,
+    ) -> Result<(u64, Option<Commit>)> {
+        self.engine
+            .remove_range(self, (range.lower(), range.upper()), options)
     }
 
     /// How many rows there are, kept as a counter: costs nothing. Rows that have expired count

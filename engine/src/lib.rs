@@ -55,6 +55,7 @@ mod keyspace;
 mod options;
 mod planted;
 mod recovery;
+mod remove_range;
 mod row;
 mod row_builder;
 mod space;

@@ -8,6 +8,8 @@ hedgerow_planted::bugs! {
     CheckpointTooEarly,
     /// Recovery forgets when rows expire.
     ExpiryIgnored,
+    /// Recovery forgets that a range was removed.
+    RangeForgotten,
     /// A commit of several keys does not wait for the batches of reads under way.
     BatchesNotAwaited,
     /// A batch of reads begins although a commit of several keys is under way.

@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::expiry::ExpiryIndex;
 use crate::options::ProgressCallback;
 use crate::planted::{PlantedBug, planted};
+use crate::remove_range;
 use crate::row::{ColumnChanges, Row, TIMESTAMP_BYTES};
 use crate::space::Space;
 use crate::stripes;
@@ -173,8 +174,14 @@ impl Recovery<'_> {
             }
             let Some(commit) = commits.next()? else { break };
             for operation in commit.operations() {
-                let hash = stripes::hash(operation.keyspace, operation.key) >> 32;
-                if hash as usize % self.threads != thread {
+                if operation.kind == OperationKind::RemoveRange {
+                    // What came before is in the tree first.
+                    self.apply_group(&mut group)?;
+                    self.replay_range(commit.timestamp(), &operation, thread, &mut group.row)?;
+                    applied += u64::from(thread == 0);
+                    continue;
+                }
+                if !self.is_own(thread, operation.keyspace, operation.key) {
                     continue;
                 }
                 applied += 1;
@@ -188,6 +195,42 @@ impl Recovery<'_> {
             self.report(RecoveryPhase::Log, total_bytes, total_bytes);
         }
         Ok(applied)
+    }
+
+    /// Whether a key's changes are this thread's to apply.
+    fn is_own(&self, thread: usize, keyspace: u32, key: &[u8]) -> bool {
+        let hash = stripes::hash(keyspace, key) >> 32;
+        hash as usize % self.threads == thread
+    }
+
+    /// Removes the older rows of a range, those of this thread's keys.
+    fn replay_range(
+        &self,
+        timestamp: Timestamp,
+        operation: &Operation<'_>,
+        thread: usize,
+        row: &mut Vec<u8>,
+    ) -> Result<()> {
+        let Operation {
+            keyspace,
+            key,
+            payload,
+            ..
+        } = *operation;
+        // Of a keyspace that was dropped, if it is missing.
+        let Some(space) = self.spaces.get(&keyspace) else {
+            return Ok(());
+        };
+        let Some(bounds) = remove_range::decode(key, payload) else {
+            return Err(self.undecodable("log", space, key));
+        };
+        if planted(PlantedBug::RangeForgotten) {
+            return Ok(());
+        }
+        space.replay_remove_range(self.expiries, bounds, timestamp, row, |key| {
+            self.is_own(thread, keyspace, key)
+        });
+        Ok(())
     }
 
     /// Applies a group of changes in order, after their cache misses have overlapped.

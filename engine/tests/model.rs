@@ -2,7 +2,7 @@
 //! and opening, checkpoints and a hand-turned clock in between.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -305,9 +305,8 @@ impl World {
                     .delete_range(bounds.clone())
                     .unwrap();
                 assert_eq!(deleted, gone.len() as u64);
-                for (key, _) in gone {
-                    self.model[*keyspace].remove(&key);
-                }
+                // Rows that have expired go too.
+                self.model[*keyspace].retain(|key, _| !bounds.contains(key));
             }
             Step::Batch(changes) => self.batch(changes),
             Step::Transact { all, changes, then } => self.transact(*all, changes, *then),

@@ -15,6 +15,10 @@ use crate::resp::reply::Reply;
 use crate::resp::session::Session;
 use crate::shared::Shared;
 
+/// What one `DELRANGE` inside `MULTI` can remove.
+const STAGED_KEYS: usize = 1 << 20;
+const STAGED_BYTES: usize = 64 << 20;
+
 /// Why a command failed; becomes an error reply. Nothing was changed.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -253,6 +257,38 @@ impl<'t, 'a> Data<'t, 'a> {
             Some(_) => Action::Remove(true),
             None => Action::Keep(false),
         })
+    }
+
+    /// Removes the rows of a range at once; how many.
+    pub(crate) fn remove_range(&mut self, range: impl KeyRange) -> Outcome<u64> {
+        let Some(transaction) = &mut self.transaction else {
+            let (removed, commit) = self.keyspace.delete_range_with(range, &self.options)?;
+            self.committed = self.committed.max(commit);
+            return Ok(removed);
+        };
+        // A transaction names its keys: bounded, before anything is removed.
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        let mut left = STAGED_BYTES;
+        let mut full = false;
+        transaction.scan(self.keyspace, range, Direction::Forward, |key, _| {
+            full = keys.len() == STAGED_KEYS || left < key.len();
+            if full {
+                return ControlFlow::Break(());
+            }
+            left -= key.len();
+            keys.push(key.to_vec());
+            ControlFlow::Continue(())
+        })?;
+        if full {
+            return Err(Failure::text(
+                "ERR a DELRANGE inside MULTI removes at most 1,048,576 keys of 64 MiB in all; \
+                 run it outside, where it is atomic too",
+            ));
+        }
+        for key in &keys {
+            transaction.remove(self.keyspace, key)?;
+        }
+        Ok(keys.len() as u64)
     }
 
     pub(crate) fn scan(

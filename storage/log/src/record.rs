@@ -24,6 +24,9 @@ pub enum OperationKind {
     PutColumns = 2,
     /// The key goes.
     Remove = 3,
+    /// Every key of a range goes: those from the key on, up to an end in the payload. Whoever
+    /// replays it removes what is older than the commit.
+    RemoveRange = 4,
 }
 
 impl OperationKind {
@@ -32,6 +35,7 @@ impl OperationKind {
             1 => Some(OperationKind::Put),
             2 => Some(OperationKind::PutColumns),
             3 => Some(OperationKind::Remove),
+            4 => Some(OperationKind::RemoveRange),
             _ => None,
         }
     }
@@ -216,7 +220,7 @@ mod tests {
 
     fn parts() -> impl Strategy<Value = Vec<Parts>> {
         let bytes = || prop::collection::vec(any::<u8>(), 0..300);
-        prop::collection::vec((any::<u32>(), 1..=3_u8, bytes(), bytes()), 1..5)
+        prop::collection::vec((any::<u32>(), 1..=4_u8, bytes(), bytes()), 1..5)
     }
 
     proptest! {

@@ -20,8 +20,9 @@ pub(crate) const LOG_DIR: &str = "log";
 /// Bytes of a log file's header.
 pub(crate) const FILE_HEADER_BYTES: usize = 64;
 const FILE_MAGIC: [u8; 8] = *b"HdgrwLog";
-/// The newest log format this code reads, and the one it writes.
-pub(crate) const LOG_VERSION: u32 = 1;
+/// The newest log format this code reads, and the one it writes. Version 2 knows removals of
+/// ranges; version 1 is the same without them.
+pub(crate) const LOG_VERSION: u32 = 2;
 
 /// The name of a log file.
 pub(crate) fn file_name(incarnation: u32, generation: u32, shard: u16) -> String {
@@ -53,9 +54,13 @@ pub(crate) fn path(dir: &Path, identity: &Identity) -> PathBuf {
 /// magic (8), version u32, incarnation u32, generation u32, shard u16, shards u16,
 /// database id (16), zeros, crc32c u32 of the first 60 bytes.
 pub(crate) fn file_header(identity: &Identity) -> [u8; FILE_HEADER_BYTES] {
+    file_header_of(LOG_VERSION, identity)
+}
+
+fn file_header_of(version: u32, identity: &Identity) -> [u8; FILE_HEADER_BYTES] {
     let mut header = [0; FILE_HEADER_BYTES];
     header[..8].copy_from_slice(&FILE_MAGIC);
-    header[8..12].copy_from_slice(&LOG_VERSION.to_le_bytes());
+    header[8..12].copy_from_slice(&version.to_le_bytes());
     header[12..16].copy_from_slice(&identity.incarnation.to_le_bytes());
     header[16..20].copy_from_slice(&identity.generation.to_le_bytes());
     header[20..22].copy_from_slice(&identity.shard.to_le_bytes());
@@ -79,7 +84,7 @@ pub(crate) fn check_file_header(
     bytes: &[u8],
     identity: &Identity,
 ) -> std::result::Result<(), HeaderFault> {
-    if bytes == file_header(identity) {
+    if (1..=LOG_VERSION).any(|version| bytes == file_header_of(version, identity)) {
         return Ok(());
     }
     if bytes.len() < FILE_HEADER_BYTES {

@@ -105,6 +105,15 @@ impl Oracle {
         self.current[incarnation].get(key)
     }
 
+    /// The keys of a range that have a row, as issued.
+    pub fn keys(&self, incarnation: usize, range: std::ops::Range<&[u8]>) -> Vec<Vec<u8>> {
+        let rows = self.current[incarnation].range::<[u8], _>((
+            std::ops::Bound::Included(range.start),
+            std::ops::Bound::Excluded(range.end),
+        ));
+        rows.map(|(key, _)| key.clone()).collect()
+    }
+
     /// Notes that a commit with these changes is being issued; call before the engine.
     pub fn issue(&mut self, changes: Vec<Change>) -> usize {
         for change in &changes {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hedgerow::{Action, Commit, Db, Durability, Keyspace, Locks, WriteOptions};
+use hedgerow::{Action, Commit, Db, Durability, Keyspace, Locks, Timestamp, WriteOptions};
 use rand::Rng;
 use rand::rngs::StdRng;
 
@@ -123,7 +123,8 @@ impl Writer<'_> {
             0..30 => self.put(),
             30..40 => self.put_expiring(),
             40..52 => self.put_columns(),
-            52..62 => self.remove(),
+            52..58 => self.remove(),
+            58..62 => self.remove_range(),
             62..75 => self.batch(),
             75..83 => self.transact(),
             83..87 => self.wait(),
@@ -310,6 +311,34 @@ impl Writer<'_> {
         }];
         self.commit(changes, durability, || {
             batch.commit(WriteOptions::default().durability(durability))
+        })
+        .map(drop)
+    }
+
+    /// Removes some neighbours among the own keys of one kind, or all of them.
+    fn remove_range(&mut self) -> Outcome {
+        let (keyspace, incarnation) = self.keyspace();
+        let kind = ["plain", "expiring", "columns"][self.rng.random_range(0..3)];
+        let durability = self.durability();
+        let first = format!("{kind}{}-{}", self.thread, self.rng.random_range(0..4));
+        // The character behind the dash ends them all.
+        let last = [format!("{first}~"), format!("{kind}{}.", self.thread)];
+        let last = &last[self.rng.random_range(0..2)];
+        let range = first.as_bytes()..last.as_bytes();
+        let keys = self
+            .life
+            .with_oracle(|oracle| oracle.keys(incarnation, range.clone()));
+        let changes = keys.into_iter().map(|key| Change {
+            incarnation,
+            key,
+            row: None,
+        });
+        let options = WriteOptions::default().durability(durability);
+        self.commit(changes.collect(), durability, || {
+            let (_, commit) = keyspace.delete_range_with(range, &options)?;
+            // Nothing was there: nothing happened.
+            let timestamp = commit.map_or(Timestamp::ZERO, |commit| commit.timestamp);
+            Ok(Commit { timestamp })
         })
         .map(drop)
     }

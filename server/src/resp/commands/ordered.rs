@@ -190,31 +190,12 @@ pub(crate) fn countrange(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
-/// `DELRANGE start end`: removes what the range holds, key by key (inside `MULTI`, at once).
+/// `DELRANGE start end`: removes what the range holds, all at once.
 pub(crate) fn delrange(call: &mut Call<'_, '_, '_>) -> Outcome {
-    const CHUNK: usize = 512;
-    let mut removed = 0;
-    let mut rest = bounds(call.arguments);
-    while let Some((start, end)) = rest {
-        let mut keys = Vec::with_capacity(CHUNK);
-        let between = (
-            start.as_ref().map(Vec::as_slice),
-            end.as_ref().map(Vec::as_slice),
-        );
-        call.data.scan_keys(between, Direction::Forward, |key| {
-            keys.push(key.to_vec());
-            if keys.len() == CHUNK {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        })?;
-        for key in &keys {
-            removed += i64::from(call.data.remove(key)?);
-        }
-        let last = (keys.len() == CHUNK).then(|| keys.pop()).flatten();
-        rest = last.map(|last| (Bound::Excluded(last), end));
-    }
-    call.reply.integer(removed);
+    let removed = match bounds(call.arguments) {
+        Some(bounds) => call.data.remove_range(bounds)?,
+        None => 0,
+    };
+    call.reply.integer(removed as i64);
     Ok(())
 }

@@ -1,0 +1,140 @@
+//! Removing a range: one commit, whatever it holds, before and after a crash.
+
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hedgerow::{Db, Durability, Keyspace, WriteOptions};
+use hedgerow_vfs::MemoryVfs;
+
+fn open(vfs: &MemoryVfs, workers: usize) -> Db {
+    Db::builder()
+        .vfs(Arc::new(vfs.clone()))
+        .workers(workers)
+        .open(Path::new("/db"))
+        .unwrap()
+}
+
+fn key(i: u32) -> Vec<u8> {
+    format!("key{i:06}").into_bytes()
+}
+
+fn keys(keyspace: &Keyspace) -> Vec<Vec<u8>> {
+    let rows = keyspace.range(..).unwrap();
+    rows.map(|entry| entry.into_key()).collect()
+}
+
+#[test]
+fn the_record_of_a_removal_does_not_grow_with_its_range() {
+    let db = open(&MemoryVfs::new(), 2);
+    let keyspace = db.keyspace("default").unwrap();
+    for i in 0..10_000 {
+        keyspace.put(&key(i), b"value").unwrap();
+    }
+    let sync = WriteOptions::default().durability(Durability::Sync);
+    keyspace.put_with(b"last", b"value", &sync).unwrap();
+    let logged = || {
+        let statistics = db.statistics();
+        ["log_records_total", "log_bytes_total"].map(|name| statistics.get(name).unwrap())
+    };
+    let before = logged();
+    let removed = keyspace.delete_range_with(key(10)..key(9_990), &sync);
+    assert_eq!(removed.unwrap().0, 9_980);
+    let after = logged();
+    assert_eq!(after[0] - before[0], 1.0, "one record");
+    assert!(after[1] - before[1] < 4096.0, "and a short one");
+    assert_eq!((keyspace.len(), keys(&keyspace).len()), (21, 21));
+    let nothing = keyspace.delete_range_with(key(10)..key(9_990), &WriteOptions::default());
+    assert_eq!(nothing.unwrap(), (0, None));
+    #[expect(clippy::reversed_empty_ranges, reason = "it is the point")]
+    let inverted = keyspace.delete_range("z".."a");
+    assert_eq!(inverted.unwrap(), 0);
+}
+
+#[test]
+fn recovery_removes_what_was_there_and_keeps_what_came_later() {
+    let vfs = MemoryVfs::new();
+    for (round, workers) in [3, 1, 4, 2].into_iter().enumerate() {
+        let db = open(&vfs, workers);
+        let keyspace = db.keyspace("default").unwrap();
+        let other = db.keyspace("other").unwrap();
+        if round > 0 {
+            let expected = (0..500).chain([700]).chain(2_500..3_000);
+            let expected: Vec<_> = expected.map(key).collect();
+            assert_eq!(keys(&keyspace), expected, "round {round}");
+            let value = |k: u32| keyspace.get(&key(k)).unwrap();
+            assert_eq!(value(700).as_deref(), Some(&b"again"[..]));
+            assert_eq!(other.len(), 1);
+            assert_eq!(keyspace.len(), 1_001);
+        }
+        for i in 0..3_000 {
+            let options = WriteOptions {
+                expiry_ms: (i % 7 == 0).then_some(u64::MAX / 4),
+                ..WriteOptions::default()
+            };
+            keyspace.put_with(&key(i), b"value", &options).unwrap();
+        }
+        other.put(&key(700), b"stays").unwrap();
+        if round % 2 == 1 {
+            db.checkpoint().unwrap();
+        }
+        let range = (Bound::Excluded(key(499)), Bound::Included(key(2_499)));
+        assert_eq!(keyspace.delete_range(range).unwrap(), 2_000);
+        keyspace.put(&key(700), b"again").unwrap();
+        if round == 2 {
+            // The record is older than every row of the checkpoint then.
+            db.checkpoint().unwrap();
+        }
+        db.close().unwrap();
+    }
+}
+
+#[test]
+fn readers_of_several_keys_see_a_range_whole_or_gone() {
+    let db = open(&MemoryVfs::new(), 2);
+    let keyspace = db.keyspace("default").unwrap();
+    let options = WriteOptions::default().durability(Durability::Periodic);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let wanted = [key(0), key(400), key(799)];
+            let wanted: Vec<&[u8]> = wanted.iter().map(Vec::as_slice).collect();
+            while !done.load(Ordering::Relaxed) {
+                let mut found = Vec::new();
+                keyspace
+                    .get_many(&wanted, |_, row| found.push(row.is_some()))
+                    .unwrap();
+                assert!(found.iter().all(|there| *there == found[0]), "{found:?}");
+            }
+        });
+        for _ in 0..300 {
+            let mut batch = db.batch();
+            for i in 0..800 {
+                batch.put(&keyspace, &key(i), b"value");
+            }
+            batch.commit(options).unwrap();
+            let (removed, commit) = keyspace.delete_range_with(.., &options).unwrap();
+            assert_eq!((removed, commit.is_some()), (800, true));
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(keyspace.is_empty());
+}
+
+#[test]
+fn bounds_longer_than_any_key_are_as_good_as_others() {
+    let vfs = MemoryVfs::new();
+    let longest = vec![b'k'; hedgerow::MAX_KEY_BYTES];
+    let longer = [longest.as_slice(), b"more"].concat();
+    let db = open(&vfs, 1);
+    let keyspace = db.keyspace("default").unwrap();
+    for key in [&b""[..], b"a", &longest, b"z"] {
+        keyspace.put(key, b"value").unwrap();
+    }
+    assert_eq!(keyspace.delete_range(longer.clone()..).unwrap(), 1);
+    assert_eq!(keyspace.delete_range(b"a".to_vec()..longer).unwrap(), 2);
+    db.close().unwrap();
+    let db = open(&vfs, 2);
+    assert_eq!(keys(&db.keyspace("default").unwrap()), [b""]);
+}
