@@ -10,6 +10,7 @@
 //! * [`experiment`], [`experiments`]: what is measured, one module per figure of a source.
 //! * [`runner`]: plans, rounds, processes, results.
 //! * [`map_experiment`], [`map_workload`], [`verify`]: experiments on maps in memory.
+//! * [`stores`]: experiments on durable engines.
 //! * [`advise`]: which map suits a user's own keys and mix.
 //! * [`keys`], [`fetch`]: key sets; real ones from Debian's archive.
 //! * [`wire`], [`process`]: servers and a lean load client.
@@ -33,6 +34,7 @@ pub mod registry;
 pub mod report;
 pub mod rounds;
 pub mod runner;
+pub mod stores;
 pub mod verify;
 pub mod wire;
 

@@ -1,6 +1,7 @@
 //! Where a run took place: a figure without its machine says nothing.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -81,6 +82,48 @@ pub fn resident_bytes(process: Option<u32>) -> u64 {
         .nth(1)
         .and_then(|kib| kib.parse::<u64>().ok());
     kib.unwrap_or(0) << 10
+}
+
+/// Bytes that this process has caused to be written to storage, as the kernel counts them when
+/// it marks pages of files as changed (`write_bytes` of `/proc/self/io`): what a page is written
+/// again for counts again, what stays in memory (tmpfs) never does.
+#[must_use]
+pub fn written_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let mut lines = text.lines();
+    let bytes = lines.find_map(|line| line.strip_prefix("write_bytes: "));
+    bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
+}
+
+/// Bytes on disk of all files in a folder: those allocated to them, so that holes do not count
+/// and space set aside does.
+///
+/// # Errors
+///
+/// When the folder cannot be read.
+pub fn disk_bytes(folder: &Path) -> std::io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        bytes += match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => disk_bytes(&entry.path())?,
+            Ok(metadata) => allocated(&metadata),
+            // An engine removes old files at any time.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(bytes)
+}
+
+#[cfg(unix)]
+fn allocated(metadata: &fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::blocks(metadata) * 512
+}
+
+#[cfg(not(unix))]
+fn allocated(metadata: &fs::Metadata) -> u64 {
+    metadata.len()
 }
 
 /// Processor time that this process has used, in seconds (in steps of 10 ms).

@@ -1,8 +1,12 @@
 //! Processes that an experiment starts, and where they run.
 //!
+//! A *part* is this program again, with one part of a round: it prints its answer and, if it is
+//! to be killed, waits for that.
+//!
 //! A server under test gets one core to itself and the client the other, by `taskset` (we
 //! have no system calls of our own here: no unsafe code).
 
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +15,9 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::experiment::{Answer, Job};
 use crate::machine::resident_bytes;
+use crate::runner::SUBCOMMAND;
 use crate::{LabError, Result};
 
 /// How long a server may take until it accepts connections.
@@ -112,6 +118,60 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Starts this program for a part of a round.
+///
+/// # Errors
+///
+/// When it cannot be started.
+pub fn start_part(job: &Job) -> Result<Child> {
+    let job = serde_json::to_string(job).map_err(LabError::from_display)?;
+    let child = Command::new(std::env::current_exe()?)
+        .args([SUBCOMMAND, &job])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    Ok(child)
+}
+
+/// Waits for the line that a part prints when it is done.
+///
+/// # Errors
+///
+/// What the part says on its standard error, when it ends without an answer.
+pub fn part_answer(child: &mut Child) -> Result<Answer> {
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line)?;
+    }
+    if let Ok(answer) = serde_json::from_str(&line) {
+        return Ok(answer);
+    }
+    let status = child.wait()?;
+    let mut errors = String::new();
+    if let Some(mut stderr) = child.stderr.take() {
+        stderr.read_to_string(&mut errors)?;
+    }
+    let last = errors.lines().rev().find(|line| !line.trim().is_empty());
+    Err(LabError::Process(match last {
+        Some(line) => line.trim_start_matches("hedgerow-lab: ").to_owned(),
+        None => format!("a part of the experiment ended: {status}"),
+    }))
+}
+
+/// Prints a part's answer and waits to be killed: returning would end the process in good order.
+///
+/// # Errors
+///
+/// When nobody reads the answer.
+pub fn answer_and_wait(answer: &Answer) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{}", serde_json::json!(answer))?;
+    stdout.flush()?;
+    thread::sleep(Duration::from_secs(3600));
+    Ok(())
 }
 
 /// A loopback address that was free a moment ago.

@@ -1,6 +1,7 @@
 //! The experiments, one module each under the name of their source: what is measured, against
 //! whom, and why so.
 
+mod btrees;
 mod masstree;
 pub mod server;
 
@@ -12,7 +13,8 @@ use crate::{LabError, Result};
 /// All experiments, by source and figure.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Experiment>> {
-    masstree::all()
+    let sources = [masstree::all(), btrees::all()];
+    sources.into_iter().flatten().collect()
 }
 
 /// The experiment of this name.

@@ -6,12 +6,11 @@
 //! spells with and without a checkpoint running. Times are by the clock: disks and a second
 //! thread take part.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hedgerow::{Db, Durability};
 use hedgerow_lab_contender::value_of;
@@ -24,9 +23,9 @@ use tempfile::TempDir;
 use crate::experiment::{
     About, Answer, Experiment, Job, Measured, Need, Participant, Point, Settings, Stage,
 };
-use crate::machine::resident_bytes;
+use crate::machine::{disk_bytes, resident_bytes};
+use crate::process::{answer_and_wait, part_answer, start_part};
 use crate::registry::Registry;
-use crate::runner::SUBCOMMAND;
 use crate::{LabError, Result};
 
 const NAME: &str = "masstree/persistence";
@@ -125,13 +124,13 @@ fn round(keys: usize) -> Result<Answer> {
     let temporary = TempDir::with_prefix("hedgerow-lab-")?;
     let data = temporary.path().join("data");
     let mut loader = start(Part::Load, &data, keys)?;
-    let loaded = answer(&mut loader);
+    let loaded = part_answer(&mut loader);
     loader.kill()?;
     loader.wait()?;
     let loaded = loaded?;
-    let disk_bytes = folder_bytes(&data)?;
-    let opened = answer(&mut start(Part::Open, &data, keys)?)?;
-    let spells = answer(&mut start(Part::Checkpoint, &data, keys)?)?;
+    let disk_bytes = disk_bytes(&data)?;
+    let opened = part_answer(&mut start(Part::Open, &data, keys)?)?;
+    let spells = part_answer(&mut start(Part::Checkpoint, &data, keys)?)?;
     let (load_s, open_s) = (figure(&loaded, "load"), figure(&opened, "reopen"));
     let mut all = Answer::default();
     for part in [loaded, opened, spells] {
@@ -154,46 +153,16 @@ fn start(part: Part, data: &Path, keys: usize) -> Result<Child> {
         keys,
         part: Some((part, data.to_owned())),
     };
-    let job = Job {
+    start_part(&Job {
         experiment: NAME.to_owned(),
         contender: OURS.to_owned(),
         stage: Stage::Measure,
         workload: serde_json::to_value(workload).map_err(LabError::from_display)?,
-    };
-    let job = serde_json::to_string(&job).map_err(LabError::from_display)?;
-    let child = Command::new(std::env::current_exe()?)
-        .args([SUBCOMMAND, &job])
-        .stdout(Stdio::piped())
-        .spawn()?;
-    Ok(child)
-}
-
-/// The line that a part prints when it is done.
-fn answer(child: &mut Child) -> Result<Answer> {
-    let mut line = String::new();
-    if let Some(stdout) = child.stdout.take() {
-        BufReader::new(stdout).read_line(&mut line)?;
-    }
-    serde_json::from_str(&line)
-        .map_err(|_| LabError::Process(format!("a part of the experiment failed: {line:?}")))
+    })
 }
 
 fn engine(error: hedgerow::Error) -> LabError {
     LabError::Process(format!("the engine failed: {error}"))
-}
-
-fn folder_bytes(folder: &Path) -> Result<u64> {
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        let metadata = entry.metadata()?;
-        bytes += if metadata.is_dir() {
-            folder_bytes(&entry.path())?
-        } else {
-            metadata.len()
-        };
-    }
-    Ok(bytes)
 }
 
 /// Keys of a sample, in an order unrelated to that of loading.
@@ -234,11 +203,7 @@ fn load(data: &Path, keys: &Keys) -> Result<Answer> {
     let mut answer = Answer::default();
     let seconds = start.elapsed().as_secs_f64();
     answer.push("load", "s", Better::Lower, seconds);
-    // Not returned: returning would end the process in good order.
-    let mut stdout = std::io::stdout().lock();
-    writeln!(stdout, "{}", serde_json::json!(answer))?;
-    stdout.flush()?;
-    thread::sleep(Duration::from_secs(3600));
+    answer_and_wait(&answer)?;
     Ok(answer)
 }
 

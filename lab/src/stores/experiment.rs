@@ -1,0 +1,118 @@
+//! Experiments on durable engines, declared as data.
+
+use hedgerow_lab_contender::StoreEntry;
+use hedgerow_lab_report::X;
+use serde_json::Value;
+
+use super::{Part, StoreWorkload, round, verify};
+use crate::experiment::{About, Answer, Experiment, Job, Participant, Point, Settings, Stage};
+use crate::registry::Registry;
+use crate::{LabError, Result};
+
+/// Records and operations of the small round that is part of verifying.
+const VERIFY_RECORDS: usize = 300;
+const VERIFY_OPERATIONS: u64 = 60;
+
+/// One workload of an experiment.
+pub struct StorePoint {
+    /// What distinguishes its table.
+    pub parameters: Vec<(&'static str, Value)>,
+    /// The position on the horizontal axis.
+    pub x: Option<X>,
+    /// What the engines are put through.
+    pub workload: StoreWorkload,
+}
+
+/// An experiment that is all data.
+pub struct StoreExperiment {
+    /// What it reproduces.
+    pub about: About,
+    /// Who takes part; in the place of [`StoreEntry::open`] of one who cannot, why not.
+    pub stores: fn(&Registry) -> Vec<StoreEntry>,
+    /// The workloads.
+    pub points: fn(&Settings) -> Vec<StorePoint>,
+}
+
+impl Experiment for StoreExperiment {
+    fn about(&self) -> About {
+        self.about
+    }
+
+    fn participants(&self, registry: &Registry) -> Vec<Participant> {
+        let stores = (self.stores)(registry).into_iter();
+        stores
+            .map(|store| Participant {
+                available: store.open.as_ref().map(drop).map_err(Clone::clone),
+                entry: store.entry,
+                environment: Vec::new(),
+            })
+            .collect()
+    }
+
+    fn points(&self, registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
+        let stores = (self.stores)(registry);
+        let points = (self.points)(settings).into_iter().map(|point| {
+            let parameters = point.parameters.into_iter();
+            Ok(Point {
+                parameters: parameters
+                    .map(|(name, value)| (name.to_owned(), value))
+                    .collect(),
+                x: point.x,
+                contenders: stores.iter().map(|store| store.entry.name).collect(),
+                need: point.workload.need(),
+                workload: serde_json::to_value(&point.workload).map_err(LabError::from_display)?,
+            })
+        });
+        points.collect()
+    }
+
+    fn perform(&self, registry: &Registry, job: &Job) -> Result<Answer> {
+        let mut stores = (self.stores)(registry).into_iter();
+        let entry = stores
+            .find(|store| store.entry.name == job.contender)
+            .ok_or_else(|| LabError::Usage(format!("{} is no engine here", job.contender)))?;
+        let workload: StoreWorkload = job.workload()?;
+        match &workload.part {
+            Some((Part::Work, folder)) => return round::work(&entry, &workload, folder),
+            Some((Part::Reopen, folder)) => return round::reopen(&entry, &workload, folder),
+            None => {}
+        }
+        if let Some(why) = refusal(registry, &entry, &workload)? {
+            return Ok(Answer {
+                unfit: Some(why),
+                ..Answer::default()
+            });
+        }
+        match job.stage {
+            Stage::Verify => {
+                let unfit = verify::verify(&entry, &workload)?;
+                if unfit.is_some() {
+                    return Ok(Answer {
+                        unfit,
+                        ..Answer::default()
+                    });
+                }
+                let few = StoreWorkload {
+                    records: workload.records.min(VERIFY_RECORDS),
+                    operations: workload.operations.min(VERIFY_OPERATIONS),
+                    ..workload
+                };
+                round::whole(&entry, job, &few)
+            }
+            Stage::Measure => round::whole(&entry, job, &workload),
+            Stage::Count { .. } => Ok(Answer::default()),
+        }
+    }
+}
+
+/// Why an engine cannot hold a workload's keys, if it cannot.
+fn refusal(
+    registry: &Registry,
+    entry: &StoreEntry,
+    workload: &StoreWorkload,
+) -> Result<Option<String>> {
+    let set: hedgerow_lab_data::KeySet = workload.set.parse()?;
+    let keys = set.up_to(workload.records.min(10_000))?;
+    let refusal = registry.limits(entry.entry.name).refusal(&keys);
+    Ok(refusal.map(|what| format!("it cannot hold {what}")))
+}

@@ -1,0 +1,140 @@
+//! Durable engines put through workloads: what an experiment on them is made of.
+//!
+//! A round has a fresh directory and two processes. The first opens the engine, loads records,
+//! runs a list of workloads ([`Leg`]s) on them, forces everything to storage and is then killed
+//! with `kill -9`; the second opens what it left and checks it. Operations are drawn before the
+//! clock starts, each is timed, and each value that comes back is compared with the one that
+//! must be there.
+//!
+//! Time is by the clock, and threads are not pinned: engines have threads of their own, and
+//! wait for a disk.
+
+mod experiment;
+mod round;
+mod schedule;
+mod values;
+mod verify;
+
+use std::path::PathBuf;
+
+use hedgerow_lab_contender::{StoreSettings, Sync};
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::Need;
+
+pub use experiment::{StoreExperiment, StorePoint};
+pub use schedule::Leg;
+
+/// When commits reach storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Commits {
+    /// Before each is acknowledged.
+    Sync,
+    /// In the background.
+    Periodic,
+    /// When the system likes.
+    Never,
+}
+
+impl Commits {
+    /// The name in results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sync => "sync",
+            Self::Periodic => "periodic",
+            Self::Never => "never",
+        }
+    }
+}
+
+/// One process's part of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Part {
+    /// Load, run all legs, and wait to be killed.
+    Work,
+    /// Open what was left, and check it.
+    Reopen,
+}
+
+/// What an engine is put through.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoreWorkload {
+    /// The key set's name.
+    pub set: String,
+    /// Records that are loaded.
+    pub records: usize,
+    /// The size of a value; 16 at least.
+    pub value_bytes: usize,
+    /// What follows the load, in this order.
+    pub legs: Vec<Leg>,
+    /// Operations of each leg, of all threads together.
+    pub operations: u64,
+    /// Threads that share each leg; one thread loads.
+    pub threads: usize,
+    /// When commits reach storage.
+    pub commits: Commits,
+    /// Memory for the engine's cache.
+    pub cache_bytes: u64,
+    /// What a process of a round does and where; the whole round if not given.
+    part: Option<(Part, PathBuf)>,
+}
+
+impl StoreWorkload {
+    /// A whole round, of one thread, with a cache that holds everything.
+    #[must_use]
+    pub fn new(set: &str, records: usize, value_bytes: usize, commits: Commits) -> Self {
+        let mut workload = Self {
+            set: set.to_owned(),
+            records,
+            value_bytes: value_bytes.max(values::LEAST_BYTES),
+            legs: Vec::new(),
+            operations: records as u64,
+            threads: 1,
+            commits,
+            cache_bytes: 0,
+            part: None,
+        };
+        // A power of two, as one engine takes nothing else.
+        let twice = (workload.data_bytes() * 2).max(64 << 20);
+        workload.cache_bytes = twice.next_power_of_two();
+        workload
+    }
+
+    /// Bytes of keys and values, roughly.
+    #[must_use]
+    pub fn data_bytes(&self) -> u64 {
+        (self.records * (self.value_bytes + 24)) as u64
+    }
+
+    /// How engines are opened.
+    fn settings(&self) -> StoreSettings {
+        StoreSettings {
+            cache_bytes: self.cache_bytes,
+            sync: match self.commits {
+                Commits::Sync => Sync::EveryCommit,
+                Commits::Periodic => Sync::Periodic,
+                Commits::Never => Sync::Never,
+            },
+        }
+    }
+
+    /// What a round needs: the data in memory as well as in the cache, and on disk with what
+    /// logs and merges leave lying about.
+    #[must_use]
+    pub fn need(&self) -> Need {
+        let (records, data) = (self.records as u64, self.data_bytes());
+        let operations = self.operations * self.legs.len() as u64;
+        let commit = match self.commits {
+            Commits::Sync => 1e-3,
+            Commits::Periodic | Commits::Never => 10e-6,
+        };
+        Need {
+            memory_bytes: data * 2 + records * 250 + self.cache_bytes.min(data * 3) + (128 << 20),
+            disk_bytes: data * 8 + operations * self.value_bytes as u64 + (256 << 20),
+            seconds: 1.0 + records as f64 * 20e-6 + operations as f64 * commit,
+        }
+    }
+}
