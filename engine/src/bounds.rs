@@ -1,9 +1,12 @@
 //! Ranges of keys, in the forms that Rust has for them.
 
+use std::cmp::Ordering;
 use std::ops::{
     Bound, Range as StdRange, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo,
     RangeToInclusive,
 };
+
+use hedgerow_index::Direction;
 
 /// A range of keys: any of Rust's range types over anything that is bytes, or a pair of
 /// [`Bound`]s.
@@ -58,23 +61,67 @@ key_range!(
     (Bound<K>, Bound<K>)
 );
 
-/// Whether `key` is not beyond the end of a range.
-#[inline]
-pub(crate) fn before_end(key: &[u8], end: Bound<&[u8]>) -> bool {
-    match end {
-        Bound::Included(end) => key <= end,
-        Bound::Excluded(end) => key < end,
-        Bound::Unbounded => true,
+/// Where a scan stops: the bound that it moves towards. Asked for every key, so the first eight
+/// bytes of the bound are kept as a word, which decides for all keys but those that share them.
+#[derive(Clone, Copy)]
+pub(crate) struct Stop<'b> {
+    bound: Bound<&'b [u8]>,
+    word: u64,
+    direction: Direction,
+}
+
+impl<'b> Stop<'b> {
+    /// The end of a range for a scan forwards, its start for one in reverse.
+    pub(crate) fn new(
+        (start, end): (Bound<&'b [u8]>, Bound<&'b [u8]>),
+        direction: Direction,
+    ) -> Self {
+        let bound = match direction {
+            Direction::Forward => end,
+            Direction::Reverse => start,
+        };
+        let word = match bound {
+            Bound::Included(key) | Bound::Excluded(key) => leading_word(key),
+            Bound::Unbounded => 0,
+        };
+        Self {
+            bound,
+            word,
+            direction,
+        }
+    }
+
+    /// Whether a key that the scan meets is beyond.
+    #[inline]
+    pub(crate) fn is_passed_by(&self, key: &[u8]) -> bool {
+        let (bound, included) = match self.bound {
+            Bound::Included(bound) => (bound, true),
+            Bound::Excluded(bound) => (bound, false),
+            Bound::Unbounded => return false,
+        };
+        let order = leading_word(key).cmp(&self.word);
+        // Equal words say little: the shorter of two keys is padded with zeros.
+        let order = order.then_with(|| key.cmp(bound));
+        let beyond = match self.direction {
+            Direction::Forward => Ordering::Greater,
+            Direction::Reverse => Ordering::Less,
+        };
+        order == beyond || (!included && order == Ordering::Equal)
     }
 }
 
-/// Whether `key` is not before the start of a range.
+/// The first eight bytes as an integer that compares as they do, zeros standing for those that a
+/// shorter key lacks.
 #[inline]
-pub(crate) fn after_start(key: &[u8], start: Bound<&[u8]>) -> bool {
-    match start {
-        Bound::Included(start) => key >= start,
-        Bound::Excluded(start) => key > start,
-        Bound::Unbounded => true,
+fn leading_word(key: &[u8]) -> u64 {
+    match key.first_chunk() {
+        Some(word) => u64::from_be_bytes(*word),
+        None => {
+            key.iter()
+                .fold(0, |word, &byte| word << 8 | u64::from(byte))
+                << (8 * (7 - key.len()))
+                << 8
+        }
     }
 }
 
@@ -113,25 +160,46 @@ mod tests {
     }
 
     #[test]
-    fn bounds_include_what_they_say() {
-        let range = "b"..="d";
-        for (key, inside) in [
-            (&b"a"[..], false),
-            (b"b", true),
-            (b"d", true),
-            (b"d\0", false),
-        ] {
-            assert_eq!(
-                after_start(key, range.lower()) && before_end(key, range.upper()),
-                inside
-            );
-        }
-        let open = (Bound::Excluded("b"), Bound::Excluded("d"));
-        for (key, inside) in [(&b"b"[..], false), (b"b\0", true), (b"d", false)] {
-            assert_eq!(
-                after_start(key, open.lower()) && before_end(key, open.upper()),
-                inside
-            );
+    fn a_scan_stops_where_a_comparison_of_bytes_says() {
+        let keys: Vec<Vec<u8>> = [
+            "",
+            "a",
+            "b",
+            "ab",
+            "abcdefg",
+            "abcdefgh",
+            "abcdefghi",
+            "b\0",
+            "b\0\0",
+        ]
+        .iter()
+        .map(|key| key.as_bytes().to_vec())
+        .chain([
+            vec![0],
+            vec![0; 8],
+            vec![0; 9],
+            vec![255; 7],
+            vec![255; 8],
+            vec![255; 9],
+        ])
+        .collect();
+        for bound in &keys {
+            for key in &keys {
+                let passed = |bound, direction| {
+                    let bounds = match direction {
+                        Direction::Forward => (Bound::Unbounded, bound),
+                        Direction::Reverse => (bound, Bound::Unbounded),
+                    };
+                    Stop::new(bounds, direction).is_passed_by(key)
+                };
+                let (included, excluded) =
+                    (Bound::Included(&bound[..]), Bound::Excluded(&bound[..]));
+                assert_eq!(passed(included, Direction::Forward), key > bound);
+                assert_eq!(passed(excluded, Direction::Forward), key >= bound);
+                assert_eq!(passed(included, Direction::Reverse), key < bound);
+                assert_eq!(passed(excluded, Direction::Reverse), key <= bound);
+                assert!(!passed(Bound::Unbounded, Direction::Forward));
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use std::time::Instant;
 use hedgerow_index::{Direction, Index};
 use hedgerow_log::{CheckpointEntry, CheckpointWriter, PartEntry, Timestamp, remove_obsolete};
 
-use crate::bounds::before_end;
+use crate::bounds::Stop;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::planted::{PlantedBug, planted};
@@ -249,11 +249,12 @@ impl Chunk {
         self.bytes.clear();
         self.rows.clear();
         let to = to.as_ref().map(Vec::as_slice);
+        let stop = Stop::new((Bound::Unbounded, to), Direction::Forward);
         space.index.scan(
             from.as_ref().map(Vec::as_slice),
             Direction::Forward,
             |key, row| {
-                if !before_end(key, to) {
+                if stop.is_passed_by(key) {
                     return ControlFlow::Break(());
                 }
                 self.bytes.extend_from_slice(key);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use hedgerow_index::Index;
 
-use crate::bounds::{KeyRange, after_start, before_end};
+use crate::bounds::{KeyRange, Stop};
 use crate::engine::Engine;
 use crate::row::Row;
 use crate::space::Space;
@@ -31,12 +31,9 @@ pub(crate) fn scan(
     } else {
         end
     };
+    let stop = Stop::new((start, end), direction);
     space.index.scan(from, direction, |key, bytes| {
-        let inside = match direction {
-            Direction::Forward => before_end(key, end),
-            Direction::Reverse => after_start(key, start),
-        };
-        if !inside {
+        if stop.is_passed_by(key) {
             return ControlFlow::Break(());
         }
         let row = Row::new(bytes);
@@ -64,15 +61,12 @@ pub(crate) fn scan_keys(
     } else {
         end
     };
+    let stop = Stop::new((start, end), direction);
     space.index.scan_keys(from, direction, |key| {
-        let inside = match direction {
-            Direction::Forward => before_end(key, end),
-            Direction::Reverse => after_start(key, start),
-        };
-        if inside {
-            visit(key)
-        } else {
+        if stop.is_passed_by(key) {
             ControlFlow::Break(())
+        } else {
+            visit(key)
         }
     });
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use hedgerow_index::{Direction, Index, MAX_KEY_BYTES};
 use hedgerow_log::{Operation, OperationKind, Timestamp};
 
-use crate::bounds::{before_end, is_inverted};
+use crate::bounds::{Stop, is_inverted};
 use crate::commit::Commit;
 use crate::engine::Engine;
 use crate::error::Result;
@@ -107,9 +107,10 @@ impl Doomed {
         self.lengths.clear();
         let after = self.last.take();
         let from = after.as_deref().map_or(start, Bound::Excluded);
+        let stop = Stop::new((start, end), Direction::Forward);
         let mut last = None;
         space.index.scan(from, Direction::Forward, |key, row| {
-            if !before_end(key, end) {
+            if stop.is_passed_by(key) {
                 return ControlFlow::Break(());
             }
             if wanted(key, Row::new(row)) {

@@ -83,6 +83,9 @@ impl<'a> Reply<'a> {
         const SHORT: usize = 56;
         const LINE: usize = SHORT + 8;
         let len = bytes.len();
+        if len <= 8 {
+            return self.word_bulk(bytes);
+        }
         let end = self.out.len();
         self.out.extend_from_slice(&[0; LINE]);
         let Some(line) = self.out.last_chunk_mut::<LINE>().filter(|_| len <= SHORT) else {
@@ -98,6 +101,21 @@ impl<'a> Reply<'a> {
         copy_short(&mut line[start..start + len], bytes);
         line[start + len..start + len + 2].copy_from_slice(b"\r\n");
         self.out.truncate(end + start + len + 2);
+    }
+
+    /// A byte string of up to 8 bytes (integers, counters, the keys of many a scan), framed in
+    /// registers and stored at once: less than half of the instructions of the general case.
+    #[inline]
+    fn word_bulk(&mut self, bytes: &[u8]) {
+        let len = bytes.len();
+        let head = u32::from_le_bytes(*b"$0\r\n") + ((len as u32) << 8);
+        let end = u16::from_le_bytes(*b"\r\n");
+        let line = u128::from(head)
+            | u128::from(short_word(bytes)) << 32
+            | u128::from(end) << (32 + 8 * len);
+        let start = self.out.len();
+        self.out.extend_from_slice(&line.to_le_bytes());
+        self.out.truncate(start + len + 6);
     }
 
     fn long_bulk(&mut self, bytes: &[u8]) {
@@ -187,6 +205,21 @@ pub(crate) struct OpenArray {
     /// Where its entries begin.
     content: usize,
     expected: usize,
+}
+
+/// Up to 8 bytes as a little-endian word with zeros behind them.
+#[inline]
+fn short_word(bytes: &[u8]) -> u64 {
+    if let Some(word) = bytes.first_chunk() {
+        return u64::from_le_bytes(*word);
+    }
+    if let (Some(head), Some(tail)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        // The two halves may overlap; where they do, they are equal.
+        let (head, tail) = (u32::from_le_bytes(*head), u32::from_le_bytes(*tail));
+        return u64::from(head) | u64::from(tail) << (8 * (bytes.len() - 4));
+    }
+    let bytes = bytes.iter().rev();
+    bytes.fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
 /// Copies few bytes between slices of one length: with moves of constant length that overlap,
