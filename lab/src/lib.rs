@@ -29,12 +29,15 @@ pub mod list;
 pub mod machine;
 pub mod map_experiment;
 pub mod map_workload;
+pub mod mixed_model;
+pub mod mixed_workload;
 pub mod process;
 pub mod registry;
 pub mod report;
 pub mod rounds;
 pub mod runner;
 pub mod stores;
+pub mod subject;
 pub mod verify;
 pub mod wire;
 

@@ -70,7 +70,7 @@ fn promises(promises: &Promises) -> String {
     match (promises.variable_keys, promises.longest_key) {
         (true, Some(longest)) => words.push(format!("keys up to {longest} bytes")),
         (true, None) => words.push("keys of any length".to_owned()),
-        (false, _) => words.push("8-byte keys".to_owned()),
+        (false, only) => words.push(format!("{}-byte keys", only.unwrap_or(8))),
     }
     words.join(", ")
 }

@@ -4,12 +4,17 @@
 //! experiment is a list of maps and a list of workloads.
 
 use hedgerow_lab_contender::MapEntry;
-use hedgerow_lab_data::KeySet;
+use hedgerow_lab_data::{KeySet, Keys};
 use hedgerow_lab_report::X;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::experiment::{About, Answer, Experiment, Job, Participant, Point, Settings, Stage};
+use crate::experiment::{
+    About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
+};
 use crate::map_workload::{self, MapWorkload, Phase, Prepared};
+use crate::mixed_workload::{self, MixedWorkload};
 use crate::registry::Registry;
 use crate::verify::{SCRIPT_KEYS, verify_entry};
 use crate::{LabError, Result};
@@ -32,26 +37,158 @@ impl From<MapEntry> for Contestant {
     }
 }
 
+/// What maps can be put through: phases of one operation each, or mixed operations.
+pub trait Course: Serialize + DeserializeOwned + Sync + 'static {
+    /// The name of the key set.
+    ///
+    /// # Errors
+    ///
+    /// A workload that does not exist.
+    fn set(&self) -> Result<KeySet>;
+
+    /// How many threads work on the map.
+    fn threads(&self) -> usize;
+
+    /// What a round needs.
+    fn need(&self) -> Need;
+
+    /// At most [`SCRIPT_KEYS`] of the keys, for verification.
+    ///
+    /// # Errors
+    ///
+    /// Keys that cannot be had.
+    fn script_keys(&self) -> Result<Keys>;
+
+    /// What verification asks beyond the script of single operations.
+    ///
+    /// # Errors
+    ///
+    /// A wrong answer, or a map that cannot be had.
+    fn verify(&self, map: &MapEntry) -> Result<Answer>;
+
+    /// One round.
+    ///
+    /// # Errors
+    ///
+    /// As in verification.
+    fn measure(&self, map: &MapEntry) -> Result<Answer>;
+
+    /// The columns that can be simulated, with the operations of a slice of each.
+    fn countable(&self) -> Vec<(String, u64)>;
+
+    /// Prepares a slice and runs it, or leaves it out.
+    ///
+    /// # Errors
+    ///
+    /// As in verification.
+    fn count(&self, map: &MapEntry, column: Option<u8>) -> Result<Answer>;
+}
+
+impl Course for MapWorkload {
+    fn set(&self) -> Result<KeySet> {
+        Ok(self.set.parse()?)
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn need(&self) -> Need {
+        self.need()
+    }
+
+    fn script_keys(&self) -> Result<Keys> {
+        let script = Self {
+            keys: self.keys.min(SCRIPT_KEYS),
+            operations: 0,
+            ..self.clone()
+        };
+        Ok(Prepared::new(&script)?.keys)
+    }
+
+    fn verify(&self, _: &MapEntry) -> Result<Answer> {
+        Ok(Answer::default())
+    }
+
+    fn measure(&self, map: &MapEntry) -> Result<Answer> {
+        map_workload::measure(map, self)
+    }
+
+    fn countable(&self) -> Vec<(String, u64)> {
+        let columns = self.countable_phases().map(|phase| {
+            let operations = map_workload::slice_operations(self, phase);
+            (phase.column().to_owned(), operations)
+        });
+        columns.collect()
+    }
+
+    fn count(&self, map: &MapEntry, column: Option<u8>) -> Result<Answer> {
+        let phase = column.and_then(|nth| self.countable_phases().nth(usize::from(nth)));
+        if phase == Some(Phase::Scan) && !map.entry.promises.ordered {
+            return Ok(Answer {
+                unfit: Some("it cannot scan these keys".to_owned()),
+                ..Answer::default()
+            });
+        }
+        map_workload::slice(map, self, phase)
+    }
+}
+
+impl Course for MixedWorkload {
+    fn set(&self) -> Result<KeySet> {
+        Ok(self.resolve()?.keys)
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn need(&self) -> Need {
+        self.need()
+    }
+
+    fn script_keys(&self) -> Result<Keys> {
+        self.script().keys()
+    }
+
+    fn verify(&self, map: &MapEntry) -> Result<Answer> {
+        mixed_workload::verify(map, self)
+    }
+
+    fn measure(&self, map: &MapEntry) -> Result<Answer> {
+        mixed_workload::measure(map, self)
+    }
+
+    fn countable(&self) -> Vec<(String, u64)> {
+        let operations = self.slice_operations().unwrap_or(0);
+        vec![(mixed_workload::COLUMN.to_owned(), operations)]
+    }
+
+    fn count(&self, map: &MapEntry, column: Option<u8>) -> Result<Answer> {
+        mixed_workload::slice(map, self, column.is_some())
+    }
+}
+
 /// One workload of an experiment.
-pub struct MapPoint {
+pub struct MapPoint<W = MapWorkload> {
     /// What distinguishes its table.
     pub parameters: Vec<(&'static str, Value)>,
     /// The position on the horizontal axis.
     pub x: Option<X>,
     /// What the maps are put through.
-    pub workload: MapWorkload,
+    pub workload: W,
     /// Only these take part; empty for all that can.
     pub only: &'static [&'static str],
 }
 
 /// An experiment that is all data.
-pub struct MapExperiment {
+pub struct MapExperiment<W = MapWorkload> {
     /// What it reproduces.
     pub about: About,
     /// Who takes part.
     pub maps: fn(&Registry) -> Vec<Contestant>,
     /// The workloads.
-    pub points: fn(&Settings) -> Vec<MapPoint>,
+    pub points: fn(&Settings) -> Vec<MapPoint<W>>,
 }
 
 /// All maps of the registry as they are.
@@ -67,17 +204,17 @@ pub fn all_maps(registry: &Registry) -> Vec<Contestant> {
 
 /// Whether a map promises what a workload needs.
 #[must_use]
-pub fn fits(map: &MapEntry, workload: &MapWorkload) -> bool {
+pub fn fits(map: &MapEntry, workload: &impl Course) -> bool {
     let promises = &map.entry.promises;
-    let threads = workload.threads <= 1 || promises.concurrent;
-    let Ok(set) = workload.set.parse::<KeySet>() else {
+    let threads = workload.threads() <= 1 || promises.concurrent;
+    let Ok(set) = workload.set() else {
         return false;
     };
     let longest = match set {
         KeySet::PrefixedDecimal(prefix) => Some(usize::from(prefix) + 8),
         _ => set.integer_bytes(),
     };
-    let lengths = promises.variable_keys || longest == Some(8);
+    let lengths = promises.variable_keys || longest == Some(promises.longest_key.unwrap_or(8));
     let short = match (promises.longest_key, longest) {
         (Some(limit), Some(longest)) => longest <= limit,
         _ => true,
@@ -85,7 +222,7 @@ pub fn fits(map: &MapEntry, workload: &MapWorkload) -> bool {
     threads && lengths && short
 }
 
-impl MapExperiment {
+impl<W: Course> MapExperiment<W> {
     fn contestant(&self, registry: &Registry, name: &str) -> Result<MapEntry> {
         let mut maps = (self.maps)(registry).into_iter();
         let found = maps.find(|contestant| contestant.map.entry.name == name);
@@ -95,7 +232,7 @@ impl MapExperiment {
     }
 }
 
-impl Experiment for MapExperiment {
+impl<W: Course> Experiment for MapExperiment<W> {
     fn about(&self) -> About {
         self.about
     }
@@ -141,13 +278,8 @@ impl Experiment for MapExperiment {
 
     fn perform(&self, registry: &Registry, job: &Job) -> Result<Answer> {
         let mut map = self.contestant(registry, &job.contender)?;
-        let workload: MapWorkload = job.workload()?;
-        let script = MapWorkload {
-            keys: workload.keys.min(SCRIPT_KEYS),
-            operations: 0,
-            ..workload.clone()
-        };
-        let keys = Prepared::new(&script)?.keys;
+        let workload: W = job.workload()?;
+        let keys = workload.script_keys()?;
         let limits = registry.limits(map.entry.name);
         if let Some(refusal) = limits.refusal(&keys) {
             return Ok(Answer {
@@ -163,31 +295,15 @@ impl Experiment for MapExperiment {
             }
             Stage::Verify => {
                 verify_entry(&map, &keys)?;
-                Ok(Answer::default())
+                workload.verify(&map)
             }
-            Stage::Measure => map_workload::measure(&map, &workload),
-            Stage::Count { column } => {
-                let phase = column.and_then(|nth| workload.phases.get(usize::from(nth)));
-                if phase == Some(&Phase::Scan) && !map.entry.promises.ordered {
-                    return Ok(Answer {
-                        unfit: Some("it cannot scan these keys".to_owned()),
-                        ..Answer::default()
-                    });
-                }
-                map_workload::slice(&map, &workload, phase.copied())
-            }
+            Stage::Measure => workload.measure(&map),
+            Stage::Count { column } => workload.count(&map, column),
         }
     }
 
     fn countable(&self, point: &Point) -> Vec<(String, u64)> {
-        let workload: Option<MapWorkload> = serde_json::from_value(point.workload.clone()).ok();
-        let phases = workload.into_iter().flat_map(|workload| {
-            let slices = workload.phases.clone().into_iter();
-            slices.map(move |phase| (phase, map_workload::slice_operations(&workload, phase)))
-        });
-        phases
-            .filter(|(phase, _)| *phase != Phase::Latency)
-            .map(|(phase, operations)| (phase.column().to_owned(), operations))
-            .collect()
+        let workload = serde_json::from_value::<W>(point.workload.clone());
+        workload.map_or_else(|_| Vec::new(), |workload| workload.countable())
     }
 }

@@ -10,19 +10,18 @@
 //! machine that wait says nothing about a map, while a thread asleep in a lock is the map's
 //! own doing and counts. With several threads the slowest one's time counts.
 
-use std::ops::Range;
-use std::sync::Barrier;
 use std::time::Instant;
 
 use hdrhistogram::Histogram;
-use hedgerow_lab_contender::{Map, MapEntry, NewMap, Tally, value_of};
+use hedgerow_lab_contender::{Map, MapEntry, Tally, value_of};
 use hedgerow_lab_data::random::Permutation;
 use hedgerow_lab_data::{KeyRange, KeySet, Keys};
 use hedgerow_lab_report::Better;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Answer, Need};
-use crate::machine::{pin_this_thread, resident_bytes, timed};
+use crate::machine::{pin_this_thread, resident_bytes};
+use crate::subject::Subject;
 use crate::{LabError, Result};
 
 /// Pairs per scan.
@@ -104,6 +103,12 @@ pub struct MapWorkload {
 }
 
 impl MapWorkload {
+    /// The phases that can be simulated: all but the one that reads the clock.
+    pub fn countable_phases(&self) -> impl Iterator<Item = Phase> {
+        let phases = self.phases.iter().copied();
+        phases.filter(|phase| *phase != Phase::Latency)
+    }
+
     /// What a round needs: the keys twice (in both orders), and a generous map.
     #[must_use]
     pub fn need(&self) -> Need {
@@ -154,61 +159,6 @@ impl Prepared {
     }
 }
 
-/// A share of a run, done by one thread.
-type Body<'a> = &'a (dyn Fn(&dyn Map, Range<usize>) -> Tally + Sync);
-
-/// A fresh map and the threads that work on it.
-enum Subject {
-    Single(Box<dyn Map>),
-    Shared(Box<dyn Map + Send + Sync>, usize),
-}
-
-impl Subject {
-    fn map(&self) -> &dyn Map {
-        match self {
-            Self::Single(map) => &**map,
-            Self::Shared(map, _) => &**map,
-        }
-    }
-
-    /// Runs `body` over `operations`; the slowest thread's seconds and the sum of tallies.
-    fn drive(&self, operations: usize, body: Body<'_>) -> (f64, Tally) {
-        match self {
-            Self::Single(map) => timed(|| body(&**map, 0..operations)),
-            Self::Shared(map, 1) => timed(|| body(&**map, 0..operations)),
-            Self::Shared(map, threads) => on_threads(&**map, *threads, operations, body),
-        }
-    }
-}
-
-fn on_threads(
-    map: &(dyn Map + Send + Sync),
-    threads: usize,
-    operations: usize,
-    body: Body<'_>,
-) -> (f64, Tally) {
-    let barrier = Barrier::new(threads);
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|nth| {
-                let share = operations * nth / threads..operations * (nth + 1) / threads;
-                let barrier = &barrier;
-                scope.spawn(move || {
-                    pin_this_thread(nth);
-                    barrier.wait();
-                    timed(|| body(map, share))
-                })
-            })
-            .collect();
-        let results = workers
-            .into_iter()
-            .map(|worker| worker.join().expect("a timed run panicked"));
-        results.fold((0.0, Tally::default()), |(slowest, tally), (s, other)| {
-            (f64::max(slowest, s), tally.and(other))
-        })
-    })
-}
-
 /// One round of `entry`.
 ///
 /// # Errors
@@ -216,15 +166,6 @@ fn on_threads(
 /// A contender that cannot be had, has too few threads, or tallies wrongly.
 pub fn measure(entry: &MapEntry, workload: &MapWorkload) -> Result<Answer> {
     let prepared = Prepared::new(workload)?;
-    let build = entry.build.as_ref().map_err(LabError::unavailable)?;
-    let fresh = || match (build, workload.threads) {
-        (NewMap::Single(new), 1) => Ok(Subject::Single(new())),
-        (NewMap::Concurrent(new), threads) => Ok(Subject::Shared(new(), threads.max(1))),
-        (NewMap::Single(_), _) => Err(LabError::Usage(format!(
-            "{} is for one thread",
-            entry.entry.name
-        ))),
-    };
     pin_this_thread(0);
     let few = Prepared {
         keys: prepared
@@ -235,6 +176,7 @@ pub fn measure(entry: &MapEntry, workload: &MapWorkload) -> Result<Answer> {
             .select(0..prepared.keys.len().min(WARM_UP_KEYS)),
     };
     let ordered = entry.entry.promises.ordered;
+    let fresh = || Subject::new(entry, workload.threads);
     Round::new(fresh()?, &few, ordered).run(&Phase::ALL)?;
     Round::new(fresh()?, &prepared, ordered).run(&workload.phases)
 }
@@ -277,11 +219,7 @@ pub fn slice(entry: &MapEntry, workload: &MapWorkload, phase: Option<Phase>) -> 
             .keys
             .select((0..operations).map(|nth| nth * 7919 % (count - operations))),
     };
-    let build = entry.build.as_ref().map_err(LabError::unavailable)?;
-    let subject = match build {
-        NewMap::Single(new) => Subject::Single(new()),
-        NewMap::Concurrent(new) => Subject::Shared(new(), 1),
-    };
+    let subject = Subject::new(entry, 1)?;
     let mut round = Round::new(subject, &early, entry.entry.promises.ordered);
     round.insert(false);
     let map = round.subject.map();

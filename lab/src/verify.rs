@@ -4,9 +4,9 @@
 //! is compared; then the timed forms (runs) are compared on what the script left. What a
 //! contender does not promise, such as order, is not asked.
 
-use hedgerow_lab_contender::{Map, MapEntry, NewMap, Tally};
-use hedgerow_lab_data::Keys;
+use hedgerow_lab_contender::{Map, MapEntry, NewMap, Step, Steps, Tally};
 use hedgerow_lab_data::random::Random;
+use hedgerow_lab_data::{Keys, Kind};
 
 use crate::contenders::BTreeMark;
 use crate::{LabError, Result};
@@ -66,6 +66,7 @@ pub fn verify(name: &str, map: &dyn Map, keys: &Keys, ordered: bool) -> Result<(
     if ordered {
         compare_scans(name, map, &model, keys)?;
     }
+    compare_mixed(name, map, &model, keys, ordered)?;
     compare_removal(name, map, &model, keys)
 }
 
@@ -128,6 +129,35 @@ fn compare_scans(name: &str, map: &dyn Map, model: &BTreeMark, keys: &Keys) -> R
     let from = || keys.range(0..keys.len().min(500));
     let right = model.scan_run(from(), 20);
     differ(name, "scans of 20", map.scan_run(from(), 20), right)
+}
+
+/// The loop that takes a different operation with every key.
+fn compare_mixed(
+    name: &str,
+    map: &dyn Map,
+    model: &BTreeMark,
+    keys: &Keys,
+    ordered: bool,
+) -> Result<()> {
+    let mut random = Random::new(11);
+    let mut used = Keys::new();
+    let mut steps = Vec::new();
+    for _ in 0..keys.len().min(20_000) {
+        let kind = Kind::ALL[random.below(Kind::ALL.len() as u64) as usize];
+        let length = 1 + random.below(20) as u32;
+        steps.push(match kind {
+            Kind::Scan if ordered => Step::new(kind, length),
+            Kind::Scan => continue,
+            kind => Step::new(kind, 0),
+        });
+        used.push(keys.get(random.below(keys.len() as u64) as usize));
+    }
+    let steps = Steps::new(&used, &steps);
+    let right = model.mixed_run(&steps);
+    differ(name, "mixed operations", map.mixed_run(&steps), right)?;
+    let right = model.get_run(keys.all());
+    let seen = map.get_run(keys.all());
+    differ(name, "gets after mixed operations", seen, right)
 }
 
 fn compare_removal(name: &str, map: &dyn Map, model: &BTreeMark, keys: &Keys) -> Result<()> {

@@ -10,9 +10,10 @@ pub struct Promises {
     pub concurrent: bool,
     /// What was acknowledged survives a crash of the process.
     pub durable: bool,
-    /// Keys of any length up to the limit, not only 8-byte ones.
+    /// Keys of any length up to the limit; else of one length only.
     pub variable_keys: bool,
-    /// The longest key in bytes, where there is a limit that matters.
+    /// The longest key in bytes, where there is a limit that matters. Where keys have one length
+    /// only, that is it; 8 if nothing is said.
     pub longest_key: Option<usize>,
 }
 

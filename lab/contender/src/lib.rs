@@ -7,6 +7,7 @@
 //! where its users would do better than one call after the other, such as holding a guard.
 //!
 //! * [`Map`]: an ordered map in memory from byte keys to 8-byte values.
+//! * [`Steps`]: a run in which each key has an operation of its own.
 //! * [`Store`]: a durable engine in a directory.
 //! * [`Entry`]: the registry's line about a contender: name, version, promises, origin.
 
@@ -14,8 +15,10 @@
 
 mod entry;
 mod map;
+mod steps;
 mod store;
 
 pub use entry::{Entry, Promises, Unavailable};
 pub use map::{Map, MapEntry, NewMap, Tally, value_of};
+pub use steps::{STEP_ADD, Step, Steps, take_steps};
 pub use store::{OpenStore, Store, StoreEntry, StoreError, StoreSettings, Sync};

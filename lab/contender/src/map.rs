@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use hedgerow_lab_data::KeyRange;
 
-use crate::{Entry, Unavailable};
+use crate::{Entry, Steps, Unavailable, take_steps};
 
 /// What a timed run adds up, so that its answers can be checked and are not optimised away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -115,6 +115,17 @@ pub trait Map {
     /// Removes every key; how many were there.
     fn remove_run(&self, keys: KeyRange<'_>) -> u64 {
         keys.iter().filter(|key| self.remove(key)).count() as u64
+    }
+
+    /// Takes every step in order, one kind of operation after another, as [`take_steps`] does.
+    fn mixed_run(&self, steps: &Steps<'_>) -> Tally {
+        take_steps(self, steps)
+    }
+
+    /// Fills the empty map with sorted keys and [`value_of`] each: written by hand where a map
+    /// is built from sorted keys at once.
+    fn load_sorted_run(&self, keys: KeyRange<'_>) {
+        self.put_run(keys, 0);
     }
 }
 

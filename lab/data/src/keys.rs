@@ -180,6 +180,21 @@ impl<'a> KeyRange<'a> {
         self.range.clone().map(move |index| keys.get(index))
     }
 
+    /// The keys at these positions of the range.
+    ///
+    /// # Panics
+    ///
+    /// If the part ends beyond the range.
+    #[inline]
+    #[must_use]
+    pub fn part(&self, part: Range<usize>) -> KeyRange<'a> {
+        assert!(part.start <= part.end && part.end <= self.len());
+        KeyRange {
+            keys: self.keys,
+            range: self.range.start + part.start..self.range.start + part.end,
+        }
+    }
+
     /// The range in pieces of `count` keys, the last one shorter: runs that hold a guard over
     /// some operations go by these.
     ///

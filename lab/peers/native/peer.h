@@ -39,6 +39,7 @@ struct PeerTable {
   PeerTally (*dependent_run)(void* map, const PeerKeys* keys);
   PeerTally (*scan_run)(void* map, const PeerKeys* keys, size_t count);
   uint64_t (*remove_run)(void* map, const PeerKeys* keys);
+  PeerTally (*mixed_run)(void* map, const PeerKeys* keys, const uint32_t* steps);
 };
 }
 
@@ -148,9 +149,50 @@ struct Loops {
     for (size_t i = 0; i < keys->count; ++i) removed += m.remove(key_at(keys, i));
     return removed;
   }
+  // hedgerow_lab_contender::take_steps: a kind in the low 3 bits, above it a scan's length.
+  static PeerTally mixed_run(void* map, const PeerKeys* keys, const uint32_t* steps) {
+    M& m = *static_cast<M*>(map);
+    PeerTally tally = {0, 0};
+    auto look_up = [&](Slice key) {
+      uint64_t value;
+      if (!m.get(key, value)) return false;
+      tally.hits += 1;
+      tally.sum += value;
+      return true;
+    };
+    for (size_t i = 0; i < keys->count; ++i) {
+      Slice key = key_at(keys, i);
+      switch (steps[i] & 7) {
+        case 0:  // read
+          look_up(key);
+          break;
+        case 1:  // update
+        case 2:  // insert
+          m.put(key, value_of(key) + 1);
+          break;
+        case 3:  // remove
+          tally.hits += m.remove(key);
+          break;
+        case 4:  // scan
+          m.scan(key, steps[i] >> 3, [&](Slice found, uint64_t value) {
+            touch(found.data);
+            tally.hits += 1;
+            tally.sum += value;
+          });
+          break;
+        case 5:  // read, modify, write
+          look_up(key);
+          m.put(key, value_of(key) + 1);
+          break;
+        default:  // read, insert if absent
+          if (!look_up(key)) m.put(key, value_of(key) + 1);
+      }
+    }
+    return tally;
+  }
   static const PeerTable* table() {
-    static const PeerTable table = {create,  destroy, put,           get,      remove,    scan,
-                                    put_run, get_run, dependent_run, scan_run, remove_run};
+    static const PeerTable table = {create,  destroy, put,           get,      remove,     scan,
+                                    put_run, get_run, dependent_run, scan_run, remove_run, mixed_run};
     return &table;
   }
 };

@@ -297,8 +297,9 @@ fn eligible(
     if concurrent && !promises.concurrent {
         return Err("it is for one thread".to_owned());
     }
-    if !promises.variable_keys && keys.fixed_bytes != Some(8) {
-        return Err("it holds 8-byte keys only".to_owned());
+    let only = promises.longest_key.unwrap_or(8);
+    if !promises.variable_keys && keys.fixed_bytes != Some(only) {
+        return Err(format!("it holds {only}-byte keys only"));
     }
     match promises.longest_key {
         Some(limit) if keys.longest > limit => Err(format!("it holds keys of up to {limit} bytes")),

@@ -13,7 +13,7 @@ use std::hint::black_box;
 use std::ops::{Bound, ControlFlow};
 
 use hedgerow_index::{Decision, Direction, Index};
-use hedgerow_lab_contender::{Map, Tally, value_of};
+use hedgerow_lab_contender::{Map, Steps, Tally, take_steps, value_of};
 use hedgerow_lab_data::KeyRange;
 use hedgerow_masstree::configuration::Configuration;
 use hedgerow_masstree::{Bytes, Masstree};
@@ -75,6 +75,15 @@ macro_rules! pinned_runs {
                     last = value.unwrap_or(0);
                     tally.count(value);
                 }
+            }
+            tally
+        }
+
+        fn mixed_run(&self, steps: &Steps<'_>) -> Tally {
+            let mut tally = Tally::default();
+            for some in steps.chunks(OPERATIONS_PER_PIN) {
+                let _pin = epoch::pin();
+                tally = tally.and(take_steps(self, &some));
             }
             tally
         }

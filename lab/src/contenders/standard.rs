@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::ops::Bound;
 
-use hedgerow_lab_contender::{Map, Tally};
+use hedgerow_lab_contender::{Map, Tally, value_of};
 use hedgerow_lab_data::KeyRange;
 
 const INLINE_BYTES: usize = 22;
@@ -93,6 +93,11 @@ impl Map for BTreeMark {
         for (key, &value) in self.0.borrow().range::<[u8], _>(all_from(from)).take(count) {
             visit(key.as_slice(), value);
         }
+    }
+
+    fn load_sorted_run(&self, keys: KeyRange<'_>) {
+        let pairs = keys.iter().map(|key| (ByteKey::new(key), value_of(key)));
+        *self.0.borrow_mut() = pairs.collect();
     }
 
     fn scan_run(&self, keys: KeyRange<'_>, count: usize) -> Tally {

@@ -6,7 +6,7 @@
 
 use std::hint::black_box;
 
-use hedgerow_lab_contender::{Map, Tally, value_of};
+use hedgerow_lab_contender::{Map, Steps, Tally, take_steps, value_of};
 use hedgerow_lab_data::KeyRange;
 
 /// Operations under one guard: long enough to hide its cost, short enough to free memory.
@@ -39,9 +39,62 @@ pub(super) trait Guarded: Default + 'static {
     );
 }
 
+/// A map under a guard that is held: what a mixed run takes its steps on.
+struct Under<'a, M: Guarded> {
+    map: &'a M,
+    guard: M::Guard<'a>,
+}
+
+impl<M: Guarded> Map for Under<'_, M> {
+    #[inline]
+    fn put(&self, key: &[u8], value: u64) {
+        self.map.put(key, value, &self.guard);
+    }
+
+    #[inline]
+    fn get(&self, key: &[u8]) -> Option<u64> {
+        self.map.get(key, &self.guard)
+    }
+
+    #[inline]
+    fn remove(&self, key: &[u8]) -> bool {
+        self.map.remove(key, &self.guard)
+    }
+
+    fn scan(&self, from: &[u8], count: usize, visit: &mut dyn FnMut(&[u8], u64)) {
+        if count > 0 {
+            self.map.scan(from, count, &self.guard, visit);
+        }
+    }
+
+    #[inline]
+    fn scan_run(&self, keys: KeyRange<'_>, count: usize) -> Tally {
+        let mut tally = Tally::default();
+        if count == 0 {
+            return tally;
+        }
+        for key in keys.iter() {
+            self.map.scan(key, count, &self.guard, |key, value| {
+                black_box(key);
+                tally.count(Some(value));
+            });
+        }
+        tally
+    }
+}
+
 /// A guarded map as a contender.
 #[derive(Default)]
 pub(super) struct Held<M>(M);
+
+impl<M: Guarded> Held<M> {
+    fn under(&self) -> Under<'_, M> {
+        Under {
+            map: &self.0,
+            guard: self.0.guard(),
+        }
+    }
+}
 
 impl<M: Guarded> Map for Held<M> {
     fn put(&self, key: &[u8], value: u64) {
@@ -64,17 +117,16 @@ impl<M: Guarded> Map for Held<M> {
 
     fn scan_run(&self, keys: KeyRange<'_>, count: usize) -> Tally {
         let mut tally = Tally::default();
-        if count == 0 {
-            return tally;
+        for some in keys.chunks((OPERATIONS_PER_GUARD / count.max(1)).max(1)) {
+            tally = tally.and(self.under().scan_run(some, count));
         }
-        for some in keys.chunks((OPERATIONS_PER_GUARD / count).max(1)) {
-            let guard = self.0.guard();
-            for key in some.iter() {
-                self.0.scan(key, count, &guard, |key, value| {
-                    black_box(key);
-                    tally.count(Some(value));
-                });
-            }
+        tally
+    }
+
+    fn mixed_run(&self, steps: &Steps<'_>) -> Tally {
+        let mut tally = Tally::default();
+        for some in steps.chunks(OPERATIONS_PER_GUARD) {
+            tally = tally.and(take_steps(&self.under(), &some));
         }
         tally
     }

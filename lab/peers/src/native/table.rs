@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use hedgerow_lab_contender::{Map, Tally};
+use hedgerow_lab_contender::{Map, Step, Steps, Tally};
 use hedgerow_lab_data::KeyRange;
 
 /// `PeerTally`.
@@ -59,6 +59,7 @@ pub(super) struct Table {
     dependent_run: unsafe extern "C" fn(map: *mut c_void, keys: *const RawKeys) -> RawTally,
     scan_run: unsafe extern "C" fn(*mut c_void, *const RawKeys, count: usize) -> RawTally,
     remove_run: unsafe extern "C" fn(map: *mut c_void, keys: *const RawKeys) -> u64,
+    mixed_run: unsafe extern "C" fn(*mut c_void, *const RawKeys, steps: *const Step) -> RawTally,
 }
 
 /// How a shim gives its table.
@@ -181,6 +182,12 @@ impl Map for Native {
         // SAFETY: as in `scan_run`.
         unsafe { (self.table.remove_run)(self.map, &raw) }
     }
+
+    fn mixed_run(&self, steps: &Steps<'_>) -> Tally {
+        let raw = self.checked(steps.keys());
+        // SAFETY: as in `scan_run`; a step is the number that the shim reads, one for each key.
+        unsafe { (self.table.mixed_run)(self.map, &raw, steps.steps().as_ptr()) }.into()
+    }
 }
 
 /// A version that a shim gives.
@@ -238,5 +245,9 @@ impl Map for Shared {
 
     fn remove_run(&self, keys: KeyRange<'_>) -> u64 {
         self.0.remove_run(keys)
+    }
+
+    fn mixed_run(&self, steps: &Steps<'_>) -> Tally {
+        self.0.mixed_run(steps)
     }
 }
