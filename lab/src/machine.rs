@@ -1,5 +1,6 @@
 //! Where a run took place: a figure without its machine says nothing.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -89,10 +90,37 @@ pub fn resident_bytes(process: Option<u32>) -> u64 {
 /// again for counts again, what stays in memory (tmpfs) never does.
 #[must_use]
 pub fn written_bytes() -> u64 {
+    io_bytes("write_bytes: ")
+}
+
+/// Bytes that this process has caused to be read from storage (`read_bytes` of
+/// `/proc/self/io`); what the page cache had is not among them.
+#[must_use]
+pub fn read_bytes() -> u64 {
+    io_bytes("read_bytes: ")
+}
+
+fn io_bytes(name: &str) -> u64 {
     let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
-    let mut lines = text.lines();
-    let bytes = lines.find_map(|line| line.strip_prefix("write_bytes: "));
+    let bytes = text.lines().find_map(|line| line.strip_prefix(name));
     bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
+}
+
+/// Puts the files of a folder out of the system's page cache, as far as they are on storage and
+/// nobody maps them, by the way that the manual of `dd` describes; nothing where there is none.
+pub fn drop_page_cache(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            drop_page_cache(&path);
+            continue;
+        }
+        let mut file = OsString::from("of=");
+        file.push(&path);
+        let arguments = ["oflag=nocache", "conv=notrunc,fdatasync", "count=0"];
+        // A file that an engine has just removed is not worth a word.
+        let _ = Command::new("dd").arg(file).args(arguments).output();
+    }
 }
 
 /// Bytes on disk of all files in a folder: those allocated to them, so that holes do not count

@@ -78,6 +78,9 @@ pub struct StoreWorkload {
     pub commits: Commits,
     /// Memory for the engine's cache.
     pub cache_bytes: u64,
+    /// Whether the legs begin with the files out of the system's page cache, and what they read
+    /// from storage is reported.
+    pub cold: bool,
     /// What a process of a round does and where; the whole round if not given.
     part: Option<(Part, PathBuf)>,
 }
@@ -95,12 +98,21 @@ impl StoreWorkload {
             threads: 1,
             commits,
             cache_bytes: 0,
+            cold: false,
             part: None,
         };
         // A power of two, as one engine takes nothing else.
         let twice = (workload.data_bytes() * 2).max(64 << 20);
         workload.cache_bytes = twice.next_power_of_two();
         workload
+    }
+
+    /// Lets the data be `ratio` times the cache, and begins with cold files.
+    #[must_use]
+    pub fn beyond_cache(mut self, data_bytes: u64, ratio: u64) -> Self {
+        self.cache_bytes = (data_bytes / ratio.max(1)).next_power_of_two();
+        self.cold = true;
+        self
     }
 
     /// Bytes of keys and values, roughly.

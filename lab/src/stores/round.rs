@@ -14,7 +14,7 @@ use super::schedule::{Leg, Planned, Schedule};
 use super::values::Values;
 use super::{Commits, Part, StoreWorkload};
 use crate::experiment::{Answer, Job, Stage};
-use crate::machine::{disk_bytes, resident_bytes, written_bytes};
+use crate::machine::{disk_bytes, drop_page_cache, read_bytes, resident_bytes, written_bytes};
 use crate::process::{answer_and_wait, part_answer, start_part};
 use crate::{LabError, Result};
 
@@ -97,10 +97,20 @@ pub(super) fn work(entry: &StoreEntry, workload: &StoreWorkload, folder: &Path) 
     let written = written_bytes();
     round.load()?;
     round.footprint(before_bytes, written, &data)?;
+    if workload.cold {
+        drop_page_cache(&data);
+    }
     // The processor sees the lookups once before any of them is timed.
     round.look(workload.records.min(workload.operations as usize) / 16)?;
     for planned in &schedule.legs {
+        let read = read_bytes();
         round.leg(planned)?;
+        if workload.cold {
+            let each = (read_bytes() - read) as f64 / planned.plan.operations.max(1) as f64;
+            let column = format!("{}: read from storage", planned.leg.column());
+            let answer = &mut round.answer;
+            answer.push(&column, "bytes/operation", Better::Lower, each);
+        }
     }
     round.force()?;
     round.amplification("written / put, all", written);
@@ -185,10 +195,10 @@ impl Round<'_> {
     /// Loads on one thread: record by record, or in batches where each commit is synced.
     fn load(&mut self) -> Result<()> {
         let records = self.keys.range(0..self.workload.records);
-        let batch = match self.workload.commits {
-            Commits::Sync => BATCH,
-            Commits::Periodic | Commits::Never => 1,
-        };
+        // Where the load is not the question, or would take for ever.
+        let batches = self.workload.cold || self.workload.commits == Commits::Sync;
+        // Who is not durable has no batches either.
+        let batch = if batches && self.durable { BATCH } else { 1 };
         let mut values = vec![Vec::new(); batch];
         let mut share = Share::new()?;
         let start = Instant::now();

@@ -25,8 +25,10 @@ pub(super) fn open(
         .cache_size(settings.cache_bytes)
         .open()
         .map_err(StoreError::from_display)?;
+    let recent_bytes = super::recent_writes_bytes(settings);
+    let options = || KeyspaceCreateOptions::default().max_memtable_size(recent_bytes);
     let pairs = database
-        .keyspace("pairs", KeyspaceCreateOptions::default)
+        .keyspace("pairs", options)
         .map_err(StoreError::from_display)?;
     let ticker = (settings.sync == Sync::Periodic).then(|| {
         let database = database.clone();

@@ -24,6 +24,13 @@ mod sqlite;
 #[cfg(any(feature = "stores", peer = "rocksdb"))]
 mod ticker;
 
+/// The tables of recent writes that a log-structured engine keeps beside its cache: its default of
+/// 64 MiB would hold all of a small data set, whatever the cache, so a small cache bounds it.
+#[cfg(any(feature = "stores", peer = "rocksdb"))]
+fn recent_writes_bytes(settings: &hedgerow_lab_contender::StoreSettings) -> u64 {
+    (settings.cache_bytes / 4).clamp(1 << 20, 64 << 20)
+}
+
 /// How to open a store, in a build that has it.
 macro_rules! opened {
     ($open:path) => {{

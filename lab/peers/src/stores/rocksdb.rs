@@ -21,6 +21,7 @@ unsafe extern "C" {
     fn rocksdb_options_create() -> Handle;
     fn rocksdb_options_destroy(options: Handle);
     fn rocksdb_options_set_create_if_missing(options: Handle, yes: c_uchar);
+    fn rocksdb_options_set_write_buffer_size(options: Handle, bytes: usize);
     fn rocksdb_options_increase_parallelism(options: Handle, threads: c_int);
     fn rocksdb_options_set_block_based_table_factory(options: Handle, table: Handle);
     fn rocksdb_block_based_options_create() -> Handle;
@@ -146,6 +147,7 @@ impl Database {
         let path = directory.as_os_str().as_encoded_bytes();
         let path = CString::new(path).map_err(StoreError::from_display)?;
         let cache = usize::try_from(settings.cache_bytes).unwrap_or(usize::MAX);
+        let recent = super::recent_writes_bytes(settings) as usize;
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
         // SAFETY: each object is made before it is used and freed after; the options keep the
         // cache alive themselves, and own the filter policy.
@@ -158,6 +160,7 @@ impl Database {
             let options = rocksdb_options_create();
             rocksdb_options_set_create_if_missing(options, 1);
             rocksdb_options_increase_parallelism(options, threads as c_int);
+            rocksdb_options_set_write_buffer_size(options, recent);
             rocksdb_options_set_block_based_table_factory(options, table);
             let db = checked(|error| rocksdb_open(options, path.as_ptr(), error));
             rocksdb_options_destroy(options);

@@ -2,10 +2,14 @@
 //! engines that its tree is to be compared with.
 
 mod durable;
+mod fig19;
 
 use crate::experiment::Experiment;
 
 /// All of them, in the paper's order.
 pub fn all() -> Vec<Box<dyn Experiment>> {
-    vec![Box::new(durable::experiment())]
+    vec![
+        Box::new(fig19::experiment()),
+        Box::new(durable::experiment()),
+    ]
 }

@@ -1,0 +1,97 @@
+//! Larger than memory: lookups by many threads as the cache shrinks (§7.2, Fig. 19).
+//!
+//! The data stays the same and the cache is a first to an eighth of it. Only engines whose cache
+//! can be limited take part. They read through the system's page cache, which the lab cannot
+//! limit: their files begin outside of it, and a column says how much was read from storage.
+
+use hedgerow_lab_contender::{StoreEntry, Unavailable};
+use hedgerow_lab_report::X;
+
+use crate::experiment::{About, Settings};
+use crate::registry::Registry;
+use crate::stores::{Commits, Leg, StoreExperiment, StorePoint, StoreWorkload};
+
+/// Key sets, with the mean length of a key.
+const SETS: [(&str, usize); 3] = [("dense-u64", 8), ("sparse-u64", 8), ("path", 44)];
+
+/// How many times as large as the cache the data is.
+const RATIOS: [u64; 4] = [1, 2, 4, 8];
+
+/// The source's values are 8 bytes; larger ones need fewer records for as many pages.
+const VALUE_BYTES: usize = 112;
+
+/// Engines that have no cache of a limited size, with why, and what it would take.
+const UNLIMITED: [(&str, &str, &str); 2] = [
+    (
+        "hedgerow",
+        "all of its data is in memory, so there is no cache that it could be larger than",
+        "an index on a buffer pool, which is not built yet",
+    ),
+    (
+        "lmdb",
+        "its cache is the system's page cache, which has no limit of its own",
+        "a machine, or a control group, with less memory than data",
+    ),
+];
+
+pub fn experiment() -> StoreExperiment {
+    StoreExperiment {
+        about: About {
+            name: "btrees/fig19",
+            title: "Lookups in data larger than the cache",
+            source: "B-Trees Are Back, §7.2, Fig. 19",
+            claim: "Throughput drops sharply where lookups need evicted pages; from there space \
+                    efficiency decides. With 256 threads and the smallest pool 661,000 to \
+                    777,000 pages are read per second, 61 to 72 % of what fio reads.",
+            x_label: Some("data / cache"),
+            x_log: true,
+            baseline: "redb",
+        },
+        stores,
+        points,
+    }
+}
+
+/// All engines; who has no limit to its cache is there with the reason.
+fn stores(registry: &Registry) -> Vec<StoreEntry> {
+    let mut stores = registry.stores.clone();
+    for store in &mut stores {
+        let mut unlimited = UNLIMITED.iter();
+        if let Some((_, why, remedy)) = unlimited.find(|(name, ..)| *name == store.entry.name) {
+            store.open = Err(Unavailable {
+                why: (*why).to_owned(),
+                remedy: (*remedy).to_owned(),
+            });
+        }
+    }
+    stores
+}
+
+fn points(settings: &Settings) -> Vec<StorePoint> {
+    let data_bytes: u64 = settings.scale.pick(2 << 20, 32 << 20, 8 << 30);
+    let threads = settings.scale.pick(4, 32, 256);
+    let mut points = Vec::new();
+    for (set, key_bytes) in SETS {
+        let whole = data_bytes as usize / (key_bytes + VALUE_BYTES);
+        let records = settings.keys.unwrap_or(whole);
+        let data_bytes = (records * (key_bytes + VALUE_BYTES)) as u64;
+        points.extend(RATIOS.map(|ratio| {
+            // Commits are never synced, as one engine takes nothing else; only reads are timed.
+            let workload = StoreWorkload::new(set, records, VALUE_BYTES, Commits::Never);
+            let mut workload = workload.beyond_cache(data_bytes, ratio);
+            workload.threads = threads;
+            workload.operations = settings.scale.pick(1000, 100_000, 10_000_000);
+            workload.legs = vec![Leg::Get, Leg::ZipfGet];
+            StorePoint {
+                parameters: vec![
+                    ("key set", set.into()),
+                    ("records", records.into()),
+                    ("threads", threads.into()),
+                ],
+                x: Some(X::Number(ratio as f64)),
+                workload,
+            }
+        }));
+    }
+    points
+}
