@@ -106,6 +106,7 @@ impl Engine {
                 catalog.insert(successor);
             }
         });
+        self.watches.cleared(&space);
         space.retire();
         drop(standstill);
         drop(manifest);

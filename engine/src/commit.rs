@@ -239,7 +239,7 @@ impl Engine {
                 }
             }
             Change::Keep | Change::Remove => {
-                space.uninstall(&self.expiries, key, row);
+                space.uninstall(&self.expiries, &self.watches, key, row);
                 (OperationKind::Remove, &[])
             }
         };

@@ -22,6 +22,7 @@ use crate::options::{Builder, WriteOptions};
 use crate::recovery::Recovery;
 use crate::stripes::Stripes;
 use crate::transaction::{Batch, Locks, Transaction};
+use crate::watch::Watches;
 
 const LOCK_FILE: &str = "LOCK";
 
@@ -120,6 +121,7 @@ impl Db {
             log,
             stripes: Stripes::new(),
             expiries,
+            watches: Watches::default(),
             catalog: RwLock::new(catalog),
             manifest: Mutex::new(manifest),
             checkpointing: Mutex::new(()),

@@ -14,6 +14,7 @@ use crate::expiry::ExpiryIndex;
 use crate::options::Builder;
 use crate::space::Space;
 use crate::stripes::Stripes;
+use crate::watch::Watches;
 
 /// All keyspaces, by both of their names.
 #[derive(Default)]
@@ -56,6 +57,7 @@ pub(crate) struct Engine {
     pub(crate) log: Option<Arc<Log>>,
     pub(crate) stripes: Stripes,
     pub(crate) expiries: ExpiryIndex,
+    pub(crate) watches: Watches,
     pub(crate) catalog: RwLock<Catalog>,
     /// As it is on disk. Held while it is changed and stored.
     pub(crate) manifest: Mutex<Manifest>,

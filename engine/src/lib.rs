@@ -62,6 +62,7 @@ mod space;
 mod statistics;
 mod stripes;
 mod transaction;
+mod watch;
 mod worker;
 
 pub use backup::{BackupReport, CheckReport};
@@ -82,3 +83,4 @@ pub use row::{Columns, Row};
 pub use row_builder::RowBuilder;
 pub use statistics::{Statistic, Statistics};
 pub use transaction::{Batch, Locks, Transaction};
+pub use watch::Watch;

@@ -173,7 +173,7 @@ impl Engine {
             let timestamp = shard.timestamp(guard.floor());
             loop {
                 for key in doomed.keys() {
-                    space.uninstall(&self.expiries, key, &mut scratch.row);
+                    space.uninstall(&self.expiries, &self.watches, key, &mut scratch.row);
                 }
                 if !doomed.has_more() {
                     break;

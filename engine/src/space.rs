@@ -13,6 +13,7 @@ use crate::any_index::AnyIndex;
 use crate::expiry::ExpiryIndex;
 use crate::options::IndexKind;
 use crate::row::{self, ColumnChanges, Columns, Row};
+use crate::watch::Watches;
 use crate::worker::StripedCounter;
 
 pub(crate) struct Space {
@@ -116,12 +117,19 @@ impl Space {
     }
 
     /// Removes a row. The caller holds the key's stripe, or is the only thread that writes the key.
-    pub(crate) fn uninstall(&self, expiries: &ExpiryIndex, key: &[u8], buffer: &mut Vec<u8>) {
+    pub(crate) fn uninstall(
+        &self,
+        expiries: &ExpiryIndex,
+        watches: &Watches,
+        key: &[u8],
+        buffer: &mut Vec<u8>,
+    ) {
         let replaced = self
             .index
             .update(key, buffer, |old, _| Decision::Remove(Replaced::of(old)));
         if replaced.present {
             self.length.add(-1);
+            watches.removed(self, key, replaced.expiry_ms);
         }
         self.follow(expiries, key, replaced.expiry_ms, None);
     }

@@ -95,6 +95,20 @@ impl Transaction<'_> {
         Ok(found.flatten())
     }
 
+    /// The version of the committed row under `key`, and whether it is live.
+    pub(crate) fn stored_version(
+        &self,
+        keyspace: &Keyspace,
+        key: &[u8],
+    ) -> Result<Option<(Timestamp, bool)>> {
+        self.engine.check_key(key)?;
+        let space = keyspace.space()?;
+        Ok(space.index.get(key, |bytes| {
+            let row = Row::new(bytes);
+            (row.timestamp(), !row.is_expired(|| self.now_ms()))
+        }))
+    }
+
     fn staged_row(&self, keyspace: u32, key: &[u8]) -> Option<&Staged> {
         self.staged.get(&keyspace)?.rows.get(key)
     }
@@ -291,7 +305,10 @@ impl Transaction<'_> {
             for (key, staged) in rows {
                 let expiries = &self.engine.expiries;
                 match &staged.row {
-                    None => space.uninstall(expiries, key, &mut buffer),
+                    None => {
+                        let watches = &self.engine.watches;
+                        space.uninstall(expiries, watches, key, &mut buffer);
+                    }
                     Some(row) => {
                         let expiry_ms = Row::new(row).expiry_ms();
                         space.install(expiries, key, expiry_ms, &mut buffer, |new| {

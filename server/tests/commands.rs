@@ -169,6 +169,11 @@ fn transactions_fail_if_what_they_watch_changes() {
         ("SET b 1", false),
         ("EXPIRE a 1000", false),
         ("SET a 3", true),
+        ("DELRANGE a a", true),
+        ("DEL a", false),
+        ("SETEX a 1000 1", true),
+        ("FLUSHDB", true),
+        ("FLUSHDB", false),
     ] {
         assert_eq!(one.run("WATCH a"), ok());
         other.run(change);
@@ -177,6 +182,82 @@ fn transactions_fail_if_what_they_watch_changes() {
         let reply = one.run("EXEC");
         assert_eq!(reply == Value::Null, aborts, "after {change}: {reply:?}");
     }
+}
+
+/// Watches `w`, lets others run some commands, and tells whether a transaction then failed.
+fn aborts(one: &mut Client, other: &mut Client, commands: &[&str]) -> bool {
+    assert_eq!(one.run("WATCH w"), ok());
+    for command in commands {
+        let reply = other.run(command);
+        assert!(!matches!(reply, Value::Error(_)), "{command}: {reply:?}");
+    }
+    one.run("MULTI");
+    one.run("INCR count");
+    one.run("EXEC") == Value::Null
+}
+
+#[test]
+fn a_watched_key_that_comes_and_goes_has_changed() {
+    let started = Started::new(one_worker());
+    let (mut one, mut other) = (started.client(), started.client());
+    for (commands, expected) in [
+        (&["SET w 1", "DEL w"][..], true),
+        (&["DEL w", "GET w"], false),
+        (&["HSET w f v", "HDEL w f"], true),
+        (&["SET w 1", "DELRANGE v x"], true),
+        (&["SET v 1", "SET x 1", "DELRANGE v x"], false),
+        (&["SET w 1", "FLUSHDB"], true),
+        (&["SET w 1", "FLUSHDB", "SET w 2", "DEL w"], true),
+        (&["FLUSHDB", "SET w 2", "DEL w"], true),
+        (&["SET v 1", "FLUSHDB"], false),
+        (&["MSET v 1 w 2", "DEL v w"], true),
+        (&["SET w 1", "EXPIRE w -1"], true),
+        (&["SELECT 1", "SET w 1", "DEL w", "SELECT 0"], false),
+    ] {
+        assert_eq!(
+            aborts(&mut one, &mut other, commands),
+            expected,
+            "{commands:?}"
+        );
+        other.run("DEL w");
+    }
+    assert_eq!(one.run("WATCH w"), ok());
+    other.run("SET w 1");
+    other.run("DEL w");
+    assert_eq!(one.run("UNWATCH"), ok());
+    one.run("MULTI");
+    assert_eq!(
+        one.run("EXEC"),
+        Value::Array(Vec::new()),
+        "nothing is watched"
+    );
+}
+
+#[test]
+fn a_watched_key_changes_when_it_expires_and_not_when_it_is_swept() {
+    let started = Started::new(one_worker());
+    let (mut one, mut other) = (started.client(), started.client());
+    let sleep = |ms| std::thread::sleep(std::time::Duration::from_millis(ms));
+    let mut expires = |before: &[&str], wait_ms: u64, during: &[&str]| {
+        before.iter().for_each(|command| drop(other.run(command)));
+        sleep(wait_ms);
+        assert_eq!(one.run("WATCH w"), ok());
+        during.iter().for_each(|command| drop(other.run(command)));
+        sleep(300);
+        one.run("MULTI");
+        one.run("INCR count");
+        one.run("EXEC") == Value::Null
+    };
+    assert!(expires(&["SET w 1 PX 50"], 0, &[]), "it expired");
+    assert!(expires(&[], 0, &["SET w 1 PX 50"]), "it came and expired");
+    assert!(
+        !expires(&["SET w 1 PX 20"], 21, &[]),
+        "it had expired before"
+    );
+    assert!(
+        expires(&["SET w 1 PX 20"], 21, &["SET w 2 PX 1"]),
+        "and came again"
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use hedgerow::{Commit, MAX_KEY_BYTES, Row, Timestamp};
+use hedgerow::{Commit, MAX_KEY_BYTES, Row, Watch};
 
 use crate::connection::Input;
 use crate::protocol::{Kind, Parsed, Ran, Request, Span};
@@ -21,7 +21,7 @@ const UNKNOWN: u32 = u32::MAX;
 pub(crate) struct Watched {
     pub(crate) database: usize,
     pub(crate) key: Vec<u8>,
-    pub(crate) version: Option<Timestamp>,
+    pub(crate) watch: Watch,
 }
 
 /// The commands between `MULTI` and `EXEC`.

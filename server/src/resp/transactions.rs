@@ -1,7 +1,7 @@
 //! Several changes, one commit: `EXEC`, and commands of several keys.
 //!
 //! Before anything runs, all keys are known from the command table; they are locked together,
-//! watched keys are compared with the versions they had, the commands run on staged rows, and
+//! watched keys are asked whether they changed, the commands run on staged rows, and
 //! everything becomes one log record. Commands that concern a whole keyspace lock everything.
 
 use hedgerow::{Keyspace, Locks, Transaction};
@@ -142,10 +142,10 @@ fn watched_changed(
     for Watched {
         database,
         key,
-        version,
+        watch,
     } in watched
     {
-        if tx.version(shared.keyspace(*database)?, key)? != *version {
+        if tx.changed_since(shared.keyspace(*database)?, key, watch)? {
             return Ok(true);
         }
     }
@@ -207,7 +207,7 @@ pub(crate) fn discard(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
-/// `WATCH key …`: remembers the versions that the keys have now.
+/// `WATCH key …`: remembers what the keys are now.
 pub(crate) fn watch(call: &mut Call<'_, '_, '_>) -> Outcome {
     if call.session.queue.is_some() {
         return Err(Failure::text("ERR WATCH inside MULTI is not allowed"));
@@ -218,11 +218,11 @@ pub(crate) fn watch(call: &mut Call<'_, '_, '_>) -> Outcome {
         if call.session.watched.iter().any(known) {
             continue;
         }
-        let version = call.data.read(key, |row| row.timestamp())?;
+        let watch = call.data.keyspace().watch(key)?;
         call.session.watched.push(Watched {
             database,
             key: key.to_vec(),
-            version,
+            watch,
         });
     }
     call.reply.ok();
