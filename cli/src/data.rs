@@ -1,7 +1,8 @@
 //! One-off work on a closed database: `get put delete scan count`.
 
 use std::io::{Read, Write};
-use std::ops::{Bound, ControlFlow};
+use std::mem::ManuallyDrop;
+use std::ops::{Bound, ControlFlow, Deref};
 use std::path::Path;
 
 use hedgerow::{Db, Direction, Keyspace, Row, WriteOptions, prefix_end};
@@ -12,8 +13,30 @@ use crate::error::{Error, Result, reading, writing};
 use crate::output::{Output, bytes_bar};
 use crate::text;
 
+/// A database for the length of one command. At the end it is closed, but its trees stay where
+/// they are: the process ends next, and the system takes memory back faster than we take trees
+/// apart.
+pub(crate) struct Opened {
+    db: ManuallyDrop<Db>,
+}
+
+impl Deref for Opened {
+    type Target = Db;
+
+    fn deref(&self) -> &Db {
+        &self.db
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // Whoever wants to know calls it before.
+        let _ = self.db.close();
+    }
+}
+
 /// Opens a database that must exist, showing recovery's progress if it takes long.
-pub(crate) fn open(dir: &Path, create: bool, read_only: bool) -> Result<Db> {
+pub(crate) fn open(dir: &Path, create: bool, read_only: bool) -> Result<Opened> {
     let bar = bytes_bar("recovering", 0);
     let progress = bar.clone();
     let db = Db::builder()
@@ -25,19 +48,20 @@ pub(crate) fn open(dir: &Path, create: bool, read_only: bool) -> Result<Db> {
         }))
         .open(dir)?;
     bar.finish_and_clear();
-    Ok(db)
+    let db = ManuallyDrop::new(db);
+    Ok(Opened { db })
 }
 
 impl Space {
     /// Opens the keyspace for reading; it must exist.
-    pub(crate) fn open_to_read(&self) -> Result<(Db, Keyspace)> {
+    pub(crate) fn open_to_read(&self) -> Result<(Opened, Keyspace)> {
         let db = open(&self.data.data, false, true)?;
         let keyspace = db.open_keyspace(&self.keyspace)?;
         Ok((db, keyspace))
     }
 
     /// Opens the keyspace for writing; database and keyspace are made if missing.
-    pub(crate) fn open_to_write(&self) -> Result<(Db, Keyspace)> {
+    pub(crate) fn open_to_write(&self) -> Result<(Opened, Keyspace)> {
         let db = open(&self.data.data, true, false)?;
         let keyspace = db.keyspace(&self.keyspace)?;
         Ok((db, keyspace))
@@ -62,7 +86,7 @@ impl Space {
 }
 
 /// A row as JSON: a string, or an object of columns.
-fn row_json(row: &Row<'_>) -> Value {
+pub(crate) fn row_json(row: &Row<'_>) -> Value {
     match row.value() {
         Some(value) => text::shown(value).into(),
         None => {

@@ -136,6 +136,8 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
     handle.close();
     let _ = waiting.join();
     db.close()?;
+    // The system takes the trees back faster than we take them apart.
+    std::mem::forget(db);
     if !out.json {
         eprintln!(
             "hedgerow: stopped; everything is {}",
