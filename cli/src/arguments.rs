@@ -289,7 +289,8 @@ pub(crate) struct Load {
     /// The file; `-` is standard input.
     #[arg(default_value = "-")]
     pub(crate) file: PathBuf,
-    /// Lines are key, tab, value, with escapes. Without it, a line is a key as it stands.
+    /// Lines are key, tab, value, with escapes, or as `dump` prints them. Without it, a line is a
+    /// key as it stands.
     #[arg(long)]
     pub(crate) tsv: bool,
     /// The value of each key, where lines are keys [default: the line's number].

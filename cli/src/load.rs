@@ -5,13 +5,15 @@ use std::io::{BufRead, BufReader, Write};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use hedgerow::{Direction, Durability, Keyspace, WriteOptions};
+use hedgerow::{Direction, Keyspace};
 use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::arguments::{Dump, Load};
+use crate::data::row_json;
 use crate::error::{Error, Result, reading, writing};
 use crate::output::{Output, bytes_bar, spinner};
+use crate::rows::{self, Stored};
 use crate::text;
 
 /// Rows per turn: their misses in the tree overlap.
@@ -64,35 +66,24 @@ impl Source {
     }
 }
 
-/// Key and value of a line.
-fn row(load: &Load, line: &[u8], number: u64) -> std::result::Result<(Vec<u8>, Vec<u8>), String> {
-    if !load.tsv {
-        let value = load.value.clone().unwrap_or_else(|| number.to_string());
-        return Ok((line.to_vec(), value.into_bytes()));
+/// The row of a line.
+fn row(load: &Load, line: &[u8], number: u64) -> std::result::Result<Stored, String> {
+    if load.tsv {
+        return Stored::read(line, load.space.raw);
     }
-    let tab = line
-        .iter()
-        .position(|&byte| byte == b'\t')
-        .ok_or("there is no tab between key and value; leave out --tsv if lines are keys")?;
-    if load.space.raw {
-        return Ok((line[..tab].to_vec(), line[tab + 1..].to_vec()));
-    }
-    Ok((
-        text::unescape(&line[..tab])?,
-        text::unescape(&line[tab + 1..])?,
-    ))
+    let value = load.value.clone().unwrap_or_else(|| number.to_string());
+    Ok(Stored::plain(line.to_vec(), value.into_bytes()))
 }
 
-fn store(keyspace: &Keyspace, rows: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
+fn store(keyspace: &Keyspace, rows: &[Stored]) -> Result<()> {
     let keys = rows
         .iter()
-        .map(|(key, _)| key.as_slice())
+        .map(|row| row.key.as_slice())
         .collect::<Vec<_>>();
     keyspace.prefetch_many(&keys);
     // One sync at the end covers all.
-    let options = WriteOptions::from(Durability::None);
-    for (key, value) in rows {
-        keyspace.put_with(key, value, &options)?;
+    for row in rows {
+        row.store(keyspace)?;
     }
     Ok(())
 }
@@ -146,20 +137,30 @@ pub(crate) fn dump(dump: Dump, out: &Output) -> Result<()> {
     let mut lines = out.lines();
     let mut line = Vec::new();
     let mut outcome = Ok(());
-    let mut hashes = 0u64;
+    let mut left_out = 0u64;
     keyspace.scan(.., Direction::Forward, |key, row| {
-        let Some(value) = row.value() else {
-            hashes += 1;
-            return ControlFlow::Continue(());
-        };
         line.clear();
-        if out.json {
-            let object = json!({ "key": text::shown(key), "value": text::shown(value) });
-            line.extend_from_slice(object.to_string().as_bytes());
-        } else {
-            dump.space.show(key, &mut line);
-            line.push(b'\t');
-            dump.space.show(value, &mut line);
+        match row.value() {
+            _ if out.json => {
+                let mut object = json!({ "key": text::shown(key), "value": row_json(&row) });
+                if let Some(expiry_ms) = row.expiry_ms() {
+                    object["expires_ms"] = expiry_ms.into();
+                }
+                if row.user_flags() != 0 {
+                    object["flags"] = row.user_flags().into();
+                }
+                line.extend_from_slice(object.to_string().as_bytes());
+            }
+            Some(value) if dump.space.raw => {
+                for part in [key, b"\t", value] {
+                    line.extend_from_slice(part);
+                }
+            }
+            None if dump.space.raw => {
+                left_out += 1;
+                return ControlFlow::Continue(());
+            }
+            _ => rows::write(key, &row, &mut line),
         }
         line.push(b'\n');
         outcome = lines.write_all(&line);
@@ -172,8 +173,10 @@ pub(crate) fn dump(dump: Dump, out: &Output) -> Result<()> {
     })?;
     bar.finish_and_clear();
     outcome.and_then(|()| lines.flush()).map_err(writing)?;
-    if hashes > 0 {
-        eprintln!("hedgerow: left out {hashes} rows that have columns; `backup` copies everything");
+    if left_out > 0 {
+        eprintln!(
+            "hedgerow: left out {left_out} rows that have columns; without --raw they are in"
+        );
     }
     Ok(())
 }

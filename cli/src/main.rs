@@ -13,6 +13,7 @@ mod error;
 mod load;
 mod maintenance;
 mod output;
+mod rows;
 mod serve;
 mod settings;
 mod size;

@@ -108,6 +108,29 @@ fn dump_and_load_round_trip() {
         dump.as_bytes(),
     ));
     assert_eq!(done(hedgerow(dir, &["dump", "--data", "copy"])), dump);
+    let hash = &["put", "ha\\tsh", "v\\nalue", "--column", "na=me"][..];
+    done(hedgerow(dir, hash));
+    done(hedgerow(dir, &["put", "ha\\tsh", "=", "--column", ""]));
+    done(hedgerow(dir, &["put", "expires", "soon", "--ttl", "1h"]));
+    let dump = done(hedgerow(dir, &["dump"]));
+    assert!(
+        dump.contains("ha\\tsh\t\\columns\t==\tna\\x3dme=v\\nalue\n"),
+        "{dump}"
+    );
+    assert!(dump.contains("expires\t\\expires="), "{dump}");
+    let args = &["load", "--tsv", "--data", "whole"][..];
+    // In place of whatever is there.
+    done(hedgerow(
+        dir,
+        &["put", "ha\\tsh", "x", "--column", "old", "--data", "whole"],
+    ));
+    done(hedgerow_with(dir, args, dump.as_bytes()));
+    assert_eq!(done(hedgerow(dir, &["dump", "--data", "whole"])), dump);
+    let json = done(hedgerow(dir, &["dump", "--json"]));
+    assert!(
+        json.contains("\"value\":{\"\":\"=\",\"na=me\":\"v\\\\nalue\"}"),
+        "{json}"
+    );
     std::fs::write(dir.join("wrong.tsv"), "a\t1\nno tab\n").unwrap();
     fails(
         hedgerow(dir, &["load", "--tsv", "wrong.tsv"]),
