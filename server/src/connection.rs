@@ -12,6 +12,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
+use std::time::Instant;
 
 /// The size of a fresh buffer.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -133,9 +134,21 @@ impl Input {
 pub(crate) struct Output {
     bytes: Vec<u8>,
     sent: usize,
-    /// From this position on, replies wait until this epoch is durable. Both ascend.
-    gates: VecDeque<(usize, u64)>,
+    /// Where replies wait, in order.
+    gates: VecDeque<Gate>,
 }
+
+/// From a position on, replies wait until an epoch is durable.
+struct Gate {
+    position: usize,
+    epoch: u64,
+    /// When waiting ends in any case: the reply at the position is one of `WAITAOF` then, and says
+    /// that nothing is known to be durable.
+    deadline: Option<Instant>,
+}
+
+/// How the reply of `WAITAOF` begins, as far as the digit that tells whether all is durable.
+const DURABLE: &[u8] = b"*2\r\n:";
 
 impl Output {
     /// Where replies are appended. Nothing before may be changed.
@@ -166,10 +179,16 @@ impl Output {
         self.bytes.len() - self.sent
     }
 
-    /// Replies from `position` on (a length of the buffer) wait for `epoch` to be durable.
-    pub(crate) fn hold(&mut self, position: usize, epoch: u64) {
-        if self.gates.back().is_none_or(|&(_, last)| last < epoch) {
-            self.gates.push_back((position, epoch));
+    /// Replies from `position` on (a length of the buffer) wait for `epoch` to be durable, or for
+    /// a moment after which a `WAITAOF` at that position does not wait any more.
+    pub(crate) fn hold(&mut self, position: usize, epoch: u64, deadline: Option<Instant>) {
+        let covers = |last: &Gate| last.epoch >= epoch && last.deadline.is_none();
+        if !self.gates.back().is_some_and(covers) {
+            self.gates.push_back(Gate {
+                position,
+                epoch,
+                deadline,
+            });
         }
     }
 
@@ -178,21 +197,30 @@ impl Output {
         !self.gates.is_empty()
     }
 
-    /// Lets go what `durable_epoch` covers.
-    pub(crate) fn release_held(&mut self, durable_epoch: u64) {
-        while self
-            .gates
-            .front()
-            .is_some_and(|&(_, epoch)| epoch <= durable_epoch)
-        {
+    /// Lets go what `durable_epoch` covers, and what has waited for long enough.
+    pub(crate) fn release_held(&mut self, durable_epoch: u64, now: Instant) {
+        while let Some(gate) = self.gates.front() {
+            if gate.epoch > durable_epoch {
+                if gate.deadline.is_none_or(|deadline| deadline > now) {
+                    return;
+                }
+                let digit = gate.position + DURABLE.len();
+                debug_assert_eq!(&self.bytes[gate.position..digit], DURABLE);
+                self.bytes[digit] = b'0';
+            }
             self.gates.pop_front();
         }
     }
 
+    /// When to let go what waits first, whatever is durable then.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.gates.front()?.deadline
+    }
+
     /// Replaces the replies that wait for a sync, which will never come, by an error.
     pub(crate) fn fail_held(&mut self, error: &[u8]) {
-        if let Some((position, _)) = self.gates.pop_front() {
-            self.bytes.truncate(position);
+        if let Some(gate) = self.gates.pop_front() {
+            self.bytes.truncate(gate.position);
             self.bytes.extend_from_slice(error);
             self.gates.clear();
         }
@@ -203,7 +231,7 @@ impl Output {
         let end = self
             .gates
             .front()
-            .map_or(self.bytes.len(), |&(position, _)| position);
+            .map_or(self.bytes.len(), |gate| gate.position);
         while self.sent < end {
             match sink.write(&self.bytes[self.sent..end]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -229,8 +257,8 @@ impl Output {
             }
         } else if self.sent > KEPT_BYTES && self.sent > self.bytes.len() / 2 {
             self.bytes.drain(..self.sent);
-            for (position, _) in &mut self.gates {
-                *position -= self.sent;
+            for gate in &mut self.gates {
+                gate.position -= self.sent;
             }
             self.sent = 0;
         }
@@ -271,16 +299,16 @@ mod tests {
         let (mut output, mut pool) = (Output::default(), Pool::default());
         output.prepare(&mut pool);
         output.buffer().extend_from_slice(b"a");
-        output.hold(1, 5);
+        output.hold(1, 5, None);
         output.buffer().extend_from_slice(b"b");
-        output.hold(2, 4);
+        output.hold(2, 4, None);
         output.buffer().extend_from_slice(b"c");
-        output.hold(3, 7);
+        output.hold(3, 7, None);
         output.buffer().extend_from_slice(b"d");
         let mut sink = Vec::new();
         assert!(output.flush(&mut sink).unwrap());
         assert_eq!(sink, b"a");
-        output.release_held(5);
+        output.release_held(5, Instant::now());
         assert!(output.flush(&mut sink).unwrap());
         assert_eq!(sink, b"abc");
         assert!(output.is_held() && output.pending() == 1);
@@ -289,5 +317,48 @@ mod tests {
         assert_eq!((sink.as_slice(), output.pending()), (&b"abc!"[..], 0));
         output.release(&mut pool);
         assert_eq!(pool.outputs.len(), 1);
+    }
+
+    #[test]
+    fn a_wait_that_takes_too_long_says_that_nothing_is_durable() {
+        let (mut output, mut pool) = (Output::default(), Pool::default());
+        output.prepare(&mut pool);
+        let begin = Instant::now();
+        let at = |seconds| begin + std::time::Duration::from_secs(seconds);
+        let reply = b"*2\r\n:1\r\n:0\r\n";
+        for (epoch, deadline) in [
+            (5, Some(at(1))),
+            (5, Some(at(2))),
+            (6, Some(at(3))),
+            (6, None),
+        ] {
+            output.hold(output.len(), epoch, deadline);
+            output.buffer().extend_from_slice(reply);
+        }
+        let sent = |output: &mut Output| {
+            let mut sink = Vec::new();
+            output.flush(&mut sink).unwrap();
+            let digits = sink.chunks(reply.len()).map(|reply| char::from(reply[5]));
+            digits.collect::<String>()
+        };
+        output.release_held(4, begin);
+        assert_eq!(sent(&mut output), "");
+        assert_eq!(output.deadline(), Some(at(1)));
+        output.release_held(4, at(1));
+        assert_eq!(sent(&mut output), "0");
+        output.release_held(5, at(1));
+        assert_eq!(sent(&mut output), "1");
+        assert_eq!(output.deadline(), Some(at(3)));
+        output.release_held(5, at(9));
+        assert_eq!(sent(&mut output), "0");
+        assert_eq!(output.deadline(), None);
+        output.release_held(5, at(99));
+        assert_eq!(
+            sent(&mut output),
+            "",
+            "without a timeout for as long as it takes"
+        );
+        output.release_held(6, at(99));
+        assert_eq!(sent(&mut output), "1");
     }
 }

@@ -13,6 +13,8 @@
 //! A request names its arguments by [`Span`]s: ranges of the connection's input, which stays in
 //! place until the turn ends. Sessions append replies to the output and never wait.
 
+use std::time::Instant;
+
 use hedgerow::{Commit, Row};
 
 use crate::connection::Input;
@@ -113,6 +115,8 @@ pub(crate) enum Parsed {
 pub(crate) struct Ran {
     /// The reply must wait until this commit is durable.
     pub(crate) hold: Option<Commit>,
+    /// But not beyond this moment (`WAITAOF`).
+    pub(crate) deadline: Option<Instant>,
     /// Something was changed.
     pub(crate) wrote: bool,
     /// The connection ends once its replies are sent.
@@ -125,7 +129,7 @@ impl Ran {
         Ran {
             hold: commit.filter(|_| shared.is_sync()),
             wrote: commit.is_some(),
-            close: false,
+            ..Ran::default()
         }
     }
 }

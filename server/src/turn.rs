@@ -287,7 +287,7 @@ impl Turn {
                     Err(_) => Err(hedgerow::Error::Closed),
                 };
                 if let (Ok(commit), true) = (&outcome, shared.is_sync()) {
-                    output.hold(output.len(), commit.epoch());
+                    output.hold(output.len(), commit.epoch(), None);
                     *last_commit = (*last_commit).max(Some(*commit));
                 }
                 session.reply_put(request.code, outcome, output.buffer());
@@ -360,7 +360,7 @@ impl Turn {
                 let position = output.len();
                 let ran = session.execute(shared, request, input, named, output.buffer());
                 if let Some(commit) = ran.hold {
-                    output.hold(position, commit.epoch());
+                    output.hold(position, commit.epoch(), ran.deadline);
                     *last_commit = (*last_commit).max(Some(commit));
                 }
                 active.ran_bytes = request.end as usize;

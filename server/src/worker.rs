@@ -84,6 +84,10 @@ pub(crate) struct Worker {
     queue: Vec<usize>,
     /// Connections whose replies wait for a sync.
     held: Vec<usize>,
+    /// When the first of them has waited for long enough.
+    overdue_at: Option<Instant>,
+    /// Connections that were to end, so far.
+    kills_seen: u64,
     pool: Pool,
     turn: Turn,
     /// Read once per turn.
@@ -115,6 +119,8 @@ impl Worker {
             free: Vec::new(),
             queue: Vec::new(),
             held: Vec::new(),
+            overdue_at: None,
+            kills_seen: 0,
             pool: Pool::default(),
             turn: Turn::default(),
             now: Instant::now(),
@@ -138,7 +144,8 @@ impl Worker {
         let mut next_tick = Instant::now() + TICK;
         while !self.shared.is_stopping() {
             let timeout = if self.queue.is_empty() {
-                next_tick.saturating_duration_since(self.now)
+                let wake_at = self.overdue_at.map_or(next_tick, |at| at.min(next_tick));
+                wake_at.saturating_duration_since(self.now)
             } else {
                 Duration::ZERO
             };
@@ -409,8 +416,9 @@ impl Worker {
         let failure = self.shared.failure();
         for slot in std::mem::take(&mut self.held) {
             let output = &mut self.outputs[slot];
-            output.release_held(durable_epoch);
+            output.release_held(durable_epoch, self.now);
             if let (Some(failure), true) = (&failure, output.is_held()) {
+        self.overdue_at = None;
                 output.fail_held(format!("-MISCONF {failure}\r\n").as_bytes());
                 if let Some(peer) = &mut self.peers[slot] {
                     peer.closing = true;
@@ -421,6 +429,8 @@ impl Worker {
                 peer.held = is_held;
             }
             if is_held {
+            let deadlines = self.overdue_at.into_iter().chain(output.deadline());
+            self.overdue_at = deadlines.min();
                 self.held.push(slot);
             }
             self.flush(slot);

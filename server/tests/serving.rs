@@ -4,10 +4,12 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hedgerow::Durability;
 use hedgerow_server::{Server, ServerOptions};
+use hedgerow_vfs::{CallKind, FaultyVfs, SystemVfs};
 use support::{Client, Started, Value, array, bulk, error, ok, one_worker, request};
 
 #[test]
@@ -359,6 +361,34 @@ fn waitaof_waits_for_durability() {
     let db = hedgerow::Db::open(copy.path()).unwrap();
     let value = db.keyspace("default").unwrap().get(b"k").unwrap();
     assert_eq!(value.as_deref(), Some(&b"19"[..]));
+}
+
+#[test]
+fn waitaof_waits_no_longer_than_its_timeout() {
+    let disk = FaultyVfs::new(Arc::new(SystemVfs));
+    let dir = tempfile::tempdir().unwrap();
+    let db = hedgerow::Db::builder().vfs(Arc::new(disk.clone()));
+    let db = Arc::new(db.open(dir.path()).unwrap());
+    let server = Server::start(Arc::clone(&db), one_worker()).unwrap();
+    let mut client = Client::connect(server.addresses().resp.unwrap());
+    let replied = |local| array([Value::Integer(local), Value::Integer(0)]);
+    let slow = Duration::from_millis(1500);
+    client.run("SET k 1");
+    assert_eq!(client.run("WAITAOF 1 0 20000"), replied(1), "in time");
+    disk.delay(CallKind::Sync, slow);
+    client.run("SET k 2");
+    let mut pipeline = request(&[b"WAITAOF", b"1", b"0", b"20"]);
+    pipeline.extend(request(&[b"GET", b"k"]));
+    pipeline.extend(request(&[b"WAITAOF", b"1", b"0", b"0"]));
+    client.send(&pipeline);
+    assert_eq!(client.reply(), replied(0), "the sync takes longer");
+    assert_eq!(client.reply(), bulk("2"));
+    assert_eq!(
+        client.reply(),
+        replied(1),
+        "without a timeout it is awaited"
+    );
+    disk.delay(CallKind::Sync, Duration::ZERO);
 }
 
 #[test]

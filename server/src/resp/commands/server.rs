@@ -1,6 +1,7 @@
 //! Commands about the server: `CONFIG`, `SAVE`, `WAITAOF`, `SHUTDOWN`, `TIME`.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use hedgerow::Durability;
 
@@ -136,7 +137,8 @@ pub(crate) fn lastsave(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `WAITAOF numlocal numreplicas timeout`: with `numlocal` 1 the reply is held back until
-/// everything that this connection wrote is durable. There are no replicas to wait for.
+/// everything that this connection wrote is durable, or the time is up. There are no replicas to
+/// wait for.
 pub(crate) fn waitaof(call: &mut Call<'_, '_, '_>) -> Outcome {
     let local = number::argument(&call.arguments[0])?;
     let replicas = number::argument(&call.arguments[1])?;
@@ -159,6 +161,10 @@ pub(crate) fn waitaof(call: &mut Call<'_, '_, '_>) -> Outcome {
     if wait {
         *call.ran = Ran {
             hold: commit,
+            // So far away that the clock cannot say it is never.
+            deadline: (timeout_ms > 0)
+                .then(|| Instant::now().checked_add(Duration::from_millis(timeout_ms as u64)))
+                .flatten(),
             ..*call.ran
         };
     }
