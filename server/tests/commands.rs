@@ -261,6 +261,57 @@ fn a_watched_key_changes_when_it_expires_and_not_when_it_is_swept() {
 }
 
 #[test]
+fn large_hashes_are_scanned_in_parts() {
+    let started = Started::new(one_worker());
+    let (mut client, mut other) = (started.client(), started.client());
+    for i in 0..500 {
+        client.run(&format!("HSET large field{i:03} {i}"));
+    }
+    client.run("HSET small a 1 b 2");
+    let (mut seen, mut cursor, mut calls) = (Vec::new(), "0".to_owned(), 0);
+    loop {
+        let reply = client.run(&format!("HSCAN large {cursor} COUNT 40"));
+        let Value::Array(parts) = reply else {
+            panic!("{reply:?}")
+        };
+        let [Value::Bulk(next), Value::Array(fields)] = &parts[..] else {
+            panic!("{parts:?}")
+        };
+        assert!(fields.len() <= 80, "COUNT bounds it");
+        seen.extend(fields.chunks(2).map(|pair| pair[0].clone()));
+        // What comes and goes elsewhere changes nothing for those that stay.
+        other.run(&format!("HSET large field{calls:03}x new"));
+        other.run(&format!("HDEL large field{:03}", 499 - calls));
+        calls += 1;
+        cursor = String::from_utf8(next.clone()).unwrap();
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert!(calls >= 12, "{calls} calls");
+    let stayed = (13..480).map(|i| bulk(&format!("field{i:03}")));
+    for field in stayed {
+        let times = seen.iter().filter(|seen| **seen == field).count();
+        assert_eq!(times, 1, "{field:?}");
+    }
+    let Value::Array(reply) = client.run("HSCAN large 0 MATCH *7 COUNT 100") else {
+        panic!("no array")
+    };
+    let Value::Array(fields) = &reply[1] else {
+        panic!("no fields")
+    };
+    assert!(reply[0] != bulk("0") && (10..=40).contains(&fields.len()));
+    let whole = array([bulk("0"), bulks(&["a", "1", "b", "2"])]);
+    assert_eq!(client.run("HSCAN small 0 COUNT 1"), whole);
+    let none = array([bulk("0"), Value::Array(Vec::new())]);
+    assert_eq!(client.run("HSCAN none 0"), none);
+    let Value::Error(text) = client.run("HSCAN large 12345") else {
+        panic!("an unknown cursor")
+    };
+    assert!(text.starts_with("ERR invalid cursor"), "{text}");
+}
+
+#[test]
 fn nobody_sees_half_of_a_transaction() {
     let started = Started::new(support::one_worker());
     let address = started.resp();

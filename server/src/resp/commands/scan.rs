@@ -13,6 +13,9 @@ use crate::resp::number;
 /// The most rows that one `SCAN` looks at, whatever its `COUNT`: other clients wait meanwhile.
 const MOST_ROWS: usize = 20_000;
 const DEFAULT_COUNT: usize = 10;
+/// A hash of no more fields and bytes is returned whole, whatever `COUNT` says.
+const SMALL_FIELDS: usize = 128;
+const SMALL_BYTES: usize = 64 << 10;
 
 /// What `SCAN` and `HSCAN` were asked.
 struct Asked<'c> {
@@ -80,10 +83,7 @@ pub(crate) fn scan(call: &mut Call<'_, '_, '_>) -> Outcome {
     let cursor = cursor(&call.arguments[0])?;
     let asked = Asked::parse(call, 1, true)?;
     let (mut start, end, check) = bounds(asked.pattern);
-    if cursor != 0 {
-        let after = call.shared.cursors.recall(cursor).ok_or(Failure::text(
-            "ERR invalid cursor: it is from before a restart or too old; begin again with 0",
-        ))?;
+    if let Some(after) = recall(call, cursor)? {
         let behind_prefix = matches!(&start, Bound::Included(start) if start.as_slice() > &*after);
         if !behind_prefix {
             start = Bound::Excluded(after.into_vec());
@@ -117,36 +117,53 @@ pub(crate) fn scan(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
-/// `HSCAN key cursor [MATCH pattern] [COUNT n]`: a hash is one row, so all of it comes at once,
-/// and the cursor is always 0, as Redis does for small hashes.
+/// Where an iteration goes on: behind what a cursor stands for; `None` for the beginning.
+fn recall(call: &Call<'_, '_, '_>, cursor: u64) -> Outcome<Option<Box<[u8]>>> {
+    if cursor == 0 {
+        return Ok(None);
+    }
+    let known = call.shared.cursors.recall(cursor);
+    known.map(Some).ok_or(Failure::text(
+        "ERR invalid cursor: it is from before a restart or too old; begin again with 0",
+    ))
+}
+
+/// `HSCAN key cursor [MATCH pattern] [COUNT n]`: a small hash comes whole, as in Redis; of another
+/// one, the next fields in the order of their names.
 pub(crate) fn hscan(call: &mut Call<'_, '_, '_>) -> Outcome {
-    cursor(&call.arguments[1])?;
+    let cursor = cursor(&call.arguments[1])?;
     let asked = Asked::parse(call, 2, false)?;
-    let Call {
-        arguments,
-        data,
-        reply,
-        ..
-    } = call;
-    reply.array(2);
-    reply.bulk(b"0");
-    let found = data.hash(&arguments[0], |row| {
-        let start = reply.open_array(0);
-        let mut length = 0;
-        for (field, value) in row.columns() {
-            if asked
-                .pattern
-                .is_none_or(|pattern| glob::matches(pattern, field, false))
-            {
-                reply.bulk(field);
-                reply.bulk(value);
-                length += 2;
+    let after = recall(call, cursor)?;
+    let mut fields: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    let last = call.data.hash(&call.arguments[0], |row| {
+        let is_small = row.column_count() <= SMALL_FIELDS && row.size_bytes() <= SMALL_BYTES;
+        let mut left = if is_small { usize::MAX } else { asked.count };
+        let mut rest = row
+            .columns()
+            .skip_while(|(field, _)| after.as_deref().is_some_and(|after| *field <= after))
+            .peekable();
+        while let Some((field, value)) = rest.next() {
+            let pattern = asked.pattern;
+            if pattern.is_none_or(|pattern| glob::matches(pattern, field, false)) {
+                fields.push((field.to_vec(), value.to_vec()));
+            }
+            left -= 1;
+            if left == 0 && rest.peek().is_some() {
+                return Some(field.to_vec());
             }
         }
-        reply.close_array(start, length);
+        None
     })?;
-    if found.is_none() {
-        reply.array(0);
+    let next = last
+        .flatten()
+        .map_or(0, |last| call.shared.cursors.remember(&last));
+    let reply = &mut call.reply;
+    reply.array(2);
+    reply.bulk(next.to_string().as_bytes());
+    reply.array(2 * fields.len());
+    for (field, value) in &fields {
+        reply.bulk(field);
+        reply.bulk(value);
     }
     Ok(())
 }
