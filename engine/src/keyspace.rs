@@ -441,6 +441,11 @@ impl Keyspace {
         self.space().map_or(0, |space| space.len())
     }
 
+    /// How many of the rows have an expiry, kept as a counter. Costs nothing.
+    pub fn expiring(&self) -> u64 {
+        self.space().map_or(0, |space| space.expiring())
+    }
+
     /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

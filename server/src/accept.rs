@@ -128,6 +128,7 @@ impl Acceptor {
             metrics,
             connections,
             next_connection_id,
+            clients,
             ..
         } = &*self.shared;
         if connections.fetch_add(1, Ordering::Relaxed) >= options.max_connections {
@@ -147,9 +148,8 @@ impl Acceptor {
         let id = next_connection_id.fetch_add(1, Ordering::Relaxed);
         let session = match speaks {
             Speaks::Resp => Session::Resp(Box::new(resp::Session::new(
-                id,
+                clients.enter(id, (stream.peer_addr().ok(), stream.local_addr().ok())),
                 options.password.is_none(),
-                (stream.peer_addr().ok(), stream.local_addr().ok()),
             ))),
             Speaks::Memcached => Session::Memcached(Box::new(memcached::Session::new(id))),
         };

@@ -36,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod clients;
 mod connection;
 mod error;
 #[doc(hidden)]

@@ -163,6 +163,19 @@ impl Session {
         each!(self, session => session.parse(shared, input, at, spans))
     }
 
+    /// Shows others what the connection is like after a turn.
+    #[inline]
+    pub(crate) fn publish(&self, now: Instant) {
+        if let Session::Resp(session) = self {
+            session.publish(now);
+        }
+    }
+
+    /// Whether somebody wants the connection to end.
+    pub(crate) fn is_killed(&self) -> bool {
+        matches!(self, Session::Resp(session) if session.client.is_killed())
+    }
+
     /// The number of the keyspace in which requests work now.
     #[inline]
     pub(crate) fn database(&self) -> usize {

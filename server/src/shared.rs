@@ -6,6 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use hedgerow::{Db, Durability, Health, Keyspace, WriteOptions};
 
+use crate::clients::Clients;
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
 use crate::resp::Cursors;
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) run_id: String,
     pub(crate) connections: AtomicUsize,
     pub(crate) next_connection_id: AtomicU64,
+    pub(crate) clients: Arc<Clients>,
     pub(crate) last_save_s: AtomicU64,
     pub(crate) saving: AtomicBool,
     /// This, for threads that it starts.
@@ -55,6 +57,7 @@ impl Shared {
                 .collect(),
             connections: AtomicUsize::new(0),
             next_connection_id: AtomicU64::new(1),
+            clients: Arc::default(),
             last_save_s: AtomicU64::new(now_ms() / 1000),
             saving: AtomicBool::new(false),
             keyspaces: [const { OnceLock::new() }; DATABASES],
@@ -133,6 +136,14 @@ impl Shared {
         }
     }
 
+    /// Makes all workers look around.
+    pub(crate) fn wake_workers(&self) {
+        for worker in self.workers() {
+            // Fails only when the poll is gone, and nobody is to be told then.
+            let _ = worker.waker.wake();
+        }
+    }
+
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
@@ -140,9 +151,7 @@ impl Shared {
     /// Tells all workers to finish.
     pub(crate) fn stop_workers(&self) {
         self.stopping.store(true, Ordering::Release);
-        for worker in self.workers() {
-            let _ = worker.waker.wake();
-        }
+        self.wake_workers();
     }
 
     fn stop_asked(&self) -> MutexGuard<'_, bool> {

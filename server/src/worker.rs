@@ -185,6 +185,7 @@ impl Worker {
         }
         if woken {
             self.adopt();
+            self.close_killed();
         }
         if !self.held.is_empty() {
             self.release_held();
@@ -357,6 +358,9 @@ impl Worker {
             peer.held = true;
             self.held.push(slot);
         }
+        if let Some(session) = &self.sessions[slot] {
+            session.publish(self.now);
+        }
         let again = active.more || peer.readable;
         self.flush(slot);
         self.inputs[slot].release(&mut self.pool);
@@ -414,29 +418,43 @@ impl Worker {
         self.handle.waits_for_sync.store(true, Ordering::SeqCst);
         let durable_epoch = self.shared.db.durable_epoch();
         let failure = self.shared.failure();
+        self.overdue_at = None;
         for slot in std::mem::take(&mut self.held) {
             let output = &mut self.outputs[slot];
             output.release_held(durable_epoch, self.now);
             if let (Some(failure), true) = (&failure, output.is_held()) {
-        self.overdue_at = None;
                 output.fail_held(format!("-MISCONF {failure}\r\n").as_bytes());
                 if let Some(peer) = &mut self.peers[slot] {
                     peer.closing = true;
                 }
             }
             let is_held = output.is_held();
+            let deadlines = self.overdue_at.into_iter().chain(output.deadline());
+            self.overdue_at = deadlines.min();
             if let Some(peer) = &mut self.peers[slot] {
                 peer.held = is_held;
             }
             if is_held {
-            let deadlines = self.overdue_at.into_iter().chain(output.deadline());
-            self.overdue_at = deadlines.min();
                 self.held.push(slot);
             }
             self.flush(slot);
         }
         if self.held.is_empty() {
             self.handle.waits_for_sync.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Closes the connections that `CLIENT KILL` named since the last look.
+    fn close_killed(&mut self) {
+        let kills = self.shared.clients.kills();
+        if kills == self.kills_seen {
+            return;
+        }
+        self.kills_seen = kills;
+        for slot in 0..self.sessions.len() {
+            if self.sessions[slot].as_ref().is_some_and(Session::is_killed) {
+                self.close(slot);
+            }
         }
     }
 

@@ -311,6 +311,128 @@ fn large_hashes_are_scanned_in_parts() {
     assert!(text.starts_with("ERR invalid cursor"), "{text}");
 }
 
+/// The lines of a reply as text.
+fn text(reply: Value) -> String {
+    match reply {
+        Value::Bulk(bytes) => String::from_utf8(bytes).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn expiries_are_counted() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    client.run("MSET a 1 b 2 c 3");
+    client.run("EXPIRE a 1000");
+    client.run("SET b 2 EX 1000");
+    client.run("PERSIST b");
+    client.run("HSET h f v");
+    client.run("PEXPIRE h 20");
+    assert!(text(client.run("INFO keyspace")).contains("db0:keys=4,expires=2,avg_ttl=0\r\n"));
+    let mut info = String::new();
+    for _ in 0..200 {
+        info = text(client.run("INFO"));
+        if info.contains("\r\nexpired_keys:1\r\n") {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(info.contains("\r\nexpired_keys:1\r\n"), "{info}");
+    assert!(
+        info.contains("db0:keys=3,expires=1,avg_ttl=0\r\n"),
+        "{info}"
+    );
+}
+
+#[test]
+fn connections_are_listed_and_ended() {
+    let options = hedgerow_server::ServerOptions {
+        workers: 2,
+        ..one_worker()
+    };
+    let started = Started::new(options);
+    let mut clients: Vec<Client> = (0..6).map(|_| started.client()).collect();
+    for (i, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.run(&format!("CLIENT SETNAME number{i}")), ok());
+        client.run(&format!("SELECT {i}"));
+    }
+    clients[3].run("WATCH a b");
+    clients[3].run("MULTI");
+    clients[3].run("GET a");
+    let list = text(clients[0].run("CLIENT LIST"));
+    assert_eq!(list.lines().count(), 6, "{list}");
+    let line = |i: usize| -> String {
+        let name = format!(" name=number{i} ");
+        let found = list.lines().find(|line| line.contains(&name));
+        found
+            .unwrap_or_else(|| panic!("{name} is not in {list}"))
+            .to_owned()
+    };
+    let field = |i: usize, name: &str| -> String {
+        let line = line(i);
+        let found = line.split(' ').find_map(|pair| pair.strip_prefix(name));
+        found
+            .unwrap_or_else(|| panic!("{name} is not in {line}"))
+            .to_owned()
+    };
+    assert_eq!(field(0, "cmd="), "client|list");
+    assert_eq!(
+        (field(2, "db="), field(2, "cmd=")),
+        ("2".into(), "select".into())
+    );
+    for (name, value) in [
+        ("multi=", "1"),
+        ("watch=", "2"),
+        ("flags=", "x"),
+        ("cmd=", "get"),
+    ] {
+        assert_eq!(field(3, name), value);
+    }
+    let address = |client: &Client| client.stream.local_addr().unwrap().to_string();
+    assert_eq!(field(4, "addr="), address(&clients[4]));
+    let id = field(5, "id=");
+    assert_eq!(
+        clients[0].run(&format!("CLIENT KILL ID {id}")),
+        Value::Integer(1)
+    );
+    assert_eq!(clients[5].try_reply(), None, "it was ended");
+    let fourth = address(&clients[4]);
+    assert_eq!(clients[0].run(&format!("CLIENT KILL {fourth}")), ok());
+    assert_eq!(clients[4].try_reply(), None);
+    let gone = clients[0].run(&format!("CLIENT KILL {fourth}"));
+    assert_eq!(gone, error("ERR No such client"));
+    assert_eq!(clients[0].run("CLIENT KILL TYPE pubsub"), Value::Integer(0));
+    assert_eq!(
+        clients[0].run("CLIENT KILL MAXAGE 100000"),
+        Value::Integer(0)
+    );
+    for (request, expected) in [
+        ("CLIENT KILL ID 0", "ERR client-id should be greater than 0"),
+        ("CLIENT KILL TYPE odd", "ERR Unknown client type 'odd'"),
+        ("CLIENT KILL USER nobody", "ERR No such user 'nobody'"),
+        ("CLIENT KILL ID 1 SKIPME", "ERR syntax error"),
+        ("CLIENT LIST ID", "ERR syntax error"),
+    ] {
+        assert_eq!(clients[0].run(request), error(expected), "{request}");
+    }
+    let one = format!("CLIENT LIST ID {id} 1 {}", field(1, "id="));
+    let listed = text(clients[0].run(&one));
+    assert!(
+        listed.contains("name=number1") && !listed.contains("name=number5"),
+        "{listed}"
+    );
+    assert_eq!(
+        clients[0].run("CLIENT KILL TYPE normal SKIPME no"),
+        Value::Integer(4)
+    );
+    assert_eq!(clients[0].try_reply(), None, "after its reply");
+    assert_eq!(clients[1].try_reply(), None);
+    let mut last = started.client();
+    assert_eq!(text(last.run("CLIENT LIST")).lines().count(), 1);
+    assert!(text(last.run("CLIENT INFO")).contains(" cmd=client|info "));
+}
+
 #[test]
 fn nobody_sees_half_of_a_transaction() {
     let started = Started::new(support::one_worker());

@@ -1,9 +1,11 @@
 //! One RESP connection: who it is, what it has queued and watches, and how its requests run.
 
-use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
 
 use hedgerow::{Commit, MAX_KEY_BYTES, Row, Watch};
 
+use crate::clients::{Client, Published};
 use crate::connection::Input;
 use crate::protocol::{Kind, Parsed, Ran, Request, Span};
 use crate::resp::call::{Arguments, Call, Data, Failure, engine_line};
@@ -58,37 +60,30 @@ impl Queue {
 
 /// One RESP connection.
 pub(crate) struct Session {
-    pub(crate) id: u64,
+    pub(crate) client: Arc<Client>,
     pub(crate) authenticated: bool,
     pub(crate) resp3: bool,
     pub(crate) database: usize,
-    pub(crate) name: Vec<u8>,
-    pub(crate) library: (Vec<u8>, Vec<u8>),
-    pub(crate) addresses: (Option<SocketAddr>, Option<SocketAddr>),
     pub(crate) queue: Option<Box<Queue>>,
     pub(crate) watched: Vec<Watched>,
     /// What `WAITAOF` waits for.
     pub(crate) last_commit: Option<Commit>,
+    /// The number of the last request's command.
+    command: u32,
     unfinished: Option<Box<Unfinished>>,
 }
 
 impl Session {
-    pub(crate) fn new(
-        id: u64,
-        authenticated: bool,
-        addresses: (Option<SocketAddr>, Option<SocketAddr>),
-    ) -> Session {
+    pub(crate) fn new(client: Arc<Client>, authenticated: bool) -> Session {
         Session {
-            id,
+            client,
             authenticated,
             resp3: false,
             database: 0,
-            name: Vec::new(),
-            library: (Vec::new(), Vec::new()),
-            addresses,
             queue: None,
             watched: Vec::new(),
             last_commit: None,
+            command: UNKNOWN,
             unfinished: None,
         }
     }
@@ -111,6 +106,7 @@ impl Session {
             Frame::Whole(bytes) if spans.len() == first => Parsed::Skip(bytes),
             Frame::Whole(bytes) => {
                 let (kind, code) = classify(input.bytes(), &spans[first..]);
+                self.command = code;
                 Parsed::Whole { bytes, kind, code }
             }
             Frame::Quoted(bytes, words) => {
@@ -124,6 +120,19 @@ impl Session {
 
     pub(crate) fn too_long(&self) -> Vec<u8> {
         b"-ERR Protocol error: the request exceeds the server's limit\r\n".to_vec()
+    }
+
+    /// Shows others what this connection is like now.
+    #[inline]
+    pub(crate) fn publish(&self, now: Instant) {
+        let published = Published {
+            database: self.database,
+            resp3: self.resp3,
+            queued: self.queue.as_ref().map(|queue| queue.commands.len()),
+            watched: self.watched.len(),
+            command: self.command,
+        };
+        self.client.publish(now, &published);
     }
 
     #[inline]

@@ -1,5 +1,7 @@
 //! Commands about the connection: `PING`, `HELLO`, `AUTH`, `CLIENT`, `SELECT`, `QUIT`, `RESET`.
 
+use super::clients;
+use crate::clients::Names;
 use crate::resp::call::{Call, Failure, Outcome};
 use crate::resp::number;
 use crate::shared::DATABASES;
@@ -48,7 +50,7 @@ pub(crate) fn reset(call: &mut Call<'_, '_, '_>) -> Outcome {
     session.watched.clear();
     session.database = 0;
     session.resp3 = false;
-    session.name.clear();
+    *session.client.names() = Names::default();
     session.authenticated = call.shared.options.password.is_none();
     call.reply.simple("RESET");
     Ok(())
@@ -133,11 +135,11 @@ pub(crate) fn hello(call: &mut Call<'_, '_, '_>) -> Outcome {
         ));
     }
     if let Some(name) = name {
-        call.session.name = name;
+        call.session.client.names().name = name;
     }
     call.session.resp3 = resp3;
     call.reply.set_resp3(resp3);
-    let id = call.session.id as i64;
+    let id = call.session.client.id as i64;
     let reply = &mut call.reply;
     reply.map(7);
     for (field, value) in [("server", "redis"), ("version", super::info::REDIS_VERSION)] {
@@ -170,19 +172,23 @@ pub(crate) fn client(call: &mut Call<'_, '_, '_>) -> Outcome {
     let arguments = call.arguments;
     let subcommand = arguments[0].to_ascii_uppercase();
     match subcommand.as_slice() {
-        b"ID" => call.reply.integer(call.session.id as i64),
+        b"ID" => call.reply.integer(call.session.client.id as i64),
         b"GETREDIR" => call.reply.integer(-1),
-        b"GETNAME" if call.session.name.is_empty() => call.reply.null(),
-        b"GETNAME" => call.reply.bulk(&call.session.name),
+        b"GETNAME" => {
+            let names = call.session.client.names();
+            match names.name.as_slice() {
+                b"" => call.reply.null(),
+                name => call.reply.bulk(name),
+            }
+        }
         b"SETNAME" => {
-            call.session.name = checked_name(&arguments[1])?;
+            call.session.client.names().name = checked_name(&arguments[1])?;
             call.reply.ok();
         }
         b"SETINFO" => set_info(call)?,
-        b"INFO" => {
-            let text = describe(call);
-            call.reply.verbatim(&text);
-        }
+        b"INFO" => clients::info(call)?,
+        b"KILL" => clients::kill(call)?,
+        b"LIST" => clients::list(call)?,
         b"REPLY" if !arguments[1].eq_ignore_ascii_case(b"ON") => return Err(Failure::Syntax),
         // Nothing is evicted or touched here, and replies are always on.
         _ => call.reply.ok(),
@@ -199,36 +205,13 @@ fn set_info(call: &mut Call<'_, '_, '_>) -> Outcome {
         return Err(Failure::text(format!("ERR {option} {text}")));
     }
     if arguments[1].eq_ignore_ascii_case(b"LIB-NAME") {
-        call.session.library.0 = value;
+        call.session.client.names().library = value;
     } else if arguments[1].eq_ignore_ascii_case(b"LIB-VER") {
-        call.session.library.1 = value;
+        call.session.client.names().library_version = value;
     } else {
         let option = String::from_utf8_lossy(&arguments[1]).into_owned();
         return Err(Failure::text(format!("ERR Unrecognized option '{option}'")));
     }
     call.reply.ok();
     Ok(())
-}
-
-fn describe(call: &Call<'_, '_, '_>) -> String {
-    let session = &*call.session;
-    let shown = |address: Option<std::net::SocketAddr>| {
-        address.map_or_else(|| "?".to_owned(), |address| address.to_string())
-    };
-    format!(
-        "id={} addr={} laddr={} name={} db={} multi={} watch={} resp={} lib-name={} lib-ver={}\n",
-        session.id,
-        shown(session.addresses.0),
-        shown(session.addresses.1),
-        String::from_utf8_lossy(&session.name),
-        session.database,
-        session
-            .queue
-            .as_ref()
-            .map_or(-1, |queue| queue.commands.len() as i64),
-        session.watched.len(),
-        if session.resp3 { 3 } else { 2 },
-        String::from_utf8_lossy(&session.library.0),
-        String::from_utf8_lossy(&session.library.1),
-    )
 }

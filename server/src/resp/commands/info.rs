@@ -146,6 +146,9 @@ fn stats(shared: &Shared, text: &mut String) {
         "total_net_output_bytes",
         metrics.sum(|worker| &worker.sent_bytes),
     );
+    let expired = shared.db.statistics().get("expired_rows_total");
+    line(text, "expired_keys", expired.unwrap_or(0.0) as u64);
+    line(text, "evicted_keys", 0);
     line(text, "keyspace_hits", metrics.sum(|worker| &worker.hits));
     line(
         text,
@@ -181,7 +184,7 @@ fn keyspace(shared: &Shared, text: &mut String) {
             line(
                 text,
                 &format!("db{number}"),
-                format!("keys={keys},expires=0,avg_ttl=0"),
+                format!("keys={keys},expires={},avg_ttl=0", keyspace.expiring()),
             );
         }
     }

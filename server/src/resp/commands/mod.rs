@@ -1,5 +1,6 @@
 //! What each command does, one file per family. The table (`resp/table.rs`) says which there are.
 
+mod clients;
 pub(crate) mod connection;
 pub(crate) mod expiry;
 pub(crate) mod hashes;
@@ -24,6 +25,8 @@ const SUBCOMMANDS: [(&str, &[(&str, i8)]); 2] = [
             ("GETREDIR", 2),
             ("ID", 2),
             ("INFO", 2),
+            ("KILL", -3),
+            ("LIST", -2),
             ("NO-EVICT", 3),
             ("NO-TOUCH", 3),
             ("REPLY", 3),

@@ -1,0 +1,173 @@
+//! `CLIENT LIST`, `CLIENT INFO` and `CLIENT KILL`: looking at connections, and ending them.
+
+use std::time::Instant;
+
+use crate::clients::Client;
+use crate::resp::call::{Arguments, Call, Failure, Outcome};
+use crate::resp::number;
+use crate::resp::table::COMMANDS;
+
+/// Describes some connections, this one as it is now.
+fn describe<'c>(call: &Call<'_, '_, '_>, clients: impl Iterator<Item = &'c Client>) -> String {
+    call.session.publish(Instant::now());
+    let own = call.session.client.id;
+    let subcommand = String::from_utf8_lossy(&call.arguments[0]).to_lowercase();
+    let mut text = String::new();
+    for client in clients {
+        let name = |code| {
+            let command = COMMANDS.get(code as usize).map(|command| command.name);
+            let name = command.unwrap_or("NULL").to_lowercase();
+            if client.id == own {
+                format!("client|{subcommand}")
+            } else {
+                name
+            }
+        };
+        client.describe(name, &mut text);
+    }
+    text
+}
+
+/// `CLIENT INFO`
+pub(super) fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let text = describe(call, std::iter::once(&*call.session.client));
+    call.reply.verbatim(&text);
+    Ok(())
+}
+
+/// Whether connections of this type are ours: all are normal clients.
+fn is_normal(kind: &[u8]) -> Outcome<bool> {
+    let known = [&b"normal"[..], b"master", b"slave", b"replica", b"pubsub"];
+    if !known.iter().any(|known| kind.eq_ignore_ascii_case(known)) {
+        let kind = String::from_utf8_lossy(kind);
+        return Err(Failure::text(format!("ERR Unknown client type '{kind}'")));
+    }
+    Ok(kind.eq_ignore_ascii_case(b"normal"))
+}
+
+fn id(argument: &[u8]) -> Outcome<u64> {
+    let id = number::integer(argument).filter(|id| *id > 0);
+    id.map(|id| id as u64)
+        .ok_or(Failure::text("ERR client-id should be greater than 0"))
+}
+
+/// `CLIENT LIST [TYPE type] [ID id …]`
+pub(super) fn list(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let options = call.arguments.from(1);
+    let mut clients = call.shared.clients.all();
+    match options.get(0) {
+        None => {}
+        Some(option) if option.eq_ignore_ascii_case(b"TYPE") && options.len() == 2 => {
+            let are_wanted = is_normal(&options[1])?;
+            clients.retain(|_| are_wanted);
+        }
+        Some(option) if option.eq_ignore_ascii_case(b"ID") && options.len() > 1 => {
+            let ids: Vec<u64> = options.from(1).iter().map(id).collect::<Outcome<_>>()?;
+            clients.retain(|client| ids.contains(&client.id));
+        }
+        Some(_) => return Err(Failure::Syntax),
+    }
+    let text = describe(call, clients.iter().map(|client| &**client));
+    call.reply.verbatim(&text);
+    Ok(())
+}
+
+/// Which connections to end.
+struct Filter<'c> {
+    id: Option<u64>,
+    address: Option<&'c [u8]>,
+    own_address: Option<&'c [u8]>,
+    normal: bool,
+    older_than_s: u64,
+    skip_me: bool,
+}
+
+impl<'c> Filter<'c> {
+    /// Reads pairs of a filter's name and its argument.
+    fn parse(arguments: Arguments<'c>) -> Outcome<Filter<'c>> {
+        let mut filter = Filter {
+            id: None,
+            address: None,
+            own_address: None,
+            normal: true,
+            older_than_s: 0,
+            skip_me: true,
+        };
+        if !arguments.len().is_multiple_of(2) {
+            return Err(Failure::Syntax);
+        }
+        for (name, argument) in arguments.pairs() {
+            match name.to_ascii_uppercase().as_slice() {
+                b"ID" => filter.id = Some(id(argument)?),
+                b"ADDR" => filter.address = Some(argument),
+                b"LADDR" => filter.own_address = Some(argument),
+                b"TYPE" => filter.normal &= is_normal(argument)?,
+                b"USER" if argument == b"default" => {}
+                b"USER" => {
+                    let user = String::from_utf8_lossy(argument);
+                    return Err(Failure::text(format!("ERR No such user '{user}'")));
+                }
+                b"MAXAGE" => {
+                    let age_s = number::integer(argument).filter(|age_s| *age_s > 0);
+                    let why = "ERR maxage should be greater than 0";
+                    filter.older_than_s = age_s.ok_or(Failure::text(why))? as u64;
+                }
+                b"SKIPME" if argument.eq_ignore_ascii_case(b"yes") => filter.skip_me = true,
+                b"SKIPME" if argument.eq_ignore_ascii_case(b"no") => filter.skip_me = false,
+                _ => return Err(Failure::Syntax),
+            }
+        }
+        Ok(filter)
+    }
+
+    fn wants(&self, client: &Client, own: u64) -> bool {
+        let is = |address: Option<std::net::SocketAddr>, wanted: Option<&[u8]>| {
+            wanted.is_none_or(|wanted| {
+                address.is_some_and(|address| address.to_string().as_bytes() == wanted)
+            })
+        };
+        self.normal
+            && !(self.skip_me && client.id == own)
+            && self.id.is_none_or(|id| id == client.id)
+            && is(client.addresses.0, self.address)
+            && is(client.addresses.1, self.own_address)
+            && client.age_s() >= self.older_than_s
+    }
+}
+
+/// `CLIENT KILL address`, or `CLIENT KILL [ID id] [ADDR address] [LADDR address] [TYPE type]
+/// [USER user] [MAXAGE seconds] [SKIPME yes|no]`
+pub(super) fn kill(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let arguments = call.arguments.from(1);
+    let by_address = arguments.len() == 1;
+    let filter = if by_address {
+        Filter {
+            address: arguments.get(0),
+            skip_me: false,
+            ..Filter::parse(arguments.from(1))?
+        }
+    } else {
+        Filter::parse(arguments)?
+    };
+    let own = call.session.client.id;
+    let mut ended = 0;
+    for client in call.shared.clients.all() {
+        if !filter.wants(&client, own) {
+            continue;
+        }
+        ended += 1;
+        if client.id == own {
+            // After the reply.
+            call.ran.close = true;
+        } else {
+            call.shared.clients.kill(&client);
+        }
+    }
+    call.shared.wake_workers();
+    match (by_address, ended) {
+        (true, 0) => return Err(Failure::text("ERR No such client")),
+        (true, _) => call.reply.ok(),
+        (false, ended) => call.reply.integer(ended),
+    }
+    Ok(())
+}
