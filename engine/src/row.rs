@@ -19,6 +19,7 @@
 //! A record of changed columns in the log (`PutColumns`) is the same list of columns, with each
 //! value length plus one, and zero for a column that goes.
 //!
+//! Flag bits 3 and 4 are marks, which the writer of a plain row may set (memcached's stale items).
 //! Flag bits 6 and 7 are reserved for tombstones and for a link to older versions, which
 //! multi-version reads will need. A plain row without attributes costs nine bytes.
 
@@ -27,7 +28,10 @@ use hedgerow_log::Timestamp;
 pub(crate) const EXPIRY: u8 = 1 << 0;
 pub(crate) const USER_FLAGS: u8 = 1 << 1;
 pub(crate) const COLUMNS: u8 = 1 << 2;
-const KNOWN: u8 = EXPIRY | USER_FLAGS | COLUMNS;
+/// Two bits for the writer's own use.
+const MARKS_SHIFT: u32 = 3;
+const MARKS: u8 = 3 << MARKS_SHIFT;
+const KNOWN: u8 = EXPIRY | USER_FLAGS | COLUMNS | MARKS;
 pub(crate) const TIMESTAMP_BYTES: usize = 8;
 
 /// A row, borrowed from the index (or from an owned copy): nothing is decoded until asked for.
@@ -68,6 +72,12 @@ impl<'a> Row<'a> {
         let at = TIMESTAMP_BYTES + 1 + if self.flags() & EXPIRY != 0 { 8 } else { 0 };
         let b = &self.bytes[at..at + 4];
         u32::from_le_bytes([b[0], b[1], b[2], b[3]])
+    }
+
+    /// The two bits that the writer of a plain row attached; see
+    /// [`RowBuilder::set_marks`](crate::RowBuilder::set_marks).
+    pub fn marks(&self) -> u8 {
+        (self.flags() & MARKS) >> MARKS_SHIFT
     }
 
     /// The plain value; `None` for a row of columns.
@@ -284,6 +294,11 @@ pub(crate) fn write_header(
     if user_flags != 0 {
         out.extend_from_slice(&user_flags.to_le_bytes());
     }
+}
+
+/// Attaches marks to a plain row.
+pub(crate) fn set_marks(row: &mut [u8], marks: u8) {
+    row[TIMESTAMP_BYTES] |= (marks << MARKS_SHIFT) & MARKS;
 }
 
 /// Appends columns that are sorted by name and distinct.

@@ -16,6 +16,7 @@ pub struct RowBuilder<'a> {
     base: Option<Row<'a>>,
     expiry_ms: Option<u64>,
     user_flags: u32,
+    marks: u8,
     content: Content,
 }
 
@@ -44,18 +45,21 @@ impl<'a> RowBuilder<'a> {
             base,
             expiry_ms: base.and_then(|row| row.expiry_ms()),
             user_flags: base.map_or(0, |row| row.user_flags()),
+            marks: base.map_or(0, |row| row.marks()),
             content: Content::Unchanged,
         }
     }
 
-    /// Makes the row a plain value, whatever it was.
+    /// Makes the row a plain value without marks, whatever it was.
     pub fn set_value(&mut self, value: &[u8]) -> &mut Self {
+        self.marks = 0;
         self.content = Content::Value(value.to_vec());
         self
     }
 
     /// Makes the row the plain value `value` without copying it.
     pub fn set_value_owned(&mut self, value: Vec<u8>) -> &mut Self {
+        self.marks = 0;
         self.content = Content::Value(value);
         self
     }
@@ -93,6 +97,13 @@ impl<'a> RowBuilder<'a> {
         self
     }
 
+    /// Sets two bits (0 to 3) that go with a plain row until its next value: memcached's marks of
+    /// stale items. Rows of columns have none.
+    pub fn set_marks(&mut self, marks: u8) -> &mut Self {
+        self.marks = marks;
+        self
+    }
+
     fn columns(&mut self) -> &mut BTreeMap<Vec<u8>, Option<Vec<u8>>> {
         if !matches!(self.content, Content::Columns { .. }) {
             let unchanged = matches!(self.content, Content::Unchanged);
@@ -127,6 +138,7 @@ impl<'a> RowBuilder<'a> {
         match &self.content {
             Content::Value(value) => {
                 header(row, false);
+                row::set_marks(row, self.marks);
                 row.extend_from_slice(value);
             }
             Content::Unchanged => match self.base {
@@ -136,6 +148,7 @@ impl<'a> RowBuilder<'a> {
                 }
                 base => {
                     header(row, false);
+                    row::set_marks(row, self.marks);
                     row.extend_from_slice(base.and_then(|base| base.value()).unwrap_or_default());
                 }
             },
@@ -195,6 +208,24 @@ mod tests {
             (Some(&b"w"[..]), Some(5), 6)
         );
         assert!(!delta);
+        let (marked, _) = build(Some(&second), |row| {
+            row.set_marks(3);
+        });
+        let (kept, _) = build(Some(&marked), |row| {
+            row.set_expiry_ms(Some(7));
+        });
+        assert_eq!(
+            (Row::new(&kept).marks(), Row::new(&kept).expiry_ms()),
+            (3, Some(7))
+        );
+        let (fresh, _) = build(Some(&kept), |row| {
+            row.set_value(b"w");
+        });
+        assert_eq!(Row::new(&fresh).marks(), 0, "a new value has none");
+        let (columns, _) = build(Some(&kept), |row| {
+            row.set_column(b"a", b"b");
+        });
+        assert_eq!(Row::new(&columns).marks(), 0);
         let (third, _) = build(Some(&second), |row| {
             row.set_expiry_ms(None);
         });

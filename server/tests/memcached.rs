@@ -90,6 +90,42 @@ const EXCHANGES: &[(&str, &str)] = &[
         "DELETED\r\nNOT_FOUND\r\nDELETED\r\nCLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n",
     ),
     ("nonsense\r\n\r\nget\r\n", "ERROR\r\nERROR\r\nERROR\r\n"),
+    // Invalidated: served on, and one reader is told to make it anew.
+    (
+        "ms st 1 T100\r\na\r\nmd st I T30 q\r\nmg st v\r\nmg st v\r\nmg st\r\nget st\r\n",
+        "HD\r\nVA 1 X W\r\na\r\nVA 1 Z X\r\na\r\nHD Z X\r\nVALUE st 0 1\r\na\r\nEND\r\n",
+    ),
+    (
+        "md st I\r\nmg st t\r\nms st 1\r\nb\r\nmg st v\r\n",
+        "HD\r\nHD t30 X W\r\nHD\r\nVA 1\r\nb\r\n",
+    ),
+    (
+        "md zz I\r\nmd st I C1\r\nmd st I T-1\r\nmg st\r\n",
+        "NF\r\nEX\r\nHD\r\nEN\r\n",
+    ),
+    // Made by a miss: the first reader wins.
+    (
+        "mg new N30 t v\r\nmg new v s\r\nms new 2 T90\r\nok\r\nmg new v\r\nmg nw N-1\r\nmg nw\r\n",
+        "VA 0 t30 W\r\n\r\nVA 0 s0 Z\r\n\r\nHD\r\nVA 2\r\nok\r\nHD W\r\nEN\r\n",
+    ),
+    // Nearly over: the first reader wins.
+    (
+        "mg new R30\r\nmg new R100 t\r\nmg new R100\r\nms new 1 T10\r\nx\r\nmg new T60 R30\r\n",
+        "HD\r\nHD t90 W\r\nHD Z\r\nHD\r\nHD\r\n",
+    ),
+    (
+        "ms new 1 T10\r\nx\r\nmg new R30 T60\r\nms new 1\r\nx\r\nmg new R30\r\nmg new Rx\r\n",
+        "HD\r\nHD W\r\nHD\r\nHD\r\nCLIENT_ERROR bad token in command line format\r\n",
+    ),
+    // Older than what is there: stored, and stale from the start.
+    (
+        "ms old 1 C1 I\r\nx\r\nms old 1\r\na\r\nms old 2 C1\r\nbb\r\nms old 2 C1 I T50\r\nbb\r\nmg old v t\r\nmg old\r\n",
+        "NF\r\nHD\r\nEX\r\nHD\r\nVA 2 t-1 X W\r\nbb\r\nHD Z X\r\n",
+    ),
+    (
+        "ms cnt 1\r\n5\r\nmd cnt I\r\nma cnt v\r\nmg cnt v\r\nmd cnt I\r\nms cnt 1 MA\r\n0\r\nmg cnt v\r\n",
+        "HD\r\nHD\r\nVA 1\r\n6\r\nVA 1 X W\r\n6\r\nHD\r\nHD\r\nVA 2\r\n60\r\n",
+    ),
     ("ms k 3 F5 T0 k Oq1\r\nabc\r\n", "HD kk Oq1\r\n"),
     ("mg k v f s t k O9\r\n", "VA 3 f5 s3 t-1 kk O9\r\nabc\r\n"),
     (

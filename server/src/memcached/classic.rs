@@ -157,6 +157,7 @@ fn store(shared: &Shared, words: Words<'_>, mode: Mode, out: &mut Vec<u8>) -> Ou
         expiry_ms,
         compare,
         create: false,
+        stale_if_older: false,
     };
     let (stored, commit) = items::store(shared, key, mode, item)?;
     let text: &[u8] = match stored {
@@ -230,7 +231,7 @@ fn delete(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
             "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]",
         ));
     }
-    let (deleted, commit) = items::delete(shared, key, None)?;
+    let (deleted, commit) = items::delete(shared, key, None, None)?;
     quietly(
         words,
         if deleted == Stored::Done {

@@ -36,7 +36,14 @@ pub(super) struct Item<'a> {
     pub(super) compare: Option<u64>,
     /// Append and prepend make the item if it is missing.
     pub(super) create: bool,
+    /// A value that is older than the present item replaces it, marked stale.
+    pub(super) stale_if_older: bool,
 }
+
+/// The item is stale: still served, but somebody should make it anew.
+pub(super) const STALE: u8 = 1;
+/// Some client was told to make the item anew.
+pub(super) const CLAIMED: u8 = 2;
 
 /// The cas value of a row.
 pub(super) fn cas(row: &Row<'_>) -> u64 {
@@ -61,9 +68,11 @@ pub(super) fn store(
     let limit = shared.options.max_bulk_bytes;
     let options = shared.write_options();
     let (stored, commit) = keyspace(shared)?.update(key, &options, |row, new| {
+        let mut stale = None;
         if let Some(expected) = item.compare {
             match &row {
                 None => return Action::Keep(Stored::NotFound),
+                Some(row) if item.stale_if_older && expected < cas(row) => stale = Some(*row),
                 Some(row) if cas(row) != expected => return Action::Keep(Stored::Exists),
                 Some(_) => {}
             }
@@ -97,6 +106,11 @@ pub(super) fn store(
                     return Action::Remove(Stored::Done);
                 }
             }
+        }
+        if let Some(row) = stale {
+            // Not longer than what was there, and still to be made anew.
+            new.set_expiry_ms(row.expiry_ms());
+            new.set_marks(STALE | row.marks());
         }
         Action::Put(Stored::Done)
     })?;
@@ -157,7 +171,9 @@ pub(super) fn count(
                 }
             }
         };
-        new.set_value(itoa::Buffer::new().format(value).as_bytes());
+        // As in memcached, a number that changes is as stale as before.
+        new.set_value(itoa::Buffer::new().format(value).as_bytes())
+            .set_marks(row.map_or(0, |row| row.marks()));
         Action::Put(Counted::Now { value, cas: 0 })
     })?;
     if let (Counted::Now { cas, .. }, Some(commit)) = (&mut counted, &commit) {
@@ -166,20 +182,41 @@ pub(super) fn count(
     Ok((counted, commit))
 }
 
-/// Deletes an item, if its cas value is the expected one.
+/// How an item is invalidated instead of deleted.
+#[derive(Clone, Copy)]
+pub(super) struct Invalidate {
+    /// A new expiry, if it gets one.
+    pub(super) touch: Option<Option<u64>>,
+}
+
+/// Deletes an item, if its cas value is the expected one, or marks it stale.
 pub(super) fn delete(
     shared: &Shared,
     key: &[u8],
     compare: Option<u64>,
+    invalidate: Option<Invalidate>,
 ) -> Result<(Stored, Option<Commit>), Failure> {
     let options = shared.write_options();
-    Ok(keyspace(shared)?.update(key, &options, |row, _| match row {
-        None => Action::Keep(Stored::NotFound),
-        Some(row) if compare.is_some_and(|expected| cas(&row) != expected) => {
-            Action::Keep(Stored::Exists)
-        }
-        Some(_) => Action::Remove(Stored::Done),
-    })?)
+    Ok(
+        keyspace(shared)?.update(key, &options, |row, new| match (row, invalidate) {
+            (None, _) => Action::Keep(Stored::NotFound),
+            (Some(row), _) if compare.is_some_and(|expected| cas(&row) != expected) => {
+                Action::Keep(Stored::Exists)
+            }
+            (Some(row), Some(Invalidate { touch })) if row.value().is_some() => {
+                if let Some(expiry_ms) = touch {
+                    new.set_expiry_ms(expiry_ms);
+                    if is_past(expiry_ms) {
+                        return Action::Remove(Stored::Done);
+                    }
+                }
+                // The next reader is to make it anew, whoever was told before.
+                new.set_marks(STALE);
+                Action::Put(Stored::Done)
+            }
+            (Some(_), _) => Action::Remove(Stored::Done),
+        })?,
+    )
 }
 
 /// An item as a reader of one command needs it, copied.
@@ -188,6 +225,10 @@ pub(super) struct Found {
     pub(super) user_flags: u32,
     pub(super) cas: u64,
     pub(super) expiry_ms: Option<u64>,
+    /// [`STALE`], [`CLAIMED`]: as they were before the reader came.
+    pub(super) marks: u8,
+    /// The reader is to make the item anew.
+    pub(super) won: bool,
 }
 
 impl Found {
@@ -197,6 +238,8 @@ impl Found {
             user_flags: row.user_flags(),
             cas: cas(row),
             expiry_ms: row.expiry_ms(),
+            marks: row.marks(),
+            won: false,
         })
     }
 }
@@ -206,6 +249,103 @@ pub(super) fn read(shared: &Shared, key: &[u8]) -> Result<Option<Found>, Failure
     Ok(keyspace(shared)?
         .read(key, |row| Found::of(&row))?
         .flatten())
+}
+
+/// What a read does besides reading.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Fetch {
+    /// A new expiry.
+    pub(super) touch: Option<Option<u64>>,
+    /// Makes an empty item with this expiry if there is none.
+    pub(super) vivify: Option<Option<u64>>,
+    /// An item with less time left than these seconds is to be made anew.
+    pub(super) recache_s: Option<i64>,
+    /// That is asked of the new expiry.
+    pub(super) touch_first: bool,
+}
+
+impl Fetch {
+    fn only_reads(&self) -> bool {
+        self.touch.is_none() && self.vivify.is_none() && self.recache_s.is_none()
+    }
+
+    /// Whether so little time is left that the item should be made anew.
+    fn is_nearly_over(&self, row: &Row<'_>) -> bool {
+        let expiry_ms = match self.touch {
+            Some(expiry_ms) if self.touch_first => expiry_ms,
+            _ => row.expiry_ms(),
+        };
+        match (expiry_ms, self.recache_s) {
+            (Some(at_ms), Some(least_s)) => {
+                let left_ms = at_ms.saturating_sub(now_ms());
+                i64::try_from(left_ms / 1000).is_ok_and(|left_s| left_s < least_s)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Reads an item and does what else was asked; `None` if it is missing. The first reader of an
+/// item that is stale, was just made or is nearly over wins: it is to make the item anew.
+pub(super) fn fetch(
+    shared: &Shared,
+    key: &[u8],
+    fetch: Fetch,
+) -> Result<(Option<Found>, Option<Commit>), Failure> {
+    if fetch.only_reads() {
+        let found = read(shared, key)?;
+        if found.as_ref().is_none_or(|found| found.marks != STALE) {
+            return Ok((found, None));
+        }
+    }
+    let options = shared.write_options();
+    let (mut found, commit) = keyspace(shared)?.update(key, &options, |row, new| {
+        let Some(row) = row else {
+            let Some(expiry_ms) = fetch.vivify else {
+                return Action::Keep(None);
+            };
+            new.set_value(b"")
+                .set_expiry_ms(expiry_ms)
+                .set_marks(CLAIMED);
+            let made = Found {
+                value: Vec::new(),
+                user_flags: 0,
+                cas: 0,
+                expiry_ms,
+                marks: 0,
+                won: true,
+            };
+            return if is_past(expiry_ms) {
+                Action::Keep(Some(made))
+            } else {
+                Action::Put(Some(made))
+            };
+        };
+        let Some(mut found) = Found::of(&row) else {
+            return Action::Keep(None);
+        };
+        let is_due = found.marks & STALE != 0 || fetch.is_nearly_over(&row);
+        found.won = is_due && found.marks & CLAIMED == 0;
+        if found.won {
+            new.set_marks(found.marks | CLAIMED);
+        }
+        if let Some(expiry_ms) = fetch.touch {
+            found.expiry_ms = expiry_ms;
+            new.set_expiry_ms(expiry_ms);
+            if is_past(expiry_ms) {
+                return Action::Remove(Some(found));
+            }
+        }
+        if found.won || fetch.touch.is_some() {
+            Action::Put(Some(found))
+        } else {
+            Action::Keep(Some(found))
+        }
+    })?;
+    if let (Some(found), Some(commit)) = (&mut found, &commit) {
+        found.cas = commit.timestamp.raw();
+    }
+    Ok((found, commit))
 }
 
 /// Sets an item's expiry and returns the item; `None` if it is missing.

@@ -2,20 +2,27 @@
 //!
 //! | command | what | flags |
 //! |---|---|---|
-//! | `mg key` | get | `b c f k O q s t v`, `T(ttl)` touch, `N(ttl)` make an empty item if missing |
-//! | `ms key bytes` | set | `b c k O q s`, `C(cas)`, `F(flags)`, `T(ttl)`, `M(mode)`, `N(ttl)` with append |
-//! | `md key` | delete | `b k O q`, `C(cas)` |
+//! | `mg key` | get | `b c f k O q s t v`, `T(ttl)` touch, `N(ttl)` make an empty item if missing, `R(ttl)` make anew if less is left |
+//! | `ms key bytes` | set | `b c k O q s`, `C(cas)`, `F(flags)`, `I` stale if older, `T(ttl)`, `M(mode)`, `N(ttl)` with append |
+//! | `md key` | delete | `b k O q`, `C(cas)`, `I` mark stale, `T(ttl)` with it |
 //! | `ma key` | arithmetic | `b c k O q t v`, `C(cas)`, `D(delta)`, `J(initial)`, `N(ttl)`, `T(ttl)`, `M(mode)` |
 //! | `mn` | nothing | – |
 //! | `me key` | describe | `b` |
 //! | `mr start end` | ordered scan | see `scan` |
 //!
-//! Flags about stale items and hit times (`E h I l R x`) are refused: rows do not keep these.
+//! A stale item is still served, with `X`. Of those who read it the first gets `W`: it won, and is
+//! to make the item anew; all others get `Z`. The same goes for items that `N` made, or of which
+//! `R` finds too little time left. Two marks of the row keep this ([`items::STALE`],
+//! [`items::CLAIMED`]); any new value clears them.
+//!
+//! Flags about hit times and chosen cas values (`E h l x`) are refused: rows do not keep these.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::items::{self, Count, Counted, Found, Item, Mode, Stored};
+use super::items::{
+    self, CLAIMED, Count, Counted, Fetch, Found, Invalidate, Item, Mode, STALE, Stored,
+};
 use super::{Done, Failure, Outcome, Words, expiry_ms, frame, number, put_number, scan, signed};
 use crate::shared::{Shared, now_ms};
 
@@ -79,6 +86,12 @@ impl<'a> Flags<'a> {
         if !self.has(b'k') {
             self.words.insert(0, b"k");
         }
+    }
+
+    /// Whether both flags are there, in this order.
+    fn is_before(&self, first: u8, second: u8) -> bool {
+        let place = |letter| self.words.iter().position(|word| word[0] == letter);
+        place(first).is_some() && place(first) < place(second)
     }
 
     pub(super) fn has(&self, letter: u8) -> bool {
@@ -174,14 +187,21 @@ fn reply(
     out.extend_from_slice(b"\r\n");
 }
 
+/// Appends what the reader of a stale item, or of one that others make anew, must know.
+fn stale_flags(found: &Found, out: &mut Vec<u8>) {
+    for (shown, flag) in [
+        (found.marks & CLAIMED != 0, b" Z"),
+        (found.marks & STALE != 0, b" X"),
+        (found.won, b" W"),
+    ] {
+        if shown {
+            out.extend_from_slice(flag);
+        }
+    }
+}
+
 /// `HD flags`, or `VA size flags` and the data if the value is wanted.
-pub(super) fn reply_item(
-    flags: &Flags<'_>,
-    key: &[u8],
-    found: &Found,
-    won: bool,
-    out: &mut Vec<u8>,
-) {
+pub(super) fn reply_item(flags: &Flags<'_>, key: &[u8], found: &Found, out: &mut Vec<u8>) {
     let with_value = flags.has(b'v');
     if with_value {
         out.extend_from_slice(b"VA ");
@@ -190,9 +210,7 @@ pub(super) fn reply_item(
         out.extend_from_slice(b"HD");
     }
     return_flags(flags, key, Some(found), out);
-    if won {
-        out.extend_from_slice(b" W");
-    }
+    stale_flags(found, out);
     out.extend_from_slice(b"\r\n");
     if with_value {
         out.extend_from_slice(&found.value);
@@ -201,28 +219,20 @@ pub(super) fn reply_item(
 }
 
 fn get(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
-    let flags = Flags::parse(&words, 2, b"bcfkOqstvTN")?;
+    let flags = Flags::parse(&words, 2, b"bcfkOqstvTNR")?;
     let key = key(words.get(1), &flags)?;
-    let (mut found, mut commit) = match flags.expiry(b'T')? {
-        Some(expiry_ms) => items::touch(shared, &key, expiry_ms)?,
-        None => (items::read(shared, &key)?, None),
+    let recache = flags
+        .argument(b'R')
+        .map(|word| signed(word).ok_or(BAD_TOKEN));
+    let fetch = Fetch {
+        touch: flags.expiry(b'T')?,
+        vivify: flags.expiry(b'N')?,
+        recache_s: recache.transpose()?,
+        touch_first: flags.is_before(b'T', b'R'),
     };
-    let mut won = false;
-    if let (None, Some(expiry_ms)) = (&found, flags.expiry(b'N')?) {
-        let item = Item {
-            value: b"",
-            user_flags: 0,
-            expiry_ms,
-            compare: None,
-            create: false,
-        };
-        let (stored, made) = items::store(shared, &key, Mode::Add, item)?;
-        won = stored == Stored::Done;
-        commit = commit.max(made);
-        found = items::read(shared, &key)?;
-    }
+    let (found, commit) = items::fetch(shared, &key, fetch)?;
     match &found {
-        Some(found) => reply_item(&flags, &key, found, won, out),
+        Some(found) => reply_item(&flags, &key, found, out),
         None if flags.has(b'q') => {}
         None => out.extend_from_slice(b"EN\r\n"),
     }
@@ -231,7 +241,7 @@ fn get(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
 
 fn set(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
     let (words, value) = words.split_data();
-    let flags = Flags::parse(&words, 3, b"bckOqsCFTMN")?;
+    let flags = Flags::parse(&words, 3, b"bckOqsCFITMN")?;
     let key = key(words.get(1), &flags)?;
     let user_flags = flags
         .number(b'F')?
@@ -254,6 +264,7 @@ fn set(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
         expiry_ms: flags.expiry(b'T')?.or(vivify).flatten(),
         compare: flags.number(b'C')?,
         create: vivify.is_some(),
+        stale_if_older: flags.has(b'I'),
     };
     let (stored, commit) = items::store(shared, &key, mode, item)?;
     let code: &[u8] = match stored {
@@ -267,6 +278,8 @@ fn set(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
         user_flags,
         cas: items::commit_cas(commit.as_ref()),
         expiry_ms: item.expiry_ms,
+        marks: 0,
+        won: false,
     };
     reply(
         code,
@@ -280,9 +293,11 @@ fn set(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
 }
 
 fn delete(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
-    let flags = Flags::parse(&words, 2, b"bkOqC")?;
+    let flags = Flags::parse(&words, 2, b"bkOqCIT")?;
     let key = key(words.get(1), &flags)?;
-    let (deleted, commit) = items::delete(shared, &key, flags.number(b'C')?)?;
+    let touch = flags.expiry(b'T')?;
+    let invalidate = flags.has(b'I').then_some(Invalidate { touch });
+    let (deleted, commit) = items::delete(shared, &key, flags.number(b'C')?, invalidate)?;
     let code: &[u8] = match deleted {
         Stored::Done => b"HD",
         Stored::Exists | Stored::Refused => b"EX",
@@ -319,8 +334,10 @@ fn arithmetic(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
                     user_flags: found.as_ref().map_or(0, |found| found.user_flags),
                     cas,
                     expiry_ms: found.and_then(|found| found.expiry_ms),
+                    marks: 0,
+                    won: false,
                 };
-                reply_item(&flags, &key, &shown, false, out);
+                reply_item(&flags, &key, &shown, out);
             }
         }
         Counted::NotFound => reply(b"NF", false, &flags, &key, None, out),

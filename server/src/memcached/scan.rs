@@ -55,7 +55,7 @@ pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outco
     if left > 0 {
         items::keyspace(shared)?.scan(range, direction, |key, row| {
             if let Some(found) = Found::of(&row) {
-                reply_item(&flags, key, &found, false, out);
+                reply_item(&flags, key, &found, out);
                 left -= 1;
             }
             let full = out.len() > shared.options.output_limit_bytes;
