@@ -511,6 +511,7 @@ fn recover(
         expiries,
         threads: options.workers,
         progress: options.progress.as_ref(),
+        memory_limit: options.memory_limit,
     };
     let records = recovery.run(manifest, logs)?;
     counters.recovered_records.store(records, Ordering::Relaxed);

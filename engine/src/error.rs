@@ -124,6 +124,18 @@ pub enum Error {
         /// The limit.
         limit_bytes: usize,
     },
+    /// The rows need more memory than the limit allows, and a quarter on top. Nothing on disk was
+    /// changed.
+    #[error(
+        "the rows do not fit into the memory limit of {limit_bytes} bytes: recovery stopped at \
+         {used_bytes}, and nothing is lost; open the database with a higher memory limit"
+    )]
+    RecoveryOutOfMemory {
+        /// The limit.
+        limit_bytes: usize,
+        /// What was in use when recovery stopped.
+        used_bytes: usize,
+    },
     /// No keyspace of this name (any more).
     #[error("there is no keyspace {0:?}; create it, or list those that exist")]
     KeyspaceMissing(String),

@@ -199,6 +199,11 @@ impl Builder {
 
     /// The memory, in bytes, beyond which puts are refused. It is compared with what all tree
     /// nodes and values of this process occupy. Default: no limit.
+    ///
+    /// Opening a database is allowed a quarter more, since recovery packs rows otherwise than the
+    /// writes that made them: what fitted once can be opened again. Beyond that it is
+    /// [`Error::RecoveryOutOfMemory`](crate::Error::RecoveryOutOfMemory). A database that was
+    /// opened above its limit serves reads and removals, and refuses puts until it is below.
     pub fn memory_limit(mut self, bytes: Option<usize>) -> Self {
         self.memory_limit = bytes;
         self

@@ -58,6 +58,7 @@ pub(crate) struct Recovery<'a> {
     pub(crate) expiries: &'a ExpiryIndex,
     pub(crate) threads: usize,
     pub(crate) progress: Option<&'a ProgressCallback>,
+    pub(crate) memory_limit: Option<usize>,
 }
 
 impl Recovery<'_> {
@@ -84,6 +85,24 @@ impl Recovery<'_> {
                 done_bytes,
                 total_bytes,
             });
+        }
+    }
+
+    /// Refuses what would need far more memory than there may be.
+    fn check_memory(&self) -> Result<()> {
+        let Some(limit_bytes) = self.memory_limit else {
+            return Ok(());
+        };
+        let most_bytes = limit_bytes.saturating_add(limit_bytes / 4);
+        if hedgerow_memory::reserved_bytes() <= most_bytes {
+            return Ok(());
+        }
+        match hedgerow_memory::live_bytes() {
+            used_bytes if used_bytes > most_bytes => Err(Error::RecoveryOutOfMemory {
+                limit_bytes,
+                used_bytes,
+            }),
+            _ => Ok(()),
         }
     }
 
@@ -134,6 +153,7 @@ impl Recovery<'_> {
         loop {
             let bytes = reader.bytes_read();
             if bytes >= reported + REPORT_EVERY_BYTES {
+                self.check_memory()?;
                 done(bytes - reported);
                 reported = bytes;
             }
@@ -168,9 +188,13 @@ impl Recovery<'_> {
         let mut applied = 0;
         loop {
             let bytes = commits.bytes_read();
-            if thread == 0 && bytes >= reported + REPORT_EVERY_BYTES {
-                self.report(RecoveryPhase::Log, bytes, total_bytes);
+            if bytes >= reported + REPORT_EVERY_BYTES {
+                // Every thread looks, so that all of them stop.
+                self.check_memory()?;
                 reported = bytes;
+                if thread == 0 {
+                    self.report(RecoveryPhase::Log, bytes, total_bytes);
+                }
             }
             let Some(commit) = commits.next()? else { break };
             for operation in commit.operations() {
