@@ -6,7 +6,8 @@
 //!
 //! * [`maps`]: ordered maps in memory.
 //! * [`stores`]: durable engines.
-//! * [`servers`]: programs that listen on a socket.
+//! * [`servers`]: programs that listen on a socket, and [`RowClient`] to ask those whose
+//!   protocol is not text.
 //!
 //! Every peer is always listed. What a build has without (each kind of peer is a cargo feature,
 //! all off by default, so that the default build compiles none of them) or what this machine
@@ -15,10 +16,12 @@
 mod maps;
 mod native;
 mod registry;
+mod rows;
 mod servers;
 mod stores;
 
 pub use maps::maps;
 pub use registry::{Limits, MapPeer, StorePeer};
+pub use rows::{ConnectRows, RowClient, mysql_client};
 pub use servers::{Prepare, Protocol, ServerPeer, ServerSettings, servers};
 pub use stores::stores;

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use hedgerow_lab_peers::{Protocol, ServerPeer, ServerSettings, servers};
+use hedgerow_lab_peers::{
+    ConnectRows, Protocol, ServerPeer, ServerSettings, mysql_client, servers,
+};
 
 const SETTINGS: ServerSettings = ServerSettings {
     memory_bytes: 64 << 20,
@@ -83,34 +85,29 @@ fn talk(peer: &ServerPeer, address: SocketAddr) {
             let answer = ask(address, "SET k hi\r\nGET k\r\n", "$2\r\nhi\r\n");
             assert_eq!(answer, "+OK\r\n$2\r\nhi\r\n");
         }
-        Protocol::MySql => {
-            let client = Command::new("mariadb")
-                .args([
-                    "--no-defaults",
-                    "--batch",
-                    "--skip-column-names",
-                    "-u",
-                    "lab",
-                ])
-                .args([
-                    "-h",
-                    "127.0.0.1",
-                    "-P",
-                    &address.port().to_string(),
-                    "lab",
-                    "-e",
-                ])
-                .arg("INSERT INTO pairs VALUES ('k', 'hi'); SELECT v FROM pairs WHERE k = 'k'")
-                .output();
-            let Ok(output) = client else {
-                println!("skipped: talking to MariaDB: apt-get install mariadb-client");
-                return;
-            };
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{said}");
-            assert_eq!(output.stdout, b"hi\n");
-        }
+        Protocol::MySql => match mysql_client() {
+            Ok(connect) => talk_of_rows(connect, address),
+            Err(unavailable) => println!("skipped: talking to {}: {unavailable}", peer.entry.name),
+        },
     }
+}
+
+/// Two connections see each other's commits, and each statement says whether it found its key.
+fn talk_of_rows(connect: ConnectRows, address: SocketAddr) {
+    let mut one = connect(address).expect("it listens");
+    let mut other = connect(address).expect("it listens");
+    one.load(&[(b"a", b"1"), (b"b", b"2")]).expect("loaded");
+    one.insert(b"c\0", b"3").expect("inserted");
+    let again = other.insert(b"a", b"9").expect_err("it is there");
+    assert!(again.to_string().contains("Duplicate"), "{again}");
+    assert_eq!(other.get(b"c\0").expect("an answer"), Some(b"3".to_vec()));
+    assert_eq!(other.get(b"c").expect("an answer"), None);
+    assert!(other.update(b"b", b"2").expect("an answer"), "it is there");
+    assert!(other.update(b"b", b"4").expect("an answer"));
+    assert!(!other.update(b"d", b"4").expect("an answer"));
+    assert_eq!(one.get(b"b").expect("an answer"), Some(b"4".to_vec()));
+    assert!(one.remove(b"b").expect("an answer"));
+    assert!(!other.remove(b"b").expect("an answer"));
 }
 
 #[test]
