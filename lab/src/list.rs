@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use hedgerow_lab_contender::{Entry, Promises, Unavailable};
 
+use crate::contenders::servers;
 use crate::experiments;
 use crate::registry::Registry;
 
@@ -19,6 +20,11 @@ pub fn text() -> String {
     text.push_str("\ndurable engines\n");
     for store in &registry.stores {
         contender(&mut text, &store.entry, store.open.as_ref().err());
+    }
+    text.push_str("\nservers\n");
+    for server in servers::all() {
+        let missing = servers::participant(&server).available.err();
+        contender(&mut text, &server.entry, missing.as_ref());
     }
     text.push_str("\nexperiments\n");
     for experiment in experiments::all() {

@@ -43,13 +43,13 @@ impl Server {
     pub fn start(
         program: &Path,
         core: Option<usize>,
-        arguments: impl FnOnce(&Path, SocketAddr) -> Vec<String>,
+        arguments: impl FnOnce(&Path, SocketAddr) -> Result<Vec<String>>,
     ) -> Result<Self> {
         let directory = TempDir::with_prefix("hedgerow-lab-")?;
         let address = free_address()?;
         let mut command = pinned(program, core);
         command
-            .args(arguments(directory.path(), address))
+            .args(arguments(directory.path(), address)?)
             .current_dir(directory.path());
         command
             .stdin(Stdio::null())
@@ -227,7 +227,7 @@ mod tests {
             println!("skipped: no program `true` on PATH");
             return;
         };
-        let error = Server::start(&program, None, |_, _| Vec::new()).expect_err("no server");
+        let error = Server::start(&program, None, |_, _| Ok(Vec::new())).expect_err("no server");
         assert!(error.to_string().contains("ended at start"), "{error}");
     }
 }

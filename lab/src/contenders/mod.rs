@@ -2,11 +2,12 @@
 //!
 //! Each is an adaptor to [`Map`](hedgerow_lab_contender::Map) or
 //! [`Store`](hedgerow_lab_contender::Store). Peers from elsewhere live in a crate of their
-//! own, so that the lab builds without them.
+//! own, so that the lab builds without them. [`servers`] knows the programs that the lab starts.
 
 mod empty;
 mod engine;
 mod masstree;
+pub mod servers;
 mod standard;
 
 pub use empty::Empty;

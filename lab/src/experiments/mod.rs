@@ -2,6 +2,7 @@
 //! whom, and why so.
 
 mod btrees;
+mod bwtree;
 mod masstree;
 pub mod server;
 
@@ -13,7 +14,7 @@ use crate::{LabError, Result};
 /// All experiments, by source and figure.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Experiment>> {
-    let sources = [masstree::all(), btrees::all()];
+    let sources = [masstree::all(), btrees::all(), bwtree::all()];
     sources.into_iter().flatten().collect()
 }
 

@@ -98,16 +98,11 @@ struct Kind {
     arguments: fn(&Path, &str, &str) -> Vec<String>,
 }
 
-pub(super) fn words(text: &str) -> Vec<String> {
+fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-pub(super) fn hedgerow(
-    durability: Option<&str>,
-    protocol: &str,
-    folder: &Path,
-    port: &str,
-) -> Vec<String> {
+fn hedgerow(durability: Option<&str>, protocol: &str, folder: &Path, port: &str) -> Vec<String> {
     let other = if protocol == "resp" {
         "memcached"
     } else {
@@ -123,7 +118,7 @@ pub(super) fn hedgerow(
     ))
 }
 
-pub(super) fn redis(persistence: &str, folder: &Path, port: &str) -> Vec<String> {
+fn redis(persistence: &str, folder: &Path, port: &str) -> Vec<String> {
     let mut arguments = words(&format!(
         "--port {port} --bind 127.0.0.1 --dir {} --maxclients 15000 {persistence} --save",
         folder.display()
@@ -214,7 +209,7 @@ impl Kind {
     fn start(&self) -> Result<Server> {
         let user = std::env::var("USER").unwrap_or_else(|_| "root".to_owned());
         Server::start(&self.program, Some(SERVER_CORE), |folder, address| {
-            (self.arguments)(folder, &address.port().to_string(), &user)
+            Ok((self.arguments)(folder, &address.port().to_string(), &user))
         })
     }
 }

@@ -142,6 +142,32 @@ pub fn play_once(address: SocketAddr, script: &Script, connections: usize) -> Re
     Ok(answered as f64 / start.elapsed().as_secs_f64())
 }
 
+/// Plays each script once on a connection of its own, all at once; requests per second.
+///
+/// Connections are visited in turn. One that has played its script is left open.
+///
+/// # Errors
+///
+/// A connection that fails, or the first reply that differs.
+pub fn play_each(address: SocketAddr, scripts: &[Script]) -> Result<f64> {
+    let mut connections = scripts
+        .iter()
+        .map(|_| Connection::open(address))
+        .collect::<Result<Vec<_>>>()?;
+    let longest = scripts.iter().map(Script::len).max().unwrap_or(0);
+    let start = Instant::now();
+    let mut answered = 0;
+    for index in 0..=longest {
+        for (connection, script) in connections.iter_mut().zip(scripts) {
+            answered += connection.receive()?;
+            if index < script.len() {
+                connection.send(script.exchange(index))?;
+            }
+        }
+    }
+    Ok(answered as f64 / start.elapsed().as_secs_f64())
+}
+
 /// How long single requests took on one connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Latency {
@@ -248,6 +274,8 @@ mod tests {
         let script = Script::sets(Protocol::Memcached, &KeySet::Decimal.keys(100), 8);
         let good = start(b"STORED\r\n");
         assert!(play_once(good, &script, 3).expect("right replies") > 0.0);
+        let unequal = [script.clone(), Script::default(), script.clone()];
+        assert!(play_each(good, &unequal).expect("right replies") > 0.0);
         let short = Duration::from_millis(20);
         assert!(throughput(good, &script, 2, short).expect("right replies") > 0.0);
         let latency = latency(good, &script, short).expect("right replies");

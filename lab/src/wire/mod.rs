@@ -3,12 +3,17 @@
 //! The client must cost less than the servers it measures, so requests and the exact bytes of
 //! their replies are built before the clock starts; while it runs, a batch is one write, one
 //! read and one comparison of memory. Every reply is compared in full: a wrong or misplaced
-//! answer ends the run.
+//! answer ends the run. Servers that speak rows of a table are asked through the client that their
+//! users have, from one thread per connection.
 
 mod load;
 mod operations;
+mod rows;
 mod script;
+mod steps;
 
-pub use load::{Latency, latency, play_once, scheduled_latency, throughput};
+pub use load::{Latency, latency, play_each, play_once, scheduled_latency, throughput};
 pub use operations::Records;
+pub use rows::{load_rows, play_rows};
 pub use script::{Exchange, Protocol, ScanForm, Script};
+pub use steps::{Step, script, steps, updated_text};

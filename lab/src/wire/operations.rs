@@ -25,7 +25,11 @@ pub struct Records<'a> {
 
 /// The value of a key: hexadecimal digits that depend on it.
 pub fn value_text(key: &[u8], bytes: usize) -> Vec<u8> {
-    let mut value = value_of(key);
+    digits(value_of(key), bytes)
+}
+
+/// As many hexadecimal digits, which depend on a number.
+pub(super) fn digits(mut value: u64, bytes: usize) -> Vec<u8> {
     let digit = |_| {
         value = value.rotate_right(4);
         b"0123456789abcdef"[(value & 15) as usize]

@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use hedgerow_lab_peers::ServerPeer;
+
 use crate::keys::Key;
+use crate::{LabError, Result};
 
 /// What a server speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +15,24 @@ pub enum Protocol {
     Resp,
     /// memcached's classic text protocol.
     Memcached,
+}
+
+impl Protocol {
+    /// The text protocol of a server.
+    ///
+    /// # Errors
+    ///
+    /// When it speaks another.
+    pub fn of(server: &ServerPeer) -> Result<Self> {
+        match server.protocol {
+            hedgerow_lab_peers::Protocol::Resp => Ok(Self::Resp),
+            hedgerow_lab_peers::Protocol::Memcached => Ok(Self::Memcached),
+            hedgerow_lab_peers::Protocol::MySql => Err(LabError::Usage(format!(
+                "{} speaks no text protocol",
+                server.entry.name
+            ))),
+        }
+    }
 }
 
 /// Some requests that are sent together, and the bytes that must come back.

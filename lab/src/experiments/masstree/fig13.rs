@@ -12,29 +12,24 @@
 //! Records of MYCSB are values of 40 bytes and a column is 4 bytes of one, as the paper has it
 //! on Redis; a range returns whole records, where the paper's returns a column of each.
 
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use hedgerow_lab_contender::{Entry, Promises, Unavailable};
 use hedgerow_lab_data::workload::{Operation, Workload as Mix};
 use hedgerow_lab_data::{KeySet, Keys};
+use hedgerow_lab_peers::ServerSettings;
 use hedgerow_lab_report::{Better, X};
 use serde::{Deserialize, Serialize};
 
+use crate::contenders::servers::{CLIENT_CORE, OURS, OURS_BY_MEMCACHED, named, participant, start};
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
-use crate::experiments::server::{hedgerow, redis, words};
 use crate::machine::{pin_this_thread, used_cpu_seconds};
 use crate::map_workload::push_percentiles;
-use crate::process::{Server, find_program};
-use crate::registry::{Registry, own};
+use crate::process::Server;
+use crate::registry::Registry;
 use crate::wire::{Protocol, Records, Script, latency, play_once, scheduled_latency, throughput};
 use crate::{LabError, Result};
-
-/// The core that servers run on, and the client's.
-const SERVER_CORE: usize = 0;
-const CLIENT_CORE: usize = 1;
 
 /// Requests in flight on each pipelined connection, and how many connections there are.
 const DEPTH: usize = 64;
@@ -57,119 +52,18 @@ const WORKLOADS: [&str; 6] = [
     "masstree/mycsb-e",
 ];
 
-/// A server to measure.
-struct Contender {
-    name: &'static str,
-    protocol: Protocol,
-    program: &'static str,
-    arguments: fn(&Path, &str) -> Vec<String>,
-    remedy: &'static str,
-    /// Workloads that it can do.
-    workloads: &'static [&'static str],
-}
+/// Those without columns and scans.
+const PLAIN: [&str; 3] = ["masstree/get", "masstree/put-existing", "masstree/mycsb-c"];
 
-const OURS: &str = "hedgerow server";
-const BUILD_OURS: &str = "cargo build --release -p hedgerow-cli";
-
-const CONTENDERS: [Contender; 5] = [
-    Contender {
-        name: OURS,
-        protocol: Protocol::Resp,
-        program: "hedgerow",
-        arguments: |folder, port| hedgerow(Some("periodic"), "resp", folder, port),
-        remedy: BUILD_OURS,
-        workloads: &WORKLOADS,
-    },
-    Contender {
-        name: "hedgerow server, memcached protocol",
-        protocol: Protocol::Memcached,
-        program: "hedgerow",
-        arguments: |folder, port| hedgerow(Some("periodic"), "memcached", folder, port),
-        remedy: BUILD_OURS,
-        workloads: &["masstree/get", "masstree/put-existing", "masstree/mycsb-c"],
-    },
-    Contender {
-        name: "redis-server",
-        protocol: Protocol::Resp,
-        program: "redis-server",
-        arguments: |folder, port| redis("--appendonly no", folder, port),
-        remedy: "apt install redis-server",
-        workloads: WORKLOADS.split_at(5).0,
-    },
-    Contender {
-        name: "redis-server, append-only file",
-        protocol: Protocol::Resp,
-        program: "redis-server",
-        arguments: |folder, port| {
-            let aof = "--appendonly yes --appendfsync everysec --auto-aof-rewrite-percentage 0";
-            redis(aof, folder, port)
-        },
-        remedy: "apt install redis-server",
-        workloads: WORKLOADS.split_at(5).0,
-    },
-    Contender {
-        name: "memcached",
-        protocol: Protocol::Memcached,
-        program: "memcached",
-        arguments: |_, port| {
-            let user = std::env::var("USER").unwrap_or_else(|_| "root".to_owned());
-            words(&format!(
-                "-l 127.0.0.1 -p {port} -U 0 -t 1 -m 8192 -c 20000 -u {user}"
-            ))
-        },
-        remedy: "apt install memcached",
-        workloads: &["masstree/get", "masstree/put-existing", "masstree/mycsb-c"],
-    },
+/// What each contender can do: memcached replaces whole values and has no order, Redis has no
+/// scans that return values.
+const CONTENDERS: [(&str, &[&str]); 5] = [
+    (OURS, &WORKLOADS),
+    (OURS_BY_MEMCACHED, &PLAIN),
+    ("redis", WORKLOADS.split_at(5).0),
+    ("redis aof", WORKLOADS.split_at(5).0),
+    ("memcached", &PLAIN),
 ];
-
-impl Contender {
-    fn named(name: &str) -> Option<&'static Self> {
-        CONTENDERS.iter().find(|contender| contender.name == name)
-    }
-
-    /// Ours lies beside this program; others are on `PATH`.
-    fn program(&self) -> Option<PathBuf> {
-        if self.program != "hedgerow" {
-            return find_program(self.program);
-        }
-        let beside = std::env::current_exe().ok()?.with_file_name(self.program);
-        beside.is_file().then_some(beside)
-    }
-
-    fn entry(&self) -> Entry {
-        let promises = Promises {
-            ordered: self.program == "hedgerow",
-            concurrent: true,
-            durable: self.protocol == Protocol::Resp && self.name != "redis-server",
-            variable_keys: true,
-            longest_key: None,
-        };
-        if self.program == "hedgerow" {
-            return own(self.name, promises);
-        }
-        Entry {
-            name: self.name,
-            version: self.program().map_or_else(String::new, |p| version(&p)),
-            origin: "found on PATH",
-            promises,
-        }
-    }
-}
-
-/// The first word with digits and dots in what a program says to `--version`.
-fn version(program: &Path) -> String {
-    let output = std::process::Command::new(program)
-        .arg("--version")
-        .output();
-    let text = output.map(|output| output.stdout).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text).into_owned();
-    let mut words = text.split_whitespace();
-    let found = words.find(|word| word.contains('.') && word.contains(|c: char| c.is_numeric()));
-    found
-        .unwrap_or_default()
-        .trim_start_matches("v=")
-        .to_owned()
-}
 
 /// The experiment.
 pub struct Servers;
@@ -199,15 +93,8 @@ impl Experiment for Servers {
     }
 
     fn participants(&self, _registry: &Registry) -> Vec<Participant> {
-        let participant = |contender: &Contender| Participant {
-            entry: contender.entry(),
-            available: contender.program().map(drop).ok_or_else(|| Unavailable {
-                why: format!("{} is not here", contender.program),
-                remedy: contender.remedy.to_owned(),
-            }),
-            environment: Vec::new(),
-        };
-        CONTENDERS.iter().map(participant).collect()
+        let names = CONTENDERS.map(|(name, _)| name);
+        named(&names).iter().map(participant).collect()
     }
 
     fn points(&self, _registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
@@ -220,7 +107,7 @@ impl Experiment for Servers {
                 operations: settings.scale.pick(2000, 200_000, 200_000),
                 seconds,
             };
-            let can = CONTENDERS.iter().filter(|one| one.workloads.contains(&mix));
+            let can = CONTENDERS.iter().filter(|(_, mixes)| mixes.contains(&mix));
             Ok(Point {
                 parameters: [
                     ("records".to_owned(), records.into()),
@@ -228,7 +115,7 @@ impl Experiment for Servers {
                 ]
                 .into(),
                 x: Some(X::Category(mix.trim_start_matches("masstree/").to_owned())),
-                contenders: can.map(|contender| contender.name).collect(),
+                contenders: can.map(|(name, _)| *name).collect(),
                 need: Need {
                     memory_bytes: records as u64 * 300 + (256 << 20),
                     disk_bytes: records as u64 * 200 + (64 << 20),
@@ -242,34 +129,33 @@ impl Experiment for Servers {
 
     fn perform(&self, _registry: &Registry, job: &Job) -> Result<Answer> {
         let mut workload: Workload = job.workload()?;
-        let contender = Contender::named(&job.contender)
-            .ok_or_else(|| LabError::Usage(format!("no server is called {}", job.contender)))?;
         if job.stage == Stage::Verify {
             // The client compares every reply: a short run is all that verifying needs.
             workload.records = workload.records.min(20_000);
             workload.operations = workload.operations.min(20_000);
             workload.seconds = 0.05;
         }
-        measure(contender, &workload)
+        measure(&job.contender, &workload)
     }
 }
 
 /// Starts a server, loads it and measures it.
-fn measure(contender: &Contender, workload: &Workload) -> Result<Answer> {
-    let program = contender
-        .program()
-        .ok_or_else(|| LabError::Unavailable(format!("no {}", contender.program)))?;
+fn measure(contender: &str, workload: &Workload) -> Result<Answer> {
+    let settings = ServerSettings {
+        memory_bytes: 8 << 30,
+        threads: 1,
+        connections: 1000,
+    };
+    let (peer, server) = start(contender, &settings)?;
+    let protocol = Protocol::of(&peer)?;
     let mix = Mix::named(&workload.mix).map_err(LabError::from_display)?;
     let keys = mix.keys.keys(workload.records)?;
-    let records = records(&mix, &keys, contender.protocol);
+    let records = records(&mix, &keys, protocol);
     let plan = mix.plan(workload.records as u64, 1);
     let operations: Vec<Operation> = mix
         .operations(&plan, 0, 13)
         .take(workload.operations)
         .collect();
-    let server = Server::start(&program, Some(SERVER_CORE), |folder, address| {
-        (contender.arguments)(folder, &address.port().to_string())
-    })?;
     pin_this_thread(CLIENT_CORE);
     let mut answer = Answer::default();
     load(&server, &records, workload.records)?;
