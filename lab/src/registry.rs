@@ -12,7 +12,7 @@ use hedgerow_lab_contender::{
 use hedgerow_lab_peers::Limits;
 use hedgerow_masstree::{Concurrent, SingleThreaded};
 
-use crate::contenders::{BTreeMark, Empty, Engine, Indexed, Inline};
+use crate::contenders::{BTreeMark, Empty, Engine, Indexed, Inline, Integer, IntegerMark};
 
 /// The contenders of this build.
 #[derive(Clone)]
@@ -30,11 +30,12 @@ impl Registry {
     #[must_use]
     pub fn new() -> Self {
         let mut maps = own_maps();
-        let peers = hedgerow_lab_peers::maps();
-        let mut limits: BTreeMap<_, _> = peers
+        let mut limits: BTreeMap<_, _> = maps
             .iter()
-            .map(|peer| (peer.map.entry.name, peer.limits))
+            .map(|map| (map.entry.name, limits_of(&map.entry.promises)))
             .collect();
+        let peers = hedgerow_lab_peers::maps();
+        limits.extend(peers.iter().map(|peer| (peer.map.entry.name, peer.limits)));
         maps.extend(peers.into_iter().map(|peer| peer.map));
         let mut stores = own_stores();
         let peers = hedgerow_lab_peers::stores();
@@ -125,6 +126,41 @@ pub fn unordered() -> Promises {
     }
 }
 
+/// The limits of a map that keeps its promises.
+fn limits_of(promises: &Promises) -> Limits {
+    if promises.variable_keys {
+        return Limits {
+            longest_key: promises.longest_key,
+            ..Limits::NONE
+        };
+    }
+    let only = promises.longest_key.unwrap_or(8);
+    Limits {
+        shortest_key: only,
+        longest_key: Some(only),
+        ..Limits::NONE
+    }
+}
+
+/// The standard library's map of integers of one width.
+fn integer_mark<K: Integer>(name: &'static str) -> MapEntry {
+    MapEntry {
+        entry: Entry {
+            version: rust_version(),
+            origin: "Rust standard library",
+            ..own(
+                name,
+                Promises {
+                    variable_keys: false,
+                    longest_key: Some(K::BYTES),
+                    ..ordered(false)
+                },
+            )
+        },
+        build: single::<IntegerMark<K>>(),
+    }
+}
+
 fn own_maps() -> Vec<MapEntry> {
     let entry = |name, many| own(name, ordered(many));
     vec![
@@ -148,6 +184,8 @@ fn own_maps() -> Vec<MapEntry> {
             },
             build: single::<BTreeMark>(),
         },
+        integer_mark::<u32>("std BTreeMap u32"),
+        integer_mark::<u64>("std BTreeMap u64"),
         MapEntry {
             entry: Entry {
                 origin: "the lab itself",

@@ -13,4 +13,4 @@ mod standard;
 pub use empty::Empty;
 pub use engine::Engine;
 pub use masstree::{Indexed, Inline};
-pub use standard::BTreeMark;
+pub use standard::{BTreeMark, Integer, IntegerMark};

@@ -1,9 +1,11 @@
 //! The experiments, one module each under the name of their source: what is measured, against
 //! whom, and why so.
 
+mod bst;
 mod btrees;
 mod bwtree;
 mod masstree;
+mod matryoshka;
 pub mod server;
 
 use hedgerow_lab_report as report;
@@ -14,7 +16,13 @@ use crate::{LabError, Result};
 /// All experiments, by source and figure.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Experiment>> {
-    let sources = [masstree::all(), btrees::all(), bwtree::all()];
+    let sources = [
+        matryoshka::all(),
+        masstree::all(),
+        btrees::all(),
+        bst::all(),
+        bwtree::all(),
+    ];
     sources.into_iter().flatten().collect()
 }
 

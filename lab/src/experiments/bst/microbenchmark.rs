@@ -1,0 +1,64 @@
+//! Threads that look up, insert and remove keys of a space half of which is there (§3.1).
+//!
+//! Of the paper's trees, libcds has two: its Bronson AVL tree is `occ-avl`, its Ellen tree
+//! `ext-lf`. Where the paper runs for three seconds, each thread here takes its share of as many
+//! operations as there are records; an insertion of a present key replaces its value.
+
+use hedgerow_lab_report::X;
+
+use crate::experiment::{About, Settings};
+use crate::map_experiment::{Contestant, MapExperiment, MapPoint, all_maps};
+use crate::mixed_workload::MixedWorkload;
+use crate::registry::Registry;
+
+/// Shares of lookups, in percent; the rest are insertions and removals alike.
+const LOOKUPS: [u32; 4] = [100, 90, 70, 50];
+
+pub fn experiment() -> MapExperiment<MixedWorkload> {
+    MapExperiment {
+        about: About {
+            name: "bst/microbenchmark",
+            title: "Lookups, insertions and removals by many threads",
+            source: "Getting to the Root of Concurrent Binary Search Tree Performance, §3.1",
+            claim: "Smaller nodes, fields in order and light traversals speed up trees of 1 M keys \
+                    by up to 86 % on one machine and 43 % on another (geometric means 11 % and \
+                    23 %). The order of the trees at 100 % lookups holds at 90 % and mostly at \
+                    70 %; with 10 M keys occ-avl leads and ext-lf is last.",
+            x_label: Some("threads"),
+            x_log: false,
+            baseline: "hedgerow inline",
+        },
+        maps: concurrent_maps,
+        points,
+    }
+}
+
+fn concurrent_maps(registry: &Registry) -> Vec<Contestant> {
+    let mut maps = all_maps(registry);
+    maps.retain(|contestant| contestant.map.entry.promises.concurrent);
+    maps
+}
+
+fn points(settings: &Settings) -> Vec<MapPoint<MixedWorkload>> {
+    let paper = vec![1_000_000, 10_000_000];
+    let counts = match settings.keys {
+        Some(keys) => vec![keys],
+        None => settings.scale.pick(vec![2000], vec![1_000_000], paper),
+    };
+    let mut points = Vec::new();
+    for records in counts {
+        for lookups in LOOKUPS {
+            let threads = settings.thread_counts(settings.cores).into_iter();
+            points.extend(threads.map(|threads| MapPoint {
+                parameters: vec![("keys", records.into()), ("% lookups", lookups.into())],
+                x: Some(X::Number(threads as f64)),
+                workload: MixedWorkload {
+                    threads,
+                    ..MixedWorkload::new(&format!("bst/lookup-{lookups}"), records)
+                },
+                only: &[],
+            }));
+        }
+    }
+    points
+}

@@ -1,0 +1,79 @@
+//! Experiments of the Matryoshka B+ tree's report (2026).
+//!
+//! Its workloads are files under `lab/data/workloads/matryoshka`. They put integers of 4 bytes
+//! into sets; here they go into maps to 8-byte values, and 8-byte integers follow in tables of
+//! their own, as many maps hold no others. Every map of the registry that holds such keys takes
+//! part, so an index over integers joins by being a contender.
+
+mod proposed;
+mod scaling;
+mod table5;
+
+use crate::experiment::{Experiment, Scale};
+use crate::map_experiment::MapPoint;
+use crate::mixed_workload::MixedWorkload;
+
+/// All of them, in the report's order.
+pub fn all() -> Vec<Box<dyn Experiment>> {
+    vec![
+        Box::new(scaling::experiment()),
+        Box::new(table5::experiment()),
+        Box::new(proposed::experiment()),
+    ]
+}
+
+/// The report's seven workloads, in the order of its Table 2.
+const WORKLOADS: [&str; 7] = [
+    "seq_insert",
+    "rand_insert",
+    "ycsb_a",
+    "rand_delete",
+    "mixed",
+    "ycsb_b",
+    "search_after_churn",
+];
+
+/// A workload of the report's on integers of this many bytes.
+fn on_integers(scale: Scale, name: &str, records: usize, key_bytes: usize) -> MixedWorkload {
+    let mixed = MixedWorkload {
+        // One file asks for five million searches, however few the records.
+        most_operations: scale.pick(Some(20_000), None, None),
+        ..MixedWorkload::new(&format!("matryoshka/{name}"), records)
+    };
+    let set = mixed.resolve().map(|workload| workload.keys.to_string());
+    let wide = set.ok().map(|set| set.replace("u32", "u64"));
+    MixedWorkload {
+        set: wide.filter(|_| key_bytes == 8),
+        ..mixed
+    }
+}
+
+/// A point of everyone who can, told apart by the number of records and the keys' length.
+fn point(workload: MixedWorkload, key_bytes: usize) -> MapPoint<MixedWorkload> {
+    MapPoint {
+        parameters: vec![
+            ("keys", workload.records.into()),
+            ("key bytes", key_bytes.into()),
+        ],
+        x: None,
+        workload,
+        only: &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workloads_exist_and_keys_widen() {
+        for name in WORKLOADS {
+            for key_bytes in [4, 8] {
+                let keys = on_integers(Scale::Smoke, name, 100, key_bytes)
+                    .keys()
+                    .expect(name);
+                assert!(keys.iter().all(|key| key.len() == key_bytes), "{name}");
+            }
+        }
+    }
+}

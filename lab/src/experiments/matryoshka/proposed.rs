@@ -1,0 +1,61 @@
+//! The six access patterns that the report proposes and does not measure (§11.9).
+
+use hedgerow_lab_report::X;
+
+use super::{on_integers, point};
+use crate::experiment::{About, Settings};
+use crate::map_experiment::{MapExperiment, MapPoint, all_maps};
+use crate::mixed_workload::MixedWorkload;
+
+/// Those on integers, in the report's order.
+const ON_INTEGERS: [&str; 5] = [
+    "zipf_insert",
+    "scan_after_insert",
+    "lookup_then_insert",
+    "shrink",
+    "bulk_load",
+];
+
+pub fn experiment() -> MapExperiment<MixedWorkload> {
+    MapExperiment {
+        about: About {
+            name: "matryoshka/proposed",
+            title: "Skewed inserts, ranges, lookups before inserts, long keys, shrinking, bulk loads",
+            source: "Matryoshka B+ Tree: Insert/Delete Performance Report, §11.9",
+            claim: "Proposed, not measured. The report expects Matryoshka to lead on ranges of \
+                    1000 and on bulk loads, to search as well while it shrinks, and to suffer from \
+                    longer keys, which suit radix trees.",
+            x_label: Some("workload"),
+            x_log: false,
+            baseline: "std BTreeMap",
+        },
+        maps: all_maps,
+        points,
+    }
+}
+
+fn points(settings: &Settings) -> Vec<MapPoint<MixedWorkload>> {
+    let records = settings.keys(2000, 1_048_576, 16_777_216);
+    let mut points = Vec::new();
+    for key_bytes in [4, 8] {
+        points.extend(ON_INTEGERS.map(|name| MapPoint {
+            x: Some(X::Category(name.to_owned())),
+            ..point(
+                on_integers(settings.scale, name, records, key_bytes),
+                key_bytes,
+            )
+        }));
+    }
+    // Eight digits behind what all keys share: 10^8 keys, which is enough for any scale.
+    for key_bytes in [16, 32] {
+        let workload = MixedWorkload {
+            set: Some(format!("prefixed-decimal:{}", key_bytes - 8)),
+            ..MixedWorkload::new("matryoshka/large_keys", records)
+        };
+        points.push(MapPoint {
+            x: Some(X::Category("large_keys".to_owned())),
+            ..point(workload, key_bytes)
+        });
+    }
+    points
+}
