@@ -9,8 +9,9 @@ const COUNT: usize = 20_000;
 
 /// Every made set, with the checksum of its first 20,000 keys. A changed checksum means that
 /// results recorded before can no longer be compared.
-const CHECKSUMS: [(&str, u64); 13] = [
+const CHECKSUMS: [(&str, u64); 14] = [
     ("dense-u32", 0xDD11_71DD_D955_7F23),
+    ("density-u32:40", 0xD820_579C_AAFC_51AF),
     ("dense-u64", 0xC733_170D_444B_D35F),
     ("sparse-u32", 0x5C6F_D317_92AE_C6B4),
     ("sparse-u64", 0xDE95_42DD_91E7_467F),
@@ -117,6 +118,13 @@ fn integer_sets_have_their_width_and_range() {
         numbers.sort_unstable();
         assert!(numbers.into_iter().eq(0..COUNT as u64), "{name}");
     }
+    let mut sparser: Vec<u64> = keys("density-u32:40").iter().map(number).collect();
+    sparser.sort_unstable();
+    let last = sparser[COUNT - 1];
+    assert!(
+        (49_000..50_000).contains(&last),
+        "{last} of a range of 50,000"
+    );
     for name in ["monotone-u32", "monotone-u64"] {
         assert!(keys(name).iter().map(number).eq(0..COUNT as u64), "{name}");
     }

@@ -20,6 +20,9 @@ impl KeySet {
         }
         match self {
             Self::DenseU32 => integers(4, count, permuted(count)),
+            Self::DensityU32(percent) => {
+                integers(4, count, permuted(count * 100 / u64::from(*percent)))
+            }
             Self::DenseU64 => integers(8, count, permuted(count)),
             Self::SparseU32 => integers(4, count, permuted(1 << 32)),
             Self::SparseU64 => integers(8, count, |n| mix64(SEED ^ n)),

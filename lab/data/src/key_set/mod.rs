@@ -26,6 +26,9 @@ pub use sample::Sample;
 pub enum KeySet {
     /// The integers below the count, 4 bytes, in random order.
     DenseU32,
+    /// Integers below as many as leave this share of them, in percent, 4 bytes, in random order
+    /// (B-Trees Are Back, §4.6, "Key Set Density").
+    DensityU32(u8),
     /// The integers below the count, 8 bytes, in random order.
     DenseU64,
     /// Random 32-bit integers.
@@ -118,8 +121,9 @@ const MOST_PARTITIONS: u32 = 1 << 20;
 
 impl KeySet {
     /// The names on the command line; letters in capitals stand for what the user fills in.
-    pub const NAMES: [&'static str; 16] = [
+    pub const NAMES: [&'static str; 17] = [
         "dense-u32",
+        "density-u32:PERCENT",
         "dense-u64",
         "sparse-u32",
         "sparse-u64",
@@ -142,6 +146,7 @@ impl KeySet {
     pub fn available(&self) -> Option<u64> {
         match self {
             Self::DenseU32 | Self::SparseU32 | Self::MonotoneU32 => Some(1 << 32),
+            Self::DensityU32(percent) => Some((1 << 32) * u64::from(*percent) / 100),
             Self::DenseU64 | Self::Path => Some(1 << 40),
             Self::SparseU64 | Self::MonotoneU64 | Self::Ycsb => Some(u64::MAX),
             Self::Partitioned(_) => Some(1 << 32),
@@ -157,7 +162,7 @@ impl KeySet {
     #[must_use]
     pub fn integer_bytes(&self) -> Option<usize> {
         match self {
-            Self::DenseU32 | Self::SparseU32 | Self::MonotoneU32 => Some(4),
+            Self::DenseU32 | Self::DensityU32(_) | Self::SparseU32 | Self::MonotoneU32 => Some(4),
             Self::DenseU64 | Self::SparseU64 | Self::MonotoneU64 | Self::Partitioned(_) => Some(8),
             _ => None,
         }
@@ -226,6 +231,7 @@ impl fmt::Display for KeySet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::DenseU32 => f.write_str("dense-u32"),
+            Self::DensityU32(percent) => write!(f, "density-u32:{percent}"),
             Self::DenseU64 => f.write_str("dense-u64"),
             Self::SparseU32 => f.write_str("sparse-u32"),
             Self::SparseU64 => f.write_str("sparse-u64"),
@@ -266,6 +272,10 @@ impl FromStr for KeySet {
         };
         let set = match (family, parameter) {
             ("dense-u32", None) => Self::DenseU32,
+            ("density-u32", Some(number)) => match number.parse() {
+                Ok(percent) if (1..=100).contains(&percent) => Self::DensityU32(percent),
+                _ => return Err(bad("1 to 100 percent, as in density-u32:50")),
+            },
             ("dense-u64", None) => Self::DenseU64,
             ("sparse-u32", None) => Self::SparseU32,
             ("sparse-u64", None) => Self::SparseU64,

@@ -2,13 +2,26 @@
 //! engines that its tree is to be compared with.
 
 mod durable;
+mod fig11;
+mod fig15;
+mod fig16;
+mod fig17;
+mod fig18;
 mod fig19;
+mod fig9;
+mod key_sets;
 
 use crate::experiment::Experiment;
 
 /// All of them, in the paper's order.
 pub fn all() -> Vec<Box<dyn Experiment>> {
     vec![
+        Box::new(fig9::experiment()),
+        Box::new(fig11::experiment()),
+        Box::new(fig15::experiment()),
+        Box::new(fig16::experiment()),
+        Box::new(fig17::experiment()),
+        Box::new(fig18::experiment()),
         Box::new(fig19::experiment()),
         Box::new(durable::experiment()),
     ]
