@@ -9,6 +9,7 @@
 //!   every tree and of the engine.
 //! * [`keys`]: key shapes that make trees take their rare paths.
 //! * [`index_workload`]: random work on any index, beside the model or with recorded threads.
+//! * [`int_workload`]: random work on any index of integers, beside the model.
 //! * [`history`]: record what concurrent threads saw, then check each key for linearizability
 //!   and each scan for order and completeness.
 //! * [`tree_duels`], [`db_duels`]: threads led into the situations that the protocols of the tree
@@ -21,6 +22,7 @@ pub mod faults;
 pub mod fuzz;
 pub mod history;
 pub mod index_workload;
+pub mod int_workload;
 pub mod keys;
 pub mod kill;
 #[cfg(feature = "planted-bugs")]

@@ -4,12 +4,17 @@
 //! write at once through `&self`. The engine stores encoded rows in it and knows nothing of
 //! nodes, versions or layouts; a tree knows nothing of logs, transactions or sockets. This
 //! crate holds the trait that separates the two, and the small types of its signatures.
+//!
+//! Trees that are keyed by integers and written by one thread have a trait of their own,
+//! [`IntIndex`].
 
 use std::ops::{Bound, ControlFlow};
 
+mod integers;
 mod locked_map;
 mod statistics;
 
+pub use integers::{BulkLoad, IntIndex, IntKey, NotAscending};
 pub use locked_map::LockedMap;
 pub use statistics::{Statistic, Statistics};
 
