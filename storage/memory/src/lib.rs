@@ -30,6 +30,9 @@
 //!   the life of the process. Blocks over [`LARGEST_POOLED_BYTES`] come from the standard
 //!   allocator and go back to it.
 //!
+//! A tree that lays out its own nodes takes whole [`Superpage`]s instead and gives them back when
+//! it is dropped.
+//!
 //! With the feature `system-allocator`, and always under Miri, every block comes from the
 //! standard allocator, so that sanitizers see each of them.
 
@@ -39,6 +42,7 @@ mod pool;
 #[cfg(not(any(feature = "system-allocator", miri)))]
 mod region;
 mod report;
+mod superpage;
 mod system;
 
 use std::alloc::Layout;
@@ -50,6 +54,7 @@ use pool as blocks;
 use system as blocks;
 
 pub use report::{ClassReport, Report, inspect};
+pub use superpage::{SUPERPAGE_BYTES, Superpage};
 
 /// The largest block that comes from a pool, in bytes; larger ones come from the standard
 /// allocator.

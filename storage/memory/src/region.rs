@@ -91,7 +91,7 @@ impl Arena {
 }
 
 /// Maps `size_bytes` (a multiple of the region size) at a region boundary.
-fn map(size_bytes: usize) -> Option<Chunk> {
+pub(crate) fn map(size_bytes: usize) -> Option<Chunk> {
     let padded_bytes = size_bytes + REGION_BYTES;
     // SAFETY: an anonymous private mapping at an address of the kernel's choice touches no
     // memory that exists.

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::line::{self, Line32, Line64};
 use crate::{Slots, WIDTH};
 
 /// Search among the slices of one node.
@@ -19,6 +20,18 @@ pub trait Kernel: Copy + 'static {
     /// How many of the first `count` slots, which are in ascending order, hold a slice at or
     /// below `key`. `count` is at most 15.
     fn rank(slots: &Slots, count: usize, key: u64) -> usize;
+
+    /// A bit for every lane of the line that is below `key`.
+    #[inline(always)]
+    fn below_32(line: &Line32, key: u32) -> u32 {
+        line::below(line, key)
+    }
+
+    /// A bit for every lane of the line that is below `key`.
+    #[inline(always)]
+    fn below_64(line: &Line64, key: u64) -> u32 {
+        line::below(line, key)
+    }
 }
 
 #[inline(always)]

@@ -26,16 +26,21 @@
 //! atomic on every x86-64 processor with AVX. Thread sanitizer and Miri cannot see into
 //! assembly: run them with `HEDGEROW_SIMD=scalar` (Miri always gets it).
 //!
+//! Trees of one writer keep integers in plain 64-byte lines ([`Line32`], [`Line64`]); a kernel
+//! compares such a line in one or two instructions, through ordinary loads.
+//!
 //! **No load past the node.** A [`Slots`] is exactly 16 words, the 16th never a key.
 
 mod kernel;
 mod level;
+mod line;
 mod prefetch;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 pub use kernel::{Binary, Kernel, Linear, Scalar, live_slots};
 pub use level::{Level, Task};
+pub use line::{Line32, Line64};
 pub use prefetch::{prefetch_line, prefetch_lines};
 
 use std::sync::atomic::AtomicU64;

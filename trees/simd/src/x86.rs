@@ -9,6 +9,7 @@ use std::arch::x86_64::*;
 
 use crate::Slots;
 use crate::kernel::{Kernel, live_slots};
+use crate::line::{Line32, Line64};
 
 const KEYS: u32 = 0x7fff;
 
@@ -79,7 +80,48 @@ fn above_avx2(slots: &Slots, key: u64) -> u32 {
     a | (b << 4) | (c << 8) | (d << 12)
 }
 
+#[target_feature(enable = "avx2")]
+#[inline]
+fn below_32_avx2(line: &Line32, key: u32) -> u32 {
+    let flip = _mm256_set1_epi32(i32::MIN);
+    let key = _mm256_xor_si256(_mm256_set1_epi32(key as i32), flip);
+    let half = |first: usize| {
+        let words: &[u32; 8] = line[first..].first_chunk().expect("half a line");
+        // SAFETY: the load is of exactly these eight words, and needs no alignment.
+        let lanes = unsafe { _mm256_loadu_si256(words.as_ptr().cast()) };
+        let below = _mm256_cmpgt_epi32(key, _mm256_xor_si256(lanes, flip));
+        _mm256_movemask_ps(_mm256_castsi256_ps(below)) as u32
+    };
+    half(0) | (half(8) << 8)
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn below_64_avx2(line: &Line64, key: u64) -> u32 {
+    let flip = _mm256_set1_epi64x(i64::MIN);
+    let key = _mm256_xor_si256(_mm256_set1_epi64x(key as i64), flip);
+    let half = |first: usize| {
+        let words: &[u64; 4] = line[first..].first_chunk().expect("half a line");
+        // SAFETY: the load is of exactly these four words, and needs no alignment.
+        let lanes = unsafe { _mm256_loadu_si256(words.as_ptr().cast()) };
+        bits4(_mm256_cmpgt_epi64(key, _mm256_xor_si256(lanes, flip)))
+    };
+    half(0) | (half(4) << 4)
+}
+
 impl Kernel for Avx2 {
+    #[inline(always)]
+    fn below_32(line: &Line32, key: u32) -> u32 {
+        // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
+        unsafe { below_32_avx2(line, key) }
+    }
+
+    #[inline(always)]
+    fn below_64(line: &Line64, key: u64) -> u32 {
+        // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
+        unsafe { below_64_avx2(line, key) }
+    }
+
     #[inline(always)]
     fn equal(slots: &Slots, _order: u64, key: u64) -> u32 {
         // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
@@ -147,7 +189,41 @@ fn at_or_below_avx512(slots: &Slots, key: u64) -> u32 {
     low | (high << 8)
 }
 
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn below_32_avx512(line: &Line32, key: u32) -> u32 {
+    // SAFETY: the load is of exactly the line's sixteen words, and needs no alignment.
+    let lanes = unsafe { _mm512_loadu_si512(line.as_ptr().cast()) };
+    u32::from(_mm512_cmplt_epu32_mask(
+        lanes,
+        _mm512_set1_epi32(key as i32),
+    ))
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn below_64_avx512(line: &Line64, key: u64) -> u32 {
+    // SAFETY: the load is of exactly the line's eight words, and needs no alignment.
+    let lanes = unsafe { _mm512_loadu_si512(line.as_ptr().cast()) };
+    u32::from(_mm512_cmplt_epu64_mask(
+        lanes,
+        _mm512_set1_epi64(key as i64),
+    ))
+}
+
 impl Kernel for Avx512 {
+    #[inline(always)]
+    fn below_32(line: &Line32, key: u32) -> u32 {
+        // SAFETY: an `Avx512` kernel runs only inside `Level::run`, after detection.
+        unsafe { below_32_avx512(line, key) }
+    }
+
+    #[inline(always)]
+    fn below_64(line: &Line64, key: u64) -> u32 {
+        // SAFETY: an `Avx512` kernel runs only inside `Level::run`, after detection.
+        unsafe { below_64_avx512(line, key) }
+    }
+
     #[inline(always)]
     fn equal(slots: &Slots, _order: u64, key: u64) -> u32 {
         // SAFETY: an `Avx512` kernel runs only inside `Level::run`, after detection.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use hedgerow_simd::{Kernel, Level, Slots, Task, WIDTH, live_slots};
+use hedgerow_simd::{Kernel, Level, Line32, Line64, Slots, Task, WIDTH, live_slots};
 use proptest::prelude::*;
 
 struct Answers<'a> {
@@ -63,6 +63,47 @@ proptest! {
             );
             for level in Level::supported() {
                 prop_assert_eq!(level.run(task()), expected, "{}", level.name());
+            }
+        }
+    }
+}
+
+struct LineMasks<'a> {
+    narrow: &'a Line32,
+    wide: &'a Line64,
+    key: u64,
+}
+
+impl Task for LineMasks<'_> {
+    type Output = (u32, u32);
+    fn run<K: Kernel>(self) -> Self::Output {
+        (
+            K::below_32(self.narrow, self.key as u32),
+            K::below_64(self.wide, self.key),
+        )
+    }
+}
+
+proptest! {
+    #[test]
+    fn lines_give_a_bit_for_every_lane_below(
+        words in proptest::collection::vec(slice(), 16),
+        probe in slice(),
+        choose in 0..16_usize,
+    ) {
+        let narrow: Line32 = std::array::from_fn(|lane| words[lane] as u32);
+        let wide: Line64 = std::array::from_fn(|lane| words[lane]);
+        for key in [probe, words[choose]] {
+            let mask = |below: &dyn Fn(usize) -> bool, lanes: usize| {
+                (0..lanes).filter(|&lane| below(lane)).map(|lane| 1_u32 << lane).sum::<u32>()
+            };
+            let expected = (
+                mask(&|lane| narrow[lane] < key as u32, 16),
+                mask(&|lane| wide[lane] < key, 8),
+            );
+            for level in Level::supported() {
+                let got = level.run(LineMasks { narrow: &narrow, wide: &wide, key });
+                prop_assert_eq!(got, expected, "{}", level.name());
             }
         }
     }
