@@ -30,6 +30,11 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
+        "trees/btree",
+        "hedgerow-btree",
+        &["hedgerow-index", "hedgerow-simd"],
+    ),
+    (
         "engine",
         "hedgerow",
         &[
@@ -69,6 +74,7 @@ const EVERYTHING: &[&str] = &[
     "hedgerow-vfs",
     "hedgerow-log",
     "hedgerow-masstree",
+    "hedgerow-btree",
     "hedgerow",
     "hedgerow-server",
     "hedgerow-planted",
@@ -80,6 +86,7 @@ const EVERYTHING: &[&str] = &[
 
 /// Crates whose roots must forbid unsafe code.
 const SAFE_ROOTS: &[&str] = &[
+    "trees/btree/src/lib.rs",
     "storage/vfs/src/lib.rs",
     "storage/log/src/lib.rs",
     "engine/src/lib.rs",

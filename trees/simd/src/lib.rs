@@ -31,6 +31,7 @@
 //!
 //! **No load past the node.** A [`Slots`] is exactly 16 words, the 16th never a key.
 
+mod bytes;
 mod kernel;
 mod level;
 mod line;
@@ -38,6 +39,7 @@ mod prefetch;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub use bytes::equal_bytes;
 pub use kernel::{Binary, Kernel, Linear, Scalar, live_slots};
 pub use level::{Level, Task};
 pub use line::{Line32, Line64};

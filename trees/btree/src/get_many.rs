@@ -1,0 +1,63 @@
+//! Many lookups at once, a level at a time, so that their cache misses overlap.
+//!
+//! Each of a group of lookups takes one step down, then asks for the lines that its next search
+//! touches first; by the time its turn comes again they have arrived.
+
+use hedgerow_simd::prefetch_line;
+
+use crate::configuration::Configuration;
+use crate::page::Image;
+use crate::pages::{PageNumber, Pages};
+use crate::slotted::{Comparison, Kind};
+use crate::tree::{BTree, Chain};
+
+/// Lookups under way at once: more than a core has outstanding misses.
+const GROUP: usize = 16;
+
+impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
+    /// Looks up all `keys` and calls `read(i, value)` once for each `keys[i]`, in their order.
+    pub fn get_many(&self, keys: &[&[u8]], mut read: impl FnMut(usize, Option<&[u8]>)) {
+        for (number, group) in keys.chunks(GROUP).enumerate() {
+            let mut pages = [self.root; GROUP];
+            self.descend(group, &mut pages);
+            for (index, key) in group.iter().enumerate() {
+                let image = self.pages.page(pages[index]);
+                let at = number * GROUP + index;
+                self.answer(image, key, |value| read(at, value));
+            }
+        }
+    }
+
+    /// Takes all lookups of a group to their leaves. All leaves are at one depth.
+    fn descend(&self, group: &[&[u8]], pages: &mut [PageNumber; GROUP]) {
+        while self.pages.page(pages[0]).is_inner() {
+            for (key, page) in group.iter().zip(pages.iter_mut()) {
+                let image = self.pages.page(*page);
+                *page = image.child_for::<Comparison<C>>(Self::cut(key).stem).0;
+                let start: *const u8 = self.pages.page(*page).bytes().as_ptr();
+                for line in 0..4 {
+                    prefetch_line(start.wrapping_add(64 * line));
+                }
+            }
+        }
+    }
+
+    fn answer(&self, image: &Image<PAGE>, key: &[u8], read: impl FnOnce(Option<&[u8]>)) {
+        let cut = Self::cut(key);
+        let Some(record) = image.find::<C>(cut.stem) else {
+            return read(None);
+        };
+        let payload = image.payload(record);
+        match payload.kind {
+            Kind::Inline => read(Some(payload.bytes)),
+            Kind::Layer => {
+                let found = self.get(key, <[u8]>::to_vec);
+                read(found.as_deref());
+            }
+            _ => {
+                let found = self.get_chained(Chain::read(payload), cut, <[u8]>::to_vec);
+                read(found.as_deref());
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! A B-tree for records of any size, after "B-Trees Are Back" (Müller, Benson and Leis, 2025).
+//!
+//! Every node is a page of fixed size, an array of bytes that names other pages by number; so
+//! the tree can lie in memory as a whole, as it does today, or be paged by a buffer pool later.
+//! What makes it fast lies within the page: prefix truncation, heads, hints, fingerprints. Each
+//! configuration is a type ([`configuration`]), so that their effects can be measured apart.
+//!
+//! ```
+//! use hedgerow_btree::BTree;
+//!
+//! let mut tree: BTree = BTree::default();
+//! assert!(tree.insert(b"blackthorn", b"April"));
+//! assert_eq!(tree.get(b"blackthorn", |month| month.len()), Some(5));
+//! assert!(tree.remove(b"blackthorn"));
+//! ```
+//!
+//! Reading order: [`page`] and `slotted` (one page), `leaf` and `fingerprint` (leaves),
+//! `tree` and `split` (many pages), `scan`. The layouts and limits are in `docs/btree.md`.
+
+#![forbid(unsafe_code)]
+
+pub mod configuration;
+mod fingerprint;
+mod get_many;
+mod leaf;
+mod overflow;
+pub mod page;
+pub mod pages;
+mod scan;
+mod slotted;
+mod split;
+mod statistics;
+mod tree;
+mod verify;
+
+pub use tree::BTree;

@@ -1,0 +1,191 @@
+//! A page: one fixed-size array of bytes that means the same wherever it lies.
+//!
+//! Nothing in a page is an address. Places within it are offsets, other pages are numbers, and
+//! every integer is little-endian, so that a page can be written to a file, read back and moved.
+//! Every node begins with the header below; what follows depends on its [`tag`](Tag).
+//!
+//! ```text
+//!  0      1        2      4            8           12
+//! +-----+--------+------+------------+-----------+-----------+
+//! | tag | counter| count| upper child| heap start| heap used |
+//! +-----+--------+------+------------+-----------+-----------+
+//! 16          18          20       22       24      26       28        32
+//! +-----------+-----------+--------+--------+-------+--------+---------+
+//! | lower len | upper len | lower  | upper  | prefix| sorted | extra   |
+//! +-----------+-----------+--------+--------+-------+--------+---------+
+//! ```
+
+use std::ops::Range;
+
+/// Bytes of the header.
+pub(crate) const HEADER: usize = 32;
+
+/// What a page is; its first byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Tag {
+    /// Separators and child pages.
+    Inner = 1,
+    /// Records in key order.
+    Comparison = 2,
+    /// Records found by a one-byte hash of their keys.
+    Fingerprint = 3,
+    /// A piece of a value (or of a long key) that did not fit its leaf.
+    Overflow = 4,
+}
+
+/// The bytes of one page.
+#[derive(Debug, Clone)]
+#[repr(C, align(64))]
+pub struct Image<const PAGE: usize>([u8; PAGE]);
+
+/// A header field: how it is read and written.
+macro_rules! field {
+    ($get:ident, $set:ident, $offset:literal, $type:ty) => {
+        #[inline(always)]
+        pub(crate) fn $get(&self) -> usize {
+            const BYTES: usize = size_of::<$type>();
+            <$type>::from_le_bytes(*self.array::<BYTES>($offset)) as usize
+        }
+
+        #[inline(always)]
+        pub(crate) fn $set(&mut self, value: usize) {
+            debug_assert!(value <= <$type>::MAX as usize);
+            self.put($offset, &(value as $type).to_le_bytes());
+        }
+    };
+}
+
+impl<const PAGE: usize> Image<PAGE> {
+    /// A page of zeros.
+    #[must_use]
+    pub const fn zeroed() -> Self {
+        assert!(PAGE >= 256 && PAGE <= 65536 && PAGE.is_multiple_of(64));
+        Self([0; PAGE])
+    }
+
+    /// The bytes, as they would lie in a file.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8; PAGE] {
+        &self.0
+    }
+
+    field!(count, set_count, 2, u16);
+    field!(upper_child, set_upper_child, 4, u32);
+    field!(heap_start, set_heap_start, 8, u32);
+    field!(heap_used, set_heap_used, 12, u32);
+    field!(prefix_len, set_prefix_len, 24, u16);
+    field!(sorted, set_sorted, 26, u16);
+    field!(lower_len, set_lower_len, 16, u16);
+    field!(upper_len, set_upper_len, 18, u16);
+    field!(lower_at, set_lower_at, 20, u16);
+    field!(upper_at, set_upper_at, 22, u16);
+
+    #[inline(always)]
+    pub(crate) fn is(&self, tag: Tag) -> bool {
+        self.0[0] == tag as u8
+    }
+
+    pub(crate) fn set_tag(&mut self, tag: Tag) {
+        self.0[0] = tag as u8;
+    }
+
+    #[inline(always)]
+    pub(crate) fn array<const N: usize>(&self, at: usize) -> &[u8; N] {
+        self.0[at..]
+            .first_chunk()
+            .expect("an offset within the page")
+    }
+
+    #[inline(always)]
+    pub(crate) fn u8_at(&self, at: usize) -> usize {
+        usize::from(self.0[at])
+    }
+
+    #[inline(always)]
+    pub(crate) fn u16_at(&self, at: usize) -> usize {
+        usize::from(u16::from_le_bytes(*self.array(at)))
+    }
+
+    #[inline(always)]
+    pub(crate) fn u32_at(&self, at: usize) -> u32 {
+        u32::from_le_bytes(*self.array(at))
+    }
+
+    #[inline(always)]
+    pub(crate) fn slice(&self, range: Range<usize>) -> &[u8] {
+        &self.0[range]
+    }
+
+    #[inline(always)]
+    pub(crate) fn slice_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        &mut self.0[range]
+    }
+
+    #[inline(always)]
+    pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    #[inline(always)]
+    pub(crate) fn shift(&mut self, from: Range<usize>, to: usize) {
+        self.0.copy_within(from, to);
+    }
+
+    /// The lowest key that may lie in this node; empty in the leftmost of a level.
+    #[inline]
+    pub(crate) fn lower(&self) -> &[u8] {
+        let at = self.lower_at();
+        &self.0[at..at + self.lower_len()]
+    }
+
+    /// The first key beyond this node; empty in the rightmost of a level, which has no bound.
+    #[inline]
+    pub(crate) fn upper(&self) -> &[u8] {
+        let at = self.upper_at();
+        &self.0[at..at + self.upper_len()]
+    }
+
+    /// What all keys of this node begin with, and none of them repeats.
+    #[inline]
+    pub(crate) fn prefix(&self) -> &[u8] {
+        let at = self.lower_at();
+        &self.0[at..at + self.prefix_len()]
+    }
+
+    /// Makes an empty node between two fences.
+    pub(crate) fn reset(&mut self, tag: Tag, lower: &[u8], upper: &[u8], truncate: bool) {
+        self.0[..HEADER].fill(0);
+        self.set_tag(tag);
+        self.set_heap_start(PAGE);
+        self.push_fences(lower, upper);
+        if truncate && !upper.is_empty() {
+            self.set_prefix_len(shared(lower, upper));
+        }
+    }
+
+    /// Puts the fences where the heap begins; the heap must be empty.
+    pub(crate) fn push_fences(&mut self, lower: &[u8], upper: &[u8]) {
+        // An empty fence lies nowhere: an offset of zero is inside every page.
+        let at = self.push_bytes(lower);
+        self.set_lower_at(if lower.is_empty() { 0 } else { at });
+        self.set_lower_len(lower.len());
+        let at = self.push_bytes(upper);
+        self.set_upper_at(if upper.is_empty() { 0 } else { at });
+        self.set_upper_len(upper.len());
+    }
+
+    /// Takes room from the heap; the caller saw to it that there is some.
+    pub(crate) fn push_bytes(&mut self, bytes: &[u8]) -> usize {
+        let at = self.heap_start() - bytes.len();
+        self.put(at, bytes);
+        self.set_heap_start(at);
+        self.set_heap_used(self.heap_used() + bytes.len());
+        at
+    }
+}
+
+/// How many leading bytes two keys share.
+pub(crate) fn shared(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(x, y)| x == y).count()
+}

@@ -1,0 +1,404 @@
+//! The tree over its pages: lookups, insertions and removals, and keys of any length.
+//!
+//! **Long keys.** A fence must fit its page, so a tree alone could not hold keys past a fraction
+//! of it. As in Masstree, keys are cut: the tree holds *stems* of at most [`BTree::STEM`] bytes,
+//! and a stem of exactly that length stands for all keys that begin with it. While there is one
+//! such key, its rest and its value lie in overflow pages; with the second, the rests become a
+//! tree of their own, a *layer*, whose root the stem's record names.
+//!
+//! ```text
+//! short key ─────────────► record: value
+//! long key, alone ───────► record: chain of pages (rest of the key, value)
+//! long keys, one stem ───► record: root ───► records of rests ───► …
+//! ```
+
+use std::marker::PhantomData;
+
+use hedgerow_index::Decision;
+
+use crate::configuration::{Configuration, Hints};
+use crate::overflow;
+use crate::page::{Image, Tag};
+use crate::pages::{PageNumber, Pages, Resident};
+use crate::slotted::{Comparison, Kind, Layout, Payload, Record};
+use crate::split::new_leaf_tag;
+
+/// An ordered map from byte strings to byte strings, for one writer.
+///
+/// `C` chooses the optimisations and `PAGE` the size of a node in bytes: a multiple of 64 from
+/// 512 (or 256 with heads of at most four bytes) to 65536.
+#[derive(Debug)]
+pub struct BTree<C = Hints, const PAGE: usize = 4096, P = Resident<PAGE>> {
+    pub(crate) pages: P,
+    pub(crate) root: PageNumber,
+    pub(crate) len: usize,
+    pub(crate) scratch: Vec<u8>,
+    configuration: PhantomData<C>,
+}
+
+impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Default for BTree<C, PAGE, P> {
+    fn default() -> Self {
+        const { assert!(Self::STEM >= 12, "the page is too small") };
+        let mut pages = P::default();
+        let root = pages.allocate();
+        start_leaf::<C, PAGE>(pages.page_mut(root));
+        Self {
+            pages,
+            root,
+            len: 0,
+            scratch: Vec::new(),
+            configuration: PhantomData,
+        }
+    }
+}
+
+fn start_leaf<C: Configuration, const PAGE: usize>(image: &mut Image<PAGE>) {
+    image.reset(new_leaf_tag::<C>(), &[], &[], C::PREFIX);
+}
+
+/// A key cut at the stem; `rest` is there if the key reaches past it, though it may be empty.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cut<'k> {
+    pub stem: &'k [u8],
+    pub rest: Option<&'k [u8]>,
+}
+
+/// Where a record of overflow pages says they are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chain {
+    pub first: PageNumber,
+    /// Bytes of the key before the value.
+    pub key_len: usize,
+    /// Bytes of both.
+    pub len: usize,
+}
+
+impl Chain {
+    pub(crate) fn read(payload: Payload<'_>) -> Self {
+        let word = |at: usize| u32::from_le_bytes(*payload.bytes[at..].first_chunk().expect("4"));
+        let long = payload.kind == Kind::Long;
+        let at = if long { 8 } else { 4 };
+        let len = u64::from_le_bytes(*payload.bytes[at..].first_chunk().expect("8"));
+        Self {
+            first: word(0),
+            key_len: if long { word(4) as usize } else { 0 },
+            len: len as usize,
+        }
+    }
+}
+
+/// A payload made for a new record.
+struct Made {
+    kind: Kind,
+    bytes: [u8; 16],
+    len: usize,
+}
+
+impl Made {
+    fn new(kind: Kind, parts: &[&[u8]]) -> Self {
+        let mut bytes = [0; 16];
+        let mut len = 0;
+        for part in parts {
+            bytes[len..len + part.len()].copy_from_slice(part);
+            len += part.len();
+        }
+        Self { kind, bytes, len }
+    }
+
+    fn payload(&self) -> Payload<'_> {
+        Payload {
+            kind: self.kind,
+            bytes: &self.bytes[..self.len],
+        }
+    }
+}
+
+impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
+    /// Bytes after which keys are cut: about an eighth of a page.
+    pub const STEM: usize = (PAGE - Comparison::<C>::BODY - 48) / 8;
+
+    /// How many keys there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn cut(key: &[u8]) -> Cut<'_> {
+        match key.split_at_checked(Self::STEM) {
+            Some((stem, rest)) => Cut {
+                stem,
+                rest: Some(rest),
+            },
+            None => Cut {
+                stem: key,
+                rest: None,
+            },
+        }
+    }
+
+    /// The leaf that covers a stem.
+    #[inline(always)]
+    pub(crate) fn leaf_of(&self, root: PageNumber, stem: &[u8]) -> PageNumber {
+        let mut page = root;
+        loop {
+            let image = self.pages.page(page);
+            if !image.is_inner() {
+                return page;
+            }
+            page = image.child_for::<Comparison<C>>(stem).0;
+        }
+    }
+
+    /// Runs `read` on the value of `key` and returns its result, or `None` when absent.
+    ///
+    /// The value is not copied, unless it lies in overflow pages.
+    #[inline]
+    pub fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let (mut root, mut cut) = (self.root, Self::cut(key));
+        loop {
+            let image = self.pages.page(self.leaf_of(root, cut.stem));
+            let payload = image.payload(image.find::<C>(cut.stem)?);
+            match payload.kind {
+                Kind::Inline => return Some(read(payload.bytes)),
+                Kind::Layer => {
+                    root = layer_root(payload);
+                    cut = Self::cut(cut.rest.unwrap_or(&[]));
+                }
+                _ => return self.get_chained(Chain::read(payload), cut, read),
+            }
+        }
+    }
+
+    #[cold]
+    pub(crate) fn get_chained<R>(
+        &self,
+        chain: Chain,
+        cut: Cut<'_>,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Option<R> {
+        let bytes = overflow::load(&self.pages, chain.first, chain.len);
+        let (rest, value) = bytes.split_at(chain.key_len);
+        (rest == cut.rest.unwrap_or(&[])).then(|| read(value))
+    }
+
+    /// Stores a value; true if the key is new.
+    ///
+    /// # Panics
+    ///
+    /// When the key is longer than 4 GiB, or all 2³² pages are in use.
+    pub fn insert(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let new = self.insert_below(self.root, key, value);
+        self.len += usize::from(new);
+        new
+    }
+
+    /// [`insert`](Self::insert) into a layer, or one below it.
+    fn insert_below(&mut self, mut root: PageNumber, mut key: &[u8], value: &[u8]) -> bool {
+        loop {
+            let cut = Self::cut(key);
+            let page = self.leaf_of(root, cut.stem);
+            let image = self.pages.page(page);
+            let Some(record) = image.find::<C>(cut.stem) else {
+                self.put_record(root, page, cut, None, value);
+                return true;
+            };
+            let payload = image.payload(record);
+            if payload.kind == Kind::Layer {
+                root = layer_root(payload);
+                key = cut.rest.unwrap_or(&[]);
+                continue;
+            }
+            if self.is_of(payload, cut) {
+                self.put_record(root, page, cut, Some(record), value);
+                return false;
+            }
+            root = self.make_layer(root, page, cut.stem, Chain::read(payload));
+            key = cut.rest.unwrap_or(&[]);
+        }
+    }
+
+    /// Whether a record under the stem of a key, no layer, is that of the key: a long key may
+    /// have a stem of which another is alone so far.
+    fn is_of(&self, payload: Payload<'_>, cut: Cut<'_>) -> bool {
+        if payload.kind != Kind::Long {
+            return true;
+        }
+        let chain = Chain::read(payload);
+        let rest = overflow::load(&self.pages, chain.first, chain.key_len);
+        cut.rest == Some(&rest)
+    }
+
+    /// Puts a value under a stem, in `page` if it fits there; `old` is the record there.
+    fn put_record(
+        &mut self,
+        root: PageNumber,
+        page: PageNumber,
+        cut: Cut<'_>,
+        old: Option<Record>,
+        value: &[u8],
+    ) {
+        if cut.rest.is_none() && cut.stem.len() + value.len() <= 2 * Self::STEM {
+            let payload = Payload {
+                kind: Kind::Inline,
+                bytes: value,
+            };
+            return self.put_payload(root, page, cut.stem, old, payload);
+        }
+        let rest = cut.rest.unwrap_or(&[]);
+        let first = overflow::store(&mut self.pages, [rest, value]).to_le_bytes();
+        let len = ((rest.len() + value.len()) as u64).to_le_bytes();
+        let made = if cut.rest.is_some() {
+            let key_len = u32::try_from(rest.len()).expect("keys below 4 GiB");
+            Made::new(Kind::Long, &[&first, &key_len.to_le_bytes(), &len])
+        } else {
+            Made::new(Kind::Overflow, &[&first, &len])
+        };
+        self.put_payload(root, page, cut.stem, old, made.payload());
+    }
+
+    fn put_payload(
+        &mut self,
+        root: PageNumber,
+        mut page: PageNumber,
+        stem: &[u8],
+        old: Option<Record>,
+        payload: Payload<'_>,
+    ) {
+        if let Some(old) = old {
+            self.release_chain(page, old);
+            let image = self.pages.page_mut(page);
+            if image.overwrite(old, payload) {
+                return;
+            }
+            let index = image.index_of::<C>(stem).expect("found before");
+            image.take::<C>(index);
+        }
+        while !self.pages.page_mut(page).add::<C>(stem, payload) {
+            self.divide_towards(root, stem);
+            page = self.leaf_of(root, stem);
+        }
+    }
+
+    /// Gives back the overflow pages of a record.
+    fn release_chain(&mut self, page: PageNumber, record: Record) {
+        if matches!(record.kind, Kind::Overflow | Kind::Long) {
+            let chain = Chain::read(self.pages.page(page).payload(record));
+            overflow::release(&mut self.pages, chain.first, chain.len);
+        }
+    }
+
+    /// Turns the lone long key of a stem into a layer of one key, and returns its root.
+    fn make_layer(
+        &mut self,
+        root: PageNumber,
+        page: PageNumber,
+        stem: &[u8],
+        chain: Chain,
+    ) -> PageNumber {
+        let layer = self.pages.allocate();
+        start_leaf::<C, PAGE>(self.pages.page_mut(layer));
+        let bytes = overflow::load(&self.pages, chain.first, chain.len);
+        let (rest, value) = bytes.split_at(chain.key_len);
+        self.insert_below(layer, rest, value);
+        let record = self.pages.page(page).find::<C>(stem);
+        let made = Made::new(Kind::Layer, &[&layer.to_le_bytes()]);
+        self.put_payload(root, page, stem, record, made.payload());
+        layer
+    }
+
+    /// Removes a key; true if it was there.
+    pub fn remove(&mut self, key: &[u8]) -> bool {
+        let mut above = Vec::new();
+        let (mut root, mut key) = (self.root, key);
+        let cut = loop {
+            let cut = Self::cut(key);
+            let page = self.leaf_of(root, cut.stem);
+            let image = self.pages.page(page);
+            let Some(record) = image.find::<C>(cut.stem) else {
+                return false;
+            };
+            let payload = image.payload(record);
+            if payload.kind == Kind::Layer {
+                above.push((root, cut.stem));
+                root = layer_root(payload);
+                key = cut.rest.unwrap_or(&[]);
+                continue;
+            }
+            if !self.is_of(payload, cut) {
+                return false;
+            }
+            self.release_chain(page, record);
+            break cut;
+        };
+        self.len -= 1;
+        self.drop_record(root, cut.stem);
+        // A layer that lost its last key goes, and its record in the layer above with it.
+        while let Some((upper_root, stem)) = above.pop() {
+            let image = self.pages.page(root);
+            if image.is_inner() || image.count() > 0 {
+                break;
+            }
+            self.pages.release(root);
+            self.drop_record(upper_root, stem);
+            root = upper_root;
+        }
+        true
+    }
+
+    /// Takes a record out of its leaf, and unites the leaf with a neighbour if it became empty.
+    fn drop_record(&mut self, root: PageNumber, stem: &[u8]) {
+        let page = self.leaf_of(root, stem);
+        let image = self.pages.page_mut(page);
+        let index = image.index_of::<C>(stem).expect("found before");
+        image.take::<C>(index);
+        if page != root && Self::sparse(self.pages.page(page)) {
+            self.unite_towards(root, stem);
+        }
+    }
+
+    /// Replaces, inserts or removes one key by what `decide` says of its present value; `decide`
+    /// leaves a new value in the buffer, which is empty when it is called.
+    pub fn update<R>(
+        &mut self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        decide: impl FnOnce(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    ) -> R {
+        new.clear();
+        let mut decide = Some(decide);
+        let mut ask = |value: Option<&[u8]>| (decide.take().expect("asked once"))(value, new);
+        let decision = match self.get(key, |value| ask(Some(value))) {
+            Some(decision) => decision,
+            None => ask(None),
+        };
+        match decision {
+            Decision::Keep(result) => result,
+            Decision::Put(result) => {
+                self.insert(key, new);
+                result
+            }
+            Decision::Remove(result) => {
+                self.remove(key);
+                result
+            }
+        }
+    }
+}
+
+/// The root that a layer's record names.
+pub(crate) fn layer_root(payload: Payload<'_>) -> PageNumber {
+    PageNumber::from_le_bytes(*payload.bytes.first_chunk().expect("four bytes"))
+}
+
+impl<const PAGE: usize> Image<PAGE> {
+    /// Whether a leaf, of whatever layout.
+    pub(crate) fn is_leaf(&self) -> bool {
+        self.is(Tag::Comparison) || self.is(Tag::Fingerprint)
+    }
+}

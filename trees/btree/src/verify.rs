@@ -1,0 +1,133 @@
+//! Whether a tree is one: every invariant of every page.
+
+use crate::configuration::Configuration;
+use crate::page::{Image, shared};
+use crate::pages::{PageNumber, Pages};
+use crate::slotted::{Comparison, Kind};
+use crate::tree::{BTree, layer_root};
+
+/// What a walk counts.
+#[derive(Default)]
+struct Seen {
+    keys: usize,
+    pages: usize,
+    layers: Vec<PageNumber>,
+}
+
+impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
+    /// Checks every structural invariant and returns the first violation in words.
+    ///
+    /// # Errors
+    ///
+    /// The violation, with the page where it is.
+    pub fn verify(&self) -> Result<(), String> {
+        let mut seen = Seen::default();
+        seen.layers.push(self.root);
+        while let Some(root) = seen.layers.pop() {
+            self.verify_layer(root, &mut seen)?;
+        }
+        if seen.keys != self.len {
+            return Err(format!("{} keys, but {} counted", seen.keys, self.len));
+        }
+        if seen.pages != self.pages.live() {
+            let live = self.pages.live();
+            return Err(format!("{} pages reached, but {live} in use", seen.pages));
+        }
+        Ok(())
+    }
+
+    fn verify_layer(&self, root: PageNumber, seen: &mut Seen) -> Result<(), String> {
+        let mut leaf_depth = None;
+        let mut open = vec![(root, 0, Vec::new(), Vec::new())];
+        while let Some((page, depth, lower, upper)) = open.pop() {
+            seen.pages += 1;
+            let image = self.pages.page(page);
+            self.verify_page(image, &lower, &upper)
+                .map_err(|what| format!("page {page}: {what}"))?;
+            if image.is_leaf() {
+                if *leaf_depth.get_or_insert(depth) != depth {
+                    return Err(format!("page {page}: a leaf at depth {depth}"));
+                }
+                self.count_leaf(image, seen);
+                continue;
+            }
+            let mut low = lower;
+            for index in 0..=image.count() {
+                let mut high = Vec::new();
+                if index < image.count() {
+                    image.node_key::<C>(index, &mut high);
+                } else {
+                    high.clone_from(&upper);
+                }
+                let child = image.child::<Comparison<C>>(index);
+                open.push((child, depth + 1, low, high.clone()));
+                low = high;
+            }
+        }
+        Ok(())
+    }
+
+    /// One page by itself: fences, prefix, order, heap.
+    fn verify_page(&self, image: &Image<PAGE>, lower: &[u8], upper: &[u8]) -> Result<(), String> {
+        if !image.is_inner() && !image.is_leaf() {
+            return Err("neither an inner node nor a leaf".into());
+        }
+        if image.lower() != lower || image.upper() != upper {
+            return Err("its fences are not its parent's keys".into());
+        }
+        let truncated = C::PREFIX && !upper.is_empty();
+        let prefix = if truncated { shared(lower, upper) } else { 0 };
+        if image.prefix_len() != prefix {
+            return Err(format!("a prefix of {}, not {prefix}", image.prefix_len()));
+        }
+        let mut image = image.clone();
+        let mut used = lower.len() + upper.len();
+        for index in 0..image.count() {
+            used += image.leaf_record::<C>(index).size();
+        }
+        if used != image.heap_used() {
+            return Err(format!(
+                "{used} bytes in the heap, not {}",
+                image.heap_used()
+            ));
+        }
+        if image.hashed::<C>() {
+            image.verify_fingerprints()?;
+        } else {
+            image.verify_hints::<Comparison<C>>()?;
+        }
+        image.order::<C>();
+        let (mut last, mut key) = (Vec::new(), Vec::new());
+        for index in 0..image.count() {
+            image.node_key::<C>(index, &mut key);
+            if index > 0 && last >= key {
+                return Err(format!("key {index} is not above the one before"));
+            }
+            if *key < *lower || (!upper.is_empty() && *key >= *upper) {
+                return Err(format!("key {index} is beyond a fence"));
+            }
+            let long = key.len() >= Self::STEM;
+            let kind = image.leaf_record::<C>(index).kind;
+            if !image.is_inner() && long != matches!(kind, Kind::Long | Kind::Layer) {
+                return Err(format!(
+                    "key {index} has {} bytes and is {kind:?}",
+                    key.len()
+                ));
+            }
+            std::mem::swap(&mut last, &mut key);
+        }
+        Ok(())
+    }
+
+    fn count_leaf(&self, image: &Image<PAGE>, seen: &mut Seen) {
+        for index in 0..image.count() {
+            let payload = image.payload(image.leaf_record::<C>(index));
+            if payload.kind == Kind::Layer {
+                seen.layers.push(layer_root(payload));
+            } else {
+                seen.keys += 1;
+                seen.pages += Self::chain_pages(payload);
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The tree against the standard library's map, on keys chosen to hurt, with pages so small
+//! that nodes divide and unite all the time.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+
+use hedgerow_btree::BTree;
+use hedgerow_btree::configuration::{
+    Baseline, Configuration, Fingerprint, Heads, Hints, Prefix, WideHeads, WideHints,
+};
+use hedgerow_index::{Decision, Direction};
+use proptest::prelude::*;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Insert(Vec<u8>, Vec<u8>),
+    Remove(Vec<u8>),
+    RemoveNth(usize),
+    Get(Vec<u8>),
+    GetMany(Vec<Vec<u8>>),
+    Append(Vec<u8>, u8),
+    Scan(Option<(Vec<u8>, bool)>, bool, usize),
+    Verify,
+}
+
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    let tail = prop::collection::vec(prop_oneof![Just(0_u8), Just(b'a'), any::<u8>()], 0..6);
+    let lengths = prop_oneof![Just(0_usize), 0..12_usize, 0..65_usize, 100..700_usize];
+    prop_oneof![
+        1 => Just(Vec::new()),
+        2 => (0..40_usize).prop_map(|len| vec![0; len]),
+        4 => any::<u16>().prop_map(|n| u32::from(n).to_be_bytes().to_vec()),
+        4 => (0..512_u64).prop_map(|n| n.to_be_bytes().to_vec()),
+        6 => (lengths, tail).prop_map(|(shared, tail)| {
+            let mut key = vec![b'p'; shared];
+            key.extend(tail);
+            key
+        }),
+        3 => "[a-c]{0,3}/[a-c]{0,3}/[a-z]{0,9}".prop_map(String::into_bytes),
+    ]
+}
+
+fn value() -> impl Strategy<Value = Vec<u8>> {
+    let len = prop_oneof![8 => Just(8_usize), 2 => 0..30_usize, 1 => 30..2000_usize];
+    (len, any::<u8>()).prop_map(|(len, byte)| vec![byte; len])
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let bound = prop::option::of((key(), any::<bool>()));
+    prop_oneof![
+        12 => (key(), value()).prop_map(|(key, value)| Step::Insert(key, value)),
+        2 => key().prop_map(Step::Remove),
+        6 => any::<usize>().prop_map(Step::RemoveNth),
+        3 => key().prop_map(Step::Get),
+        1 => prop::collection::vec(key(), 0..40).prop_map(Step::GetMany),
+        1 => (key(), any::<u8>()).prop_map(|(key, byte)| Step::Append(key, byte)),
+        2 => (bound, any::<bool>(), 0..30_usize).prop_map(|(from, up, n)| Step::Scan(from, up, n)),
+        1 => Just(Step::Verify),
+    ]
+}
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn take<C: Configuration, const PAGE: usize>(
+    tree: &mut BTree<C, PAGE>,
+    model: &mut Model,
+    step: Step,
+) {
+    match step {
+        Step::Insert(key, value) => {
+            let new = tree.insert(&key, &value);
+            assert_eq!(new, model.insert(key, value).is_none());
+        }
+        Step::Remove(key) => assert_eq!(tree.remove(&key), model.remove(&key).is_some()),
+        Step::RemoveNth(n) => {
+            let Some(key) = model.keys().nth(n % model.len().max(1)).cloned() else {
+                return;
+            };
+            assert!(tree.remove(&key));
+            model.remove(&key);
+        }
+        Step::Get(key) => assert_eq!(tree.get(&key, <[u8]>::to_vec).as_ref(), model.get(&key)),
+        Step::GetMany(mut keys) => {
+            keys.extend(model.keys().take(20).cloned());
+            let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+            let mut seen = vec![false; keys.len()];
+            tree.get_many(&keys, |index, value| {
+                assert!(!std::mem::replace(&mut seen[index], true));
+                assert_eq!(value, model.get(keys[index]).map(Vec::as_slice));
+            });
+            assert!(seen.iter().all(|&seen| seen));
+        }
+        Step::Append(key, byte) => {
+            let mut new = vec![1, 2, 3];
+            tree.update(&key, &mut new, |old, new| {
+                new.extend_from_slice(old.unwrap_or(&[]));
+                new.push(byte);
+                Decision::Put(())
+            });
+            model.entry(key).or_default().push(byte);
+        }
+        Step::Scan(from, up, n) => scan(tree, model, from.as_ref(), up, n),
+        Step::Verify => tree.verify().unwrap(),
+    }
+}
+
+fn scan<C: Configuration, const PAGE: usize>(
+    tree: &mut BTree<C, PAGE>,
+    model: &Model,
+    from: Option<&(Vec<u8>, bool)>,
+    up: bool,
+    n: usize,
+) {
+    let bound = match from {
+        None => Bound::Unbounded,
+        Some((key, true)) => Bound::Included(key.as_slice()),
+        Some((key, false)) => Bound::Excluded(key.as_slice()),
+    };
+    let all = Bound::<&[u8]>::Unbounded;
+    let expected: Vec<_> = if up {
+        model.range::<[u8], _>((bound, all)).take(n).collect()
+    } else {
+        model.range::<[u8], _>((all, bound)).rev().take(n).collect()
+    };
+    let mut found = Vec::new();
+    let direction = if up {
+        Direction::Forward
+    } else {
+        Direction::Reverse
+    };
+    tree.scan(bound, direction, |key, value| {
+        if found.len() == n {
+            return ControlFlow::Break(());
+        }
+        found.push((key.to_vec(), value.to_vec()));
+        ControlFlow::Continue(())
+    });
+    assert!(
+        found
+            .iter()
+            .map(|(k, v)| (k, v))
+            .eq(expected.iter().copied()),
+        "scan from {from:?} up {up} of {n}"
+    );
+}
+
+fn check<C: Configuration, const PAGE: usize>(steps: &[Step]) {
+    let mut tree = BTree::<C, PAGE>::default();
+    let mut model = Model::new();
+    for step in steps {
+        take(&mut tree, &mut model, step.clone());
+    }
+    tree.verify().unwrap();
+    assert_eq!(tree.len(), model.len());
+    scan(&mut tree, &model, None, true, usize::MAX);
+    scan(&mut tree, &model, None, false, usize::MAX);
+    for key in model.keys() {
+        assert!(tree.remove(key));
+    }
+    tree.verify().unwrap();
+    assert_eq!(tree.statistics().get("live_bytes"), Some(PAGE as f64));
+}
+
+macro_rules! models {
+    ($($name:ident $config:ident $page:literal;)*) => {
+        proptest! {
+            #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+            $(
+                #[test]
+                fn $name(steps in prop::collection::vec(step(), 1..400)) {
+                    check::<$config, $page>(&steps);
+                }
+            )*
+        }
+    };
+}
+
+models! {
+    baseline Baseline 256;
+    prefix Prefix 256;
+    heads Heads 256;
+    hints Hints 256;
+    hints_512 Hints 512;
+    wide_heads WideHeads 512;
+    wide_hints WideHints 512;
+    fingerprint Fingerprint 256;
+    fingerprint_1024 Fingerprint 1024;
+    hints_4096 Hints 4096;
+    hints_65536 Hints 65536;
+}
