@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use hedgerow_lab_contender::MapEntry;
 use hedgerow_lab_data::key_set::read_every_line;
 use hedgerow_lab_data::{Description, KeySet, Keys};
+use hedgerow_lab_peers::Limits;
 
 use crate::contenders::Empty;
 use crate::registry::Registry;
@@ -117,7 +118,7 @@ pub fn run(arguments: &AdviseArguments) -> Result<()> {
         maps: Vec::new(),
     };
     eprintln!("comparing answers with a model's");
-    contest.admit(&Registry::new(), arguments.concurrent, &description);
+    contest.admit(&Registry::new(), arguments.concurrent, &description, &keys);
     eprintln!("measuring");
     let rounds = contest.measure(keys.len());
     let mut ranked: Vec<_> = contest
@@ -180,7 +181,13 @@ struct Contest {
 impl Contest {
     /// Admits the maps that can hold the keys, serve the mix and answer rightly; says why of
     /// each that is left out.
-    fn admit(&mut self, registry: &Registry, concurrent: bool, keys: &Description) {
+    fn admit(
+        &mut self,
+        registry: &Registry,
+        concurrent: bool,
+        description: &Description,
+        keys: &Keys,
+    ) {
         let ordered = self.job.mix[4] > 0.0;
         for map in registry
             .maps
@@ -188,7 +195,9 @@ impl Contest {
             .filter(|map| map.entry.name != Empty::NAME)
         {
             let name = map.entry.name;
-            let admitted = eligible(map, concurrent, ordered, keys).and_then(|()| {
+            let admitted = eligible(map, concurrent, ordered, description);
+            let admitted = admitted.and_then(|()| {
+                within(&registry.limits(name), ordered, keys)?;
                 let verify = Job {
                     count: self.job.count.min(FIRST_KEYS),
                     verify: true,
@@ -307,6 +316,15 @@ fn eligible(
     }
 }
 
+/// Whether the keys are among those that a map answers rightly with, or what they are beyond.
+fn within(limits: &Limits, ordered: bool, keys: &Keys) -> std::result::Result<(), String> {
+    let refusal = match ordered {
+        true => limits.scan_refusal(keys),
+        false => limits.refusal(keys),
+    };
+    refusal.map_or(Ok(()), |what| Err(format!("it cannot take {what}")))
+}
+
 /// Starts this program again for one job and waits for its answer.
 fn ask(job: &Job) -> Result<Round> {
     let text = serde_json::to_string(job).map_err(LabError::from_display)?;
@@ -400,6 +418,18 @@ mod tests {
             .expect_err("no such map")
             .to_string();
         assert_eq!(error, "no map is called 'nobody'");
+    }
+
+    #[test]
+    fn keys_beyond_a_limit_are_a_reason_to_stay_out() {
+        let keys: Keys = ["a", "b\0"].iter().collect();
+        let text = Limits {
+            no_zero_bytes: true,
+            ..Limits::NONE
+        };
+        let why = within(&text, false, &keys).expect_err("a zero byte");
+        assert_eq!(why, "it cannot take keys with a zero byte");
+        assert_eq!(within(&Limits::NONE, true, &keys), Ok(()));
     }
 
     #[test]
