@@ -39,7 +39,7 @@ impl IntShape {
             // A bijection of the number, so that keys are met again.
             Self::Uniform => number.wrapping_mul(0x9e37_79b9_7f4a_7c15),
             Self::Dense => number,
-            Self::Ends if number % 2 == 0 => number / 2,
+            Self::Ends if number.is_multiple_of(2) => number / 2,
             Self::Ends => u64::MAX - number / 2,
             Self::Sparse => (number & 0xff) << 56 | (number >> 8 & 0xff) << 20 | number >> 16,
         }
@@ -130,7 +130,11 @@ where
     let phase = run.operations.div_ceil(4).max(1);
     for number in 0..run.operations {
         let key = K::from_word(run.shape.word(&mut rng, run.range));
-        let inserts = if (number / phase) % 2 == 0 { 80 } else { 12 };
+        let inserts = if (number / phase).is_multiple_of(2) {
+            80
+        } else {
+            12
+        };
         if rng.random_range(0..100) < inserts {
             let value = I::Value::numbered(number as u64);
             let (got, want) = (index.insert(key, value), model.insert(key, value));
@@ -142,10 +146,10 @@ where
         same("len", index.len(), model.len())?;
         let asked = K::from_word(run.shape.word(&mut rng, run.range));
         check_searches(index, &model, asked)?;
-        if number % 64 == 0 {
+        if number.is_multiple_of(64) {
             check_scans(index, &model, asked, rng.random_range(1..200))?;
         }
-        if number % run.verify_every.max(1) == 0 {
+        if number.is_multiple_of(run.verify_every.max(1)) {
             index
                 .verify()
                 .map_err(|problem| format!("after operation {number}: {problem}"))?;
@@ -265,7 +269,7 @@ where
     left.shuffle(rng);
     while let Some((key, value)) = left.pop() {
         same(&format!("remove {key:?}"), index.remove(key), Some(value))?;
-        if left.len() % verify_every.max(1) == 0 {
+        if left.len().is_multiple_of(verify_every.max(1)) {
             index
                 .verify()
                 .map_err(|problem| format!("with {} keys left to remove: {problem}", left.len()))?;
@@ -360,7 +364,7 @@ mod tests {
 
         fn remove(&mut self, key: u64) -> Option<u64> {
             self.1 += 1;
-            if self.1 % 97 == 0 {
+            if self.1.is_multiple_of(97) {
                 return IntIndex::get(&self.0, key);
             }
             self.0.remove(&key)
