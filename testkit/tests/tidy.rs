@@ -35,6 +35,11 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
         &["hedgerow-index", "hedgerow-simd"],
     ),
     (
+        "trees/matryoshka",
+        "hedgerow-matryoshka",
+        &["hedgerow-index", "hedgerow-simd", "hedgerow-memory"],
+    ),
+    (
         "engine",
         "hedgerow",
         &[
@@ -74,6 +79,7 @@ const EVERYTHING: &[&str] = &[
     "hedgerow-vfs",
     "hedgerow-log",
     "hedgerow-masstree",
+    "hedgerow-matryoshka",
     "hedgerow-btree",
     "hedgerow",
     "hedgerow-server",

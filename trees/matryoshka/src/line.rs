@@ -1,0 +1,147 @@
+//! One node of a page's sub-tree: a cache line, as a leaf or as an inner node.
+
+use hedgerow_simd::Kernel;
+
+use crate::lane::{Lane, MOST_CHILDREN};
+
+/// A node of 64 bytes.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Line<L: Lane>(pub(crate) L::Lanes);
+
+/// An inner line unpacked, with room for one entry too many, so that it can be cut in two.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unpacked<L: Lane> {
+    pub(crate) keys: [L; 2 * MOST_CHILDREN],
+    pub(crate) children: [u8; 2 * MOST_CHILDREN],
+    pub(crate) count: usize,
+}
+
+impl<L: Lane> Line<L> {
+    pub(crate) const EMPTY: Self = Self(L::EMPTY);
+
+    /// Where keys of an inner line begin.
+    const INNER_FROM: usize = 16 / size_of::<L>();
+
+    /// Keys in the node.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> usize {
+        usize::from(L::byte(&self.0, 0))
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_count(&mut self, count: usize) {
+        L::set_byte(&mut self.0, 0, count as u8);
+    }
+
+    /// The keys of a leaf.
+    #[inline(always)]
+    pub(crate) fn leaf_keys(&self) -> &[L] {
+        &self.0.as_ref()[1..][..self.count().min(L::LEAF)]
+    }
+
+    /// The separators of an inner node.
+    pub(crate) fn separators(&self) -> &[L] {
+        &self.0.as_ref()[Self::INNER_FROM..][..self.count().min(L::INNER)]
+    }
+
+    /// Keys of this leaf below `key`.
+    #[inline(always)]
+    pub(crate) fn leaf_rank<S: Kernel>(&self, key: L) -> usize {
+        (L::below::<S>(&self.0, key) >> 1).count_ones() as usize
+    }
+
+    /// Which child of this inner node is responsible for `key`.
+    #[inline(always)]
+    pub(crate) fn route<S: Kernel>(&self, key: L) -> usize {
+        (L::below::<S>(&self.0, key) >> Self::INNER_FROM).count_ones() as usize
+    }
+
+    #[inline(always)]
+    pub(crate) fn child(&self, index: usize) -> u8 {
+        L::byte(&self.0, 1 + index)
+    }
+
+    /// Makes room at `position` of a leaf that is not full.
+    #[inline(always)]
+    pub(crate) fn leaf_insert(&mut self, position: usize, key: L) {
+        let count = self.count();
+        let lanes = self.0.as_mut();
+        lanes.copy_within(1 + position..1 + count, 2 + position);
+        lanes[1 + position] = key;
+        self.set_count(count + 1);
+    }
+
+    #[inline(always)]
+    pub(crate) fn leaf_remove(&mut self, position: usize) {
+        let count = self.count();
+        let lanes = self.0.as_mut();
+        lanes.copy_within(2 + position..1 + count, 1 + position);
+        lanes[count] = L::MAX;
+        self.set_count(count - 1);
+    }
+
+    /// A leaf of these keys.
+    pub(crate) fn leaf(keys: impl ExactSizeIterator<Item = L>) -> Self {
+        let mut line = Self::EMPTY;
+        line.set_count(keys.len());
+        for (lane, key) in line.0.as_mut()[1..].iter_mut().zip(keys) {
+            *lane = key;
+        }
+        line
+    }
+
+    pub(crate) fn unpack(&self) -> Unpacked<L> {
+        let count = self.count();
+        let mut keys = [L::MAX; 2 * MOST_CHILDREN];
+        let mut children = [0; 2 * MOST_CHILDREN];
+        keys[..count].copy_from_slice(self.separators());
+        for (index, child) in children[..=count].iter_mut().enumerate() {
+            *child = self.child(index);
+        }
+        Unpacked {
+            keys,
+            children,
+            count,
+        }
+    }
+}
+
+impl<L: Lane> Unpacked<L> {
+    /// The line of `count` keys from `from` on, and the child after each and before the first.
+    pub(crate) fn pack(&self, from: usize, count: usize) -> Line<L> {
+        let mut line = Line::<L>::EMPTY;
+        let start = Line::<L>::INNER_FROM;
+        line.0.as_mut()[start..start + count].copy_from_slice(&self.keys[from..from + count]);
+        line.set_count(count);
+        for index in 0..=count {
+            L::set_byte(&mut line.0, 1 + index, self.children[from + index]);
+        }
+        line
+    }
+
+    /// Puts `child` behind child `index`, with `key` between them.
+    pub(crate) fn insert(&mut self, index: usize, key: L, child: u8) {
+        self.keys.copy_within(index..self.count, index + 1);
+        self.children.copy_within(index + 1..=self.count, index + 2);
+        self.keys[index] = key;
+        self.children[index + 1] = child;
+        self.count += 1;
+    }
+
+    /// Removes separator `index` and the child behind it.
+    pub(crate) fn remove(&mut self, index: usize) {
+        self.keys.copy_within(index + 1..self.count, index);
+        self.children.copy_within(index + 2..=self.count, index + 1);
+        self.count -= 1;
+    }
+
+    /// Appends `key` and the whole of `other`.
+    pub(crate) fn append(&mut self, key: L, other: &Self) {
+        let at = self.count + 1;
+        self.keys[self.count] = key;
+        self.keys[at..at + other.count].copy_from_slice(&other.keys[..other.count]);
+        self.children[at..=at + other.count].copy_from_slice(&other.children[..=other.count]);
+        self.count += 1 + other.count;
+    }
+}
