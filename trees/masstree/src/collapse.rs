@@ -159,7 +159,8 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         let Some((above, slot, key)) = self.latch_entry::<K>(&path) else {
             return;
         };
-        let Some(first) = latch_first::<C>(layer_root(above.value(slot))) else {
+        let layer = layer_root(above.value(slot));
+        let Some(first) = latch_first::<C>(layer) else {
             Latch::<C>::unlock(&above.version);
             return;
         };
@@ -187,6 +188,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             self.remove_slot(guard, above, slot, &key);
         }
         self.counters.count(Event::LayerCollapse as usize);
+        self.retire_forwarding(guard, layer, first.as_node());
         for ancestor in ancestors {
             self.retire_node(guard, std::ptr::from_ref(ancestor).cast_mut().cast());
         }
@@ -211,10 +213,10 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         }
         debug_assert_eq!(class_of(8 + suffix.len()), LONG);
         Latch::<C>::mark_inserting(&above.version);
-        above.lengths[slot].store(UNSTABLE, Ordering::Relaxed);
+        above.set_length(slot, UNSTABLE);
         self.store_suffix(guard, above, slot, &suffix);
-        above.values[slot].store(first.value(only), Ordering::Release);
-        above.lengths[slot].store(SUFFIX, Ordering::Release);
+        above.set_value(slot, first.value(only));
+        above.set_length(slot, SUFFIX);
         let collapsible = key.offset() > 0
             && above.permutation().count() == 1
             && above.prev().is_null()
@@ -234,20 +236,24 @@ fn latch_first<'g, C: Configuration>(root: *mut Node) -> Option<&'g Border> {
     loop {
         // SAFETY: spine nodes are not deleted before their layer, whose entry we latched.
         let header = unsafe { &*node };
-        if header.version.load().is_border() {
-            break;
+        if !header.version.load().is_border() {
+            // SAFETY: as above; the kind was just read.
+            node = unsafe { &*node.cast::<Interior>() }.child(0);
+            continue;
         }
-        // SAFETY: as above; the kind was just read.
-        node = unsafe { &*node.cast::<Interior>() }.child(0);
-    }
-    // SAFETY: as above.
-    let first = unsafe { &*node.cast::<Border>() };
-    Latch::<C>::lock(&first.version);
-    if first.version.load().is_deleted() {
+        // SAFETY: as above.
+        let first = unsafe { &*node.cast::<Border>() };
+        Latch::<C>::lock(&first.version);
+        let replacement = first.replacement();
+        if replacement.is_null() && !first.version.load().is_deleted() {
+            return Some(first);
+        }
         Latch::<C>::unlock(&first.version);
-        return None;
+        if replacement.is_null() {
+            return None;
+        }
+        node = replacement.cast();
     }
-    Some(first)
 }
 
 /// Marks the latched only border node of a layer and all its ancestors deleted; returns the
@@ -255,6 +261,9 @@ fn latch_first<'g, C: Configuration>(root: *mut Node) -> Option<&'g Border> {
 fn delete_spine<'g, C: Configuration>(first: &Border) -> Vec<&'g Interior> {
     let mut ancestors = Vec::new();
     Latch::<C>::mark_deleted(&first.version);
+    if first.is_narrow() {
+        return ancestors; // it has no parent, and another use for that word
+    }
     let mut child = first.as_node();
     // SAFETY: `child` is latched by us.
     while let Some(parent) = lock_parent::<C>(unsafe { &*child }) {

@@ -43,7 +43,7 @@ pub(crate) enum Probe {
 pub(crate) fn probe<K: Kernel>(node: &Border, key: &Key<'_>) -> Probe {
     let permutation = node.permutation();
     let class = key.class();
-    let mut mask = K::equal(&node.slices, permutation.raw(), key.slice());
+    let mut mask = node.equal::<K>(permutation, key.slice());
     while mask != 0 {
         let slot = mask.trailing_zeros() as usize;
         mask &= mask - 1;

@@ -8,11 +8,6 @@
 //! see the class differ on both sides of the value's load look again; the node's version and
 //! permutation stay as they are.
 
-use std::cmp::Ordering as Order;
-use std::sync::atomic::Ordering;
-
-use hedgerow_sync::VersionWord;
-
 use crate::configuration::{Configuration, Latch};
 use crate::key::{Key, LONG, class_of, slice_of};
 use crate::node::border::{LAYER, UNSTABLE};
@@ -21,6 +16,8 @@ use crate::planted::{PlantedBug, planted};
 use crate::statistics::Event;
 use crate::tree::{Masstree, layer_word};
 use crate::value::Value;
+use std::cmp::Ordering as Order;
+use std::sync::atomic::Ordering;
 
 impl<V: Value, C: Configuration> Masstree<V, C> {
     /// Turns `slot` of the latched `node` into a layer that holds its present key and `key`
@@ -32,12 +29,12 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         let old = unsafe { node.suffix(slot) }.expect("a conflicting key has a suffix");
         let layer = self.build_layers((old, node.value(slot)), (key.suffix(), word));
         if !planted(PlantedBug::LayerNotUnstable) {
-            node.lengths[slot].store(UNSTABLE, Ordering::Relaxed);
+            node.set_length(slot, UNSTABLE);
         }
         // A reader that loads the pointer below must not then load the length from before.
         std::sync::atomic::fence(Ordering::Release);
-        node.values[slot].store(layer_word(layer), Ordering::Release);
-        node.lengths[slot].store(LAYER, Ordering::Release);
+        node.set_value(slot, layer_word(layer));
+        node.set_length(slot, LAYER);
         Latch::<C>::unlock(&node.version);
     }
 
@@ -59,34 +56,26 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             .iter()
             .map(|rest| rest.len().saturating_sub(8))
             .sum::<usize>();
-        let lines = if room == 0 {
-            0
-        } else {
-            SuffixBag::lines_for(room, 2)
-        };
-        let inline = if lines <= 4 { lines } else { 0 };
-        let last = Border::allocate(VersionWord::new(true, true), 0, inline);
+        let last = Border::allocate_layer(2);
         // SAFETY: new and ours.
         let node = unsafe { &*last };
-        if lines > inline {
-            node.suffixes
-                .store(SuffixBag::allocate(lines), Ordering::Relaxed);
+        if room > 0 {
+            node.set_bag(SuffixBag::allocate(SuffixBag::lines_for(room, 2)));
         }
         debug_assert_eq!(low.0.cmp(high.0), Order::Less);
         for (slot, (rest, value)) in [low, high].into_iter().enumerate() {
             let class = class_of(rest.len());
             node.fill(slot, slice_of(rest), class, value);
             if class == LONG {
-                let bag = node.suffixes.load(Ordering::Relaxed);
                 // SAFETY: the new node's bag is ours alone.
-                let fits = unsafe { SuffixBag::append(bag, slot, &rest[8..]) };
+                let fits = unsafe { SuffixBag::append(node.bag(), slot, &rest[8..]) };
                 assert!(fits, "a new suffix bag is made large enough");
             }
         }
         node.publish(Permutation::sequential(2));
         chain.into_iter().rev().fold(last.cast(), |below, slice| {
             self.counters.count(Event::LayerCreation as usize);
-            let border = Border::allocate(VersionWord::new(true, true), 0, 0);
+            let border = Border::allocate_layer(1);
             // SAFETY: new and ours.
             let node = unsafe { &*border };
             node.fill(0, slice, LAYER, layer_word(below));

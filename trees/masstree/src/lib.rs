@@ -43,6 +43,8 @@
 //! * Slots are searched unsorted by vector comparison; linear and binary search are there for
 //!   comparison ([`hedgerow_simd::Level`]).
 //! * A new layer is published with both keys in it (module `layer`).
+//! * A layer begins as a narrow border node of 64 bytes and is widened when it overflows
+//!   (module `widen`): most layers never do.
 //! * Unlinking an empty border node latches the left sibling instead of using compare-and-swap
 //!   on the links (module `remove` shows why that cannot deadlock).
 //! * Collapsing a layer also folds single-keyed ones back into a suffix.
@@ -70,6 +72,7 @@ mod tree;
 mod update;
 mod value;
 mod verify;
+mod widen;
 
 pub use configuration::{Concurrent, SingleThreaded};
 pub use get_many::GROUP;

@@ -58,6 +58,11 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         if version.is_border() {
             // SAFETY: as above, and a border node.
             let border = unsafe { &*node.cast::<Border>() };
+            let replacement = border.replacement();
+            if !replacement.is_null() {
+                nodes.push((replacement.cast(), prefix.to_vec()));
+                return;
+            }
             let permutation = border.permutation();
             for slot in (0..permutation.count()).map(|index| permutation.slot(index)) {
                 let slice = border.slice(slot);

@@ -8,6 +8,7 @@ use crate::node::border::LAYER;
 use crate::node::{Border, Interior, NODE_BYTES, Node, SuffixBag};
 use crate::tree::{Masstree, layer_root};
 use crate::value::Value;
+use crate::widen::replacement;
 
 /// Releases a node and, for a border node, its external bag, but not what its slots own.
 ///
@@ -63,7 +64,8 @@ impl<V: Value, C: Configuration> Drop for Masstree<V, C> {
                     let permutation = border.permutation();
                     for slot in (0..permutation.count()).map(|index| permutation.slot(index)) {
                         if border.length(slot) == LAYER {
-                            nodes.push(climb(layer_root(border.value(slot))));
+                            let layer = release_forwarding(layer_root(border.value(slot)));
+                            nodes.push(climb(layer));
                         } else {
                             V::release(border.value(slot));
                         }
@@ -75,6 +77,25 @@ impl<V: Value, C: Configuration> Drop for Masstree<V, C> {
                 release_node(node.expose_provenance());
             }
         }
+    }
+}
+
+/// Releases the nodes that forward from a layer's former root; returns the first that does not.
+///
+/// # Safety
+///
+/// `node` is a layer pointer of a tree that is ours alone, and that pointer is not used again.
+unsafe fn release_forwarding(node: *mut Node) -> *mut Node {
+    let mut node = node;
+    loop {
+        // SAFETY: linked, and ours alone.
+        let next = unsafe { replacement(node) };
+        if next.is_null() {
+            return node;
+        }
+        // SAFETY: the pointer that the caller gave up was the only link to the chain.
+        unsafe { release_node(node.expose_provenance()) };
+        node = next;
     }
 }
 

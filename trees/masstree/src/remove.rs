@@ -63,7 +63,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         key: &Key<'_>,
     ) {
         let permutation = node.permutation();
-        let permutation = permutation.remove(permutation.index_of(slot));
+        let permutation = permutation.remove(permutation.index_of(slot), node.width());
         node.set_removed(node.removed() | (1 << slot));
         node.publish(permutation);
         if permutation.count() == 0 && !node.prev().is_null() {
@@ -102,10 +102,9 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         let next = node.next();
         // SAFETY: the sibling of a latched node is in the tree: its unlinking needs our latch.
         if let Some(next) = unsafe { next.as_ref() } {
-            next.prev
-                .store(std::ptr::from_ref(left).cast_mut(), Ordering::Release);
+            next.set_prev(std::ptr::from_ref(left).cast_mut());
         }
-        left.next.store(next, Ordering::Release);
+        left.set_next(next);
         let held = self.drop_from_parents(node.as_node());
         for interior in held.iter().rev() {
             Latch::<C>::unlock(&interior.version);

@@ -126,7 +126,7 @@ impl<'g> Snapshot<'g> {
                 continue;
             }
             if length == SUFFIX {
-                let bag = node.suffixes.load(Ordering::Acquire);
+                let bag = node.bag();
                 if bag.is_null() {
                     return false;
                 }
@@ -233,6 +233,10 @@ impl<'t, V: Value, C: Configuration, const VALUES: bool> Scan<'t, V, C, VALUES> 
         let Some(node) = self.snapshot.node else {
             return;
         };
+        if node.is_narrow() {
+            self.guide = None; // it has neither parent nor siblings
+            return;
+        }
         // SAFETY: a parent of a pinned node is a pinned node; null at a root.
         let parent = unsafe { node.parent.load(Ordering::Acquire).as_ref() };
         self.guide = parent.map(|parent| Guide {

@@ -67,7 +67,7 @@ impl SmallBorder {
         let permutation = self.permutation();
         let index = (0..permutation.count())
             .find(|&i| self.slices[permutation.slot(i)].load(Ordering::Relaxed) == key);
-        let removed = permutation.remove(index.expect("present"));
+        let removed = permutation.remove(index.expect("present"), WIDTH);
         self.permutation.store(removed.raw(), Ordering::Release);
         self.version.unlock();
     }

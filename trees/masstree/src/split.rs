@@ -224,10 +224,9 @@ fn new_right<C: Configuration>(keys: &Sixteen<'_>, cut: usize, word: u64) -> *mu
     // SAFETY: new and ours.
     let node = unsafe { &*right };
     if lines > INLINE_LINES {
-        node.suffixes
-            .store(SuffixBag::allocate(lines), Ordering::Relaxed);
+        node.set_bag(SuffixBag::allocate(lines));
     }
-    let bag = node.suffixes.load(Ordering::Relaxed);
+    let bag = node.bag();
     for (slot, i) in (cut..=WIDTH).enumerate() {
         match keys.slot(i) {
             None => node.fill(slot, keys.key.slice(), keys.key.class(), word),
@@ -252,15 +251,13 @@ fn new_right<C: Configuration>(keys: &Sixteen<'_>, cut: usize, word: u64) -> *mu
 fn link_right(node: &Border, right: &Border) {
     let right_pointer = std::ptr::from_ref(right).cast_mut();
     let next = node.next();
-    right
-        .prev
-        .store(std::ptr::from_ref(node).cast_mut(), Ordering::Release);
-    right.next.store(next, Ordering::Release);
+    right.set_prev(std::ptr::from_ref(node).cast_mut());
+    right.set_next(next);
     // SAFETY: the sibling of a latched node is in the tree: its unlinking needs our latch.
     if let Some(next) = unsafe { next.as_ref() } {
-        next.prev.store(right_pointer, Ordering::Release);
+        next.set_prev(right_pointer);
     }
-    node.next.store(right_pointer, Ordering::Release);
+    node.set_next(right_pointer);
 }
 
 /// Splits the latched full `node` while inserting `right` after child `index`; returns the

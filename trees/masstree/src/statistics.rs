@@ -7,7 +7,7 @@ use hedgerow_index::Statistics;
 
 use crate::configuration::Configuration;
 use crate::node::border::{LAYER, SUFFIX};
-use crate::node::{Border, Interior, NODE_BYTES, Node, SuffixBag, WIDTH};
+use crate::node::{Border, Interior, NODE_BYTES, Node, SuffixBag};
 use crate::release::climb;
 use crate::tree::{Masstree, layer_root};
 use crate::value::Value;
@@ -27,10 +27,11 @@ pub(crate) enum Event {
     NodeDeletion,
     SlotReuse,
     SuffixGrowth,
+    Widening,
 }
 
 /// How many kinds of events there are.
-pub(crate) const EVENTS: usize = 11;
+pub(crate) const EVENTS: usize = 12;
 
 const EVENT_NAMES: [(&str, &str); EVENTS] = [
     (
@@ -74,6 +75,10 @@ const EVENT_NAMES: [(&str, &str); EVENTS] = [
         "suffix_growths",
         "Suffix bags replaced by a larger external one.",
     ),
+    (
+        "widenings",
+        "Narrow nodes replaced by wider ones because they were full.",
+    ),
 ];
 
 /// The shape of a tree at rest.
@@ -81,6 +86,8 @@ const EVENT_NAMES: [(&str, &str); EVENTS] = [
 pub(crate) struct Shape {
     pub keys: usize,
     pub border_nodes: usize,
+    pub narrow_nodes: usize,
+    pub slots: usize,
     pub interior_nodes: usize,
     pub layers: usize,
     pub deepest_layer: usize,
@@ -101,14 +108,19 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         let total =
             shape.border_bytes + interior_bytes + shape.external_suffix_bytes + shape.value_bytes;
         let entries = (shape.keys + shape.layers.saturating_sub(1)) as f64;
-        let slots = (shape.border_nodes * WIDTH) as f64;
+        let slots = shape.slots as f64;
         let per_key = |bytes: usize| bytes as f64 / (shape.keys.max(1)) as f64;
-        let numbers: [(&'static str, f64, &'static str); 14] = [
+        let numbers: [(&'static str, f64, &'static str); 15] = [
             ("keys", shape.keys as f64, "Keys in the tree."),
             (
                 "border_nodes",
                 shape.border_nodes as f64,
                 "Border nodes, all layers.",
+            ),
+            (
+                "narrow_nodes",
+                shape.narrow_nodes as f64,
+                "Of these, those of two or six slots.",
             ),
             (
                 "interior_nodes",
@@ -207,6 +219,8 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
 
     fn add_border(&self, shape: &mut Shape, border: &Border, mut layer: impl FnMut(*mut Node)) {
         shape.border_nodes += 1;
+        shape.narrow_nodes += usize::from(border.is_narrow());
+        shape.slots += border.width();
         shape.border_bytes += border.block_bytes();
         shape.inline_suffix_bytes += border.inline_suffix_bytes();
         // SAFETY: an external bag is alive as long as the guard's pin.

@@ -9,8 +9,6 @@
 //! free slot and stores the permutation. Only reuse of a removed slot, splits, and collapses
 //! make readers look again.
 
-use std::sync::atomic::Ordering;
-
 use hedgerow_simd::{Kernel, Task};
 use hedgerow_sync::Version;
 
@@ -45,6 +43,8 @@ pub(crate) struct Located<'k, 'g> {
     pub node: &'g Border,
     pub key: Key<'k>,
     pub place: Place,
+    /// The layer's entry: its node and slot; `None` in the first layer.
+    pub above: Option<(&'g Border, usize)>,
 }
 
 struct Modify<'t, 'g, V: Value, C: Configuration, F> {
@@ -61,7 +61,7 @@ impl<R, V: Value, C: Configuration, F: FnOnce(Option<u64>) -> Change<R>> Task
 
     #[inline(always)]
     fn run<K: Kernel>(self) -> R {
-        let located = self.tree.locate::<K>(self.key);
+        let located = self.tree.locate::<K>(self.guard, self.key);
         self.tree.apply::<K, R>(self.guard, located, self.decide)
     }
 }
@@ -91,10 +91,15 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
 
     /// Latches the node responsible for a key and says where the key stands in it.
     #[inline(always)]
-    pub(crate) fn locate<'k, 'g, K: Kernel>(&self, bytes: &'k [u8]) -> Located<'k, 'g> {
+    pub(crate) fn locate<'k, 'g, K: Kernel>(
+        &self,
+        guard: &C::Guard<'_>,
+        bytes: &'k [u8],
+    ) -> Located<'k, 'g> {
         'restart: loop {
             let mut key = Key::new(bytes);
             let mut root = self.root();
+            let mut entry = None;
             loop {
                 let Some((node, version)) = self.find_border::<K>(root, key.slice()) else {
                     self.restarted();
@@ -104,7 +109,8 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
                 if key.class() == LONG
                     && let Found::Layer(layer, above, slot) = self.examine::<K>(node, version, &key)
                 {
-                    root = self.adopt_root(layer, above, slot);
+                    root = self.adopt_root(guard, layer, above, slot);
+                    entry = Some((above, slot));
                     key = key.descend();
                     continue;
                 }
@@ -117,11 +123,17 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
                     && node.length(slot) == LAYER
                 {
                     root = layer_root(node.value(slot));
+                    entry = Some((node, slot));
                     Latch::<C>::unlock(&node.version);
                     key = key.descend();
                     continue;
                 }
-                return Located { node, key, place };
+                return Located {
+                    node,
+                    key,
+                    place,
+                    above: entry,
+                };
             }
         }
     }
@@ -167,22 +179,35 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
     /// The true root of a layer; if the entry above still names a node that splits have
     /// demoted, brings it up to date (§4.6.4: "updated lazily during later operations").
     #[inline(always)]
-    fn adopt_root(&self, layer: *mut Node, above: &Border, slot: usize) -> *mut Node {
+    fn adopt_root(
+        &self,
+        guard: &C::Guard<'_>,
+        layer: *mut Node,
+        above: &Border,
+        slot: usize,
+    ) -> *mut Node {
         // SAFETY: a layer pointer read under the guard is a pinned node.
         if unsafe { &(*layer).version }.load().is_root() {
             return layer;
         }
-        self.replace_root(layer, above, slot)
+        self.replace_root(guard, layer, above, slot)
     }
 
     #[cold]
     #[inline(never)]
-    fn replace_root(&self, layer: *mut Node, above: &Border, slot: usize) -> *mut Node {
+    fn replace_root(
+        &self,
+        guard: &C::Guard<'_>,
+        layer: *mut Node,
+        above: &Border,
+        slot: usize,
+    ) -> *mut Node {
         let Some((root, _)) = self.true_root(layer) else {
             return layer; // gone: the descent will notice and restart
         };
         Latch::<C>::lock(&above.version);
         let current = !above.version.load().is_deleted()
+            && above.replacement().is_null()
             && above.permutation().is_live(slot)
             && above.length(slot) == LAYER
             && above.value(slot) == layer_word(layer);
@@ -190,9 +215,12 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             // One aligned store; old and new root both lead to the layer. The new one is an
             // ancestor of the layer's first border node, as every root is, so like the old
             // one it lives as long as the layer.
-            above.values[slot].store(layer_word(root), Ordering::Release);
+            above.set_value(slot, layer_word(root));
         }
         Latch::<C>::unlock(&above.version);
+        if current {
+            self.retire_forwarding(guard, layer, root);
+        }
         root
     }
 
@@ -203,7 +231,12 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         located: Located<'_, '_>,
         decide: impl FnOnce(Option<u64>) -> Change<R>,
     ) -> R {
-        let Located { node, key, place } = located;
+        let Located {
+            node,
+            key,
+            place,
+            above,
+        } = located;
         let unlock = UnlockOnUnwind::<C>(node, std::marker::PhantomData);
         let present = match place {
             Place::Present(slot) => Some(node.value(slot)),
@@ -213,13 +246,13 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         std::mem::forget(unlock);
         match (change, place) {
             (Change::Put(word, result), Place::Present(slot)) => {
-                node.values[slot].store(word, Ordering::Release);
+                node.set_value(slot, word);
                 Latch::<C>::unlock(&node.version);
                 self.retire_value(guard, present);
                 result
             }
             (Change::Put(word, result), Place::Absent) => {
-                self.insert::<K>(guard, node, &key, word);
+                self.insert::<K>(guard, node, &key, word, above);
                 result
             }
             (Change::Put(word, result), Place::Conflict(slot)) => {
@@ -252,11 +285,25 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
 
     /// Puts a new key into the latched node (splitting it when full) and unlatches it.
     #[inline(always)]
-    fn insert<K: Kernel>(&self, guard: &C::Guard<'_>, node: &Border, key: &Key<'_>, word: u64) {
+    fn insert<K: Kernel>(
+        &self,
+        guard: &C::Guard<'_>,
+        node: &Border,
+        key: &Key<'_>,
+        word: u64,
+        above: Option<(&Border, usize)>,
+    ) {
         let permutation = node.permutation();
         let index = index_for::<K>(node, key);
-        if permutation.count() == WIDTH {
-            self.split_border(guard, node, key, index, word);
+        if permutation.count() == node.width() {
+            if node.is_narrow() {
+                self.widen(node, key, index, word);
+                if let Some((above, slot)) = above {
+                    self.replace_root(guard, node.as_node(), above, slot);
+                }
+            } else {
+                self.split_border(guard, node, key, index, word);
+            }
             return;
         }
         let (slot, permutation) = permutation.insert(index);
@@ -285,7 +332,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         slot: usize,
         suffix: &[u8],
     ) {
-        let bag = node.suffixes.load(Ordering::Relaxed);
+        let bag = node.bag();
         // SAFETY: the latched node's bag is alive, and the latch makes us its only writer.
         if !bag.is_null() && unsafe { SuffixBag::append(bag, slot, suffix) } {
             return;
@@ -315,7 +362,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
     /// Publishes a new external bag and retires the old one, if that was external.
     pub(crate) fn replace_bag(&self, guard: &C::Guard<'_>, node: &Border, bag: *mut SuffixBag) {
         let old = node.external_bag();
-        node.suffixes.store(bag, Ordering::Release);
+        node.set_bag(bag);
         if !old.is_null() {
             let old = old.expose_provenance();
             // SAFETY: the bag was reachable through the node only, which now names another.
@@ -329,7 +376,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
 fn place_latched<K: Kernel>(node: &Border, key: &Key<'_>) -> Place {
     let permutation = node.permutation();
     let class = key.class();
-    let mut mask = K::equal(&node.slices, permutation.raw(), key.slice());
+    let mut mask = node.equal::<K>(permutation, key.slice());
     while mask != 0 {
         let slot = mask.trailing_zeros() as usize;
         mask &= mask - 1;
@@ -355,7 +402,7 @@ fn place_latched<K: Kernel>(node: &Border, key: &Key<'_>) -> Place {
 #[inline(always)]
 fn index_for<K: Kernel>(node: &Border, key: &Key<'_>) -> usize {
     let permutation = node.permutation();
-    let mut index = K::below(&node.slices, permutation.raw(), key.slice());
+    let mut index = node.below::<K>(permutation, key.slice());
     while index < permutation.count() {
         let slot = permutation.slot(index);
         if node.slice(slot) != key.slice() || node.length(slot).min(LONG) > key.class() {

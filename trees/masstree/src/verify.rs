@@ -7,7 +7,8 @@
 //! 4. Permutations name every slot once; live keys ascend by (slice, length class), with at
 //!    most one long key or layer per slice; slices never straddle nodes.
 //! 5. Length classes are 0 to 8, suffix or layer; suffixes are not empty; padding is zero.
-//! 6. Only the leftmost border node of a layer may be empty.
+//! 6. A narrow border node is its layer's root, and its permutation orders its own slots.
+//! 7. Only the leftmost border node of a layer may be empty.
 
 use std::sync::atomic::Ordering;
 
@@ -84,7 +85,12 @@ fn verify_header(subtree: &Subtree, root: *mut Node) -> Result<(), String> {
     if version.is_root() != std::ptr::eq(subtree.node, root) {
         return Err(format!("a node says root: {}", version.is_root()));
     }
-    if header.parent.load(Ordering::Relaxed) != subtree.parent {
+    // SAFETY: as above; the kind never changes.
+    let narrow = version.is_border() && unsafe { &*subtree.node.cast::<Border>() }.is_narrow();
+    if narrow && !version.is_root() {
+        return Err("a narrow node is not its layer's root".into());
+    }
+    if !narrow && header.parent.load(Ordering::Relaxed) != subtree.parent {
         return Err("a node's parent pointer does not name its parent".into());
     }
     Ok(())
@@ -149,6 +155,10 @@ fn verify_border(
     let permutation = border.permutation();
     if !permutation.is_valid() {
         return Err(format!("not a permutation: {:#x}", permutation.raw()));
+    }
+    let width = border.width();
+    if permutation.count() > width || (0..width).any(|index| permutation.slot(index) >= width) {
+        return Err(format!("{:#x} orders {width} slots", permutation.raw()));
     }
     if permutation.count() == 0 && !border.prev().is_null() {
         return Err("an empty border node that is not leftmost is still linked".into());

@@ -13,7 +13,7 @@ type Tree = Masstree<u64>;
 type Workload = fn(&Tree);
 
 /// Each counted mechanism, and what sets it to work.
-const MECHANISMS: [(&str, Workload); 11] = [
+const MECHANISMS: [(&str, Workload); 12] = [
     ("border_splits", scattered_inserts),
     ("sequential_splits", ascending_inserts),
     ("interior_splits", scattered_inserts),
@@ -25,6 +25,7 @@ const MECHANISMS: [(&str, Workload); 11] = [
     ("node_deletions", removes_of_everything),
     ("slot_reuses", inserts_after_removes),
     ("suffix_growths", longer_and_longer_suffixes),
+    ("widenings", many_keys_of_one_slice),
 ];
 
 fn count(tree: &Tree, name: &str) -> f64 {
@@ -134,6 +135,12 @@ fn come_and_go(tree: &Tree, number: u64) {
 fn long_keys_of_one_slice(tree: &Tree) {
     tree.put(b"slice-01, one", 1);
     tree.put(b"slice-01, two", 2);
+}
+
+fn many_keys_of_one_slice(tree: &Tree) {
+    for tail in 0..20_u8 {
+        tree.put(&[&b"slice-01"[..], &[tail, b'+']].concat(), tail.into());
+    }
 }
 
 fn layers_that_empty(tree: &Tree) {

@@ -1,16 +1,21 @@
-//! Border nodes: up to 15 keys of one layer, with their values or deeper layers.
+//! Border nodes: keys of one layer, with their values or deeper layers, in three widths.
 //!
 //! ```text
-//! line 0   │ version 0 │ permutation 8 │ lengths 16..31, inline_lines 31 │
-//!          │ next 32   │ prev 40       │ parent 48      │ suffixes 56    │
-//! line 1   │ slices[0..8]                                                │
-//! line 2   │ slices[8..15]                              │ low            │
-//! line 3   │ values[0..8]                                                │
-//! line 4   │ values[8..15]                              │ removed        │
-//! line 5…  │ inline suffix bag, inline_lines × 64 bytes (often none)     │
+//! full: 15 slots, 320 bytes
+//! line 0   │ version 0 │ permutation 8 │ width 16 │ lengths 17..32         │
+//!          │ next 32   │ prev 40       │ parent 48      │ suffixes 56     │
+//! line 1   │ slices[0..8]                                                 │
+//! line 2   │ slices[8..15]                              │ low             │
+//! line 3   │ values[0..8]                                                 │
+//! line 4   │ values[8..15]                              │ removed, lines  │
+//! line 5…  │ inline suffix bag, lines × 64 bytes (often none)             │
+//!
+//! narrow: W = 2 slots in 64 bytes, or W = 6 in 128
+//!          │ version 0 │ permutation 8 │ width 16 │ lengths 17..23 │ removed 23 │
+//!          │ suffixes 24 │ slices[0..W] from 32 │ values[0..W]              │
 //! ```
 //!
-//! (5 × 64 = 320 bytes; at the 70 % fill of random inserts, 30 bytes per key.)
+//! (At the 70 % fill of random inserts, a full node takes 30 bytes per key.)
 //!
 //! * Slot `i` is `lengths[i]`, `slices[i]`, `values[i]` and, for long keys, suffix `i`. Which
 //!   slots are live, and their order, says the permutation alone.
@@ -19,10 +24,20 @@
 //! * `low` is the lowest slice the node was made for; it never changes (Fig. 7's `lowkey`).
 //! * `removed` has a bit for every free slot that held a key which a reader with the present
 //!   version may have found: reusing it must count as an insert (§4.6.5).
+//!
+//! **Narrow nodes.** Most deeper layers hold two or three keys for good, so a layer begins as
+//! a narrow node: its root and its only border node, without siblings and without a parent. A
+//! narrow node that overflows is replaced by a wider one and *forwards* to it from then on
+//! (module `widen`): it says root no more, and the word at byte 48, where full nodes keep their
+//! parent, holds its replacement. So whoever climbs from an old root to the present one, or
+//! follows a split to the right, arrives there without knowing about widths.
+//!
+//! A [`Border`] is the first line, which all widths have; what lies behind it is reached by
+//! the node's exposed address, for a reference to the first line may not be used beyond it.
 
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
-use hedgerow_simd::Slots;
+use hedgerow_simd::{Kernel, Slots};
 use hedgerow_sync::VersionWord;
 
 use super::{Interior, NODE_BYTES, Node, Permutation, SuffixBag, WIDTH};
@@ -36,68 +51,165 @@ pub const UNSTABLE: u8 = 11;
 
 const EXTRA: usize = WIDTH;
 
-/// A border node.
+/// The narrow widths, narrowest first.
+pub const NARROW: [usize; 2] = [2, 6];
+
+/// Which word of the block the slices begin at: in narrow nodes, in full ones.
+const SLICES: [usize; 2] = [4, 8];
+
+/// Which word of a full block the values begin at.
+const FULL_VALUES: usize = SLICES[1] + WIDTH + 1;
+
+/// What every border node begins with: the whole first line of a full one.
 #[repr(C, align(64))]
 pub struct Border {
     /// Latch, dirty bits, counters, kind.
     pub version: VersionWord,
     /// Live slots and their order.
     pub permutation: AtomicU64,
-    /// Length class of each slot.
-    pub lengths: [AtomicU8; WIDTH],
-    inline_lines: u8,
-    /// Right sibling, protected by this node's latch.
-    pub next: AtomicPtr<Border>,
-    /// Left sibling, protected by that sibling's latch; null for the leftmost node.
-    pub prev: AtomicPtr<Border>,
-    /// The interior node above, protected by that node's latch; null for a root.
+    /// How many slots there are; never changes.
+    width: u8,
+    /// Length class of each slot; only the first `width` are lengths.
+    lengths: [AtomicU8; WIDTH],
+    /// Full: right sibling, protected by this node's latch.
+    next: AtomicPtr<Border>,
+    /// Full: left sibling, protected by that sibling's latch; null for the leftmost node.
+    prev: AtomicPtr<Border>,
+    /// Full: the interior node above, protected by that node's latch; null for a root.
+    /// Narrow: a slot's word, or, once replaced, the replacement.
     pub parent: AtomicPtr<Interior>,
-    /// The suffix bag, or null.
-    pub suffixes: AtomicPtr<SuffixBag>,
-    /// Key slices; the last word is `low`.
-    pub slices: Slots,
-    /// Values or layers; the last word is `removed`.
-    pub values: [AtomicU64; WIDTH + 1],
+    suffixes: AtomicPtr<SuffixBag>,
 }
 
+/// Bytes of the block of a node with `width` slots, inline suffixes apart.
+const fn bytes_of(width: usize) -> usize {
+    if width == WIDTH {
+        NODE_BYTES
+    } else {
+        8 * SLICES[0] + 16 * width
+    }
+}
+
+const _: () = assert!(bytes_of(NARROW[0]) == 64 && bytes_of(NARROW[1]) == 128);
+
 impl Border {
-    /// A new empty node with room for `suffix_lines` lines of inline suffixes (0 for none).
+    /// A new empty full node with room for `suffix_lines` lines of inline suffixes (0 for none).
     pub fn allocate(version: VersionWord, low: u64, suffix_lines: usize) -> *mut Border {
         let inline_lines = if suffix_lines == 0 {
             0
         } else {
             suffix_lines + 1
         };
-        debug_assert!(inline_lines < 256);
-        let block = hedgerow_memory::allocate(NODE_BYTES + 64 * inline_lines).as_ptr();
-        let bag = if suffix_lines == 0 {
-            std::ptr::null_mut()
-        } else {
+        let node = Self::initialise(version, WIDTH, 64 * inline_lines);
+        // SAFETY: new and ours.
+        let border = unsafe { &*node };
+        border.word(SLICES[1] + EXTRA).store(low, Ordering::Relaxed);
+        border
+            .word(FULL_VALUES + EXTRA)
+            .store((inline_lines as u64) << 32, Ordering::Relaxed);
+        if suffix_lines != 0 {
             // SAFETY: the block has `64 + 64 * suffix_lines` bytes from offset 320 on, which
             // is a multiple of 64 in a 64-byte aligned block.
             unsafe {
-                let bag = block.add(NODE_BYTES).cast::<SuffixBag>();
+                let bag = node.cast::<u8>().add(NODE_BYTES).cast::<SuffixBag>();
                 SuffixBag::initialise(bag, suffix_lines);
-                bag
+                border.suffixes.store(bag, Ordering::Relaxed);
             }
-        };
+        }
+        node
+    }
+
+    /// A new empty layer of its own, with at least `slots` slots.
+    pub fn allocate_layer(slots: usize) -> *mut Border {
+        let version = VersionWord::new(true, true);
+        match NARROW.into_iter().find(|&width| width >= slots) {
+            Some(width) => Self::initialise(version, width, 0),
+            None => Self::allocate(version, 0, 0),
+        }
+    }
+
+    /// A zeroed block of this width and `more_bytes`, with its first words written.
+    fn initialise(version: VersionWord, width: usize, more_bytes: usize) -> *mut Border {
+        let block = hedgerow_memory::allocate(bytes_of(width) + more_bytes).as_ptr();
+        block.expose_provenance();
         let node = block.cast::<Border>();
         // SAFETY: the block is new, at least this long and 64-byte aligned.
         unsafe {
-            node.write(Border {
-                version,
-                permutation: AtomicU64::new(Permutation::empty().raw()),
-                lengths: std::array::from_fn(|_| AtomicU8::new(0)),
-                inline_lines: inline_lines as u8,
-                next: AtomicPtr::default(),
-                prev: AtomicPtr::default(),
-                parent: AtomicPtr::default(),
-                suffixes: AtomicPtr::new(bag),
-                slices: std::array::from_fn(|i| AtomicU64::new(if i == EXTRA { low } else { 0 })),
-                values: std::array::from_fn(|_| AtomicU64::new(0)),
-            });
+            block.write_bytes(0, bytes_of(width));
+            (&raw mut (*node).version).write(version);
+            (&raw mut (*node).permutation).write(AtomicU64::new(Permutation::empty().raw()));
+            (&raw mut (*node).width).write(width as u8);
         }
         node
+    }
+
+    /// How many keys the node has room for.
+    #[inline(always)]
+    pub fn width(&self) -> usize {
+        usize::from(self.width)
+    }
+
+    /// Whether the node is a narrow one.
+    #[inline(always)]
+    pub fn is_narrow(&self) -> bool {
+        self.width() != WIDTH
+    }
+
+    /// Word `index` of the node's block.
+    #[inline(always)]
+    fn word(&self, index: usize) -> &AtomicU64 {
+        debug_assert!(index < bytes_of(self.width()) / 8);
+        let block = std::ptr::from_ref(self).addr();
+        let words = std::ptr::with_exposed_provenance::<AtomicU64>(block);
+        // SAFETY: the block is allocated while `self` is borrowed, its address was exposed,
+        // and callers name words within it; all are only used as atomics.
+        unsafe { &*words.add(index) }
+    }
+
+    /// The slices of a full node, for the search kernels.
+    #[inline(always)]
+    fn slots(&self) -> &Slots {
+        debug_assert!(!self.is_narrow());
+        let slots = std::ptr::from_ref(self.word(SLICES[1])).addr();
+        // SAFETY: as in `word`: a full node has sixteen words from here on.
+        unsafe { &*std::ptr::with_exposed_provenance::<Slots>(slots) }
+    }
+
+    #[inline(always)]
+    fn slice_word(&self, slot: usize) -> &AtomicU64 {
+        self.word(SLICES[usize::from(!self.is_narrow())] + slot)
+    }
+
+    #[inline(always)]
+    fn value_word(&self, slot: usize) -> &AtomicU64 {
+        let values = if self.is_narrow() {
+            SLICES[0] + self.width()
+        } else {
+            FULL_VALUES
+        };
+        self.word(values + slot)
+    }
+
+    /// A bit for every slot whose slice equals `slice`; free slots may be among them.
+    #[inline(always)]
+    pub fn equal<K: Kernel>(&self, permutation: Permutation, slice: u64) -> u32 {
+        if !self.is_narrow() {
+            return K::equal(self.slots(), permutation.raw(), slice);
+        }
+        (0..self.width()).fold(0, |mask, slot| {
+            mask | u32::from(self.slice(slot) == slice) << slot
+        })
+    }
+
+    /// How many live slots hold a slice below `slice`.
+    #[inline(always)]
+    pub fn below<K: Kernel>(&self, permutation: Permutation, slice: u64) -> usize {
+        if !self.is_narrow() {
+            return K::below(self.slots(), permutation.raw(), slice);
+        }
+        (0..permutation.count())
+            .filter(|&index| self.slice(permutation.slot(index)) < slice)
+            .count()
     }
 
     /// This node as what both kinds have in common.
@@ -121,7 +233,7 @@ impl Border {
     /// The slice of a slot.
     #[inline(always)]
     pub fn slice(&self, slot: usize) -> u64 {
-        self.slices[slot].load(Ordering::Relaxed)
+        self.slice_word(slot).load(Ordering::Relaxed)
     }
 
     /// The length class of a slot.
@@ -130,46 +242,126 @@ impl Border {
         self.lengths[slot].load(Ordering::Acquire)
     }
 
+    /// Changes the length class of a slot.
+    pub fn set_length(&self, slot: usize, length: u8) {
+        self.lengths[slot].store(length, Ordering::Release);
+    }
+
     /// The value word of a slot.
     #[inline(always)]
     pub fn value(&self, slot: usize) -> u64 {
-        self.values[slot].load(Ordering::Acquire)
+        self.value_word(slot).load(Ordering::Acquire)
+    }
+
+    /// Changes the value word of a slot. For the latch holder.
+    #[inline(always)]
+    pub fn set_value(&self, slot: usize, value: u64) {
+        self.value_word(slot).store(value, Ordering::Release);
     }
 
     /// The lowest slice of this node's range, constant over its life.
     #[inline(always)]
     pub fn low(&self) -> u64 {
-        self.slices[EXTRA].load(Ordering::Relaxed)
+        if self.is_narrow() {
+            return 0;
+        }
+        self.word(SLICES[1] + EXTRA).load(Ordering::Relaxed)
     }
 
-    /// The right sibling.
+    /// The right sibling; for a narrow node that was replaced, the replacement.
     #[inline(always)]
     pub fn next(&self) -> *mut Border {
+        if self.is_narrow() {
+            return self.replacement();
+        }
         self.next.load(Ordering::Acquire)
+    }
+
+    /// What replaced this narrow node, or null.
+    pub fn replacement(&self) -> *mut Border {
+        // The replacement was stored before the root bit went.
+        if !self.is_narrow() || self.version.load().is_root() {
+            return std::ptr::null_mut();
+        }
+        self.parent.load(Ordering::Acquire).cast()
+    }
+
+    /// Empties this narrow node and makes it forward to `wider`, except for clearing its root
+    /// bit, which is what publishes `wider`. For the latch holder, who marked the node.
+    pub fn set_replacement(&self, wider: *mut Border) {
+        debug_assert!(self.is_narrow());
+        self.publish(Permutation::empty());
+        self.parent.store(wider.cast(), Ordering::Release);
+    }
+
+    /// Links the right sibling of a full node.
+    pub fn set_next(&self, next: *mut Border) {
+        debug_assert!(!self.is_narrow());
+        self.next.store(next, Ordering::Release);
     }
 
     /// The left sibling.
     #[inline(always)]
     pub fn prev(&self) -> *mut Border {
+        if self.is_narrow() {
+            return std::ptr::null_mut();
+        }
         self.prev.load(Ordering::Acquire)
+    }
+
+    /// Links the left sibling of a full node.
+    pub fn set_prev(&self, prev: *mut Border) {
+        debug_assert!(!self.is_narrow());
+        self.prev.store(prev, Ordering::Release);
     }
 
     /// Free slots whose reuse must count as an insert. For the latch holder.
     pub fn removed(&self) -> u64 {
-        self.values[EXTRA].load(Ordering::Relaxed)
+        if self.is_narrow() {
+            return self.lengths[NARROW[1]].load(Ordering::Relaxed).into();
+        }
+        self.word(FULL_VALUES + EXTRA).load(Ordering::Relaxed) & 0xffff
     }
 
     /// Sets [`removed`](Self::removed). For the latch holder.
     pub fn set_removed(&self, slots: u64) {
-        self.values[EXTRA].store(slots, Ordering::Relaxed);
+        if self.is_narrow() {
+            self.lengths[NARROW[1]].store(slots as u8, Ordering::Relaxed);
+            return;
+        }
+        let word = self.word(FULL_VALUES + EXTRA);
+        let lines = word.load(Ordering::Relaxed) & !0xffff;
+        word.store(lines | slots, Ordering::Relaxed);
     }
 
     /// Writes slice, length and value of a slot that no reader looks at (free, or under a
     /// dirty mark).
     pub fn fill(&self, slot: usize, slice: u64, length: u8, value: u64) {
-        self.slices[slot].store(slice, Ordering::Relaxed);
+        self.slice_word(slot).store(slice, Ordering::Relaxed);
         self.lengths[slot].store(length, Ordering::Relaxed);
-        self.values[slot].store(value, Ordering::Release);
+        self.set_value(slot, value);
+    }
+
+    /// Where the pointer to the bag is: byte 24 of a narrow node, 56 of a full one.
+    #[inline(always)]
+    fn bag_word(&self) -> &AtomicPtr<SuffixBag> {
+        if !self.is_narrow() {
+            return &self.suffixes;
+        }
+        let address = std::ptr::from_ref(self.word(3)).addr();
+        // SAFETY: as in `word`; in narrow nodes this word is only used as this pointer.
+        unsafe { &*std::ptr::with_exposed_provenance::<AtomicPtr<SuffixBag>>(address) }
+    }
+
+    /// The suffix bag, or null.
+    #[inline(always)]
+    pub fn bag(&self) -> *mut SuffixBag {
+        self.bag_word().load(Ordering::Acquire)
+    }
+
+    /// Publishes another bag. For the latch holder.
+    pub fn set_bag(&self, bag: *mut SuffixBag) {
+        self.bag_word().store(bag, Ordering::Release);
     }
 
     /// The suffix of `slot`, or `None` if there is no bag (a torn read).
@@ -179,7 +371,7 @@ impl Border {
     /// The node is owned or was reached under a pin that outlives `'a`.
     #[inline(always)]
     pub unsafe fn suffix<'a>(&self, slot: usize) -> Option<&'a [u8]> {
-        let bag = self.suffixes.load(Ordering::Acquire);
+        let bag = self.bag();
         if bag.is_null() {
             return None;
         }
@@ -190,8 +382,8 @@ impl Border {
 
     /// Whether the present bag lies in the node's own block.
     pub fn has_inline_bag(&self) -> bool {
-        let bag = self.suffixes.load(Ordering::Relaxed);
-        !bag.is_null() && bag.addr() == std::ptr::from_ref(self).addr() + NODE_BYTES
+        let bag = self.bag();
+        !self.is_narrow() && bag.addr() == std::ptr::from_ref(self).addr() + NODE_BYTES
     }
 
     /// The external bag, or null.
@@ -199,17 +391,20 @@ impl Border {
         if self.has_inline_bag() {
             std::ptr::null_mut()
         } else {
-            self.suffixes.load(Ordering::Relaxed)
+            self.bag()
         }
     }
 
     /// Bytes of the node's own block.
     pub fn block_bytes(&self) -> usize {
-        NODE_BYTES + 64 * usize::from(self.inline_lines)
+        bytes_of(self.width()) + self.inline_suffix_bytes()
     }
 
     /// Bytes of inline suffix space in the node's own block.
     pub fn inline_suffix_bytes(&self) -> usize {
-        64 * usize::from(self.inline_lines)
+        if self.is_narrow() {
+            return 0;
+        }
+        64 * (self.word(FULL_VALUES + EXTRA).load(Ordering::Relaxed) >> 32) as usize
     }
 }

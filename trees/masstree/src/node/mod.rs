@@ -1,7 +1,7 @@
 //! Nodes: what both kinds begin with, and how they are allocated.
 //!
-//! Border and interior nodes are 320 bytes, five cache lines, so they share one pool (border
-//! nodes with an inline suffix bag are longer). Both keep the version at byte 0 and the
+//! Full border nodes and interior nodes are 320 bytes, five cache lines, so they share one pool
+//! (border nodes with an inline suffix bag are longer, those of small layers are narrower). Both keep the version at byte 0 and the
 //! parent at byte 48: [`Node`] is that common beginning, through which a descent looks at a
 //! child before it knows its kind.
 
@@ -34,7 +34,7 @@ pub struct Node {
 }
 
 const _: () = {
-    assert!(size_of::<Border>() == NODE_BYTES && size_of::<Interior>() == NODE_BYTES);
+    assert!(size_of::<Border>() == 64 && size_of::<Interior>() == NODE_BYTES);
     assert!(offset_of!(Node, version) == offset_of!(Border, version));
     assert!(offset_of!(Node, version) == offset_of!(Interior, version));
     assert!(offset_of!(Node, parent) == offset_of!(Border, parent));

@@ -91,13 +91,18 @@ impl Permutation {
         (slot, Self(raw + 1))
     }
 
-    /// Takes the key at `index` out; its slot becomes the last free one.
+    /// Takes the key at `index` out; its slot becomes the last free one of a node that has
+    /// `width` slots.
     #[inline]
-    pub const fn remove(self, index: usize) -> Self {
-        debug_assert!(index < self.count());
+    pub const fn remove(self, index: usize, width: usize) -> Self {
+        debug_assert!(index < self.count() && self.count() <= width && width <= WIDTH);
         let slot = self.slot(index) as u64;
         let below = (1_u64 << (4 * index + 4)) - 1;
-        let raw = (self.0 & below) | ((self.0 >> 4) & !below & !(15 << 60)) | (slot << 60);
+        let last = 4 * width;
+        // Places of slots that the node does not have stay as they are.
+        let beyond = if last == 60 { 0 } else { !0_u64 << (last + 4) };
+        let moved = (self.0 >> 4) & !below & !beyond & !(15 << last);
+        let raw = (self.0 & (below | beyond)) | moved | (slot << last);
         Self(raw - 1)
     }
 
@@ -121,6 +126,12 @@ mod tests {
 
     #[test]
     fn follows_a_vector_of_slots_through_random_changes() {
+        for width in [WIDTH, 6, 2] {
+            follow_a_vector(width);
+        }
+    }
+
+    fn follow_a_vector(width: usize) {
         let mut random = 88_172_645_463_325_252_u64;
         let mut next = |below: usize| {
             random ^= random << 13;
@@ -131,17 +142,18 @@ mod tests {
         let mut permutation = Permutation::empty();
         let mut live: Vec<usize> = Vec::new();
         for _ in 0..20_000 {
-            if live.len() < WIDTH && next(2) == 0 {
+            if live.len() < width && next(2) == 0 {
                 let index = next(live.len() + 1);
                 let (slot, changed) = permutation.insert(index);
                 assert!(!live.contains(&slot), "slot {slot} was live");
+                assert!(slot < width, "slot {slot} of {width}");
                 live.insert(index, slot);
                 permutation = changed;
             } else if !live.is_empty() {
                 let index = next(live.len());
-                permutation = permutation.remove(index);
+                permutation = permutation.remove(index, width);
                 let slot = live.remove(index);
-                assert_eq!(permutation.slot(WIDTH - 1), slot, "freed slots go last");
+                assert_eq!(permutation.slot(width - 1), slot, "freed slots go last");
             }
             assert!(permutation.is_valid());
             let order: Vec<usize> = (0..permutation.count())
