@@ -56,6 +56,8 @@ pub struct Settings {
     pub cores: usize,
     /// Where files and databases go; the system's temporary directory if not given.
     pub directory: Option<PathBuf>,
+    /// Whether processes count cycles, misses and the like beside timing.
+    pub counters: bool,
 }
 
 impl Settings {
@@ -222,10 +224,16 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Adds a throughput in million operations per second.
+    /// Adds a throughput in million operations per second, and what the run just timed was
+    /// counted to take of each operation, if it was counted.
     pub fn push_mops(&mut self, column: &str, operations: usize, seconds: f64) {
         let figure = operations as f64 / seconds.max(1e-9) / 1e6;
         self.push(column, "Mops/s", Better::Higher, figure);
+        for (counter, count) in crate::counters::take() {
+            let each = count as f64 / operations.max(1) as f64;
+            let column = format!("{column}: {counter}");
+            self.push(&column, "per operation", Better::Lower, each);
+        }
     }
 
     /// Adds a figure.
@@ -280,6 +288,7 @@ mod tests {
             keys: None,
             cores,
             directory: None,
+            counters: false,
         };
         assert_eq!(settings(1).thread_counts(16), [1]);
         assert_eq!(settings(6).thread_counts(16), [1, 2, 4, 6]);

@@ -21,6 +21,7 @@
 pub mod advise;
 pub mod comparison_trees;
 pub mod contenders;
+pub mod counters;
 pub mod experiment;
 pub mod experiments;
 pub mod fetch;

@@ -9,14 +9,17 @@
 //! interleaving can go below and above, and afterwards every key is looked up: nobody touched it
 //! and it is as it was, or somebody wrote or removed it, and it is as one of them left it.
 
-use hedgerow_lab_contender::{MapEntry, STEP_ADD, Step, Steps, Tally, value_of};
+use std::ops::Range;
+
+use hedgerow_lab_contender::{Map, MapEntry, STEP_ADD, Step, Steps, Tally, value_of};
 use hedgerow_lab_data::workload::Amount;
 use hedgerow_lab_data::{Distribution, Keys, Kind, Operation, Plan, Workload};
 use serde::{Deserialize, Serialize};
 
 use crate::contenders::Empty;
+use crate::counters;
 use crate::experiment::{Answer, Need};
-use crate::machine::pin_this_thread;
+use crate::machine::{pin_this_thread, timed};
 use crate::mixed_model::Model;
 use crate::subject::Subject;
 use crate::{LabError, Result};
@@ -383,13 +386,18 @@ fn run(entry: &MapEntry, mixed: &MixedWorkload) -> Result<(f64, usize)> {
     }
     subject.map().mixed_run(&course.churn.as_steps());
     let lists: Vec<_> = course.timed.iter().map(StepList::as_steps).collect();
-    let (seconds, seen) = subject.drive(lists.len(), &|map, threads| {
+    let body = |map: &dyn Map, threads: Range<usize>| {
         let mut tally = Tally::default();
         for steps in &lists[threads] {
             tally = tally.and(map.mixed_run(steps));
         }
         tally
-    });
+    };
+    // Where the load is what is timed, its counts stand.
+    let (seconds, seen) = match course.workload.load_timed {
+        true => (0.0, Tally::default()),
+        false => subject.drive(lists.len(), &body),
+    };
     if let Some(expected) = expected {
         expected.check(&course, &subject, seen)?;
     }
@@ -404,9 +412,11 @@ fn load(course: &Course, subject: &Subject) -> (f64, Tally) {
     let load = &course.load;
     if course.workload.load_sorted {
         // Sorted keys are one list, which one thread hands over.
-        return crate::machine::timed(|| {
-            subject.map().load_sorted_run(load.all());
-            Tally::default()
+        return counters::during(|| {
+            timed(|| {
+                subject.map().load_sorted_run(load.all());
+                Tally::default()
+            })
         });
     }
     subject.drive(load.len(), &|map, range| {
@@ -483,7 +493,6 @@ mod tests {
     use super::*;
     use crate::contenders::BTreeMark;
     use crate::registry::{Registry, ordered, own, single};
-    use hedgerow_lab_contender::Map;
     use hedgerow_lab_data::KeyRange;
 
     #[test]

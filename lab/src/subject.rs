@@ -8,6 +8,7 @@ use std::sync::Barrier;
 
 use hedgerow_lab_contender::{Map, MapEntry, NewMap, Tally};
 
+use crate::counters;
 use crate::machine::{pin_this_thread, timed};
 use crate::{LabError, Result};
 
@@ -53,11 +54,11 @@ impl Subject {
 
     /// Runs `body` over `operations`; the slowest thread's seconds and the sum of tallies.
     pub fn drive(&self, operations: usize, body: Body<'_>) -> (f64, Tally) {
-        match self {
+        counters::during(|| match self {
             Self::Single(map) => timed(|| body(&**map, 0..operations)),
             Self::Shared(map, 1) => timed(|| body(&**map, 0..operations)),
             Self::Shared(map, threads) => on_threads(&**map, *threads, operations, body),
-        }
+        })
     }
 }
 

@@ -130,3 +130,36 @@ fn counting_counts_or_says_how_to_have_it() {
         assert!(!success && text.contains("apt install valgrind"), "{text}");
     }
 }
+
+#[test]
+fn counters_count_and_missing_ones_are_said_to_be() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["bst/microbenchmark", "masstree/fig10"] {
+        let file = folder.path().join("results");
+        let path = file.to_str().expect("a readable path");
+        let asked = ["run", name, "--scale", "smoke", "--rounds", "1"];
+        let more = ["--counters", "--only", "hedgerow inline", "--json", path];
+        let (success, text) = run(&[&asked[..], &more].concat());
+        assert!(success, "{name}:\n{text}");
+        let records = records(&file);
+        for (counter, from) in [("instructions", 1.0), ("page faults", 0.0)] {
+            let counted = records.iter().any(|record| match record {
+                Record::Figure(figure) => {
+                    figure.column.ends_with(counter) && figure.median.is_some_and(|m| m >= from)
+                }
+                _ => false,
+            });
+            let missing = records.iter().any(|record| match record {
+                Record::Skipped(skipped) => {
+                    skipped.contender == "(counters)"
+                        && skipped
+                            .why
+                            .starts_with(&format!("{counter}: not available here"))
+                }
+                _ => false,
+            });
+            assert!(counted != missing, "{counter} in {name}:\n{text}");
+        }
+        std::fs::remove_file(&file).expect("removed");
+    }
+}

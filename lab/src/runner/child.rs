@@ -6,6 +6,7 @@
 use std::process::{Command, Stdio};
 
 use super::plan::Plan;
+use crate::counters;
 use crate::experiment::{Answer, Job, Settings, Stage};
 use crate::experiments;
 use crate::registry::Registry;
@@ -36,6 +37,9 @@ pub fn ask(
     let mut command = Command::new(std::env::current_exe()?);
     if let Some(who) = plan.participant(contender) {
         command.envs(who.environment.iter().map(|(name, value)| (name, value)));
+    }
+    if settings.counters {
+        command.env(counters::VARIABLE, "1");
     }
     if let Some(directory) = &settings.directory {
         // Where temporary files go, in this process and in those that it starts.

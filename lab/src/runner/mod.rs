@@ -21,6 +21,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use hedgerow_lab_report::{Participant, Record, Run, SCHEMA, Skipped};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::counters;
 use crate::experiment::{Scale, Settings, Stage};
 use crate::experiments::{self, chosen};
 use crate::machine;
@@ -64,6 +65,10 @@ pub struct RunArguments {
     /// slice, simulated by valgrind's cachegrind.
     #[arg(long)]
     cachegrind: bool,
+    /// Count beside timing: cycles, instructions, misses and page faults per operation, by the
+    /// counters that this machine has.
+    #[arg(long, conflicts_with = "cachegrind")]
+    counters: bool,
     /// Say what it would take, and stop.
     #[arg(long)]
     dry_run: bool,
@@ -82,6 +87,7 @@ pub fn run(arguments: &RunArguments) -> Result<()> {
         keys: arguments.keys,
         cores: machine::describe().cores.max(1),
         directory: arguments.directory.clone(),
+        counters: arguments.counters,
     };
     let chosen = chosen(&arguments.names)?;
     let plans = chosen
@@ -199,6 +205,8 @@ fn say_round(plan: &Plan, round: u32, rounds: u32) {
 struct Output {
     file: Option<BufWriter<File>>,
     started: Instant,
+    /// Counters that were asked for and that this machine lacks, with the reasons.
+    missing_counters: Vec<(&'static str, String)>,
 }
 
 impl Output {
@@ -212,6 +220,10 @@ impl Output {
         let mut output = Self {
             file: file.transpose()?.map(BufWriter::new),
             started: Instant::now(),
+            missing_counters: match arguments.counters {
+                true => counters::missing(),
+                false => Vec::new(),
+            },
         };
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
         let words: Vec<_> = std::env::args().skip(1).collect();
@@ -234,7 +246,13 @@ impl Output {
     fn experiment(&mut self, plan: &Plan, collected: Collected) -> Result<()> {
         self.write(&Record::Experiment(experiments::record(&plan.about)))?;
         let skipped = plan.skipped.iter().cloned();
-        let skipped: Vec<Skipped> = skipped.chain(collected.skipped(plan)).collect();
+        let skipped = skipped.chain(collected.skipped(plan));
+        let missing = self.missing_counters.iter().map(|(counter, why)| Skipped {
+            experiment: plan.about.name.to_owned(),
+            contender: counters::NAME.to_owned(),
+            why: format!("{counter}: not available here: {why}"),
+        });
+        let skipped: Vec<Skipped> = skipped.chain(missing).collect();
         let figures = collected.figures(plan);
         print!("{}", terminal::render(plan, &collected, &figures, &skipped));
         for skipped in skipped {
