@@ -37,7 +37,12 @@ impl Guarded for Inline {
 
     #[inline]
     fn remove(&self, key: &[u8], guard: &LocalGuard<'_>) -> bool {
-        matches!(self.0.remove_with_guard(key, guard), Ok(Some(_)))
+        // The only error is that it gave up among other writers; the caller would try again.
+        loop {
+            if let Ok(removed) = self.0.remove_with_guard(key, guard) {
+                return removed.is_some();
+            }
+        }
     }
 
     #[inline]
