@@ -11,8 +11,9 @@ use hedgerow_lab_contender::{
 };
 use hedgerow_lab_peers::Limits;
 use hedgerow_masstree::{Concurrent, SingleThreaded};
+use hedgerow_matryoshka::{Fence, Matryoshka, Plain};
 
-use crate::contenders::{BTreeMark, Empty, Engine, Indexed, Inline, Integer, IntegerMark};
+use crate::contenders::{BTreeMark, Empty, Engine, Indexed, Inline, Integer, Integers};
 
 /// The contenders of this build.
 #[derive(Clone)]
@@ -142,22 +143,24 @@ fn limits_of(promises: &Promises) -> Limits {
     }
 }
 
+/// What an ordered map of integers of one width promises, for one thread.
+fn of_integers<K: Integer>() -> Promises {
+    Promises {
+        variable_keys: false,
+        longest_key: Some(K::BYTES),
+        ..ordered(false)
+    }
+}
+
 /// The standard library's map of integers of one width.
 fn integer_mark<K: Integer>(name: &'static str) -> MapEntry {
     MapEntry {
         entry: Entry {
             version: rust_version(),
             origin: "Rust standard library",
-            ..own(
-                name,
-                Promises {
-                    variable_keys: false,
-                    longest_key: Some(K::BYTES),
-                    ..ordered(false)
-                },
-            )
+            ..own(name, of_integers::<K>())
         },
-        build: single::<IntegerMark<K>>(),
+        build: single::<Integers<K, std::collections::BTreeMap<K, u64>, false>>(),
     }
 }
 
@@ -175,6 +178,22 @@ fn own_maps() -> Vec<MapEntry> {
         MapEntry {
             entry: entry("hedgerow index", true),
             build: concurrent::<Indexed>(),
+        },
+        MapEntry {
+            entry: own("matryoshka plain u32", of_integers::<u32>()),
+            build: single::<Integers<u32, Matryoshka<u32, u64, Plain>, true>>(),
+        },
+        MapEntry {
+            entry: own("matryoshka plain u64", of_integers::<u64>()),
+            build: single::<Integers<u64, Matryoshka<u64, u64, Plain>, true>>(),
+        },
+        MapEntry {
+            entry: own("matryoshka fence u32", of_integers::<u32>()),
+            build: single::<Integers<u32, Matryoshka<u32, u64, Fence>, true>>(),
+        },
+        MapEntry {
+            entry: own("matryoshka fence u64", of_integers::<u64>()),
+            build: single::<Integers<u64, Matryoshka<u64, u64, Fence>, true>>(),
         },
         MapEntry {
             entry: Entry {

@@ -6,11 +6,13 @@
 
 mod empty;
 mod engine;
+mod integers;
 mod masstree;
 pub mod servers;
 mod standard;
 
 pub use empty::Empty;
 pub use engine::Engine;
+pub use integers::{Integer, Integers};
 pub use masstree::{Indexed, Inline};
-pub use standard::{BTreeMark, Integer, IntegerMark};
+pub use standard::BTreeMark;

@@ -104,6 +104,7 @@ mod tests {
             keys: None,
             cores: 1,
             directory: None,
+            counters: false,
         };
         for keys in four(&settings) {
             let set: KeySet = keys.set.parse().expect(keys.set);
