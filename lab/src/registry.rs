@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use hedgerow_btree::configuration;
 use hedgerow_lab_contender::{
     Entry, Map, MapEntry, NewMap, OpenStore, Promises, StoreEntry, Unavailable,
 };
@@ -13,7 +14,7 @@ use hedgerow_lab_peers::Limits;
 use hedgerow_masstree::{Concurrent, SingleThreaded};
 use hedgerow_matryoshka::{Fence, Matryoshka, Plain};
 
-use crate::contenders::{BTreeMark, Empty, Engine, Indexed, Inline, Integer, Integers};
+use crate::contenders::{BTreeMark, Empty, Engine, Indexed, Inline, Integer, Integers, Paged};
 
 /// The contenders of this build.
 #[derive(Clone)]
@@ -31,6 +32,7 @@ impl Registry {
     #[must_use]
     pub fn new() -> Self {
         let mut maps = own_maps();
+        maps.extend(own_btrees());
         let mut limits: BTreeMap<_, _> = maps
             .iter()
             .map(|map| (map.entry.name, limits_of(&map.entry.promises)))
@@ -162,6 +164,32 @@ fn integer_mark<K: Integer>(name: &'static str) -> MapEntry {
         },
         build: single::<Integers<K, std::collections::BTreeMap<K, u64>, false>>(),
     }
+}
+
+/// The B-tree on pages, and its configurations: each adds an idea to the one before.
+fn own_btrees() -> Vec<MapEntry> {
+    let tree = |name, build| MapEntry {
+        entry: own(name, ordered(false)),
+        build,
+    };
+    vec![
+        tree("hedgerow btree", single::<Paged<configuration::Hints>>()),
+        tree("btree baseline", single::<Paged<configuration::Baseline>>()),
+        tree("btree prefix", single::<Paged<configuration::Prefix>>()),
+        tree("btree heads", single::<Paged<configuration::Heads>>()),
+        tree(
+            "btree wide heads",
+            single::<Paged<configuration::WideHeads>>(),
+        ),
+        tree(
+            "btree wide hints",
+            single::<Paged<configuration::WideHints>>(),
+        ),
+        tree(
+            "btree fingerprint",
+            single::<Paged<configuration::Fingerprint>>(),
+        ),
+    ]
 }
 
 fn own_maps() -> Vec<MapEntry> {

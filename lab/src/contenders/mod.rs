@@ -4,6 +4,7 @@
 //! [`Store`](hedgerow_lab_contender::Store). Peers from elsewhere live in a crate of their
 //! own, so that the lab builds without them. [`servers`] knows the programs that the lab starts.
 
+mod btree;
 mod empty;
 mod engine;
 mod integers;
@@ -11,6 +12,7 @@ mod masstree;
 pub mod servers;
 mod standard;
 
+pub use btree::Paged;
 pub use empty::Empty;
 pub use engine::Engine;
 pub use integers::{Integer, Integers};
