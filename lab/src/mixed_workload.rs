@@ -2,7 +2,7 @@
 //!
 //! Load, churn, then the timed operations of each thread, all made before the map: the clock
 //! sees one call for each thread, in which the contender's own loop takes one step after the
-//! other ([`Map::mixed_run`](hedgerow_lab_contender::Map::mixed_run)).
+//! other ([`Map::mixed_run`]).
 //!
 //! A model says beforehand what one thread's answers must add up to, exactly. Where several
 //! threads write, answers depend on who comes first; then each must lie between what no
