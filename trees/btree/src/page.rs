@@ -2,7 +2,7 @@
 //!
 //! Nothing in a page is an address. Places within it are offsets, other pages are numbers, and
 //! every integer is little-endian, so that a page can be written to a file, read back and moved.
-//! Every node begins with the header below; what follows depends on its [`tag`](Tag).
+//! Every node begins with the header below; what follows depends on its `Tag`.
 //!
 //! ```text
 //!  0      1        2      4            8           12
