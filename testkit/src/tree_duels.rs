@@ -26,7 +26,7 @@ pub struct Duel {
 }
 
 /// All duels.
-pub const DUELS: [Duel; 5] = [
+pub const DUELS: [Duel; 6] = [
     Duel {
         name: "a reader meets the reuse of a slot",
         run: slot_reuse,
@@ -40,6 +40,11 @@ pub const DUELS: [Duel; 5] = [
     Duel {
         name: "a writer waits for an unlinking",
         run: writer_at_an_unlinking,
+        rounds: 200,
+    },
+    Duel {
+        name: "a writer waits for a widening",
+        run: writer_at_a_widening,
         rounds: 200,
     },
     Duel {
@@ -85,7 +90,7 @@ fn await_flag(flag: &AtomicBool) {
 }
 
 /// Runs `change` on `held` under its node's latch, and `arrive` while that latch is held.
-fn meet_at_latch(tree: &Tree, held: u64, change: Option<u64>, arrive: impl FnOnce() + Send) {
+fn meet_at_latch(tree: &Tree, held: &[u8], change: Option<u64>, arrive: impl FnOnce() + Send) {
     let latched = AtomicBool::new(false);
     let coming = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -94,7 +99,7 @@ fn meet_at_latch(tree: &Tree, held: u64, change: Option<u64>, arrive: impl FnOnc
             coming.store(true, Ordering::Release);
             arrive();
         });
-        tree.update(&key(held), |_| {
+        tree.update(held, |_| {
             latched.store(true, Ordering::Release);
             await_flag(&coming);
             thread::sleep(ARRIVAL);
@@ -108,10 +113,37 @@ fn writer_at_a_split(rounds: usize) -> Result<(), String> {
     for _ in 0..rounds {
         let tree = Tree::new();
         fill(&tree, (10..=150).step_by(10));
-        meet_at_latch(&tree, 75, Some(75), || {
+        meet_at_latch(&tree, &key(75), Some(75), || {
             tree.put(&key(145), 145);
         });
         expect(&tree, 145, "put while its node split")?;
+    }
+    Ok(())
+}
+
+/// The second writer found the narrow node of a layer, which was then replaced by a wider one: it
+/// must follow.
+fn writer_at_a_widening(rounds: usize) -> Result<(), String> {
+    let keys: [&[u8]; 4] = [b"slice-01a", b"slice-01b", b"slice-01c", b"slice-01d"];
+    for _ in 0..rounds {
+        let tree = Tree::new();
+        tree.put(keys[0], 0);
+        tree.put(keys[1], 1);
+        meet_at_latch(&tree, keys[2], Some(2), || {
+            tree.put(keys[3], 3);
+        });
+        for (key, number) in keys.into_iter().zip(0..) {
+            let found = tree.get(key);
+            if found != Some(number) {
+                return Err(format!(
+                    "key {number} of a layer that was widened: {found:?}"
+                ));
+            }
+        }
+        tree.verify()?;
+        if tree.statistics().get("widenings") != Some(1.0) {
+            return Err("no node was widened".to_owned());
+        }
     }
     Ok(())
 }
@@ -133,7 +165,7 @@ fn writer_at_an_unlinking(rounds: usize) -> Result<(), String> {
         for number in (RIGHT..150).step_by(10) {
             tree.remove(&key(number));
         }
-        meet_at_latch(&tree, 150, None, || {
+        meet_at_latch(&tree, &key(150), None, || {
             tree.put(&key(155), 155);
         });
         expect(&tree, 155, "put while its node was unlinked")?;

@@ -12,4 +12,6 @@ hedgerow_planted::bugs! {
     GetManyNotValidated,
     /// A slot becomes a layer without being unstable in between.
     LayerNotUnstable,
+    /// A narrow border node is replaced by a wider one without counting a split.
+    WideningNotCounted,
 }

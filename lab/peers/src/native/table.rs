@@ -201,12 +201,12 @@ pub(crate) fn text(version: unsafe extern "C" fn() -> *const c_char) -> String {
 #[cfg(peer = "cds")]
 pub(super) struct Shared(pub(super) Native);
 
+#[cfg(peer = "cds")]
 // SAFETY: only `concurrent!` makes one, of maps that are made for concurrent use; their shims
 // announce each thread to the library.
-#[cfg(peer = "cds")]
 unsafe impl Send for Shared {}
-// SAFETY: as above.
 #[cfg(peer = "cds")]
+// SAFETY: as for `Send`: the library's maps take operations from many threads at once.
 unsafe impl Sync for Shared {}
 
 #[cfg(peer = "cds")]
