@@ -3,14 +3,14 @@
 //!
 //! Slots are modelled atomics in a small struct, because the node's own are the processor's;
 //! the steps of reader and writer are those of `descend::probe`, `update::insert`,
-//! `remove::remove_slot` and `layer::make_layer`. Each test has a twin with one step left out,
-//! which must fail.
+//! `remove::remove_slot`, `layer::make_layer` and `widen::widen`. Each test has a twin with one step
+//! left out, which must fail.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hedgerow_modelled::Modelled;
-use hedgerow_sync::version::VersionWord;
+use hedgerow_sync::version::{Version, VersionWord};
 use shuttle::sync::atomic::{AtomicU64, fence};
 use shuttle::thread;
 
@@ -48,14 +48,19 @@ impl SmallBorder {
         Permutation::from_raw(self.permutation.load(Ordering::Acquire))
     }
 
+    /// The value of `key`, without validation.
+    fn find(&self, key: u64) -> Option<u64> {
+        let permutation = self.permutation();
+        (0..permutation.count())
+            .map(|index| permutation.slot(index))
+            .find(|&slot| self.slices[slot].load(Ordering::Relaxed) == key)
+            .map(|slot| self.values[slot].load(Ordering::Acquire))
+    }
+
     fn get(&self, key: u64) -> Option<u64> {
         loop {
             let version = self.version.stable();
-            let permutation = self.permutation();
-            let found = (0..permutation.count())
-                .map(|index| permutation.slot(index))
-                .find(|&slot| self.slices[slot].load(Ordering::Relaxed) == key)
-                .map(|slot| self.values[slot].load(Ordering::Acquire));
+            let found = self.find(key);
             if !self.version.changed(version) {
                 return found;
             }
@@ -194,4 +199,100 @@ fn a_slot_that_becomes_a_layer_is_never_misread() {
 #[should_panic(expected = "a layer pointer taken for a value")]
 fn a_layer_made_without_the_unstable_mark_is_noticed() {
     shuttle::check_random(|| make_layer(false), 5_000);
+}
+
+/// What a narrow node that was replaced forwards to, as `widen::widen` publishes it.
+struct SmallLayer {
+    narrow: Arc<SmallBorder>,
+    wider: Arc<SmallBorder>,
+    /// Whether the narrow node was told its replacement; `Border::set_replacement`.
+    replaced: AtomicU64,
+}
+
+impl SmallLayer {
+    /// A narrow node of `keys`, and the wider one that is to replace it when `more` arrives.
+    fn new(keys: &[u64], more: u64) -> Arc<Self> {
+        let mut all = vec![more];
+        all.extend(keys);
+        Arc::new(Self {
+            narrow: SmallBorder::new(keys),
+            wider: SmallBorder::new(&all),
+            replaced: AtomicU64::new(0),
+        })
+    }
+
+    /// The steps of `Masstree::widen` on the latched narrow node.
+    fn widen(&self, mark: bool) {
+        if mark {
+            self.narrow.version.mark_splitting();
+        }
+        let none = Permutation::empty();
+        self.narrow.permutation.store(none.raw(), Ordering::Release);
+        self.replaced.store(1, Ordering::Release);
+        self.narrow.version.clear_root();
+        self.narrow.version.unlock();
+    }
+
+    /// `Border::next`: only what is no root any more forwards.
+    fn next(&self) -> Option<&SmallBorder> {
+        let forwards = !self.narrow.version.load().is_root();
+        (forwards && self.replaced.load(Ordering::Acquire) == 1).then_some(&*self.wider)
+    }
+
+    /// `examine` from the narrow node on, which the reader reached before it was replaced.
+    fn get(&self, key: u64) -> Option<u64> {
+        let version = self.narrow.version.stable();
+        self.get_after(version, key)
+    }
+
+    fn get_after(&self, mut version: Version, key: u64) -> Option<u64> {
+        loop {
+            let found = self.narrow.find(key);
+            if !self.narrow.version.changed(version) {
+                // Whoever arrives after the replacement comes through `true_root`, which climbs.
+                return match (found, version.is_root()) {
+                    (None, false) => self.wider.get(key),
+                    (found, _) => found,
+                };
+            }
+            version = self.narrow.version.stable();
+            if let Some(wider) = self.next() {
+                return wider.get(key);
+            }
+        }
+    }
+}
+
+/// A reader stands in a narrow node while a writer replaces it.
+fn widen(mark: bool) {
+    let layer = SmallLayer::new(&[10, 20], 5);
+    let version = layer.narrow.version.stable();
+    let writer = {
+        let layer = layer.clone();
+        thread::spawn(move || {
+            layer.narrow.version.lock();
+            layer.widen(mark);
+        })
+    };
+    for key in [10, 20] {
+        assert_eq!(
+            layer.get_after(version, key),
+            Some(value_of(key)),
+            "a key that stays was lost"
+        );
+    }
+    writer.join().expect("writer");
+    assert_eq!(layer.get(5), Some(value_of(5)));
+}
+
+#[test]
+fn a_reader_in_a_narrow_node_follows_its_replacement() {
+    shuttle::check_random(|| widen(true), 2_000);
+    shuttle::check_pct(|| widen(true), 2_000, 3);
+}
+
+#[test]
+#[should_panic(expected = "a key that stays was lost")]
+fn a_widening_that_counts_no_split_is_noticed() {
+    shuttle::check_pct(|| widen(false), 20_000, 3);
 }
