@@ -19,6 +19,11 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
         &["hedgerow-vfs", "hedgerow-planted"],
     ),
     (
+        "storage/pages",
+        "hedgerow-pages",
+        &["hedgerow-vfs", "hedgerow-sync", "hedgerow-memory"],
+    ),
+    (
         "trees/masstree",
         "hedgerow-masstree",
         &[
@@ -78,6 +83,7 @@ const EVERYTHING: &[&str] = &[
     "hedgerow-memory",
     "hedgerow-vfs",
     "hedgerow-log",
+    "hedgerow-pages",
     "hedgerow-masstree",
     "hedgerow-matryoshka",
     "hedgerow-btree",

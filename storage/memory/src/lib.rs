@@ -31,12 +31,13 @@
 //!   allocator and go back to it.
 //!
 //! A tree that lays out its own nodes takes whole [`Superpage`]s instead and gives them back when
-//! it is dropped.
+//! it is dropped. What addresses its memory by number reserves one large [`Mapping`].
 //!
 //! With the feature `system-allocator`, and always under Miri, every block comes from the
 //! standard allocator, so that sanitizers see each of them.
 
 mod class;
+mod mapping;
 #[cfg(not(any(feature = "system-allocator", miri)))]
 mod pool;
 #[cfg(not(any(feature = "system-allocator", miri)))]
@@ -53,6 +54,7 @@ use pool as blocks;
 #[cfg(any(feature = "system-allocator", miri))]
 use system as blocks;
 
+pub use mapping::Mapping;
 pub use report::{ClassReport, Report, inspect};
 pub use superpage::{SUPERPAGE_BYTES, Superpage};
 

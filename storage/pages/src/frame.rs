@@ -1,0 +1,247 @@
+//! A page in shared memory, as the atomic words it is made of.
+//!
+//! An optimistic reader reads bytes that a writer may be changing. In Rust (as in C++) that is a
+//! data race unless both sides use atomics, and atomics of one size: so a frame is an array of
+//! 64-bit words, and every access of either side, whatever its size and place, is a relaxed load
+//! or store of whole words. On the processor these are plain loads and shifts; a value that lies
+//! across two words costs a second load. This is the one place where bytes that may be changing
+//! are read, and where bytes that may be being read are written.
+//!
+//! What a load returns may be torn. It is a fact only after [`StateWord::holds`] said so, which
+//! has the fences that relaxed loads lack.
+//!
+//! [`StateWord::holds`]: crate::state::StateWord::holds
+
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::view::{View, ViewMut};
+use crate::{Image, Restart};
+
+const WORD: usize = 8;
+
+/// A page that others may be changing.
+#[derive(Clone, Copy)]
+pub struct Frame<'a, const PAGE: usize>(&'a [AtomicU64]);
+
+impl<'a, const PAGE: usize> Frame<'a, PAGE> {
+    /// A frame of `PAGE / 8` words.
+    ///
+    /// # Panics
+    ///
+    /// With any other number of words.
+    #[inline(always)]
+    pub fn new(words: &'a [AtomicU64]) -> Self {
+        assert!(words.len() * WORD == PAGE);
+        Self(words)
+    }
+
+    /// The word at an index within the page.
+    #[inline(always)]
+    fn word(self, index: usize) -> u64 {
+        self.0[index].load(Relaxed)
+    }
+
+    /// Up to eight bytes at an offset, in the low bytes of the result. They lie within the page.
+    #[inline(always)]
+    fn load(self, at: usize, size: usize) -> u64 {
+        let (index, shift) = (at / WORD, at % WORD * 8);
+        let low = self.word(index) >> shift;
+        if shift + size * 8 <= 64 {
+            return low;
+        }
+        // Eight bytes or fewer across two words: the shift is not zero.
+        low | self.word(index + 1) << (64 - shift)
+    }
+
+    /// The whole page, copied word by word.
+    pub fn read(self, into: &mut [u8; PAGE]) {
+        let (chunks, _) = into.as_chunks_mut::<WORD>();
+        for (word, chunk) in self.0.iter().zip(chunks) {
+            *chunk = word.load(Relaxed).to_le_bytes();
+        }
+    }
+
+    /// Overwrites the whole page, word by word. The caller has the page for itself.
+    pub fn write(self, from: &[u8; PAGE]) {
+        let (chunks, _) = from.as_chunks::<WORD>();
+        for (word, chunk) in self.0.iter().zip(chunks) {
+            word.store(u64::from_le_bytes(*chunk), Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    fn check(self, at: usize, bytes: usize) -> Result<(), Restart> {
+        // No overflow: a slice is never longer than half of the address space.
+        if at <= PAGE && bytes <= PAGE - at {
+            Ok(())
+        } else {
+            Err(Restart)
+        }
+    }
+}
+
+impl<const PAGE: usize> View for Frame<'_, PAGE> {
+    #[inline(always)]
+    fn page_bytes(self) -> usize {
+        PAGE
+    }
+
+    #[inline(always)]
+    fn array<const N: usize>(self, at: usize) -> Result<[u8; N], Restart> {
+        self.check(at, N)?;
+        let mut array = [0; N];
+        let (mut from, mut left) = (at, &mut array[..]);
+        while left.len() > WORD {
+            let (now, rest) = left.split_at_mut(WORD);
+            now.copy_from_slice(&self.load(from, WORD).to_le_bytes());
+            (from, left) = (from + WORD, rest);
+        }
+        let bytes = self.load(from, left.len()).to_le_bytes();
+        left.copy_from_slice(&bytes[..left.len()]);
+        Ok(array)
+    }
+
+    #[inline]
+    fn copy(self, at: usize, into: &mut [u8]) -> Result<(), Restart> {
+        self.check(at, into.len())?;
+        let mut from = at;
+        let (words, rest) = into.as_chunks_mut::<WORD>();
+        for word in words {
+            *word = self.load(from, WORD).to_le_bytes();
+            from += WORD;
+        }
+        if !rest.is_empty() {
+            let bytes = self.load(from, rest.len()).to_le_bytes();
+            rest.copy_from_slice(&bytes[..rest.len()]);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn compare(self, range: Range<usize>, other: &[u8]) -> Result<Ordering, Restart> {
+        let len = range.end.checked_sub(range.start).ok_or(Restart)?;
+        self.check(range.start, len)?;
+        let (mut at, common) = (range.start, len.min(other.len()));
+        let (words, rest) = other[..common].as_chunks::<WORD>();
+        for word in words {
+            let (mine, theirs) = (self.load(at, WORD), u64::from_le_bytes(*word));
+            if mine != theirs {
+                return Ok(mine.swap_bytes().cmp(&theirs.swap_bytes()));
+            }
+            at += WORD;
+        }
+        if !rest.is_empty() {
+            let mine = self.load(at, rest.len()).to_le_bytes();
+            match mine[..rest.len()].cmp(rest) {
+                Ordering::Equal => {}
+                unequal => return Ok(unequal),
+            }
+        }
+        Ok(len.cmp(&other.len()))
+    }
+}
+
+/// A page that others may be reading, to be changed by the thread that has its latch.
+pub struct FrameMut<'a, const PAGE: usize>(Frame<'a, PAGE>);
+
+impl<'a, const PAGE: usize> FrameMut<'a, PAGE> {
+    /// The frame of a page that the caller has for itself.
+    ///
+    /// # Safety
+    ///
+    /// The words begin at a multiple of 64. While the result lives nobody else writes to them, and
+    /// nobody else reads them but through a [`Frame`].
+    #[inline(always)]
+    pub unsafe fn new(frame: Frame<'a, PAGE>) -> Self {
+        Self(frame)
+    }
+
+    /// Writes up to eight bytes that lie within one word.
+    #[inline(always)]
+    fn store(&mut self, at: usize, value: u64, size: usize) {
+        let (word, shift) = (&self.0.0[at / WORD], at % WORD * 8);
+        if size == WORD {
+            return word.store(value, Relaxed);
+        }
+        let mask = !(u64::MAX << (size * 8));
+        let kept = word.load(Relaxed) & !(mask << shift);
+        word.store(kept | (value & mask) << shift, Relaxed);
+    }
+
+    /// Writes `len` bytes at an offset, at most a word at a time and upwards; `next(i, n)` gives
+    /// the `n` bytes from the `i`-th on.
+    #[inline(always)]
+    fn store_up(
+        &mut self,
+        at: usize,
+        len: usize,
+        mut next: impl FnMut(Frame<'a, PAGE>, usize, usize) -> u64,
+    ) {
+        assert!(at <= PAGE && len <= PAGE - at, "a write beyond the page");
+        let mut done = 0;
+        while done < len {
+            let size = (WORD - (at + done) % WORD).min(len - done);
+            let value = next(self.0, done, size);
+            self.store(at + done, value, size);
+            done += size;
+        }
+    }
+
+    /// [`store_up`](Self::store_up), downwards.
+    #[inline(always)]
+    fn store_down(
+        &mut self,
+        at: usize,
+        len: usize,
+        next: impl Fn(Frame<'a, PAGE>, usize, usize) -> u64,
+    ) {
+        assert!(at <= PAGE && len <= PAGE - at, "a write beyond the page");
+        let mut end = len;
+        while end > 0 {
+            let size = ((at + end - 1) % WORD + 1).min(end);
+            end -= size;
+            let value = next(self.0, end, size);
+            self.store(at + end, value, size);
+        }
+    }
+}
+
+impl<const PAGE: usize> ViewMut<PAGE> for FrameMut<'_, PAGE> {
+    #[inline(always)]
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        self.store_up(at, bytes.len(), |_, from, size| {
+            let mut word = [0; WORD];
+            word[..size].copy_from_slice(&bytes[from..from + size]);
+            u64::from_le_bytes(word)
+        });
+    }
+
+    #[inline]
+    fn fill(&mut self, range: Range<usize>, byte: u8) {
+        let word = u64::from_le_bytes([byte; WORD]);
+        self.store_up(range.start, range.len(), |_, _, _| word);
+    }
+
+    #[inline]
+    fn shift(&mut self, range: Range<usize>, to: usize) {
+        let (from, len) = (range.start, range.len());
+        assert!(from <= PAGE && len <= PAGE - from, "a read beyond the page");
+        // Each word is read before anything is written over it.
+        if to <= from {
+            self.store_up(to, len, |page, i, size| page.load(from + i, size));
+        } else {
+            self.store_down(to, len, |page, i, size| page.load(from + i, size));
+        }
+    }
+
+    #[inline(always)]
+    fn image(&self) -> &Image<PAGE> {
+        let words: *const AtomicU64 = self.0.0.as_ptr();
+        // SAFETY: the words are PAGE bytes (`Frame::new`) and aligned (`FrameMut::new`), and any
+        // bytes are an image. The only writer is whoever has this `FrameMut` (`FrameMut::new`),
+        // and its writes need it mutably while the result borrows it.
+        unsafe { &*words.cast::<Image<PAGE>>() }
+    }
+}

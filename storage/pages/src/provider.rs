@@ -1,0 +1,124 @@
+//! What a tree asks of the place where its pages live.
+//!
+//! A tree is written once against [`Pages`] and compiled for each provider. The rules that let
+//! one text serve both a provider with latches and one without:
+//!
+//! * A **guard** ([`Optimistic`](Pages::Optimistic), [`Shared`](Pages::Shared),
+//!   [`Exclusive`](Pages::Exclusive)) is a right, and borrows nothing. Several can be held at once,
+//!   for example of a parent and its children during a split.
+//! * **Bytes** come from the provider for a guard, and borrow the provider: shared for reading,
+//!   mutably for a change. A tree can read several pages at once and change one at a time; what it
+//!   moves from page to page goes through a copy. This is what makes the provider without latches
+//!   sound: its guards are worth nothing, but the borrow checker sees to it that nobody reads a
+//!   page while it is changed.
+//! * A provider that is shared by threads is a small handle, one for each operation, so that its
+//!   `&mut self` is in nobody's way.
+//! * **Changes** are made within an [`Operation`](Pages::Operation), which lasts for all of a
+//!   change that spans pages: a checkpoint sees all of it or nothing.
+//!
+//! [`change`](Pages::change) is for what must reach the file. [`touch`](Pages::touch) is for
+//! hints, counters and the order of records that are equal in any order: optimistic readers notice
+//! it, but the page stays as clean as it was.
+
+use std::fmt;
+
+use crate::restart::{Restart, Result};
+use crate::view::{Image, View, ViewMut};
+
+/// The number of a page. Trees store it in four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct PageId(pub u32);
+
+impl fmt::Display for PageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "page {}", self.0)
+    }
+}
+
+/// A provider of pages of `PAGE` bytes.
+pub trait Pages<const PAGE: usize> {
+    /// Proof that a change is under way, and that no checkpoint cuts through it.
+    type Operation;
+    /// A page's state as noted by a reader that takes no latch.
+    type Optimistic: Copy;
+    /// A latch that others may have too: nobody changes the page.
+    type Shared;
+    /// A latch that nobody else has.
+    type Exclusive;
+    /// A page under an optimistic note.
+    type Seen<'a>: View
+    where
+        Self: 'a;
+    /// A page under an exclusive latch, to be changed.
+    type Change<'a>: ViewMut<PAGE>
+    where
+        Self: 'a;
+
+    /// Begins a change of any number of pages. Do not begin a second one before the first is
+    /// dropped: a checkpoint that waits for the first would make the second wait.
+    fn begin(&self) -> Self::Operation;
+
+    /// A page of unspecified content, new to everybody.
+    fn allocate(&mut self, operation: &Self::Operation) -> Result<Self::Exclusive>;
+
+    /// Gives back a page to which nothing refers any more. Readers that still have its number
+    /// restart.
+    fn release(&mut self, page: Self::Exclusive, operation: &Self::Operation) -> Result<()>;
+
+    /// The number of a page that the caller has for itself.
+    fn id(&self, page: &Self::Exclusive) -> PageId;
+
+    /// Notes a page's state, after bringing it to memory if need be. [`Stop::Restart`] says that
+    /// the page is not in use: who followed a reference to it read a page that was changing.
+    ///
+    /// [`Stop::Restart`]: crate::Stop::Restart
+    fn optimistic(&self, id: PageId) -> Result<Self::Optimistic>;
+
+    /// The bytes of a noted page. They may be changing.
+    fn seen(&self, page: &Self::Optimistic) -> Self::Seen<'_>;
+
+    /// Whether all that was read from the page since it was noted is true.
+    fn validate(&self, page: &Self::Optimistic) -> std::result::Result<(), Restart>;
+
+    /// Latches a page for reading, after bringing it to memory if need be; waits for a writer.
+    fn shared(&self, id: PageId) -> Result<Self::Shared>;
+
+    /// Latches a page for itself, after bringing it to memory if need be; waits for others.
+    fn exclusive(&self, id: PageId) -> Result<Self::Exclusive>;
+
+    /// Latches a page for itself if it was not changed since it was noted; does not wait.
+    fn upgrade(&self, page: &Self::Optimistic) -> std::result::Result<Self::Exclusive, Restart>;
+
+    /// The bytes of a page under a shared latch.
+    fn shared_image<'a>(&'a self, page: &'a Self::Shared) -> &'a Image<PAGE>;
+
+    /// The bytes of a page under an exclusive latch.
+    fn image<'a>(&'a self, page: &'a Self::Exclusive) -> &'a Image<PAGE>;
+
+    /// A page under an exclusive latch, for a change that must reach the file. Fails, before
+    /// anything was changed, if the page as it was must first be written for a checkpoint and
+    /// cannot be.
+    fn change<'a>(
+        &'a mut self,
+        page: &'a mut Self::Exclusive,
+        operation: &Self::Operation,
+    ) -> Result<Self::Change<'a>>;
+
+    /// A page under an exclusive latch, for a change that may be lost: hints and counters.
+    fn touch<'a>(&'a mut self, page: &'a mut Self::Exclusive) -> Self::Change<'a>;
+
+    /// Asks for pages to be brought to memory soon. Unknown pages are left out.
+    fn prefetch(&self, ids: &[PageId]);
+
+    /// Brings several pages to memory, all reads at once, and waits for them: what a batch of
+    /// lookups does before it takes its next step. Pages that cannot be read are left out;
+    /// [`optimistic`](Self::optimistic) says why.
+    fn load_many(&self, ids: &[PageId]);
+
+    /// How many pages are in use.
+    fn live(&self) -> usize;
+
+    /// Bytes of memory that pages take now.
+    fn held_bytes(&self) -> usize;
+}

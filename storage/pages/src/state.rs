@@ -1,0 +1,396 @@
+//! The state word of a page: its latch, its version, and whether it differs from the file.
+//!
+//! ```text
+//!  63                            16 15     12 11 10     9     8       7        0
+//! ┌────────────────────────────────┬─────────┬──┬─────┬─────┬───────┬──────────┐
+//! │            version             │    0    │io│epoch│dirty│waiting│  latch   │
+//! └────────────────────────────────┴─────────┴──┴─────┴─────┴───────┴──────────┘
+//!  latch: 0 evicted · 1 exclusive · 2 marked · 3 unlocked · 3 + n shared by n
+//! ```
+//!
+//! A word of zeros is a page that is not in memory: so the words of pages that were never used
+//! cost no memory either. *Marked* is unlocked with the clock's mark: the next turn of the clock
+//! evicts the page, unless somebody clears the mark by using it (vmcache, §3.2).
+//!
+//! **Optimistic readers** [note](StateWord::note) the word, read the page, and ask whether the
+//! note [still holds](StateWord::holds): the same version, and neither exclusive nor evicted.
+//! Shared latches, the mark and the flags do not invalidate a note. The version grows when an
+//! exclusive latch that changed bytes is released, and when the page is evicted; with 48 bits it
+//! does not come round. The fences are those of `hedgerow_sync::version`.
+//!
+//! **Waiters** spin for a moment, then set *waiting* and park ([`Parking`]); whoever makes the
+//! latch free takes the flag off and wakes them. While *io* is set the page's bytes are on their
+//! way from the file and nobody spins.
+//!
+//! **Dirty** is set by a change of the page's content, never by a latch; *epoch* is the parity of
+//! the checkpoint epoch in which that happened.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hedgerow_sync::word::Word;
+
+use crate::parking::Parking;
+
+const EVICTED: u64 = 0;
+const EXCLUSIVE: u64 = 1;
+const MARKED: u64 = 2;
+const UNLOCKED: u64 = 3;
+/// Latches shared by more than this many wait.
+const MOST_SHARED: u64 = UNLOCKED + 200;
+const LATCH: u64 = 0xff;
+const WAITING: u64 = 1 << 8;
+const DIRTY: u64 = 1 << 9;
+const EPOCH: u64 = 1 << 10;
+const IO: u64 = 1 << 11;
+const VERSION_UNIT: u64 = 1 << 16;
+
+/// Rounds of spinning before a waiter parks.
+const SPINS: u32 = 40;
+
+/// A state as somebody saw it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seen(u64);
+
+impl Seen {
+    #[inline(always)]
+    fn latch(self) -> u64 {
+        self.0 & LATCH
+    }
+
+    /// How often the page was changed or evicted.
+    #[inline(always)]
+    pub fn version(self) -> u64 {
+        self.0 >> 16
+    }
+
+    /// Whether the page is not in memory.
+    #[inline(always)]
+    pub fn is_evicted(self) -> bool {
+        self.latch() == EVICTED
+    }
+
+    /// Whether one thread has the page for itself.
+    #[inline(always)]
+    pub fn is_exclusive(self) -> bool {
+        self.latch() == EXCLUSIVE
+    }
+
+    /// Whether the clock passed the page and nobody used it since.
+    #[inline(always)]
+    pub fn is_marked(self) -> bool {
+        self.latch() == MARKED
+    }
+
+    /// Whether nobody holds the latch of the page, which is in memory.
+    #[inline(always)]
+    pub fn is_free(self) -> bool {
+        matches!(self.latch(), MARKED | UNLOCKED)
+    }
+
+    /// Whether the page is in memory and nobody has it exclusively: its bytes can be read.
+    #[inline(always)]
+    pub fn is_readable(self) -> bool {
+        self.latch() >= MARKED
+    }
+
+    /// Whether the page's content was changed since it was last written or read.
+    #[inline(always)]
+    pub fn is_dirty(self) -> bool {
+        self.0 & DIRTY != 0
+    }
+
+    /// The parity of the epoch in which the page became dirty.
+    #[inline(always)]
+    pub fn epoch(self) -> bool {
+        self.0 & EPOCH != 0
+    }
+
+    fn is_io(self) -> bool {
+        self.0 & IO != 0
+    }
+
+    fn with_latch(self, latch: u64) -> u64 {
+        self.0 & !LATCH | latch
+    }
+}
+
+/// The state word itself, evicted when new.
+#[repr(transparent)]
+pub struct StateWord<W: Word = AtomicU64>(W);
+
+impl<W: Word> StateWord<W> {
+    /// A word of a page that is not in memory.
+    pub fn new() -> Self {
+        Self(W::new(EVICTED))
+    }
+
+    /// The state now. Acquire.
+    #[inline(always)]
+    pub fn note(&self) -> Seen {
+        Seen(self.0.load(Ordering::Acquire))
+    }
+
+    /// Whether what was read since `seen`, a readable state, was consistent.
+    #[inline(always)]
+    pub fn holds(&self, seen: Seen) -> bool {
+        W::fence(Ordering::Acquire);
+        let now = Seen(self.0.load(Ordering::Relaxed));
+        now == seen || (now.version() == seen.version() && now.is_readable())
+    }
+
+    #[inline(always)]
+    fn exchange(&self, seen: Seen, new: u64, order: Ordering) -> bool {
+        let exchanged = self
+            .0
+            .compare_exchange_weak(seen.0, new, order, Ordering::Relaxed);
+        exchanged.is_ok()
+    }
+
+    /// Changes the word by `change`, which runs again when others were faster.
+    fn alter(&self, order: Ordering, change: impl Fn(Seen) -> u64) -> Seen {
+        loop {
+            let seen = Seen(self.0.load(Ordering::Relaxed));
+            if self.exchange(seen, change(seen), order) {
+                return seen;
+            }
+        }
+    }
+
+    /// Takes the clock's mark off, if it is there: the page is in use.
+    #[inline(always)]
+    pub fn touch(&self, seen: Seen) {
+        if seen.is_marked() {
+            // If this fails somebody else changed the word, and the mark with it.
+            self.exchange(seen, seen.with_latch(UNLOCKED), Ordering::Relaxed);
+        }
+    }
+
+    /// Sets the clock's mark; false if the page is in use.
+    pub fn try_mark(&self, seen: Seen) -> bool {
+        seen.latch() == UNLOCKED && self.exchange(seen, seen.with_latch(MARKED), Ordering::Relaxed)
+    }
+
+    /// Takes the exclusive latch if the word is still `seen`, a free state.
+    #[inline(always)]
+    pub fn try_exclusive(&self, seen: Seen) -> bool {
+        debug_assert!(seen.is_free());
+        let taken = self.exchange(seen, seen.with_latch(EXCLUSIVE), Ordering::Acquire);
+        // A reader that sees bytes written from now on must see the latch too.
+        W::fence(Ordering::Release);
+        taken
+    }
+
+    /// Takes the exclusive latch if the page is still at the version that was seen and free.
+    pub fn try_upgrade(&self, seen: Seen) -> bool {
+        loop {
+            let now = self.note();
+            if now.version() != seen.version() || !now.is_free() {
+                return false;
+            }
+            if self.try_exclusive(now) {
+                return true;
+            }
+        }
+    }
+
+    /// Takes the exclusive latch of an evicted page, to bring its bytes to memory.
+    pub fn try_load(&self, seen: Seen) -> bool {
+        debug_assert!(seen.is_evicted());
+        let taken = self.exchange(seen, seen.with_latch(EXCLUSIVE) | IO, Ordering::Acquire);
+        W::fence(Ordering::Release);
+        taken
+    }
+
+    /// Takes a shared latch if the word is still `seen` and readable.
+    #[inline(always)]
+    pub fn try_shared(&self, seen: Seen) -> bool {
+        if !seen.is_readable() || seen.latch() >= MOST_SHARED {
+            return false;
+        }
+        let latch = seen.latch().max(UNLOCKED) + 1;
+        self.exchange(seen, seen.with_latch(latch), Ordering::Acquire)
+    }
+
+    /// Gives the exclusive latch back; `changed` says whether bytes were written. True if there
+    /// are waiters to wake.
+    #[inline(always)]
+    #[must_use]
+    pub fn unlock_exclusive(&self, changed: bool) -> bool {
+        let unit = if changed { VERSION_UNIT } else { 0 };
+        let before = self.alter(Ordering::Release, |seen| {
+            debug_assert!(seen.is_exclusive());
+            (seen.with_latch(UNLOCKED) & !(WAITING | IO)).wrapping_add(unit)
+        });
+        before.0 & WAITING != 0
+    }
+
+    /// Gives the exclusive latch back with the clock's mark: brought in ahead of use. True if
+    /// there are waiters to wake.
+    #[must_use]
+    pub fn unlock_marked(&self) -> bool {
+        let before = self.alter(Ordering::Release, |seen| {
+            debug_assert!(seen.is_exclusive());
+            (seen.with_latch(MARKED) & !(WAITING | IO)).wrapping_add(VERSION_UNIT)
+        });
+        before.0 & WAITING != 0
+    }
+
+    /// Gives a shared latch back. True if there are waiters to wake.
+    #[inline(always)]
+    #[must_use]
+    pub fn unlock_shared(&self) -> bool {
+        let before = self.alter(Ordering::Release, |seen| {
+            debug_assert!(seen.latch() > UNLOCKED);
+            let next = seen.0 - 1;
+            if next & LATCH == UNLOCKED {
+                next & !WAITING
+            } else {
+                next
+            }
+        });
+        before.latch() == UNLOCKED + 1 && before.0 & WAITING != 0
+    }
+
+    /// Ends an exclusive latch with the page out of memory and clean. True if there are waiters.
+    #[must_use]
+    pub fn evict(&self) -> bool {
+        let before = self.alter(Ordering::Release, |seen| {
+            debug_assert!(seen.is_exclusive());
+            let flags = LATCH | WAITING | DIRTY | EPOCH | IO;
+            (seen.0 & !flags | EVICTED).wrapping_add(VERSION_UNIT)
+        });
+        before.0 & WAITING != 0
+    }
+
+    /// Says that the page's content differs from the file since an epoch of this parity. The
+    /// caller has the exclusive latch.
+    #[inline(always)]
+    pub fn set_dirty(&self, epoch: bool) {
+        let parity = if epoch { EPOCH } else { 0 };
+        let seen = Seen(self.0.load(Ordering::Relaxed));
+        if seen.0 & (DIRTY | EPOCH) != DIRTY | parity {
+            self.alter(Ordering::Relaxed, |seen| seen.0 & !EPOCH | DIRTY | parity);
+        }
+    }
+
+    /// Says that the file has the content that the page had at version `seen`: true, and the page
+    /// is clean, if it still has.
+    pub fn try_clean(&self, seen: Seen) -> bool {
+        loop {
+            let now = self.note();
+            let same = now.version() == seen.version() && now.is_dirty();
+            if !same || !now.is_readable() {
+                return false;
+            }
+            if self.exchange(now, now.0 & !(DIRTY | EPOCH), Ordering::Release) {
+                return true;
+            }
+        }
+    }
+
+    /// Calls a page that is dirty since the other epoch dirty since the epoch of this parity.
+    pub fn adopt(&self, epoch: bool) {
+        let parity = if epoch { EPOCH } else { 0 };
+        self.alter(Ordering::Relaxed, |seen| {
+            if seen.is_dirty() {
+                seen.0 & !EPOCH | parity
+            } else {
+                seen.0
+            }
+        });
+    }
+
+    /// Waits a round while `blocked`: spins at first, then parks until the latch changes hands.
+    /// `attempts` counts the rounds of this wait and starts at 0.
+    #[cold]
+    pub fn wait(&self, parking: &impl Parking, attempts: &mut u32, blocked: fn(Seen) -> bool) {
+        let seen = self.note();
+        if !blocked(seen) {
+            return;
+        }
+        if *attempts < SPINS && !seen.is_io() {
+            W::pause(attempts);
+            return;
+        }
+        if seen.0 & WAITING == 0 && !self.exchange(seen, seen.0 | WAITING, Ordering::Relaxed) {
+            return;
+        }
+        parking.park(std::ptr::from_ref(self).addr(), || {
+            let now = self.note();
+            now.0 & WAITING != 0 && blocked(now)
+        });
+    }
+
+    /// Wakes those who wait for this page.
+    #[cold]
+    pub fn wake(&self, parking: &impl Parking) {
+        parking.unpark(std::ptr::from_ref(self).addr());
+    }
+}
+
+impl<W: Word> Default for StateWord<W> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loaded() -> StateWord {
+        let word = StateWord::new();
+        assert!(word.try_load(word.note()));
+        assert!(!word.unlock_exclusive(true));
+        word
+    }
+
+    #[test]
+    fn notes_hold_through_sharing_and_marks_but_not_through_changes() {
+        let word = loaded();
+        let seen = word.note();
+        assert!(word.try_shared(word.note()) && word.try_shared(word.note()));
+        assert!(word.holds(seen));
+        assert!(!word.unlock_shared() && !word.unlock_shared());
+        assert!(word.try_mark(word.note()) && word.holds(seen));
+        assert!(word.try_upgrade(seen));
+        assert!(!word.holds(seen), "a writer is at work");
+        assert!(!word.unlock_exclusive(false));
+        assert!(word.holds(seen), "it changed nothing");
+        assert!(word.try_upgrade(seen) && !word.unlock_exclusive(true));
+        assert!(!word.holds(seen));
+    }
+
+    #[test]
+    fn an_evicted_page_invalidates_and_comes_back_clean() {
+        let word = loaded();
+        let seen = word.note();
+        assert!(word.try_exclusive(seen));
+        word.set_dirty(true);
+        assert!(word.note().is_dirty() && word.note().epoch());
+        assert!(!word.evict());
+        assert!(!word.holds(seen) && word.note().is_evicted() && !word.note().is_dirty());
+        assert!(word.try_load(word.note()) && !word.unlock_marked());
+        assert!(word.note().is_marked() && !word.holds(seen));
+        word.touch(word.note());
+        assert!(!word.note().is_marked());
+    }
+
+    #[test]
+    fn cleaning_needs_the_version_that_was_written() {
+        let word = loaded();
+        assert!(word.try_exclusive(word.note()));
+        word.set_dirty(false);
+        assert!(!word.unlock_exclusive(true));
+        let written = word.note();
+        assert!(word.try_upgrade(written) && !word.try_clean(written));
+        assert!(!word.unlock_exclusive(true));
+        assert!(!word.try_clean(written), "it was changed meanwhile");
+        let written = word.note();
+        assert!(word.try_shared(word.note()), "readers do not matter");
+        word.adopt(true);
+        assert!(word.note().epoch() && word.try_clean(written) && !word.note().is_dirty());
+        word.adopt(true);
+        assert!(!word.note().epoch());
+    }
+}

@@ -1,0 +1,227 @@
+//! The state word under shuttle: the shipping protocol, on shuttle's atomics and its sleeping
+//! threads, through many interleavings. Each promise has a twin with one step left out, which
+//! must fail.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hedgerow_modelled::Modelled;
+use hedgerow_pages::Parking;
+use hedgerow_pages::state::StateWord;
+use shuttle::sync::atomic::AtomicU64;
+use shuttle::sync::{Condvar, Mutex};
+use shuttle::thread;
+
+/// One lot, of shuttle's making.
+struct OneLot(Mutex<()>, Condvar);
+
+impl Parking for OneLot {
+    fn park(&self, _: usize, blocked: impl FnOnce() -> bool) {
+        let lot = self.0.lock().unwrap();
+        if blocked() {
+            drop(self.1.wait(lot).unwrap());
+        }
+    }
+
+    fn unpark(&self, _: usize) {
+        let _lot = self.0.lock().unwrap();
+        self.1.notify_all();
+    }
+}
+
+struct Page {
+    state: StateWord<Modelled>,
+    lot: OneLot,
+    left: AtomicU64,
+    right: AtomicU64,
+}
+
+impl Page {
+    fn new() -> Arc<Page> {
+        let page = Page {
+            state: StateWord::new(),
+            lot: OneLot(Mutex::new(()), Condvar::new()),
+            left: AtomicU64::new(10),
+            right: AtomicU64::new(0),
+        };
+        assert!(page.state.try_load(page.state.note()));
+        assert!(!page.state.unlock_exclusive(true));
+        Arc::new(page)
+    }
+
+    /// Takes the exclusive latch, sleeping at once where it is held.
+    fn lock(&self) {
+        // Past the rounds of spinning, which are the same to the model.
+        let mut attempts = u32::MAX;
+        loop {
+            let seen = self.state.note();
+            if seen.is_free() && self.state.try_exclusive(seen) {
+                return;
+            }
+            self.state
+                .wait(&self.lot, &mut attempts, |seen| !seen.is_free());
+        }
+    }
+
+    fn unlock(&self, changed: bool, wake: bool) {
+        if self.state.unlock_exclusive(changed) && wake {
+            self.state.wake(&self.lot);
+        }
+    }
+
+    fn transfer(&self) {
+        let left = self.left.load(Ordering::Relaxed);
+        self.left.store(left - 1, Ordering::Relaxed);
+        let right = self.right.load(Ordering::Relaxed);
+        self.right.store(right + 1, Ordering::Relaxed);
+    }
+
+    fn sum(&self) -> u64 {
+        self.left.load(Ordering::Relaxed) + self.right.load(Ordering::Relaxed)
+    }
+}
+
+/// Two writers, an optimistic reader and one with a shared latch.
+fn share(counted: bool, wake: bool) {
+    let page = Page::new();
+    let writers: Vec<_> = (0..2)
+        .map(|_| {
+            let page = page.clone();
+            thread::spawn(move || {
+                page.lock();
+                page.transfer();
+                page.unlock(counted, wake);
+            })
+        })
+        .collect();
+    let seen = page.state.note();
+    let sum = page.sum();
+    if seen.is_readable() && page.state.holds(seen) {
+        assert_eq!(sum, 10, "a validated read saw half a change");
+    }
+    if page.state.try_shared(page.state.note()) {
+        assert_eq!(page.sum(), 10, "a latched read saw half a change");
+        if page.state.unlock_shared() {
+            page.state.wake(&page.lot);
+        }
+    }
+    writers.into_iter().for_each(|w| w.join().unwrap());
+    assert_eq!(page.right.load(Ordering::Relaxed), 2, "a lost update");
+}
+
+#[test]
+fn latches_exclude_and_notes_validate() {
+    shuttle::check_random(|| share(true, true), 3_000);
+    shuttle::check_pct(|| share(true, true), 3_000, 3);
+}
+
+#[test]
+#[should_panic(expected = "half a change")]
+fn a_change_that_is_not_counted_is_noticed() {
+    shuttle::check_random(|| share(false, true), 20_000);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_waiter_that_is_not_woken_is_noticed() {
+    shuttle::check_random(|| share(true, false), 20_000);
+}
+
+/// The clock evicts a page and another thread brings it back, beside a reader. `count` evicts as
+/// the pool does; without, the word goes back to where it was, as if nothing had happened.
+fn evict(count: bool) {
+    let page = Page::new();
+    let clock = {
+        let page = page.clone();
+        thread::spawn(move || {
+            if !page.state.try_mark(page.state.note()) {
+                return;
+            }
+            let seen = page.state.note();
+            if seen.is_marked() && page.state.try_exclusive(seen) {
+                page.left.store(0, Ordering::Relaxed);
+                page.right.store(0, Ordering::Relaxed);
+                if !count {
+                    page.left.store(10, Ordering::Relaxed);
+                    assert!(!page.state.unlock_exclusive(false));
+                    return;
+                }
+                if page.state.evict() {
+                    page.state.wake(&page.lot);
+                }
+            }
+        })
+    };
+    let seen = page.state.note();
+    page.state.touch(seen);
+    if seen.is_evicted() {
+        if page.state.try_load(seen) {
+            page.left.store(10, Ordering::Relaxed);
+            page.unlock(true, true);
+        }
+    } else if seen.is_readable() {
+        let sum = page.sum();
+        if page.state.holds(seen) {
+            assert_eq!(sum, 10, "a validated read saw an evicted page");
+        }
+    }
+    clock.join().unwrap();
+}
+
+#[test]
+fn an_evicted_page_is_never_taken_for_its_content() {
+    shuttle::check_random(|| evict(true), 3_000);
+    shuttle::check_pct(|| evict(true), 3_000, 3);
+}
+
+#[test]
+#[should_panic(expected = "saw an evicted page")]
+fn an_eviction_that_is_not_counted_is_noticed() {
+    shuttle::check_random(|| evict(false), 20_000);
+}
+
+/// A page is written out while a writer changes it: clean only if the file has the last change.
+fn clean(counted: bool) {
+    let page = Page::new();
+    page.lock();
+    page.state.set_dirty(false);
+    page.unlock(true, true);
+    let writer = {
+        let page = page.clone();
+        thread::spawn(move || {
+            page.lock();
+            page.state.set_dirty(false);
+            page.left.store(11, Ordering::Relaxed);
+            page.unlock(counted, true);
+        })
+    };
+    let seen = page.state.note();
+    if page.state.try_shared(seen) {
+        let written = page.left.load(Ordering::Relaxed);
+        let seen = page.state.note();
+        if page.state.unlock_shared() {
+            page.state.wake(&page.lot);
+        }
+        let cleaned = page.state.try_clean(seen);
+        writer.join().unwrap();
+        let last = page.left.load(Ordering::Relaxed);
+        assert!(
+            !cleaned || page.state.note().is_dirty() || written == last,
+            "a lost write"
+        );
+    } else {
+        writer.join().unwrap();
+    }
+}
+
+#[test]
+fn a_page_is_clean_only_if_its_last_change_was_written() {
+    shuttle::check_random(|| clean(true), 3_000);
+    shuttle::check_pct(|| clean(true), 3_000, 3);
+}
+
+#[test]
+#[should_panic(expected = "a lost write")]
+fn a_clean_page_whose_change_was_not_counted_is_noticed() {
+    shuttle::check_random(|| clean(false), 20_000);
+}
