@@ -4,13 +4,15 @@ use super::clients;
 use crate::clients::Names;
 use crate::resp::call::{Call, Failure, Outcome};
 use crate::resp::number;
+use crate::resp::session::wrong_arity;
 use crate::shared::DATABASES;
 
 /// `PING [message]`
 pub(crate) fn ping(call: &mut Call<'_, '_, '_>) -> Outcome {
-    match call.arguments.get(0) {
-        None => call.reply.simple("PONG"),
-        Some(message) => call.reply.bulk(message),
+    match (call.arguments.get(0), call.arguments.get(1)) {
+        (None, _) => call.reply.simple("PONG"),
+        (Some(message), None) => call.reply.bulk(message),
+        (Some(_), Some(_)) => return Err(Failure::text(wrong_arity("ping"))),
     }
     Ok(())
 }

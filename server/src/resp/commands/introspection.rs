@@ -37,11 +37,7 @@ pub(crate) fn command(call: &mut Call<'_, '_, '_>) -> Outcome {
         }
         b"DOCS" => docs(reply, names),
         b"GETKEYS" => get_keys(reply, names)?,
-        _ => {
-            let given = String::from_utf8_lossy(subcommand).into_owned();
-            let text = format!("ERR unknown subcommand '{given}'. Try COMMAND HELP.");
-            return Err(Failure::text(text));
-        }
+        _ => unreachable!("check_subcommand lets only these through"),
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::resp::session::wrong_arity;
 
 /// The subcommands of commands that have such, with their numbers of arguments (both names
 /// included; negative: at least so many).
-const SUBCOMMANDS: [(&str, &[(&str, i8)]); 2] = [
+const SUBCOMMANDS: [(&str, &[(&str, i8)]); 3] = [
     (
         "CLIENT",
         &[
@@ -34,6 +34,16 @@ const SUBCOMMANDS: [(&str, &[(&str, i8)]); 2] = [
             ("SETNAME", 3),
         ],
     ),
+    (
+        "COMMAND",
+        &[
+            ("COUNT", 2),
+            ("DOCS", -2),
+            ("GETKEYS", -3),
+            ("INFO", -2),
+            ("LIST", -2),
+        ],
+    ),
     ("CONFIG", &[("GET", -3), ("RESETSTAT", 2), ("SET", -4)]),
 ];
 
@@ -42,7 +52,9 @@ pub(crate) fn check_subcommand(command: &str, request: Arguments<'_>) -> Result<
     let Some((_, known)) = SUBCOMMANDS.iter().find(|(name, _)| *name == command) else {
         return Ok(());
     };
-    let given = &request[1];
+    let Some(given) = request.get(1) else {
+        return Ok(());
+    };
     let found = known
         .iter()
         .find(|(name, _)| given.eq_ignore_ascii_case(name.as_bytes()));
