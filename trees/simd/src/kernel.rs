@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::line::{self, Line32, Line64};
+use crate::line::{self, Line32, Line64, SharedLine};
 use crate::{Slots, WIDTH};
 
 /// Search among the slices of one node.
@@ -31,6 +31,13 @@ pub trait Kernel: Copy + 'static {
     #[inline(always)]
     fn below_64(line: &Line64, key: u64) -> u32 {
         line::below(line, key)
+    }
+
+    /// A bit for every lane below `key`, of a line that another thread may be writing: each lane
+    /// is read whole, and at its own moment.
+    #[inline(always)]
+    fn below_shared(line: &SharedLine, key: u64) -> u32 {
+        line::below_shared(line, key)
     }
 }
 

@@ -27,7 +27,8 @@
 //! assembly: run them with `HEDGEROW_SIMD=scalar` (Miri always gets it).
 //!
 //! Trees of one writer keep integers in plain 64-byte lines ([`Line32`], [`Line64`]); a kernel
-//! compares such a line in one or two instructions, through ordinary loads.
+//! compares such a line in one or two instructions, through ordinary loads. Where many threads
+//! write, the line is a [`SharedLine`] and the loads are those of racing readers.
 //!
 //! **No load past the node.** A [`Slots`] is exactly 16 words, the 16th never a key.
 
@@ -42,7 +43,7 @@ mod x86;
 pub use bytes::equal_bytes;
 pub use kernel::{Binary, Kernel, Linear, Scalar, live_slots};
 pub use level::{Level, Task};
-pub use line::{Line32, Line64};
+pub use line::{Line32, Line64, SharedLine};
 pub use prefetch::{prefetch_line, prefetch_lines};
 
 use std::sync::atomic::AtomicU64;

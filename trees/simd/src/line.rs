@@ -1,8 +1,11 @@
-//! Search within one 64-byte line of integers, for trees that one thread writes.
+//! Search within one 64-byte line of integers, for trees that one thread writes and, as a
+//! [`SharedLine`], for trees that many threads write.
 //!
 //! A line is the unit that a memory access brings, and (with AVX-512) the unit that one
 //! instruction compares. The kernels answer with a bit for every lane below the key, whatever
 //! order the lanes have: the caller shifts away lanes that hold no key and counts the bits.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A line of 32-bit lanes.
 pub type Line32 = [u32; 16];
@@ -10,12 +13,25 @@ pub type Line32 = [u32; 16];
 /// A line of 64-bit lanes.
 pub type Line64 = [u64; 8];
 
+/// A line of 64-bit lanes that readers compare while a writer changes them.
+pub type SharedLine = [AtomicU64; 8];
+
 /// A bit for every lane below `key`: the portable kernel and the vector kernels' oracle.
 #[inline(always)]
 pub(crate) fn below<T: Copy + Ord, const LANES: usize>(line: &[T; LANES], key: T) -> u32 {
     let mut mask = 0;
     for (lane, &value) in line.iter().enumerate() {
         mask |= u32::from(value < key) << lane;
+    }
+    mask
+}
+
+/// [`below`] for lanes that another thread may be writing.
+#[inline(always)]
+pub(crate) fn below_shared(line: &SharedLine, key: u64) -> u32 {
+    let mut mask = 0;
+    for (lane, value) in line.iter().enumerate() {
+        mask |= u32::from(value.load(Ordering::Relaxed) < key) << lane;
     }
     mask
 }

@@ -2,14 +2,15 @@
 //!
 //! Unsigned order from signed comparison (AVX2 has no other): flip the top bit of both sides.
 //! Loads are inline assembly, since another thread may be writing the node (see the crate's
-//! documentation); they cover the 16 words of a [`Slots`] and nothing else.
+//! documentation); they cover the words of a [`Slots`] or a [`SharedLine`] and nothing else.
 
 use std::arch::asm;
 use std::arch::x86_64::*;
+use std::sync::atomic::AtomicU64;
 
 use crate::Slots;
 use crate::kernel::{Kernel, live_slots};
-use crate::line::{Line32, Line64};
+use crate::line::{Line32, Line64, SharedLine};
 
 const KEYS: u32 = 0x7fff;
 
@@ -21,7 +22,7 @@ pub(crate) struct Avx2;
 
 #[target_feature(enable = "avx2")]
 #[inline]
-fn load4(slots: &Slots, first: usize) -> __m256i {
+fn load4<const WORDS: usize>(slots: &[AtomicU64; WORDS], first: usize) -> __m256i {
     let words = &slots[first..first + 4];
     let vector: __m256i;
     // SAFETY: `words` is four words of a live node (bounds checked above, and `first` is a
@@ -109,6 +110,16 @@ fn below_64_avx2(line: &Line64, key: u64) -> u32 {
     half(0) | (half(4) << 4)
 }
 
+#[target_feature(enable = "avx2")]
+#[inline]
+fn below_shared_avx2(line: &SharedLine, key: u64) -> u32 {
+    let flip = _mm256_set1_epi64x(i64::MIN);
+    let key = _mm256_xor_si256(_mm256_set1_epi64x(key as i64), flip);
+    let low = _mm256_xor_si256(load4(line, 0), flip);
+    let high = _mm256_xor_si256(load4(line, 4), flip);
+    bits4(_mm256_cmpgt_epi64(key, low)) | (bits4(_mm256_cmpgt_epi64(key, high)) << 4)
+}
+
 impl Kernel for Avx2 {
     #[inline(always)]
     fn below_32(line: &Line32, key: u32) -> u32 {
@@ -120,6 +131,12 @@ impl Kernel for Avx2 {
     fn below_64(line: &Line64, key: u64) -> u32 {
         // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
         unsafe { below_64_avx2(line, key) }
+    }
+
+    #[inline(always)]
+    fn below_shared(line: &SharedLine, key: u64) -> u32 {
+        // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
+        unsafe { below_shared_avx2(line, key) }
     }
 
     #[inline(always)]
@@ -155,7 +172,7 @@ pub(crate) struct Avx512;
 
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn load8(slots: &Slots, first: usize) -> __m512i {
+fn load8<const WORDS: usize>(slots: &[AtomicU64; WORDS], first: usize) -> __m512i {
     let words = &slots[first..first + 8];
     let vector: __m512i;
     // SAFETY: eight words of a live node, bounds checked above; otherwise as in `load4`.
@@ -211,6 +228,15 @@ fn below_64_avx512(line: &Line64, key: u64) -> u32 {
     ))
 }
 
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn below_shared_avx512(line: &SharedLine, key: u64) -> u32 {
+    u32::from(_mm512_cmplt_epu64_mask(
+        load8(line, 0),
+        _mm512_set1_epi64(key as i64),
+    ))
+}
+
 impl Kernel for Avx512 {
     #[inline(always)]
     fn below_32(line: &Line32, key: u32) -> u32 {
@@ -222,6 +248,12 @@ impl Kernel for Avx512 {
     fn below_64(line: &Line64, key: u64) -> u32 {
         // SAFETY: an `Avx512` kernel runs only inside `Level::run`, after detection.
         unsafe { below_64_avx512(line, key) }
+    }
+
+    #[inline(always)]
+    fn below_shared(line: &SharedLine, key: u64) -> u32 {
+        // SAFETY: an `Avx512` kernel runs only inside `Level::run`, after detection.
+        unsafe { below_shared_avx512(line, key) }
     }
 
     #[inline(always)]

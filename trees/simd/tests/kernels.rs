@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use hedgerow_simd::{Kernel, Level, Line32, Line64, Slots, Task, WIDTH, live_slots};
+use hedgerow_simd::{Kernel, Level, Line32, Line64, SharedLine, Slots, Task, WIDTH, live_slots};
 use proptest::prelude::*;
 
 struct Answers<'a> {
@@ -75,11 +75,13 @@ struct LineMasks<'a> {
 }
 
 impl Task for LineMasks<'_> {
-    type Output = (u32, u32);
+    type Output = (u32, u32, u32);
     fn run<K: Kernel>(self) -> Self::Output {
+        let shared: SharedLine = std::array::from_fn(|lane| self.wide[lane].into());
         (
             K::below_32(self.narrow, self.key as u32),
             K::below_64(self.wide, self.key),
+            K::below_shared(&shared, self.key),
         )
     }
 }
@@ -99,6 +101,7 @@ proptest! {
             };
             let expected = (
                 mask(&|lane| narrow[lane] < key as u32, 16),
+                mask(&|lane| wide[lane] < key, 8),
                 mask(&|lane| wide[lane] < key, 8),
             );
             for level in Level::supported() {
