@@ -42,7 +42,12 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
     (
         "trees/matryoshka",
         "hedgerow-matryoshka",
-        &["hedgerow-index", "hedgerow-simd", "hedgerow-memory"],
+        &[
+            "hedgerow-index",
+            "hedgerow-simd",
+            "hedgerow-sync",
+            "hedgerow-memory",
+        ],
     ),
     (
         "engine",
@@ -50,6 +55,7 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
         &[
             "hedgerow-index",
             "hedgerow-masstree",
+            "hedgerow-matryoshka",
             "hedgerow-memory",
             "hedgerow-vfs",
             "hedgerow-log",

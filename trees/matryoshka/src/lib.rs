@@ -11,17 +11,21 @@
 //! * `tree`: descent, insert and remove; `scan`, `get_many`, `verify`, `statistics`.
 
 mod arena;
+mod bytes;
 mod get_many;
 mod index;
 mod lane;
 mod line;
 mod outer;
 mod page;
+mod shared;
 mod shrink;
 mod strategy;
 mod tree;
 mod verify;
 
+pub use bytes::MatryoshkaIndex;
 pub use lane::Lane;
+pub use shared::{Capacity, Change, Full, SharedMatryoshka};
 pub use strategy::{Fence, Plain, Strategy};
 pub use tree::Matryoshka;

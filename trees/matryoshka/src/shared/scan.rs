@@ -1,0 +1,111 @@
+//! Visiting pairs in order, one leaf line at a time.
+//!
+//! Pages have no links to their neighbours, which splits and merges would have to keep right: the
+//! way down tells the separators on both sides of the page, and the next page is found by going
+//! down again, from a key just beyond. A line is copied, the page's version looked at, and only
+//! then are the pairs shown; when the version has changed, the scan goes down again to where it
+//! was. So nothing is latched while a visitor runs, and every pair shown was there together with
+//! its line.
+
+use std::ops::ControlFlow;
+
+use hedgerow_index::Direction;
+use hedgerow_simd::Kernel;
+
+use super::leaf::LEAF;
+use super::map::Capacity;
+use super::tree::{Arrival, Bounds, Event, Events, Tree};
+
+/// The key after `key` in a direction.
+#[inline(always)]
+pub(crate) fn beyond(key: u64, direction: Direction) -> Option<u64> {
+    match direction {
+        Direction::Forward => key.checked_add(1),
+        Direction::Reverse => key.checked_sub(1),
+    }
+}
+
+/// The pairs of one line, in the direction of a scan.
+struct Copied {
+    pairs: [(u64, u64); LEAF],
+    count: usize,
+}
+
+/// Copies what a leaf line holds from `cursor` on; nothing is validated.
+#[inline(always)]
+fn copy(arrival: &Arrival<'_>, index: usize, cursor: u64, direction: Direction) -> Copied {
+    let leaf = arrival.page.leaf(index);
+    let mut copied = Copied {
+        pairs: [(0, 0); LEAF],
+        count: 0,
+    };
+    let held = leaf.count();
+    for number in 0..held {
+        let at = match direction {
+            Direction::Forward => number,
+            Direction::Reverse => held - 1 - number,
+        };
+        let pair = leaf.pair(at);
+        let wanted = match direction {
+            Direction::Forward => pair.0 >= cursor,
+            Direction::Reverse => pair.0 <= cursor,
+        };
+        if wanted {
+            copied.pairs[copied.count] = pair;
+            copied.count += 1;
+        }
+    }
+    copied
+}
+
+impl<C: Capacity> Tree<C> {
+    /// Shows the pairs from `cursor` on, some at a time, until `visit` breaks. A tree that is gone
+    /// holds none.
+    #[inline(always)]
+    pub(crate) fn scan<N: Kernel, B>(
+        &self,
+        mut cursor: u64,
+        direction: Direction,
+        events: &Events,
+        mut visit: impl FnMut(&[(u64, u64)]) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        'descent: loop {
+            let mut bounds = Bounds::default();
+            let Ok(arrival) = self.arrive::<N>(cursor, events, &mut bounds) else {
+                return ControlFlow::Continue(());
+            };
+            let page = arrival.page;
+            let mut next = Some(page.route::<N>(cursor));
+            while let Some(index) = next {
+                next = match direction {
+                    Direction::Forward => Some(index + 1).filter(|&next| next < page.lines()),
+                    Direction::Reverse => index.checked_sub(1),
+                };
+                if let Some(next) = next {
+                    page.leaf(next).prefetch();
+                }
+                let copied = copy(&arrival, index, cursor, direction);
+                if page.version.changed(arrival.version) {
+                    events.count(Event::Retry as usize);
+                    continue 'descent;
+                }
+                let pairs = &copied.pairs[..copied.count];
+                let Some(last) = pairs.last() else { continue };
+                visit(pairs)?;
+                match beyond(last.0, direction) {
+                    Some(key) => cursor = key,
+                    None => return ControlFlow::Continue(()),
+                }
+            }
+            let edge = match direction {
+                Direction::Forward => bounds.high.and_then(|high| high.checked_add(1)),
+                // Keys of the page before are at or below the separator.
+                Direction::Reverse => bounds.low,
+            };
+            match edge {
+                Some(edge) => cursor = edge,
+                None => return ControlFlow::Continue(()),
+            }
+        }
+    }
+}

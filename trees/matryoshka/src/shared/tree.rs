@@ -1,0 +1,428 @@
+//! One tree: an anchor, which names the root, and the way down to a page.
+//!
+//! **Why following an address is safe.** Every operation runs under a guard of the epoch. A child's
+//! address is followed only after the version of the node that named it was found unchanged: so at
+//! that moment the child was linked, it cannot have been retired before the guard was taken, and
+//! its memory stays until the guard is dropped. The anchor is the parent of the root in this
+//! respect, and outlives the operation (it lies in the map, or in a layer that is retired in the
+//! same way).
+//!
+//! **Why a page is the right one.** The parent's version is looked at a second time after the
+//! child's was noted. Whoever moves keys out of a page (split, merge, growth) marks the parent in
+//! the same step, and marks the page as deleted; so a page whose version has not changed since is
+//! still responsible for the key.
+//!
+//! Order of latches: parents before children, left before right, and a tree before its layers.
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hedgerow_simd::Kernel;
+use hedgerow_sync::epoch::{self, Guard};
+use hedgerow_sync::{Counters, Version, VersionWord};
+
+use super::inner::Inner;
+use super::map::Capacity;
+use super::page::Page;
+
+/// Things that are counted when they happen.
+#[derive(Clone, Copy)]
+#[repr(usize)]
+pub(crate) enum Event {
+    Retry,
+    PageGrowth,
+    PageSplit,
+    PageMerge,
+    InnerSplit,
+    InnerMerge,
+}
+
+/// How many kinds of events there are.
+pub(crate) const EVENTS: usize = 6;
+
+/// Events of a tree and its layers.
+pub(crate) type Events = Counters<EVENTS>;
+
+/// The tree was a layer, and has been taken away: begin again at the top.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gone;
+
+/// A tree without the parts that layers share.
+pub(crate) struct Tree<C: Capacity> {
+    pub(crate) anchor: VersionWord,
+    pub(crate) root: AtomicU64,
+    capacity: PhantomData<C>,
+}
+
+/// A latch that is held; dropping it unlocks and counts what was marked.
+pub(crate) struct Latched<'g>(&'g VersionWord);
+
+impl<'g> Latched<'g> {
+    /// Takes the latch, if nothing changed since `version`.
+    #[inline(always)]
+    pub(crate) fn unchanged(word: &'g VersionWord, version: Version) -> Option<Self> {
+        word.lock();
+        let latched = Self(word);
+        (!word.changed(version)).then_some(latched)
+    }
+
+    /// Takes the latch of a node that the caller keeps linked by holding its parent's.
+    pub(crate) fn linked(word: &'g VersionWord) -> Self {
+        word.lock();
+        Self(word)
+    }
+}
+
+impl Drop for Latched<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.unlock();
+    }
+}
+
+/// What led to a node.
+#[derive(Clone, Copy)]
+pub(crate) struct Above<'g> {
+    pub(crate) latch: &'g VersionWord,
+    pub(crate) version: Version,
+    /// The inner node and the child taken; `None` for the anchor.
+    pub(crate) inner: Option<(&'g Inner, usize)>,
+}
+
+/// The page that was responsible for a key when its version was noted.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrival<'g> {
+    pub(crate) page: &'g Page,
+    pub(crate) address: usize,
+    pub(crate) version: Version,
+    pub(crate) above: Above<'g>,
+}
+
+/// An inner node that a descent passes.
+pub(crate) struct Passed<'a, 'g> {
+    pub(crate) above: &'a Above<'g>,
+    pub(crate) address: usize,
+    pub(crate) inner: &'g Inner,
+    pub(crate) version: Version,
+    /// The child taken.
+    pub(crate) index: usize,
+}
+
+/// Looks over the shoulder of a descent.
+pub(crate) trait Watch<'g> {
+    /// The descent begins (again).
+    #[inline(always)]
+    fn begin(&mut self) {}
+
+    /// The descent passes an inner node and takes one of its children; what it read there is not
+    /// validated yet. Whether the descent must begin again, as the watcher changed the tree.
+    #[inline(always)]
+    fn pass(&mut self, _passed: &Passed<'_, 'g>) -> bool {
+        false
+    }
+}
+
+impl Watch<'_> for () {}
+
+/// The separators next to the way that was taken: keys of the page lie above `low` and at or
+/// below `high`.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) low: Option<u64>,
+    pub(crate) high: Option<u64>,
+}
+
+impl<'g> Watch<'g> for Bounds {
+    #[inline(always)]
+    fn begin(&mut self) {
+        *self = Self::default();
+    }
+
+    #[inline(always)]
+    fn pass(&mut self, passed: &Passed<'_, 'g>) -> bool {
+        let (node, index) = (passed.inner, passed.index);
+        if index > 0 {
+            self.low = Some(node.routing.get(index - 1));
+        }
+        if index + 1 < node.count() {
+            self.high = Some(node.routing.get(index));
+        }
+        false
+    }
+}
+
+impl<C: Capacity> Tree<C> {
+    /// A tree of ascending pairs, few enough for one page.
+    pub(crate) fn of(pairs: &[(u64, u64)]) -> Self {
+        const { assert!(C::LINES >= 3 && C::LINES <= super::page::MOST_LINES) };
+        const { assert!(C::FAN_OUT >= 4 && C::FAN_OUT <= super::inner::MOST_CHILDREN) };
+        Self {
+            anchor: VersionWord::new(false, true),
+            root: AtomicU64::new(Page::roomy(pairs, C::LINES) as u64),
+            capacity: PhantomData,
+        }
+    }
+
+    /// The page that is responsible for `key`.
+    #[inline(always)]
+    pub(crate) fn arrive<'g, N: Kernel>(
+        &'g self,
+        key: u64,
+        events: &Events,
+        watch: &mut impl Watch<'g>,
+    ) -> Result<Arrival<'g>, Gone> {
+        loop {
+            if let Some(arrival) = self.try_arrive::<N>(key, watch)? {
+                return Ok(arrival);
+            }
+            events.count(Event::Retry as usize);
+            std::hint::spin_loop();
+        }
+    }
+
+    /// `None` when a writer came in between, or the watcher wants to begin again.
+    #[inline(always)]
+    fn try_arrive<'g, N: Kernel>(
+        &'g self,
+        key: u64,
+        watch: &mut impl Watch<'g>,
+    ) -> Result<Option<Arrival<'g>>, Gone> {
+        watch.begin();
+        let version = self.anchor.stable();
+        if version.is_deleted() {
+            return Err(Gone);
+        }
+        let mut above = Above {
+            latch: &self.anchor,
+            version,
+            inner: None,
+        };
+        let mut address = self.root.load(Ordering::Acquire) as usize;
+        loop {
+            if above.latch.changed(above.version) {
+                return Ok(None);
+            }
+            // SAFETY: the address was validated, under the operation's guard (module doc); every
+            // node begins with its version word.
+            let latch = unsafe { &*std::ptr::with_exposed_provenance::<VersionWord>(address) };
+            let version = latch.stable();
+            if above.latch.changed(above.version) || version.is_deleted() {
+                return Ok(None);
+            }
+            if version.is_border() {
+                // SAFETY: as above, and the border bit, which never changes, says it is a page.
+                let page = unsafe { Page::at(address) };
+                return Ok(Some(Arrival {
+                    page,
+                    address,
+                    version,
+                    above,
+                }));
+            }
+            // SAFETY: as above, and not a page.
+            let inner = unsafe { Inner::at(address) };
+            let index = inner.routing.route::<N>(key);
+            let child = inner.child(index);
+            Page::prefetch(child);
+            let passed = Passed {
+                above: &above,
+                address,
+                inner,
+                version,
+                index,
+            };
+            if watch.pass(&passed) {
+                return Ok(None);
+            }
+            above = Above {
+                latch,
+                version,
+                inner: Some((inner, index)),
+            };
+            address = child;
+        }
+    }
+
+    /// The word of `key`.
+    #[inline(always)]
+    pub(crate) fn get<N: Kernel>(&self, key: u64, events: &Events) -> Result<Option<u64>, Gone> {
+        loop {
+            let arrival = self.arrive::<N>(key, events, &mut ())?;
+            let word = arrival.page.get::<N>(key);
+            if !arrival.page.version.changed(arrival.version) {
+                return Ok(word);
+            }
+            events.count(Event::Retry as usize);
+        }
+    }
+
+    /// Puts another node in the place of the one below `above`, whose latch is held.
+    pub(crate) fn replace(&self, above: &Above<'_>, address: usize) {
+        match above.inner {
+            Some((inner, index)) => inner.replace_child(index, address),
+            None => {
+                self.anchor.mark_inserting();
+                self.root.store(address as u64, Ordering::Release);
+            }
+        }
+    }
+
+    /// Puts two nodes in the place of the one below `above`, whose latch is held and which, if an
+    /// inner node, has room.
+    pub(crate) fn replace_by_two(&self, above: &Above<'_>, separator: u64, halves: [usize; 2]) {
+        match above.inner {
+            Some((inner, index)) => inner.split_child(index, separator, halves),
+            None => self.replace(above, Inner::build(&[separator], &halves)),
+        }
+    }
+
+    /// Takes an empty layer's tree away; whether that succeeded. The caller holds the latch of the
+    /// page that names the layer, and then unlinks and retires it.
+    pub(crate) fn close(&self, guard: &Guard) -> bool {
+        let _anchor = Latched::linked(&self.anchor);
+        let address = self.root.load(Ordering::Acquire) as usize;
+        // SAFETY: the latched anchor names the root, which is therefore linked.
+        let latch = unsafe { &*std::ptr::with_exposed_provenance::<VersionWord>(address) };
+        let _root = Latched::linked(latch);
+        if !latch.load().is_border() {
+            return false;
+        }
+        // SAFETY: as above, and a page.
+        if unsafe { Page::at(address) }.keys() > 0 {
+            return false;
+        }
+        self.anchor.mark_deleted();
+        latch.mark_deleted();
+        // SAFETY: the anchor is closed to all who arrive from now on; see `retire_page`.
+        unsafe { retire_page(guard, address) };
+        true
+    }
+
+    /// The root's address; `None` when the tree is gone. It was linked a moment ago, so that under
+    /// a guard it is alive.
+    pub(crate) fn root(&self) -> Option<usize> {
+        loop {
+            let version = self.anchor.stable();
+            let address = self.root.load(Ordering::Acquire) as usize;
+            if version.is_deleted() {
+                return None;
+            }
+            if !self.anchor.changed(version) {
+                return Some(address);
+            }
+        }
+    }
+
+    /// Whether the tree is one page without keys, at this moment.
+    pub(crate) fn is_empty_page(&self) -> bool {
+        let Some(address) = self.root() else {
+            return false;
+        };
+        // SAFETY: under the caller's guard (see `root`); every node begins with its version.
+        let latch = unsafe { &*std::ptr::with_exposed_provenance::<VersionWord>(address) };
+        // SAFETY: as above; the border bit says that it is a page.
+        latch.load().is_border() && unsafe { Page::at(address) }.keys() == 0
+    }
+
+    /// All nodes, children after their parents and in key order. Whoever writes meanwhile may make
+    /// it miss some or meet some twice; under a guard all are alive, as each address was linked
+    /// when it was read.
+    pub(crate) fn nodes(&self) -> Vec<Node> {
+        let root = self.root().map(|address| Node {
+            address,
+            level: 0,
+            low: None,
+            high: None,
+        });
+        let (mut nodes, mut stack) = (Vec::new(), Vec::from_iter(root));
+        while let Some(node) = stack.pop() {
+            nodes.push(node);
+            let Some(inner) = node.inner() else { continue };
+            let (separators, children) = (inner.separators(), inner.children());
+            for (at, &address) in children.iter().enumerate().rev() {
+                // A place that a merge has just emptied.
+                if address == 0 {
+                    continue;
+                }
+                let before = at.checked_sub(1).and_then(|before| separators.get(before));
+                stack.push(Node {
+                    address,
+                    level: node.level + 1,
+                    low: before.copied().or(node.low),
+                    high: separators.get(at).copied().or(node.high),
+                });
+            }
+        }
+        nodes
+    }
+}
+
+/// A node as a walk of a tree at rest finds it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Node {
+    pub(crate) address: usize,
+    pub(crate) level: usize,
+    pub(crate) low: Option<u64>,
+    pub(crate) high: Option<u64>,
+}
+
+impl Node {
+    fn version<'g>(self) -> &'g VersionWord {
+        // SAFETY: made by `Tree::nodes`, under a guard or with nobody else about.
+        unsafe { &*std::ptr::with_exposed_provenance::<VersionWord>(self.address) }
+    }
+
+    pub(crate) fn page<'g>(self) -> Option<&'g Page> {
+        // SAFETY: as in `version`, and a page.
+        let page = || unsafe { Page::at(self.address) };
+        self.version().load().is_border().then(page)
+    }
+
+    pub(crate) fn inner<'g>(self) -> Option<&'g Inner> {
+        // SAFETY: as in `version`, and an inner node.
+        let inner = || unsafe { Inner::at(self.address) };
+        (!self.version().load().is_border()).then(inner)
+    }
+
+    /// Whether the node is clean, unlocked and linked, as at rest it should be.
+    pub(crate) fn settled(self) -> bool {
+        let version = self.version().load();
+        !(version.is_deleted() || version.is_dirty() || version.is_locked())
+    }
+}
+
+impl<C: Capacity> Drop for Tree<C> {
+    fn drop(&mut self) {
+        // A tree that was closed has retired its page.
+        for node in self.nodes() {
+            // SAFETY: `&mut self` says that no operation is running; each node is linked once.
+            unsafe {
+                if node.page().is_some() {
+                    Page::release(node.address);
+                } else {
+                    Inner::release(node.address);
+                }
+            }
+        }
+    }
+}
+
+/// Releases a page when nobody can be reading it any more.
+///
+/// # Safety
+///
+/// The page is marked as deleted and no longer linked, or will be before its latch is given back.
+pub(crate) unsafe fn retire_page(guard: &Guard, address: usize) {
+    // SAFETY: who pins from now on cannot find the page; releasing may happen on any thread.
+    unsafe { epoch::retire(guard, move || Page::release(address)) }
+}
+
+/// Releases an inner node when nobody can be reading it any more.
+///
+/// # Safety
+///
+/// As for [`retire_page`].
+pub(crate) unsafe fn retire_inner(guard: &Guard, address: usize) {
+    // SAFETY: as in `retire_page`.
+    unsafe { epoch::retire(guard, move || Inner::release(address)) }
+}

@@ -1,0 +1,403 @@
+//! The index of byte keys: beside the model, with recorded histories, and under stress, on key
+//! shapes that lead down the rare paths.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use hedgerow_index::{Decision, Direction, Index};
+use hedgerow_matryoshka::{Capacity, Full, MatryoshkaIndex};
+use hedgerow_simd::Level;
+use hedgerow_testkit::index_workload::{ConcurrentRun, check_concurrent, check_sequential};
+use hedgerow_testkit::keys::KeyShape;
+use proptest::prelude::*;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+/// The smallest nodes there can be, and a layer for every two long keys.
+struct Tiny;
+
+impl Capacity for Tiny {
+    const LINES: usize = 3;
+    const FAN_OUT: usize = 4;
+    const BUCKET: usize = 1;
+}
+
+/// Small nodes and small buckets.
+struct Small;
+
+impl Capacity for Small {
+    const LINES: usize = 6;
+    const FAN_OUT: usize = 5;
+    const BUCKET: usize = 4;
+}
+
+fn put<C: Capacity>(index: &MatryoshkaIndex<C>, key: &[u8], value: &[u8]) -> bool {
+    index.update(key, &mut Vec::new(), |old, new| {
+        new.extend_from_slice(value);
+        Decision::Put(old.is_some())
+    })
+}
+
+fn remove<C: Capacity>(index: &MatryoshkaIndex<C>, key: &[u8]) -> bool {
+    index.update(key, &mut Vec::new(), |old, _| {
+        Decision::Remove(old.is_some())
+    })
+}
+
+fn get<C: Capacity>(index: &MatryoshkaIndex<C>, key: &[u8]) -> Option<Vec<u8>> {
+    index.get(key, <[u8]>::to_vec)
+}
+
+fn pairs<C: Capacity>(
+    index: &MatryoshkaIndex<C>,
+    from: Bound<&[u8]>,
+    direction: Direction,
+) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut seen = Vec::new();
+    index.scan(from, direction, |key, value| {
+        seen.push((key.to_vec(), value.to_vec()));
+        ControlFlow::Continue(())
+    });
+    seen
+}
+
+fn every_shape<C: Capacity>(operations: usize) {
+    for (number, shape) in KeyShape::all().into_iter().enumerate() {
+        let mut rng = StdRng::seed_from_u64(number as u64);
+        for few in [12, 60, 600] {
+            let keys: Vec<Vec<u8>> = (0..few).map(|_| shape.key(&mut rng)).collect();
+            check_sequential(
+                &MatryoshkaIndex::<C>::new(),
+                &keys,
+                operations,
+                number as u64,
+            )
+            .unwrap_or_else(|violation| panic!("{shape:?}, {few} keys: {violation:?}"));
+        }
+    }
+}
+
+#[test]
+fn every_key_shape_matches_the_model() {
+    every_shape::<Tiny>(4_000);
+    every_shape::<Small>(4_000);
+    every_shape::<Full>(6_000);
+}
+
+#[test]
+fn every_search_kernel_matches_the_model() {
+    let mut rng = StdRng::seed_from_u64(7);
+    let shapes = KeyShape::all();
+    let shapes = shapes
+        .into_iter()
+        .flat_map(|shape| (0..20).map(move |_| shape));
+    let keys: Vec<Vec<u8>> = shapes.map(|shape| shape.key(&mut rng)).collect();
+    for level in Level::supported() {
+        check_sequential(
+            &MatryoshkaIndex::<Small>::with_level(level),
+            &keys,
+            8_000,
+            3,
+        )
+        .unwrap_or_else(|violation| panic!("{}: {violation:?}", level.name()));
+    }
+}
+
+fn histories<C: Capacity>(counts: &[usize], operations: usize) {
+    for (number, shape) in KeyShape::all().into_iter().enumerate() {
+        let mut rng = StdRng::seed_from_u64(number as u64);
+        for &count in counts {
+            let mut keys: Vec<Vec<u8>> = (0..count).map(|_| shape.key(&mut rng)).collect();
+            keys.sort();
+            keys.dedup();
+            let index = MatryoshkaIndex::<C>::new();
+            let run = ConcurrentRun {
+                keys,
+                threads: 3,
+                operations,
+                remove_percent: 35,
+                seed: number as u64,
+            };
+            check_concurrent(&index, &run)
+                .unwrap_or_else(|violation| panic!("{shape:?}, {count} keys: {violation:?}"));
+            index.verify().expect("sound at rest");
+        }
+    }
+}
+
+#[test]
+fn histories_are_linearizable_per_key_on_every_shape() {
+    histories::<Tiny>(&[5, 40], 1_500);
+    histories::<Full>(&[8, 200], 1_500);
+}
+
+/// Keys that share 64 bytes, or eight, or none.
+fn staying(number: u64) -> Vec<u8> {
+    let tail = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+    match number % 3 {
+        0 => [&[b'p'; 64][..], &tail].concat(),
+        1 => [
+            &(number / 64).to_be_bytes()[..],
+            b"shared--",
+            &tail[6..],
+            &number.to_be_bytes(),
+        ]
+        .concat(),
+        _ => tail.to_vec(),
+    }
+}
+
+/// Writers make and empty layers around keys that stay; readers and scans must find those.
+#[test]
+fn keys_that_stay_are_found_whatever_the_writers_do() {
+    const NUMBERS: u64 = 3_000;
+    let index = MatryoshkaIndex::<Small>::new();
+    (0..NUMBERS).step_by(25).for_each(|number| {
+        put(&index, &staying(number), &number.to_be_bytes());
+    });
+    let (done, passes) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let writer = |half: u64| {
+            let index = &index;
+            move || {
+                let mine = |number: &u64| !number.is_multiple_of(25) && number % 2 == half;
+                for _ in 0..4 {
+                    for number in (0..NUMBERS).filter(mine) {
+                        assert!(!put(index, &staying(number), &number.to_be_bytes()));
+                    }
+                    for number in (0..NUMBERS).rev().filter(mine) {
+                        assert!(remove(index, &staying(number)));
+                    }
+                }
+            }
+        };
+        let writers = [scope.spawn(writer(0)), scope.spawn(writer(1))];
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let (index, done, passes) = (&index, &done, &passes);
+            scope.spawn(move || {
+                let mut stay: Vec<u64> = (0..NUMBERS).step_by(25).collect();
+                stay.sort_by_key(|&number| staying(number));
+                let keys: Vec<Vec<u8>> = stay.iter().map(|&number| staying(number)).collect();
+                let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+                while !done.load(Ordering::Relaxed) || passes.load(Ordering::Relaxed) < 2 {
+                    index.get_many(&keys, |at, value| {
+                        assert_eq!(value, Some(&stay[at].to_be_bytes()[..]), "in a batch");
+                    });
+                    let mut seen = pairs(index, Bound::Unbounded, direction);
+                    if direction == Direction::Reverse {
+                        seen.reverse();
+                    }
+                    assert!(
+                        seen.windows(2).all(|pair| pair[0].0 < pair[1].0),
+                        "out of order"
+                    );
+                    let number =
+                        |value: &[u8]| u64::from_be_bytes(*value.first_chunk().expect("8"));
+                    let numbers = seen.iter().map(|pair| number(&pair.1));
+                    assert!(
+                        numbers
+                            .filter(|number| number.is_multiple_of(25))
+                            .eq(stay.iter().copied()),
+                        "a scan left keys out"
+                    );
+                    passes.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let outcomes = writers.map(|writer| writer.join());
+        done.store(true, Ordering::Relaxed);
+        outcomes
+            .into_iter()
+            .for_each(|outcome| outcome.expect("a writer"));
+    });
+    index.verify().expect("sound at rest");
+    assert_eq!(
+        index.statistics().get("keys"),
+        Some(NUMBERS.div_ceil(25) as f64)
+    );
+}
+
+#[test]
+fn one_layer_bridges_a_long_shared_prefix_and_goes_when_it_is_empty() {
+    let index: MatryoshkaIndex = MatryoshkaIndex::new();
+    let key = |number: u64| [&[b'p'; 100][..], &number.to_be_bytes()].concat();
+    for number in 0..16 {
+        put(&index, &key(number), b"v");
+    }
+    let layers = |index: &MatryoshkaIndex| index.statistics().get("layers");
+    assert_eq!(layers(&index), Some(0.0), "a bucket holds sixteen");
+    put(&index, &key(16), b"v");
+    index.verify().expect("sound with a layer");
+    assert_eq!(layers(&index), Some(1.0), "{:?}", index.statistics());
+    // A key that leaves the prefix half way: the layer hangs below another.
+    let half = [b'p'; 50];
+    put(&index, &half, b"half");
+    index.verify().expect("sound with a fork");
+    assert_eq!(index.statistics().get("deepest_layer"), Some(2.0));
+    assert_eq!(get(&index, &half).as_deref(), Some(&b"half"[..]));
+    assert_eq!(get(&index, &[b'p'; 51]), None);
+    for number in 0..=16 {
+        assert_eq!(get(&index, &key(number)).as_deref(), Some(&b"v"[..]));
+        assert!(remove(&index, &key(number)));
+        index.verify().expect("sound while shrinking");
+    }
+    assert!(remove(&index, &half));
+    index.verify().expect("sound when empty");
+    assert_eq!(layers(&index), Some(0.0));
+    assert_eq!(index.statistics().get("pages"), Some(1.0));
+}
+
+#[test]
+fn keys_within_one_slice_are_told_apart() {
+    let index = MatryoshkaIndex::<Tiny>::new();
+    let keys: Vec<Vec<u8>> = (0..=30).map(|count| vec![0; count]).collect();
+    for (number, key) in keys.iter().enumerate().rev() {
+        assert!(!put(&index, key, &[number as u8]));
+        index.verify().expect("sound");
+    }
+    for (number, key) in keys.iter().enumerate() {
+        assert_eq!(get(&index, key), Some(vec![number as u8]));
+    }
+    let seen = pairs(&index, Bound::Unbounded, Direction::Forward);
+    assert!(seen.iter().map(|pair| &pair.0).eq(&keys));
+    for key in &keys {
+        assert!(remove(&index, key) && !remove(&index, key));
+        index.verify().expect("sound");
+    }
+}
+
+#[test]
+fn keys_of_64_kib_and_values_of_all_sizes() {
+    let index: MatryoshkaIndex = MatryoshkaIndex::new();
+    let mut model = BTreeMap::new();
+    for count in [0, 1, 7, 8, 9, 4_095, 65_528, 65_535, 65_536] {
+        for fill in [0, 7, 255] {
+            let (key, value) = (vec![fill; count], vec![fill; count * 3 % 100_000]);
+            put(&index, &key, &value);
+            model.insert(key, value);
+        }
+    }
+    for first in 0..40_u8 {
+        let mut long = vec![first; 65_536];
+        long[0] = 100;
+        put(&index, &long, &[first]);
+        model.insert(long, vec![first]);
+    }
+    index.verify().expect("sound");
+    let seen = pairs(&index, Bound::Unbounded, Direction::Forward);
+    assert!(
+        seen == model.clone().into_iter().collect::<Vec<_>>(),
+        "scan differs"
+    );
+    for (key, value) in &model {
+        assert!(get(&index, key).as_ref() == Some(value));
+    }
+    for key in model.keys() {
+        assert!(remove(&index, key));
+    }
+    index.verify().expect("sound when empty");
+    assert_eq!(index.statistics().get("layers"), Some(0.0));
+}
+
+/// Layers thousands deep, which recursion would not survive.
+#[test]
+fn deep_layers_are_walked_without_recursion() {
+    let index = MatryoshkaIndex::<Tiny>::new();
+    let key = |slices: usize| vec![b'd'; 8 * slices + 1];
+    let slices: Vec<usize> = (0..2_000).collect();
+    for &count in &slices {
+        put(&index, &key(count), b"v");
+    }
+    assert!(index.statistics().get("deepest_layer") >= Some(1_000.0));
+    assert_eq!(
+        pairs(&index, Bound::Unbounded, Direction::Reverse).len(),
+        2_000
+    );
+    index.verify().expect("sound");
+    for &count in &slices[..1_990] {
+        assert!(remove(&index, &key(count)));
+    }
+    index.verify().expect("sound");
+    assert_eq!(index.statistics().get("keys"), Some(10.0));
+}
+
+#[test]
+fn partitions_cut_evenly() {
+    for prefix in [&b""[..], &b"a prefix that all keys share"[..]] {
+        let index: MatryoshkaIndex = MatryoshkaIndex::new();
+        for number in 0..20_000_u64 {
+            let tail = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+            put(&index, &[prefix, &tail].concat(), b"v");
+        }
+        let cuts = index.partition(8);
+        assert_eq!(cuts.len(), 7);
+        let mut from = Bound::Unbounded;
+        for cut in cuts.iter().map(Some).chain([None]) {
+            let mut count = 0;
+            index.scan(from, Direction::Forward, |key, _| {
+                if cut.is_some_and(|cut| key >= cut.as_slice()) {
+                    return ControlFlow::Break(());
+                }
+                count += 1;
+                ControlFlow::Continue(())
+            });
+            assert!((1_250..5_000).contains(&count), "a part of {count} keys");
+            from = cut.map_or(Bound::Unbounded, |cut| Bound::Included(cut.as_slice()));
+        }
+    }
+}
+
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![Just(0_u8), Just(b'a'), Just(255_u8), any::<u8>()];
+    prop_oneof![
+        proptest::collection::vec(byte.clone(), 0..12),
+        (0..65_usize, proptest::collection::vec(byte, 0..10)).prop_map(|(prefix, tail)| [
+            vec![b'a'; prefix],
+            tail
+        ]
+        .concat()),
+        (0..40_usize).prop_map(|count| vec![0; count]),
+        (0..2_000_000_000_u32).prop_map(|number| number.to_string().into_bytes()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn any_bound_starts_a_scan_rightly_and_batches_find_what_gets_find(
+        keys in proptest::collection::vec(key(), 0..150),
+        absent in proptest::collection::vec(key(), 0..40),
+        bound in key(),
+        kind in 0..3_usize,
+    ) {
+        let index = MatryoshkaIndex::<Small>::new();
+        let mut model = BTreeMap::new();
+        for (number, key) in keys.iter().enumerate() {
+            put(&index, key, &number.to_le_bytes());
+            model.insert(key.clone(), number.to_le_bytes().to_vec());
+        }
+        index.verify().expect("sound");
+        let bound = [
+            Bound::Included(bound.as_slice()),
+            Bound::Excluded(bound.as_slice()),
+            Bound::Unbounded,
+        ][kind];
+        let own = |(key, value): (&Vec<u8>, &Vec<u8>)| (key.clone(), value.clone());
+        let ahead = model.range::<[u8], _>((bound, Bound::Unbounded)).map(own);
+        prop_assert_eq!(pairs(&index, bound, Direction::Forward), ahead.collect::<Vec<_>>());
+        let behind = model.range::<[u8], _>((Bound::Unbounded, bound)).rev().map(own);
+        prop_assert_eq!(pairs(&index, bound, Direction::Reverse), behind.collect::<Vec<_>>());
+        let all: Vec<&[u8]> = keys.iter().chain(&absent).map(Vec::as_slice).collect();
+        let mut answers = vec![None; all.len()];
+        index.get_many(&all, |at, value| {
+            assert!(answers[at].is_none(), "answered twice");
+            answers[at] = Some(value.map(<[u8]>::to_vec));
+        });
+        for (key, answer) in all.iter().zip(answers) {
+            prop_assert_eq!(answer, Some(model.get(*key).cloned()));
+        }
+        index.prefetch_many(&all);
+    }
+}

@@ -1,0 +1,367 @@
+//! The map of words for many threads: beside the model, with recorded histories, and under stress,
+//! with nodes so small that splits, merges and the collapse of roots happen all the time.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use hedgerow_index::{Decision, Direction, Index, Statistics};
+use hedgerow_matryoshka::{Capacity, Change, Full, SharedMatryoshka};
+use hedgerow_simd::Level;
+use hedgerow_testkit::index_workload::{
+    ConcurrentRun, check_concurrent, check_sequential, decode_value, encode_value,
+};
+use proptest::prelude::*;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+
+/// The smallest nodes there can be.
+struct Tiny;
+
+impl Capacity for Tiny {
+    const LINES: usize = 3;
+    const FAN_OUT: usize = 4;
+}
+
+/// Pages of several sizes below several inner levels.
+struct Small;
+
+impl Capacity for Small {
+    const LINES: usize = 15;
+    const FAN_OUT: usize = 6;
+}
+
+/// The map behind the interface that the drivers of `testkit` know: keys of eight bytes, and
+/// values that are numbers in disguise.
+struct ByNumber<C: Capacity>(SharedMatryoshka<C>);
+
+fn number(key: &[u8]) -> u64 {
+    u64::from_be_bytes(*key.first_chunk().expect("keys of eight bytes"))
+}
+
+impl<C: Capacity> Index for ByNumber<C> {
+    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        self.0.get(number(key)).map(|word| read(&value(word)))
+    }
+
+    fn get_many(&self, keys: &[&[u8]], mut read: impl FnMut(usize, Option<&[u8]>)) {
+        let keys: Vec<u64> = keys.iter().map(|key| number(key)).collect();
+        self.0
+            .get_many(&keys, |at, word| read(at, word.map(value).as_deref()));
+    }
+
+    fn update<R>(
+        &self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    ) -> R {
+        self.0.update(number(key), |word| {
+            new.clear();
+            match decide(word.map(value).as_deref(), new) {
+                Decision::Keep(result) => Change::Keep(result),
+                Decision::Put(result) => {
+                    Change::Put(decode_value(new).expect("a value of the driver's"), result)
+                }
+                Decision::Remove(result) => Change::Remove(result),
+            }
+        })
+    }
+
+    fn scan(
+        &self,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) {
+        self.0.scan(from.map(number), direction, |key, word| {
+            visit(&key.to_be_bytes(), &value(word))
+        });
+    }
+
+    fn partition(&self, _parts: usize) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.0.statistics()
+    }
+
+    fn verify(&self) -> Result<(), String> {
+        self.0.verify()
+    }
+}
+
+fn value(word: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_value(word, &mut bytes);
+    bytes
+}
+
+/// Keys at both ends of the key space, in a dense run, and all over.
+fn keys(count: usize, seed: u64) -> Vec<Vec<u8>> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut keys: Vec<u64> = (0..count as u64)
+        .map(|at| match at % 4 {
+            0 => at,
+            1 => u64::MAX - at / 4,
+            2 => 1 << 40 | at,
+            _ => rng.random(),
+        })
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys.iter().map(|key| key.to_be_bytes().to_vec()).collect()
+}
+
+fn sequential<C: Capacity>(sizes: &[usize], operations: usize) {
+    for level in Level::supported() {
+        for &size in sizes {
+            let map = ByNumber(SharedMatryoshka::<C>::with_level(level));
+            check_sequential(&map, &keys(size, size as u64), operations, size as u64)
+                .unwrap_or_else(|violation| panic!("{}: {violation:?}", level.name()));
+        }
+    }
+}
+
+#[test]
+fn tiny_nodes_match_the_model() {
+    sequential::<Tiny>(&[20, 400], 8_000);
+}
+
+#[test]
+fn small_nodes_match_the_model() {
+    sequential::<Small>(&[600, 3_000], 20_000);
+}
+
+#[test]
+fn full_nodes_match_the_model() {
+    sequential::<Full>(&[8_000], 60_000);
+}
+
+fn histories<C: Capacity>(count: usize, remove_percent: u32, seed: u64) {
+    let map = ByNumber(SharedMatryoshka::<C>::new());
+    let run = ConcurrentRun {
+        keys: keys(count, seed),
+        threads: 4,
+        operations: 3_000,
+        remove_percent,
+        seed,
+    };
+    check_concurrent(&map, &run)
+        .unwrap_or_else(|violation| panic!("{count} keys, seed {seed}: {violation:?}"));
+    map.0.verify().expect("sound at rest");
+}
+
+#[test]
+fn histories_are_linearizable_per_key() {
+    for (seed, remove_percent) in [5, 25, 45].into_iter().enumerate() {
+        histories::<Tiny>(8, remove_percent, seed as u64);
+        histories::<Tiny>(120, remove_percent, seed as u64);
+        histories::<Small>(400, remove_percent, seed as u64);
+        histories::<Full>(30, remove_percent, seed as u64);
+    }
+}
+
+/// Even numbers stay throughout, odd ones come and go.
+fn spread(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Writers make nodes split, merge and collapse around keys that stay; readers, batches and scans
+/// must find those, always.
+fn keys_that_stay_are_found<C: Capacity>(numbers: u64, rounds: usize) {
+    let map = SharedMatryoshka::<C>::new();
+    (0..numbers).step_by(32).for_each(|number| {
+        map.insert(spread(number), number);
+    });
+    let (done, passes) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..2_u64)
+            .map(|writer| {
+                let map = &map;
+                scope.spawn(move || {
+                    let mut rng = StdRng::seed_from_u64(writer);
+                    let mut mine: Vec<u64> = (0..numbers)
+                        .filter(|number| !number.is_multiple_of(32) && number % 2 == writer)
+                        .collect();
+                    for round in 0..rounds {
+                        mine.shuffle(&mut rng);
+                        for &number in &mine {
+                            assert_eq!(map.insert(spread(number), number), None);
+                        }
+                        mine.shuffle(&mut rng);
+                        for &number in &mine {
+                            assert_eq!(map.remove(spread(number)), Some(number), "{round}");
+                        }
+                    }
+                })
+            })
+            .collect();
+        for reader in 0..2 {
+            let (map, done, passes) = (&map, &done, &passes);
+            scope.spawn(move || {
+                let mut stay: Vec<u64> = (0..numbers).step_by(32).map(spread).collect();
+                stay.sort_unstable();
+                while !done.load(Ordering::Relaxed) || passes.load(Ordering::Relaxed) < 2 {
+                    let mut found = 0;
+                    map.get_many(&stay, |at, word| {
+                        assert_eq!(word.map(spread), Some(stay[at]), "in a batch");
+                        found += 1;
+                    });
+                    assert_eq!(found, stay.len());
+                    let direction = [Direction::Forward, Direction::Reverse][reader];
+                    let (mut seen, mut last) = (Vec::new(), None);
+                    map.scan(Bound::Unbounded, direction, |key, word| {
+                        assert_eq!(key, spread(word), "a word of another key");
+                        let ordered = last.is_none_or(|last| match direction {
+                            Direction::Forward => last < key,
+                            Direction::Reverse => last > key,
+                        });
+                        assert!(ordered, "{key} after {last:?}");
+                        last = Some(key);
+                        if word % 32 == 0 {
+                            seen.push(key);
+                        }
+                        ControlFlow::Continue(())
+                    });
+                    if direction == Direction::Reverse {
+                        seen.reverse();
+                    }
+                    assert_eq!(seen, stay, "a scan left keys out");
+                    passes.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let outcomes: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        done.store(true, Ordering::Relaxed);
+        outcomes
+            .into_iter()
+            .for_each(|outcome| outcome.expect("a writer"));
+    });
+    map.verify().expect("sound at rest");
+    let statistics = map.statistics();
+    assert_eq!(statistics.get("keys"), Some(numbers.div_ceil(32) as f64));
+    for event in ["page_splits", "page_merges"] {
+        assert!(statistics.get(event) > Some(0.0), "{event}: {statistics:?}");
+    }
+}
+
+#[test]
+fn keys_that_stay_are_found_whatever_the_writers_do() {
+    keys_that_stay_are_found::<Tiny>(2_048, 6);
+    keys_that_stay_are_found::<Small>(4_096, 4);
+    keys_that_stay_are_found::<Full>(20_000, 2);
+}
+
+#[test]
+fn many_threads_count_one_word_exactly() {
+    let map = SharedMatryoshka::<Tiny>::new();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for step in 0..5_000_u64 {
+                    map.update(step % 50, |word| Change::Put(word.unwrap_or(0) + 1, ()));
+                }
+            });
+        }
+    });
+    for key in 0..50 {
+        assert_eq!(map.get(key), Some(400));
+    }
+    map.verify().expect("sound");
+}
+
+#[test]
+fn everything_removed_leaves_one_page() {
+    let map: SharedMatryoshka = SharedMatryoshka::new();
+    let mut rng = StdRng::seed_from_u64(3);
+    let mut numbers: Vec<u64> = (0..100_000).collect();
+    for _ in 0..2 {
+        numbers.shuffle(&mut rng);
+        for &number in &numbers {
+            assert_eq!(map.insert(spread(number), number), None);
+        }
+        map.verify().expect("sound when full");
+        assert!(map.statistics().get("outer_height") >= Some(1.0));
+        numbers.shuffle(&mut rng);
+        for (done, &number) in numbers.iter().enumerate() {
+            assert_eq!(map.remove(spread(number)), Some(number));
+            if done % 10_000 == 0 {
+                map.verify().expect("sound while shrinking");
+            }
+        }
+        map.verify().expect("sound when empty");
+        let statistics = map.statistics();
+        assert_eq!(statistics.get("pages"), Some(1.0));
+        assert_eq!(statistics.get("outer_height"), Some(0.0));
+    }
+}
+
+#[test]
+fn ascending_inserts_leave_nearly_full_pages() {
+    let map: SharedMatryoshka = SharedMatryoshka::new();
+    (0..100_000).for_each(|key| {
+        map.insert(key, key);
+    });
+    map.verify().expect("sound");
+    let statistics = map.statistics();
+    assert!(statistics.get("page_fill") > Some(0.9), "{statistics:?}");
+}
+
+#[test]
+fn a_change_that_panics_leaves_the_map_usable() {
+    let map: SharedMatryoshka = SharedMatryoshka::new();
+    map.insert(1, 1);
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        map.update(1, |_| -> Change<()> { panic!("by the caller") })
+    }));
+    assert!(outcome.is_err());
+    assert_eq!(map.insert(1, 2), Some(1));
+    map.verify().expect("sound");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_bound_starts_a_scan_rightly(
+        pairs in proptest::collection::btree_map(key(), any::<u64>(), 0..200),
+        removed in proptest::collection::vec(key(), 0..60),
+        bound in key(),
+        kind in 0..3_usize,
+    ) {
+        let map = SharedMatryoshka::<Tiny>::new();
+        let mut model: BTreeMap<u64, u64> = pairs;
+        model.iter().for_each(|(&key, &word)| {
+            map.insert(key, word);
+        });
+        for key in removed {
+            prop_assert_eq!(map.remove(key), model.remove(&key));
+        }
+        map.verify().expect("sound");
+        let bound = [Bound::Included(bound), Bound::Excluded(bound), Bound::Unbounded][kind];
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let mut seen = Vec::new();
+            map.scan(bound, direction, |key, word| {
+                seen.push((key, word));
+                ControlFlow::Continue(())
+            });
+            let pair = |(&key, &word): (&u64, &u64)| (key, word);
+            let expected: Vec<_> = match direction {
+                Direction::Forward => model.range((bound, Bound::Unbounded)).map(pair).collect(),
+                Direction::Reverse => model.range((Bound::Unbounded, bound)).rev().map(pair).collect(),
+            };
+            prop_assert_eq!(seen, expected);
+        }
+    }
+}
+
+fn key() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        0..300_u64,
+        (0..50_u64).prop_map(|low| u64::MAX - low),
+        any::<u64>()
+    ]
+}
