@@ -161,7 +161,7 @@ pub(crate) struct Serve {
     /// Where /metrics and /healthz are, or `none` [default: 127.0.0.1:7380].
     #[arg(long, value_name = "ADDR", env = "HEDGEROW_HTTP", value_parser = listen)]
     pub(crate) http: Option<Listen>,
-    /// The index of new keyspaces [default: masstree].
+    /// The index of new keyspaces, masstree or matryoshka [default: masstree].
     #[arg(long, value_name = "NAME", env = "HEDGEROW_INDEX")]
     pub(crate) index: Option<String>,
     /// Refuse writes beyond this much memory, like 4GiB [default: no limit].

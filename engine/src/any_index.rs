@@ -6,6 +6,7 @@
 use std::ops::{Bound, ControlFlow};
 
 use hedgerow_masstree::{Bytes, Masstree};
+use hedgerow_matryoshka::MatryoshkaIndex;
 
 use crate::options::IndexKind;
 use hedgerow_index::{Decision, Direction, Index, LockedMap, Statistics};
@@ -14,6 +15,7 @@ use hedgerow_index::{Decision, Direction, Index, LockedMap, Statistics};
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum AnyIndex {
     Masstree(Masstree<Bytes>),
+    Matryoshka(MatryoshkaIndex),
     LockedMap(LockedMap),
 }
 
@@ -21,6 +23,7 @@ macro_rules! dispatch {
     ($self:ident, $index:ident => $call:expr) => {
         match $self {
             AnyIndex::Masstree($index) => $call,
+            AnyIndex::Matryoshka($index) => $call,
             AnyIndex::LockedMap($index) => $call,
         }
     };
@@ -30,6 +33,7 @@ impl AnyIndex {
     pub(crate) fn new(kind: IndexKind) -> AnyIndex {
         match kind {
             IndexKind::Masstree => AnyIndex::Masstree(Masstree::new()),
+            IndexKind::Matryoshka => AnyIndex::Matryoshka(MatryoshkaIndex::new()),
             IndexKind::LockedMap => AnyIndex::LockedMap(LockedMap::default()),
         }
     }

@@ -35,6 +35,9 @@ pub enum IndexKind {
     /// Masstree: a trie of B+-trees whose readers take no locks. All in memory.
     #[default]
     Masstree,
+    /// Matryoshka: a trie of B+-trees of cache lines within pages, whose readers take no locks.
+    /// All in memory.
+    Matryoshka,
     /// A `BTreeMap` under one lock: for tests, and for telling whether a tree is to blame.
     LockedMap,
 }
@@ -44,15 +47,19 @@ impl IndexKind {
     pub fn name(self) -> &'static str {
         match self {
             IndexKind::Masstree => "masstree",
+            IndexKind::Matryoshka => "matryoshka",
             IndexKind::LockedMap => "locked-map",
         }
     }
 
     /// The kind of this name.
     pub fn from_name(name: &str) -> Option<IndexKind> {
-        [IndexKind::Masstree, IndexKind::LockedMap]
-            .into_iter()
-            .find(|kind| kind.name() == name)
+        let kinds = [
+            IndexKind::Masstree,
+            IndexKind::Matryoshka,
+            IndexKind::LockedMap,
+        ];
+        kinds.into_iter().find(|kind| kind.name() == name)
     }
 }
 

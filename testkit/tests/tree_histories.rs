@@ -4,7 +4,9 @@
 //! mixture, make the rare paths common. `HEDGEROW_TEST_SCALE` scales the number of operations
 //! (sanitizers run a fraction, a long campaign a multiple); `HEDGEROW_SEED` repeats choices.
 
-use hedgerow_masstree::Masstree;
+use hedgerow_index::Index;
+use hedgerow_masstree::{Bytes, Masstree};
+use hedgerow_matryoshka::MatryoshkaIndex;
 use hedgerow_testkit::index_workload::{ConcurrentRun, check_concurrent, check_sequential};
 use hedgerow_testkit::keys::KeyShape;
 use rand::SeedableRng;
@@ -26,10 +28,15 @@ fn scaled(operations: usize) -> usize {
     (operations as f64 * scale) as usize
 }
 
-/// Runs the mixtures on fresh trees over one set of keys.
+/// Runs the mixtures on fresh trees of every kind over one set of keys.
 fn histories(keys: &[Vec<u8>], threads: usize, seed: u64) {
+    mixtures::<Masstree<Bytes>>(keys, threads, seed);
+    mixtures::<MatryoshkaIndex>(keys, threads, seed);
+}
+
+fn mixtures<I: Index + Default>(keys: &[Vec<u8>], threads: usize, seed: u64) {
     for remove_percent in [5, 25, 45] {
-        let tree = Masstree::new();
+        let tree = I::default();
         let operations = scaled(2_000);
         let run = ConcurrentRun {
             keys: keys.to_vec(),
@@ -39,7 +46,10 @@ fn histories(keys: &[Vec<u8>], threads: usize, seed: u64) {
             seed,
         };
         check_concurrent(&tree, &run).unwrap_or_else(|violation| {
-            panic!("{remove_percent} % removes, {threads} threads, seed {seed}: {violation}")
+            let tree = std::any::type_name::<I>();
+            panic!(
+                "{tree}, {remove_percent} % removes, {threads} threads, seed {seed}: {violation}"
+            )
         });
     }
 }
@@ -82,9 +92,14 @@ fn enough_keys_to_split_and_merge_nodes() {
 #[test]
 fn long_sequences_beside_the_model() {
     let seed = seed();
+    sequences::<Masstree<Bytes>>(seed);
+    sequences::<MatryoshkaIndex>(seed);
+}
+
+fn sequences<I: Index + Default>(seed: u64) {
     for shape in KeyShape::all() {
         let keys = shape.distinct(300, &mut StdRng::seed_from_u64(seed));
-        let tree = Masstree::new();
+        let tree = I::default();
         check_sequential(&tree, &keys, scaled(10_000), seed)
             .unwrap_or_else(|violation| panic!("{shape:?}: {violation}"));
         tree.verify()

@@ -68,6 +68,8 @@ struct Start {
     workers: u32,
     durability: &'static str,
     checkpoint_log: &'static str,
+    /// The index of keyspaces that are made, which is the default one's only at the first start.
+    index: &'static str,
 }
 
 impl Start {
@@ -77,6 +79,7 @@ impl Start {
             durability: ["sync", "sync", "sync", "periodic", "periodic", "none"]
                 [rng.random_range(0..6)],
             checkpoint_log: ["64KiB", "256KiB", "16MiB"][rng.random_range(0..3)],
+            index: ["masstree", "matryoshka"][rng.random_range(0..2)],
         }
     }
 
@@ -132,6 +135,7 @@ pub fn run(campaign: &KillCampaign) -> Result<KillReport, String> {
         workers: 1,
         durability: "sync",
         checkpoint_log: "16MiB",
+        index: "masstree",
     };
     let last = |e: String| format!("after the last kill (seed {}): {e}", campaign.seed);
     let mut server = Server::spawn(campaign, &start).map_err(|e| last(e.to_string()))?;
@@ -340,6 +344,7 @@ impl Server {
             .args(["--workers", &start.workers.to_string()])
             .args(["--durability", start.durability])
             .args(["--checkpoint-log", start.checkpoint_log])
+            .args(["--index", start.index])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hedgerow::Db;
+use hedgerow::{Db, IndexKind};
 use hedgerow_vfs::{MemoryVfs, RecordingVfs, Vfs};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -44,6 +44,7 @@ impl DbSubject {
         let clock_ms = Arc::clone(&self.clock_ms);
         Db::builder()
             .vfs(vfs)
+            .index([IndexKind::Masstree, IndexKind::Matryoshka][rng.random_range(0..2)])
             .workers(rng.random_range(1..=3))
             .flush_interval(Duration::from_millis(rng.random_range(1..20)))
             .sweep_interval(Some(Duration::from_millis(rng.random_range(1..20))))
