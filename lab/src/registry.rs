@@ -12,9 +12,11 @@ use hedgerow_lab_contender::{
 };
 use hedgerow_lab_peers::Limits;
 use hedgerow_masstree::{Concurrent, SingleThreaded};
-use hedgerow_matryoshka::{Fence, Matryoshka, Plain};
+use hedgerow_matryoshka::{Fence, Matryoshka, MatryoshkaIndex, Plain};
 
-use crate::contenders::{BTreeMark, Empty, Engine, Indexed, Inline, Integer, Integers, Paged};
+use crate::contenders::{
+    BTreeMark, Empty, Engine, Indexed, Inline, Integer, Integers, Paged, Words,
+};
 
 /// The contenders of this build.
 #[derive(Clone)]
@@ -206,6 +208,20 @@ fn own_maps() -> Vec<MapEntry> {
         MapEntry {
             entry: entry("hedgerow index", true),
             build: concurrent::<Indexed>(),
+        },
+        MapEntry {
+            entry: entry("matryoshka index", true),
+            build: concurrent::<Indexed<MatryoshkaIndex>>(),
+        },
+        MapEntry {
+            entry: own(
+                "matryoshka shared u64",
+                Promises {
+                    concurrent: true,
+                    ..of_integers::<u64>()
+                },
+            ),
+            build: concurrent::<Words>(),
         },
         MapEntry {
             entry: own("matryoshka plain u32", of_integers::<u32>()),

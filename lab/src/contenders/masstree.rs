@@ -3,7 +3,7 @@
 //! * [`Inline`]: 8-byte values in the nodes, the paper's configuration and the peers'; for any
 //!   number of threads, or with all synchronisation compiled out, the mark of §6.4.
 //! * [`Indexed`]: values as byte strings in blocks of their own, through the `Index` trait:
-//!   one more dependent miss, as the engine pays it.
+//!   one more dependent miss, as the engine pays it. Of any tree that the engine can use.
 //!
 //! Runs hold a pin over up to a thousand operations: operations pin by themselves, but a nested
 //! pin costs next to nothing, while an outermost one is a full memory fence, which keeps the
@@ -21,7 +21,7 @@ use hedgerow_simd::Level;
 use hedgerow_sync::epoch;
 
 /// Operations under one pin: long enough to hide its cost, short enough to free memory.
-const OPERATIONS_PER_PIN: usize = 1024;
+pub(super) const OPERATIONS_PER_PIN: usize = 1024;
 
 /// Masstree with inline 8-byte values.
 pub struct Inline<C: Configuration>(Masstree<u64, C>);
@@ -41,7 +41,7 @@ impl<C: Configuration> Default for Inline<C> {
 }
 
 /// Counts down; breaks a scan after the last pair.
-fn one_less(left: &mut usize) -> ControlFlow<()> {
+pub(super) fn one_less(left: &mut usize) -> ControlFlow<()> {
     *left -= 1;
     if *left == 0 {
         ControlFlow::Break(())
@@ -98,6 +98,8 @@ macro_rules! pinned_runs {
         }
     };
 }
+
+pub(super) use pinned_runs;
 
 impl<C: Configuration> Map for Inline<C> {
     #[inline]
@@ -161,9 +163,9 @@ impl<C: Configuration> Map for Inline<C> {
     pinned_runs!();
 }
 
-/// Masstree with values in blocks, as the engine's index.
+/// A tree with values in blocks, as the engine's index.
 #[derive(Default)]
-pub struct Indexed(Masstree<Bytes>);
+pub struct Indexed<I = Masstree<Bytes>>(I);
 
 fn word(value: &[u8]) -> u64 {
     value
@@ -171,7 +173,7 @@ fn word(value: &[u8]) -> u64 {
         .map_or(0, |word| u64::from_le_bytes(*word))
 }
 
-impl Indexed {
+impl<I: Index> Indexed<I> {
     #[inline]
     fn put_with(&self, key: &[u8], value: u64, new: &mut Vec<u8>) {
         Index::update(&self.0, key, new, |_, new| {
@@ -181,7 +183,7 @@ impl Indexed {
     }
 }
 
-impl Map for Indexed {
+impl<I: Index> Map for Indexed<I> {
     #[inline]
     fn put(&self, key: &[u8], value: u64) {
         self.put_with(key, value, &mut Vec::new());

@@ -9,6 +9,7 @@ mod empty;
 mod engine;
 mod integers;
 mod masstree;
+mod matryoshka;
 pub mod servers;
 mod standard;
 
@@ -17,4 +18,5 @@ pub use empty::Empty;
 pub use engine::Engine;
 pub use integers::{Integer, Integers};
 pub use masstree::{Indexed, Inline};
+pub use matryoshka::Words;
 pub use standard::BTreeMark;
