@@ -16,7 +16,7 @@ use std::cmp::Ordering;
 use hedgerow_simd::equal_bytes;
 
 use crate::page::Image;
-use crate::slotted::{Layout, Payload};
+use crate::slotted::Layout;
 
 /// The layout: whole keys in the heap, a fingerprint beside each slot.
 pub(crate) struct Fingerprints;
@@ -25,6 +25,11 @@ impl Layout for Fingerprints {
     const SIDE: usize = 1;
     const HEAD: usize = 0;
     const HINTED: bool = false;
+
+    #[inline(always)]
+    fn put_side<const PAGE: usize>(page: &mut Image<PAGE>, at: usize, suffix: &[u8]) {
+        page.put(at, &[fingerprint(suffix)]);
+    }
 }
 
 /// The fingerprint of a key without its page's prefix.
@@ -76,17 +81,6 @@ impl<const PAGE: usize> Image<PAGE> {
             first += 16;
         }
         None
-    }
-
-    /// Appends a record.
-    #[must_use]
-    pub(crate) fn insert_fingerprint(&mut self, suffix: &[u8], payload: Payload<'_>) -> bool {
-        let index = self.count();
-        let done = self.insert::<Fingerprints>(index, suffix, payload);
-        if done {
-            self.put(Fingerprints::BODY + index, &[fingerprint(suffix)]);
-        }
-        done
     }
 
     /// Removes a record.
@@ -142,11 +136,10 @@ impl<const PAGE: usize> Image<PAGE> {
 
     /// Whether the fingerprints are those of the keys.
     pub(crate) fn verify_fingerprints(&self) -> Result<(), String> {
-        let mut suffix = Vec::new();
         for index in 0..self.count() {
-            suffix.clear();
-            self.push_suffix::<Fingerprints>(index, &mut suffix);
-            if self.u8_at(Fingerprints::BODY + index) != usize::from(fingerprint(&suffix)) {
+            let record = self.record_at::<Fingerprints>(index);
+            let suffix = self.slice(record.tail_at..record.value_at);
+            if self.u8_at(Fingerprints::BODY + index) != usize::from(fingerprint(suffix)) {
                 return Err(format!("fingerprint {index} is not its key's"));
             }
         }

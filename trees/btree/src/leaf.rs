@@ -4,11 +4,12 @@
 //! constants then.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use crate::configuration::{Configuration, Leaves};
 use crate::fingerprint::Fingerprints;
 use crate::page::{Image, Tag};
-use crate::slotted::{Comparison, Layout, Payload, Record, record_size};
+use crate::slotted::{Comparison, Layout, Payload, Record, SLACK, record_size};
 
 impl<const PAGE: usize> Image<PAGE> {
     /// Whether this leaf has fingerprints.
@@ -27,12 +28,21 @@ impl<const PAGE: usize> Image<PAGE> {
     /// The index of `key`.
     #[inline(always)]
     pub(crate) fn index_of<C: Configuration>(&self, key: &[u8]) -> Option<usize> {
+        let (index, equal) = self.locate::<C>(key);
+        equal.then_some(index)
+    }
+
+    /// The index of `key`, or where it would be put, and which of the two.
+    #[inline(always)]
+    pub(crate) fn locate<C: Configuration>(&self, key: &[u8]) -> (usize, bool) {
         let suffix = key.get(self.prefix_len()..).unwrap_or(&[]);
         if self.hashed::<C>() {
-            return self.find_fingerprint(suffix);
+            return match self.find_fingerprint(suffix) {
+                Some(index) => (index, true),
+                None => (self.count(), false),
+            };
         }
-        let (index, equal) = self.search::<Comparison<C>>(suffix);
-        equal.then_some(index)
+        self.search::<Comparison<C>>(suffix)
     }
 
     /// The first record at or above `key`; the leaf is in order.
@@ -59,14 +69,19 @@ impl<const PAGE: usize> Image<PAGE> {
         }
     }
 
-    /// Adds a record whose key is absent, or says that it does not fit.
+    /// Adds a record whose key is absent and belongs at `index`, or says that it does not fit.
     #[must_use]
-    pub(crate) fn add<C: Configuration>(&mut self, key: &[u8], payload: Payload<'_>) -> bool {
+    #[inline(always)]
+    pub(crate) fn add<C: Configuration>(
+        &mut self,
+        index: usize,
+        key: &[u8],
+        payload: Payload<'_>,
+    ) -> bool {
         let suffix = &key[self.prefix_len()..];
         if self.hashed::<C>() {
-            return self.insert_fingerprint(suffix, payload);
+            return self.insert::<Fingerprints>(self.count(), suffix, payload);
         }
-        let (index, _) = self.search::<Comparison<C>>(suffix);
         self.insert::<Comparison<C>>(index, suffix, payload)
     }
 
@@ -87,21 +102,25 @@ impl<const PAGE: usize> Image<PAGE> {
         }
     }
 
-    /// Appends a leaf's key, without its prefix.
+    /// Writes a node's key, without its prefix, and returns its length.
     #[inline(always)]
-    pub(crate) fn push_leaf_suffix<C: Configuration>(&self, index: usize, key: &mut Vec<u8>) {
+    fn write_leaf_suffix<C: Configuration>(&self, index: usize, to: &mut [u8]) -> usize {
+        let record = self.leaf_record::<C>(index);
         if self.hashed::<C>() {
-            self.push_suffix::<Fingerprints>(index, key);
+            self.write_suffix::<Fingerprints>(index, record, to)
         } else {
-            self.push_suffix::<Comparison<C>>(index, key);
+            self.write_suffix::<Comparison<C>>(index, record, to)
         }
     }
 
     /// The whole key of a node's record, in place of what `key` held.
     pub(crate) fn node_key<C: Configuration>(&self, index: usize, key: &mut Vec<u8>) {
+        let prefix = self.prefix_len();
         key.clear();
         key.extend_from_slice(self.prefix());
-        self.push_leaf_suffix::<C>(index, key);
+        key.resize(prefix + self.leaf_record::<C>(index).key_len + SLACK, 0);
+        let len = self.write_leaf_suffix::<C>(index, &mut key[prefix..]);
+        key.truncate(prefix + len);
     }
 
     /// Free bytes after compaction, and the bytes of a page that has nothing but its header.
@@ -129,24 +148,13 @@ impl<const PAGE: usize> Image<PAGE> {
         (0..self.count()).map(size).sum()
     }
 
-    /// Copies records of another node of the same layout to the end of this one.
-    pub(crate) fn copy_records<C: Configuration>(
-        &mut self,
-        from: &Self,
-        indices: std::ops::Range<usize>,
-        key: &mut Vec<u8>,
-    ) {
-        let prefix = self.prefix_len();
-        for index in indices {
-            from.node_key::<C>(index, key);
-            let payload = from.payload(from.leaf_record::<C>(index));
-            let suffix = &key[prefix..];
-            let done = if self.hashed::<C>() {
-                self.insert_fingerprint(suffix, payload)
-            } else {
-                self.insert::<Comparison<C>>(self.count(), suffix, payload)
-            };
-            debug_assert!(done, "the caller counted the bytes");
+    /// Copies records of another ordered node of the same layout to the end of this one.
+    pub(crate) fn copy_records<C: Configuration>(&mut self, from: &Self, indices: Range<usize>) {
+        let mut key = [0; PAGE];
+        if self.hashed::<C>() {
+            self.append::<Fingerprints>(from, indices, &mut key);
+        } else {
+            self.append::<Comparison<C>>(from, indices, &mut key);
         }
         self.set_sorted(self.count());
     }

@@ -14,7 +14,7 @@
 //! assert!(tree.remove(b"blackthorn"));
 //! ```
 //!
-//! Reading order: [`page`] and `slotted` (one page), `leaf` and `fingerprint` (leaves),
+//! Reading order: [`page`], `slotted` and `search` (one page), `leaf` and `fingerprint` (leaves),
 //! `tree` and `split` (many pages), `scan`. The layouts and limits are in `docs/btree.md`.
 
 #![forbid(unsafe_code)]
@@ -27,6 +27,7 @@ mod overflow;
 pub mod page;
 pub mod pages;
 mod scan;
+mod search;
 mod slotted;
 mod split;
 mod statistics;

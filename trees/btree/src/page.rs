@@ -122,6 +122,17 @@ impl<const PAGE: usize> Image<PAGE> {
         &mut self.0[range]
     }
 
+    /// Everything from an offset on.
+    #[inline(always)]
+    pub(crate) fn from(&self, at: usize) -> &[u8] {
+        &self.0[at..]
+    }
+
+    #[inline(always)]
+    pub(crate) fn split_at_mut(&mut self, at: usize) -> (&mut [u8], &mut [u8]) {
+        self.0.split_at_mut(at)
+    }
+
     #[inline(always)]
     pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
         self.0[at..at + bytes.len()].copy_from_slice(bytes);

@@ -1,18 +1,21 @@
 //! Scans in both directions, through layers.
 //!
 //! A scan keeps the path from the root, so that after a leaf it goes on at its parent; only a
-//! layer is entered by recursion. The key is put together in one buffer: the layers above, the
-//! page's prefix, the record's head and tail.
+//! layer is entered by recursion. The key is put together in one buffer, which the tree keeps:
+//! the layers above, the page's prefix once, then each record's head and tail over those of the
+//! one before.
 
 use std::ops::{Bound, ControlFlow, Range};
 
 use hedgerow_index::Direction;
 
 use crate::configuration::Configuration;
+use crate::fingerprint::Fingerprints;
 use crate::overflow;
+use crate::page::Image;
 use crate::pages::{PageNumber, Pages};
-use crate::slotted::{Comparison, Kind};
-use crate::tree::{BTree, Chain, layer_root};
+use crate::slotted::{Comparison, Kind, Layout, SLACK};
+use crate::tree::{BTree, Chain, Path, layer_root};
 
 /// Where a scan begins: at a bound's key, or at the end of the key space.
 #[derive(Debug, Clone, Copy)]
@@ -21,14 +24,25 @@ struct Start<'k> {
     inclusive: bool,
 }
 
-/// A record's value by where it is.
+/// A record whose value is not in its leaf.
+struct Elsewhere {
+    index: usize,
+    /// Bytes of its key that are put together.
+    len: usize,
+    value: Value,
+}
+
 enum Value {
-    Here(Range<usize>),
     Chained(Chain),
     Layer(PageNumber),
 }
 
-type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
+/// How the records of a leaf came to an end.
+enum End {
+    Visited,
+    Stopped,
+    At(Elsewhere),
+}
 
 impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     /// Visits pairs in key order, starting at `from`, until `visit` breaks or keys end.
@@ -52,34 +66,36 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             }),
             Bound::Unbounded => None,
         };
-        let mut key = Vec::with_capacity(256);
+        let mut key = std::mem::take(&mut self.scan_key);
+        let mut path = std::mem::take(&mut self.scan_path);
+        let (key_of, path_of, visit) = (&mut key, &mut path, &mut visit);
         let _ = match direction {
-            Direction::Forward => self.scan_layer::<true>(self.root, &mut key, start, &mut visit),
-            Direction::Reverse => self.scan_layer::<false>(self.root, &mut key, start, &mut visit),
+            Direction::Forward => {
+                self.scan_layer::<true, _>(self.root, (key_of, 0), path_of, start, visit)
+            }
+            Direction::Reverse => {
+                self.scan_layer::<false, _>(self.root, (key_of, 0), path_of, start, visit)
+            }
         };
+        (self.scan_key, self.scan_path) = (key, path);
     }
 
-    /// The edge leaf of the tree, or that of the start, with the path to it.
+    /// The edge leaf of the tree, or that of the start; the path to it is left in `path`.
     fn enter<const FORWARD: bool>(
         &self,
         root: PageNumber,
         start: Option<Start<'_>>,
-    ) -> (PageNumber, Vec<(PageNumber, usize)>) {
+        path: &mut Path,
+    ) -> PageNumber {
+        path.clear();
         match start {
-            Some(start) => self.path_to(root, Self::cut(start.key).stem),
-            None => {
-                let mut path = Vec::new();
-                (self.edge::<FORWARD>(root, &mut path), path)
-            }
+            Some(start) => self.path_into(root, Self::cut(start.key).stem, path),
+            None => self.edge::<FORWARD>(root, path),
         }
     }
 
     /// Goes down at the edge where a scan begins.
-    fn edge<const FORWARD: bool>(
-        &self,
-        mut page: PageNumber,
-        path: &mut Vec<(PageNumber, usize)>,
-    ) -> PageNumber {
+    fn edge<const FORWARD: bool>(&self, mut page: PageNumber, path: &mut Path) -> PageNumber {
         loop {
             let image = self.pages.page(page);
             if !image.is_inner() {
@@ -92,10 +108,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     }
 
     /// The leaf after (or before) the one that `path` led to.
-    fn next_leaf<const FORWARD: bool>(
-        &self,
-        path: &mut Vec<(PageNumber, usize)>,
-    ) -> Option<PageNumber> {
+    fn next_leaf<const FORWARD: bool>(&self, path: &mut Path) -> Option<PageNumber> {
         while let Some((page, index)) = path.pop() {
             let image = self.pages.page(page);
             let next = if FORWARD {
@@ -111,22 +124,27 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         None
     }
 
-    /// Scans one layer, whose keys all begin with what `key` holds.
-    fn scan_layer<const FORWARD: bool>(
+    /// Scans one layer, whose keys all begin with the first `base` bytes of `key`.
+    fn scan_layer<const FORWARD: bool, V>(
         &mut self,
         root: PageNumber,
-        key: &mut Vec<u8>,
-        start: Option<Start<'_>>,
-        visit: &mut Visit<'_>,
-    ) -> ControlFlow<()> {
-        let base = key.len();
-        let (mut page, mut path) = self.enter::<FORWARD>(root, start);
-        let mut start = start;
+        (key, base): (&mut Vec<u8>, usize),
+        path: &mut Path,
+        mut start: Option<Start<'_>>,
+        visit: &mut V,
+    ) -> ControlFlow<()>
+    where
+        V: FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    {
+        let room = base + Self::STEM + SLACK;
+        if key.len() < room {
+            key.resize(room, 0);
+        }
+        let mut page = self.enter::<FORWARD>(root, start, path);
         loop {
             self.pages.page_mut(page).order::<C>();
-            self.scan_leaf::<FORWARD>(page, key, start.take(), visit)?;
-            key.truncate(base);
-            match self.next_leaf::<FORWARD>(&mut path) {
+            self.scan_leaf::<FORWARD, V>(page, (key, base), start.take(), visit)?;
+            match self.next_leaf::<FORWARD>(path) {
                 Some(next) => page = next,
                 None => return ControlFlow::Continue(()),
             }
@@ -135,26 +153,25 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
 
     /// Scans one leaf in order. Its first record may be the stem of the start, of which only a
     /// part is wanted.
-    fn scan_leaf<const FORWARD: bool>(
+    fn scan_leaf<const FORWARD: bool, V>(
         &mut self,
         page: PageNumber,
-        key: &mut Vec<u8>,
+        (key, base): (&mut Vec<u8>, usize),
         start: Option<Start<'_>>,
-        visit: &mut Visit<'_>,
-    ) -> ControlFlow<()> {
+        visit: &mut V,
+    ) -> ControlFlow<()>
+    where
+        V: FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    {
         let image = self.pages.page(page);
-        let base = key.len();
-        key.extend_from_slice(image.prefix());
-        let prefix = key.len();
-        let count = image.count();
         // What is left to visit, and the record that the start cuts through.
-        let (mut left, mut cut) = (0..count, None);
+        let (mut left, mut cut) = (0..image.count(), None);
         if let Some(start) = start {
             let stem = Self::cut(start.key);
             let (index, equal) = image.lower_bound::<C>(stem.stem);
             let keep = equal && (stem.rest.is_some() || start.inclusive);
             let split = index + usize::from(equal && (keep != FORWARD));
-            left = if FORWARD { split..count } else { 0..split };
+            left = if FORWARD { split..left.end } else { 0..split };
             if keep && let Some(rest) = stem.rest {
                 let inclusive = start.inclusive;
                 cut = Some((
@@ -167,45 +184,45 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             }
         }
         loop {
-            let Some(index) = (if FORWARD {
-                left.next()
-            } else {
-                left.next_back()
-            }) else {
-                key.truncate(base);
-                return ControlFlow::Continue(());
-            };
             let image = self.pages.page(page);
-            key.truncate(prefix);
-            image.push_leaf_suffix::<C>(index, key);
-            let record = image.leaf_record::<C>(index);
-            let payload = image.payload(record);
-            let value = match payload.kind {
-                Kind::Inline => Value::Here(record.value_at..record.value_at + record.value_len),
-                Kind::Layer => Value::Layer(layer_root(payload)),
-                _ => Value::Chained(Chain::read(payload)),
+            let end = if image.hashed::<C>() {
+                image.walk::<Fingerprints, FORWARD, V>(left.clone(), (key, base), visit)
+            } else {
+                image.walk::<Comparison<C>, FORWARD, V>(left.clone(), (key, base), visit)
             };
-            if let Value::Here(range) = value {
-                visit(key, image.slice(range))?;
-                continue;
-            }
-            let from = cut.filter(|cut| cut.0 == index).map(|cut| cut.1);
-            self.scan_value::<FORWARD>(value, key, from, visit)?;
+            let there = match end {
+                End::Visited => return ControlFlow::Continue(()),
+                End::Stopped => return ControlFlow::Break(()),
+                End::At(there) => there,
+            };
+            let from = cut.filter(|cut| cut.0 == there.index).map(|cut| cut.1);
+            let key = (&mut *key, there.len);
+            self.scan_elsewhere::<FORWARD, V>(there.value, key, from, visit)?;
+            left = if FORWARD {
+                there.index + 1..left.end
+            } else {
+                left.start..there.index
+            };
         }
     }
 
-    /// Visits what lies outside a leaf: a chain or a layer.
-    fn scan_value<const FORWARD: bool>(
+    /// Visits what lies outside a leaf, a chain or a layer, under a stem of `len` bytes.
+    fn scan_elsewhere<const FORWARD: bool, V>(
         &mut self,
         value: Value,
-        key: &mut Vec<u8>,
+        (key, len): (&mut Vec<u8>, usize),
         from: Option<Start<'_>>,
-        visit: &mut Visit<'_>,
-    ) -> ControlFlow<()> {
+        visit: &mut V,
+    ) -> ControlFlow<()>
+    where
+        V: FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    {
         let chain = match value {
-            Value::Layer(root) => return self.scan_layer::<FORWARD>(root, key, from, visit),
+            Value::Layer(root) => {
+                let path = &mut Path::new();
+                return self.scan_layer::<FORWARD, V>(root, (key, len), path, from, visit);
+            }
             Value::Chained(chain) => chain,
-            Value::Here(_) => unreachable!("visited by the caller"),
         };
         let bytes = overflow::load(&self.pages, chain.first, chain.len);
         let (rest, value) = bytes.split_at(chain.key_len);
@@ -218,9 +235,53 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             beyond || (from.inclusive && rest == from.key)
         });
         if wanted {
-            key.extend_from_slice(rest);
-            visit(key, value)?;
+            let whole = len + rest.len();
+            if key.len() < whole {
+                key.resize(whole, 0);
+            }
+            key[len..whole].copy_from_slice(rest);
+            visit(&key[..whole], value)?;
         }
         ControlFlow::Continue(())
+    }
+}
+
+impl<const PAGE: usize> Image<PAGE> {
+    /// Visits records of an ordered leaf until one's value is elsewhere; their keys, put together
+    /// in `key`, begin with `base` bytes that are there.
+    #[inline]
+    fn walk<L: Layout, const FORWARD: bool, V>(
+        &self,
+        mut left: Range<usize>,
+        (key, base): (&mut [u8], usize),
+        visit: &mut V,
+    ) -> End
+    where
+        V: FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    {
+        let start = base + self.prefix_len();
+        key[base..start].copy_from_slice(self.prefix());
+        let slots = self.slots_at::<L>();
+        while let Some(index) = if FORWARD {
+            left.next()
+        } else {
+            left.next_back()
+        } {
+            let record = self.record_from::<L>(self.u16_at(slots + 2 * index));
+            let len = start + self.write_suffix::<L>(index, record, &mut key[start..]);
+            let payload = self.payload(record);
+            let value = match payload.kind {
+                Kind::Inline => {
+                    if visit(&key[..len], payload.bytes).is_break() {
+                        return End::Stopped;
+                    }
+                    continue;
+                }
+                Kind::Layer => Value::Layer(layer_root(payload)),
+                Kind::Overflow | Kind::Long => Value::Chained(Chain::read(payload)),
+            };
+            return End::At(Elsewhere { index, len, value });
+        }
+        End::Visited
     }
 }

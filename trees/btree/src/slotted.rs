@@ -17,11 +17,12 @@
 //!
 //! A key here is always what is left after the page's prefix.
 
-use std::cmp::Ordering;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use crate::configuration::Configuration;
-use crate::page::{HEADER, Image, Tag};
+use crate::page::{HEADER, Image};
+use crate::search::{HINTS, head_of};
 
 /// How a slotted page divides its keys.
 pub(crate) trait Layout {
@@ -33,6 +34,9 @@ pub(crate) trait Layout {
     const HINTED: bool;
     /// Where the arrays begin.
     const BODY: usize = HEADER + if Self::HINTED { HINTS * Self::HEAD } else { 0 };
+
+    /// Writes what lies beside the slot of a key.
+    fn put_side<const PAGE: usize>(page: &mut Image<PAGE>, at: usize, suffix: &[u8]);
 }
 
 /// Sorted slots with the heads of configuration `C`: inner nodes and comparison leaves.
@@ -42,10 +46,17 @@ impl<C: Configuration> Layout for Comparison<C> {
     const SIDE: usize = C::HEAD;
     const HEAD: usize = C::HEAD;
     const HINTED: bool = C::HINTS;
+
+    #[inline(always)]
+    fn put_side<const PAGE: usize>(page: &mut Image<PAGE>, at: usize, suffix: &[u8]) {
+        if C::HEAD > 0 {
+            page.put_head::<Self>(at, head_of::<Self>(suffix));
+        }
+    }
 }
 
-/// Heads that are repeated at the start of a page.
-const HINTS: usize = 16;
+/// Bytes beyond a key that a buffer for keys must have.
+pub(crate) const SLACK: usize = 32;
 
 /// What a record's second length says of its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,46 +121,21 @@ impl Record {
     }
 }
 
+/// Bytes that say of what kind and length a value is.
+pub(crate) fn mark_len(payload: Payload<'_>) -> usize {
+    let long = payload.kind == Kind::Inline && payload.bytes.len() > LONGEST_SHORT_VALUE;
+    if long { 3 } else { 1 }
+}
+
 /// Bytes of heap that a record will take.
 pub(crate) fn record_size<L: Layout>(key_len: usize, payload: Payload<'_>) -> usize {
     let key = if key_len > LONGEST_SHORT_KEY { 3 } else { 1 };
-    let inline_long = payload.kind == Kind::Inline && payload.bytes.len() > LONGEST_SHORT_VALUE;
-    let value = if inline_long { 3 } else { 1 };
-    key + value + key_len.saturating_sub(L::HEAD) + payload.bytes.len()
-}
-
-/// The head of a key, which compares as its bytes do.
-#[inline(always)]
-fn head_of<L: Layout>(key: &[u8]) -> u64 {
-    let word = match key.first_chunk::<8>() {
-        Some(chunk) => u64::from_be_bytes(*chunk),
-        None => short_word(key),
-    };
-    if L::HEAD == 8 { word } else { word >> 32 }
-}
-
-/// Up to seven bytes, padded with zeros; no call to copy them.
-#[inline(always)]
-fn short_word(key: &[u8]) -> u64 {
-    if let (Some(first), Some(last)) = (key.first_chunk::<4>(), key.last_chunk::<4>()) {
-        let high = u64::from(u32::from_be_bytes(*first)) << 32;
-        let low = u64::from(u32::from_be_bytes(*last)) << 32;
-        return high | low >> (8 * (key.len() - 4));
-    }
-    let mut word = 0;
-    for &byte in key {
-        word = word << 8 | u64::from(byte);
-    }
-    if key.is_empty() {
-        0
-    } else {
-        word << (64 - 8 * key.len())
-    }
+    key + mark_len(payload) + key_len.saturating_sub(L::HEAD) + payload.bytes.len()
 }
 
 impl<const PAGE: usize> Image<PAGE> {
     #[inline(always)]
-    fn slots_at<L: Layout>(&self) -> usize {
+    pub(crate) fn slots_at<L: Layout>(&self) -> usize {
         L::BODY + self.count() * L::SIDE
     }
 
@@ -171,34 +157,49 @@ impl<const PAGE: usize> Image<PAGE> {
     /// The record at an offset of the heap.
     #[inline(always)]
     pub(crate) fn record_from<L: Layout>(&self, at: usize) -> Record {
-        let mut next = at + 2;
         let mut key_len = self.u8_at(at);
-        let mark;
+        let mut next = at + 1;
         if key_len > LONGEST_SHORT_KEY {
-            key_len = self.u16_at(at + 1);
-            mark = self.u8_at(at + 3);
-            next = at + 4;
-        } else {
-            mark = self.u8_at(at + 1);
+            key_len = self.u16_at(next);
+            next += 2;
         }
-        let (kind, value_len) = match mark {
-            0..=LONGEST_SHORT_VALUE => (Kind::Inline, mark),
-            251 => {
-                next += 2;
-                (Kind::Inline, self.u16_at(next - 2))
-            }
-            252 => (Kind::Overflow, Kind::Overflow.bytes()),
-            253 => (Kind::Long, Kind::Long.bytes()),
-            _ => (Kind::Layer, Kind::Layer.bytes()),
-        };
+        let (kind, value_len, tail_at) = self.read_mark(next);
         Record {
             at,
             key_len,
-            tail_at: next,
-            value_at: next + key_len.saturating_sub(L::HEAD),
+            tail_at,
+            value_at: tail_at + key_len.saturating_sub(L::HEAD),
             value_len,
             kind,
         }
+    }
+
+    /// Of what kind and how long a value is, and the place after what says so.
+    #[inline(always)]
+    pub(crate) fn read_mark(&self, at: usize) -> (Kind, usize, usize) {
+        match self.u8_at(at) {
+            len @ 0..=LONGEST_SHORT_VALUE => (Kind::Inline, len, at + 1),
+            251 => (Kind::Inline, self.u16_at(at + 1), at + 3),
+            252 => (Kind::Overflow, Kind::Overflow.bytes(), at + 1),
+            253 => (Kind::Long, Kind::Long.bytes(), at + 1),
+            _ => (Kind::Layer, Kind::Layer.bytes(), at + 1),
+        }
+    }
+
+    /// Writes what [`read_mark`](Self::read_mark) reads, and returns the place after it.
+    #[inline(always)]
+    pub(crate) fn write_mark(&mut self, at: usize, payload: Payload<'_>) -> usize {
+        let len = payload.bytes.len();
+        if payload.kind == Kind::Inline && len <= LONGEST_SHORT_VALUE {
+            self.put(at, &[len as u8]);
+            return at + 1;
+        }
+        self.put(at, &[payload.kind.mark()]);
+        if payload.kind != Kind::Inline {
+            return at + 1;
+        }
+        self.put(at + 1, &(len as u16).to_le_bytes());
+        at + 3
     }
 
     #[inline(always)]
@@ -210,7 +211,7 @@ impl<const PAGE: usize> Image<PAGE> {
     }
 
     #[inline(always)]
-    fn head_at<L: Layout>(&self, index: usize) -> u64 {
+    pub(crate) fn head_at<L: Layout>(&self, index: usize) -> u64 {
         let at = L::BODY + index * L::SIDE;
         if L::HEAD == 8 {
             u64::from_le_bytes(*self.array(at))
@@ -220,7 +221,7 @@ impl<const PAGE: usize> Image<PAGE> {
     }
 
     #[inline(always)]
-    fn put_head<L: Layout>(&mut self, at: usize, head: u64) {
+    pub(crate) fn put_head<L: Layout>(&mut self, at: usize, head: u64) {
         if L::HEAD == 8 {
             self.put(at, &head.to_le_bytes());
         } else {
@@ -228,122 +229,46 @@ impl<const PAGE: usize> Image<PAGE> {
         }
     }
 
-    /// Appends the key of a record (without the page's prefix) to `key`.
+    /// Writes the key of a record (without the page's prefix) at the start of `to`, which must
+    /// have [`SLACK`] bytes more than the key, and returns its length.
+    ///
+    /// A head is one store, a short tail another. What they write beyond the key is overwritten
+    /// by the next.
     #[inline(always)]
-    pub(crate) fn push_suffix<L: Layout>(&self, index: usize, key: &mut Vec<u8>) {
-        let record = self.record_at::<L>(index);
+    pub(crate) fn write_suffix<L: Layout>(
+        &self,
+        index: usize,
+        record: Record,
+        to: &mut [u8],
+    ) -> usize {
         if L::HEAD > 0 {
             let word = self.head_at::<L>(index) << (64 - 8 * L::HEAD);
-            let bytes = word.to_be_bytes();
-            key.extend_from_slice(&bytes[..record.key_len.min(L::HEAD)]);
+            *to.first_chunk_mut().expect("slack") = word.to_be_bytes();
         }
-        key.extend_from_slice(self.slice(record.tail_at..record.value_at));
+        let len = record.value_at - record.tail_at;
+        if len > 0 {
+            self.copy_out(record.tail_at, len, &mut to[L::HEAD..]);
+        }
+        record.key_len
     }
 
-    /// The index of the first record at or above `suffix`, and whether it is equal.
+    /// Copies bytes of the page to the start of `to`, and maybe some beyond them.
     #[inline(always)]
-    pub(crate) fn search<L: Layout>(&self, suffix: &[u8]) -> (usize, bool) {
-        let count = self.count();
-        if L::HEAD == 0 {
-            return self.search_tails::<L>(0, count, suffix);
-        }
-        let head = head_of::<L>(suffix);
-        let (low, high) = if L::HINTED && count > HINTS {
-            self.hinted::<L>(head, count)
+    fn copy_out(&self, at: usize, len: usize, to: &mut [u8]) {
+        const STEP: usize = SLACK / 2;
+        let from = self.from(at);
+        if len <= STEP
+            && let (Some(from), Some(to)) = (from.first_chunk::<STEP>(), to.first_chunk_mut())
+        {
+            *to = *from;
         } else {
-            (0, count)
-        };
-        let first = self.first_head::<L>(low, high, |other| other < head);
-        if first == count || self.head_at::<L>(first) != head {
-            return (first, false);
+            to[..len].copy_from_slice(&from[..len]);
         }
-        let mut end = first + 1;
-        if end < high && self.head_at::<L>(end) == head {
-            end = self.first_head::<L>(end, high, |other| other <= head);
-        }
-        self.search_tails::<L>(first, end, suffix)
-    }
-
-    /// Between which slots the hints place a head.
-    #[inline(always)]
-    fn hinted<L: Layout>(&self, head: u64, count: usize) -> (usize, usize) {
-        let step = count / (HINTS + 1);
-        let (below, upto) = if L::HEAD == 8 {
-            let hints: [u64; HINTS] =
-                std::array::from_fn(|i| u64::from_le_bytes(*self.array(HEADER + 8 * i)));
-            rank(&hints, head)
-        } else {
-            let bytes: &[u8; 4 * HINTS] = self.array(HEADER);
-            let hints: [u32; HINTS] = std::array::from_fn(|i| {
-                u32::from_le_bytes([
-                    bytes[4 * i],
-                    bytes[4 * i + 1],
-                    bytes[4 * i + 2],
-                    bytes[4 * i + 3],
-                ])
-            });
-            rank(&hints, head as u32)
-        };
-        let high = if upto == HINTS {
-            count
-        } else {
-            (upto + 1) * step
-        };
-        (below * step, high)
-    }
-
-    /// The first index of `low..high` whose head is not `before`, without a branch that the keys
-    /// decide.
-    #[inline(always)]
-    fn first_head<L: Layout>(
-        &self,
-        low: usize,
-        high: usize,
-        before: impl Fn(u64) -> bool,
-    ) -> usize {
-        let mut base = low;
-        let mut len = high - low;
-        while len > 1 {
-            let half = len / 2;
-            base += half * usize::from(before(self.head_at::<L>(base + half - 1)));
-            len -= half;
-        }
-        base + usize::from(len == 1 && before(self.head_at::<L>(base)))
-    }
-
-    /// The search among records whose heads are equal (or absent).
-    #[inline(always)]
-    fn search_tails<L: Layout>(
-        &self,
-        mut low: usize,
-        mut high: usize,
-        suffix: &[u8],
-    ) -> (usize, bool) {
-        while low < high {
-            let middle = (low + high) / 2;
-            match self.compare_tail::<L>(middle, suffix) {
-                Ordering::Less => low = middle + 1,
-                Ordering::Greater => high = middle,
-                Ordering::Equal => return (middle, true),
-            }
-        }
-        (low, false)
-    }
-
-    /// Compares the key of a record with `suffix`, given that their heads are equal.
-    ///
-    /// A head pads short keys with zeros, so tails decide first and lengths then: `a` and
-    /// `a\0` have one head and two lengths.
-    #[inline(always)]
-    pub(crate) fn compare_tail<L: Layout>(&self, index: usize, suffix: &[u8]) -> Ordering {
-        let record = self.record_at::<L>(index);
-        let tail = self.slice(record.tail_at..record.value_at);
-        let other = suffix.get(L::HEAD..).unwrap_or(&[]);
-        tail.cmp(other).then(record.key_len.cmp(&suffix.len()))
     }
 
     /// Puts a record at `index`, or says that there is no room even in a compact heap.
     #[must_use]
+    #[inline]
     pub(crate) fn insert<L: Layout>(
         &mut self,
         index: usize,
@@ -363,13 +288,12 @@ impl<const PAGE: usize> Image<PAGE> {
         self.set_heap_used(self.heap_used() + size);
         self.write_record::<L>(at, suffix, payload);
         self.open_slot::<L>(index, at);
-        if L::HEAD > 0 {
-            self.put_head::<L>(L::BODY + index * L::SIDE, head_of::<L>(suffix));
-            self.update_hints::<L>(index);
-        }
+        L::put_side(self, L::BODY + index * L::SIDE, suffix);
+        self.update_hints::<L>(index);
         true
     }
 
+    #[inline(always)]
     fn write_record<L: Layout>(&mut self, at: usize, suffix: &[u8], payload: Payload<'_>) {
         let mut next = at;
         if suffix.len() > LONGEST_SHORT_KEY {
@@ -380,35 +304,40 @@ impl<const PAGE: usize> Image<PAGE> {
             self.put(next, &[suffix.len() as u8]);
             next += 1;
         }
-        let len = payload.bytes.len();
-        if payload.kind == Kind::Inline && len <= LONGEST_SHORT_VALUE {
-            self.put(next, &[len as u8]);
-            next += 1;
-        } else {
-            self.put(next, &[payload.kind.mark()]);
-            next += 1;
-            if payload.kind == Kind::Inline {
-                self.put(next, &(len as u16).to_le_bytes());
-                next += 2;
-            }
+        next = self.write_mark(next, payload);
+        if let Some(tail) = suffix.get(L::HEAD..)
+            && !tail.is_empty()
+        {
+            self.put(next, tail);
+            next += tail.len();
         }
-        let tail = suffix.get(L::HEAD..).unwrap_or(&[]);
-        self.put(next, tail);
-        self.put(next + tail.len(), payload.bytes);
+        self.put_value(next, payload.bytes);
     }
 
-    /// Makes room in both arrays for one more entry.
+    /// Writes a value. Most are a word, which needs no call.
+    #[inline(always)]
+    pub(crate) fn put_value(&mut self, at: usize, bytes: &[u8]) {
+        match <&[u8; 8]>::try_from(bytes) {
+            Ok(word) => self.put(at, word),
+            Err(_) => self.put(at, bytes),
+        }
+    }
+
+    /// Makes room in both arrays for one more entry: what is beside later slots and the earlier
+    /// slots are neighbours, and move as one.
+    #[inline(always)]
     fn open_slot<L: Layout>(&mut self, index: usize, offset: usize) {
         let count = self.count();
-        let old = self.slots_at::<L>();
+        let old = self.slots_at::<L>() + 2 * index;
         let new = old + L::SIDE;
-        self.shift(old + 2 * index..old + 2 * count, new + 2 * index + 2);
+        if index < count {
+            self.shift(old..old + 2 * (count - index), new + 2);
+        }
         if L::SIDE > 0 {
-            self.shift(old..old + 2 * index, new);
             let side = L::BODY + index * L::SIDE;
             self.shift(side..old, side + L::SIDE);
         }
-        self.put(new + 2 * index, &(offset as u16).to_le_bytes());
+        self.put(new, &(offset as u16).to_le_bytes());
         self.set_count(count + 1);
     }
 
@@ -416,19 +345,16 @@ impl<const PAGE: usize> Image<PAGE> {
     pub(crate) fn remove<L: Layout>(&mut self, index: usize) {
         let size = self.record_at::<L>(index).size();
         let count = self.count();
-        let old = self.slots_at::<L>();
+        let old = self.slots_at::<L>() + 2 * index;
         let new = old - L::SIDE;
         if L::SIDE > 0 {
             let side = L::BODY + index * L::SIDE;
             self.shift(side + L::SIDE..old, side);
-            self.shift(old..old + 2 * index, new);
         }
-        self.shift(old + 2 * index + 2..old + 2 * count, new + 2 * index);
+        self.shift(old + 2..old + 2 * (count - index), new);
         self.set_count(count - 1);
         self.set_heap_used(self.heap_used() - size);
-        if L::HEAD > 0 {
-            self.update_hints::<L>(index);
-        }
+        self.update_hints::<L>(index);
     }
 
     /// Puts other bytes in place of a record's value, if they fit where it is.
@@ -436,51 +362,9 @@ impl<const PAGE: usize> Image<PAGE> {
     pub(crate) fn overwrite(&mut self, record: Record, payload: Payload<'_>) -> bool {
         let fits = record.kind == payload.kind && record.value_len == payload.bytes.len();
         if fits {
-            self.put(record.value_at, payload.bytes);
+            self.put_value(record.value_at, payload.bytes);
         }
         fits
-    }
-
-    /// Renews the hints after a change at `index`: those from there on, or all of them when their
-    /// spacing changed.
-    fn update_hints<L: Layout>(&mut self, index: usize) {
-        if !L::HINTED {
-            return;
-        }
-        let count = self.count();
-        let step = count / (HINTS + 1);
-        if step == 0 {
-            return;
-        }
-        // After an insertion a new spacing shows in a remainder of nothing, after a removal in
-        // the largest.
-        let rest = count % (HINTS + 1);
-        let moved = rest == 0 || rest == HINTS;
-        let first = if moved {
-            0
-        } else {
-            (index / step).saturating_sub(1)
-        };
-        for hint in first.min(HINTS)..HINTS {
-            let head = self.head_at::<L>(step * (hint + 1));
-            self.put_head::<L>(HEADER + hint * L::HEAD, head);
-        }
-    }
-
-    /// Whether every hint is the head that it repeats.
-    pub(crate) fn verify_hints<L: Layout>(&self) -> Result<(), String> {
-        if !L::HINTED || self.count() <= HINTS {
-            return Ok(());
-        }
-        let step = self.count() / (HINTS + 1);
-        for hint in 0..HINTS {
-            let at = HEADER + hint * L::HEAD;
-            let head = L::BODY + step * (hint + 1) * L::SIDE;
-            if self.slice(at..at + L::HEAD) != self.slice(head..head + L::HEAD) {
-                return Err(format!("hint {hint} is not the head that it repeats"));
-            }
-        }
-        Ok(())
     }
 
     /// Packs all live records at the end of the page.
@@ -497,47 +381,41 @@ impl<const PAGE: usize> Image<PAGE> {
         }
     }
 
-    /// Whether an inner node.
-    #[inline(always)]
-    pub(crate) fn is_inner(&self) -> bool {
-        self.is(Tag::Inner)
-    }
-
-    /// The child that covers `key`, and its index.
-    #[inline(always)]
-    pub(crate) fn child_for<L: Layout>(&self, key: &[u8]) -> (u32, usize) {
-        let (index, equal) = self.search::<L>(key.get(self.prefix_len()..).unwrap_or(&[]));
-        let index = index + usize::from(equal);
-        (self.child::<L>(index), index)
-    }
-
-    /// A child by its index; that at `count` is the last.
-    #[inline(always)]
-    pub(crate) fn child<L: Layout>(&self, index: usize) -> u32 {
-        if index == self.count() {
-            return self.upper_child() as u32;
-        }
-        self.u32_at(self.record_at::<L>(index).value_at)
-    }
-
-    /// Makes a child another page.
-    pub(crate) fn set_child<L: Layout>(&mut self, index: usize, child: u32) {
-        if index == self.count() {
-            self.set_upper_child(child as usize);
+    /// Appends records of another page of the same layout, all of them above those here, and
+    /// whose bytes the caller counted. `key` is room for keys.
+    pub(crate) fn append<L: Layout>(&mut self, from: &Self, indices: Range<usize>, key: &mut [u8]) {
+        let (old, more) = (self.count(), indices.len());
+        let slots = self.slots_at::<L>();
+        self.shift(slots..slots + 2 * old, slots + L::SIDE * more);
+        self.set_count(old + more);
+        let slots = self.slots_at::<L>() + 2 * old;
+        let side = L::BODY + old * L::SIDE;
+        let prefix = self.prefix_len();
+        let same = prefix == from.prefix_len();
+        if same {
+            let sides = L::BODY + indices.start * L::SIDE;
+            self.put(side, from.slice(sides..sides + more * L::SIDE));
         } else {
-            let at = self.record_at::<L>(index).value_at;
-            self.put(at, &child.to_le_bytes());
+            key[..from.prefix_len()].copy_from_slice(from.prefix());
         }
+        let mut at = self.heap_start();
+        for (number, index) in indices.enumerate() {
+            let record = from.record_at::<L>(index);
+            if same {
+                at -= record.size();
+                self.put(at, from.slice(record.at..record.at + record.size()));
+            } else {
+                let start = from.prefix_len();
+                let end = start + from.write_suffix::<L>(index, record, &mut key[start..]);
+                let (suffix, payload) = (&key[prefix..end], from.payload(record));
+                at -= record_size::<L>(suffix.len(), payload);
+                self.write_record::<L>(at, suffix, payload);
+                L::put_side(self, side + number * L::SIDE, suffix);
+            }
+            self.put(slots + 2 * number, &(at as u16).to_le_bytes());
+        }
+        self.set_heap_used(self.heap_used() + self.heap_start() - at);
+        self.set_heap_start(at);
+        self.renew_hints::<L>(0);
     }
-}
-
-/// How many hints are below a head, and how many at or below.
-#[inline(always)]
-fn rank<T: Copy + Ord>(hints: &[T; HINTS], head: T) -> (usize, usize) {
-    let (mut below, mut upto) = (0_u32, 0_u32);
-    for &hint in hints {
-        below += u32::from(hint < head);
-        upto += u32::from(hint <= head);
-    }
-    (below as usize, upto as usize)
 }

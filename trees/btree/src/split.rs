@@ -12,7 +12,7 @@ use crate::configuration::{Configuration, Leaves};
 use crate::page::{Image, Tag, shared};
 use crate::pages::{PageNumber, Pages};
 use crate::slotted::{Comparison, Kind, Layout, Payload, record_size};
-use crate::tree::BTree;
+use crate::tree::{BTree, Path};
 
 /// Where a node divides: the first index of the right half (or the key that moves up), and the
 /// key between.
@@ -95,17 +95,19 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     }
 
     /// The leaf of `key`, and the inner nodes and children's indices on the way there.
-    pub(crate) fn path_to(
-        &self,
-        root: PageNumber,
-        key: &[u8],
-    ) -> (PageNumber, Vec<(PageNumber, usize)>) {
-        let mut path = Vec::new();
+    pub(crate) fn path_to(&self, root: PageNumber, key: &[u8]) -> (PageNumber, Path) {
+        let mut path = Path::new();
+        let page = self.path_into(root, key, &mut path);
+        (page, path)
+    }
+
+    /// [`path_to`](Self::path_to), appended to a path.
+    pub(crate) fn path_into(&self, root: PageNumber, key: &[u8], path: &mut Path) -> PageNumber {
         let mut page = root;
         loop {
             let image = self.pages.page(page);
             if !image.is_inner() {
-                return (page, path);
+                return page;
             }
             let (child, index) = image.child_for::<Comparison<C>>(key);
             path.push((page, index));
@@ -132,17 +134,15 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         } else {
             new_leaf_tag::<C>()
         };
-        let key = &mut self.scratch;
-
         let image = self.pages.page_mut(page);
         image.reset(tag, old.lower(), &cut.separator, C::PREFIX);
-        image.copy_records::<C>(&old, 0..cut.at, key);
+        image.copy_records::<C>(&old, 0..cut.at);
         if inner {
             image.set_upper_child(old.child::<Comparison<C>>(cut.at) as usize);
         }
         let image = self.pages.page_mut(right);
         image.reset(tag, &cut.separator, old.upper(), C::PREFIX);
-        image.copy_records::<C>(&old, cut.at + usize::from(inner)..count, key);
+        image.copy_records::<C>(&old, cut.at + usize::from(inner)..count);
         image.set_upper_child(old.upper_child());
 
         let above = self.pages.page_mut(parent);
@@ -230,8 +230,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         self.pages.page_mut(left_page).order::<C>();
         self.pages.page_mut(right_page).order::<C>();
         let (left, right) = (self.pages.page(left_page), self.pages.page(right_page));
-        let key = &mut self.scratch;
-        image.copy_records::<C>(left, 0..left.count(), key);
+        image.copy_records::<C>(left, 0..left.count());
         if inner {
             let child = (left.upper_child() as PageNumber).to_le_bytes();
             let payload = Payload {
@@ -242,7 +241,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             let done = image.insert::<Comparison<C>>(image.count(), suffix, payload);
             debug_assert!(done, "counted above");
         }
-        image.copy_records::<C>(right, 0..right.count(), key);
+        image.copy_records::<C>(right, 0..right.count());
         image.set_upper_child(right.upper_child());
         *self.pages.page_mut(left_page) = image;
         self.pages.release(right_page);

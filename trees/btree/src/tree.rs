@@ -32,7 +32,9 @@ pub struct BTree<C = Hints, const PAGE: usize = 4096, P = Resident<PAGE>> {
     pub(crate) pages: P,
     pub(crate) root: PageNumber,
     pub(crate) len: usize,
-    pub(crate) scratch: Vec<u8>,
+    /// The key that a scan puts together, and its way from the root: kept for the next scan.
+    pub(crate) scan_key: Vec<u8>,
+    pub(crate) scan_path: Path,
     configuration: PhantomData<C>,
 }
 
@@ -46,7 +48,8 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Default for BTree<C, P
             pages,
             root,
             len: 0,
-            scratch: Vec::new(),
+            scan_key: Vec::new(),
+            scan_path: Path::new(),
             configuration: PhantomData,
         }
     }
@@ -55,6 +58,9 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Default for BTree<C, P
 fn start_leaf<C: Configuration, const PAGE: usize>(image: &mut Image<PAGE>) {
     image.reset(new_leaf_tag::<C>(), &[], &[], C::PREFIX);
 }
+
+/// Inner nodes and the indices of children, from a root downwards.
+pub(crate) type Path = Vec<(PageNumber, usize)>;
 
 /// A key cut at the stem; `rest` is there if the key reaches past it, though it may be empty.
 #[derive(Debug, Clone, Copy)]
@@ -204,10 +210,12 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             let cut = Self::cut(key);
             let page = self.leaf_of(root, cut.stem);
             let image = self.pages.page(page);
-            let Some(record) = image.find::<C>(cut.stem) else {
-                self.put_record(root, page, cut, None, value);
+            let (index, present) = image.locate::<C>(cut.stem);
+            if !present {
+                self.put_record(root, page, cut, (index, None), value);
                 return true;
-            };
+            }
+            let record = image.leaf_record::<C>(index);
             let payload = image.payload(record);
             if payload.kind == Kind::Layer {
                 root = layer_root(payload);
@@ -215,7 +223,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
                 continue;
             }
             if self.is_of(payload, cut) {
-                self.put_record(root, page, cut, Some(record), value);
+                self.put_record(root, page, cut, (index, Some(record)), value);
                 return false;
             }
             root = self.make_layer(root, page, cut.stem, Chain::read(payload));
@@ -234,13 +242,15 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         cut.rest == Some(&rest)
     }
 
-    /// Puts a value under a stem, in `page` if it fits there; `old` is the record there.
+    /// Puts a value under a stem, in `page` if it fits there; `place` is where, and the record
+    /// that is there.
+    #[inline]
     fn put_record(
         &mut self,
         root: PageNumber,
         page: PageNumber,
         cut: Cut<'_>,
-        old: Option<Record>,
+        place: (usize, Option<Record>),
         value: &[u8],
     ) {
         if cut.rest.is_none() && cut.stem.len() + value.len() <= 2 * Self::STEM {
@@ -248,7 +258,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
                 kind: Kind::Inline,
                 bytes: value,
             };
-            return self.put_payload(root, page, cut.stem, old, payload);
+            return self.put_payload(root, page, cut.stem, place, payload);
         }
         let rest = cut.rest.unwrap_or(&[]);
         let first = overflow::store(&mut self.pages, [rest, value]).to_le_bytes();
@@ -259,15 +269,16 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         } else {
             Made::new(Kind::Overflow, &[&first, &len])
         };
-        self.put_payload(root, page, cut.stem, old, made.payload());
+        self.put_payload(root, page, cut.stem, place, made.payload());
     }
 
+    #[inline]
     fn put_payload(
         &mut self,
         root: PageNumber,
-        mut page: PageNumber,
+        page: PageNumber,
         stem: &[u8],
-        old: Option<Record>,
+        (index, old): (usize, Option<Record>),
         payload: Payload<'_>,
     ) {
         if let Some(old) = old {
@@ -276,12 +287,24 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             if image.overwrite(old, payload) {
                 return;
             }
-            let index = image.index_of::<C>(stem).expect("found before");
             image.take::<C>(index);
         }
-        while !self.pages.page_mut(page).add::<C>(stem, payload) {
+        if !self.pages.page_mut(page).add::<C>(index, stem, payload) {
+            self.divide_and_put(root, stem, payload);
+        }
+    }
+
+    /// Adds a record whose leaf has no room.
+    #[cold]
+    fn divide_and_put(&mut self, root: PageNumber, stem: &[u8], payload: Payload<'_>) {
+        loop {
             self.divide_towards(root, stem);
-            page = self.leaf_of(root, stem);
+            let page = self.leaf_of(root, stem);
+            let image = self.pages.page_mut(page);
+            let (index, _) = image.locate::<C>(stem);
+            if image.add::<C>(index, stem, payload) {
+                return;
+            }
         }
     }
 
@@ -306,9 +329,11 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         let bytes = overflow::load(&self.pages, chain.first, chain.len);
         let (rest, value) = bytes.split_at(chain.key_len);
         self.insert_below(layer, rest, value);
-        let record = self.pages.page(page).find::<C>(stem);
+        let image = self.pages.page(page);
+        let index = image.index_of::<C>(stem).expect("found before");
+        let place = (index, Some(image.leaf_record::<C>(index)));
         let made = Made::new(Kind::Layer, &[&layer.to_le_bytes()]);
-        self.put_payload(root, page, stem, record, made.payload());
+        self.put_payload(root, page, stem, place, made.payload());
         layer
     }
 
