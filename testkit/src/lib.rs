@@ -10,6 +10,7 @@
 //! * [`keys`]: key shapes that make trees take their rare paths.
 //! * [`index_workload`]: random work on any index, beside the model or with recorded threads.
 //! * [`int_workload`]: random work on any index of integers, beside the model.
+//! * [`int_churn`]: millions of operations on such an index, against an array.
 //! * [`history`]: record what concurrent threads saw, then check each key for linearizability
 //!   and each scan for order and completeness.
 //! * [`tree_duels`], [`db_duels`]: threads led into the situations that the protocols of the tree
@@ -22,6 +23,7 @@ pub mod faults;
 pub mod fuzz;
 pub mod history;
 pub mod index_workload;
+pub mod int_churn;
 pub mod int_workload;
 pub mod keys;
 pub mod kill;
