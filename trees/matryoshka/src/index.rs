@@ -5,12 +5,12 @@ use std::ops::{Bound, ControlFlow};
 use hedgerow_index::{BulkLoad, Direction, IntIndex, IntKey, NotAscending, Statistics};
 use hedgerow_simd::prefetch_line;
 
+use crate::form::{PageForm, Spot};
 use crate::lane::Lane;
 use crate::outer::Inner;
-use crate::page::{NONE, Page};
 use crate::shrink::Remove;
 use crate::strategy::Strategy;
-use crate::tree::{Get, Insert, Locate, Matryoshka, Place, tag};
+use crate::tree::{Get, Insert, Locate, Matryoshka, OuterPath, tag, untag};
 
 impl<K, V, S> IntIndex<K> for Matryoshka<K, V, S>
 where
@@ -30,7 +30,7 @@ where
     }
 
     fn get_many(&self, keys: &[K], read: impl FnMut(usize, Option<V>)) {
-        crate::get_many::get_many(self, keys, read);
+        self.look_up(keys, read);
     }
 
     #[inline]
@@ -72,10 +72,10 @@ where
             }
             visit(K::decode(key), value)
         };
-        let place = self.level.run(Locate(self, start));
+        let (path, spot) = self.level.run(Locate(self, start));
         let _ = match direction {
-            Direction::Forward => self.ascend(&place, visit),
-            Direction::Reverse => self.descend(&place, start, visit),
+            Direction::Forward => self.ascend(path, spot, visit),
+            Direction::Reverse => self.descend(path, spot, visit),
         };
     }
 
@@ -103,83 +103,84 @@ where
         found
     }
 
-    /// Visits pairs upwards from a place on.
+    /// Visits pairs upwards from a spot of the path's page on.
     fn ascend(
         &self,
-        place: &Place,
+        mut path: OuterPath,
+        spot: Spot,
         mut visit: impl FnMut(K::Encoded, V) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         // The first leaf needs no list of the page's leaves, and often is enough.
-        let mut page = self.pages.get(place.page);
-        let pairs = page.line(place.slot).leaf_keys().iter();
-        for (&key, &value) in pairs.zip(page.values(place.slot)).skip(place.position) {
+        let mut page = self.pages.get(path.page);
+        let pairs = page.keys(spot.leaf).iter().zip(page.values(spot.leaf));
+        for (&key, &value) in pairs.skip(spot.position) {
             visit(key, value)?;
         }
-        let mut after = Some(place.slot);
+        let mut after = Some(spot.leaf);
         loop {
             let (leaves, count) = page.leaves();
             let leaves = &leaves[..count];
-            let from = match after.take() {
-                Some(slot) => leaves
-                    .iter()
-                    .position(|&leaf| leaf == slot)
-                    .map_or(0, |at| at + 1),
-                None => 0,
-            };
-            if page.head.next != NONE {
-                prefetch_line(&raw const self.pages.get(page.head.next).head);
+            let from = after.take().map_or(0, |leaf| position(leaves, leaf) + 1);
+            if let Some(next) = self.sibling(&path, Direction::Forward) {
+                self.pages.get(untag(next)).prefetch_scan();
             }
-            for (at, &slot) in leaves.iter().enumerate().skip(from) {
+            for (at, &leaf) in leaves.iter().enumerate().skip(from) {
                 if let Some(&soon) = leaves.get(at + 2) {
-                    prefetch_line(page.line(soon));
+                    prefetch_line(page.keys(soon).as_ptr());
                     prefetch_line(page.values(soon).as_ptr());
                 }
-                let keys = page.line(slot).leaf_keys();
-                for (&key, &value) in keys.iter().zip(page.values(slot)) {
+                let values = page.values(leaf);
+                for (&key, &value) in page.keys(leaf).iter().zip(values) {
                     visit(key, value)?;
                 }
             }
-            if page.head.next == NONE {
+            if !self.advance(&mut path, Direction::Forward) {
                 return ControlFlow::Continue(());
             }
-            page = self.pages.get(page.head.next);
+            page = self.pages.get(path.page);
         }
     }
 
-    /// Visits pairs downwards from a place on, starting at `from` itself if it is there.
+    /// Visits pairs downwards from a spot of the path's page on, beginning with its key if that
+    /// is there.
     fn descend(
         &self,
-        place: &Place,
-        from: K::Encoded,
+        mut path: OuterPath,
+        spot: Spot,
         mut visit: impl FnMut(K::Encoded, V) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let mut page = self.pages.get(place.page);
-        let keys = page.line(place.slot).leaf_keys();
-        let until = place.position + usize::from(keys.get(place.position) == Some(&from));
-        let pairs = keys.iter().zip(page.values(place.slot)).take(until);
-        for (&key, &value) in pairs.rev() {
+        let mut page = self.pages.get(path.page);
+        let until = spot.position + usize::from(spot.found);
+        let pairs = page.keys(spot.leaf).iter().zip(page.values(spot.leaf));
+        for (&key, &value) in pairs.take(until).rev() {
             visit(key, value)?;
         }
-        let mut before = Some(place.slot);
+        let mut before = Some(spot.leaf);
         loop {
             let (leaves, count) = page.leaves();
             let leaves = &leaves[..count];
-            let until = match before.take() {
-                Some(slot) => leaves.iter().position(|&leaf| leaf == slot).unwrap_or(0),
-                None => count,
-            };
-            for &slot in leaves[..until].iter().rev() {
-                let keys = page.line(slot).leaf_keys();
-                for (&key, &value) in keys.iter().zip(page.values(slot)).rev() {
+            let until = before.take().map_or(count, |leaf| position(leaves, leaf));
+            if let Some(next) = self.sibling(&path, Direction::Reverse) {
+                self.pages.get(untag(next)).prefetch_scan();
+            }
+            for &leaf in leaves[..until].iter().rev() {
+                let values = page.values(leaf);
+                for (&key, &value) in page.keys(leaf).iter().zip(values).rev() {
                     visit(key, value)?;
                 }
             }
-            if page.head.previous == NONE {
+            if !self.advance(&mut path, Direction::Reverse) {
                 return ControlFlow::Continue(());
             }
-            page = self.pages.get(page.head.previous);
+            page = self.pages.get(path.page);
         }
     }
+}
+
+/// Where a leaf stands among its page's.
+fn position(leaves: &[u8], leaf: u8) -> usize {
+    let found = leaves.iter().position(|&other| other == leaf);
+    found.unwrap_or(0)
 }
 
 impl<K, V, S> BulkLoad<K> for Matryoshka<K, V, S>
@@ -190,7 +191,7 @@ where
 {
     fn bulk_load(&mut self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<(), NotAscending> {
         self.clear();
-        let each = Page::<K::Encoded, V>::capacity::<S>() * 7 / 8;
+        let each = Self::CAPACITY * 7 / 8;
         let mut level: Vec<(K::Encoded, u32)> = Vec::new();
         let mut run: Vec<(K::Encoded, V)> = Vec::with_capacity(each);
         let mut last = None;
@@ -201,13 +202,17 @@ where
             }
             last = Some(key);
             if run.len() == each {
-                level.push(self.append_page(&run, level.last().map(|page| page.1)));
+                level.push(self.append_page(&run, level.last().map(|page| untag(page.1))));
                 run.clear();
             }
             run.push((key.encode(), value));
             self.len += 1;
         }
-        level.push(self.append_page(&run, level.last().map(|page| page.1)));
+        level.push(self.append_page(&run, level.last().map(|page| untag(page.1))));
+        if S::SUPERPAGES && level.len() > 1 {
+            level = self.append_superpages(level);
+            self.height = 1;
+        }
         while level.len() > 1 {
             level = self.append_level(&level);
             self.height += 1;
@@ -223,29 +228,20 @@ where
     V: Copy + Default,
     S: Strategy,
 {
-    /// A page behind `previous` (a tagged number); its greatest key and tagged number.
-    fn append_page(
-        &mut self,
-        pairs: &[(K::Encoded, V)],
-        previous: Option<u32>,
-    ) -> (K::Encoded, u32) {
-        let mut page = Page::build::<S>(pairs, V::default());
-        let number = match previous.map(crate::tree::untag) {
+    /// A page of these pairs behind page `last`; its greatest key and tagged number.
+    fn append_page(&mut self, pairs: &[(K::Encoded, V)], last: Option<u32>) -> (K::Encoded, u32) {
+        let page = S::Page::build(pairs);
+        let number = match last {
             // The empty tree's page becomes the first.
             None => {
-                let number = crate::tree::untag(self.root);
+                let number = untag(self.root);
                 *self.pages.get_mut(number) = page;
                 number
             }
-            Some(previous) => {
-                page.head.previous = previous;
-                let number = self.pages.allocate(&page);
-                self.pages.get_mut(previous).head.next = number;
-                number
-            }
+            Some(last) => self.allocate_behind(last, &page),
         };
         let greatest = pairs.last().map_or(K::Encoded::MAX, |pair| pair.0);
-        (greatest, tag(number, page.head.root))
+        (greatest, tag(number, page.tag()))
     }
 
     fn append_level(&mut self, below: &[(K::Encoded, u32)]) -> Vec<(K::Encoded, u32)> {

@@ -5,6 +5,7 @@
 //! | leaf line: a count in byte 0, keys from lane 1 on | 15 keys | 7 keys |
 //! | inner line: a count in byte 0, children from byte 1 on, keys from byte 16 on | 12 keys, 13 children | 6 keys, 7 children |
 //! | fence keys in a page's header | 6 | 3 |
+//! | key line of a flat page: no count, keys from lane 0 on | 16 keys | 8 keys |
 //!
 //! Lanes without a key hold the greatest integer, which is below no key: searches need no count.
 
@@ -27,6 +28,8 @@ pub trait Lane: Copy + Ord + Debug + Send + Sync + 'static + sealed::Sealed {
     type Lanes: Copy + Debug + AsRef<[Self]> + AsMut<[Self]>;
     /// The values beside the keys of one leaf line.
     type Values<V: Copy>: Copy + AsRef<[V]> + AsMut<[V]>;
+    /// One of something for each key line of a flat page.
+    type Group<T: Copy>: Copy + AsRef<[T]> + AsMut<[T]>;
     /// The fence keys of a page, 24 bytes.
     type Fences: Copy + Debug + AsRef<[Self]> + AsMut<[Self]>;
     /// All fence keys the greatest integer.
@@ -55,13 +58,45 @@ pub trait Lane: Copy + Ord + Debug + Send + Sync + 'static + sealed::Sealed {
     fn set_byte(lanes: &mut Self::Lanes, index: usize, value: u8);
     /// Copies of one value.
     fn values<V: Copy>(value: V) -> Self::Values<V>;
+    /// Copies of one thing.
+    fn group<T: Copy>(one: T) -> Self::Group<T>;
+    /// Puts `key` into lane `position`, moves what is there and behind it up by one, and returns
+    /// the lane that falls out.
+    fn push_in(lanes: &mut Self::Lanes, position: usize, key: Self) -> Self;
+    /// Takes lane `position` out, moves what is behind it down by one, and puts `last` at the end.
+    fn pull_out(lanes: &mut Self::Lanes, position: usize, last: Self);
+    /// As `push_in`, for values.
+    fn push_value<V: Copy>(values: &mut Self::Values<V>, position: usize, value: V);
+    /// As `pull_out`, for values; the last stays twice.
+    fn pull_value<V: Copy>(values: &mut Self::Values<V>, position: usize);
+}
+
+/// Moves by choosing, lane by lane, between a lane and its neighbour: loops of a fixed length
+/// without branches, which the compiler turns into a few vector instructions, where a `memmove`
+/// of a length that it does not know is a call.
+#[inline(always)]
+fn push<T: Copy, const LANES: usize>(lanes: &mut [T; LANES], position: usize, item: T) {
+    let old = *lanes;
+    for at in 1..LANES {
+        lanes[at] = if at > position { old[at - 1] } else { old[at] };
+    }
+    lanes[position % LANES] = item;
+}
+
+#[inline(always)]
+fn pull<T: Copy, const LANES: usize>(lanes: &mut [T; LANES], position: usize) {
+    let old = *lanes;
+    for at in 0..LANES - 1 {
+        lanes[at] = if at >= position { old[at + 1] } else { old[at] };
+    }
 }
 
 macro_rules! lane {
-    ($lane:ty, $lanes:literal, $leaf:literal, $inner:literal, $fences:literal, $below:ident) => {
+    ($lane:ty, $lanes:literal, $leaf:literal, $inner:literal, $fences:literal, $group:literal, $below:ident) => {
         impl Lane for $lane {
             type Lanes = [$lane; $lanes];
             type Values<V: Copy> = [V; $lanes];
+            type Group<T: Copy> = [T; $group];
             type Fences = [$lane; $fences];
             const NO_FENCES: Self::Fences = [<$lane>::MAX; $fences];
             const LEAF: usize = $leaf;
@@ -99,9 +134,37 @@ macro_rules! lane {
             fn values<V: Copy>(value: V) -> [V; $lanes] {
                 [value; $lanes]
             }
+
+            #[inline(always)]
+            fn group<T: Copy>(one: T) -> [T; $group] {
+                [one; $group]
+            }
+
+            #[inline(always)]
+            fn push_in(lanes: &mut Self::Lanes, position: usize, key: Self) -> Self {
+                let out = lanes[$lanes - 1];
+                push(lanes, position, key);
+                out
+            }
+
+            #[inline(always)]
+            fn pull_out(lanes: &mut Self::Lanes, position: usize, last: Self) {
+                pull(lanes, position);
+                lanes[$lanes - 1] = last;
+            }
+
+            #[inline(always)]
+            fn push_value<V: Copy>(values: &mut [V; $lanes], position: usize, value: V) {
+                push(values, position, value);
+            }
+
+            #[inline(always)]
+            fn pull_value<V: Copy>(values: &mut [V; $lanes], position: usize) {
+                pull(values, position);
+            }
         }
     };
 }
 
-lane!(u32, 16, 15, 12, 6, below_32);
-lane!(u64, 8, 7, 6, 3, below_64);
+lane!(u32, 16, 15, 12, 6, 13, below_32);
+lane!(u64, 8, 7, 6, 3, 7, below_64);

@@ -6,26 +6,34 @@
 //! B+-tree; `docs/matryoshka.md` tells where this one differs, and what is missing.
 //!
 //! * `lane`, `line`: what 32-bit and 64-bit keys make of a cache line.
-//! * `page`: a page and its sub-tree; `outer`: the tree above the pages.
+//! * `form`: what the tree asks of a page; `flat`, `nested` over `page`, `eytzinger`: its forms.
+//! * `outer`: the nodes above pages; `superpage`: pages gathered in 2 MiB.
 //! * `arena`: where nodes lie, the only unsafe code.
-//! * `tree`: descent, insert and remove; `scan`, `get_many`, `verify`, `statistics`.
+//! * `tree`: descent and growth; `shrink`, `index`, `batch`, `verify`: one file a verb.
 
 mod arena;
+mod batch;
 mod bytes;
-mod get_many;
+mod eytzinger;
+mod flat;
+mod form;
 mod index;
 mod lane;
 mod line;
+mod nested;
 mod outer;
 mod page;
 mod shared;
 mod shrink;
 mod strategy;
+mod superpage;
 mod tree;
 mod verify;
 
 pub use bytes::MatryoshkaIndex;
 pub use lane::Lane;
 pub use shared::{Capacity, Change, Full, SharedMatryoshka};
-pub use strategy::{Fence, Plain, Strategy};
+pub use strategy::{
+    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Plain, Strategy,
+};
 pub use tree::Matryoshka;

@@ -57,28 +57,43 @@ impl<L: Lane> Line<L> {
         (L::below::<S>(&self.0, key) >> Self::INNER_FROM).count_ones() as usize
     }
 
+    /// Keys below `key` in a line that holds nothing else.
+    #[inline(always)]
+    pub(crate) fn rank<S: Kernel>(&self, key: L) -> usize {
+        L::below::<S>(&self.0, key).count_ones() as usize
+    }
+
     #[inline(always)]
     pub(crate) fn child(&self, index: usize) -> u8 {
         L::byte(&self.0, 1 + index)
     }
 
+    #[inline(always)]
+    pub(crate) fn set_child(&mut self, index: usize, child: u8) {
+        L::set_byte(&mut self.0, 1 + index, child);
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_separator(&mut self, index: usize, key: L) {
+        self.0.as_mut()[Self::INNER_FROM + index] = key;
+    }
+
+    /// The places of all separators of an inner node.
+    pub(crate) fn separators_all(&self) -> &[L] {
+        &self.0.as_ref()[Self::INNER_FROM..]
+    }
+
     /// Makes room at `position` of a leaf that is not full.
     #[inline(always)]
     pub(crate) fn leaf_insert(&mut self, position: usize, key: L) {
-        let count = self.count();
-        let lanes = self.0.as_mut();
-        lanes.copy_within(1 + position..1 + count, 2 + position);
-        lanes[1 + position] = key;
-        self.set_count(count + 1);
+        L::push_in(&mut self.0, 1 + position, key);
+        self.set_count(self.count() + 1);
     }
 
     #[inline(always)]
     pub(crate) fn leaf_remove(&mut self, position: usize) {
-        let count = self.count();
-        let lanes = self.0.as_mut();
-        lanes.copy_within(2 + position..1 + count, 1 + position);
-        lanes[count] = L::MAX;
-        self.set_count(count - 1);
+        L::pull_out(&mut self.0, 1 + position, L::MAX);
+        self.set_count(self.count() - 1);
     }
 
     /// A leaf of these keys.

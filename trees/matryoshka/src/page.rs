@@ -17,17 +17,12 @@ use crate::line::{Line, Unpacked};
 /// The highest sub-tree: the report's is 2; narrow lines of 64-bit keys need one more when full.
 pub(crate) const MOST_LEVELS: usize = 3;
 
-/// No page.
-pub(crate) const NONE: u32 = u32::MAX;
-
 /// The first line of a page.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Head<L: Lane> {
     /// Lines in use; bit 0 is the header itself.
     pub(crate) used: u64,
-    pub(crate) previous: u32,
-    pub(crate) next: u32,
     pub(crate) keys: u16,
     pub(crate) root: u8,
     pub(crate) height: u8,
@@ -41,7 +36,7 @@ pub(crate) struct Head<L: Lane> {
 /// A page with its values.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(crate) struct Page<L: Lane, V: Copy> {
+pub struct Page<L: Lane, V: Copy> {
     pub(crate) head: Head<L>,
     pub(crate) lines: [Line<L>; 63],
     pub(crate) values: [L::Values<V>; 63],
@@ -79,13 +74,11 @@ pub(crate) const fn most_leaves(slots: usize, fan_out: usize) -> usize {
 }
 
 impl<L: Lane, V: Copy> Page<L, V> {
-    /// A page of these pairs, which ascend and number at most [`capacity`](Self::capacity).
+    /// A page of these pairs, which ascend and are not too many.
     pub(crate) fn build<S: Strategy>(pairs: &[(L, V)], default: V) -> Self {
         let mut page = Self {
             head: Head {
                 used: 1,
-                previous: NONE,
-                next: NONE,
                 keys: pairs.len() as u16,
                 root: 0,
                 height: 0,
@@ -142,11 +135,6 @@ impl<L: Lane, V: Copy> Page<L, V> {
             above.push((slot, some[some.len() - 1].1));
         }
         above
-    }
-
-    /// The most keys of a page.
-    pub(crate) const fn capacity<S: Strategy>() -> usize {
-        most_leaves(S::SLOTS, L::INNER + 1) * L::LEAF
     }
 
     #[inline(always)]
@@ -258,11 +246,9 @@ impl<L: Lane, V: Copy> Page<L, V> {
 
     #[inline(always)]
     fn insert_at(&mut self, slot: u8, position: usize, key: L, value: V) {
-        let count = self.line(slot).count();
         self.line_mut(slot).leaf_insert(position, key);
-        let values = self.values_mut(slot);
-        values.copy_within(position..count, position + 1);
-        values[position] = value;
+        let values = &mut self.values[usize::from(slot.wrapping_sub(1) & 63).min(62)];
+        L::push_value(values, position, value);
     }
 
     #[inline(never)]
@@ -337,8 +323,8 @@ impl<L: Lane, V: Copy> Page<L, V> {
         let slot = self.leaf_of(path);
         let count = self.line(slot).count();
         self.line_mut(slot).leaf_remove(position);
-        self.values_mut(slot)
-            .copy_within(position + 1..count, position);
+        let values = &mut self.values[usize::from(slot.wrapping_sub(1) & 63).min(62)];
+        L::pull_value(values, position);
         self.head.keys -= 1;
         if count - 1 < L::LEAF / 2 && self.head.height > 0 {
             self.rebalance(path);
@@ -452,13 +438,5 @@ impl<L: Lane, V: Copy> Page<L, V> {
             (level, len) = (below, count);
         }
         (level, len)
-    }
-
-    /// All pairs in key order.
-    pub(crate) fn pairs(&self, pairs: &mut Vec<(L, V)>) {
-        let (leaves, count) = self.leaves();
-        for &slot in &leaves[..count] {
-            self.pairs_of(slot, pairs);
-        }
     }
 }

@@ -8,9 +8,9 @@
 use hedgerow_index::IntKey;
 use hedgerow_simd::{Kernel, Task};
 
+use crate::form::PageForm;
 use crate::lane::Lane;
 use crate::outer::Inner;
-use crate::page::{NONE, Page};
 use crate::strategy::Strategy;
 use crate::tree::{Matryoshka, OuterPath, tag, untag};
 
@@ -26,31 +26,8 @@ impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Task for Remove<'
     #[inline(always)]
     fn run<N: Kernel>(self) -> Option<V> {
         let Self(tree, key) = self;
-        let outer = tree.find_path::<N>(key);
-        let page = tree.pages.get_mut(outer.page);
-        if S::FENCES && page.head.stale {
-            page.renew_fences::<S>();
-        }
-        let root = page.head.root;
-        let path = page.path::<N, S>(key);
-        let slot = page.leaf_of(&path);
-        let line = page.line(slot);
-        let position = line.leaf_rank::<N>(key);
-        if line.leaf_keys().get(position) != Some(&key) {
-            return None;
-        }
-        let value = page.values(slot)[position];
-        page.remove(&path, position);
-        tree.len -= 1;
-        let head = &page.head;
-        let low = usize::from(head.keys) < Page::<K::Encoded, V>::capacity::<S>() / 4;
-        if head.root != root {
-            tree.retag(&outer);
-        }
-        if low && tree.height > 0 {
-            tree.rebalance(&outer);
-        }
-        Some(value)
+        let path = tree.find_path::<N>(key);
+        tree.remove_at::<N>(&path, key).0
     }
 }
 
@@ -60,53 +37,80 @@ where
     V: Copy + Default,
     S: Strategy,
 {
+    /// `remove` at the end of a path; and whether pages were joined or levelled, so that the path
+    /// holds no more.
+    #[inline(always)]
+    pub(crate) fn remove_at<N: Kernel>(
+        &mut self,
+        path: &OuterPath,
+        key: K::Encoded,
+    ) -> (Option<V>, bool) {
+        let page = self.pages.get_mut(path.page);
+        let before = page.tag();
+        let value = page.remove::<N>(key);
+        let (after, len) = (page.tag(), page.key_count());
+        if value.is_none() {
+            return (None, false);
+        }
+        self.len -= 1;
+        if after != before {
+            self.retag(path);
+        }
+        let low = len < Self::CAPACITY / 4 && self.height > 0;
+        if low {
+            self.rebalance(path);
+        }
+        (value, low)
+    }
+
     #[inline(never)]
     fn rebalance(&mut self, path: &OuterPath) {
         let (parent, index) = path.steps[self.height - 1];
-        self.rebalance_pages(parent, index);
+        self.rebalance_pages(parent, index as usize);
         for level in (1..self.height).rev() {
-            let node = self.inner.get(path.steps[level].0);
-            if node.count() >= (S::FAN_OUT / 4).max(1) {
+            let node = self.node(level, path.steps[level].0);
+            if node.count() >= (self.most_children(level) / 4).max(1) {
                 return;
             }
             let (parent, index) = path.steps[level - 1];
-            self.rebalance_inner(parent, index);
+            if self.heads_at(level) {
+                self.rebalance_superpages(parent, index as usize);
+            } else {
+                self.rebalance_inner(parent, index as usize);
+            }
         }
-        while self.height > 0 && self.inner.get(self.root).count() == 0 {
+        while self.height > 0 && self.node(0, self.root).count() == 0 {
             let old = self.root;
-            self.root = self.inner.get(old).child(0);
-            self.inner.release(old);
+            self.root = self.node(0, old).child(0);
+            // The head of a superpage goes nowhere: the superpage holds the page that is left.
+            if !self.heads_at(0) {
+                self.inner.release(old);
+            }
             self.height -= 1;
         }
     }
 
     fn rebalance_pages(&mut self, parent: u32, index: usize) {
-        let node = self.inner.get(parent);
-        let (mut keys, mut children) = (node.keys(), node.children().to_vec());
         let index = index.saturating_sub(1);
-        let (left, right) = (untag(children[index]), untag(children[index + 1]));
-        let mut pairs = Vec::new();
+        let level = self.height - 1;
+        let node = self.node(level, parent);
+        let (left, right) = (untag(node.child(index)), untag(node.child(index + 1)));
+        let mut pairs = std::mem::take(&mut self.scratch);
+        pairs.clear();
         self.pages.get(left).pairs(&mut pairs);
         self.pages.get(right).pairs(&mut pairs);
-        if pairs.len() <= Page::<K::Encoded, V>::capacity::<S>() * 3 / 4 {
-            let next = self.pages.get(right).head.next;
-            self.replace_page(left, &pairs);
-            self.pages.get_mut(left).head.next = next;
-            if next != NONE {
-                self.pages.get_mut(next).head.previous = left;
-            }
-            self.pages.release(right);
-            keys.remove(index);
-            children.remove(index + 1);
+        if pairs.len() <= Self::CAPACITY * 3 / 4 {
+            *self.pages.get_mut(left) = S::Page::build(&pairs);
+            let left_tag = tag(left, self.pages.get(left).tag());
+            self.release_page(right);
+            let node = self.node_mut(level, parent);
+            node.remove(index);
+            node.set_child(index, left_tag);
         } else {
             let (low, high) = pairs.split_at(pairs.len() / 2);
-            self.replace_page(left, low);
-            self.replace_page(right, high);
-            keys[index] = low[low.len() - 1].0;
-            children[index + 1] = tag(right, self.pages.get(right).head.root);
+            self.set_pair(parent, index, (left, low), (right, high));
         }
-        children[index] = tag(left, self.pages.get(left).head.root);
-        *self.inner.get_mut(parent) = Inner::new(&keys, &children);
+        self.scratch = pairs;
     }
 
     fn rebalance_inner(&mut self, parent: u32, index: usize) {

@@ -1,46 +1,51 @@
 //! The tree: its way down, and how it grows.
 //!
-//! Children of the lowest inner level are pages, and their numbers carry the slot of the page's
-//! root in six bits below: header and root are asked for together. A stale tag would cost a
-//! wasted prefetch and nothing else; it is renewed whenever a root moves.
+//! Children of the lowest inner level are pages, and their numbers carry six bits that the page
+//! chose (the slot of its root): header and root are asked for together. A stale tag would cost
+//! a wasted prefetch and nothing else; it is renewed whenever a root moves.
 
-use hedgerow_index::IntKey;
-use hedgerow_simd::{Kernel, Level, Task, prefetch_line};
+use hedgerow_index::{Direction, IntKey};
+use hedgerow_simd::{Kernel, Level, Task};
 
 use crate::arena::Arena;
+use crate::form::{Inserted, PageForm, Spot};
 use crate::lane::Lane;
-use crate::outer::Inner;
-use crate::page::{NONE, Page, Path};
-use crate::strategy::{Plain, Strategy};
+use crate::outer::{Inner, MOST_KEYS};
+use crate::strategy::{Flat, Strategy};
 
-/// Inner levels of the outer tree, at most: enough for any number of pages at a fan-out of 4.
-const MOST_HEIGHT: usize = 32;
+/// Inner levels of the outer tree, at most: more than any number of pages needs, also at the
+/// smallest fan-out that tests choose.
+const MOST_HEIGHT: usize = 20;
 
-/// Bits of a page's number that name its root.
+/// Bits of a page's number that the page chose.
 const TAG_BITS: u32 = 6;
 
+/// Where a strategy's pages lie.
+pub(crate) type Pages<L, V, S> = Arena<<S as Strategy>::Page<L, V, S>, <S as Strategy>::Head<L>>;
+
 /// An ordered map from integers to values that are copied; with `()` it is a set.
-pub struct Matryoshka<K, V, S = Plain>
+pub struct Matryoshka<K, V, S = Flat>
 where
     K: IntKey<Encoded: Lane>,
     V: Copy + Default,
     S: Strategy,
 {
-    pub(crate) pages: Arena<Page<K::Encoded, V>>,
+    pub(crate) pages: Pages<K::Encoded, V, S>,
     pub(crate) inner: Arena<Inner<K::Encoded>>,
     /// A tagged page at height 0, else an inner node.
     pub(crate) root: u32,
     pub(crate) height: usize,
     pub(crate) len: usize,
     pub(crate) level: Level,
-    pub(crate) strategy: std::marker::PhantomData<S>,
+    /// Room for the pairs of pages that are cut, joined or levelled.
+    pub(crate) scratch: Vec<(K::Encoded, V)>,
 }
 
 /// The way from the root to a page.
 #[derive(Clone, Copy)]
 pub(crate) struct OuterPath {
     /// Inner node and the child taken, from the root down.
-    pub(crate) steps: [(u32, usize); MOST_HEIGHT],
+    pub(crate) steps: [(u32, u32); MOST_HEIGHT],
     pub(crate) page: u32,
 }
 
@@ -52,8 +57,8 @@ pub(crate) fn untag(child: u32) -> u32 {
 
 /// The number that a parent keeps for a page.
 #[inline(always)]
-pub(crate) fn tag(page: u32, root: u8) -> u32 {
-    page << TAG_BITS | u32::from(root)
+pub(crate) fn tag(page: u32, tag: u32) -> u32 {
+    page << TAG_BITS | tag
 }
 
 impl<K, V, S> Default for Matryoshka<K, V, S>
@@ -73,6 +78,10 @@ where
     V: Copy + Default,
     S: Strategy,
 {
+    /// The most keys of a page.
+    pub(crate) const CAPACITY: usize =
+        <S::Page<K::Encoded, V, S> as PageForm<K::Encoded, V, S>>::CAPACITY;
+
     /// An empty tree that searches with the best kernel of this processor.
     #[must_use]
     pub fn new() -> Self {
@@ -84,7 +93,7 @@ where
     pub fn with_level(level: Level) -> Self {
         const {
             assert!(S::SLOTS >= 5 && S::SLOTS <= 63);
-            assert!(S::FAN_OUT >= 4 && S::FAN_OUT <= crate::outer::MOST_KEYS + 1);
+            assert!(S::FAN_OUT >= 4 && S::FAN_OUT <= MOST_KEYS + 1);
         }
         let mut tree = Self {
             pages: Arena::new(),
@@ -93,7 +102,7 @@ where
             height: 0,
             len: 0,
             level,
-            strategy: std::marker::PhantomData,
+            scratch: Vec::new(),
         };
         tree.clear();
         tree
@@ -103,29 +112,54 @@ where
     pub fn clear(&mut self) {
         self.pages = Arena::new();
         self.inner = Arena::new();
-        let page = Page::build::<S>(&[], V::default());
-        self.root = tag(self.pages.allocate(&page), page.head.root);
+        let page = S::Page::build(&[]);
+        self.root = tag(self.allocate_first(&page), page.tag());
         (self.height, self.len) = (0, 0);
+    }
+
+    /// Whether nodes at `level` below the root are heads of superpages.
+    #[inline(always)]
+    pub(crate) fn heads_at(&self, level: usize) -> bool {
+        S::SUPERPAGES && level + 1 == self.height
+    }
+
+    /// An inner node at `level` below the root.
+    #[inline(always)]
+    pub(crate) fn node(&self, level: usize, number: u32) -> &Inner<K::Encoded> {
+        if self.heads_at(level) {
+            &self.pages.head(number).as_ref()[0]
+        } else {
+            self.inner.get(number)
+        }
+    }
+
+    /// As `node`, to be changed.
+    #[inline(always)]
+    pub(crate) fn node_mut(&mut self, level: usize, number: u32) -> &mut Inner<K::Encoded> {
+        if self.heads_at(level) {
+            &mut self.pages.head_mut(number).as_mut()[0]
+        } else {
+            self.inner.get_mut(number)
+        }
     }
 
     /// The page that is responsible for `key`.
     #[inline(always)]
     pub(crate) fn find_page<N: Kernel>(&self, key: K::Encoded) -> u32 {
         let mut child = self.root;
-        for _ in 0..self.height {
-            let node = self.inner.get(child);
-            child = node.child(node.route::<N>(key));
+        for level in 0..self.height {
+            let node = self.node(level, child);
+            child = node.child(node.route::<N, S>(key));
         }
         self.prefetch_page(child);
         untag(child)
     }
 
-    /// Asks for a page's header and root.
+    /// Asks for the lines of a page that a search reads first.
     #[inline(always)]
     pub(crate) fn prefetch_page(&self, child: u32) {
         let page = self.pages.get(untag(child));
-        prefetch_line(&raw const page.head);
-        prefetch_line(page.line((child & ((1 << TAG_BITS) - 1)) as u8));
+        page.prefetch(child & ((1 << TAG_BITS) - 1));
     }
 
     #[inline(always)]
@@ -136,9 +170,9 @@ where
         };
         let mut child = self.root;
         for level in 0..self.height {
-            let node = self.inner.get(child);
-            let index = node.route::<N>(key);
-            path.steps[level] = (child, index);
+            let node = self.node(level, child);
+            let index = node.route::<N, S>(key);
+            path.steps[level] = (child, index as u32);
             child = node.child(index);
         }
         self.prefetch_page(child);
@@ -146,68 +180,166 @@ where
         path
     }
 
-    /// Keeps the parent's tag of a page in step with the page's root.
+    /// Moves to the neighbouring page; false when there is none.
+    pub(crate) fn advance(&self, path: &mut OuterPath, direction: Direction) -> bool {
+        for level in (0..self.height).rev() {
+            let (number, index) = path.steps[level];
+            let next = match direction {
+                Direction::Forward => index + 1,
+                Direction::Reverse => index.wrapping_sub(1),
+            };
+            let node = self.node(level, number);
+            if next as usize > node.count() {
+                continue;
+            }
+            path.steps[level].1 = next;
+            let mut child = node.child(next as usize);
+            for below in level + 1..self.height {
+                let node = self.node(below, child);
+                let edge = match direction {
+                    Direction::Forward => 0,
+                    Direction::Reverse => node.count(),
+                };
+                path.steps[below] = (child, edge as u32);
+                child = node.child(edge);
+            }
+            path.page = untag(child);
+            return true;
+        }
+        false
+    }
+
+    /// The neighbour of the path's page under the same parent.
+    #[inline(always)]
+    pub(crate) fn sibling(&self, path: &OuterPath, direction: Direction) -> Option<u32> {
+        let level = self.height.checked_sub(1)?;
+        let (number, index) = path.steps[level];
+        let next = match direction {
+            Direction::Forward => index + 1,
+            Direction::Reverse => index.wrapping_sub(1),
+        };
+        let node = self.node(level, number);
+        (next as usize <= node.count()).then(|| node.child(next as usize))
+    }
+
+    /// Keeps the parent's tag of a page in step with the page.
     pub(crate) fn retag(&mut self, path: &OuterPath) {
-        let child = tag(path.page, self.pages.get(path.page).head.root);
+        let child = tag(path.page, self.pages.get(path.page).tag());
         if self.height == 0 {
             self.root = child;
         } else {
-            let (node, index) = path.steps[self.height - 1];
-            self.inner.get_mut(node).set_child(index, child);
+            let (number, index) = path.steps[self.height - 1];
+            let node = self.node_mut(self.height - 1, number);
+            node.set_child(index as usize, child);
         }
     }
 
-    /// Makes room in a full page: packs its lines closer together or cuts it in two.
+    /// Makes room for `key` in the path's page, which is full: the page is levelled with a
+    /// neighbour that has a quarter free, or cut in two.
     #[inline(never)]
-    fn make_room(&mut self, path: &OuterPath, key: K::Encoded, may_repack: bool) {
-        let capacity = Page::<K::Encoded, V>::capacity::<S>();
-        let old = self.pages.get(path.page).head;
-        let mut pairs = Vec::with_capacity(usize::from(old.keys));
+    fn make_room(&mut self, path: &OuterPath, key: K::Encoded) {
+        let mut pairs = std::mem::take(&mut self.scratch);
+        pairs.clear();
         self.pages.get(path.page).pairs(&mut pairs);
-        if may_repack && pairs.len() < capacity * 7 / 8 {
-            self.replace_page(path.page, &pairs);
+        let above = pairs.last().is_some_and(|last| last.0 < key);
+        // Ascending inserts leave full pages behind.
+        let appends = above && !self.advance(&mut path.clone(), Direction::Forward);
+        if !appends && self.level(path, &mut pairs) {
+            // The neighbour had room.
+        } else if self.is_full_superpage(path) {
+            self.cut_superpage(path, appends);
+        } else {
+            let half = if appends {
+                pairs.len()
+            } else {
+                pairs.len() / 2
+            };
+            self.cut(path, &pairs, half);
+        }
+        self.scratch = pairs;
+    }
+
+    /// Levels the path's page, which holds `pairs`, with the emptier of its neighbours; false
+    /// when both are nearly full.
+    fn level(&mut self, path: &OuterPath, pairs: &mut Vec<(K::Encoded, V)>) -> bool {
+        let left = self.sibling(path, Direction::Reverse).map(untag);
+        let right = self.sibling(path, Direction::Forward).map(untag);
+        let len =
+            |page: &Option<u32>| page.map_or(usize::MAX, |page| self.pages.get(page).key_count());
+        let to_left = len(&left) < len(&right);
+        let other = if to_left { left } else { right };
+        if len(&other) > Self::CAPACITY * 3 / 4 {
+            return false;
+        }
+        let other = other.unwrap_or(path.page);
+        let (parent, index) = path.steps[self.height - 1];
+        let (low, high, at);
+        if to_left {
+            let own = pairs.len();
+            self.pages.get(other).pairs(pairs);
+            pairs.rotate_left(own);
+            (low, high, at) = (other, path.page, index as usize - 1);
+        } else {
+            self.pages.get(other).pairs(pairs);
+            (low, high, at) = (path.page, other, index as usize);
+        }
+        let half = pairs.len() / 2;
+        self.set_pair(parent, at, (low, &pairs[..half]), (high, &pairs[half..]));
+        true
+    }
+
+    /// Gives two neighbouring pages, children `at` and `at + 1` of `parent`, these pairs.
+    pub(crate) fn set_pair(
+        &mut self,
+        parent: u32,
+        at: usize,
+        low: (u32, &[(K::Encoded, V)]),
+        high: (u32, &[(K::Encoded, V)]),
+    ) {
+        *self.pages.get_mut(low.0) = S::Page::build(low.1);
+        *self.pages.get_mut(high.0) = S::Page::build(high.1);
+        let low_tag = tag(low.0, self.pages.get(low.0).tag());
+        let high_tag = tag(high.0, self.pages.get(high.0).tag());
+        let node = self.node_mut(self.height - 1, parent);
+        node.set_key(at, low.1[low.1.len() - 1].0);
+        node.set_child(at, low_tag);
+        node.set_child(at + 1, high_tag);
+    }
+
+    /// Cuts the path's page, which holds `pairs`, in two.
+    fn cut(&mut self, path: &OuterPath, pairs: &[(K::Encoded, V)], at: usize) {
+        let right = S::Page::build(&pairs[at..]);
+        let number = self.allocate_beside(path.page, &right);
+        if at < pairs.len() {
+            *self.pages.get_mut(path.page) = S::Page::build(&pairs[..at]);
             self.retag(path);
+        }
+        let child = tag(number, right.tag());
+        if self.height == 0 && S::SUPERPAGES {
+            self.grow_superpage(pairs[at - 1].0, child);
             return;
         }
-        // Ascending inserts leave full pages behind.
-        let appends = old.next == NONE && pairs.last().is_some_and(|last| last.0 < key);
-        let cut = if appends {
-            pairs.len() * 15 / 16
-        } else {
-            pairs.len() / 2
-        };
-        let mut right = Page::build::<S>(&pairs[cut..], V::default());
-        (right.head.previous, right.head.next) = (path.page, old.next);
-        let number = self.pages.allocate(&right);
-        if old.next != NONE {
-            self.pages.get_mut(old.next).head.previous = number;
-        }
-        self.replace_page(path.page, &pairs[..cut]);
-        self.pages.get_mut(path.page).head.next = number;
-        self.retag(path);
-        self.insert_child(path, pairs[cut - 1].0, tag(number, right.head.root));
+        self.insert_child(path, self.height, pairs[at - 1].0, child);
     }
 
-    /// Gives a page other pairs, and the same neighbours.
-    pub(crate) fn replace_page(&mut self, page: u32, pairs: &[(K::Encoded, V)]) {
-        let old = self.pages.get(page).head;
-        let mut new = Page::build::<S>(pairs, V::default());
-        (new.head.previous, new.head.next) = (old.previous, old.next);
-        *self.pages.get_mut(page) = new;
-    }
-
-    /// Hangs `child` behind the path's page.
-    fn insert_child(&mut self, path: &OuterPath, mut key: K::Encoded, mut child: u32) {
-        for level in (0..self.height).rev() {
-            let (number, index) = path.steps[level];
-            let node = self.inner.get(number);
+    /// Hangs `child` behind the path's node at level `below`.
+    pub(crate) fn insert_child(
+        &mut self,
+        path: &OuterPath,
+        below: usize,
+        mut key: K::Encoded,
+        mut child: u32,
+    ) {
+        for level in (0..below).rev() {
+            let (number, index) = (path.steps[level].0, path.steps[level].1 as usize);
+            let node = self.node_mut(level, number);
+            if node.count() + 1 < S::FAN_OUT {
+                node.insert(index, key, child);
+                return;
+            }
             let (mut keys, mut children) = (node.keys(), node.children().to_vec());
             keys.insert(index, key);
             children.insert(index + 1, child);
-            if children.len() <= S::FAN_OUT {
-                *self.inner.get_mut(number) = Inner::new(&keys, &children);
-                return;
-            }
             // Ascending inserts leave nearly full nodes behind, and never one without separators.
             let cut = if index + 1 == keys.len() {
                 (keys.len() * 15 / 16).min(keys.len() - 2)
@@ -222,6 +354,39 @@ where
         let root = Inner::new(&[key], &[self.root, child]);
         self.root = self.inner.allocate(&root);
         self.height += 1;
+    }
+
+    /// `insert` at the end of a path, if there is room.
+    #[inline(always)]
+    pub(crate) fn insert_at<N: Kernel>(
+        &mut self,
+        path: &OuterPath,
+        key: K::Encoded,
+        value: V,
+    ) -> Inserted<V> {
+        let page = self.pages.get_mut(path.page);
+        let before = page.tag();
+        let inserted = page.insert::<N>(key, value);
+        if page.tag() != before {
+            self.retag(path);
+        }
+        if matches!(inserted, Inserted::New) {
+            self.len += 1;
+        }
+        inserted
+    }
+
+    /// `insert`, from the root.
+    #[inline(always)]
+    pub(crate) fn insert_from_root<N: Kernel>(&mut self, key: K::Encoded, value: V) -> Option<V> {
+        loop {
+            let path = self.find_path::<N>(key);
+            match self.insert_at::<N>(&path, key, value) {
+                Inserted::New => return None,
+                Inserted::Replaced(old) => return Some(old),
+                Inserted::Full => self.make_room(&path, key),
+            }
+        }
     }
 }
 
@@ -238,43 +403,25 @@ impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Task for Get<'_, 
     fn run<N: Kernel>(self) -> Option<V> {
         let Self(tree, key) = self;
         let page = tree.pages.get(tree.find_page::<N>(key));
-        let path = page.path::<N, S>(key);
-        let slot = page.leaf_of(&path);
-        let values = page.values(slot);
-        prefetch_line(values.as_ptr());
-        let line = page.line(slot);
-        let position = line.leaf_rank::<N>(key);
-        (line.leaf_keys().get(position) == Some(&key)).then(|| values[position])
+        let spot = page.find::<N>(key);
+        spot.found.then(|| page.values(spot.leaf)[spot.position])
     }
 }
 
-/// Where a key is or belongs.
-pub(crate) struct Place {
-    pub(crate) page: u32,
-    pub(crate) slot: u8,
-    pub(crate) position: usize,
-}
-
-/// Finds a key's place.
+/// Finds where a key is or would be.
 pub(crate) struct Locate<'a, K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy>(
     pub(crate) &'a Matryoshka<K, V, S>,
     pub(crate) K::Encoded,
 );
 
 impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Task for Locate<'_, K, V, S> {
-    type Output = Place;
+    type Output = (OuterPath, Spot);
 
     #[inline(always)]
-    fn run<N: Kernel>(self) -> Place {
+    fn run<N: Kernel>(self) -> (OuterPath, Spot) {
         let Self(tree, key) = self;
-        let number = tree.find_page::<N>(key);
-        let page = tree.pages.get(number);
-        let slot = page.leaf_of(&page.path::<N, S>(key));
-        Place {
-            page: number,
-            slot,
-            position: page.line(slot).leaf_rank::<N>(key),
-        }
+        let path = tree.find_path::<N>(key);
+        (path, tree.pages.get(path.page).find::<N>(key))
     }
 }
 
@@ -291,31 +438,6 @@ impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Task for Insert<'
     #[inline(always)]
     fn run<N: Kernel>(self) -> Option<V> {
         let Self(tree, key, value) = self;
-        let mut may_repack = true;
-        loop {
-            let outer = tree.find_path::<N>(key);
-            let page = tree.pages.get_mut(outer.page);
-            if S::FENCES && page.head.stale {
-                page.renew_fences::<S>();
-            }
-            let root = page.head.root;
-            let path: Path = page.path::<N, S>(key);
-            let slot = page.leaf_of(&path);
-            let line = page.line(slot);
-            let position = line.leaf_rank::<N>(key);
-            if line.leaf_keys().get(position) == Some(&key) {
-                let place = &mut page.values_mut(slot)[position];
-                return Some(std::mem::replace(place, value));
-            }
-            if page.insert::<S>(&path, position, key, value) {
-                tree.len += 1;
-                if page.head.root != root {
-                    tree.retag(&outer);
-                }
-                return None;
-            }
-            tree.make_room(&outer, key, may_repack);
-            may_repack = false;
-        }
+        tree.insert_from_root::<N>(key, value)
     }
 }
