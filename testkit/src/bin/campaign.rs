@@ -1,10 +1,11 @@
-//! The long campaigns: power cuts, kills, file faults, bit rot, and planted bugs.
+//! The long campaigns: power cuts, kills, file faults, bit rot, churn, and planted bugs.
 //!
 //! ```text
 //! cargo run --release -p hedgerow-testkit --bin campaign -- power-cut --images 100000
 //! cargo build --release -p hedgerow-cli && cargo run --release -p hedgerow-testkit --bin campaign -- kill --kills 500
 //! cargo run --release -p hedgerow-testkit --bin campaign -- fault
 //! cargo run --release -p hedgerow-testkit --bin campaign -- rot --flips 20000
+//! cargo run --release -p hedgerow-testkit --bin campaign -- churn --operations 100000000
 //! cargo run --release -p hedgerow-testkit --features planted-bugs --bin campaign -- plant
 //! ```
 //!
@@ -18,7 +19,11 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
+use hedgerow_matryoshka::{
+    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Matryoshka, Plain, Strategy,
+};
 use hedgerow_testkit::faults::{self, FaultCampaign};
+use hedgerow_testkit::int_churn::{ChurnCampaign, churn};
 use hedgerow_testkit::kill::{self, KillCampaign};
 use hedgerow_testkit::powercut::{self, DbSubject, LogSubject, PowerCutCampaign};
 use hedgerow_testkit::rot::{self, RotCampaign};
@@ -76,6 +81,18 @@ enum Campaign {
         /// Bits to flip.
         #[arg(long, default_value_t = 20_000)]
         flips: usize,
+    },
+    /// Fill and empty the trees of integers, again and again, against an array.
+    Churn {
+        /// Changes of each tree, half with scattered keys, half with dense ones.
+        #[arg(long, default_value_t = 100_000_000)]
+        operations: u64,
+        /// Different keys.
+        #[arg(long, default_value_t = 16_777_216)]
+        keys: u32,
+        /// Only strategies whose name contains this.
+        #[arg(long, default_value = "")]
+        only: String,
     },
     /// Plant bugs and show which campaign finds each.
     #[cfg(feature = "planted-bugs")]
@@ -146,9 +163,51 @@ fn run(campaign: Campaign, seed: u64) -> Result<String, String> {
             faults::run(&FaultCampaign { seed, stride, cuts })?
         )),
         Campaign::Rot { flips } => Ok(format!("{:#?}", rot::run(&RotCampaign { flips, seed })?)),
+        Campaign::Churn {
+            operations,
+            keys,
+            only,
+        } => churn_all(
+            &ChurnCampaign {
+                operations: operations / 2,
+                keys,
+                verify_every: (operations / 64).max(1),
+                seed,
+            },
+            &only,
+        ),
         #[cfg(feature = "planted-bugs")]
         Campaign::Plant => plant(seed),
     }
+}
+
+/// Churns a tree of each strategy.
+fn churn_all(campaign: &ChurnCampaign, only: &str) -> Result<String, String> {
+    type Run = fn(&ChurnCampaign, bool) -> Result<String, String>;
+    fn run<S: Strategy>(campaign: &ChurnCampaign, scattered: bool) -> Result<String, String> {
+        let mut tree: Matryoshka<u64, u64, S> = Matryoshka::new();
+        churn(&mut tree, campaign, scattered).map(|report| format!("{report:?}"))
+    }
+    let runs: [(&str, Run); 7] = [
+        ("plain", run::<Plain>),
+        ("fence", run::<Fence>),
+        ("eytzinger", run::<Eytzinger>),
+        ("flat", run::<Flat>),
+        ("flat fast", run::<FlatFast>),
+        ("fence superpage", run::<FenceSuperpage>),
+        ("flat superpage", run::<FlatSuperpage>),
+    ];
+    for (name, run) in runs.iter().filter(|run| run.0.contains(only)) {
+        for scattered in [true, false] {
+            let keys = if scattered { "scattered" } else { "dense" };
+            let said = run(campaign, scattered);
+            println!(
+                "{name}, {keys}: {}",
+                said.map_err(|e| format!("{name}, {keys}: {e}"))?
+            );
+        }
+    }
+    Ok("every tree answered as the array does".to_owned())
 }
 
 fn beside_this() -> Result<PathBuf, String> {
