@@ -12,7 +12,10 @@ use hedgerow_lab_contender::{
 };
 use hedgerow_lab_peers::Limits;
 use hedgerow_masstree::{Concurrent, SingleThreaded};
-use hedgerow_matryoshka::{Fence, Matryoshka, MatryoshkaIndex, Plain};
+use hedgerow_matryoshka::{
+    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, Lane, Matryoshka, MatryoshkaIndex, Plain,
+    Strategy,
+};
 
 use crate::contenders::{
     BTreeMark, Empty, Engine, Indexed, Inline, Integer, Integers, Paged, Words,
@@ -156,6 +159,14 @@ fn of_integers<K: Integer>() -> Promises {
     }
 }
 
+/// Matryoshka with keys of one width, in one strategy.
+fn matryoshka<K: Integer<Encoded: Lane>, S: Strategy>(name: &'static str) -> MapEntry {
+    MapEntry {
+        entry: own(name, of_integers::<K>()),
+        build: single::<Integers<K, Matryoshka<K, u64, S>, true>>(),
+    }
+}
+
 /// The standard library's map of integers of one width.
 fn integer_mark<K: Integer>(name: &'static str) -> MapEntry {
     MapEntry {
@@ -223,22 +234,17 @@ fn own_maps() -> Vec<MapEntry> {
             ),
             build: concurrent::<Words>(),
         },
-        MapEntry {
-            entry: own("matryoshka plain u32", of_integers::<u32>()),
-            build: single::<Integers<u32, Matryoshka<u32, u64, Plain>, true>>(),
-        },
-        MapEntry {
-            entry: own("matryoshka plain u64", of_integers::<u64>()),
-            build: single::<Integers<u64, Matryoshka<u64, u64, Plain>, true>>(),
-        },
-        MapEntry {
-            entry: own("matryoshka fence u32", of_integers::<u32>()),
-            build: single::<Integers<u32, Matryoshka<u32, u64, Fence>, true>>(),
-        },
-        MapEntry {
-            entry: own("matryoshka fence u64", of_integers::<u64>()),
-            build: single::<Integers<u64, Matryoshka<u64, u64, Fence>, true>>(),
-        },
+        matryoshka::<u32, Plain>("matryoshka plain u32"),
+        matryoshka::<u64, Plain>("matryoshka plain u64"),
+        matryoshka::<u32, Fence>("matryoshka fence u32"),
+        matryoshka::<u64, Fence>("matryoshka fence u64"),
+        matryoshka::<u32, Eytzinger>("matryoshka eytzinger u32"),
+        matryoshka::<u64, Eytzinger>("matryoshka eytzinger u64"),
+        matryoshka::<u32, FenceSuperpage>("matryoshka fence superpage u32"),
+        matryoshka::<u64, FenceSuperpage>("matryoshka fence superpage u64"),
+        matryoshka::<u32, Flat>("matryoshka flat u32"),
+        matryoshka::<u64, Flat>("matryoshka flat u64"),
+        matryoshka::<u64, FlatFast>("matryoshka flat fast u64"),
         MapEntry {
             entry: Entry {
                 version: rust_version(),
