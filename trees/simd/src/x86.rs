@@ -110,13 +110,31 @@ fn below_64_avx2(line: &Line64, key: u64) -> u32 {
     half(0) | (half(4) << 4)
 }
 
+/// Four words of a line, their bits flipped where `flip` has ones, in one instruction.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn flipped4(line: &SharedLine, first: usize, flip: __m256i) -> __m256i {
+    let words = &line[first..first + 4];
+    let vector: __m256i;
+    // SAFETY: as in `load4`.
+    unsafe {
+        asm!(
+            "vpxor {vector}, {flip}, ymmword ptr [{address}]",
+            vector = lateout(ymm_reg) vector,
+            flip = in(ymm_reg) flip,
+            address = in(reg) words.as_ptr(),
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    vector
+}
+
 #[target_feature(enable = "avx2")]
 #[inline]
 fn below_shared_avx2(line: &SharedLine, key: u64) -> u32 {
     let flip = _mm256_set1_epi64x(i64::MIN);
     let key = _mm256_xor_si256(_mm256_set1_epi64x(key as i64), flip);
-    let low = _mm256_xor_si256(load4(line, 0), flip);
-    let high = _mm256_xor_si256(load4(line, 4), flip);
+    let (low, high) = (flipped4(line, 0, flip), flipped4(line, 4, flip));
     bits4(_mm256_cmpgt_epi64(key, low)) | (bits4(_mm256_cmpgt_epi64(key, high)) << 4)
 }
 
