@@ -1,4 +1,5 @@
-//! Matryoshka: an ordered map or set of integers, for one writer.
+//! Matryoshka: an ordered map or set of integers for one writer; a map of words for many threads
+//! (`shared`); and a trie of such maps, an index of byte keys (`bytes`).
 //!
 //! A B+-tree whose leaves are *pages* of 4 KiB, each of which holds a B+-tree of cache lines: a
 //! search compares whole lines with vector instructions and touches one line a level, and an
