@@ -4,8 +4,9 @@
 //! lengths, values, suffixes and the siblings' pointers, copied out and checked against the
 //! version), visits its entries, and goes on to the sibling that the snapshot named, whose
 //! lines were asked for while the snapshot was taken. Where an entry is a layer, the scan
-//! notes the node and descends; when the layer ends, the noted node is snapshotted again and
-//! the scan goes on behind the layer's slice (following splits to the right).
+//! notes the node and descends; when the layer ends, the scan goes on behind the layer's slice,
+//! in the snapshot that it left if that is still there (of the nearest layer above, it is), or in a
+//! new one (following splits to the right).
 //!
 //! Why a key that stays is visited once and none twice: a node's range only ever ends earlier
 //! (split) or is extended over a deleted right sibling's. Forwards, a snapshot holds all keys
@@ -48,14 +49,16 @@ struct Entry<'g> {
     slice: u64,
     value: u64,
     length: u8,
-    suffix: &'g [u8],
+    /// Only of a slot with a suffix is this looked at. All of an empty entry is zero, so that a
+    /// new snapshot is one clearing of memory.
+    suffix: Option<&'g [u8]>,
 }
 
 const NO_ENTRY: Entry<'static> = Entry {
     slice: 0,
     value: 0,
     length: 0,
-    suffix: &[],
+    suffix: None,
 };
 
 /// A consistent copy of a border node.
@@ -131,7 +134,7 @@ impl<'g> Snapshot<'g> {
                     return false;
                 }
                 // SAFETY: reached under the scan's guard, which lives for `'g`; see `renew`.
-                entry.suffix = unsafe { SuffixBag::get(bag, slot) };
+                entry.suffix = Some(unsafe { SuffixBag::get(bag, slot) });
             }
             // As in `probe`: the class must be the same on both sides of the value's load.
             if length == UNSTABLE || node.length(slot) != length {
@@ -167,13 +170,25 @@ struct Guide<'t> {
     depth: usize,
 }
 
+/// The snapshot that the scan left for the layer below it, so that coming back costs nothing. It
+/// may be old by then, as it may be when a long callback holds up a visit: what it says was true
+/// during the scan, and its node stays pinned.
+struct Upper<'s, 'g> {
+    snapshot: &'s mut Snapshot<'g>,
+    index: usize,
+    /// How many layers down it is; `None` when there is none.
+    depth: Option<usize>,
+}
+
 /// A running scan; with `VALUES` it reads values and not only keys.
-struct Scan<'t, V: Value, C: Configuration, const VALUES: bool> {
+///
+/// Its snapshots are large, so they lie elsewhere (`'s`) and only references change places.
+struct Scan<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool> {
     tree: &'t Masstree<V, C>,
-    direction: Direction,
-    snapshot: Snapshot<'t>,
+    snapshot: &'s mut Snapshot<'t>,
     /// The snapshot of a sibling, taken early; without a node when there is none.
-    ahead: Snapshot<'t>,
+    ahead: &'s mut Snapshot<'t>,
+    upper: Upper<'s, 't>,
     guide: Option<Guide<'t>>,
     /// Entries `..index` (reverse) or `index..` (forward) are still to be visited.
     index: usize,
@@ -192,20 +207,36 @@ enum Step {
     Done,
 }
 
-impl<'t, V: Value, C: Configuration, const VALUES: bool> Scan<'t, V, C, VALUES> {
+impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool>
+    Scan<'t, 's, V, C, FORWARD, VALUES>
+{
+    const DIRECTION: Direction = if FORWARD {
+        Direction::Forward
+    } else {
+        Direction::Reverse
+    };
+
     #[inline(always)]
-    fn new(tree: &'t Masstree<V, C>, from: Bound<&[u8]>, direction: Direction) -> Self {
+    fn new(
+        tree: &'t Masstree<V, C>,
+        from: Bound<&[u8]>,
+        [snapshot, ahead, upper]: [&'s mut Snapshot<'t>; 3],
+    ) -> Self {
         let (key, inclusive) = match from {
             Bound::Included(key) => (Some(key), true),
             Bound::Excluded(key) => (Some(key), false),
-            Bound::Unbounded if direction == Direction::Forward => (Some(&[][..]), true),
+            Bound::Unbounded if FORWARD => (Some(&[][..]), true),
             Bound::Unbounded => (None, false),
         };
         Self {
             tree,
-            direction,
-            snapshot: Snapshot::empty(),
-            ahead: Snapshot::empty(),
+            snapshot,
+            ahead,
+            upper: Upper {
+                snapshot: upper,
+                index: 0,
+                depth: None,
+            },
             guide: None,
             index: 0,
             above: Vec::new(),
@@ -225,7 +256,7 @@ impl<'t, V: Value, C: Configuration, const VALUES: bool> Scan<'t, V, C, VALUES> 
 
     fn take(&mut self, node: &'t Border) -> Result<(), Lost> {
         self.nodes += 1;
-        self.snapshot.take::<V, C, VALUES>(node, self.direction)
+        self.snapshot.take::<V, C, VALUES>(node, Self::DIRECTION)
     }
 
     /// Asks for siblings of the snapshot's node by its parent.
@@ -254,7 +285,7 @@ impl<'t, V: Value, C: Configuration, const VALUES: bool> Scan<'t, V, C, VALUES> 
     fn step_guide(&mut self) {
         if let Some(guide) = &mut self.guide {
             // Wraps below zero: out of range, so the guide ends.
-            guide.child = match self.direction {
+            guide.child = match Self::DIRECTION {
                 Direction::Forward => guide.child + 1,
                 Direction::Reverse => guide.child.wrapping_sub(1),
             };
@@ -277,7 +308,7 @@ impl<'t, V: Value, C: Configuration, const VALUES: bool> Scan<'t, V, C, VALUES> 
     /// Snapshots the sibling in the direction of the scan early, if that succeeds: its value
     /// blocks are then fetched while the present node is visited.
     fn look_ahead(&mut self) {
-        let sibling = match self.direction {
+        let sibling = match Self::DIRECTION {
             Direction::Forward => self.snapshot.next,
             Direction::Reverse => self.snapshot.prev,
         };
@@ -285,7 +316,7 @@ impl<'t, V: Value, C: Configuration, const VALUES: bool> Scan<'t, V, C, VALUES> 
         // SAFETY: a sibling of a pinned node is a pinned node.
         if let Some(sibling) = unsafe { sibling.as_ref() } {
             // A deleted sibling is found again, and dealt with, when the scan gets there.
-            let _ = self.ahead.take::<V, C, VALUES>(sibling, self.direction);
+            let _ = self.ahead.take::<V, C, VALUES>(sibling, Self::DIRECTION);
         }
     }
 
@@ -346,6 +377,7 @@ impl<'t, V: Value, C: Configuration, const VALUES: bool> Scan<'t, V, C, VALUES> 
 
     fn try_seek<K: Kernel>(&mut self, position: Option<&[u8]>) -> Result<(), Lost> {
         self.above.clear();
+        self.upper.depth = None;
         self.key.clear();
         let mut root = self.tree.root();
         let Some(position) = position else {
@@ -370,11 +402,10 @@ impl<'t, V: Value, C: Configuration, const VALUES: bool> Scan<'t, V, C, VALUES> 
                 continue;
             }
             let rest = if class == LONG { key.suffix() } else { &[] };
-            let forward = self.direction == Direction::Forward;
             let before = match entry.suffix_or_empty().cmp(rest) {
                 std::cmp::Ordering::Less => true,
                 // Forwards, what is before the position is skipped; in reverse it is visited.
-                std::cmp::Ordering::Equal => forward != self.position.inclusive,
+                std::cmp::Ordering::Equal => FORWARD != self.position.inclusive,
                 std::cmp::Ordering::Greater => false,
             };
             self.index += usize::from(before);
@@ -390,15 +421,22 @@ impl<'t, V: Value, C: Configuration, const VALUES: bool> Scan<'t, V, C, VALUES> 
         self.above.extend(self.snapshot.node);
     }
 
+    /// Keeps the snapshot of the node from which we just descended.
+    fn leave_upper(&mut self) {
+        std::mem::swap(&mut self.snapshot, &mut self.upper.snapshot);
+        self.upper.index = self.index;
+        self.upper.depth = Some(self.above.len() - 1);
+    }
+
     /// Snapshots the layer's first node, or its last in reverse.
     fn enter<K: Kernel>(&mut self, root: *mut Node) -> Result<(), Lost> {
-        let slice = match self.direction {
+        let slice = match Self::DIRECTION {
             Direction::Forward => 0,
             Direction::Reverse => u64::MAX,
         };
         let (node, _) = self.tree.find_border::<K>(root, slice).ok_or(Lost)?;
         self.take_responsible(node, slice)?;
-        self.index = match self.direction {
+        self.index = match Self::DIRECTION {
             Direction::Forward => 0,
             Direction::Reverse => self.snapshot.count,
         };
@@ -407,13 +445,13 @@ impl<'t, V: Value, C: Configuration, const VALUES: bool> Scan<'t, V, C, VALUES> 
 
     /// Goes on to the sibling, or up to the layer above.
     fn advance(&mut self) -> Result<Step, Lost> {
-        let sibling = match self.direction {
+        let sibling = match Self::DIRECTION {
             Direction::Forward => self.snapshot.next,
             Direction::Reverse => self.snapshot.prev,
         };
         // SAFETY: a sibling of a pinned node is a pinned node.
         match unsafe { sibling.as_ref() } {
-            Some(sibling) if self.direction == Direction::Forward => {
+            Some(sibling) if FORWARD => {
                 self.go_to(sibling)?;
                 self.index = 0;
             }
@@ -454,10 +492,16 @@ impl<'t, V: Value, C: Configuration, const VALUES: bool> Scan<'t, V, C, VALUES> 
         let Some(node) = self.above.pop() else {
             return Ok(Step::Done);
         };
+        if self.upper.depth == Some(self.above.len()) {
+            std::mem::swap(&mut self.snapshot, &mut self.upper.snapshot);
+            self.index = self.upper.index;
+            self.upper.depth = None;
+            return Ok(Step::Go);
+        }
         let offset = self.offset();
         let slice = Key::at(&self.key, offset).slice();
         self.take_responsible(node, slice)?;
-        self.index = match self.direction {
+        self.index = match Self::DIRECTION {
             Direction::Forward => self.snapshot.lower_bound(slice, LONG + 1),
             Direction::Reverse => self.snapshot.lower_bound(slice, LONG),
         };
@@ -471,12 +515,12 @@ impl<'t, V: Value, C: Configuration, const VALUES: bool> Scan<'t, V, C, VALUES> 
         visit: &mut impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Lost> {
         loop {
-            let at = match self.direction {
+            let at = match Self::DIRECTION {
                 Direction::Forward if self.index < self.snapshot.count => self.index,
                 Direction::Reverse if self.index > 0 => self.index - 1,
                 _ => return Ok(ControlFlow::Continue(())),
             };
-            self.index = match self.direction {
+            self.index = match Self::DIRECTION {
                 Direction::Forward => at + 1,
                 Direction::Reverse => at,
             };
@@ -485,13 +529,14 @@ impl<'t, V: Value, C: Configuration, const VALUES: bool> Scan<'t, V, C, VALUES> 
                 let (slice, layer) = (entry.slice, layer_root(entry.value));
                 self.save_position();
                 self.descend_into(slice);
+                self.leave_upper();
                 self.enter::<K>(layer)?;
                 continue;
             }
             let offset = self.above.len() * 8;
             write_slice(&mut self.key, offset, entry);
             if entry.length == SUFFIX {
-                append_short(&mut self.key, entry.suffix);
+                append_short(&mut self.key, entry.suffix_or_empty());
             }
             self.key_visited = true;
             if visit(&self.key, entry.value).is_break() {
@@ -521,8 +566,9 @@ impl<'t, V: Value, C: Configuration, const VALUES: bool> Scan<'t, V, C, VALUES> 
                 self.nodes = 0;
                 self.save_position();
                 self.above.clear();
-                self.snapshot = Snapshot::empty();
-                self.ahead = Snapshot::empty();
+                *self.snapshot = Snapshot::empty();
+                *self.ahead = Snapshot::empty();
+                *self.upper.snapshot = Snapshot::empty();
                 self.guide = None;
                 guard.renew();
                 self.begin::<K>();
@@ -534,25 +580,24 @@ impl<'t, V: Value, C: Configuration, const VALUES: bool> Scan<'t, V, C, VALUES> 
 impl<'g> Entry<'g> {
     #[inline(always)]
     fn suffix_or_empty(&self) -> &'g [u8] {
-        if self.length == SUFFIX {
-            self.suffix
-        } else {
-            &[]
+        match self.suffix {
+            Some(suffix) if self.length == SUFFIX => suffix,
+            _ => &[],
         }
     }
 }
 
 /// A scan to be compiled for a SIMD level. The scan itself is made inside: its snapshots are
 /// too large to be moved about.
-struct ScanTask<'t, 'x, V: Value, C: Configuration, F, const VALUES: bool> {
+struct ScanTask<'t, 'x, V: Value, C: Configuration, F, const FORWARD: bool, const VALUES: bool> {
     tree: &'t Masstree<V, C>,
     from: Bound<&'x [u8]>,
-    direction: Direction,
     guard: &'x mut C::Guard<'t>,
     visit: F,
 }
 
-impl<V, C, F, const VALUES: bool> Task for ScanTask<'_, '_, V, C, F, VALUES>
+impl<V, C, F, const FORWARD: bool, const VALUES: bool> Task
+    for ScanTask<'_, '_, V, C, F, FORWARD, VALUES>
 where
     V: Value,
     C: Configuration,
@@ -562,7 +607,10 @@ where
 
     #[inline(always)]
     fn run<K: Kernel>(mut self) {
-        Scan::<V, C, VALUES>::new(self.tree, self.from, self.direction)
+        let (mut here, mut ahead, mut upper) =
+            (Snapshot::empty(), Snapshot::empty(), Snapshot::empty());
+        let snapshots = [&mut here, &mut ahead, &mut upper];
+        Scan::<V, C, FORWARD, VALUES>::new(self.tree, self.from, snapshots)
             .run::<K>(self.guard, &mut self.visit);
     }
 }
@@ -575,11 +623,22 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         direction: Direction,
         visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) {
+        match direction {
+            Direction::Forward => self.scan_towards::<true, VALUES>(from, visit),
+            Direction::Reverse => self.scan_towards::<false, VALUES>(from, visit),
+        }
+    }
+
+    #[inline]
+    fn scan_towards<const FORWARD: bool, const VALUES: bool>(
+        &self,
+        from: Bound<&[u8]>,
+        visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
+    ) {
         let mut guard = C::read(&self.entry);
-        self.level.run(ScanTask::<V, C, _, VALUES> {
+        self.level.run(ScanTask::<V, C, _, FORWARD, VALUES> {
             tree: self,
             from,
-            direction,
             guard: &mut guard,
             visit,
         });
