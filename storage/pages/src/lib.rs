@@ -6,6 +6,8 @@
 //!
 //! * [`Resident`]: all pages in memory, for one thread at a time. It has no latches, no errors and
 //!   no restarts; a tree compiled for it is what a tree over plain pointers would be.
+//! * `&`[`Pool`]: a file of pages, of which as many as a memory budget allows are in memory, for
+//!   any number of threads (vmcache).
 //!
 //! Readers of shared pages are *optimistic* (vmcache, and optimistic lock coupling): they note a
 //! page's [state word](state), read bytes that may be changing under them ([`Frame`]), and then
@@ -13,19 +15,34 @@
 //! other. Nothing unwinds.
 //!
 //! Reading order: [`state`] and `parking` (one page's latch), [`View`] and [`Frame`] (one page's
-//! bytes), [`Pages`] (what a tree sees). Layouts and protocols are in `docs/pages.md`.
+//! bytes), [`Pages`] (what a tree sees); `pool` (how pages come), `evict` (and go), `table` and
+//! `checkpoint` (what a crash leaves). Layouts and protocols are in `docs/pages.md`.
 
+mod block;
+mod checkpoint;
+mod evict;
 mod frame;
+mod open;
+mod operations;
+mod paged;
 mod parking;
+mod pool;
 mod provider;
 mod resident;
 mod restart;
+mod root;
+mod space;
 pub mod state;
+mod table;
 mod view;
 
 pub use frame::{Frame, FrameMut};
+pub use operations::Operation;
+pub use paged::{ExclusiveLatch, Noted, SharedLatch};
 pub use parking::{Lots, Parking};
+pub use pool::{Options, Pool, PoolStatistics};
 pub use provider::{PageId, Pages};
 pub use resident::Resident;
 pub use restart::{Error, Restart, Result, Stop};
+pub use root::OWNER_BYTES;
 pub use view::{Image, View, ViewMut};

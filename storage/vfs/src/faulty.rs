@@ -23,7 +23,7 @@ pub enum CallKind {
     Write,
     /// Syncing a file.
     Sync,
-    /// Changing a file's length.
+    /// Changing a file's length, or punching a hole.
     Truncate,
     /// Renaming a file.
     Rename,
@@ -225,6 +225,15 @@ impl Vfs for FaultyVfs {
         }))
     }
 
+    fn open_direct(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn VfsFile>> {
+        self.pass(CallKind::Open)?;
+        let file = self.inner.open_direct(path, mode)?;
+        Ok(Box::new(FaultyFile {
+            file,
+            vfs: self.clone(),
+        }))
+    }
+
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
         self.pass(CallKind::CreateDir)?;
         self.inner.create_dir_all(dir)
@@ -323,6 +332,11 @@ impl VfsFile for FaultyFile {
             io::ErrorKind::StorageFull,
             "the limited disk is full",
         ))
+    }
+
+    fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.vfs.pass(CallKind::Truncate)?;
+        self.file.punch(offset, length)
     }
 
     fn sync(&self) -> io::Result<()> {

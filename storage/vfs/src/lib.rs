@@ -37,12 +37,66 @@ pub enum OpenMode {
     CreateNew,
 }
 
+/// One read of a batch: see [`VfsFile::read_many`].
+#[derive(Debug)]
+pub struct ReadAt<'a> {
+    /// Where to read.
+    pub offset: u64,
+    /// What to fill.
+    pub buffer: &'a mut [u8],
+    /// What became of it, once the batch is done: bytes read, fewer than asked only at the end of
+    /// the file.
+    pub result: io::Result<usize>,
+}
+
+impl<'a> ReadAt<'a> {
+    /// A read that is still to be done.
+    pub fn new(offset: u64, buffer: &'a mut [u8]) -> Self {
+        let result = Ok(0);
+        Self {
+            offset,
+            buffer,
+            result,
+        }
+    }
+}
+
+/// One write of a batch: see [`VfsFile::write_many`].
+#[derive(Debug)]
+pub struct WriteAt<'a> {
+    /// Where to write.
+    pub offset: u64,
+    /// What to write.
+    pub bytes: &'a [u8],
+    /// What became of it, once the batch is done.
+    pub result: io::Result<()>,
+}
+
+impl<'a> WriteAt<'a> {
+    /// A write that is still to be done.
+    pub fn new(offset: u64, bytes: &'a [u8]) -> Self {
+        let result = Ok(());
+        Self {
+            offset,
+            bytes,
+            result,
+        }
+    }
+}
+
 /// A file system, or a model of one. Shared as `Arc<dyn Vfs>`.
 ///
 /// Errors carry the kinds of [`std::io`]: `NotFound`, `AlreadyExists`, `StorageFull` and so on.
 pub trait Vfs: Send + Sync + 'static {
     /// Opens a file. Creating one makes its name durable only after [`Vfs::sync_dir`].
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn VfsFile>>;
+
+    /// Opens a file whose reads and writes should go past the system's cache, where that is
+    /// possible: for callers that cache by themselves. Offsets, lengths and the addresses of
+    /// buffers must then all be multiples of 4096 bytes.
+    fn open_direct(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn VfsFile>> {
+        self.open(path, mode)
+    }
 
     /// Creates a directory and its missing parents; no error if it is there already.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
@@ -83,6 +137,28 @@ pub trait VfsFile: Send + Sync {
     /// error, any part of the range may have been written.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
+    /// Does several reads at once, in any order, and waits for all of them. Each has a result of
+    /// its own.
+    fn read_many(&self, reads: &mut [ReadAt<'_>]) {
+        for read in reads {
+            read.result = fill(|offset, buffer| self.read_at(offset, buffer), read);
+        }
+    }
+
+    /// Does several writes, which do not overlap, at once, in any order, and waits for all of
+    /// them. Each has a result of its own.
+    fn write_many(&self, writes: &mut [WriteAt<'_>]) {
+        for write in writes {
+            write.result = self.write_at(write.offset, write.bytes);
+        }
+    }
+
+    /// Gives the space of a range within the file back to the disk; it then reads as zeros. The
+    /// length stays. Fails with `Unsupported` where the file system cannot.
+    fn punch(&self, _offset: u64, _length: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Makes the file's bytes and length durable. After an error nothing is known about writes
     /// since the last successful sync, and a retry that succeeds proves nothing.
     fn sync(&self) -> io::Result<()>;
@@ -102,6 +178,22 @@ pub trait VfsFile: Send + Sync {
 /// Proof that a lock taken by [`Vfs::lock`] is held; releases it on drop.
 pub trait FileLock: Send + Sync {}
 
+fn fill(
+    mut read_at: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
+    read: &mut ReadAt<'_>,
+) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < read.buffer.len() {
+        match read_at(read.offset + filled as u64, &mut read.buffer[filled..]) {
+            Ok(0) => break,
+            Ok(n) => filled += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
 /// Fills `buffer` from `offset`, or fails with `UnexpectedEof` if the file ends before.
 pub fn read_exact_at(file: &dyn VfsFile, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
     if read_up_to_at(file, offset, buffer)? < buffer.len() {
@@ -118,16 +210,8 @@ pub fn read_exact_at(file: &dyn VfsFile, offset: u64, buffer: &mut [u8]) -> io::
 
 /// Fills as much of `buffer` from `offset` as the file has, and returns how much that is.
 pub fn read_up_to_at(file: &dyn VfsFile, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match file.read_at(offset + filled as u64, &mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
+    let mut read = ReadAt::new(offset, buffer);
+    fill(|offset, buffer| file.read_at(offset, buffer), &mut read)
 }
 
 /// Reads a whole file into memory.

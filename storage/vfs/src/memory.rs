@@ -272,6 +272,15 @@ impl VfsFile for MemoryFile {
         Ok(())
     }
 
+    fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.check_writable()?;
+        let mut bytes = self.node.write();
+        let end = bytes.len();
+        let clamp = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(end);
+        bytes[clamp(offset)..clamp(offset.saturating_add(length))].fill(0);
+        Ok(())
+    }
+
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }

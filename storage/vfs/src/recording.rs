@@ -276,6 +276,13 @@ struct RecordingFile {
     vfs: RecordingVfs,
 }
 
+impl RecordingFile {
+    fn offset(&self, at: u64) -> io::Result<usize> {
+        let length = self.file.len()?;
+        Ok(usize::try_from(at.min(length)).map_err(|_| io::ErrorKind::FileTooLarge)?)
+    }
+}
+
 impl VfsFile for RecordingFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.file.read_at(offset, buffer)
@@ -290,6 +297,20 @@ impl VfsFile for RecordingFile {
             inode: self.inode,
             offset,
             bytes,
+        });
+        Ok(())
+    }
+
+    /// To a power cut, a hole is zeros that were written.
+    fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
+        let mut record = self.vfs.record();
+        self.file.punch(offset, length)?;
+        let end = self.offset(offset.saturating_add(length))?;
+        let offset = self.offset(offset)?;
+        record.operations.push(Operation::Write {
+            inode: self.inode,
+            offset,
+            bytes: vec![0; end - offset],
         });
         Ok(())
     }

@@ -26,21 +26,43 @@ struct SystemLock {
 
 impl FileLock for SystemLock {}
 
+fn options(mode: OpenMode) -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    match mode {
+        OpenMode::Read => {}
+        OpenMode::ReadWrite => {
+            options.write(true);
+        }
+        OpenMode::CreateNew => {
+            options.write(true).create_new(true);
+        }
+    }
+    options
+}
+
 impl Vfs for SystemVfs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn VfsFile>> {
-        let mut options = OpenOptions::new();
-        options.read(true);
-        match mode {
-            OpenMode::Read => {}
-            OpenMode::ReadWrite => {
-                options.write(true);
-            }
-            OpenMode::CreateNew => {
-                options.write(true).create_new(true);
-            }
-        }
-        let file = options.open(path)?;
+        let file = options(mode).open(path)?;
         Ok(Box::new(SystemFile { file }))
+    }
+
+    fn open_direct(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn VfsFile>> {
+        let mut options = options(mode);
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::unix::fs::OpenOptionsExt;
+            options.custom_flags(rustix::fs::OFlags::DIRECT.bits().cast_signed());
+        }
+        match options.open(path) {
+            Ok(file) => Ok(Box::new(SystemFile { file })),
+            // Some file systems have no such mode and say so after having created the file.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                let created = mode == OpenMode::CreateNew && self.exists(path)?;
+                self.open(path, if created { OpenMode::ReadWrite } else { mode })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
@@ -109,6 +131,13 @@ impl VfsFile for SystemFile {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(fallocate(&self.file, flags, offset, length)?)
     }
 
     fn sync(&self) -> io::Result<()> {

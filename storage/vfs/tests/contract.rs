@@ -4,7 +4,9 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use hedgerow_vfs::{MemoryVfs, OpenMode, SystemVfs, Vfs, read_exact_at, read_file, read_up_to_at};
+use hedgerow_vfs::{
+    MemoryVfs, OpenMode, ReadAt, SystemVfs, Vfs, WriteAt, read_exact_at, read_file, read_up_to_at,
+};
 
 /// Runs a check on each file layer, with an empty directory to work in.
 fn on_each(check: impl Fn(Arc<dyn Vfs>, &Path)) {
@@ -117,5 +119,41 @@ fn a_lock_excludes_until_dropped() {
         assert_eq!(vfs.lock(&path).err().unwrap().kind(), ErrorKind::WouldBlock);
         drop(held);
         vfs.lock(&path).unwrap();
+    });
+}
+
+/// A buffer that direct files accept.
+#[repr(align(4096))]
+#[derive(Clone)]
+struct Block([u8; 4096]);
+
+#[test]
+fn batches_read_what_batches_wrote_and_holes_are_zero() {
+    on_each(|vfs, dir| {
+        let path = dir.join("direct");
+        let file = vfs.open_direct(&path, OpenMode::CreateNew).unwrap();
+        let blocks: Vec<Block> = (1..=9).map(|n| Block([n; 4096])).collect();
+        let at = |n: usize| (n * 8192) as u64;
+        let mut writes: Vec<WriteAt<'_>> =
+            (0..9).map(|n| WriteAt::new(at(n), &blocks[n].0)).collect();
+        file.write_many(&mut writes);
+        assert!(writes.iter().all(|write| write.result.is_ok()));
+        file.sync().unwrap();
+        file.punch(at(3), 4096).unwrap();
+        let mut read = vec![Block([77; 4096]); 10];
+        let mut reads: Vec<ReadAt<'_>> = read
+            .iter_mut()
+            .enumerate()
+            .map(|(n, block)| ReadAt::new(at(n), &mut block.0))
+            .collect();
+        file.read_many(&mut reads);
+        let lengths: Vec<usize> = reads.iter().map(|r| *r.result.as_ref().unwrap()).collect();
+        assert_eq!(lengths, [[4096; 9].as_slice(), &[0]].concat());
+        for (n, block) in read.iter().enumerate().take(9) {
+            let expected = if n == 3 { 0 } else { n as u8 + 1 };
+            assert!(block.0.iter().all(|&byte| byte == expected), "block {n}");
+        }
+        assert_eq!(file.len().unwrap(), at(8) + 4096);
+        assert!(vfs.open_direct(&dir.join("none"), OpenMode::Read).is_err());
     });
 }

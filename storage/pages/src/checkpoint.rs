@@ -1,0 +1,404 @@
+//! Checkpoints: one moment's pages, made durable beside writers.
+//!
+//! 1. **The switch.** Between two operations ([`Operations`]) the epoch advances. All pages that
+//!    are dirty now belong to the checkpoint, with the content that they have now.
+//! 2. **Collecting.** Their copies are written to free blocks, like evicted pages. Whoever changes
+//!    one of them first leaves a copy behind ([`Saved`]), at most a batch of which wait in memory.
+//!    The table as of the switch is the table as it is, but for *overrides*: the entries, as they
+//!    were, of pages that were written since for the new epoch.
+//! 3. **The table.** Blocks of the page table with changed entries are written, level by level.
+//! 4. **Publishing.** Sync; write the other root; sync. Only now are the blocks free that the last
+//!    checkpoint needed and this one does not, and the file gives back what it can.
+//!
+//! A crash before 4 finds the last checkpoint whole, since nothing it refers to was written over.
+//! An error before 4 gives the checkpoint up, and a later one can succeed. After a failed sync
+//! there is no telling what is on the disk, so there are no more checkpoints.
+//!
+//! [`Operations`]: crate::operations::Operations
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+
+use hedgerow_vfs::WriteAt;
+
+use crate::block::{self, Block};
+use crate::evict::{BATCH, WriteBatch};
+use crate::pool::{CHECKPOINTS, Collecting, Pool, SAVED, Space, lock};
+use crate::provider::PageId;
+use crate::restart::Error;
+use crate::root::{OWNER_BYTES, Root, top_entries};
+use crate::space::Bits;
+use crate::table::{Entry, fan};
+
+/// Pages as a checkpoint needs them, copied by those who then changed them.
+pub(crate) struct Saved<const PAGE: usize> {
+    pages: Vec<PageId>,
+    blocks: Vec<Block<PAGE>>,
+}
+
+impl<const PAGE: usize> Default for Saved<PAGE> {
+    fn default() -> Self {
+        Self {
+            pages: Vec::new(),
+            blocks: Vec::new(),
+        }
+    }
+}
+
+/// The table of a checkpoint under way.
+#[derive(Default)]
+struct NewTable {
+    levels: Vec<Vec<u64>>,
+    /// Blocks written for it, and those it does without.
+    written: Vec<u32>,
+    replaced: Vec<u32>,
+}
+
+impl<const PAGE: usize> Pool<PAGE> {
+    /// The parity of the epoch. Stays the same within an operation.
+    pub(crate) fn parity(&self) -> bool {
+        self.epoch.load(Ordering::Acquire) % 2 == 1
+    }
+
+    /// Makes all that was changed by operations that are over durable, beside those that go on.
+    /// `owner` runs between two operations; what it returns (at most 512 bytes: where the tree's
+    /// root is, how far the log is covered) is found again at [`owner`](Self::owner) after a
+    /// reopen. The cost follows what was changed since the last checkpoint.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the file says. After [`Error::Poisoned`] no checkpoint will succeed; after any
+    /// other error a later one can. Nothing that was published before is lost.
+    ///
+    /// Do not call it within an operation: it would wait for itself.
+    pub fn checkpoint(&self, owner: impl FnOnce() -> Vec<u8>) -> Result<(), Error> {
+        let mut poisoned = lock(&self.checkpointing);
+        if let Some(why) = &*poisoned {
+            return Err(Error::Poisoned(why.clone()));
+        }
+        let (mut root, old) = self.operations.between(|| self.switch(owner()));
+        let mut table = NewTable::default();
+        let written = self.collect(old).and_then(|()| {
+            let asked = root.owner.len();
+            if asked > OWNER_BYTES {
+                let limit = OWNER_BYTES;
+                return Err(Error::RootTooLarge { asked, limit });
+            }
+            self.write_table(root.pages, &mut table)
+        });
+        if let Err(error) = written {
+            self.abandon(&table);
+            return Err(error);
+        }
+        root.levels = table.levels.len() as u32;
+        root.top
+            .clone_from(table.levels.last().expect("a top level"));
+        root.blocks = lock(&self.space).blocks.end;
+        if let Err(error) = self.publish(&root) {
+            // Either root may be on the disk: what both refer to stays in use.
+            lock(&self.space).collecting = None;
+            *poisoned = Some(error.to_string());
+            return Err(error);
+        }
+        self.settle(root, table);
+        Ok(())
+    }
+
+    /// Advances the epoch. Returns the root as far as it is known, and the parity to collect.
+    fn switch(&self, owner: Vec<u8>) -> (Root, bool) {
+        let mut space = lock(&self.space);
+        let old = self.parity();
+        let epoch = self.epoch.fetch_add(1, Ordering::AcqRel);
+        space.blocks.begin_snapshot();
+        let changed = std::mem::take(&mut space.changed);
+        space.collecting = Some(Collecting {
+            parity: old,
+            overrides: HashMap::new(),
+            changed,
+            failed: None,
+        });
+        let root = Root {
+            database: self.database,
+            epoch,
+            pages: self.used.load(Ordering::Relaxed),
+            owner,
+            ..Root::default()
+        };
+        (root, old)
+    }
+
+    /// Writes all pages that are dirty since the epoch of a parity.
+    fn collect(&self, old: bool) -> Result<(), Error> {
+        let mut batch = WriteBatch::new();
+        loop {
+            let mut found = false;
+            for page in 0..self.used.load(Ordering::Relaxed) {
+                found |= self.collect_page(PageId(page), old, &mut batch);
+                if batch.is_full() {
+                    self.write_batch(&batch)?;
+                    batch.pages.clear();
+                }
+            }
+            self.write_batch(&batch)?;
+            batch.pages.clear();
+            self.write_saved(&mut lock(&self.saved))?;
+            if let Some(failed) = self.failure() {
+                return Err(failed);
+            }
+            // A page in use while it was to become clean is found again.
+            if !found {
+                return Ok(());
+            }
+        }
+    }
+
+    fn failure(&self) -> Option<Error> {
+        lock(&self.space).collecting.as_mut()?.failed.take()
+    }
+
+    /// Copies one page, if it is dirty since the old epoch.
+    fn collect_page(&self, page: PageId, old: bool, batch: &mut WriteBatch<PAGE>) -> bool {
+        let word = self.word(page);
+        let mut attempts = 0;
+        loop {
+            let seen = word.note();
+            if !seen.is_dirty() || seen.epoch() != old {
+                return false;
+            }
+            let copied = batch.pages.len();
+            if seen.is_readable() {
+                self.copy_aside(page, seen, batch);
+            } else {
+                word.wait(&self.parking, &mut attempts, |seen| seen.is_exclusive());
+            }
+            if batch.pages.len() > copied {
+                return true;
+            }
+        }
+    }
+
+    /// Leaves a copy of a page for the checkpoint under way, if that needs it. The caller has the
+    /// page's exclusive latch and is about to change it.
+    #[cold]
+    pub(crate) fn save(&self, page: PageId) {
+        let mut saved = lock(&self.saved);
+        if lock(&self.space).collecting.is_none() {
+            return;
+        }
+        let mut block = Block::zeroed();
+        self.frame(page).read(&mut block.0);
+        saved.pages.push(page);
+        saved.blocks.push(block);
+        self.counters.count(SAVED);
+        if saved.pages.len() == BATCH
+            && let Err(error) = self.write_saved(&mut saved)
+            && let Some(collecting) = &mut lock(&self.space).collecting
+        {
+            // The change goes on; the checkpoint finds that it cannot.
+            collecting.failed = Some(error);
+        }
+    }
+
+    fn write_saved(&self, saved: &mut Saved<PAGE>) -> Result<(), Error> {
+        let (places, results) = self.write_blocks(&saved.blocks);
+        let mut space = lock(&self.space);
+        let mut failure = None;
+        for (i, result) in results.into_iter().enumerate() {
+            // The block belongs to the checkpoint alone.
+            let Space {
+                blocks,
+                collecting,
+                changed,
+                ..
+            } = &mut *space;
+            if let (Ok(()), Some(collecting)) = (&result, collecting) {
+                let (page, entry) = (saved.pages[i], Entry::new(places[i], saved.blocks[i].crc()));
+                let chunk = page.0 / fan(PAGE) as u32;
+                blocks.snapshot.set(places[i]);
+                collecting.overrides.insert(page, entry);
+                collecting.changed.set(chunk);
+                changed.set(chunk);
+            }
+            blocks.give(places[i]);
+            if let Err(error) = result {
+                failure = Some(self.io("write to", error));
+            }
+        }
+        saved.pages.clear();
+        saved.blocks.clear();
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Writes the changed blocks of the table, from level 0 up.
+    fn write_table(&self, pages: u32, table: &mut NewTable) -> Result<(), Error> {
+        let fan = fan(PAGE);
+        let (old_levels, mut changed) = {
+            let space = lock(&self.space);
+            let collecting = space
+                .collecting
+                .as_ref()
+                .expect("a checkpoint is under way");
+            (space.levels.clone(), collecting.changed.clone())
+        };
+        let mut below = pages as usize;
+        loop {
+            let level = table.levels.len();
+            let len = below.div_ceil(fan);
+            let mut entries = old_levels.get(level).cloned().unwrap_or_default();
+            if level > 0 && old_levels.get(level).is_none() {
+                // The table grew a level, all of which is new.
+                (0..len).for_each(|block| changed.set(block as u32));
+            }
+            entries.resize(len.max(entries.len()), 0);
+            let mut above = Bits::default();
+            let wanted: Vec<u32> = changed.iter().filter(|&b| (b as usize) < len).collect();
+            for group in wanted.chunks(BATCH) {
+                self.write_group(group, &mut entries, table)?;
+                group
+                    .iter()
+                    .for_each(|&block| above.set(block / fan as u32));
+            }
+            below = entries.len();
+            table.levels.push(entries);
+            changed = above;
+            if below <= top_entries(PAGE) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes some blocks of the level of which `entries` are to refer to them.
+    fn write_group(
+        &self,
+        group: &[u32],
+        entries: &mut [u64],
+        table: &mut NewTable,
+    ) -> Result<(), Error> {
+        let mut blocks = Block::<PAGE>::several(group.len());
+        for (&index, block) in group.iter().zip(&mut blocks) {
+            self.fill(index, block, table.levels.last());
+        }
+        let (places, results) = self.write_blocks(&blocks);
+        table.written.extend(&places);
+        for (i, result) in results.into_iter().enumerate() {
+            result.map_err(|error| self.io("write to", error))?;
+            let entry = &mut entries[group[i] as usize];
+            if *entry != 0 && Entry(*entry) != Entry::LOST {
+                table.replaced.push(Entry(*entry).block());
+            }
+            *entry = Entry::new(places[i], blocks[i].crc()).0;
+        }
+        let mut space = lock(&self.space);
+        places
+            .iter()
+            .for_each(|&place| space.blocks.snapshot.set(place));
+        Ok(())
+    }
+
+    /// Fills a block of the table with its entries: of pages as of the switch, or of the level
+    /// below.
+    fn fill(&self, index: u32, block: &mut Block<PAGE>, below: Option<&Vec<u64>>) {
+        let first = index as usize * fan(PAGE);
+        let (chunks, _) = block.0.as_chunks_mut::<8>();
+        let space = lock(&self.space);
+        let overrides = &space.collecting.as_ref().expect("under way").overrides;
+        for (i, chunk) in chunks.iter_mut().enumerate() {
+            let word = match below {
+                Some(below) => below.get(first + i).copied().unwrap_or(0),
+                None if first + i < self.room as usize => {
+                    let page = PageId((first + i) as u32);
+                    overrides
+                        .get(&page)
+                        .copied()
+                        .unwrap_or_else(|| self.entries.get(page))
+                        .0
+                }
+                None => 0,
+            };
+            *chunk = word.to_le_bytes();
+        }
+    }
+
+    /// Makes all that the root refers to durable, then the root.
+    fn publish(&self, root: &Root) -> Result<(), Error> {
+        let sync =
+            |file: &dyn hedgerow_vfs::VfsFile| file.sync().map_err(|error| self.io("sync", error));
+        sync(&*self.file)?;
+        let mut block = Block::<PAGE>::zeroed();
+        root.encode(&mut block.0);
+        let mut write = WriteAt::new(root.slot() * PAGE as u64, &block.0);
+        self.file.write_many(std::slice::from_mut(&mut write));
+        write.result.map_err(|error| self.io("write to", error))?;
+        sync(&*self.file)
+    }
+
+    /// The checkpoint is published: frees what only the one before needed.
+    fn settle(&self, root: Root, table: NewTable) {
+        {
+            let mut space = lock(&self.space);
+            space.collecting = None;
+            space.levels = table.levels;
+            space.blocks.publish();
+            for block in table.replaced {
+                space.blocks.give(block);
+            }
+        }
+        *lock(&self.owner) = root.owner;
+        self.counters.count(CHECKPOINTS);
+        self.shrink();
+    }
+
+    /// Gives free space back to the file system, as far as that can be done. That it cannot is no
+    /// failure: the space will be used again.
+    fn shrink(&self) {
+        let runs = {
+            let mut space = lock(&self.space);
+            let before = space.blocks.end;
+            let end = space.blocks.trim();
+            // Under the mutex: nobody may take a block behind the end meanwhile. The writes of
+            // blocks that are taken are not behind it.
+            if end < before && self.file.truncate(block::offset::<PAGE>(end)).is_err() {
+                space.blocks.end = before;
+            }
+            if !self.holes.load(Ordering::Relaxed) {
+                return;
+            }
+            space.blocks.begin_holes()
+        };
+        for run in runs {
+            let length = block::offset::<PAGE>(run.end - run.start);
+            let punched = self.file.punch(block::offset::<PAGE>(run.start), length);
+            if let Err(error) = &punched
+                && error.kind() == std::io::ErrorKind::Unsupported
+            {
+                self.holes.store(false, Ordering::Relaxed);
+            }
+            lock(&self.space).blocks.end_hole(run, punched.is_ok());
+        }
+    }
+
+    /// Gives a checkpoint up: what it would have made durable is dirty, or in memory's table, as
+    /// if it had not been tried.
+    fn abandon(&self, table: &NewTable) {
+        let mut saved = lock(&self.saved);
+        saved.pages.clear();
+        saved.blocks.clear();
+        let mut space = lock(&self.space);
+        if let Some(collecting) = space.collecting.take() {
+            space.changed.add(&collecting.changed);
+        }
+        space.blocks.abandon();
+        table
+            .written
+            .iter()
+            .for_each(|&block| space.blocks.give(block));
+        drop((space, saved));
+        for page in 0..self.used.load(Ordering::Relaxed) {
+            let page = PageId(page);
+            let now = self.parity();
+            if self.word(page).note().is_dirty() {
+                self.word(page).adopt(now);
+            }
+        }
+    }
+}

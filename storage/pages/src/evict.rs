@@ -1,0 +1,208 @@
+//! Eviction: a clock over the state words, in batches.
+//!
+//! The hand passes over page numbers. An unlocked page gets a mark; a page that still has its mark
+//! when the hand comes round was not used meanwhile and goes. Evicted pages are passed over: eight
+//! words to a cache line, which the processor fetches ahead.
+//!
+//! A clean page is latched and its memory given back, with that of the rest of its batch. A dirty
+//! page is first written: copied aside under a shared latch that lasts as long as the copy, written
+//! from there, and clean afterwards if nobody changed it meanwhile. Nothing here waits for a latch.
+
+use std::sync::atomic::Ordering;
+
+use hedgerow_vfs::WriteAt;
+
+use crate::block::{self, Block};
+use crate::pool::{EVICTIONS, Pool, Space, WASTED, WRITES, lock};
+use crate::provider::PageId;
+use crate::restart::Error;
+use crate::state::Seen;
+use crate::table::{Entry, fan};
+
+/// Pages that are evicted, written or read together.
+pub(crate) const BATCH: usize = 64;
+
+/// The buffers of whoever evicts.
+pub(crate) struct Evictor<const PAGE: usize> {
+    batch: WriteBatch<PAGE>,
+}
+
+impl<const PAGE: usize> Evictor<PAGE> {
+    pub(crate) fn new() -> Self {
+        Self {
+            batch: WriteBatch::new(),
+        }
+    }
+}
+
+/// Copies of dirty pages, to be written together.
+pub(crate) struct WriteBatch<const PAGE: usize> {
+    pub(crate) pages: Vec<(PageId, Seen)>,
+    blocks: Vec<Block<PAGE>>,
+}
+
+impl<const PAGE: usize> WriteBatch<PAGE> {
+    pub(crate) fn new() -> Self {
+        Self {
+            pages: Vec::with_capacity(BATCH),
+            blocks: Vec::new(),
+        }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.pages.len() == BATCH
+    }
+}
+
+impl<const PAGE: usize> Pool<PAGE> {
+    /// Evicts a batch of pages, unless another thread just did.
+    pub(crate) fn evict_some(&self) -> Result<(), Error> {
+        let mut evictor = lock(&self.evictor);
+        let mut attempts = 0;
+        loop {
+            if self.resident.load(Ordering::Relaxed) < self.limit() {
+                return Ok(());
+            }
+            let (freed, failure) = self.evict_batch(&mut evictor.batch);
+            if freed > 0 {
+                return Ok(());
+            }
+            if let Some(error) = failure {
+                return Err(error);
+            }
+            attempts += 1;
+            if attempts > 200 {
+                let pages = self.limit() as u64;
+                return Err(Error::OutOfMemory { pages });
+            }
+            if attempts > 3 {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// One batch: how many pages went, and why others did not.
+    fn evict_batch(&self, batch: &mut WriteBatch<PAGE>) -> (usize, Option<Error>) {
+        // A batch of a small pool is a small part of it.
+        let wanted = BATCH.min(self.limit() / 8).max(1);
+        let mut clean = Vec::with_capacity(wanted);
+        batch.pages.clear();
+        let used = self.used.load(Ordering::Relaxed).max(1);
+        // Twice round, so that a mark set on the way can be found.
+        let mut steps = u64::from(used) * 2;
+        while steps > 0 && clean.len() + batch.pages.len() < wanted {
+            steps -= 1;
+            let page = PageId(self.hand.fetch_add(1, Ordering::Relaxed) % used);
+            let word = self.word(page);
+            let seen = word.note();
+            if !seen.is_marked() {
+                word.try_mark(seen);
+            } else if seen.is_dirty() {
+                self.copy_aside(page, seen, batch);
+            } else if word.try_exclusive(seen) {
+                clean.push(page);
+            }
+        }
+        let failure = self.write_batch(batch).err();
+        for &(page, seen) in &batch.pages {
+            let (word, now) = (self.word(page), self.word(page).note());
+            let same = now.version() == seen.version() && now.is_free() && !now.is_dirty();
+            if same && word.try_exclusive(now) {
+                clean.push(page);
+            }
+        }
+        let freed = clean.len();
+        self.discard(&mut clean);
+        (0..freed).for_each(|_| self.counters.count(EVICTIONS));
+        (freed, failure)
+    }
+
+    /// Copies a page into a batch, if it can be latched as it was seen.
+    pub(crate) fn copy_aside(&self, page: PageId, seen: Seen, batch: &mut WriteBatch<PAGE>) {
+        let word = self.word(page);
+        if !word.try_shared(seen) {
+            return;
+        }
+        let index = batch.pages.len();
+        if batch.blocks.len() == index {
+            batch.blocks.push(Block::zeroed());
+        }
+        self.frame(page).read(&mut batch.blocks[index].0);
+        batch.pages.push((page, word.note()));
+        if word.unlock_shared() {
+            word.wake(&self.parking);
+        }
+    }
+
+    /// Writes a batch to free blocks and makes its pages clean, where they are still what was
+    /// copied. Pages that could not be written stay as they are.
+    pub(crate) fn write_batch(&self, batch: &WriteBatch<PAGE>) -> Result<(), Error> {
+        let blocks = &batch.blocks[..batch.pages.len()];
+        let (places, results) = self.write_blocks(blocks);
+        let mut space = lock(&self.space);
+        let mut failure = None;
+        for (i, result) in results.into_iter().enumerate() {
+            let (page, seen) = batch.pages[i];
+            let place = places[i];
+            match result {
+                Ok(()) => {
+                    let entry = Entry::new(place, blocks[i].crc());
+                    self.install(&mut space, page, seen, entry);
+                }
+                Err(error) => {
+                    space.blocks.give(place);
+                    failure = Some(self.io("write to", error));
+                }
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Writes blocks to free places, which are then in use.
+    pub(crate) fn write_blocks(
+        &self,
+        blocks: &[Block<PAGE>],
+    ) -> (Vec<u32>, Vec<std::io::Result<()>>) {
+        let places: Vec<u32> = {
+            let mut space = lock(&self.space);
+            blocks.iter().map(|_| space.blocks.take()).collect()
+        };
+        let mut writes: Vec<WriteAt<'_>> = blocks
+            .iter()
+            .zip(&places)
+            .map(|(block, &place)| WriteAt::new(block::offset::<PAGE>(place), &block.0))
+            .collect();
+        self.file.write_many(&mut writes);
+        let results = writes.into_iter().map(|write| write.result).collect();
+        (places, results)
+    }
+
+    /// Makes a written block the page's, if the page is still what was written.
+    fn install(&self, space: &mut Space, page: PageId, seen: Seen, entry: Entry) {
+        let old = self.entries.get(page);
+        // Before the page is clean: from then on somebody may evict it and read it back.
+        self.entries.set(page, entry);
+        if !self.word(page).try_clean(seen) {
+            self.entries.set(page, old);
+            space.blocks.give(entry.block());
+            self.counters.count(WASTED);
+            return;
+        }
+        self.counters.count(WRITES);
+        if !old.is_none() && old != Entry::LOST {
+            space.blocks.give(old.block());
+        }
+        let chunk = page.0 / fan(PAGE) as u32;
+        match &mut space.collecting {
+            Some(collecting) if collecting.parity == seen.epoch() => {
+                collecting.changed.set(chunk);
+                space.blocks.snapshot.set(entry.block());
+            }
+            Some(collecting) => {
+                collecting.overrides.entry(page).or_insert(old);
+                space.changed.set(chunk);
+            }
+            None => space.changed.set(chunk),
+        }
+    }
+}

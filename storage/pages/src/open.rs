@@ -1,0 +1,106 @@
+//! Opening a page file: which of its two roots counts, and making a new one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hedgerow_vfs::{OpenMode, ReadAt, Vfs, VfsFile, WriteAt};
+
+use crate::block::Block;
+use crate::pool::Options;
+use crate::restart::Error;
+use crate::root::Root;
+
+type Result<T> = std::result::Result<T, Error>;
+
+fn io(operation: &'static str, file: &Path, source: std::io::Error) -> Error {
+    let file = file.to_path_buf();
+    Error::Io {
+        operation,
+        file,
+        source,
+    }
+}
+
+/// Opens a page file and finds its newest whole root; makes the file if it is not there.
+pub(crate) fn file_and_root<const PAGE: usize>(
+    vfs: &Arc<dyn Vfs>,
+    path: &Path,
+    options: &Options,
+) -> Result<(Box<dyn VfsFile>, Root)> {
+    if !vfs.exists(path).map_err(|e| io("look for", path, e))? {
+        create::<PAGE>(vfs, path, options.database)?;
+    }
+    let file = vfs.open_direct(path, OpenMode::ReadWrite);
+    let file = file.map_err(|e| io("open", path, e))?;
+    let mut blocks = Block::<PAGE>::several(2);
+    let mut reads: Vec<ReadAt<'_>> = blocks
+        .iter_mut()
+        .enumerate()
+        .map(|(slot, block)| ReadAt::new((slot * PAGE) as u64, &mut block.0))
+        .collect();
+    file.read_many(&mut reads);
+    let results: Vec<_> = reads.into_iter().map(|read| read.result).collect();
+    let mut newest: Option<Root> = None;
+    let mut failure = None;
+    for (block, result) in blocks.iter().zip(results) {
+        if let Err(error) = result {
+            failure = Some(io("read", path, error));
+            continue;
+        }
+        // A slot that is cut off reads as zeros behind its end, which is no root.
+        if let Some(root) = Root::decode(&block.0, path)?
+            && newest.as_ref().is_none_or(|other| other.epoch < root.epoch)
+        {
+            newest = Some(root);
+        }
+    }
+    // Without one of the slots there is no telling whether the other is the newest.
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    let root = newest.ok_or_else(|| Error::NotAPageFile {
+        file: path.to_path_buf(),
+        what: "neither of its two roots is whole",
+    })?;
+    if root.database != options.database {
+        return Err(Error::Foreign {
+            file: path.to_path_buf(),
+            found: root.database,
+            expected: options.database,
+        });
+    }
+    Ok((file, root))
+}
+
+/// Makes an empty page file under another name and renames it, so that no crash leaves a part.
+fn create<const PAGE: usize>(vfs: &Arc<dyn Vfs>, path: &Path, database: u64) -> Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let new = PathBuf::from(name);
+    let exists = vfs.exists(&new).map_err(|e| io("look for", &new, e))?;
+    let mode = if exists {
+        OpenMode::ReadWrite
+    } else {
+        OpenMode::CreateNew
+    };
+    let file = vfs.open_direct(&new, mode);
+    let file = file.map_err(|e| io("create", &new, e))?;
+    let root = Root {
+        database,
+        epoch: 1,
+        blocks: 2,
+        ..Root::default()
+    };
+    let mut blocks = Block::<PAGE>::several(2);
+    root.encode(&mut blocks[1].0);
+    for (slot, block) in blocks.iter().enumerate() {
+        let mut write = WriteAt::new((slot * PAGE) as u64, &block.0);
+        file.write_many(std::slice::from_mut(&mut write));
+        write.result.map_err(|e| io("write to", &new, e))?;
+    }
+    file.truncate(2 * PAGE as u64)
+        .and_then(|()| file.sync())
+        .and_then(|()| vfs.rename(&new, path))
+        .and_then(|()| vfs.sync_dir(path.parent().unwrap_or(Path::new(""))))
+        .map_err(|e| io("create", path, e))
+}

@@ -1,0 +1,322 @@
+//! The pool as a provider of pages: latches that bring what is missing to memory.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+
+use crate::frame::{Frame, FrameMut};
+use crate::operations::Operation;
+use crate::pool::{Pool, lock};
+use crate::provider::{PageId, Pages};
+use crate::restart::{Error, Restart, Result};
+use crate::state::Seen;
+use crate::table::{Entry, fan};
+use crate::view::Image;
+
+/// A page of a [`Pool`] as an optimistic reader noted it.
+#[derive(Clone, Copy, Debug)]
+pub struct Noted {
+    page: PageId,
+    seen: Seen,
+}
+
+/// A shared latch on a page of a [`Pool`].
+pub struct SharedLatch<'p, const PAGE: usize> {
+    pool: &'p Pool<PAGE>,
+    page: PageId,
+}
+
+/// An exclusive latch on a page of a [`Pool`].
+pub struct ExclusiveLatch<'p, const PAGE: usize> {
+    pool: &'p Pool<PAGE>,
+    page: PageId,
+    changed: bool,
+}
+
+impl<const PAGE: usize> SharedLatch<'_, PAGE> {
+    /// The bytes of the page.
+    #[inline(always)]
+    #[must_use]
+    pub fn image(&self) -> &Image<PAGE> {
+        // SAFETY: PAGE bytes of the mapping, aligned to 4096, any bytes are an image. The latch
+        // is borrowed, and while it is held nobody writes to the page or discards it.
+        unsafe { &*self.pool.place(self.page).cast() }
+    }
+}
+
+impl<const PAGE: usize> Drop for SharedLatch<'_, PAGE> {
+    #[inline]
+    fn drop(&mut self) {
+        let word = self.pool.word(self.page);
+        if word.unlock_shared() {
+            word.wake(&self.pool.parking);
+        }
+    }
+}
+
+impl<const PAGE: usize> Drop for ExclusiveLatch<'_, PAGE> {
+    #[inline]
+    fn drop(&mut self) {
+        let word = self.pool.word(self.page);
+        if word.unlock_exclusive(self.changed) {
+            word.wake(&self.pool.parking);
+        }
+    }
+}
+
+impl<const PAGE: usize> fmt::Debug for ExclusiveLatch<'_, PAGE> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exclusive latch on {}", self.page)
+    }
+}
+
+impl<const PAGE: usize> fmt::Debug for SharedLatch<'_, PAGE> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "shared latch on {}", self.page)
+    }
+}
+
+impl<const PAGE: usize> Pool<PAGE> {
+    fn check_used(&self, page: PageId) -> std::result::Result<(), Restart> {
+        if page.0 < self.used.load(Ordering::Relaxed) {
+            Ok(())
+        } else {
+            Err(Restart)
+        }
+    }
+
+    /// Repeats `attempt` on the state of a page in memory until it has what it wants, bringing the
+    /// page there and waiting while `blocked`.
+    #[inline(always)]
+    fn latch<T>(
+        &self,
+        page: PageId,
+        blocked: fn(Seen) -> bool,
+        mut attempt: impl FnMut(Seen) -> Option<T>,
+    ) -> Result<T> {
+        self.check_used(page)?;
+        let word = self.word(page);
+        let mut attempts = 0;
+        loop {
+            let seen = word.note();
+            if let Some(got) = attempt(seen) {
+                return Ok(got);
+            }
+            if seen.is_evicted() {
+                self.load(page, seen)?;
+            } else {
+                word.wait(&self.parking, &mut attempts, blocked);
+            }
+        }
+    }
+
+    /// A number that is not in use, and room for its page.
+    fn take_number(&self) -> Result<PageId> {
+        self.claim()?;
+        let mut space = lock(&self.space);
+        if let Some(page) = space.free.pop() {
+            return Ok(page);
+        }
+        let used = self.used.load(Ordering::Relaxed);
+        if used == self.room {
+            drop(space);
+            self.unclaim();
+            let pages = u64::from(used);
+            return Err(Error::OutOfPages { pages }.into());
+        }
+        self.used.store(used + 1, Ordering::Release);
+        Ok(PageId(used))
+    }
+
+    /// Takes the content of a page out of the table, as it is from now on.
+    fn forget(&self, page: PageId) {
+        let mut space = lock(&self.space);
+        let old = self.entries.get(page);
+        self.entries.set(page, Entry::NONE);
+        if let Some(collecting) = &mut space.collecting {
+            collecting.overrides.entry(page).or_insert(old);
+        }
+        if !old.is_none() {
+            space.changed.set(page.0 / fan(PAGE) as u32);
+            if old != Entry::LOST {
+                space.blocks.give(old.block());
+            }
+        }
+    }
+
+    /// Prepares a logical change: a checkpoint that needs the page as it is gets a copy.
+    #[inline(always)]
+    fn before_change(&self, page: PageId) {
+        let (word, parity) = (self.word(page), self.parity());
+        let seen = word.note();
+        if seen.is_dirty() && seen.epoch() != parity {
+            self.save(page);
+        }
+        word.set_dirty(parity);
+    }
+}
+
+fn not_free(seen: Seen) -> bool {
+    !seen.is_free() && !seen.is_evicted()
+}
+
+impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
+    type Operation = Operation<'p>;
+    type Optimistic = Noted;
+    type Shared = SharedLatch<'p, PAGE>;
+    type Exclusive = ExclusiveLatch<'p, PAGE>;
+    type Seen<'a>
+        = Frame<'a, PAGE>
+    where
+        Self: 'a;
+    type Change<'a>
+        = FrameMut<'a, PAGE>
+    where
+        Self: 'a;
+
+    #[inline]
+    fn begin(&self) -> Operation<'p> {
+        self.operations.begin()
+    }
+
+    fn allocate(&mut self, _: &Operation<'p>) -> Result<ExclusiveLatch<'p, PAGE>> {
+        let pool: &'p Pool<PAGE> = self;
+        let page = pool.take_number()?;
+        let word = pool.word(page);
+        let mut attempts = 0;
+        loop {
+            // A reader with an old reference may hold it for the moment that it takes to see that
+            // the page is not in use.
+            let seen = word.note();
+            if seen.is_evicted() && word.try_load(seen) {
+                break;
+            }
+            word.wait(&pool.parking, &mut attempts, |seen| !seen.is_evicted());
+        }
+        word.set_dirty(pool.parity());
+        Ok(ExclusiveLatch {
+            pool,
+            page,
+            changed: true,
+        })
+    }
+
+    fn release(&mut self, page: ExclusiveLatch<'p, PAGE>, _: &Operation<'p>) -> Result<()> {
+        let number = page.page;
+        self.before_change(number);
+        self.forget(number);
+        // Ends the latch.
+        std::mem::forget(page);
+        self.discard(&mut [number]);
+        lock(&self.space).free.push(number);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn id(&self, page: &ExclusiveLatch<'p, PAGE>) -> PageId {
+        page.page
+    }
+
+    #[inline]
+    fn optimistic(&self, id: PageId) -> Result<Noted> {
+        self.latch(id, Seen::is_exclusive, |seen| {
+            seen.is_readable().then(|| {
+                self.word(id).touch(seen);
+                Noted { page: id, seen }
+            })
+        })
+    }
+
+    #[inline(always)]
+    fn seen(&self, page: &Noted) -> Frame<'_, PAGE> {
+        self.frame(page.page)
+    }
+
+    #[inline(always)]
+    fn validate(&self, page: &Noted) -> std::result::Result<(), Restart> {
+        if self.word(page.page).holds(page.seen) {
+            Ok(())
+        } else {
+            Err(Restart)
+        }
+    }
+
+    #[inline]
+    fn shared(&self, id: PageId) -> Result<SharedLatch<'p, PAGE>> {
+        let pool: &'p Pool<PAGE> = self;
+        pool.latch(id, Seen::is_exclusive, |seen| {
+            let latched = pool.word(id).try_shared(seen);
+            latched.then(|| SharedLatch { pool, page: id })
+        })
+    }
+
+    #[inline]
+    fn exclusive(&self, id: PageId) -> Result<ExclusiveLatch<'p, PAGE>> {
+        let pool: &'p Pool<PAGE> = self;
+        pool.latch(id, not_free, |seen| {
+            (seen.is_free() && pool.word(id).try_exclusive(seen)).then(|| ExclusiveLatch {
+                pool,
+                page: id,
+                changed: false,
+            })
+        })
+    }
+
+    #[inline]
+    fn upgrade(&self, page: &Noted) -> std::result::Result<ExclusiveLatch<'p, PAGE>, Restart> {
+        let pool: &'p Pool<PAGE> = self;
+        if !pool.word(page.page).try_upgrade(page.seen) {
+            return Err(Restart);
+        }
+        Ok(ExclusiveLatch {
+            pool,
+            page: page.page,
+            changed: false,
+        })
+    }
+
+    #[inline(always)]
+    fn shared_image<'a>(&'a self, page: &'a SharedLatch<'p, PAGE>) -> &'a Image<PAGE> {
+        page.image()
+    }
+
+    #[inline(always)]
+    fn image<'a>(&'a self, page: &'a ExclusiveLatch<'p, PAGE>) -> &'a Image<PAGE> {
+        // SAFETY: as for a shared latch; the only one who could write is the holder of the latch, which is
+        // borrowed, and needs it mutably for that.
+        unsafe { &*page.pool.place(page.page).cast() }
+    }
+
+    #[inline(always)]
+    fn change<'a>(
+        &'a mut self,
+        page: &'a mut ExclusiveLatch<'p, PAGE>,
+        _: &Operation<'p>,
+    ) -> Result<FrameMut<'a, PAGE>> {
+        page.pool.before_change(page.page);
+        Ok(self.touch(page))
+    }
+
+    #[inline(always)]
+    fn touch<'a>(&'a mut self, page: &'a mut ExclusiveLatch<'p, PAGE>) -> FrameMut<'a, PAGE> {
+        page.changed = true;
+        // SAFETY: pages are aligned to 4096. The exclusive latch is borrowed mutably: while the
+        // result lives nobody writes, discards or has a plain reference; readers use frames.
+        unsafe { FrameMut::new(page.pool.frame(page.page)) }
+    }
+
+    fn prefetch(&self, ids: &[PageId]) {
+        self.load_all(ids);
+    }
+
+    fn load_many(&self, ids: &[PageId]) {
+        self.load_all(ids);
+    }
+
+    fn live(&self) -> usize {
+        self.statistics().live as usize
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.resident.load(Ordering::Relaxed) * PAGE
+    }
+}

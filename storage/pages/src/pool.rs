@@ -1,0 +1,471 @@
+//! The pool: a file of pages of which a part is in memory (vmcache).
+//!
+//! A page's number is its offset in one large mapping, so finding a page in memory is an addition.
+//! Only the pages that are in memory have memory behind them: an evicted page's range is given
+//! back to the kernel. The state words say which is which.
+//!
+//! ```text
+//!  number ──► state word ──► in memory: mapping + number × PAGE
+//!                       └──► evicted: entry (block, checksum) ──► file
+//! ```
+//!
+//! A page that is missing is read by whoever asks for it, with its latch held, into a block aside,
+//! which is verified and then copied to its place. Room in memory is claimed before, so the budget
+//! holds at every moment: it covers pages, state words, entries and the pool's own buffers.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hedgerow_memory::Mapping;
+use hedgerow_sync::Counters;
+use hedgerow_vfs::{ReadAt, Vfs, VfsFile};
+
+use crate::block::{self, Block};
+use crate::checkpoint::Saved;
+use crate::evict::{BATCH, Evictor};
+use crate::frame::Frame;
+use crate::operations::Operations;
+use crate::parking::Lots;
+use crate::provider::PageId;
+use crate::restart::{Error, Restart, Result};
+use crate::space::{Bits, Blocks};
+use crate::state::{Seen, StateWord};
+use crate::table::{Entries, Entry};
+
+/// How to open a [`Pool`].
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Memory for pages and what belongs to them, in bytes: a hard limit.
+    pub budget_bytes: u64,
+    /// Address space for this many pages is reserved: no more will fit the file.
+    pub most_pages: u32,
+    /// The database that the file belongs to. Written when the file is created, compared when it
+    /// is opened.
+    pub database: u64,
+    /// Open a damaged file to read what is left of it: pages that are lost are errors when they
+    /// are asked for.
+    pub salvage: bool,
+}
+
+impl Options {
+    /// A budget, room for 2²⁸ pages (a tebibyte of 4 KiB), and the database 0.
+    #[must_use]
+    pub fn new(budget_bytes: u64) -> Self {
+        Self {
+            budget_bytes,
+            most_pages: 1 << 28,
+            database: 0,
+            salvage: false,
+        }
+    }
+}
+
+/// Events that a pool counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct PoolStatistics {
+    /// Pages read from the file.
+    pub reads: u64,
+    /// Pages written to the file.
+    pub writes: u64,
+    /// Pages whose memory was given back.
+    pub evictions: u64,
+    /// Pages written in vain, since they were changed meanwhile.
+    pub wasted_writes: u64,
+    /// Copies of pages that a checkpoint still needed when they were changed.
+    pub saved: u64,
+    /// Checkpoints published.
+    pub checkpoints: u64,
+    /// Pages in memory now.
+    pub resident: u64,
+    /// Pages in use.
+    pub live: u64,
+    /// Length of the file in bytes.
+    pub file_bytes: u64,
+}
+
+pub(crate) const READS: usize = 0;
+pub(crate) const WRITES: usize = 1;
+pub(crate) const EVICTIONS: usize = 2;
+pub(crate) const WASTED: usize = 3;
+pub(crate) const SAVED: usize = 4;
+pub(crate) const CHECKPOINTS: usize = 5;
+
+/// What changes under the pool's mutex, which nobody holds while reading or writing a file.
+pub(crate) struct Space {
+    pub(crate) blocks: Blocks,
+    /// Page numbers that can be given out again.
+    pub(crate) free: Vec<PageId>,
+    /// Blocks of the table whose entries changed since the last checkpoint began.
+    pub(crate) changed: Bits,
+    /// The checkpoint under way.
+    pub(crate) collecting: Option<Collecting>,
+    /// Levels of the table above level 0, as published.
+    pub(crate) levels: Vec<Vec<u64>>,
+}
+
+/// The table that a checkpoint will publish, as it differs from the one now.
+pub(crate) struct Collecting {
+    /// The parity of the epoch that is being collected.
+    pub(crate) parity: bool,
+    pub(crate) overrides: HashMap<PageId, Entry>,
+    /// Blocks of the table to be written.
+    pub(crate) changed: Bits,
+    /// Why the checkpoint must be given up.
+    pub(crate) failed: Option<Error>,
+}
+
+/// A file of pages, and those of them that are in memory. Shared by threads; `&Pool` is a
+/// [`Pages`](crate::Pages).
+///
+/// Dropping a pool forgets what was changed since the last [`checkpoint`](Self::checkpoint): that
+/// is what a log is for.
+pub struct Pool<const PAGE: usize> {
+    memory: Mapping,
+    words: Mapping,
+    pub(crate) entries: Entries,
+    pub(crate) room: u32,
+    /// Pages with a number below this one were in use at some time.
+    pub(crate) used: AtomicU32,
+    pub(crate) file: Box<dyn VfsFile>,
+    pub(crate) path: PathBuf,
+    pub(crate) parking: Lots,
+    pub(crate) operations: Operations,
+    /// Pages in memory, and claims to bring one there.
+    pub(crate) resident: AtomicUsize,
+    pub(crate) budget_bytes: u64,
+    /// Where the clock stands.
+    pub(crate) hand: AtomicU32,
+    pub(crate) epoch: AtomicU64,
+    pub(crate) space: Mutex<Space>,
+    pub(crate) evictor: Mutex<Evictor<PAGE>>,
+    pub(crate) saved: Mutex<Saved<PAGE>>,
+    /// Held through a checkpoint; says why there can be no more of them.
+    pub(crate) checkpointing: Mutex<Option<String>>,
+    pub(crate) holes: AtomicBool,
+    pub(crate) counters: Counters<6>,
+    pub(crate) database: u64,
+    pub(crate) owner: Mutex<Vec<u8>>,
+}
+
+/// The least number of pages that must fit the budget.
+const LEAST_RESIDENT: u64 = 128;
+
+/// Bytes of buffers that a pool of this page size keeps: of the evictor, of a checkpoint, and of
+/// the copies it saves.
+const fn buffer_bytes(page_bytes: usize) -> u64 {
+    (4 * BATCH * page_bytes) as u64
+}
+
+/// State word and entry.
+const BYTES_PER_NUMBER: u64 = 16;
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What these mutexes guard stays usable: nothing panics while it is half changed.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<const PAGE: usize> Pool<PAGE> {
+    /// Opens a page file, or creates it if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] says what is wrong with the file, the budget or the machine.
+    pub fn open(
+        vfs: &Arc<dyn Vfs>,
+        path: &Path,
+        options: &Options,
+    ) -> std::result::Result<Self, Error> {
+        const { assert!(PAGE >= 4096 && PAGE <= 65536 && PAGE.is_power_of_two()) };
+        let (file, root) = crate::open::file_and_root::<PAGE>(vfs, path, options)?;
+        let room = options.most_pages.max(root.pages).max(1);
+        let reserve = |bytes: usize| {
+            Mapping::reserve(bytes, false).map_err(|source| Error::AddressSpace {
+                bytes: bytes as u64,
+                source,
+            })
+        };
+        let memory = reserve(room as usize * PAGE)?;
+        let words = reserve(room as usize * 8)?;
+        let entries = Entries::reserve(room).map_err(|source| Error::AddressSpace {
+            bytes: u64::from(room) * 8,
+            source,
+        })?;
+        let loaded = crate::table::load::<PAGE>(&*file, path, &root, &entries, options.salvage)?;
+        let pool = Self {
+            memory,
+            words,
+            entries,
+            room,
+            used: AtomicU32::new(root.pages),
+            file,
+            path: path.to_path_buf(),
+            parking: Lots::new(),
+            operations: Operations::default(),
+            resident: AtomicUsize::new(0),
+            budget_bytes: options.budget_bytes,
+            hand: AtomicU32::new(0),
+            epoch: AtomicU64::new(root.epoch + 1),
+            space: Mutex::new(Space {
+                blocks: loaded.blocks,
+                free: loaded.free,
+                changed: Bits::default(),
+                collecting: None,
+                levels: loaded.levels,
+            }),
+            evictor: Mutex::new(Evictor::new()),
+            saved: Mutex::new(Saved::default()),
+            checkpointing: Mutex::new(None),
+            holes: AtomicBool::new(true),
+            counters: Counters::new(),
+            database: root.database,
+            owner: Mutex::new(root.owner.clone()),
+        };
+        pool.check_budget()?;
+        pool.check_length(&root, options.salvage)?;
+        Ok(pool)
+    }
+
+    fn check_budget(&self) -> std::result::Result<(), Error> {
+        let fixed = buffer_bytes(PAGE) + self.numbers() * BYTES_PER_NUMBER;
+        let minimum = fixed + LEAST_RESIDENT * PAGE as u64;
+        if self.budget_bytes < minimum {
+            return Err(Error::BudgetTooSmall {
+                file: self.path.clone(),
+                asked: self.budget_bytes,
+                minimum,
+            });
+        }
+        Ok(())
+    }
+
+    fn check_length(
+        &self,
+        root: &crate::root::Root,
+        salvage: bool,
+    ) -> std::result::Result<(), Error> {
+        let found = self.file.len().map_err(|e| self.io("measure", e))?;
+        let expected = block::offset::<PAGE>(root.blocks);
+        if salvage || found >= expected {
+            return Ok(());
+        }
+        let missing = |&page: &PageId| {
+            let entry = self.entries.get(page);
+            !entry.is_none() && block::offset::<PAGE>(entry.block() + 1) > found
+        };
+        match (0..root.pages).map(PageId).find(missing) {
+            None => Ok(()),
+            Some(page) => Err(Error::Truncated {
+                file: self.path.clone(),
+                found,
+                expected,
+                page,
+            }),
+        }
+    }
+
+    pub(crate) fn io(&self, operation: &'static str, source: std::io::Error) -> Error {
+        let file = self.path.clone();
+        Error::Io {
+            operation,
+            file,
+            source,
+        }
+    }
+
+    fn numbers(&self) -> u64 {
+        u64::from(self.used.load(Ordering::Relaxed))
+    }
+
+    /// How many pages may be in memory.
+    pub(crate) fn limit(&self) -> usize {
+        let fixed = buffer_bytes(PAGE) + self.numbers() * BYTES_PER_NUMBER;
+        let pages = self.budget_bytes.saturating_sub(fixed) / PAGE as u64;
+        usize::try_from(pages.max(LEAST_RESIDENT / 2)).unwrap_or(usize::MAX)
+    }
+
+    #[inline(always)]
+    pub(crate) fn word(&self, page: PageId) -> &StateWord {
+        assert!(page.0 < self.room);
+        // SAFETY: within the mapping of `room` words, aligned; zeros are an evicted page's word,
+        // and the mapping is only used as state words.
+        unsafe {
+            &*self
+                .words
+                .start()
+                .as_ptr()
+                .cast::<StateWord>()
+                .add(page.0 as usize)
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn place(&self, page: PageId) -> *mut u8 {
+        assert!(page.0 < self.room);
+        // SAFETY: within the mapping of `room` pages.
+        unsafe { self.memory.start().as_ptr().add(page.0 as usize * PAGE) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn frame(&self, page: PageId) -> Frame<'_, PAGE> {
+        let words = self.place(page).cast::<AtomicU64>();
+        // SAFETY: PAGE bytes of the mapping, aligned. Who writes to them otherwise than through
+        // a frame is the kernel, in `discard`, and then a load sees the old bytes or zeros.
+        Frame::new(unsafe { std::slice::from_raw_parts(words, PAGE / 8) })
+    }
+
+    /// Gives the memory of pages back, which the caller has latched exclusively, and says so.
+    /// Sorts them, to give neighbours back at once.
+    pub(crate) fn discard(&self, pages: &mut [PageId]) {
+        pages.sort_unstable();
+        for run in pages.chunk_by(|a, b| a.0 + 1 == b.0) {
+            let start = run[0].0 as usize * PAGE;
+            // SAFETY: all pages of the run are latched exclusively by the caller, who uses them
+            // no more; others may only look at them through frames, atomically.
+            unsafe { self.memory.discard(start..start + run.len() * PAGE) };
+            for &page in run {
+                self.evicted(page);
+            }
+        }
+        self.resident.fetch_sub(pages.len(), Ordering::Relaxed);
+    }
+
+    /// Ends the exclusive latch of a page that has no memory (any more).
+    fn evicted(&self, page: PageId) {
+        let word = self.word(page);
+        if word.evict() {
+            word.wake(&self.parking);
+        }
+    }
+
+    /// Claims room for a page in memory, evicting others if need be.
+    pub(crate) fn claim(&self) -> std::result::Result<(), Error> {
+        loop {
+            let claimed = self.resident.fetch_add(1, Ordering::Relaxed);
+            if claimed < self.limit() {
+                return Ok(());
+            }
+            self.resident.fetch_sub(1, Ordering::Relaxed);
+            self.evict_some()?;
+        }
+    }
+
+    pub(crate) fn unclaim(&self) {
+        self.resident.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Brings a page to memory that was seen evicted; returns early if another thread does.
+    #[cold]
+    pub(crate) fn load(&self, page: PageId, seen: Seen) -> Result<()> {
+        self.claim()?;
+        let word = self.word(page);
+        if !word.try_load(seen) {
+            self.unclaim();
+            return Ok(());
+        }
+        let entry = self.entries.get(page);
+        if entry.is_none() {
+            self.evicted(page);
+            self.unclaim();
+            return Err(Restart.into());
+        }
+        let mut block = Block::<PAGE>::zeroed();
+        let mut read = ReadAt::new(block::offset::<PAGE>(entry.block()), &mut block.0);
+        self.file.read_many(std::slice::from_mut(&mut read));
+        let result = read.result;
+        self.finish_load(page, entry, &block, result)
+    }
+
+    /// Puts a page that was read in its place, if it is what was written.
+    fn finish_load(
+        &self,
+        page: PageId,
+        entry: Entry,
+        block: &Block<PAGE>,
+        read: std::io::Result<usize>,
+    ) -> Result<()> {
+        let fault = if entry == Entry::LOST {
+            Some("is lost with its part of the page table".to_owned())
+        } else {
+            block.fault(read, entry.crc())
+        };
+        if let Some(what) = fault {
+            self.evicted(page);
+            self.unclaim();
+            let error = Error::CorruptPage {
+                file: self.path.clone(),
+                page,
+                offset: block::offset::<PAGE>(entry.block()),
+                what,
+            };
+            return Err(error.into());
+        }
+        self.frame(page).write(&block.0);
+        self.counters.count(READS);
+        let word = self.word(page);
+        if word.unlock_exclusive(true) {
+            word.wake(&self.parking);
+        }
+        Ok(())
+    }
+
+    /// Brings pages to memory, all their reads at once.
+    pub(crate) fn load_all(&self, pages: &[PageId]) {
+        for group in pages.chunks(BATCH) {
+            let mut wanted = Vec::with_capacity(group.len());
+            for &page in group {
+                if page.0 >= self.used.load(Ordering::Relaxed) {
+                    continue;
+                }
+                let (word, entry) = (self.word(page), self.entries.get(page));
+                let seen = word.note();
+                if !seen.is_evicted() || entry.is_none() || self.claim().is_err() {
+                    continue;
+                }
+                if word.try_load(seen) {
+                    wanted.push((page, self.entries.get(page)));
+                } else {
+                    self.unclaim();
+                }
+            }
+            let mut blocks = Block::<PAGE>::several(wanted.len());
+            let mut reads: Vec<ReadAt<'_>> = wanted
+                .iter()
+                .zip(blocks.iter_mut())
+                .map(|((_, entry), block)| {
+                    ReadAt::new(block::offset::<PAGE>(entry.block()), &mut block.0)
+                })
+                .collect();
+            self.file.read_many(&mut reads);
+            let results: Vec<_> = reads.into_iter().map(|read| read.result).collect();
+            for (((page, entry), block), result) in wanted.into_iter().zip(&blocks).zip(results) {
+                // Whoever asks for a page that cannot be read gets the error.
+                let _ = self.finish_load(page, entry, block, result);
+            }
+        }
+    }
+
+    /// The bytes that the owner gave to the root with the last checkpoint (or found there).
+    #[must_use]
+    pub fn owner(&self) -> Vec<u8> {
+        lock(&self.owner).clone()
+    }
+
+    /// What happened so far, and how things stand.
+    #[must_use]
+    pub fn statistics(&self) -> PoolStatistics {
+        let space = lock(&self.space);
+        PoolStatistics {
+            reads: self.counters.sum(READS),
+            writes: self.counters.sum(WRITES),
+            evictions: self.counters.sum(EVICTIONS),
+            wasted_writes: self.counters.sum(WASTED),
+            saved: self.counters.sum(SAVED),
+            checkpoints: self.counters.sum(CHECKPOINTS),
+            resident: self.resident.load(Ordering::Relaxed) as u64,
+            live: self.numbers() - space.free.len() as u64,
+            file_bytes: block::offset::<PAGE>(space.blocks.end),
+        }
+    }
+}

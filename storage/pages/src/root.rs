@@ -1,0 +1,149 @@
+//! The root of a page file: where its page table begins, in two slots written in turn.
+//!
+//! ```text
+//!  0      8        12          16       24     32     36      40      44        48       52   56
+//! ┌──────┬────────┬───────────┬────────┬──────┬──────┬───────┬───────┬─────────┬────────┬────┐
+//! │magic │format 1│page bytes │database│epoch │pages │blocks │levels │owner len│entries │crc │
+//! └──────┴────────┴───────────┴────────┴──────┴──────┴───────┴───────┴─────────┴────────┴────┘
+//!  64: 512 bytes of the owner · 576: entries of the table's top level, 8 bytes each
+//! ```
+//!
+//! Slot `epoch % 2` is block 0 or 1. A root is written and synced after all that it refers to; if
+//! a crash tears it, the other slot, one epoch older, is whole, and so is what it refers to.
+
+use std::path::Path;
+
+use crate::restart::Error;
+
+const MAGIC: &[u8; 8] = b"HDGPAGES";
+const FORMAT: u32 = 1;
+/// Bytes of a root for its owner.
+pub const OWNER_BYTES: usize = 512;
+const OWNER_AT: usize = 64;
+const ENTRIES_AT: usize = OWNER_AT + OWNER_BYTES;
+const CRC_AT: usize = 52;
+
+/// How many entries the top level of a table may have.
+pub(crate) const fn top_entries(page_bytes: usize) -> usize {
+    (page_bytes - ENTRIES_AT) / 8
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Root {
+    pub(crate) database: u64,
+    pub(crate) epoch: u64,
+    /// Pages with a number below this one may be in use.
+    pub(crate) pages: u32,
+    /// Length of the file in blocks.
+    pub(crate) blocks: u32,
+    /// Levels of the table below the root.
+    pub(crate) levels: u32,
+    pub(crate) owner: Vec<u8>,
+    pub(crate) top: Vec<u64>,
+}
+
+impl Root {
+    pub(crate) fn slot(&self) -> u64 {
+        self.epoch % 2
+    }
+
+    /// Fills a block, all of it.
+    pub(crate) fn encode(&self, block: &mut [u8]) {
+        block.fill(0);
+        let page_bytes = block.len() as u32;
+        let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, MAGIC);
+        put(8, &FORMAT.to_le_bytes());
+        put(12, &page_bytes.to_le_bytes());
+        put(16, &self.database.to_le_bytes());
+        put(24, &self.epoch.to_le_bytes());
+        put(32, &self.pages.to_le_bytes());
+        put(36, &self.blocks.to_le_bytes());
+        put(40, &self.levels.to_le_bytes());
+        put(44, &(self.owner.len() as u32).to_le_bytes());
+        put(48, &(self.top.len() as u32).to_le_bytes());
+        put(OWNER_AT, &self.owner);
+        for (i, entry) in self.top.iter().enumerate() {
+            put(ENTRIES_AT + 8 * i, &entry.to_le_bytes());
+        }
+        let crc = crc32c::crc32c(block);
+        block[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Reads a block. `Ok(None)` for one that holds no whole root.
+    pub(crate) fn decode(block: &[u8], file: &Path) -> Result<Option<Root>, Error> {
+        let word = |at: usize| u32::from_le_bytes(*block[at..].first_chunk().expect("a block"));
+        let long = |at: usize| u64::from_le_bytes(*block[at..].first_chunk().expect("a block"));
+        if !block.starts_with(MAGIC) {
+            return Ok(None);
+        }
+        let file = || file.to_path_buf();
+        if word(8) > FORMAT {
+            return Err(Error::NewerFormat {
+                file: file(),
+                found: word(8),
+                supported: FORMAT,
+            });
+        }
+        let expected = block.len() as u32;
+        if word(12) != expected && word(12).is_power_of_two() && word(12) >= 4096 {
+            return Err(Error::PageSize {
+                file: file(),
+                found: word(12),
+                expected,
+            });
+        }
+        let mut zeroed = block.to_vec();
+        zeroed[CRC_AT..CRC_AT + 4].fill(0);
+        let (owner, entries) = (word(44) as usize, word(48) as usize);
+        let whole = crc32c::crc32c(&zeroed) == word(CRC_AT);
+        if !whole || owner > OWNER_BYTES || entries > top_entries(block.len()) {
+            return Ok(None);
+        }
+        let top = (0..entries).map(|i| long(ENTRIES_AT + 8 * i)).collect();
+        Ok(Some(Root {
+            database: long(16),
+            epoch: long(24),
+            pages: word(32),
+            blocks: word(36),
+            levels: word(40),
+            owner: block[OWNER_AT..OWNER_AT + owner].to_vec(),
+            top,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_comes_back_and_no_flipped_bit_is_taken_for_one() {
+        let root = Root {
+            database: 7,
+            epoch: 9,
+            pages: 1000,
+            blocks: 20,
+            levels: 1,
+            owner: b"root page 3".to_vec(),
+            top: vec![5 << 32 | 1, 6 << 32 | 2],
+        };
+        let mut block = vec![1; 4096];
+        root.encode(&mut block);
+        let file = Path::new("f");
+        assert_eq!(Root::decode(&block, file).unwrap(), Some(root));
+        for bit in 0..4096 * 8 {
+            block[bit / 8] ^= 1 << (bit % 8);
+            let decoded = Root::decode(&block, file);
+            assert!(!matches!(decoded, Ok(Some(_))), "bit {bit}");
+            block[bit / 8] ^= 1 << (bit % 8);
+        }
+        let mut wide = vec![0; 16384];
+        wide[..4096].copy_from_slice(&block);
+        let error = Root::decode(&wide, file).unwrap_err().to_string();
+        assert!(
+            error.contains("pages of 4096 bytes, not of 16384"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,392 @@
+//! The pool against a map: pages that do not fit memory, checkpoints and reopens, threads, the
+//! budget, and what bad input is answered with.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hedgerow_pages::{Error, Options, PageId, Pages, Pool, Stop, View, ViewMut};
+use hedgerow_vfs::{MemoryVfs, OpenMode, SystemVfs, Vfs};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+const PAGE: usize = 4096;
+const PATH: &str = "/pages";
+/// Room for 128 pages besides the buffers, and a little for numbers.
+const SMALL: u64 = 4 * 64 * 4096 + 128 * 4096 + 64 * 1024;
+
+fn open(vfs: &Arc<dyn Vfs>, budget: u64) -> Pool<PAGE> {
+    Pool::open(vfs, Path::new(PATH), &Options::new(budget)).unwrap()
+}
+
+/// Fills a page so that any mix of two fillings shows.
+fn fill(page: &mut impl ViewMut<PAGE>, value: u64) {
+    for at in (0..PAGE).step_by(8) {
+        page.put_u64(at, value ^ (at as u64) << 32);
+    }
+}
+
+fn content(view: impl View) -> Result<Option<u64>, hedgerow_pages::Restart> {
+    let value = view.u64(0)?;
+    for at in (0..PAGE).step_by(8) {
+        if view.u64(at)? != value ^ (at as u64) << 32 {
+            return Ok(None);
+        }
+    }
+    Ok(Some(value))
+}
+
+fn read(pool: &Pool<PAGE>, id: PageId) -> Option<u64> {
+    let page = Pages::shared(&pool, id).unwrap();
+    content(page.image()).unwrap()
+}
+
+fn read_optimistically(pool: &Pool<PAGE>, id: PageId) -> Option<u64> {
+    loop {
+        let noted = pool.optimistic(id).unwrap();
+        let found = content(pool.seen(&noted));
+        if pool.validate(&noted).is_ok() {
+            return found.expect("in bounds");
+        }
+    }
+}
+
+fn allocate(mut pool: &Pool<PAGE>, value: u64) -> PageId {
+    let operation = pool.begin();
+    let mut page = pool.allocate(&operation).unwrap();
+    fill(&mut pool.change(&mut page, &operation).unwrap(), value);
+    pool.id(&page)
+}
+
+fn write(mut pool: &Pool<PAGE>, id: PageId, value: u64) {
+    let operation = pool.begin();
+    let mut page = pool.exclusive(id).unwrap();
+    fill(&mut pool.change(&mut page, &operation).unwrap(), value);
+}
+
+fn release(mut pool: &Pool<PAGE>, id: PageId) {
+    let operation = pool.begin();
+    let page = pool.exclusive(id).unwrap();
+    pool.release(page, &operation).unwrap();
+}
+
+#[test]
+fn what_is_written_is_read_through_evictions_checkpoints_and_reopens() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let mut random = StdRng::seed_from_u64(1);
+    let mut model: HashMap<PageId, u64> = HashMap::new();
+    let mut durable = model.clone();
+    let mut pool = open(&vfs, SMALL);
+    for step in 0..40_000_u64 {
+        let some = (!model.is_empty()).then(|| {
+            let wanted = PageId(random.random_range(0..model.len() as u32 * 2));
+            model.keys().copied().find(|&id| id == wanted)
+        });
+        match (random.random_range(0..100), some.flatten()) {
+            (0..20, _) if model.len() < 600 => {
+                let id = allocate(&pool, step);
+                assert_eq!(model.insert(id, step), None, "{id} given out twice");
+            }
+            (20..45, Some(id)) => {
+                write(&pool, id, step);
+                model.insert(id, step);
+            }
+            (45..55, Some(id)) => {
+                release(&pool, id);
+                model.remove(&id);
+                assert!(matches!((&pool).optimistic(id), Err(Stop::Restart)));
+            }
+            (55..70, Some(id)) => assert_eq!(read(&pool, id), Some(model[&id]), "{id}"),
+            (70..85, Some(id)) => assert_eq!(read_optimistically(&pool, id), Some(model[&id])),
+            (85..90, _) => {
+                let ids: Vec<PageId> = (0..40)
+                    .map(|_| PageId(random.random_range(0..1000)))
+                    .collect();
+                (&pool).load_many(&ids);
+            }
+            (98, _) if step % 7 == 0 => {
+                pool.checkpoint(|| step.to_le_bytes().to_vec()).unwrap();
+                durable = model.clone();
+            }
+            (99, _) if step % 7 == 0 => {
+                drop(pool);
+                pool = open(&vfs, SMALL);
+                model = durable.clone();
+            }
+            _ => {}
+        }
+        assert!((&pool).held_bytes() <= SMALL as usize);
+        assert_eq!((&pool).live(), model.len());
+    }
+    for (&id, &value) in &model {
+        assert_eq!(read(&pool, id), Some(value));
+    }
+    let statistics = pool.statistics();
+    assert!(statistics.evictions > 1_000 && statistics.reads > 1_000);
+}
+
+#[test]
+fn threads_share_pages_under_eviction_and_checkpoints_are_moments() {
+    const PAGES: u64 = 400;
+    let memory = MemoryVfs::new();
+    let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
+    let pool = open(&vfs, SMALL);
+    let ids: Vec<PageId> = (0..PAGES).map(|_| allocate(&pool, 1000)).collect();
+    let stop = AtomicU64::new(0);
+    // Writers move amounts between two pages: the sum is the same at every moment.
+    let transfer = |seed: u64| {
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut handle = &pool;
+        while stop.load(Ordering::Relaxed) == 0 {
+            let (a, b) = (random.random_range(0..PAGES), random.random_range(0..PAGES));
+            if a == b {
+                continue;
+            }
+            let (a, b) = (ids[a.min(b) as usize], ids[a.max(b) as usize]);
+            let operation = handle.begin();
+            let mut from = handle.exclusive(a).unwrap();
+            let mut to = handle.exclusive(b).unwrap();
+            let (x, y) = (
+                handle.image(&from).u64(0).unwrap(),
+                handle.image(&to).u64(0).unwrap(),
+            );
+            if x > 0 {
+                fill(&mut handle.change(&mut from, &operation).unwrap(), x - 1);
+                fill(&mut handle.change(&mut to, &operation).unwrap(), y + 1);
+            }
+        }
+    };
+    let look = |seed: u64| {
+        let mut random = StdRng::seed_from_u64(seed);
+        while stop.load(Ordering::Relaxed) == 0 {
+            let id = ids[random.random_range(0..PAGES) as usize];
+            assert!(
+                read_optimistically(&pool, id).is_some(),
+                "a torn page was validated"
+            );
+            assert!(read(&pool, id).is_some(), "a latched page was torn");
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| transfer(1));
+        scope.spawn(|| transfer(2));
+        scope.spawn(|| look(3));
+        scope.spawn(|| look(4));
+        for round in 0..25_u64 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            pool.checkpoint(|| round.to_le_bytes().to_vec()).unwrap();
+            let copy: Arc<dyn Vfs> = Arc::new(memory.deep_clone());
+            let reopened = open(&copy, SMALL);
+            assert_eq!(reopened.owner(), round.to_le_bytes());
+            let sum: u64 = ids
+                .iter()
+                .map(|&id| read(&reopened, id).expect("whole"))
+                .sum();
+            assert_eq!(sum, PAGES * 1000, "a checkpoint cut through an operation");
+        }
+        stop.store(1, Ordering::Relaxed);
+    });
+    let statistics = pool.statistics();
+    assert!(
+        statistics.saved > 0 && statistics.evictions > 0,
+        "{statistics:?}"
+    );
+}
+
+#[test]
+fn hints_and_reads_write_nothing() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let pool = open(&vfs, SMALL);
+    let ids: Vec<PageId> = (0..300).map(|n| allocate(&pool, n)).collect();
+    pool.checkpoint(Vec::new).unwrap();
+    let before = pool.statistics();
+    let mut handle = &pool;
+    for &id in &ids {
+        let noted = handle.optimistic(id).unwrap();
+        let mut page = handle.exclusive(id).unwrap();
+        assert!(handle.validate(&noted).is_err(), "latched");
+        let value = handle.image(&page).u64(0).unwrap();
+        handle.touch(&mut page).put_u64(0, value);
+        drop(page);
+        assert!(handle.validate(&noted).is_err(), "touched");
+        let noted = handle.optimistic(id).unwrap();
+        drop(handle.exclusive(id).unwrap());
+        assert!(
+            handle.validate(&noted).is_ok(),
+            "a latch alone changes nothing"
+        );
+    }
+    let after = pool.statistics();
+    assert_eq!(after.writes, before.writes);
+    assert!(after.evictions > before.evictions);
+}
+
+#[test]
+fn space_is_used_again_and_given_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pages");
+    let vfs: Arc<dyn Vfs> = Arc::new(SystemVfs);
+    let pool = Pool::<PAGE>::open(&vfs, &path, &Options::new(SMALL)).unwrap();
+    let ids: Vec<PageId> = (0..2000).map(|n| allocate(&pool, n)).collect();
+    pool.checkpoint(Vec::new).unwrap();
+    let full = pool.statistics().file_bytes;
+    for round in 0..5 {
+        for &id in &ids[..200] {
+            write(&pool, id, round);
+        }
+        pool.checkpoint(Vec::new).unwrap();
+    }
+    let grown = pool.statistics().file_bytes;
+    assert!(grown < full + full / 4, "{grown} bytes after {full}");
+    let used = |path: &Path| {
+        use std::os::unix::fs::MetadataExt;
+        std::fs::metadata(path).unwrap().blocks() * 512
+    };
+    let before = used(&path);
+    ids[100..].iter().for_each(|&id| release(&pool, id));
+    pool.checkpoint(Vec::new).unwrap();
+    pool.checkpoint(Vec::new).unwrap();
+    assert!(
+        used(&path) < before / 4,
+        "{} of {before} bytes",
+        used(&path)
+    );
+    drop(pool);
+    let pool = Pool::<PAGE>::open(&vfs, &path, &Options::new(SMALL)).unwrap();
+    assert_eq!((&pool).live(), 100);
+    for (n, &id) in ids[..100].iter().enumerate() {
+        assert_eq!(read(&pool, id), Some(4), "page {n}");
+    }
+}
+
+#[test]
+fn tables_of_several_levels_come_back() {
+    // A block of the table holds 512 entries and a root 439: this needs two levels.
+    const FEW: u32 = 439 * 512 + 5_000;
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let budget = SMALL + u64::from(FEW) * 16;
+    let pool = open(&vfs, budget);
+    let mut handle = &pool;
+    let mut ids = Vec::new();
+    for n in 0..FEW {
+        let operation = handle.begin();
+        let mut page = handle.allocate(&operation).unwrap();
+        handle.change(&mut page, &operation).unwrap().put_u32(0, n);
+        ids.push(handle.id(&page));
+        drop(page);
+        if n == 100_000 {
+            drop(operation);
+            pool.checkpoint(Vec::new).unwrap();
+        }
+    }
+    pool.checkpoint(Vec::new).unwrap();
+    write(&pool, ids[77], 5);
+    pool.checkpoint(Vec::new).unwrap();
+    drop(pool);
+    let pool = open(&vfs, budget);
+    for n in (0..FEW).step_by(997) {
+        let page = Pages::shared(&&pool, ids[n as usize]).unwrap();
+        assert_eq!(page.image().u32(0), Ok(n));
+    }
+    assert_eq!(read(&pool, ids[77]), Some(5));
+}
+
+fn refused(result: Result<Pool<PAGE>, Error>) -> String {
+    result.err().expect("refused").to_string()
+}
+
+#[test]
+fn bad_input_is_refused_with_a_remedy() {
+    let memory = MemoryVfs::new();
+    let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
+    let path = Path::new(PATH);
+    let tiny = refused(Pool::open(&vfs, path, &Options::new(1 << 20)));
+    assert!(tiny.contains("at least 1572864 bytes are needed"), "{tiny}");
+    {
+        let pool = open(&vfs, SMALL);
+        (0..1000).for_each(|n| _ = allocate(&pool, n));
+        pool.checkpoint(Vec::new).unwrap();
+        // Makes room at the front, where the table goes with the checkpoint after.
+        (10..30).for_each(|n| release(&pool, PageId(n)));
+        pool.checkpoint(Vec::new).unwrap();
+        (0..2).for_each(|n| write(&pool, PageId(600 * n), 1));
+        pool.checkpoint(Vec::new).unwrap();
+    }
+    let other = Options {
+        database: 9,
+        ..Options::new(SMALL)
+    };
+    let foreign = refused(Pool::open(&vfs, path, &other));
+    assert!(foreign.contains("belongs to the database"), "{foreign}");
+    let wide = Pool::<16384>::open(&vfs, path, &Options::new(1 << 30))
+        .err()
+        .unwrap();
+    assert!(
+        matches!(wide, Error::PageSize { found: 4096, .. }),
+        "{wide}"
+    );
+    memory.insert_file(Path::new("/text"), b"no pages here".to_vec());
+    let text = refused(Pool::open(&vfs, Path::new("/text"), &Options::new(SMALL)));
+    assert!(text.contains("/text is not a Hedgerow page file"), "{text}");
+
+    let file = vfs.open(path, OpenMode::ReadWrite).unwrap();
+    file.truncate(500 * PAGE as u64).unwrap();
+    let short = refused(Pool::open(&vfs, path, &Options::new(SMALL)));
+    assert!(
+        short.contains("/pages") && short.contains("page "),
+        "{short}"
+    );
+    let salvaging = Options {
+        salvage: true,
+        ..Options::new(SMALL)
+    };
+    let pool = Pool::<PAGE>::open(&vfs, path, &salvaging).unwrap();
+    let readable = (0..1000).filter(|&n| Pages::shared(&&pool, PageId(n)).is_ok());
+    let readable = readable.count();
+    assert!((400..500).contains(&readable), "{readable} pages");
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_found_and_costs_no_other_page() {
+    let memory = MemoryVfs::new();
+    let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
+    let pool = open(&vfs, SMALL);
+    let ids: Vec<PageId> = (0..64).map(|n| allocate(&pool, n)).collect();
+    pool.checkpoint(Vec::new).unwrap();
+    drop(pool);
+    let (_, bytes) = memory.files().remove(0);
+    let mut random = StdRng::seed_from_u64(3);
+    for _ in 0..300 {
+        let mut damaged = bytes.clone();
+        let bit = random.random_range(0..bytes.len() * 8);
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        let disk = MemoryVfs::new();
+        disk.insert_file(Path::new(PATH), damaged);
+        let disk: Arc<dyn Vfs> = Arc::new(disk);
+        let options = Options::new(SMALL);
+        // Damage in the table or the roots is refused, or leaves the older, empty root.
+        let Ok(pool) = Pool::<PAGE>::open(&disk, Path::new(PATH), &options) else {
+            continue;
+        };
+        if (&pool).live() == 0 {
+            continue;
+        }
+        let mut lost = 0;
+        for (n, &id) in ids.iter().enumerate() {
+            match Pages::shared(&&pool, id) {
+                Ok(page) => assert_eq!(content(page.image()), Ok(Some(n as u64))),
+                Err(Stop::Failed(error)) => {
+                    lost += 1;
+                    let text = error.to_string();
+                    assert!(
+                        text.contains(&id.to_string()) && text.contains("checksum"),
+                        "{text}"
+                    );
+                }
+                Err(Stop::Restart) => panic!("{id} is in use"),
+            }
+        }
+        assert!(lost <= 1);
+    }
+}
