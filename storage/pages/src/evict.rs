@@ -81,6 +81,17 @@ impl<const PAGE: usize> Pool<PAGE> {
         }
     }
 
+    /// Evicts until this many pages would fit, as far as that goes without waiting.
+    pub(crate) fn evict_ahead(&self, pages: usize) {
+        while self.resident.load(Ordering::Relaxed) + pages > self.limit() {
+            // In between, those who cannot wait get their turn. What failed, fails them too.
+            let (freed, failure) = self.evict_batch(&mut lock(&self.evictor).batch);
+            if freed == 0 || failure.is_some() {
+                return;
+            }
+        }
+    }
+
     /// One batch: how many pages went, and why others did not.
     fn evict_batch(&self, batch: &mut WriteBatch<PAGE>) -> (usize, Option<Error>) {
         // A batch of a small pool is a small part of it.

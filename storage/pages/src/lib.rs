@@ -34,6 +34,7 @@ mod root;
 mod space;
 pub mod state;
 mod table;
+mod tender;
 mod view;
 
 pub use frame::{Frame, FrameMut};
@@ -45,4 +46,5 @@ pub use provider::{PageId, Pages};
 pub use resident::Resident;
 pub use restart::{Error, Restart, Result, Stop};
 pub use root::OWNER_BYTES;
+pub use tender::Tender;
 pub use view::{Image, View, ViewMut};

@@ -304,8 +304,11 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
         unsafe { FrameMut::new(page.pool.frame(page.page)) }
     }
 
+    /// Does not wait if the pool has a [`Tender`](crate::Tender).
     fn prefetch(&self, ids: &[PageId]) {
-        self.load_all(ids);
+        if !self.wish(ids) {
+            self.load_all(ids);
+        }
     }
 
     fn load_many(&self, ids: &[PageId]) {

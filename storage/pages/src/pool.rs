@@ -33,6 +33,7 @@ use crate::restart::{Error, Restart, Result};
 use crate::space::{Bits, Blocks};
 use crate::state::{Seen, StateWord};
 use crate::table::{Entries, Entry};
+use crate::tender::Wishes;
 
 /// How to open a [`Pool`].
 #[derive(Clone, Debug)]
@@ -147,6 +148,7 @@ pub struct Pool<const PAGE: usize> {
     pub(crate) counters: Counters<6>,
     pub(crate) database: u64,
     pub(crate) owner: Mutex<Vec<u8>>,
+    pub(crate) wishes: Wishes,
 }
 
 /// The least number of pages that must fit the budget.
@@ -221,6 +223,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             counters: Counters::new(),
             database: root.database,
             owner: Mutex::new(root.owner.clone()),
+            wishes: Wishes::default(),
         };
         pool.check_budget()?;
         pool.check_length(&root, options.salvage)?;
@@ -344,6 +347,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         loop {
             let claimed = self.resident.fetch_add(1, Ordering::Relaxed);
             if claimed < self.limit() {
+                self.tell(claimed);
                 return Ok(());
             }
             self.resident.fetch_sub(1, Ordering::Relaxed);

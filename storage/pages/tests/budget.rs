@@ -37,12 +37,14 @@ fn memory_stays_within_the_budget_under_load() {
     let vfs: Arc<dyn Vfs> = Arc::new(SystemVfs);
     let options = Options::new(BUDGET);
     let before = resident_bytes();
-    let pool = Pool::<PAGE>::open(&vfs, &dir.path().join("pages"), &options).unwrap();
+    let path = dir.path().join("pages");
+    let pool = Arc::new(Pool::<PAGE>::open(&vfs, &path, &options).unwrap());
+    let _tender = pool.tend().unwrap();
     let ids: Vec<PageId> = (0..100_000).map(|n| put(&pool, None, n)).collect();
     let most = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for seed in 0..4 {
-            let (pool, ids, most) = (&pool, &ids, &most);
+            let (pool, ids, most) = (&*pool, &ids, &most);
             scope.spawn(move || {
                 let mut random = StdRng::seed_from_u64(seed);
                 for step in 0..8_000_u64 {

@@ -131,13 +131,14 @@ fn threads_share_pages_under_eviction_and_checkpoints_are_moments() {
     const PAGES: u64 = 400;
     let memory = MemoryVfs::new();
     let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
-    let pool = open(&vfs, SMALL);
+    let pool = Arc::new(open(&vfs, SMALL));
     let ids: Vec<PageId> = (0..PAGES).map(|_| allocate(&pool, 1000)).collect();
     let stop = AtomicU64::new(0);
+    let tender = pool.tend().unwrap();
     // Writers move amounts between two pages: the sum is the same at every moment.
     let transfer = |seed: u64| {
         let mut random = StdRng::seed_from_u64(seed);
-        let mut handle = &pool;
+        let mut handle = &*pool;
         while stop.load(Ordering::Relaxed) == 0 {
             let (a, b) = (random.random_range(0..PAGES), random.random_range(0..PAGES));
             if a == b {
@@ -187,6 +188,7 @@ fn threads_share_pages_under_eviction_and_checkpoints_are_moments() {
         }
         stop.store(1, Ordering::Relaxed);
     });
+    drop(tender);
     let statistics = pool.statistics();
     assert!(
         statistics.saved > 0 && statistics.evictions > 0,
@@ -389,4 +391,29 @@ fn a_flipped_bit_anywhere_is_found_and_costs_no_other_page() {
         }
         assert!(lost <= 1);
     }
+}
+
+#[test]
+fn a_tender_fetches_what_was_wished_for() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let pool = open(&vfs, SMALL);
+    let ids: Vec<PageId> = (0..500).map(|n| allocate(&pool, n)).collect();
+    pool.checkpoint(Vec::new).unwrap();
+    drop(pool);
+    let pool = Arc::new(open(&vfs, SMALL));
+    let tender = pool.tend().unwrap();
+    (&*pool).prefetch(&ids[..50]);
+    while pool.statistics().reads < 50 {
+        std::thread::yield_now();
+    }
+    for (n, &id) in ids.iter().enumerate() {
+        assert_eq!(read(&pool, id), Some(n as u64));
+    }
+    assert_eq!(pool.statistics().reads, 500, "nothing was read twice");
+    drop(tender);
+    (&*pool).prefetch(&ids);
+    assert!(
+        pool.statistics().reads > 500,
+        "without a tender it is done at once"
+    );
 }

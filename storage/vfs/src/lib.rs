@@ -11,12 +11,14 @@
 //! - a created, renamed or removed *name* is durable after [`Vfs::sync_dir`] of its directory;
 //! - before that, any subset of them may survive a power cut, in 512-byte sectors.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod faulty;
 mod memory;
 mod recording;
 mod system;
+#[cfg(target_os = "linux")]
+mod uring;
 
 use std::io;
 use std::path::Path;

@@ -10,6 +10,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::{FileLock, OpenMode, Vfs, VfsFile};
+#[cfg(target_os = "linux")]
+use crate::{ReadAt, WriteAt};
 
 /// Files of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,6 +19,9 @@ pub struct SystemVfs;
 
 struct SystemFile {
     file: File,
+    /// Past the system's cache, so that what is read or written must wait for the disk.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code))]
+    direct: bool,
 }
 
 struct SystemLock {
@@ -44,7 +49,8 @@ fn options(mode: OpenMode) -> OpenOptions {
 impl Vfs for SystemVfs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn VfsFile>> {
         let file = options(mode).open(path)?;
-        Ok(Box::new(SystemFile { file }))
+        let direct = false;
+        Ok(Box::new(SystemFile { file, direct }))
     }
 
     fn open_direct(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn VfsFile>> {
@@ -55,7 +61,7 @@ impl Vfs for SystemVfs {
             options.custom_flags(rustix::fs::OFlags::DIRECT.bits().cast_signed());
         }
         match options.open(path) {
-            Ok(file) => Ok(Box::new(SystemFile { file })),
+            Ok(file) => Ok(Box::new(SystemFile { file, direct: true })),
             // Some file systems have no such mode and say so after having created the file.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 let created = mode == OpenMode::CreateNew && self.exists(path)?;
@@ -124,6 +130,17 @@ impl Vfs for SystemVfs {
     }
 }
 
+#[cfg(target_os = "linux")]
+impl SystemFile {
+    fn read_one(&self, read: &mut ReadAt<'_>) {
+        read.result = crate::fill(|offset, buffer| self.read_at(offset, buffer), read);
+    }
+
+    fn write_one(&self, write: &mut WriteAt<'_>) {
+        write.result = self.write_at(write.offset, write.bytes);
+    }
+}
+
 impl VfsFile for SystemFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.file.read_at(buffer, offset)
@@ -142,6 +159,28 @@ impl VfsFile for SystemFile {
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+
+    #[cfg(target_os = "linux")]
+    fn read_many(&self, reads: &mut [ReadAt<'_>]) {
+        if !self.direct || reads.len() < 2 {
+            reads.iter_mut().for_each(|read| self.read_one(read));
+            return;
+        }
+        for index in crate::uring::read(&self.file, reads) {
+            self.read_one(&mut reads[index]);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn write_many(&self, writes: &mut [WriteAt<'_>]) {
+        if !self.direct || writes.len() < 2 {
+            writes.iter_mut().for_each(|write| self.write_one(write));
+            return;
+        }
+        for index in crate::uring::write(&self.file, writes) {
+            self.write_one(&mut writes[index]);
+        }
     }
 
     fn truncate(&self, length: u64) -> io::Result<()> {
