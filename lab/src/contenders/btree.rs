@@ -54,7 +54,7 @@ impl<C: Configuration> Map for Paged<C> {
     }
 
     fn get(&self, key: &[u8]) -> Option<u64> {
-        self.0.borrow().get(key, number)
+        self.0.borrow_mut().get(key, number)
     }
 
     fn remove(&self, key: &[u8]) -> bool {
@@ -79,7 +79,7 @@ impl<C: Configuration> Map for Paged<C> {
 
     fn get_many_run(&self, keys: KeyRange<'_>, group: usize) -> Option<Tally> {
         let mut tally = Tally::default();
-        let tree = self.0.borrow();
+        let mut tree = self.0.borrow_mut();
         let mut some: Vec<&[u8]> = Vec::with_capacity(group);
         for keys in keys.chunks(group) {
             some.clear();

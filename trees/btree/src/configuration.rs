@@ -14,6 +14,35 @@ pub enum Leaves {
     Comparison,
     /// Fingerprints (§3.4).
     Fingerprint,
+    /// Sorted slots, or a slot for every possible key (§3.5).
+    SemiDense,
+    /// Sorted slots, or an array of values (§3.5).
+    FullyDense,
+    /// Sorted slots, fingerprints or an array of values, whichever suits a leaf's keys and what
+    /// is done with them (§5).
+    Adaptive,
+}
+
+impl Leaves {
+    pub(crate) const fn fingerprint(self) -> bool {
+        matches!(self, Self::Fingerprint | Self::Adaptive)
+    }
+
+    pub(crate) const fn semi_dense(self) -> bool {
+        matches!(self, Self::SemiDense)
+    }
+
+    pub(crate) const fn fully_dense(self) -> bool {
+        matches!(self, Self::FullyDense | Self::Adaptive)
+    }
+
+    pub(crate) const fn dense(self) -> bool {
+        self.semi_dense() || self.fully_dense()
+    }
+
+    pub(crate) const fn adaptive(self) -> bool {
+        matches!(self, Self::Adaptive)
+    }
 }
 
 /// A set of optimisations.
@@ -64,4 +93,10 @@ configurations! {
     WideHints "wide hints" true 8 true Comparison;
     /// [`Hints`] in inner nodes, fingerprints in leaves.
     Fingerprint "fingerprint" true 4 true Fingerprint;
+    /// [`Hints`], and leaves with a slot for every possible key where keys are dense integers.
+    SemiDense "semi dense" true 4 true SemiDense;
+    /// [`Hints`], and leaves that are arrays of values where keys are dense integers.
+    FullyDense "fully dense" true 4 true FullyDense;
+    /// Each leaf as suits it: as in [`Hints`], [`Fingerprint`] or [`FullyDense`].
+    Adaptive "adaptive" true 4 true Adaptive;
 }

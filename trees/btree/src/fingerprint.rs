@@ -12,11 +12,13 @@
 //! start are in order. A scan, a split or a merge sorts first.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use hedgerow_simd::equal_bytes;
 
+use crate::leaf::Form;
 use crate::page::Image;
-use crate::slotted::Layout;
+use crate::slotted::{Layout, Payload, Record};
 
 /// The layout: whole keys in the heap, a fingerprint beside each slot.
 pub(crate) struct Fingerprints;
@@ -144,5 +146,78 @@ impl<const PAGE: usize> Image<PAGE> {
             }
         }
         Ok(())
+    }
+}
+
+impl Form for Fingerprints {
+    #[inline(always)]
+    fn places<const PAGE: usize>(page: &Image<PAGE>) -> usize {
+        page.count()
+    }
+
+    #[inline(always)]
+    fn next<const PAGE: usize, const FORWARD: bool>(
+        _page: &Image<PAGE>,
+        left: &mut Range<usize>,
+    ) -> Option<usize> {
+        if FORWARD {
+            left.next()
+        } else {
+            left.next_back()
+        }
+    }
+
+    #[inline(always)]
+    fn record<const PAGE: usize>(page: &Image<PAGE>, place: usize) -> Record {
+        page.record_at::<Self>(place)
+    }
+
+    #[inline(always)]
+    fn write_suffix<const PAGE: usize>(
+        page: &Image<PAGE>,
+        place: usize,
+        record: Record,
+        to: &mut [u8],
+    ) -> usize {
+        page.write_slot_suffix::<Self>(place, record, to)
+    }
+
+    #[inline(always)]
+    fn locate<const PAGE: usize>(page: &Image<PAGE>, key: &[u8]) -> (usize, bool) {
+        let suffix = key.get(page.prefix_len()..).unwrap_or(&[]);
+        match page.find_fingerprint(suffix) {
+            Some(index) => (index, true),
+            None => (page.count(), false),
+        }
+    }
+
+    #[inline(always)]
+    fn lower_bound<const PAGE: usize>(page: &Image<PAGE>, key: &[u8]) -> (usize, bool) {
+        page.search::<Self>(key.get(page.prefix_len()..).unwrap_or(&[]))
+    }
+
+    /// New records go to the end, wherever they belong.
+    #[inline(always)]
+    fn add<const PAGE: usize>(
+        page: &mut Image<PAGE>,
+        _place: usize,
+        key: &[u8],
+        payload: Payload<'_>,
+    ) -> bool {
+        let index = page.count();
+        page.insert::<Self>(index, &key[page.prefix_len()..], payload)
+    }
+
+    fn take<const PAGE: usize>(page: &mut Image<PAGE>, place: usize) {
+        page.remove_fingerprint(place);
+    }
+
+    fn free<const PAGE: usize>(page: &Image<PAGE>) -> (usize, usize) {
+        (page.free::<Self>(), PAGE - Self::BODY)
+    }
+
+    fn verify<const PAGE: usize>(page: &Image<PAGE>) -> Result<(), String> {
+        page.verify_heap::<Self>()?;
+        page.verify_fingerprints()
     }
 }

@@ -6,7 +6,6 @@
 use hedgerow_simd::prefetch_line;
 
 use crate::configuration::Configuration;
-use crate::page::Image;
 use crate::pages::{PageNumber, Pages};
 use crate::slotted::{Comparison, Kind};
 use crate::tree::{BTree, Chain};
@@ -16,14 +15,14 @@ const GROUP: usize = 16;
 
 impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     /// Looks up all `keys` and calls `read(i, value)` once for each `keys[i]`, in their order.
-    pub fn get_many(&self, keys: &[&[u8]], mut read: impl FnMut(usize, Option<&[u8]>)) {
+    pub fn get_many(&mut self, keys: &[&[u8]], mut read: impl FnMut(usize, Option<&[u8]>)) {
         for (number, group) in keys.chunks(GROUP).enumerate() {
             let mut pages = [self.root; GROUP];
             self.descend(group, &mut pages);
             for (index, key) in group.iter().enumerate() {
-                let image = self.pages.page(pages[index]);
+                self.count_point(pages[index]);
                 let at = number * GROUP + index;
-                self.answer(image, key, |value| read(at, value));
+                self.answer(pages[index], key, |value| read(at, value));
             }
         }
     }
@@ -42,7 +41,8 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         }
     }
 
-    fn answer(&self, image: &Image<PAGE>, key: &[u8], read: impl FnOnce(Option<&[u8]>)) {
+    fn answer(&mut self, page: PageNumber, key: &[u8], read: impl FnOnce(Option<&[u8]>)) {
+        let image = self.pages.page(page);
         let cut = Self::cut(key);
         let Some(record) = image.find::<C>(cut.stem) else {
             return read(None);

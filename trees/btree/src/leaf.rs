@@ -1,161 +1,262 @@
-//! What the tree asks of a leaf, whatever its layout.
+//! What the tree asks of a leaf, whatever its form.
 //!
-//! A configuration that has one layout compiles to that layout alone: the tests below are of
-//! constants then.
+//! A [`Form`] is one way to keep a leaf's records. They lie in *places*: the indices of sorted
+//! slots, or the numbers of keys. A configuration that has one form compiles to that form alone:
+//! the tests in `form` are of constants then.
 
-use std::cmp::Ordering;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
-use crate::configuration::{Configuration, Leaves};
+use crate::configuration::Configuration;
 use crate::fingerprint::Fingerprints;
+use crate::fully_dense::FullyDense;
 use crate::page::{Image, Tag};
-use crate::slotted::{Comparison, Layout, Payload, Record, SLACK, record_size};
+use crate::semi_dense::SemiDense;
+use crate::slotted::{Comparison, Kind, Payload, Record, SLACK};
+
+/// A way to keep the records of a leaf.
+pub(crate) trait Form {
+    /// How many places there are, taken or not.
+    fn places<const PAGE: usize>(page: &Image<PAGE>) -> usize;
+    /// Takes the first (or last) taken place off a range.
+    fn next<const PAGE: usize, const FORWARD: bool>(
+        page: &Image<PAGE>,
+        left: &mut Range<usize>,
+    ) -> Option<usize>;
+    /// The record at a taken place.
+    fn record<const PAGE: usize>(page: &Image<PAGE>, place: usize) -> Record;
+    /// Writes a key without the page's prefix at the start of `to`, which has [`SLACK`] bytes
+    /// more than the key, and returns its length. What lies beyond the key is garbage.
+    fn write_suffix<const PAGE: usize>(
+        page: &Image<PAGE>,
+        place: usize,
+        record: Record,
+        to: &mut [u8],
+    ) -> usize;
+    /// The place of a key of this leaf, or where it would be put, and which of the two.
+    fn locate<const PAGE: usize>(page: &Image<PAGE>, key: &[u8]) -> (usize, bool);
+    /// The first place whose key is at or above `key`, which has the prefix, in an ordered leaf,
+    /// and whether that key is there.
+    fn lower_bound<const PAGE: usize>(page: &Image<PAGE>, key: &[u8]) -> (usize, bool);
+    /// Adds a record whose key is absent and belongs at `place`, or says that it does not fit.
+    #[must_use]
+    fn add<const PAGE: usize>(
+        page: &mut Image<PAGE>,
+        place: usize,
+        key: &[u8],
+        payload: Payload<'_>,
+    ) -> bool;
+    /// Removes the record at a taken place.
+    fn take<const PAGE: usize>(page: &mut Image<PAGE>, place: usize);
+    /// Unused bytes, and those of a page that has nothing but its header.
+    fn free<const PAGE: usize>(page: &Image<PAGE>) -> (usize, usize);
+    /// What is wrong with a leaf that only its form knows.
+    fn verify<const PAGE: usize>(page: &Image<PAGE>) -> Result<(), String>;
+}
+
+/// The forms, as values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FormOf {
+    Comparison,
+    Fingerprint,
+    SemiDense,
+    FullyDense,
+}
+
+/// Calls a function of a page's form.
+macro_rules! by_form {
+    ($page:expr, $C:ty, $function:ident $(::<$($generic:tt),+>)? ($($argument:expr),*)) => {
+        match $page.form::<$C>() {
+            FormOf::Comparison => <Comparison<$C> as Form>::$function $(::<$($generic),+>)? ($($argument),*),
+            FormOf::Fingerprint => <Fingerprints as Form>::$function $(::<$($generic),+>)? ($($argument),*),
+            FormOf::SemiDense => <SemiDense as Form>::$function $(::<$($generic),+>)? ($($argument),*),
+            FormOf::FullyDense => <FullyDense as Form>::$function $(::<$($generic),+>)? ($($argument),*),
+        }
+    };
+}
+
+/// How a walk over a leaf's records came to an end.
+pub(crate) enum End {
+    /// All were visited.
+    Visited,
+    /// The visitor had enough.
+    Stopped,
+    /// At a record whose value is elsewhere: its place, the bytes of key that are put together,
+    /// the record.
+    At(usize, usize, Record),
+}
 
 impl<const PAGE: usize> Image<PAGE> {
-    /// Whether this leaf has fingerprints.
+    /// The form of this node. Inner nodes are as comparison leaves are.
     #[inline(always)]
-    pub(crate) fn hashed<C: Configuration>(&self) -> bool {
-        C::LEAVES == Leaves::Fingerprint && self.is(Tag::Fingerprint)
+    pub(crate) fn form<C: Configuration>(&self) -> FormOf {
+        if C::LEAVES.fingerprint() && self.is(Tag::Fingerprint) {
+            return FormOf::Fingerprint;
+        }
+        if C::LEAVES.semi_dense() && self.is(Tag::SemiDense) {
+            return FormOf::SemiDense;
+        }
+        if C::LEAVES.fully_dense() && self.is(Tag::FullyDense) {
+            return FormOf::FullyDense;
+        }
+        FormOf::Comparison
     }
 
     /// The record of `key`.
     #[inline(always)]
     pub(crate) fn find<C: Configuration>(&self, key: &[u8]) -> Option<Record> {
-        let index = self.index_of::<C>(key)?;
-        Some(self.leaf_record::<C>(index))
+        let place = self.index_of::<C>(key)?;
+        Some(self.leaf_record::<C>(place))
     }
 
-    /// The index of `key`.
+    /// The place of `key`.
     #[inline(always)]
     pub(crate) fn index_of<C: Configuration>(&self, key: &[u8]) -> Option<usize> {
-        let (index, equal) = self.locate::<C>(key);
-        equal.then_some(index)
+        let (place, present) = self.locate::<C>(key);
+        present.then_some(place)
     }
 
-    /// The index of `key`, or where it would be put, and which of the two.
+    /// The place of `key`, or where it would be put, and which of the two.
     #[inline(always)]
     pub(crate) fn locate<C: Configuration>(&self, key: &[u8]) -> (usize, bool) {
-        let suffix = key.get(self.prefix_len()..).unwrap_or(&[]);
-        if self.hashed::<C>() {
-            return match self.find_fingerprint(suffix) {
-                Some(index) => (index, true),
-                None => (self.count(), false),
-            };
-        }
-        self.search::<Comparison<C>>(suffix)
+        by_form!(self, C, locate(self, key))
     }
 
-    /// The first record at or above `key`; the leaf is in order.
+    /// The first place at or above `key`; the leaf is in order.
     pub(crate) fn lower_bound<C: Configuration>(&self, key: &[u8]) -> (usize, bool) {
-        let prefix = self.prefix();
-        let Some(suffix) = key.get(prefix.len()..).filter(|_| key.starts_with(prefix)) else {
-            let before = key.cmp(prefix) == Ordering::Less;
-            return (if before { 0 } else { self.count() }, false);
-        };
-        if self.hashed::<C>() {
-            self.search::<Fingerprints>(suffix)
-        } else {
-            self.search::<Comparison<C>>(suffix)
+        if !self.is_dense() {
+            let prefix = self.prefix();
+            if !key.starts_with(prefix) {
+                return (if key < prefix { 0 } else { self.count() }, false);
+            }
         }
+        by_form!(self, C, lower_bound(self, key))
     }
 
-    /// The record at an index.
+    /// The record at a place.
     #[inline(always)]
-    pub(crate) fn leaf_record<C: Configuration>(&self, index: usize) -> Record {
-        if self.hashed::<C>() {
-            self.record_at::<Fingerprints>(index)
-        } else {
-            self.record_at::<Comparison<C>>(index)
-        }
+    pub(crate) fn leaf_record<C: Configuration>(&self, place: usize) -> Record {
+        by_form!(self, C, record(self, place))
     }
 
-    /// Adds a record whose key is absent and belongs at `index`, or says that it does not fit.
+    /// How many places a leaf has.
+    #[inline(always)]
+    pub(crate) fn all_places<C: Configuration>(&self) -> usize {
+        by_form!(self, C, places(self))
+    }
+
+    /// The first (or last) taken place of a range, taken off it.
+    #[inline(always)]
+    pub(crate) fn next_place<C: Configuration, const FORWARD: bool>(
+        &self,
+        left: &mut Range<usize>,
+    ) -> Option<usize> {
+        by_form!(self, C, next::<PAGE, FORWARD>(self, left))
+    }
+
+    /// The taken places of a range.
+    pub(crate) fn taken<C: Configuration>(
+        &self,
+        mut range: Range<usize>,
+    ) -> impl Iterator<Item = usize> {
+        std::iter::from_fn(move || self.next_place::<C, true>(&mut range))
+    }
+
+    /// All taken places.
+    pub(crate) fn all_taken<C: Configuration>(&self) -> impl Iterator<Item = usize> {
+        self.taken::<C>(0..self.all_places::<C>())
+    }
+
+    /// Adds a record whose key is absent and belongs at `place`, or says that it does not fit.
     #[must_use]
     #[inline(always)]
     pub(crate) fn add<C: Configuration>(
         &mut self,
-        index: usize,
+        place: usize,
         key: &[u8],
         payload: Payload<'_>,
     ) -> bool {
-        let suffix = &key[self.prefix_len()..];
-        if self.hashed::<C>() {
-            return self.insert::<Fingerprints>(self.count(), suffix, payload);
-        }
-        self.insert::<Comparison<C>>(index, suffix, payload)
+        by_form!(self, C, add(self, place, key, payload))
     }
 
     /// Removes a record.
-    pub(crate) fn take<C: Configuration>(&mut self, index: usize) {
-        if self.hashed::<C>() {
-            self.remove_fingerprint(index);
-        } else {
-            self.remove::<Comparison<C>>(index);
-        }
+    pub(crate) fn take<C: Configuration>(&mut self, place: usize) {
+        by_form!(self, C, take(self, place));
     }
 
     /// Puts records in key order, as scans and splits want them.
     #[inline(always)]
     pub(crate) fn order<C: Configuration>(&mut self) {
-        if self.hashed::<C>() {
+        if self.form::<C>() == FormOf::Fingerprint {
             self.sort_fingerprints();
         }
     }
 
-    /// Writes a node's key, without its prefix, and returns its length.
-    #[inline(always)]
-    fn write_leaf_suffix<C: Configuration>(&self, index: usize, to: &mut [u8]) -> usize {
-        let record = self.leaf_record::<C>(index);
-        if self.hashed::<C>() {
-            self.write_suffix::<Fingerprints>(index, record, to)
-        } else {
-            self.write_suffix::<Comparison<C>>(index, record, to)
-        }
-    }
-
     /// The whole key of a node's record, in place of what `key` held.
-    pub(crate) fn node_key<C: Configuration>(&self, index: usize, key: &mut Vec<u8>) {
+    pub(crate) fn node_key<C: Configuration>(&self, place: usize, key: &mut Vec<u8>) {
+        let record = self.leaf_record::<C>(place);
         let prefix = self.prefix_len();
         key.clear();
         key.extend_from_slice(self.prefix());
-        key.resize(prefix + self.leaf_record::<C>(index).key_len + SLACK, 0);
-        let len = self.write_leaf_suffix::<C>(index, &mut key[prefix..]);
+        key.resize(prefix + record.key_len + SLACK, 0);
+        let to = &mut key[prefix..];
+        let len = by_form!(self, C, write_suffix(self, place, record, to));
         key.truncate(prefix + len);
     }
 
-    /// Free bytes after compaction, and the bytes of a page that has nothing but its header.
+    /// Unused bytes, and those of a page that has nothing but its header.
     pub(crate) fn node_free<C: Configuration>(&self) -> (usize, usize) {
-        if self.hashed::<C>() {
-            (self.free::<Fingerprints>(), PAGE - Fingerprints::BODY)
-        } else {
-            (self.free::<Comparison<C>>(), PAGE - Comparison::<C>::BODY)
+        by_form!(self, C, free(self))
+    }
+
+    /// What is wrong with this leaf that only its form knows.
+    pub(crate) fn verify_form<C: Configuration>(&self) -> Result<(), String> {
+        by_form!(self, C, verify(self))
+    }
+
+    /// Visits records of an ordered leaf until one's value is elsewhere; their keys are put
+    /// together in `key`, where `base` bytes are already.
+    #[inline(always)]
+    pub(crate) fn walk<C: Configuration, const FORWARD: bool, V>(
+        &self,
+        left: Range<usize>,
+        key: &mut [u8],
+        base: usize,
+        visit: &mut V,
+    ) -> End
+    where
+        V: FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    {
+        match self.form::<C>() {
+            FormOf::Comparison => self.walk_in::<Comparison<C>, FORWARD, V>(left, key, base, visit),
+            FormOf::Fingerprint => self.walk_in::<Fingerprints, FORWARD, V>(left, key, base, visit),
+            FormOf::SemiDense => self.walk_in::<SemiDense, FORWARD, V>(left, key, base, visit),
+            FormOf::FullyDense => self.walk_in::<FullyDense, FORWARD, V>(left, key, base, visit),
         }
     }
 
-    /// Bytes that this node's records take in another of the same layout whose prefix is
-    /// `prefix` long.
-    pub(crate) fn moved_bytes<C: Configuration>(&self, prefix: usize) -> usize {
-        let grown = self.prefix_len() - prefix;
-        let size = |index| {
-            let record = self.leaf_record::<C>(index);
-            let (len, payload) = (record.key_len + grown, self.payload(record));
-            if self.hashed::<C>() {
-                record_size::<Fingerprints>(len, payload) + Fingerprints::SIDE + 2
-            } else {
-                record_size::<Comparison<C>>(len, payload) + Comparison::<C>::SIDE + 2
+    #[inline]
+    fn walk_in<F: Form, const FORWARD: bool, V>(
+        &self,
+        mut left: Range<usize>,
+        key: &mut [u8],
+        base: usize,
+        visit: &mut V,
+    ) -> End
+    where
+        V: FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    {
+        let start = base + self.prefix_len();
+        key[base..start].copy_from_slice(self.prefix());
+        while let Some(place) = F::next::<PAGE, FORWARD>(self, &mut left) {
+            let record = F::record(self, place);
+            let len = start + F::write_suffix(self, place, record, &mut key[start..]);
+            if record.kind != Kind::Inline {
+                return End::At(place, len, record);
             }
-        };
-        (0..self.count()).map(size).sum()
-    }
-
-    /// Copies records of another ordered node of the same layout to the end of this one.
-    pub(crate) fn copy_records<C: Configuration>(&mut self, from: &Self, indices: Range<usize>) {
-        let mut key = [0; PAGE];
-        if self.hashed::<C>() {
-            self.append::<Fingerprints>(from, indices, &mut key);
-        } else {
-            self.append::<Comparison<C>>(from, indices, &mut key);
+            if visit(&key[..len], self.payload(record).bytes).is_break() {
+                return End::Stopped;
+            }
         }
-        self.set_sorted(self.count());
+        End::Visited
     }
 }

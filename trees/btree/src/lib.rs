@@ -2,7 +2,8 @@
 //!
 //! Every node is a page of fixed size, an array of bytes that names other pages by number; so
 //! the tree can lie in memory as a whole, as it does today, or be paged by a buffer pool later.
-//! What makes it fast lies within the page: prefix truncation, heads, hints, fingerprints. Each
+//! What makes it fast lies within the page: prefix truncation, heads, hints, fingerprints,
+//! arrays of values where keys are dense integers. Each
 //! configuration is a type ([`configuration`]), so that their effects can be measured apart.
 //!
 //! ```
@@ -14,24 +15,32 @@
 //! assert!(tree.remove(b"blackthorn"));
 //! ```
 //!
-//! Reading order: [`page`], `slotted` and `search` (one page), `leaf` and `fingerprint` (leaves),
-//! `tree` and `split` (many pages), `scan`. The layouts and limits are in `docs/btree.md`.
+//! Reading order: [`page`], `slotted` and `search` (one page), `leaf` (what all
+//! leaves can do), `fingerprint`, `semi_dense` and `fully_dense`; `tree`, `split` and `unite` (many
+//! pages); `plan`, `densify` and `adapt` (which form a leaf has); `scan`. The layouts and limits are in `docs/btree.md`.
 
 #![forbid(unsafe_code)]
 
+mod adapt;
 pub mod configuration;
+mod dense;
+mod densify;
 mod fingerprint;
+mod fully_dense;
 mod get_many;
 mod leaf;
 mod overflow;
 pub mod page;
 pub mod pages;
+mod plan;
 mod scan;
 mod search;
+mod semi_dense;
 mod slotted;
 mod split;
 mod statistics;
 mod tree;
+mod unite;
 mod verify;
 
 pub use tree::BTree;

@@ -14,6 +14,9 @@
 //! | lower len | upper len | lower  | upper  | prefix| sorted | extra   |
 //! +-----------+-----------+--------+--------+-------+--------+---------+
 //! ```
+//!
+//! In dense leaves the number of the reference key is in the place of the upper child, the number
+//! of places in that of `sorted`, and the last four bytes are the lengths of keys and values.
 
 use std::ops::Range;
 
@@ -30,6 +33,10 @@ pub(crate) enum Tag {
     Comparison = 2,
     /// Records found by a one-byte hash of their keys.
     Fingerprint = 3,
+    /// Offsets of values, one for each key that could be there.
+    SemiDense = 5,
+    /// Values, with room for each key that could be there.
+    FullyDense = 6,
     /// A piece of a value (or of a long key) that did not fit its leaf.
     Overflow = 4,
 }
@@ -80,6 +87,13 @@ impl<const PAGE: usize> Image<PAGE> {
     field!(upper_len, set_upper_len, 18, u16);
     field!(lower_at, set_lower_at, 20, u16);
     field!(upper_at, set_upper_at, 22, u16);
+    // Of leaves that adapt.
+    field!(counter, set_counter, 1, u8);
+    // Of dense leaves, which have neither a child nor an order to keep.
+    field!(reference, set_reference, 4, u32);
+    field!(places, set_places, 26, u16);
+    field!(key_len, set_key_len, 28, u16);
+    field!(dense_value_len, set_dense_value_len, 30, u16);
 
     #[inline(always)]
     pub(crate) fn is(&self, tag: Tag) -> bool {

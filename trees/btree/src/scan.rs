@@ -5,16 +5,15 @@
 //! the layers above, the page's prefix once, then each record's head and tail over those of the
 //! one before.
 
-use std::ops::{Bound, ControlFlow, Range};
+use std::ops::{Bound, ControlFlow};
 
 use hedgerow_index::Direction;
 
 use crate::configuration::Configuration;
-use crate::fingerprint::Fingerprints;
+use crate::leaf::End;
 use crate::overflow;
-use crate::page::Image;
 use crate::pages::{PageNumber, Pages};
-use crate::slotted::{Comparison, Kind, Layout, SLACK};
+use crate::slotted::{Comparison, Kind, SLACK};
 use crate::tree::{BTree, Chain, Path, layer_root};
 
 /// Where a scan begins: at a bound's key, or at the end of the key space.
@@ -24,24 +23,10 @@ struct Start<'k> {
     inclusive: bool,
 }
 
-/// A record whose value is not in its leaf.
-struct Elsewhere {
-    index: usize,
-    /// Bytes of its key that are put together.
-    len: usize,
-    value: Value,
-}
-
+/// Where a value that is not in its leaf is.
 enum Value {
     Chained(Chain),
     Layer(PageNumber),
-}
-
-/// How the records of a leaf came to an end.
-enum End {
-    Visited,
-    Stopped,
-    At(Elsewhere),
 }
 
 impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
@@ -95,7 +80,11 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     }
 
     /// Goes down at the edge where a scan begins.
-    fn edge<const FORWARD: bool>(&self, mut page: PageNumber, path: &mut Path) -> PageNumber {
+    pub(crate) fn edge<const FORWARD: bool>(
+        &self,
+        mut page: PageNumber,
+        path: &mut Path,
+    ) -> PageNumber {
         loop {
             let image = self.pages.page(page);
             if !image.is_inner() {
@@ -142,6 +131,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         }
         let mut page = self.enter::<FORWARD>(root, start, path);
         loop {
+            self.count_scan(page);
             self.pages.page_mut(page).order::<C>();
             self.scan_leaf::<FORWARD, V>(page, (key, base), start.take(), visit)?;
             match self.next_leaf::<FORWARD>(path) {
@@ -165,7 +155,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     {
         let image = self.pages.page(page);
         // What is left to visit, and the record that the start cuts through.
-        let (mut left, mut cut) = (0..image.count(), None);
+        let (mut left, mut cut) = (0..image.all_places::<C>(), None);
         if let Some(start) = start {
             let stem = Self::cut(start.key);
             let (index, equal) = image.lower_bound::<C>(stem.stem);
@@ -185,23 +175,23 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         }
         loop {
             let image = self.pages.page(page);
-            let end = if image.hashed::<C>() {
-                image.walk::<Fingerprints, FORWARD, V>(left.clone(), (key, base), visit)
-            } else {
-                image.walk::<Comparison<C>, FORWARD, V>(left.clone(), (key, base), visit)
-            };
-            let there = match end {
+            let end = image.walk::<C, FORWARD, V>(left.clone(), key, base, visit);
+            let (place, len, record) = match end {
                 End::Visited => return ControlFlow::Continue(()),
                 End::Stopped => return ControlFlow::Break(()),
-                End::At(there) => there,
+                End::At(place, len, record) => (place, len, record),
             };
-            let from = cut.filter(|cut| cut.0 == there.index).map(|cut| cut.1);
-            let key = (&mut *key, there.len);
-            self.scan_elsewhere::<FORWARD, V>(there.value, key, from, visit)?;
+            let payload = image.payload(record);
+            let value = match payload.kind {
+                Kind::Layer => Value::Layer(layer_root(payload)),
+                _ => Value::Chained(Chain::read(payload)),
+            };
+            let from = cut.filter(|cut| cut.0 == place).map(|cut| cut.1);
+            self.scan_elsewhere::<FORWARD, V>(value, (&mut *key, len), from, visit)?;
             left = if FORWARD {
-                there.index + 1..left.end
+                place + 1..left.end
             } else {
-                left.start..there.index
+                left.start..place
             };
         }
     }
@@ -243,45 +233,5 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             visit(&key[..whole], value)?;
         }
         ControlFlow::Continue(())
-    }
-}
-
-impl<const PAGE: usize> Image<PAGE> {
-    /// Visits records of an ordered leaf until one's value is elsewhere; their keys, put together
-    /// in `key`, begin with `base` bytes that are there.
-    #[inline]
-    fn walk<L: Layout, const FORWARD: bool, V>(
-        &self,
-        mut left: Range<usize>,
-        (key, base): (&mut [u8], usize),
-        visit: &mut V,
-    ) -> End
-    where
-        V: FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    {
-        let start = base + self.prefix_len();
-        key[base..start].copy_from_slice(self.prefix());
-        let slots = self.slots_at::<L>();
-        while let Some(index) = if FORWARD {
-            left.next()
-        } else {
-            left.next_back()
-        } {
-            let record = self.record_from::<L>(self.u16_at(slots + 2 * index));
-            let len = start + self.write_suffix::<L>(index, record, &mut key[start..]);
-            let payload = self.payload(record);
-            let value = match payload.kind {
-                Kind::Inline => {
-                    if visit(&key[..len], payload.bytes).is_break() {
-                        return End::Stopped;
-                    }
-                    continue;
-                }
-                Kind::Layer => Value::Layer(layer_root(payload)),
-                Kind::Overflow | Kind::Long => Value::Chained(Chain::read(payload)),
-            };
-            return End::At(Elsewhere { index, len, value });
-        }
-        End::Visited
     }
 }

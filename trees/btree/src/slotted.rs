@@ -21,6 +21,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::configuration::Configuration;
+use crate::leaf::Form;
 use crate::page::{HEADER, Image};
 use crate::search::{HINTS, head_of};
 
@@ -235,7 +236,7 @@ impl<const PAGE: usize> Image<PAGE> {
     /// A head is one store, a short tail another. What they write beyond the key is overwritten
     /// by the next.
     #[inline(always)]
-    pub(crate) fn write_suffix<L: Layout>(
+    pub(crate) fn write_slot_suffix<L: Layout>(
         &self,
         index: usize,
         record: Record,
@@ -381,9 +382,20 @@ impl<const PAGE: usize> Image<PAGE> {
         }
     }
 
+    /// Whether the header's count of live bytes in the heap is right.
+    pub(crate) fn verify_heap<L: Layout>(&self) -> Result<(), String> {
+        let sizes = (0..self.count()).map(|index| self.record_at::<L>(index).size());
+        let used = self.lower_len() + self.upper_len() + sizes.sum::<usize>();
+        if used == self.heap_used() {
+            return Ok(());
+        }
+        let said = self.heap_used();
+        Err(format!("{used} bytes in the heap, not {said}"))
+    }
+
     /// Appends records of another page of the same layout, all of them above those here, and
-    /// whose bytes the caller counted. `key` is room for keys.
-    pub(crate) fn append<L: Layout>(&mut self, from: &Self, indices: Range<usize>, key: &mut [u8]) {
+    /// whose bytes the caller counted.
+    pub(crate) fn append<L: Layout>(&mut self, from: &Self, indices: Range<usize>) {
         let (old, more) = (self.count(), indices.len());
         let slots = self.slots_at::<L>();
         self.shift(slots..slots + 2 * old, slots + L::SIDE * more);
@@ -392,11 +404,14 @@ impl<const PAGE: usize> Image<PAGE> {
         let side = L::BODY + old * L::SIDE;
         let prefix = self.prefix_len();
         let same = prefix == from.prefix_len();
+        let mut key = Vec::new();
         if same {
             let sides = L::BODY + indices.start * L::SIDE;
             self.put(side, from.slice(sides..sides + more * L::SIDE));
         } else {
-            key[..from.prefix_len()].copy_from_slice(from.prefix());
+            key.extend_from_slice(from.prefix());
+            // Keys of inner nodes and leaves are at most about an eighth of a page.
+            key.resize(PAGE / 8 + SLACK, 0);
         }
         let mut at = self.heap_start();
         for (number, index) in indices.enumerate() {
@@ -406,7 +421,7 @@ impl<const PAGE: usize> Image<PAGE> {
                 self.put(at, from.slice(record.at..record.at + record.size()));
             } else {
                 let start = from.prefix_len();
-                let end = start + from.write_suffix::<L>(index, record, &mut key[start..]);
+                let end = start + from.write_slot_suffix::<L>(index, record, &mut key[start..]);
                 let (suffix, payload) = (&key[prefix..end], from.payload(record));
                 at -= record_size::<L>(suffix.len(), payload);
                 self.write_record::<L>(at, suffix, payload);
@@ -417,5 +432,72 @@ impl<const PAGE: usize> Image<PAGE> {
         self.set_heap_used(self.heap_used() + self.heap_start() - at);
         self.set_heap_start(at);
         self.renew_hints::<L>(0);
+    }
+}
+
+impl<C: Configuration> Form for Comparison<C> {
+    #[inline(always)]
+    fn places<const PAGE: usize>(page: &Image<PAGE>) -> usize {
+        page.count()
+    }
+
+    #[inline(always)]
+    fn next<const PAGE: usize, const FORWARD: bool>(
+        _page: &Image<PAGE>,
+        left: &mut Range<usize>,
+    ) -> Option<usize> {
+        if FORWARD {
+            left.next()
+        } else {
+            left.next_back()
+        }
+    }
+
+    #[inline(always)]
+    fn record<const PAGE: usize>(page: &Image<PAGE>, place: usize) -> Record {
+        page.record_at::<Self>(place)
+    }
+
+    #[inline(always)]
+    fn write_suffix<const PAGE: usize>(
+        page: &Image<PAGE>,
+        place: usize,
+        record: Record,
+        to: &mut [u8],
+    ) -> usize {
+        page.write_slot_suffix::<Self>(place, record, to)
+    }
+
+    #[inline(always)]
+    fn locate<const PAGE: usize>(page: &Image<PAGE>, key: &[u8]) -> (usize, bool) {
+        page.search::<Self>(key.get(page.prefix_len()..).unwrap_or(&[]))
+    }
+
+    #[inline(always)]
+    fn lower_bound<const PAGE: usize>(page: &Image<PAGE>, key: &[u8]) -> (usize, bool) {
+        Self::locate(page, key)
+    }
+
+    #[inline(always)]
+    fn add<const PAGE: usize>(
+        page: &mut Image<PAGE>,
+        place: usize,
+        key: &[u8],
+        payload: Payload<'_>,
+    ) -> bool {
+        page.insert::<Self>(place, &key[page.prefix_len()..], payload)
+    }
+
+    fn take<const PAGE: usize>(page: &mut Image<PAGE>, place: usize) {
+        page.remove::<Self>(place);
+    }
+
+    fn free<const PAGE: usize>(page: &Image<PAGE>) -> (usize, usize) {
+        (page.free::<Self>(), PAGE - Self::BODY)
+    }
+
+    fn verify<const PAGE: usize>(page: &Image<PAGE>) -> Result<(), String> {
+        page.verify_heap::<Self>()?;
+        page.verify_hints::<Self>()
     }
 }

@@ -1,28 +1,43 @@
-//! How nodes divide and unite (§2).
+//! How nodes divide (§2), and how a full leaf may become a dense one instead (§3.5).
 //!
 //! A leaf divides near its median, at the place of the shortest separator among a sixteenth of
-//! its keys; an inner node gives one of its keys to its parent. Two neighbours unite when three
-//! quarters of each are unused, or when one holds nothing and the other can take its range.
+//! its keys; an inner node gives one of its keys to its parent. Before a comparison leaf divides,
+//! it becomes dense if it can; if only its lower half or more could, that is cut off.
 //!
 //! Records are at most `2 × STEM` bytes and fences at most one `STEM`, where eight stems fill a
 //! page: so any three records fit beside any two fences, and a full node has enough of them to
 //! divide. The separator of a leaf is never longer than a key that the half loses, so halves fit.
 
-use crate::configuration::{Configuration, Leaves};
+use crate::configuration::Configuration;
+use crate::leaf::FormOf;
 use crate::page::{Image, Tag, shared};
 use crate::pages::{PageNumber, Pages};
+use crate::plan::{Content, Plan, Planned};
 use crate::slotted::{Comparison, Kind, Layout, Payload, record_size};
 use crate::tree::{BTree, Path};
 
-/// Where a node divides: the first index of the right half (or the key that moves up), and the
-/// key between.
+/// Where a node divides: the first place of the right half (or the key that moves up), and the
+/// key between. Halves without a plan are slotted as suits them.
 pub(crate) struct Cut {
-    at: usize,
-    separator: Vec<u8>,
+    pub at: usize,
+    pub separator: Vec<u8>,
+    pub left: Option<Plan>,
+    pub right: Option<Plan>,
+}
+
+impl Cut {
+    pub(crate) fn new(at: usize, separator: Vec<u8>) -> Self {
+        Self {
+            at,
+            separator,
+            left: None,
+            right: None,
+        }
+    }
 }
 
 impl<const PAGE: usize> Image<PAGE> {
-    /// Chooses the cut of an ordered leaf of two records or more.
+    /// Chooses the cut of an ordered slotted leaf of two records or more.
     fn cut_leaf<C: Configuration>(&self) -> Cut {
         let count = self.count();
         let width = (count / 16).max(1);
@@ -36,7 +51,7 @@ impl<const PAGE: usize> Image<PAGE> {
             self.node_key::<C>(at, &mut key);
             if key.get(len) != low.get(len) {
                 key.truncate(len + 1);
-                return Cut { at, separator: key };
+                return Cut::new(at, key);
             }
         }
         unreachable!("the last key of the range differs from the first there")
@@ -52,46 +67,51 @@ impl<const PAGE: usize> Image<PAGE> {
             .expect("a full node has keys");
         let mut separator = Vec::new();
         self.node_key::<C>(at, &mut separator);
-        Cut { at, separator }
+        Cut::new(at, separator)
     }
-}
 
-/// The layout of a new leaf.
-pub(crate) fn new_leaf_tag<C: Configuration>() -> Tag {
-    match C::LEAVES {
-        Leaves::Comparison => Tag::Comparison,
-        Leaves::Fingerprint => Tag::Fingerprint,
+    /// Where to divide so that a record gets room.
+    fn cut_for<C: Configuration>(&self, key: &[u8], payload: Payload<'_>) -> Cut {
+        if self.is_inner() {
+            return self.cut_inner::<C>();
+        }
+        match self.form::<C>() {
+            FormOf::SemiDense | FormOf::FullyDense => self.cut_dense::<C>(key, payload),
+            FormOf::Fingerprint => self.cut_leaf::<C>(),
+            FormOf::Comparison => self
+                .cut_partition::<C>()
+                .unwrap_or_else(|| self.cut_leaf::<C>()),
+        }
     }
 }
 
 impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
-    /// Divides one node on the way to `key`: the leaf, or the lowest node above it whose parent
-    /// has room. To be called until the leaf has room.
-    pub(crate) fn divide_towards(&mut self, root: PageNumber, key: &[u8]) {
+    /// Makes room on the way to `key`: gives its leaf another form, or divides the leaf or the
+    /// lowest node above it whose parent has room. To be called until the leaf takes the record.
+    pub(crate) fn make_room(&mut self, root: PageNumber, key: &[u8], payload: Payload<'_>) {
         let (mut page, mut path) = self.path_to(root, key);
         self.pages.page_mut(page).order::<C>();
+        if C::LEAVES.dense() && self.reform(page, &path, key, payload) {
+            return;
+        }
         loop {
             let Some((parent, index)) = path.pop() else {
                 return self.grow_root(root);
             };
             let image = self.pages.page(page);
-            let cut = if image.is_inner() {
-                image.cut_inner::<C>()
-            } else {
-                image.cut_leaf::<C>()
-            };
-            let above = self.pages.page(parent);
-            let payload = Payload {
-                kind: Kind::Inline,
-                bytes: &[0; 4],
-            };
-            let len = cut.separator.len() - above.prefix_len();
-            let need = record_size::<Comparison<C>>(len, payload) + Comparison::<C>::SIDE + 2;
-            if above.free::<Comparison<C>>() >= need {
+            let cut = image.cut_for::<C>(key, payload);
+            if self.has_room_for(parent, &cut.separator) {
                 return self.divide(page, parent, index, &cut);
             }
             page = parent;
         }
+    }
+
+    /// Whether an inner node has room for one more separator.
+    pub(crate) fn has_room_for(&self, parent: PageNumber, separator: &[u8]) -> bool {
+        let above = self.pages.page(parent);
+        let len = separator.len() - above.prefix_len();
+        above.free::<Comparison<C>>() >= child_bytes::<C>(len)
     }
 
     /// The leaf of `key`, and the inner nodes and children's indices on the way there.
@@ -116,7 +136,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     }
 
     /// Puts a level between the root and its content. The root keeps its number.
-    fn grow_root(&mut self, root: PageNumber) {
+    pub(crate) fn grow_root(&mut self, root: PageNumber) {
         let below = self.pages.allocate();
         *self.pages.page_mut(below) = self.pages.page(root).clone();
         let image = self.pages.page_mut(root);
@@ -125,129 +145,106 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     }
 
     /// Divides `page`, the child `index` of `parent`, which has room for the separator.
-    fn divide(&mut self, page: PageNumber, parent: PageNumber, index: usize, cut: &Cut) {
+    pub(crate) fn divide(&mut self, page: PageNumber, parent: PageNumber, index: usize, cut: &Cut) {
         let right = self.pages.allocate();
-        let old = self.pages.page(page).clone();
-        let (count, inner) = (old.count(), old.is_inner());
-        let tag = if inner {
-            Tag::Inner
+        if self.pages.page(page).is_inner() {
+            self.divide_inner(page, right, cut);
         } else {
-            new_leaf_tag::<C>()
-        };
-        let image = self.pages.page_mut(page);
-        image.reset(tag, old.lower(), &cut.separator, C::PREFIX);
-        image.copy_records::<C>(&old, 0..cut.at);
-        if inner {
-            image.set_upper_child(old.child::<Comparison<C>>(cut.at) as usize);
+            self.divide_leaf(page, right, cut);
         }
-        let image = self.pages.page_mut(right);
-        image.reset(tag, &cut.separator, old.upper(), C::PREFIX);
-        image.copy_records::<C>(&old, cut.at + usize::from(inner)..count);
-        image.set_upper_child(old.upper_child());
+        self.put_child(parent, index, page, &cut.separator, right);
+    }
 
+    /// Puts a separator into the node above, which has room: `left` is its child `index`, and
+    /// `right` becomes the next.
+    pub(crate) fn put_child(
+        &mut self,
+        parent: PageNumber,
+        index: usize,
+        left: PageNumber,
+        separator: &[u8],
+        right: PageNumber,
+    ) {
         let above = self.pages.page_mut(parent);
         let payload = Payload {
             kind: Kind::Inline,
-            bytes: &page.to_le_bytes(),
+            bytes: &left.to_le_bytes(),
         };
-        let suffix = &cut.separator[above.prefix_len()..];
+        let suffix = &separator[above.prefix_len()..];
         let done = above.insert::<Comparison<C>>(index, suffix, payload);
         debug_assert!(done, "the caller saw room");
         above.set_child::<Comparison<C>>(index + 1, right);
     }
 
-    /// Whether a removal left a node so empty that it may unite with a neighbour.
-    pub(crate) fn sparse(image: &Image<PAGE>) -> bool {
-        let (free, whole) = image.node_free::<C>();
-        4 * free >= 3 * whole
+    fn divide_inner(&mut self, page: PageNumber, right: PageNumber, cut: &Cut) {
+        let old = self.pages.page(page).clone();
+        let image = self.pages.page_mut(page);
+        image.reset(Tag::Inner, old.lower(), &cut.separator, C::PREFIX);
+        image.append::<Comparison<C>>(&old, 0..cut.at);
+        image.set_upper_child(old.child::<Comparison<C>>(cut.at) as usize);
+        let image = self.pages.page_mut(right);
+        image.reset(Tag::Inner, &cut.separator, old.upper(), C::PREFIX);
+        image.append::<Comparison<C>>(&old, cut.at + 1..old.count());
+        image.set_upper_child(old.upper_child());
     }
 
-    /// Unites nodes on the way to `key`, from its leaf upwards as long as there is reason to.
-    pub(crate) fn unite_towards(&mut self, root: PageNumber, key: &[u8]) {
-        let (mut page, mut path) = self.path_to(root, key);
-        while let Some((parent, index)) = path.pop() {
-            if !Self::sparse(self.pages.page(page)) {
-                break;
-            }
-            let count = self.pages.page(parent).count();
-            let done = (index < count && self.unite(parent, index))
-                || (index > 0 && self.unite(parent, index - 1));
-            if !done {
-                break;
-            }
-            page = parent;
-        }
-        self.shrink_root(root);
-    }
-
-    /// Takes out levels whose only node is an only child.
-    fn shrink_root(&mut self, root: PageNumber) {
-        loop {
-            let image = self.pages.page(root);
-            if !image.is_inner() || image.count() > 0 {
-                return;
-            }
-            let child = image.upper_child() as PageNumber;
-            *self.pages.page_mut(root) = self.pages.page(child).clone();
-            self.pages.release(child);
-        }
-    }
-
-    /// Unites the children `index` and `index + 1`, if they are empty enough and fit.
-    fn unite(&mut self, parent: PageNumber, index: usize) -> bool {
-        let above = self.pages.page(parent);
-        let left_page = above.child::<Comparison<C>>(index);
-        let right_page = above.child::<Comparison<C>>(index + 1);
-        let (left, right) = (self.pages.page(left_page), self.pages.page(right_page));
-        let inner = left.is_inner();
-        let empty = |image: &Image<PAGE>| !inner && image.count() == 0;
-        let wanted = (Self::sparse(left) && Self::sparse(right)) || empty(left) || empty(right);
-        if !wanted {
-            return false;
-        }
-        let tag = if inner {
-            Tag::Inner
+    fn divide_leaf(&mut self, page: PageNumber, right: PageNumber, cut: &Cut) {
+        let old = self.pages.page(page).clone();
+        let places = old.all_places::<C>();
+        let (form, counter) = (old.form::<C>(), old.counter());
+        if old.is_dense() {
+            self.conversions.overruns += u64::from(cut.at == 0 || cut.at == places);
         } else {
-            new_leaf_tag::<C>()
+            self.conversions.partitions += u64::from(cut.left.is_some());
+        }
+        // Where the old form is one of both slotted ones, halves fit it for sure.
+        let plan = |content: Content<'_, PAGE>| {
+            let same = if form == FormOf::Fingerprint {
+                Planned::Fingerprint
+            } else {
+                Planned::Comparison
+            };
+            let keep = Plan {
+                form: same,
+                counter,
+            };
+            content.slotted_that_fits::<C>(counter).unwrap_or(keep)
         };
-        let mut image = Image::<PAGE>::zeroed();
-        image.reset(tag, left.lower(), right.upper(), C::PREFIX);
-        let mut separator = Vec::new();
-        let mut need =
-            left.moved_bytes::<C>(image.prefix_len()) + right.moved_bytes::<C>(image.prefix_len());
-        if inner {
-            above.node_key::<C>(index, &mut separator);
-            let payload = Payload {
-                kind: Kind::Inline,
-                bytes: &[0; 4],
-            };
-            let len = separator.len() - image.prefix_len();
-            need += record_size::<Comparison<C>>(len, payload) + Comparison::<C>::SIDE + 2;
+        let parts = [(&old, 0..cut.at)];
+        let content = Content {
+            lower: old.lower(),
+            upper: &cut.separator,
+            parts: &parts,
+        };
+        if cut.at == places && old.is_dense() {
+            // Nothing moves.
+            self.pages.page_mut(page).set_upper(&cut.separator);
+        } else {
+            let plan = cut.left.unwrap_or_else(|| plan(content));
+            if cut.at > 0 {
+                self.conversions.by_keys(form, plan.form.form());
+            }
+            content.build::<C>(plan, self.pages.page_mut(page));
         }
-        if need > image.node_free::<C>().0 {
-            return false;
+        let parts = [(&old, cut.at..places)];
+        let content = Content {
+            lower: &cut.separator,
+            upper: old.upper(),
+            parts: &parts,
+        };
+        let plan = cut.right.unwrap_or_else(|| plan(content));
+        if cut.at < places {
+            self.conversions.by_keys(form, plan.form.form());
         }
-        self.pages.page_mut(left_page).order::<C>();
-        self.pages.page_mut(right_page).order::<C>();
-        let (left, right) = (self.pages.page(left_page), self.pages.page(right_page));
-        image.copy_records::<C>(left, 0..left.count());
-        if inner {
-            let child = (left.upper_child() as PageNumber).to_le_bytes();
-            let payload = Payload {
-                kind: Kind::Inline,
-                bytes: &child,
-            };
-            let suffix = &separator[image.prefix_len()..];
-            let done = image.insert::<Comparison<C>>(image.count(), suffix, payload);
-            debug_assert!(done, "counted above");
-        }
-        image.copy_records::<C>(right, 0..right.count());
-        image.set_upper_child(right.upper_child());
-        *self.pages.page_mut(left_page) = image;
-        self.pages.release(right_page);
-        let above = self.pages.page_mut(parent);
-        above.remove::<Comparison<C>>(index);
-        above.set_child::<Comparison<C>>(index, left_page);
-        true
+        content.build::<C>(plan, self.pages.page_mut(right));
     }
+}
+
+/// Bytes that a separator takes in an inner node, with its child.
+pub(crate) fn child_bytes<C: Configuration>(len: usize) -> usize {
+    let payload = Payload {
+        kind: Kind::Inline,
+        bytes: &[0; 4],
+    };
+    record_size::<Comparison<C>>(len, payload) + Comparison::<C>::SIDE + 2
 }

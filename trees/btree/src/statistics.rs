@@ -3,6 +3,7 @@
 use hedgerow_index::Statistics;
 
 use crate::configuration::Configuration;
+use crate::leaf::FormOf;
 use crate::overflow;
 use crate::pages::{PageNumber, Pages};
 use crate::slotted::{Comparison, Kind, Payload};
@@ -13,6 +14,10 @@ struct Counts {
     inner: usize,
     comparison: usize,
     fingerprint: usize,
+    semi_dense: usize,
+    fully_dense: usize,
+    places: usize,
+    dense_records: usize,
     overflow: usize,
     layers: usize,
     depth: usize,
@@ -31,7 +36,8 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let counts = self.counts();
-        let leaves = (counts.comparison + counts.fingerprint) as f64;
+        let dense = counts.semi_dense + counts.fully_dense;
+        let leaves = (counts.comparison + counts.fingerprint + dense) as f64;
         let live = self.pages.live();
         let mut all = Statistics::new();
         let mut push = |name, value: f64, help| all.push(name, value, help);
@@ -51,6 +57,21 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             "fingerprint_leaves",
             counts.fingerprint as f64,
             "Leaves of fingerprints.",
+        );
+        push(
+            "semi_dense_leaves",
+            counts.semi_dense as f64,
+            "Leaves with a slot for each possible key.",
+        );
+        push(
+            "fully_dense_leaves",
+            counts.fully_dense as f64,
+            "Leaves that are arrays of values.",
+        );
+        push(
+            "dense_taken_ratio",
+            counts.dense_records as f64 / counts.places.max(1) as f64,
+            "Part of the places of dense leaves that is taken.",
         );
         push(
             "overflow_pages",
@@ -79,6 +100,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             1.0 - counts.free_bytes as f64 / (leaves * PAGE as f64),
             "Part of the leaves' bytes that is in use.",
         );
+        self.conversions.push(&mut all);
         all
     }
 
@@ -100,15 +122,20 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
                 counts.depth = depth;
                 first_layer = false;
             }
-            let kind = if image.hashed::<C>() {
-                &mut counts.fingerprint
-            } else {
-                &mut counts.comparison
+            let kind = match image.form::<C>() {
+                FormOf::Comparison => &mut counts.comparison,
+                FormOf::Fingerprint => &mut counts.fingerprint,
+                FormOf::SemiDense => &mut counts.semi_dense,
+                FormOf::FullyDense => &mut counts.fully_dense,
             };
             *kind += 1;
             counts.prefix_bytes += image.prefix_len();
             counts.free_bytes += image.node_free::<C>().0;
-            for index in 0..image.count() {
+            if image.is_dense() {
+                counts.places += image.places();
+                counts.dense_records += image.count();
+            }
+            for index in image.all_taken::<C>() {
                 let payload = image.payload(image.leaf_record::<C>(index));
                 if payload.kind == Kind::Layer {
                     counts.layers += 1;

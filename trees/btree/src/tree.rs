@@ -16,12 +16,13 @@ use std::marker::PhantomData;
 
 use hedgerow_index::Decision;
 
+use crate::adapt::Conversions;
 use crate::configuration::{Configuration, Hints};
 use crate::overflow;
 use crate::page::{Image, Tag};
 use crate::pages::{PageNumber, Pages, Resident};
+use crate::plan::first_leaf;
 use crate::slotted::{Comparison, Kind, Layout, Payload, Record};
-use crate::split::new_leaf_tag;
 
 /// An ordered map from byte strings to byte strings, for one writer.
 ///
@@ -35,6 +36,9 @@ pub struct BTree<C = Hints, const PAGE: usize = 4096, P = Resident<PAGE>> {
     /// The key that a scan puts together, and its way from the root: kept for the next scan.
     pub(crate) scan_key: Vec<u8>,
     pub(crate) scan_path: Path,
+    pub(crate) conversions: Conversions,
+    /// Of the coins that adaption tosses.
+    pub(crate) random: u32,
     configuration: PhantomData<C>,
 }
 
@@ -50,13 +54,15 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Default for BTree<C, P
             len: 0,
             scan_key: Vec::new(),
             scan_path: Path::new(),
+            conversions: Conversions::default(),
+            random: 0x9e37_79b9,
             configuration: PhantomData,
         }
     }
 }
 
 fn start_leaf<C: Configuration, const PAGE: usize>(image: &mut Image<PAGE>) {
-    image.reset(new_leaf_tag::<C>(), &[], &[], C::PREFIX);
+    image.begin::<C>(first_leaf::<C>(), &[], &[]);
 }
 
 /// Inner nodes and the indices of children, from a root downwards.
@@ -163,12 +169,15 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
 
     /// Runs `read` on the value of `key` and returns its result, or `None` when absent.
     ///
-    /// The value is not copied, unless it lies in overflow pages.
+    /// The value is not copied, unless it lies in overflow pages. A lookup may give its leaf
+    /// another form, which is why this takes the tree.
     #[inline]
-    pub fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    pub fn get<R>(&mut self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let (mut root, mut cut) = (self.root, Self::cut(key));
         loop {
-            let image = self.pages.page(self.leaf_of(root, cut.stem));
+            let page = self.leaf_of(root, cut.stem);
+            self.count_point(page);
+            let image = self.pages.page(page);
             let payload = image.payload(image.find::<C>(cut.stem)?);
             match payload.kind {
                 Kind::Inline => return Some(read(payload.bytes)),
@@ -209,6 +218,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         loop {
             let cut = Self::cut(key);
             let page = self.leaf_of(root, cut.stem);
+            self.count_point(page);
             let image = self.pages.page(page);
             let (index, present) = image.locate::<C>(cut.stem);
             if !present {
@@ -298,7 +308,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     #[cold]
     fn divide_and_put(&mut self, root: PageNumber, stem: &[u8], payload: Payload<'_>) {
         loop {
-            self.divide_towards(root, stem);
+            self.make_room(root, stem, payload);
             let page = self.leaf_of(root, stem);
             let image = self.pages.page_mut(page);
             let (index, _) = image.locate::<C>(stem);
@@ -344,6 +354,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         let cut = loop {
             let cut = Self::cut(key);
             let page = self.leaf_of(root, cut.stem);
+            self.count_point(page);
             let image = self.pages.page(page);
             let Some(record) = image.find::<C>(cut.stem) else {
                 return false;
@@ -424,6 +435,6 @@ pub(crate) fn layer_root(payload: Payload<'_>) -> PageNumber {
 impl<const PAGE: usize> Image<PAGE> {
     /// Whether a leaf, of whatever layout.
     pub(crate) fn is_leaf(&self) -> bool {
-        self.is(Tag::Comparison) || self.is(Tag::Fingerprint)
+        self.is(Tag::Comparison) || self.is(Tag::Fingerprint) || self.is_dense()
     }
 }

@@ -1,5 +1,6 @@
 //! Whether a tree is one: every invariant of every page.
 
+use crate::adapt::DISABLED;
 use crate::configuration::Configuration;
 use crate::page::{Image, shared};
 use crate::pages::{PageNumber, Pages};
@@ -75,34 +76,34 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         if image.lower() != lower || image.upper() != upper {
             return Err("its fences are not its parent's keys".into());
         }
-        let truncated = C::PREFIX && !upper.is_empty();
-        let prefix = if truncated { shared(lower, upper) } else { 0 };
+        let prefix = if image.is_dense() {
+            image.shape().stem_len()
+        } else if C::PREFIX && !upper.is_empty() {
+            shared(lower, upper)
+        } else {
+            0
+        };
         if image.prefix_len() != prefix {
             return Err(format!("a prefix of {}, not {prefix}", image.prefix_len()));
         }
+        image.verify_form::<C>()?;
+        let counts = image.counter() < 4 || image.counter() == DISABLED;
+        if !counts || image.is_dense() && image.counter() != DISABLED {
+            return Err(format!("a counter of {}", image.counter()));
+        }
         let mut image = image.clone();
-        let mut used = lower.len() + upper.len();
-        for index in 0..image.count() {
-            used += image.leaf_record::<C>(index).size();
-        }
-        if used != image.heap_used() {
-            return Err(format!(
-                "{used} bytes in the heap, not {}",
-                image.heap_used()
-            ));
-        }
-        if image.hashed::<C>() {
-            image.verify_fingerprints()?;
-        } else {
-            image.verify_hints::<Comparison<C>>()?;
-        }
         image.order::<C>();
         let (mut last, mut key) = (Vec::new(), Vec::new());
-        for index in 0..image.count() {
+        let mut taken = 0;
+        for index in image.all_taken::<C>() {
             image.node_key::<C>(index, &mut key);
-            if index > 0 && last >= key {
+            if taken > 0 && last >= key {
                 return Err(format!("key {index} is not above the one before"));
             }
+            if image.locate::<C>(&key) != (index, true) {
+                return Err(format!("key {index} is not found"));
+            }
+            taken += 1;
             if *key < *lower || (!upper.is_empty() && *key >= *upper) {
                 return Err(format!("key {index} is beyond a fence"));
             }
@@ -116,11 +117,14 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             }
             std::mem::swap(&mut last, &mut key);
         }
+        if taken != image.count() {
+            return Err(format!("{taken} records, but {} counted", image.count()));
+        }
         Ok(())
     }
 
     fn count_leaf(&self, image: &Image<PAGE>, seen: &mut Seen) {
-        for index in 0..image.count() {
+        for index in image.all_taken::<C>() {
             let payload = image.payload(image.leaf_record::<C>(index));
             if payload.kind == Kind::Layer {
                 seen.layers.push(layer_root(payload));

@@ -6,7 +6,8 @@ use std::ops::{Bound, ControlFlow};
 
 use hedgerow_btree::BTree;
 use hedgerow_btree::configuration::{
-    Baseline, Configuration, Fingerprint, Heads, Hints, Prefix, WideHeads, WideHints,
+    Adaptive, Baseline, Configuration, Fingerprint, FullyDense, Heads, Hints, Prefix, SemiDense,
+    WideHeads, WideHints,
 };
 use hedgerow_index::{Decision, Direction};
 use proptest::prelude::*;
@@ -14,6 +15,9 @@ use proptest::prelude::*;
 #[derive(Debug, Clone)]
 enum Step {
     Insert(Vec<u8>, Vec<u8>),
+    /// Consecutive numbers behind a stem, with values of one length: what dense leaves are for.
+    Run(Numbers, usize),
+    RemoveRun(Numbers),
     Remove(Vec<u8>),
     RemoveNth(usize),
     Get(Vec<u8>),
@@ -21,6 +25,58 @@ enum Step {
     Append(Vec<u8>, u8),
     Scan(Option<(Vec<u8>, bool)>, bool, usize),
     Verify,
+}
+
+#[derive(Debug, Clone)]
+struct Numbers {
+    stem: Vec<u8>,
+    /// Bytes of a number.
+    width: usize,
+    first: u32,
+    count: u32,
+    step: u32,
+    descending: bool,
+}
+
+impl Numbers {
+    fn keys(&self) -> Vec<Vec<u8>> {
+        let numbers = (0..self.count).map(|n| self.first.saturating_add(n * self.step));
+        let key = |number: u32| {
+            let mut key = self.stem.clone();
+            key.extend_from_slice(&number.to_be_bytes()[4 - self.width..]);
+            key
+        };
+        let mut keys: Vec<_> = numbers.map(key).collect();
+        if self.descending {
+            keys.reverse();
+        }
+        keys
+    }
+}
+
+fn numbers() -> impl Strategy<Value = Numbers> {
+    let stem = prop_oneof![
+        Just(Vec::new()),
+        Just(b"p".to_vec()),
+        (0..3_u32).prop_map(|n| n.to_be_bytes().to_vec()),
+    ];
+    let first = prop_oneof![
+        4 => 0..200_u32,
+        1 => Just(u32::MAX - 30),
+        1 => (0..4_u32).prop_map(|n| n * 1000),
+    ];
+    let width = prop_oneof![6 => Just(4_usize), 1 => 1..4_usize];
+    let step = prop_oneof![4 => Just(1_u32), 1 => 2..5_u32];
+    (stem, width, first, 1..60_u32, step, any::<bool>()).prop_map(
+        |(stem, width, first, count, step, descending)| Numbers {
+            stem,
+            width,
+            first,
+            count,
+            step,
+            descending,
+        },
+    )
 }
 
 fn key() -> impl Strategy<Value = Vec<u8>> {
@@ -49,6 +105,9 @@ fn step() -> impl Strategy<Value = Step> {
     let bound = prop::option::of((key(), any::<bool>()));
     prop_oneof![
         12 => (key(), value()).prop_map(|(key, value)| Step::Insert(key, value)),
+        3 => (numbers(), prop_oneof![4 => Just(8_usize), 1 => 0..20_usize])
+            .prop_map(|(numbers, len)| Step::Run(numbers, len)),
+        1 => numbers().prop_map(Step::RemoveRun),
         2 => key().prop_map(Step::Remove),
         6 => any::<usize>().prop_map(Step::RemoveNth),
         3 => key().prop_map(Step::Get),
@@ -70,6 +129,18 @@ fn take<C: Configuration, const PAGE: usize>(
         Step::Insert(key, value) => {
             let new = tree.insert(&key, &value);
             assert_eq!(new, model.insert(key, value).is_none());
+        }
+        Step::Run(numbers, len) => {
+            for key in numbers.keys() {
+                let value = vec![7; len];
+                let new = tree.insert(&key, &value);
+                assert_eq!(new, model.insert(key, value).is_none());
+            }
+        }
+        Step::RemoveRun(numbers) => {
+            for key in numbers.keys() {
+                assert_eq!(tree.remove(&key), model.remove(&key).is_some());
+            }
         }
         Step::Remove(key) => assert_eq!(tree.remove(&key), model.remove(&key).is_some()),
         Step::RemoveNth(n) => {
@@ -185,6 +256,13 @@ models! {
     wide_hints WideHints 512;
     fingerprint Fingerprint 256;
     fingerprint_1024 Fingerprint 1024;
+    semi_dense SemiDense 256;
+    semi_dense_1024 SemiDense 1024;
+    fully_dense FullyDense 256;
+    fully_dense_512 FullyDense 512;
+    fully_dense_4096 FullyDense 4096;
+    adaptive Adaptive 256;
+    adaptive_1024 Adaptive 1024;
     hints_4096 Hints 4096;
     hints_65536 Hints 65536;
 }

@@ -4,7 +4,8 @@ use std::ops::{Bound, ControlFlow};
 
 use hedgerow_btree::BTree;
 use hedgerow_btree::configuration::{
-    Baseline, Configuration, Fingerprint, Heads, Hints, Prefix, WideHeads, WideHints,
+    Adaptive, Baseline, Configuration, Fingerprint, FullyDense, Heads, Hints, Prefix, SemiDense,
+    WideHeads, WideHints,
 };
 use hedgerow_index::Direction;
 use rand::rngs::StdRng;
@@ -56,6 +57,10 @@ fn in_all(keys: &[Vec<u8>]) {
     fill_and_drain::<Hints, 1024>(keys);
     fill_and_drain::<WideHints, 1024>(keys);
     fill_and_drain::<Fingerprint, 1024>(keys);
+    fill_and_drain::<SemiDense, 1024>(keys);
+    fill_and_drain::<FullyDense, 1024>(keys);
+    fill_and_drain::<Adaptive, 1024>(keys);
+    fill_and_drain::<Adaptive, 4096>(keys);
     fill_and_drain::<Hints, 4096>(keys);
     fill_and_drain::<Hints, 65536>(keys);
 }
@@ -152,4 +157,123 @@ fn keys_and_values_of_64_kib() {
     }
     tree.verify().unwrap();
     assert_eq!(tree.statistics().get("live_bytes"), Some(4096.0));
+}
+
+fn number<C: Configuration>(tree: &BTree<C>, name: &str) -> f64 {
+    let found = tree.statistics().get(name);
+    found.unwrap_or_else(|| panic!("no statistic {name}"))
+}
+
+fn filled<C: Configuration>(keys: &[Vec<u8>]) -> BTree<C> {
+    let mut tree = BTree::<C>::default();
+    for key in keys {
+        tree.insert(key, &[7; 8]);
+    }
+    tree.verify().unwrap();
+    tree
+}
+
+fn partitioned(partitions: u32, each: u32) -> Vec<Vec<u8>> {
+    let mut random = StdRng::seed_from_u64(3);
+    let mut next = vec![0_u32; partitions as usize];
+    (0..partitions * each)
+        .map(|_| {
+            let partition = random.random_range(0..partitions);
+            let counter = &mut next[partition as usize];
+            *counter += 1;
+            let mut key = partition.to_be_bytes().to_vec();
+            key.extend_from_slice(&counter.to_be_bytes());
+            key
+        })
+        .collect()
+}
+
+#[test]
+fn dense_integers_in_any_order_become_arrays_of_values() {
+    let ascending: Vec<_> = (0..50_000_u32).map(|n| n.to_be_bytes().to_vec()).collect();
+    let descending = ascending.iter().rev().cloned().collect();
+    for keys in [ascending.clone(), descending, shuffled(ascending)] {
+        let tree = filled::<FullyDense>(&keys);
+        assert!(number(&tree, "comparison_leaves") < 0.1 * number(&tree, "fully_dense_leaves"));
+        assert!(number(&tree, "dense_taken_ratio") > 0.85);
+        assert!(number(&tree, "bytes_per_key") < 10.0);
+    }
+}
+
+#[test]
+fn dense_integers_at_random_become_slots_for_each_key() {
+    let keys = shuffled((0..50_000_u32).map(|n| n.to_be_bytes().to_vec()).collect());
+    let tree = filled::<SemiDense>(&keys);
+    assert!(number(&tree, "semi_dense_leaves") > 10.0 * number(&tree, "comparison_leaves"));
+    let hints = filled::<Hints>(&keys);
+    assert!(number(&tree, "bytes_per_key") < 0.8 * number(&hints, "bytes_per_key"));
+}
+
+#[test]
+fn partitions_are_cut_apart() {
+    let tree = filled::<FullyDense>(&partitioned(10, 3000));
+    assert!(number(&tree, "overrun_splits") > 10.0);
+    assert!(number(&tree, "fully_dense_leaves") > 2.0 * number(&tree, "comparison_leaves"));
+}
+
+#[test]
+fn sparse_keys_are_left_alone() {
+    let mut random = StdRng::seed_from_u64(1);
+    let keys: Vec<_> = (0..20_000)
+        .map(|_| random.random::<u32>().to_be_bytes().to_vec())
+        .collect();
+    let tree = filled::<FullyDense>(&keys);
+    assert_eq!(number(&tree, "fully_dense_leaves"), 0.0);
+}
+
+/// Paths whose heads say nothing: ten files in each folder.
+fn alike() -> Vec<Vec<u8>> {
+    shuffled(
+        (0..20_000_u32)
+            .map(|n| format!("dir-{:04}/some/where/file-{}", n / 10, n % 10).into_bytes())
+            .collect(),
+    )
+}
+
+#[test]
+fn the_adaptive_tree_follows_its_keys() {
+    let strings = filled::<Adaptive>(&alike());
+    assert_eq!(number(&strings, "comparison_leaves"), 0.0);
+    assert!(number(&strings, "to_fingerprint_by_keys") > 0.0);
+    let mut random = StdRng::seed_from_u64(1);
+    let keys: Vec<_> = (0..20_000)
+        .map(|_| random.random::<u64>().to_be_bytes().to_vec())
+        .collect();
+    let integers = filled::<Adaptive>(&keys);
+    assert_eq!(number(&integers, "fingerprint_leaves"), 0.0);
+}
+
+#[test]
+fn the_adaptive_tree_follows_what_is_done_with_it() {
+    let keys = alike();
+    let mut tree = filled::<Adaptive>(&keys);
+    let pages = number(&tree, "live_bytes");
+    for _ in 0..120 {
+        tree.scan(Bound::Unbounded, Direction::Forward, |_, _| {
+            ControlFlow::Continue(())
+        });
+    }
+    tree.scan(Bound::Unbounded, Direction::Reverse, |_, _| {
+        ControlFlow::Continue(())
+    });
+    tree.verify().unwrap();
+    let converted = number(&tree, "to_comparison_by_counter");
+    let refused = number(&tree, "conversions_refused");
+    assert!(converted > 0.0);
+    assert!(number(&tree, "fingerprint_leaves") <= refused);
+    // Lookups bring them back. Nobody's neighbours changed.
+    for _ in 0..4 {
+        for key in &keys {
+            assert_eq!(tree.get(key, |value| value.len()), Some(8));
+        }
+    }
+    tree.verify().unwrap();
+    assert!(number(&tree, "to_fingerprint_by_counter") > 0.0);
+    assert!(number(&tree, "comparison_leaves") < 0.1 * number(&tree, "fingerprint_leaves"));
+    assert_eq!(number(&tree, "live_bytes"), pages);
 }

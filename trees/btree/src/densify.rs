@@ -1,0 +1,354 @@
+//! How dense leaves come and go: conversion in place, cuts between places, partitions, widening
+//! (§3.5).
+//!
+//! A full comparison leaf becomes dense if its records allow it. A dense leaf that cannot take a
+//! record becomes a comparison leaf again if all its records fit one; else it divides. A key
+//! beside the places of a fully dense leaf needs a leaf of its own there, and nothing moves.
+//!
+//! **Widening** is ours. Where keys arrive in random order, leaves have been halved down to some
+//! range before they become dense, and so use two thirds of their places in the mean. A leaf that
+//! becomes dense therefore takes the records of its right neighbours, as far as its places reach;
+//! what is left of a neighbour becomes dense as well and does the same, until a leaf is saved.
+
+use crate::configuration::Configuration;
+use crate::dense::{number, number_from};
+use crate::fully_dense::FullyDense;
+use crate::leaf::FormOf;
+use crate::page::{Image, shared};
+use crate::pages::{PageNumber, Pages};
+use crate::plan::{Content, Plan, Planned};
+use crate::semi_dense::SemiDense;
+use crate::slotted::{Comparison, Kind, Payload};
+use crate::split::Cut;
+use crate::tree::BTree;
+
+/// Neighbours that a widening goes on to. Each is rebuilt, so this bounds the pause of one
+/// insertion; one leaf in so many stays partly used.
+const NEIGHBOURS: usize = 16;
+
+/// The shortest string above `low` and at most `high`.
+pub(crate) fn shortest_between(low: &[u8], high: &[u8]) -> Vec<u8> {
+    high[..shared(low, high) + 1].to_vec()
+}
+
+impl<const PAGE: usize> Image<PAGE> {
+    /// Divides a dense leaf for the sake of a record that it cannot take.
+    pub(crate) fn cut_dense<C: Configuration>(&self, key: &[u8], payload: Payload<'_>) -> Cut {
+        if self.form::<C>() == FormOf::FullyDense {
+            let (place, exact) = self.first_place(key);
+            if place == self.places() {
+                return self.cut_behind(key, payload);
+            }
+            if place == 0 && !exact {
+                return self.cut_before(key, payload);
+            }
+        }
+        let middle = self.all_taken::<C>().nth(self.count().div_ceil(2));
+        self.cut_between::<C>(middle.expect("two records or more"))
+    }
+
+    /// Divides between the records below and from a place on.
+    fn cut_between<C: Configuration>(&self, at: usize) -> Cut {
+        let shape = self.shape();
+        let mut separator = Vec::new();
+        self.place_key(shape.reference + at as u32, &mut separator);
+        let (left, right) = if self.form::<C>() == FormOf::SemiDense {
+            let key = separator.clone();
+            let left = SemiDense::shape::<PAGE>(self.lower(), &separator, &key);
+            let right = SemiDense::shape::<PAGE>(&separator, self.upper(), &key);
+            let both = left.zip(right).expect("a part of the range");
+            (Planned::SemiDense(both.0), Planned::SemiDense(both.1))
+        } else {
+            (
+                self.part_from(shape.reference, self.lower(), &separator),
+                self.part_from(shape.reference + at as u32, &separator, self.upper()),
+            )
+        };
+        let (left, right) = (Some(left.into()), Some(right.into()));
+        Cut {
+            at,
+            separator,
+            left,
+            right,
+        }
+    }
+
+    /// A fully dense leaf of the same keys from another number on, between other fences.
+    fn part_from(&self, reference: u32, lower: &[u8], upper: &[u8]) -> Planned {
+        let shape = self.shape();
+        let room = FullyDense::room::<PAGE>(lower, upper, shape.key_len, shape.value_len);
+        Planned::FullyDense(shape.starting_at(reference, room))
+    }
+
+    /// Begins a leaf behind the last place: a dense one, if the key that needs it is near.
+    fn cut_behind(&self, key: &[u8], payload: Payload<'_>) -> Cut {
+        let shape = self.shape();
+        let next = shape.reference as usize + shape.places;
+        let mut separator = Vec::new();
+        if self.has_shape(key, payload) {
+            self.place_key(next as u32, &mut separator);
+            let leaf = self.part_from(next as u32, &separator, self.upper());
+            if let Planned::FullyDense(right) = leaf
+                && (number(&key[shape.stem_len()..]) as usize) < next + right.places
+            {
+                let mut cut = Cut::new(shape.places, separator);
+                cut.right = Some(leaf.into());
+                return cut;
+            }
+        }
+        self.place_key((next - 1) as u32, &mut separator);
+        Cut::new(shape.places, shortest_between(&separator, key))
+    }
+
+    /// Begins a leaf before the first place: a dense one, if the key that needs it is near.
+    fn cut_before(&self, key: &[u8], payload: Payload<'_>) -> Cut {
+        let shape = self.shape();
+        let mut separator = Vec::new();
+        self.place_key(shape.reference, &mut separator);
+        let mut left = None;
+        if self.has_shape(key, payload)
+            && let Some(lowest) = number_from(self.lower(), shape.key_len)
+        {
+            let lengths = (shape.key_len, shape.value_len);
+            let room = FullyDense::room::<PAGE>(self.lower(), &separator, lengths.0, lengths.1);
+            let first = lowest.max(shape.reference.saturating_sub(room as u32));
+            if first <= number(&key[shape.stem_len()..]) {
+                left = Some(self.part_from(first, self.lower(), &separator).into());
+            }
+        }
+        let right = self.part_from(shape.reference, &separator, self.upper());
+        Cut {
+            at: 0,
+            separator,
+            left,
+            right: Some(right.into()),
+        }
+    }
+
+    /// Divides a comparison leaf at the end of its dense keys, if they are at least half of it
+    /// ("Partition Detection").
+    pub(crate) fn cut_partition<C: Configuration>(&self) -> Option<Cut> {
+        let count = self.count();
+        if !C::LEAVES.fully_dense() || count < 2 {
+            return None;
+        }
+        let (mut first, mut key) = (Vec::new(), Vec::new());
+        self.node_key::<C>(0, &mut first);
+        let model = self.leaf_record::<C>(0);
+        // The separator is at most a byte longer than the keys below it.
+        let upper = vec![0; first.len() + 1];
+        let mut last_fitting = |at: usize| {
+            let record = self.leaf_record::<C>(at);
+            let same = record.key_len == model.key_len
+                && (record.kind, record.value_len) == (Kind::Inline, model.value_len);
+            if !same {
+                return false;
+            }
+            self.node_key::<C>(at, &mut key);
+            FullyDense::shape::<PAGE>(self.lower(), &upper, (&first, &key), model.value_len)
+                .is_some()
+        };
+        if !last_fitting(count / 2 - 1) {
+            return None;
+        }
+        let mut at = 1;
+        while at < count && last_fitting(at) {
+            at += 1;
+        }
+        if at < count / 2 || at == count || model.kind != Kind::Inline {
+            return None;
+        }
+        let mut low = Vec::new();
+        self.node_key::<C>(at - 1, &mut low);
+        self.node_key::<C>(at, &mut key);
+        // Where the same numbers go on, it is no end: both halves will be dense later.
+        let stem = low.len().saturating_sub(4);
+        let room = FullyDense::room::<PAGE>(self.lower(), &upper, low.len(), model.value_len);
+        let goes_on = key.len() == low.len()
+            && key[..stem] == low[..stem]
+            && ((number(&key[stem..]) - number(&low[stem..])) as usize) < room;
+        if goes_on {
+            return None;
+        }
+        let mut cut = Cut::new(at, shortest_between(&low, &key));
+        let content = Content {
+            lower: self.lower(),
+            upper: &cut.separator,
+            parts: &[(self, 0..at)],
+        };
+        cut.left = Some(content.dense::<C>()?);
+        Some(cut)
+    }
+}
+
+impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
+    /// Gives a leaf that cannot take a record another form, if that may help.
+    pub(crate) fn reform(
+        &mut self,
+        page: PageNumber,
+        path: &[(PageNumber, usize)],
+        key: &[u8],
+        payload: Payload<'_>,
+    ) -> bool {
+        let old = self.pages.page(page).clone();
+        let content = Content {
+            lower: old.lower(),
+            upper: old.upper(),
+            parts: &[(&old, 0..old.all_places::<C>())],
+        };
+        let plan = match old.form::<C>() {
+            FormOf::Fingerprint => None,
+            FormOf::Comparison => content
+                .dense::<C>()
+                .filter(|plan| plan.suits(key, payload, &old)),
+            FormOf::SemiDense | FormOf::FullyDense => {
+                let (place, exact) = old.first_place(key);
+                let beside = old.form::<C>() == FormOf::FullyDense
+                    && (place == old.places() || (place == 0 && !exact));
+                let room = content.room_in::<C>(FormOf::Comparison);
+                let more = content.more::<C>(key, payload);
+                // A leaf of its own beside this one costs a page: not for a handful of records.
+                let spare = if beside { PAGE / 2 } else { 0 };
+                room.filter(|room| *room >= more + spare)
+                    .map(|_| Planned::Comparison.into())
+            }
+        };
+        let Some(plan) = plan else {
+            return false;
+        };
+        self.conversions.by_keys(old.form::<C>(), plan.form.form());
+        content.build::<C>(plan, self.pages.page_mut(page));
+        if let (Planned::FullyDense(_), Some(&(parent, index))) = (plan.form, path.last()) {
+            self.widen(parent, index);
+        }
+        true
+    }
+
+    /// Lets a leaf that became fully dense take records of its right neighbours.
+    fn widen(&mut self, parent: PageNumber, mut index: usize) {
+        for _ in 0..NEIGHBOURS {
+            if index == self.pages.page(parent).count() {
+                return;
+            }
+            match self.take_from_right(parent, index) {
+                Taken::Nothing => return,
+                Taken::All => {}
+                Taken::Part => index += 1,
+            }
+        }
+    }
+
+    /// Moves what the fully dense child `index` has places for out of the child to its right.
+    fn take_from_right(&mut self, parent: PageNumber, index: usize) -> Taken {
+        let above = self.pages.page(parent);
+        let left_page = above.child::<Comparison<C>>(index);
+        let right_page = above.child::<Comparison<C>>(index + 1);
+        let (left, right) = (self.pages.page(left_page), self.pages.page(right_page));
+        let form = right.form::<C>();
+        let other = form != FormOf::Comparison && form != FormOf::FullyDense;
+        if other || right.count() == 0 {
+            return Taken::Nothing;
+        }
+        let shape = left.shape();
+        let mut fence = Vec::new();
+        let next = shape.reference as usize + shape.places;
+        let whole = right.all_places::<C>();
+        let parts = [(left, 0..left.places()), (right, 0..whole)];
+        let all = Content {
+            lower: left.lower(),
+            upper: right.upper(),
+            parts: &parts,
+        };
+        let same = |plan: &Plan| {
+            matches!(plan.form, Planned::FullyDense(new)
+                if new.reference == shape.reference && new.places <= shape.places)
+        };
+        if let Some(plan) = all.dense::<C>().filter(same) {
+            let mut image = Image::zeroed();
+            all.build::<C>(plan, &mut image);
+            *self.pages.page_mut(left_page) = image;
+            self.drop_right(parent, index);
+            self.conversions.widened += 1;
+            return Taken::All;
+        }
+        // A dense neighbour that stays has places enough of its own.
+        if form == FormOf::FullyDense || next > u32::MAX as usize {
+            return Taken::Nothing;
+        }
+        left.place_key(next as u32, &mut fence);
+        if *fence <= *right.lower() || (!right.upper().is_empty() && *fence >= *right.upper()) {
+            return Taken::Nothing;
+        }
+        let (at, _) = right.lower_bound::<C>(&fence);
+        let (mine, rest) = ([parts[0].clone(), (right, 0..at)], [(right, at..whole)]);
+        let mine = Content {
+            lower: left.lower(),
+            upper: &fence,
+            parts: &mine,
+        };
+        let rest = Content {
+            lower: &fence,
+            upper: right.upper(),
+            parts: &rest,
+        };
+        let plans = mine.dense::<C>().filter(same).zip(rest.dense::<C>());
+        let Some((left_plan, right_plan)) = plans else {
+            return Taken::Nothing;
+        };
+        let (mut left, mut right) = (Image::zeroed(), Image::zeroed());
+        mine.build::<C>(left_plan, &mut left);
+        rest.build::<C>(right_plan, &mut right);
+        if !self.move_separator(parent, index, &fence) {
+            return Taken::Nothing;
+        }
+        *self.pages.page_mut(left_page) = left;
+        *self.pages.page_mut(right_page) = right;
+        self.conversions.to_dense += 1;
+        Taken::Part
+    }
+
+    /// Puts another key between the children `index` and `index + 1`, if there is room for it.
+    fn move_separator(&mut self, parent: PageNumber, index: usize, key: &[u8]) -> bool {
+        if !self.has_room_for(parent, key) {
+            return false;
+        }
+        let above = self.pages.page_mut(parent);
+        let child = above.child::<Comparison<C>>(index).to_le_bytes();
+        above.remove::<Comparison<C>>(index);
+        let payload = Payload {
+            kind: Kind::Inline,
+            bytes: &child,
+        };
+        let suffix = &key[above.prefix_len()..];
+        let done = above.insert::<Comparison<C>>(index, suffix, payload);
+        debug_assert!(done, "there was room beside the old separator");
+        true
+    }
+}
+
+/// What a widening took of a neighbour.
+enum Taken {
+    Nothing,
+    Part,
+    All,
+}
+
+impl Plan {
+    /// Whether a dense leaf could hold a record at all, though not here perhaps. `sample` has
+    /// records of it.
+    fn suits<const PAGE: usize>(
+        &self,
+        key: &[u8],
+        payload: Payload<'_>,
+        sample: &Image<PAGE>,
+    ) -> bool {
+        let (Planned::SemiDense(shape) | Planned::FullyDense(shape)) = self.form else {
+            return false;
+        };
+        let stem = sample.lower().get(..shape.stem_len());
+        let value = payload.kind == Kind::Inline && payload.bytes.len() == shape.value_len;
+        key.len() == shape.key_len
+            && stem.is_some_and(|stem| key.starts_with(stem))
+            && (value || matches!(self.form, Planned::SemiDense(_)))
+    }
+}
