@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod adapt;
+mod bulk;
 pub mod configuration;
 mod dense;
 mod densify;
