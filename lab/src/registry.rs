@@ -186,10 +186,11 @@ fn own_btrees() -> Vec<MapEntry> {
         build,
     };
     vec![
-        tree("hedgerow btree", single::<Paged<configuration::Hints>>()),
+        tree("btree adaptive", single::<Paged<configuration::Adaptive>>()),
         tree("btree baseline", single::<Paged<configuration::Baseline>>()),
         tree("btree prefix", single::<Paged<configuration::Prefix>>()),
         tree("btree heads", single::<Paged<configuration::Heads>>()),
+        tree("btree hints", single::<Paged<configuration::Hints>>()),
         tree(
             "btree wide heads",
             single::<Paged<configuration::WideHeads>>(),
@@ -201,6 +202,14 @@ fn own_btrees() -> Vec<MapEntry> {
         tree(
             "btree fingerprint",
             single::<Paged<configuration::Fingerprint>>(),
+        ),
+        tree(
+            "btree semi dense",
+            single::<Paged<configuration::SemiDense>>(),
+        ),
+        tree(
+            "btree fully dense",
+            single::<Paged<configuration::FullyDense>>(),
         ),
     ]
 }

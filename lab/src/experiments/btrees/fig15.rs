@@ -36,7 +36,8 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
     }
 }
 
-fn points(settings: &Settings) -> Vec<MapPoint<MixedWorkload>> {
+/// The three operations on each of the four key sets.
+pub(super) fn points(settings: &Settings) -> Vec<MapPoint<MixedWorkload>> {
     let most: u64 = settings.scale.pick(5000, 1_000_000, 5_000_000);
     let sets = key_sets::four(settings);
     let points = OPERATIONS.iter().flat_map(|(file, operation)| {

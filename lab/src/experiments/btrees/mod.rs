@@ -9,15 +9,22 @@ mod fig17;
 mod fig18;
 mod fig19;
 mod fig9;
+mod forms;
 mod key_sets;
+mod layouts;
 
 use crate::experiment::Experiment;
 
 /// All of them, in the paper's order.
 pub fn all() -> Vec<Box<dyn Experiment>> {
     vec![
+        Box::new(layouts::fig7()),
+        Box::new(layouts::fig8()),
         Box::new(fig9::experiment()),
         Box::new(fig11::experiment()),
+        Box::new(forms::Forms::Conversions),
+        Box::new(forms::Forms::Leaves),
+        Box::new(layouts::fig14()),
         Box::new(fig15::experiment()),
         Box::new(fig16::experiment()),
         Box::new(fig17::experiment()),
