@@ -121,8 +121,19 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         }
         let (mut low, last) = (Vec::new(), image.count() - 1);
         self.pages.page_mut(page).order::<C>();
-        self.pages.page(page).node_key::<C>(last, &mut low);
-        self.begin_right(&shortest_between(&low, key), fill, false);
+        let image = self.pages.page(page);
+        image.node_key::<C>(last, &mut low);
+        let separator = shortest_between(&low, key);
+        // A leaf that insertions filled may lack the room for an upper fence.
+        let closed = Content {
+            lower: image.lower(),
+            upper: &separator,
+            parts: &[(image, 0..image.count())],
+        };
+        if closed.slotted_that_fits::<C>(image.counter()).is_none() {
+            return false;
+        }
+        self.begin_right(&separator, fill, false);
         true
     }
 
