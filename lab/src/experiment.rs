@@ -111,15 +111,20 @@ pub struct Participant {
     pub environment: Vec<(&'static str, String)>,
 }
 
-/// What a job needs while it runs; rough, and rather too much than too little.
+/// What a job needs while it runs: memory and disk rather too much than too little, time within
+/// a factor of two.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Need {
     /// Memory in bytes.
     pub memory_bytes: u64,
     /// Disk in bytes.
     pub disk_bytes: u64,
-    /// Time in seconds.
-    pub seconds: f64,
+    /// Seconds of a round that are the same for every contender: a process, its keys, a model.
+    pub shared_seconds: f64,
+    /// Seconds that a contender of ordinary speed takes on top (see [`pace`](crate::pace)).
+    pub own_seconds: f64,
+    /// Seconds that verifying such a contender takes.
+    pub verify_seconds: f64,
 }
 
 /// One position in an experiment: a group of bars, or a place on the horizontal axis.
@@ -135,6 +140,9 @@ pub struct Point {
     pub need: Need,
     /// All that a job must know, for its process to read.
     pub workload: Value,
+    /// What verifying depends on: a contender that was verified at one point is not verified
+    /// again at another that has the same here.
+    pub verified_by: Value,
 }
 
 impl Point {

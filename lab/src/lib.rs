@@ -6,7 +6,7 @@
 //! each round. Before any timing each contender answers a script of operations that is compared
 //! with a model; one that answers wrongly is not timed.
 //!
-//! * [`registry`], [`contenders`], [`comparison_trees`]: who can be measured.
+//! * [`registry`], [`contenders`], [`forms`], [`comparison_trees`]: who can be measured.
 //! * [`experiment`], [`experiments`]: what is measured, one module per figure of a source.
 //! * [`runner`]: plans, rounds, processes, results.
 //! * [`map_experiment`], [`map_workload`], [`verify`]: experiments on maps in memory.
@@ -14,6 +14,7 @@
 //! * [`advise`]: which map suits a user's own keys and mix.
 //! * [`keys`], [`fetch`]: key sets; real ones from Debian's archive.
 //! * [`wire`], [`process`]: servers and a lean load client.
+//! * [`pace`]: how long all that will take.
 //! * [`machine`], [`rounds`], [`report`]: where we run, statistics, tables.
 
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ pub mod counters;
 pub mod experiment;
 pub mod experiments;
 pub mod fetch;
+pub mod forms;
 pub mod keys;
 pub mod list;
 pub mod machine;
@@ -32,6 +34,7 @@ pub mod map_experiment;
 pub mod map_workload;
 pub mod mixed_model;
 pub mod mixed_workload;
+pub mod pace;
 pub mod process;
 pub mod registry;
 pub mod report;

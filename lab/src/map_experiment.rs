@@ -8,11 +8,12 @@ use hedgerow_lab_data::{KeySet, Keys};
 use hedgerow_lab_report::X;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
+use crate::forms;
 use crate::map_workload::{self, MapWorkload, Phase, Prepared};
 use crate::mixed_workload::{self, MixedWorkload};
 use crate::registry::Registry;
@@ -26,6 +27,9 @@ pub struct Contestant {
     pub map: MapEntry,
     /// Variables of its process.
     pub environment: Vec<(&'static str, String)>,
+    /// Whether it stays away where another form of the same map suits the keys better (see
+    /// [`forms`]).
+    pub only_if_best: bool,
 }
 
 impl From<MapEntry> for Contestant {
@@ -33,6 +37,7 @@ impl From<MapEntry> for Contestant {
         Self {
             map,
             environment: Vec::new(),
+            only_if_best: false,
         }
     }
 }
@@ -58,6 +63,9 @@ pub trait Course: Serialize + DeserializeOwned + Sync + 'static {
     ///
     /// Keys that cannot be had.
     fn script_keys(&self) -> Result<Keys>;
+
+    /// What verification depends on (see [`Point::verified_by`]).
+    fn verified_by(&self) -> Value;
 
     /// What verification asks beyond the script of single operations.
     ///
@@ -106,6 +114,10 @@ impl Course for MapWorkload {
         Ok(Prepared::new(&script)?.keys)
     }
 
+    fn verified_by(&self) -> Value {
+        json!([self.set, self.keys.min(SCRIPT_KEYS)])
+    }
+
     fn verify(&self, _: &MapEntry) -> Result<Answer> {
         Ok(Answer::default())
     }
@@ -149,6 +161,10 @@ impl Course for MixedWorkload {
 
     fn script_keys(&self) -> Result<Keys> {
         self.script().keys()
+    }
+
+    fn verified_by(&self) -> Value {
+        json!(self.script())
     }
 
     fn verify(&self, map: &MapEntry) -> Result<Answer> {
@@ -210,16 +226,28 @@ pub fn fits(map: &MapEntry, workload: &impl Course) -> bool {
     let Ok(set) = workload.set() else {
         return false;
     };
-    let longest = match set {
-        KeySet::PrefixedDecimal(prefix) => Some(usize::from(prefix) + 8),
-        _ => set.integer_bytes(),
-    };
+    let longest = longest_key(&set);
     let lengths = promises.variable_keys || longest == Some(promises.longest_key.unwrap_or(8));
     let short = match (promises.longest_key, longest) {
         (Some(limit), Some(longest)) => longest <= limit,
-        _ => true,
+        // Keys from outside may be longer than those that are held in place.
+        (Some(limit), None) => limit >= LEAST_LIMIT_OF_TEXTS,
+        (None, _) => true,
     };
     threads && lengths && short
+}
+
+/// Maps whose keys are shorter than this do not take part in sets of unknown lengths.
+const LEAST_LIMIT_OF_TEXTS: usize = 64;
+
+/// The longest key of a set that is made, in bytes; its only length where it has but one.
+fn longest_key(set: &KeySet) -> Option<usize> {
+    match set {
+        KeySet::PrefixedDecimal(prefix) => Some(usize::from(*prefix) + 8),
+        KeySet::Decimal => Some(10),
+        KeySet::Ycsb => Some(24),
+        set => set.integer_bytes(),
+    }
 }
 
 impl<W: Course> MapExperiment<W> {
@@ -259,17 +287,27 @@ impl<W: Course> Experiment for MapExperiment<W> {
             let fitting = maps.iter().filter(|contestant| {
                 let name = contestant.map.entry.name;
                 let named = point.only.is_empty() || point.only.contains(&name);
-                named && fits(&contestant.map, &point.workload)
+                let here = contestant.map.build.is_ok() || !contestant.only_if_best;
+                named && here && fits(&contestant.map, &point.workload)
+            });
+            let fitting: Vec<&Contestant> = fitting.collect();
+            let names: Vec<_> = fitting.iter().map(|one| one.map.entry.name).collect();
+            let staying = fitting.iter().filter(|contestant| {
+                let name = contestant.map.entry.name;
+                !contestant.only_if_best
+                    || name == self.about.baseline
+                    || forms::suits_best(name, &names)
             });
             Ok(Point {
                 parameters: parameters
                     .map(|(name, value)| (name.to_owned(), value))
                     .collect(),
                 x: point.x,
-                contenders: fitting
+                contenders: staying
                     .map(|contestant| contestant.map.entry.name)
                     .collect(),
                 need: point.workload.need(),
+                verified_by: point.workload.verified_by(),
                 workload: serde_json::to_value(&point.workload).map_err(LabError::from_display)?,
             })
         });

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiment::{Answer, Need};
 use crate::machine::{pin_this_thread, resident_bytes};
+use crate::pace;
 use crate::subject::Subject;
 use crate::{LabError, Result};
 
@@ -121,11 +122,24 @@ impl MapWorkload {
         };
         let (keys, operations) = (self.keys as u64, self.operations as u64);
         let lists = (keys + operations) * (key_bytes + 8);
-        let phases = self.phases.len().max(1) as f64;
+        let timed = self.phases.iter().map(|phase| match phase {
+            Phase::Insert => keys as f64,
+            // Ten pairs cost about what a lookup does, and a tenth as many scans are made.
+            Phase::Scan => operations as f64 * 0.6,
+            // The new values are looked up afterwards.
+            Phase::Update => operations as f64 * 2.0,
+            _ => operations as f64,
+        });
+        // An insertion is there in any case, and the map is taken apart.
+        let steps = timed.sum::<f64>().max(keys as f64) + keys as f64 * 0.3;
         Need {
             memory_bytes: lists + keys * (key_bytes + 220) + (32 << 20),
             disk_bytes: 0,
-            seconds: 0.2 + self.keys as f64 * 2e-6 + self.operations as f64 * phases * 1e-6,
+            shared_seconds: pace::PROCESS_SECONDS
+                + (keys + operations) as f64 * pace::key_seconds(key_bytes),
+            own_seconds: pace::WARM_UP_SECONDS
+                + steps * pace::step_seconds(keys, key_bytes) / self.threads.max(1) as f64,
+            verify_seconds: pace::VERIFY_SECONDS,
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::counters;
 use crate::experiment::{Answer, Need};
 use crate::machine::{pin_this_thread, timed};
 use crate::mixed_model::Model;
+use crate::pace;
 use crate::subject::Subject;
 use crate::{LabError, Result};
 
@@ -113,12 +114,22 @@ impl MixedWorkload {
         let plan = workload.plan(self.records, self.threads as u64);
         let key_bytes = workload.keys.integer_bytes().unwrap_or(40) as u64;
         let steps = plan.churn + plan.operations;
+        let scans = plan.operations as f64 * workload.mix.scan;
+        let length = f64::from(workload.scan_length.least + workload.scan_length.most) / 2.0;
         Need {
             memory_bytes: (plan.keys + plan.loaded + steps) * (key_bytes + 20)
                 + plan.keys * (key_bytes + 220)
                 + (32 << 20),
             disk_bytes: 0,
-            seconds: 0.2 + plan.keys as f64 * 3e-6 + steps as f64 * 2e-6,
+            // Steps are drawn, their keys copied, and a model takes them, too.
+            shared_seconds: pace::PROCESS_SECONDS
+                + (plan.keys + plan.loaded + 4 * steps) as f64 * pace::key_seconds(key_bytes),
+            own_seconds: pace::WARM_UP_SECONDS
+                + ((plan.loaded + steps + plan.keys) as f64
+                    * pace::step_seconds(plan.keys, key_bytes)
+                    + scans * length * pace::PAIR_SECONDS)
+                    / self.threads.max(1) as f64,
+            verify_seconds: 2.0 * pace::VERIFY_SECONDS,
         }
     }
 

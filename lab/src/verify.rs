@@ -12,7 +12,7 @@ use crate::contenders::BTreeMark;
 use crate::{LabError, Result};
 
 /// Most keys of a script; a tree of this many has several levels.
-pub const SCRIPT_KEYS: usize = 100_000;
+pub const SCRIPT_KEYS: usize = 30_000;
 
 /// Pairs that a scan of the script asks for.
 const SCAN_PAIRS: usize = 50;

@@ -56,8 +56,15 @@ impl Collected {
         failures.any(|failure| failure.point == point && failure.contender == contender)
     }
 
-    /// Notes a verification.
-    pub fn verified(&mut self, point: usize, contender: &str, answer: Result<Answer>) {
+    /// Notes a verification at one point, which stands for others, too.
+    pub fn verified(
+        &mut self,
+        point: usize,
+        also: &[usize],
+        contender: &str,
+        answer: Result<Answer>,
+    ) {
+        let (failures, unfit) = (self.failures.len(), self.unfit.len());
         match answer {
             Ok(Answer {
                 unfit: Some(why), ..
@@ -65,6 +72,14 @@ impl Collected {
             Ok(answer) if answer.errors == 0 => {}
             Ok(answer) => self.fail(point, contender, format!("{} wrong answers", answer.errors)),
             Err(error) => self.failed(point, contender, error),
+        }
+        for (list, before) in [(&mut self.failures, failures), (&mut self.unfit, unfit)] {
+            if let Some(failure) = list.get(before).cloned() {
+                list.extend(also.iter().map(|&point| Failure {
+                    point,
+                    ..failure.clone()
+                }));
+            }
         }
     }
 

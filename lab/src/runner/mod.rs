@@ -11,6 +11,7 @@ mod child;
 mod collect;
 mod plan;
 mod terminal;
+mod wanted;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -32,6 +33,7 @@ use child::ask;
 pub use child::{SUBCOMMAND, perform};
 use collect::Collected;
 use plan::Plan;
+use wanted::Wanted;
 
 /// Arguments of `hedgerow-lab run`.
 #[derive(Debug, Clone, clap::Args)]
@@ -49,6 +51,10 @@ pub struct RunArguments {
     /// Only contenders whose name contains one of these.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// Of other people's systems, only those whose name contains one of these; `none` for ours
+    /// alone. The one that ratios are taken to stays.
+    #[arg(long, value_delimiter = ',')]
+    peers: Vec<String>,
     /// Records, instead of the scale's number.
     #[arg(long)]
     keys: Option<usize>,
@@ -89,10 +95,15 @@ pub fn run(arguments: &RunArguments) -> Result<()> {
         directory: arguments.directory.clone(),
         counters: arguments.counters,
     };
+    let wanted = Wanted {
+        only: arguments.only.clone(),
+        peers: arguments.peers.clone(),
+    };
+    wanted.check(&registry)?;
     let chosen = chosen(&arguments.names)?;
     let plans = chosen
         .iter()
-        .map(|experiment| Plan::new(&**experiment, &registry, &settings, &arguments.only))
+        .map(|experiment| Plan::new(&**experiment, &registry, &settings, &wanted))
         .collect::<Result<Vec<_>>>()?;
     let valgrind = arguments.cachegrind.then(cachegrind::find).transpose()?;
     plan::announce(&plans, arguments.rounds, arguments.cachegrind);
@@ -100,7 +111,7 @@ pub fn run(arguments: &RunArguments) -> Result<()> {
     let nobody = |plan: &Plan| plan.is_empty() && plan.skipped.is_empty();
     if plans.iter().all(nobody) {
         return Err(LabError::Usage(
-            "nothing to measure: no contender is left (see --only, and `hedgerow-lab list`)".into(),
+            "nothing to measure: no contender is left (see --only and --peers, and `hedgerow-lab list`)".into(),
         ));
     }
     plan::refuse_if_short(&plans, &settings)?;
@@ -141,14 +152,19 @@ fn measure(
     let start = Instant::now();
     let mut collected = Collected::new(plan);
     let visits = plan.visits();
-    let progress = progress(plan.about.name, visits as u64 * u64::from(rounds + 1));
-    for point in 0..plan.points.len() {
-        for contender in &plan.points[point].contenders {
-            progress.set_message(format!("verify {contender}"));
-            let answer = ask(plan, point, contender, Stage::Verify, settings);
-            collected.verified(point, contender, answer);
-            progress.inc(1);
+    let verifications = plan.verifications();
+    let visits = visits as u64 * u64::from(rounds) + verifications.len() as u64;
+    let progress = progress(plan.about.name, visits);
+    let over = |start: &Instant| budget.is_some_and(|budget| start.elapsed() >= budget);
+    for (point, contender, also) in verifications {
+        // Who was not verified will find no time left for a round either.
+        if over(&start) {
+            break;
         }
+        progress.set_message(format!("verify {contender}"));
+        let answer = ask(plan, point, contender, Stage::Verify, settings);
+        collected.verified(point, &also, contender, answer);
+        progress.inc(1);
     }
     for round in 0..rounds {
         let round_start = Instant::now();
@@ -156,8 +172,7 @@ fn measure(
             let contenders = &plan.points[point].contenders;
             for turn in 0..contenders.len() {
                 let contender = contenders[(turn + round as usize) % contenders.len()];
-                let over = budget.is_some_and(|budget| start.elapsed() >= budget);
-                if !over && !collected.is_out(point, contender) {
+                if !over(&start) && !collected.is_out(point, contender) {
                     progress.set_message(contender);
                     let answer = ask(plan, point, contender, Stage::Measure, settings);
                     collected.measured(point, contender, answer);

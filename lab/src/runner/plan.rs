@@ -3,9 +3,11 @@
 use hedgerow_lab_contender::Entry;
 use hedgerow_lab_report::Skipped;
 
+use super::wanted::Wanted;
 use crate::contenders::Empty;
 use crate::experiment::{About, Experiment, Participant, Point, Settings};
 use crate::machine::{self, available_memory_bytes};
+use crate::pace;
 use crate::registry::Registry;
 use crate::{LabError, Result};
 
@@ -25,11 +27,11 @@ impl Plan {
         experiment: &dyn Experiment,
         registry: &Registry,
         settings: &Settings,
-        only: &[String],
+        wanted: &Wanted,
     ) -> Result<Self> {
         let about = experiment.about();
         let mut participants = experiment.participants(registry);
-        participants.retain(|who| wanted(who.entry.name, only));
+        participants.retain(|who| wanted.lets_through(&who.entry, about.baseline));
         let mut points = experiment.points(registry, settings)?;
         let can = |name: &&'static str| {
             let mut who = participants.iter();
@@ -109,19 +111,37 @@ impl Plan {
         needs.max().unwrap_or(0)
     }
 
-    fn seconds(&self, rounds: u32) -> f64 {
-        let each = self.points.iter().map(|point| {
-            // Verification is another visit, but a short one.
-            let visits = point.contenders.len() as f64;
-            visits * (point.need.seconds * f64::from(rounds) + 0.5)
+    /// Seconds that this is likely to take.
+    pub fn seconds(&self, rounds: u32) -> f64 {
+        let verifying = self.verifications().into_iter();
+        let verifying = verifying.map(|(point, contender, _)| {
+            pace::verify_seconds(contender, &self.points[point].need)
         });
-        each.sum()
+        let points = self.points.iter();
+        let round = points.flat_map(|point| {
+            let names = point.contenders.iter();
+            names.map(|name| pace::round_seconds(name, &point.need))
+        });
+        verifying.sum::<f64>() + round.sum::<f64>() * f64::from(rounds)
     }
-}
 
-/// Whether `--only` lets this contender through; the empty one always takes part.
-fn wanted(name: &str, only: &[String]) -> bool {
-    only.is_empty() || name == Empty::NAME || only.iter().any(|part| name.contains(part.as_str()))
+    /// Who must be verified where: the point, the contender, and the later points for which
+    /// this verification stands, too.
+    pub fn verifications(&self) -> Vec<(usize, &'static str, Vec<usize>)> {
+        let mut all: Vec<(usize, &'static str, Vec<usize>)> = Vec::new();
+        for (index, point) in self.points.iter().enumerate() {
+            for &contender in &point.contenders {
+                let before = all.iter_mut().find(|(first, name, _)| {
+                    *name == contender && self.points[*first].verified_by == point.verified_by
+                });
+                match before {
+                    Some((_, _, also)) => also.push(index),
+                    None => all.push((index, contender, Vec::new())),
+                }
+            }
+        }
+        all
+    }
 }
 
 /// Prints the machine and what each experiment will need.

@@ -9,10 +9,6 @@ use crate::experiment::{About, Answer, Experiment, Job, Participant, Point, Sett
 use crate::registry::Registry;
 use crate::{LabError, Result};
 
-/// Records and operations of the small round that is part of verifying.
-const VERIFY_RECORDS: usize = 300;
-const VERIFY_OPERATIONS: u64 = 60;
-
 /// One workload of an experiment.
 pub struct StorePoint {
     /// What distinguishes its table.
@@ -60,6 +56,7 @@ impl Experiment for StoreExperiment {
                 x: point.x,
                 contenders: stores.iter().map(|store| store.entry.name).collect(),
                 need: point.workload.need(),
+                verified_by: point.workload.verified_by()?,
                 workload: serde_json::to_value(&point.workload).map_err(LabError::from_display)?,
             })
         });
@@ -92,12 +89,7 @@ impl Experiment for StoreExperiment {
                         ..Answer::default()
                     });
                 }
-                let few = StoreWorkload {
-                    records: workload.records.min(VERIFY_RECORDS),
-                    operations: workload.operations.min(VERIFY_OPERATIONS),
-                    ..workload
-                };
-                round::whole(&entry, job, &few)
+                round::whole(&entry, job, &workload.few())
             }
             Stage::Measure => round::whole(&entry, job, &workload),
             Stage::Count { .. } => Ok(Answer::default()),

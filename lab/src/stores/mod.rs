@@ -19,8 +19,10 @@ use std::path::PathBuf;
 
 use hedgerow_lab_contender::{StoreSettings, Sync};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::experiment::Need;
+use crate::{LabError, Result};
 
 pub use experiment::{StoreExperiment, StorePoint};
 pub use schedule::Leg;
@@ -58,6 +60,10 @@ enum Part {
     /// Open what was left, and check it.
     Reopen,
 }
+
+/// Records and operations of the small round that is part of verifying.
+const VERIFY_RECORDS: usize = 300;
+const VERIFY_OPERATIONS: u64 = 60;
 
 /// What an engine is put through.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -121,6 +127,24 @@ impl StoreWorkload {
         (self.records * (self.value_bytes + 24)) as u64
     }
 
+    /// The small round that is part of verifying.
+    fn few(&self) -> Self {
+        Self {
+            records: self.records.min(VERIFY_RECORDS),
+            operations: self.operations.min(VERIFY_OPERATIONS),
+            ..self.clone()
+        }
+    }
+
+    /// What verification depends on: not on the size of the cache.
+    fn verified_by(&self) -> Result<Value> {
+        let few = Self {
+            cache_bytes: 0,
+            ..self.few()
+        };
+        serde_json::to_value(few).map_err(LabError::from_display)
+    }
+
     /// How engines are opened.
     fn settings(&self) -> StoreSettings {
         StoreSettings {
@@ -146,7 +170,9 @@ impl StoreWorkload {
         Need {
             memory_bytes: data * 2 + records * 250 + self.cache_bytes.min(data * 3) + (128 << 20),
             disk_bytes: data * 8 + operations * self.value_bytes as u64 + (256 << 20),
-            seconds: 1.0 + records as f64 * 20e-6 + operations as f64 * commit,
+            shared_seconds: 0.6 + records as f64 * 2e-6,
+            own_seconds: 0.1 + records as f64 * 5e-6 + operations as f64 * commit,
+            verify_seconds: 0.8,
         }
     }
 }

@@ -7,9 +7,9 @@
 use hedgerow_lab_report::X;
 
 use crate::experiment::{About, Settings};
-use crate::map_experiment::{Contestant, MapExperiment, MapPoint, all_maps};
+use crate::forms::concurrent_best;
+use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::mixed_workload::MixedWorkload;
-use crate::registry::Registry;
 
 /// Shares of lookups, in percent; the rest are insertions and removals alike.
 const LOOKUPS: [u32; 4] = [100, 90, 70, 50];
@@ -28,26 +28,21 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
             x_log: false,
             baseline: "hedgerow inline",
         },
-        maps: concurrent_maps,
+        maps: concurrent_best,
         points,
     }
-}
-
-fn concurrent_maps(registry: &Registry) -> Vec<Contestant> {
-    let mut maps = all_maps(registry);
-    maps.retain(|contestant| contestant.map.entry.promises.concurrent);
-    maps
 }
 
 fn points(settings: &Settings) -> Vec<MapPoint<MixedWorkload>> {
     let paper = vec![1_000_000, 10_000_000];
     let counts = match settings.keys {
         Some(keys) => vec![keys],
-        None => settings.scale.pick(vec![2000], vec![1_000_000], paper),
+        None => settings.scale.pick(vec![2000], vec![400_000], paper),
     };
+    let shares: &[u32] = settings.scale.pick(&LOOKUPS, &[100, 50], &LOOKUPS);
     let mut points = Vec::new();
     for records in counts {
-        for lookups in LOOKUPS {
+        for &lookups in shares {
             let threads = settings.thread_counts(settings.cores).into_iter();
             points.extend(threads.map(|threads| MapPoint {
                 parameters: vec![("keys", records.into()), ("% lookups", lookups.into())],

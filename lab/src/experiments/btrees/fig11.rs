@@ -4,7 +4,8 @@
 use hedgerow_lab_report::X;
 
 use crate::experiment::{About, Settings};
-use crate::map_experiment::{MapExperiment, MapPoint, all_maps};
+use crate::forms::best_of_all;
+use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::map_workload::{MapWorkload, Phase};
 
 pub fn experiment() -> MapExperiment {
@@ -19,16 +20,16 @@ pub fn experiment() -> MapExperiment {
             x_log: true,
             baseline: "std BTreeMap",
         },
-        maps: all_maps,
+        maps: best_of_all,
         points,
     }
 }
 
 fn points(settings: &Settings) -> Vec<MapPoint> {
-    let keys = settings.keys(5000, 1_000_000, 10_000_000);
+    let keys = settings.keys(5000, 400_000, 10_000_000);
     let sizes: &[usize] = settings.scale.pick(
         &[10, 5000],
-        &[10, 200, 10_000, 1_000_000],
+        &[10, 200, 10_000],
         &[10, 100, 1000, 10_000, 100_000, 1_000_000],
     );
     let points = sizes.iter().map(|size| MapPoint {

@@ -8,7 +8,8 @@ use hedgerow_lab_report::X;
 
 use super::key_sets;
 use crate::experiment::{About, Settings};
-use crate::map_experiment::{MapExperiment, MapPoint, all_maps};
+use crate::forms::best_of_all;
+use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::mixed_workload::MixedWorkload;
 
 /// The workload files, with what a table calls them.
@@ -31,14 +32,14 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
             x_log: false,
             baseline: "std BTreeMap",
         },
-        maps: all_maps,
+        maps: best_of_all,
         points,
     }
 }
 
 /// The three operations on each of the four key sets.
 pub(super) fn points(settings: &Settings) -> Vec<MapPoint<MixedWorkload>> {
-    let most: u64 = settings.scale.pick(5000, 1_000_000, 5_000_000);
+    let most: u64 = settings.scale.pick(5000, 150_000, 5_000_000);
     let sets = key_sets::four(settings);
     let points = OPERATIONS.iter().flat_map(|(file, operation)| {
         sets.iter().map(move |keys| MapPoint {

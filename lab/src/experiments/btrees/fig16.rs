@@ -5,7 +5,8 @@ use hedgerow_lab_report::X;
 
 use super::key_sets;
 use crate::experiment::{About, Settings};
-use crate::map_experiment::{MapExperiment, MapPoint, all_maps};
+use crate::forms::best_of_all;
+use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::map_workload::{MapWorkload, Phase};
 
 pub fn experiment() -> MapExperiment {
@@ -21,7 +22,7 @@ pub fn experiment() -> MapExperiment {
             x_log: false,
             baseline: "std BTreeMap",
         },
-        maps: all_maps,
+        maps: best_of_all,
         points,
     }
 }

@@ -4,7 +4,8 @@ use hedgerow_lab_report::X;
 
 use super::key_sets;
 use crate::experiment::{About, Settings};
-use crate::map_experiment::{MapExperiment, MapPoint, all_maps};
+use crate::forms::best_of_all;
+use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::mixed_workload::MixedWorkload;
 
 pub fn experiment() -> MapExperiment<MixedWorkload> {
@@ -19,7 +20,7 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
             x_log: false,
             baseline: "std BTreeMap",
         },
-        maps: all_maps,
+        maps: best_of_all,
         points,
     }
 }
@@ -28,8 +29,8 @@ fn points(settings: &Settings) -> Vec<MapPoint<MixedWorkload>> {
     let exponents: &[f64] =
         settings
             .scale
-            .pick(&[0.5, 1.5], &[0.5, 1.0, 1.5], &[0.5, 0.75, 1.0, 1.25, 1.5]);
-    let most: u64 = settings.scale.pick(5000, 1_000_000, 10_000_000);
+            .pick(&[0.5, 1.5], &[0.5, 1.5], &[0.5, 0.75, 1.0, 1.25, 1.5]);
+    let most: u64 = settings.scale.pick(5000, 150_000, 10_000_000);
     let mut points = Vec::new();
     for keys in key_sets::four(settings) {
         points.extend(exponents.iter().map(|exponent| MapPoint {

@@ -4,7 +4,8 @@ use hedgerow_lab_report::X;
 
 use super::key_sets;
 use crate::experiment::{About, Settings};
-use crate::map_experiment::{MapExperiment, MapPoint, all_maps};
+use crate::forms::concurrent_best;
+use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::mixed_workload::MixedWorkload;
 
 pub fn experiment() -> MapExperiment<MixedWorkload> {
@@ -19,13 +20,13 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
             x_log: false,
             baseline: "hedgerow inline",
         },
-        maps: all_maps,
+        maps: concurrent_best,
         points,
     }
 }
 
 fn points(settings: &Settings) -> Vec<MapPoint<MixedWorkload>> {
-    let most: u64 = settings.scale.pick(5000, 1_000_000, 5_000_000);
+    let most: u64 = settings.scale.pick(5000, 300_000, 5_000_000);
     let mut points = Vec::new();
     for keys in key_sets::four(settings) {
         points.extend(

@@ -18,6 +18,7 @@ use super::key_sets;
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
+use crate::pace;
 use crate::registry::Registry;
 use crate::verify::{SCRIPT_KEYS, verify_entry};
 use crate::{LabError, Result};
@@ -80,7 +81,7 @@ impl Experiment for Forms {
     }
 
     fn points(&self, _registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
-        let operations: usize = settings.scale.pick(5000, 1_000_000, 5_000_000);
+        let operations: usize = settings.scale.pick(5000, 200_000, 5_000_000);
         let sets = key_sets::four(settings);
         let points = sets.into_iter().map(|keys| {
             let workload = Workload {
@@ -99,8 +100,11 @@ impl Experiment for Forms {
                 need: Need {
                     memory_bytes: keys.records as u64 * 240 + (32 << 20),
                     disk_bytes: 0,
-                    seconds: 0.2 + (keys.records + 3 * operations) as f64 * 2e-6,
+                    shared_seconds: pace::PROCESS_SECONDS,
+                    own_seconds: (keys.records + 3 * operations) as f64 * 1e-6,
+                    verify_seconds: pace::VERIFY_SECONDS,
                 },
+                verified_by: keys.set.into(),
                 workload: serde_json::to_value(workload).map_err(LabError::from_display)?,
             })
         });

@@ -135,10 +135,10 @@ impl Experiment for Figure {
     }
 
     fn points(&self, _registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
-        let records = settings.keys(500, 50_000, 10_000_000);
+        let records = settings.keys(500, 20_000, 10_000_000);
         let connections: &[usize] = settings.scale.pick(
             &[8],
-            &[1, 8, 32, MOST_CONNECTIONS],
+            &[1, 8, MOST_CONNECTIONS],
             &[1, 8, 16, 32, 64, MOST_CONNECTIONS],
         );
         // Starting servers is most of the time of a smoke run: one order of keys is enough.
@@ -164,8 +164,11 @@ impl Experiment for Figure {
                     need: Need {
                         memory_bytes: records as u64 * 1000 + (512 << 20),
                         disk_bytes: records as u64 * 500 + (256 << 20),
-                        seconds: 1.0 + records as f64 * 5e-5,
+                        shared_seconds: 0.3,
+                        own_seconds: records as f64 * 20e-6,
+                        verify_seconds: 0.4,
                     },
+                    verified_by: order.into(),
                     workload: serde_json::to_value(workload).map_err(LabError::from_display)?,
                 });
             }

@@ -6,7 +6,8 @@
 use hedgerow_lab_report::X;
 
 use crate::experiment::{About, Settings};
-use crate::map_experiment::{MapExperiment, MapPoint, all_maps};
+use crate::forms::concurrent_best;
+use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::map_workload::{MapWorkload, Phase};
 
 pub fn experiment() -> MapExperiment {
@@ -21,13 +22,13 @@ pub fn experiment() -> MapExperiment {
             x_log: false,
             baseline: "hedgerow inline",
         },
-        maps: all_maps,
+        maps: concurrent_best,
         points,
     }
 }
 
 fn points(settings: &Settings) -> Vec<MapPoint> {
-    let keys = settings.keys(20_000, 2_000_000, 140_000_000);
+    let keys = settings.keys(20_000, 1_000_000, 140_000_000);
     let point = |threads: usize| MapPoint {
         parameters: vec![("keys", keys.into()), ("key set", "decimal".into())],
         x: Some(X::Number(threads as f64)),

@@ -20,6 +20,7 @@ use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
 use crate::machine::{pin_this_thread, timed};
+use crate::pace;
 use crate::registry::Registry;
 use crate::verify::{SCRIPT_KEYS, verify_entry};
 use crate::{LabError, Result};
@@ -96,8 +97,11 @@ impl Experiment for Skew {
                 need: Need {
                     memory_bytes: keys as u64 * 180 + requests as u64 * 20 + (64 << 20),
                     disk_bytes: 0,
-                    seconds: 0.3 + keys as f64 * 2e-6 + requests as f64 * 2e-6,
+                    shared_seconds: 0.05 + (keys + requests) as f64 * 0.2e-6,
+                    own_seconds: (keys + 2 * requests) as f64 * 0.7e-6 / partitions as f64,
+                    verify_seconds: pace::VERIFY_SECONDS,
                 },
+                verified_by: serde_json::json!(keys.min(SCRIPT_KEYS)),
                 workload: serde_json::to_value(workload).map_err(LabError::from_display)?,
             })
         });

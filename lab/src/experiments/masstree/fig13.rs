@@ -98,8 +98,8 @@ impl Experiment for Servers {
     }
 
     fn points(&self, _registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
-        let records = settings.keys(2000, 1_000_000, 20_000_000);
-        let seconds = settings.scale.pick(0.05, 0.5, 5.0);
+        let records = settings.keys(2000, 200_000, 20_000_000);
+        let seconds = settings.scale.pick(0.05, 0.3, 5.0);
         let points = WORKLOADS.iter().map(|&mix| {
             let workload = Workload {
                 mix: mix.to_owned(),
@@ -119,8 +119,11 @@ impl Experiment for Servers {
                 need: Need {
                     memory_bytes: records as u64 * 300 + (256 << 20),
                     disk_bytes: records as u64 * 200 + (64 << 20),
-                    seconds: 1.0 + records as f64 * 5e-6 + seconds * 4.0,
+                    shared_seconds: 0.3 + records as f64 * 2e-6 + seconds * 3.0,
+                    own_seconds: records as f64 * 2e-6,
+                    verify_seconds: 1.0,
                 },
+                verified_by: mix.into(),
                 workload: serde_json::to_value(workload).map_err(LabError::from_display)?,
             })
         });

@@ -62,8 +62,8 @@ fn maps(registry: &Registry) -> Vec<Contestant> {
         let mut map = inline.clone();
         map.entry.name = SMALL_PAGES;
         maps.push(Contestant {
-            map,
             environment: vec![environment(HEDGEROW_SMALL_PAGES)],
+            ..Contestant::from(map)
         });
     }
     maps
@@ -79,11 +79,14 @@ fn in_superpages(map: MapEntry) -> Contestant {
         trees::BINARY | trees::ARENA => Vec::new(),
         _ => vec![environment(GLIBC_SUPERPAGES)],
     };
-    Contestant { map, environment }
+    Contestant {
+        environment,
+        ..Contestant::from(map)
+    }
 }
 
 fn points(settings: &Settings) -> Vec<MapPoint> {
-    let keys = settings.keys(20_000, 2_000_000, 140_000_000);
+    let keys = settings.keys(20_000, 1_000_000, 140_000_000);
     vec![MapPoint {
         parameters: vec![
             ("keys", keys.into()),

@@ -8,7 +8,8 @@ use hedgerow_lab_report::X;
 use super::fig8::comparison;
 use crate::comparison_trees as trees;
 use crate::experiment::{About, Settings};
-use crate::map_experiment::{Contestant, MapExperiment, MapPoint, all_maps};
+use crate::forms::best_of_all;
+use crate::map_experiment::{Contestant, MapExperiment, MapPoint};
 use crate::map_workload::{MapWorkload, Phase};
 use crate::registry::Registry;
 
@@ -31,13 +32,16 @@ pub fn experiment() -> MapExperiment {
 
 fn maps(registry: &Registry) -> Vec<Contestant> {
     let tree = comparison(trees::PERMUTER).into_iter();
-    tree.chain(all_maps(registry)).collect()
+    tree.chain(best_of_all(registry)).collect()
 }
 
 fn points(settings: &Settings) -> Vec<MapPoint> {
-    let keys = settings.keys(10_000, 1_000_000, 80_000_000);
-    let prefixes = (0..=40).step_by(settings.scale.pick(40, 8, 8));
-    let point = |prefix: usize| MapPoint {
+    let keys = settings.keys(10_000, 300_000, 80_000_000);
+    let prefixes: &[usize] =
+        settings
+            .scale
+            .pick(&[0, 40], &[0, 8, 24, 40], &[0, 8, 16, 24, 32, 40]);
+    let point = |&prefix: &usize| MapPoint {
         parameters: vec![("keys", keys.into()), ("threads", 1.into())],
         x: Some(X::Number((prefix + 8) as f64)),
         workload: MapWorkload {
@@ -49,5 +53,5 @@ fn points(settings: &Settings) -> Vec<MapPoint> {
         },
         only: &[],
     };
-    prefixes.map(point).collect()
+    prefixes.iter().map(point).collect()
 }

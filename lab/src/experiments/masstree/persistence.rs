@@ -18,6 +18,7 @@ use hedgerow_lab_data::random::Permutation;
 use hedgerow_lab_data::{KeySet, Keys};
 use hedgerow_lab_report::Better;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::experiment::{
@@ -95,8 +96,11 @@ impl Experiment for Persistence {
             need: Need {
                 memory_bytes: keys as u64 * 140 + (64 << 20),
                 disk_bytes: keys as u64 * 150 + (64 << 20),
-                seconds: 2.0 + keys as f64 * 12e-6,
+                shared_seconds: 0.5,
+                own_seconds: keys as f64 * 6e-6,
+                verify_seconds: 1.0,
             },
+            verified_by: Value::Null,
             workload: serde_json::to_value(workload).map_err(LabError::from_display)?,
         }])
     }

@@ -78,8 +78,11 @@ impl Experiment for Search {
                 need: Need {
                     memory_bytes: nodes as u64 * 300 + (32 << 20),
                     disk_bytes: 0,
-                    seconds: 0.1 + nodes as f64 * 1e-6 + searches as f64 * 1e-6,
+                    shared_seconds: 0.03 + nodes as f64 * 0.7e-6,
+                    own_seconds: searches as f64 * 0.4e-6,
+                    verify_seconds: 0.1 + nodes as f64 * 0.7e-6,
                 },
+                verified_by: nodes.into(),
                 workload: serde_json::to_value(workload).map_err(LabError::from_display)?,
             })
         });

@@ -9,9 +9,12 @@ mod proposed;
 mod scaling;
 mod table5;
 
+use crate::contenders::Empty;
 use crate::experiment::{Experiment, Scale};
-use crate::map_experiment::MapPoint;
+use crate::forms::{best_of_all_and, map_of};
+use crate::map_experiment::{Contestant, MapPoint};
 use crate::mixed_workload::MixedWorkload;
+use crate::registry::Registry;
 
 /// All of them, in the report's order.
 pub fn all() -> Vec<Box<dyn Experiment>> {
@@ -33,11 +36,35 @@ const WORKLOADS: [&str; 7] = [
     "search_after_churn",
 ];
 
+/// What the report compares with, the fastest of the others for integers, and our other trees:
+/// the workloads are many, so not everyone goes through them (`masstree/operations` has all).
+const RIVALS: [&str; 8] = [
+    "std BTreeMap",
+    "std::map",
+    "absl::btree_map",
+    "blart",
+    "JudyL",
+    "hedgerow inline",
+    "btree adaptive",
+    Empty::NAME,
+];
+
+/// Our trees for integers in all variants, and their rivals.
+fn rivals(registry: &Registry) -> Vec<Contestant> {
+    let ours = |name: &str| name.starts_with("matryoshka ");
+    let mut maps = best_of_all_and(registry, ours);
+    maps.retain(|contestant| {
+        let name = contestant.map.entry.name;
+        ours(name) || RIVALS.contains(&map_of(name))
+    });
+    maps
+}
+
 /// A workload of the report's on integers of this many bytes.
 fn on_integers(scale: Scale, name: &str, records: usize, key_bytes: usize) -> MixedWorkload {
     let mixed = MixedWorkload {
         // One file asks for five million searches, however few the records.
-        most_operations: scale.pick(Some(20_000), None, None),
+        most_operations: scale.pick(Some(20_000), Some(500_000), None),
         ..MixedWorkload::new(&format!("matryoshka/{name}"), records)
     };
     let set = mixed.resolve().map(|workload| workload.keys.to_string());

@@ -2,9 +2,9 @@
 
 use hedgerow_lab_report::X;
 
-use super::{on_integers, point};
+use super::{rivals, on_integers, point};
 use crate::experiment::{About, Settings};
-use crate::map_experiment::{MapExperiment, MapPoint, all_maps};
+use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::mixed_workload::MixedWorkload;
 
 /// Those on integers, in the report's order.
@@ -29,13 +29,13 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
             x_log: false,
             baseline: "std BTreeMap",
         },
-        maps: all_maps,
+        maps: rivals,
         points,
     }
 }
 
 fn points(settings: &Settings) -> Vec<MapPoint<MixedWorkload>> {
-    let records = settings.keys(2000, 1_048_576, 16_777_216);
+    let records = settings.keys(2000, 131_072, 16_777_216);
     let mut points = Vec::new();
     for key_bytes in [4, 8] {
         points.extend(ON_INTEGERS.map(|name| MapPoint {

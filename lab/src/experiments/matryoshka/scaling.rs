@@ -3,12 +3,12 @@
 
 use hedgerow_lab_report::X;
 
-use super::{WORKLOADS, on_integers, point};
+use super::{rivals, WORKLOADS, on_integers, point};
 use crate::experiment::{About, Scale, Settings};
-use crate::map_experiment::{MapExperiment, MapPoint, all_maps};
+use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::mixed_workload::MixedWorkload;
 
-/// The report's sizes; the small scale ends after the third.
+/// The report's sizes; the small scale ends after the second.
 const RECORDS: [usize; 5] = [65_536, 262_144, 1_048_576, 4_194_304, 16_777_216];
 
 pub fn experiment() -> MapExperiment<MixedWorkload> {
@@ -24,7 +24,7 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
             x_log: true,
             baseline: "std BTreeMap",
         },
-        maps: all_maps,
+        maps: rivals,
         points,
     }
 }
@@ -33,11 +33,11 @@ fn points(settings: &Settings) -> Vec<MapPoint<MixedWorkload>> {
     let counts = match (settings.keys, settings.scale) {
         (Some(keys), _) => vec![keys],
         (None, Scale::Smoke) => vec![1000, 2000],
-        (None, Scale::Small) => RECORDS[..3].to_vec(),
+        (None, Scale::Small) => RECORDS[..2].to_vec(),
         (None, Scale::Paper) => RECORDS.to_vec(),
     };
     // The source's keys have 4 bytes; 8 are what most maps here hold.
-    let widths = settings.scale.pick(vec![8], vec![4, 8], vec![4, 8]);
+    let widths = settings.scale.pick(vec![8], vec![4], vec![4, 8]);
     let mut points = Vec::new();
     for name in WORKLOADS {
         for &key_bytes in &widths {

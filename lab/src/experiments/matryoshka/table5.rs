@@ -6,9 +6,9 @@
 
 use hedgerow_lab_report::X;
 
-use super::{WORKLOADS, on_integers, point};
+use super::{rivals, WORKLOADS, on_integers, point};
 use crate::experiment::{About, Settings};
-use crate::map_experiment::{MapExperiment, MapPoint, all_maps};
+use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::mixed_workload::MixedWorkload;
 
 pub fn experiment() -> MapExperiment<MixedWorkload> {
@@ -24,7 +24,7 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
             x_log: false,
             baseline: "std BTreeMap",
         },
-        maps: all_maps,
+        maps: rivals,
         points,
     }
 }
@@ -35,7 +35,7 @@ fn points(settings: &Settings) -> Vec<MapPoint<MixedWorkload>> {
         Some(keys) => vec![keys],
         None => settings
             .scale
-            .pick(vec![2000], vec![1_048_576], paper.to_vec()),
+            .pick(vec![2000], vec![262_144], paper.to_vec()),
     };
     let mut points = Vec::new();
     for records in counts {

@@ -1,0 +1,106 @@
+//! Who shall take part in a run: `--only` and `--peers`.
+
+use hedgerow_lab_contender::Entry;
+use hedgerow_lab_report::OURS;
+
+use crate::contenders::{Empty, servers};
+use crate::registry::Registry;
+use crate::{LabError, Result};
+
+/// What the user asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Parts of names of contenders; empty for all.
+    pub only: Vec<String>,
+    /// Parts of names of other people's systems, or the word `none`; empty for all.
+    pub peers: Vec<String>,
+}
+
+impl Wanted {
+    /// Refuses a word for peers that stands for none: likely a slip, and one that would be
+    /// noticed when the run is over.
+    pub fn check(&self, registry: &Registry) -> Result<()> {
+        let maps = registry.maps.iter().map(|map| &map.entry);
+        let stores = registry.stores.iter().map(|store| &store.entry);
+        let servers = servers::all();
+        let servers = servers.iter().map(|server| &server.entry);
+        let all: Vec<&Entry> = maps.chain(stores).chain(servers).collect();
+        for part in self.peers.iter().filter(|part| *part != NONE) {
+            let mut peers = all.iter().filter(|entry| is_peer(entry));
+            if !peers.any(|entry| entry.name.contains(part.as_str())) {
+                return Err(LabError::Usage(format!(
+                    "--peers: no peer's name contains '{part}' (`hedgerow-lab list` shows them; \
+                     'none' leaves all out)"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this contender takes part. The empty one always does, and of other people's that
+    /// one to which ratios are taken.
+    pub fn lets_through(&self, entry: &Entry, baseline: &str) -> bool {
+        let named = |parts: &[String]| {
+            let mut parts = parts.iter();
+            parts.any(|part| entry.name.contains(part.as_str()))
+        };
+        let peer_left_out = !self.peers.is_empty()
+            && is_peer(entry)
+            && entry.name != baseline
+            && !named(&self.peers);
+        let left_out = !self.only.is_empty() && !named(&self.only);
+        entry.name == Empty::NAME || !(peer_left_out || left_out)
+    }
+}
+
+/// The word that leaves all peers out; no name contains it.
+const NONE: &str = "none";
+
+/// Whether this is other people's work: not ours, nor what the lab has to compare with.
+fn is_peer(entry: &Entry) -> bool {
+    entry.origin != OURS && !entry.origin.starts_with("the lab")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(only: &[&str], peers: &[&str]) -> Vec<&'static str> {
+        let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect();
+        let wanted = Wanted {
+            only: words(only),
+            peers: words(peers),
+        };
+        let registry = Registry::new();
+        wanted.check(&registry).expect("there are such peers");
+        let maps = registry.maps.iter().map(|map| &map.entry);
+        let through = maps.filter(|entry| wanted.lets_through(entry, "std BTreeMap"));
+        through.map(|entry| entry.name).collect()
+    }
+
+    #[test]
+    fn peers_are_chosen_by_parts_of_their_names() {
+        let all = names(&[], &[]);
+        assert!(all.contains(&"JudyL") && all.contains(&"hedgerow inline"));
+        let none = names(&[], &["none"]);
+        assert!(!none.contains(&"JudyL") && !none.contains(&"std BTreeMap u64"));
+        for stays in ["hedgerow inline", "std BTreeMap", Empty::NAME] {
+            assert!(none.contains(&stays), "{stays}");
+        }
+        let some = names(&[], &["Judy", "blart"]);
+        assert!(some.contains(&"JudySL") && some.contains(&"blart u64"));
+        assert!(!some.contains(&"congee"));
+        let both = names(&["hedgerow inline", "Judy"], &["JudyL"]);
+        assert_eq!(both, ["hedgerow inline", Empty::NAME, "JudyL"]);
+    }
+
+    #[test]
+    fn a_word_that_stands_for_no_peer_is_refused() {
+        let wanted = Wanted {
+            only: Vec::new(),
+            peers: vec!["hedgerow".to_owned()],
+        };
+        let error = wanted.check(&Registry::new()).expect_err("ours is no peer");
+        assert!(error.to_string().contains("'hedgerow'"), "{error}");
+    }
+}
