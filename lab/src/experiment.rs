@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use hedgerow_lab_contender::{Entry, Unavailable};
-use hedgerow_lab_report::{Better, X};
+use hedgerow_lab_report::{Better, Measured, X};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -145,27 +145,6 @@ pub struct Point {
     pub verified_by: Value,
 }
 
-impl Point {
-    /// Where this is, in words, to follow a message; empty in experiments of one point.
-    #[must_use]
-    pub fn place(&self) -> String {
-        let parameters = self.parameters.iter().map(|(name, value)| {
-            let value = value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned);
-            format!("{name} {value}")
-        });
-        let x = self.x.iter().map(|x| match x {
-            X::Number(number) => format!("x {number}"),
-            X::Category(name) => name.clone(),
-        });
-        match x.chain(parameters).collect::<Vec<_>>().join(", ") {
-            words if words.is_empty() => words,
-            words => format!(" (at {words})"),
-        }
-    }
-}
-
 /// What a process is asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -205,19 +184,6 @@ impl Job {
         serde_json::from_value(self.workload.clone())
             .map_err(|error| LabError::Usage(format!("not a workload of this lab: {error}")))
     }
-}
-
-/// One figure of one round.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
-    /// What was measured.
-    pub column: String,
-    /// Its unit.
-    pub unit: String,
-    /// Whether more is better.
-    pub better: Better,
-    /// How much.
-    pub figure: f64,
 }
 
 /// What a process found.

@@ -15,7 +15,7 @@
 //! * [`keys`], [`fetch`]: key sets; real ones from Debian's archive.
 //! * [`wire`], [`process`]: servers and a lean load client.
 //! * [`pace`]: how long all that will take.
-//! * [`machine`], [`rounds`], [`report`]: where we run, statistics, tables.
+//! * [`machine`], [`report`]: where we run, tables.
 
 #![forbid(unsafe_code)]
 
@@ -38,7 +38,6 @@ pub mod pace;
 pub mod process;
 pub mod registry;
 pub mod report;
-pub mod rounds;
 pub mod runner;
 pub mod stores;
 pub mod subject;

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+use hedgerow_lab_report::Rounds;
 use serde_json::{Map, Value, json};
 
 use crate::Result;
 use crate::machine;
-use crate::rounds::Rounds;
 
 /// Where the results of one invocation go.
 pub struct Output {

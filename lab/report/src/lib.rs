@@ -3,7 +3,8 @@
 //! A run of the lab writes JSON lines, one [`Record`] each: what ran where, what each
 //! experiment claims to reproduce, every figure, and every contender that had to be left out.
 //! Files of several runs can be concatenated. This crate holds the records, so that what the
-//! lab writes and what its readers expect cannot drift apart, and it renders them: as Markdown
+//! lab writes and what its readers expect cannot drift apart, makes figures of rounds
+//! ([`figures`]), and it renders them: as Markdown
 //! tables, as SVG plots and as one page that needs nothing else ([`write_report`]).
 //!
 //! The way of a figure: [`read_files`] checks it, `arrange` finds its place, `table` and `plot`
@@ -22,6 +23,7 @@ mod number;
 mod plot;
 mod read;
 mod record;
+mod rounds;
 mod svg;
 mod table;
 mod write;
@@ -29,6 +31,8 @@ mod write;
 pub use arrange::{HARNESS, OURS};
 pub use read::{ExperimentResults, ReadError, Results, RunResults, read, read_files};
 pub use record::{
-    Better, Experiment, Figure, Machine, Participant, Record, Run, SCHEMA, Skipped, X,
+    Better, Experiment, Figure, Machine, Measured, Participant, Record, Round, Run, SCHEMA, Skipped,
+    X,
 };
+pub use rounds::{Rounds, figures, significant};
 pub use write::{ReportError, render, write_report};

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::record::{Experiment, Figure, Record, Run, SCHEMA, Skipped};
+use crate::record::{Experiment, Figure, Record, Round, Run, SCHEMA, Skipped};
+use crate::rounds::figures;
 
 /// Why a results file cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -111,6 +112,7 @@ pub fn read(name: &str, input: impl BufRead) -> Result<Results, ReadError> {
             problem,
         })?;
     }
+    reader.finish();
     if reader.results.runs.is_empty() {
         return Err(ReadError::Empty(name.to_owned()));
     }
@@ -122,6 +124,8 @@ pub fn read(name: &str, input: impl BufRead) -> Result<Results, ReadError> {
 struct Reader {
     results: Results,
     seen: HashSet<String>,
+    /// Rounds of the current run's experiments, until figures take their place.
+    rounds: Vec<Round>,
 }
 
 impl Reader {
@@ -139,6 +143,10 @@ impl Reader {
             Record::Run(run) => self.begin(run),
             Record::Experiment(about) => self.experiment(about)?,
             Record::Figure(figure) => self.figure(figure)?,
+            Record::Round(round) => {
+                self.find("round", &round.experiment)?;
+                self.rounds.push(round);
+            }
             Record::Skipped(skipped) => {
                 let name = skipped.experiment.clone();
                 self.find("skipped contender", &name)?.skipped.push(skipped);
@@ -147,7 +155,22 @@ impl Reader {
         Ok(())
     }
 
+    /// Makes figures of the rounds of experiments that were cut: those that have no figures.
+    fn finish(&mut self) {
+        let rounds = std::mem::take(&mut self.rounds);
+        let Some(run) = self.results.runs.last_mut() else {
+            return;
+        };
+        let cut = run.experiments.iter_mut().filter(|e| e.figures.is_empty());
+        for experiment in cut {
+            let own = rounds.iter().filter(|r| r.experiment == experiment.about.name);
+            let own: Vec<Round> = own.cloned().collect();
+            experiment.figures = figures(&own, &experiment.about.baseline);
+        }
+    }
+
     fn begin(&mut self, run: Run) {
+        self.finish();
         self.seen.clear();
         self.results.runs.push(RunResults {
             run,
@@ -252,6 +275,28 @@ mod tests {
         let results = read("a.json", text.as_bytes()).expect("readable");
         assert_eq!(results.runs.len(), 2);
         assert_eq!(results.runs[1].experiments[0].figures.len(), 1);
+    }
+
+    #[test]
+    fn rounds_stand_in_for_figures_that_a_cut_run_did_not_write() {
+        let round = |nth: u32, ns: u32| {
+            format!(
+                r#"{{"kind":"round","experiment":"demo","round":{nth},"parameters":{{}},"x":null,"contender":"a","figures":[{{"column":"get","unit":"ns","better":"lower","figure":{ns}}}],"errors":0}}"#
+            )
+        };
+        let (first, second) = (round(0, 7), round(1, 9));
+        let cut = [RUN, EXPERIMENT, &first, &second, RUN, EXPERIMENT, &first];
+        let results = read("a.json", cut.join("\n").as_bytes()).expect("readable");
+        let figures = |run: usize| &results.runs[run].experiments[0].figures;
+        assert_eq!(figures(0).len(), 1);
+        assert_eq!((figures(0)[0].median, figures(0)[0].ratio), (Some(8.0), Some(1.0)));
+        assert_eq!(figures(1)[0].rounds, [7.0]);
+        let whole = [RUN, EXPERIMENT, &first, &second, FIGURE].join("\n");
+        let results = read("a.json", whole.as_bytes()).expect("readable");
+        let figures = &results.runs[0].experiments[0].figures;
+        assert_eq!((figures.len(), figures[0].median), (1, Some(1.0)));
+        let stray = problem(&[RUN, &first]);
+        assert!(stray.starts_with("a.json:2: a round of `demo`"), "{stray}");
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub enum Record {
     Figure(Figure),
     /// A contender that did not take part.
     Skipped(Skipped),
+    /// What one contender answered in one round of an experiment that is under way.
+    Round(Round),
 }
 
 /// One invocation of the lab.
@@ -139,6 +141,39 @@ pub struct Figure {
     /// The median over rounds of the ratio to the baseline in the same round.
     pub ratio: Option<f64>,
     /// Wrong or refused operations; a figure with errors has no median.
+    pub errors: u64,
+}
+
+/// One figure of one round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// What was measured.
+    pub column: String,
+    /// Its unit.
+    pub unit: String,
+    /// Whether more is better.
+    pub better: Better,
+    /// How much.
+    pub figure: f64,
+}
+
+/// What one contender answered in one round at one place. When an experiment is over its
+/// [`Figure`]s take the place of its rounds; a run that was cut leaves these.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    /// The experiment's name.
+    pub experiment: String,
+    /// Which round, counted from 0: ratios are taken within one.
+    pub round: u32,
+    /// As in [`Figure`].
+    pub parameters: BTreeMap<String, Value>,
+    /// As in [`Figure`].
+    pub x: Option<X>,
+    /// Who.
+    pub contender: String,
+    /// What was measured.
+    pub figures: Vec<Measured>,
+    /// Wrong or refused operations.
     pub errors: u64,
 }
 

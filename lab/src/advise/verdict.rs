@@ -4,8 +4,9 @@
 use std::cmp::Ordering;
 use std::fmt::Write;
 
+use hedgerow_lab_report::Rounds;
+
 use super::round::Round;
-use crate::rounds::Rounds;
 
 /// A map with its rounds.
 #[derive(Debug, Clone)]

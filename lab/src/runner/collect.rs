@@ -1,49 +1,34 @@
 //! What the processes answered, and what it comes to.
 
-use hedgerow_lab_report::{Better, Figure, Skipped};
+use std::collections::HashSet;
+
+use hedgerow_lab_report::{Figure, Round, Skipped, figures, significant};
 
 use super::plan::Plan;
+use super::skipped::{Reason, rows};
 use crate::experiment::Answer;
-use crate::rounds::Rounds;
 use crate::{LabError, Result};
 
-/// One contender at one point.
-#[derive(Default)]
-struct Cell {
-    contender: &'static str,
-    /// One answer per round; none where the contender was not asked or failed.
-    answers: Vec<Option<Answer>>,
-}
-
-/// A contender that answered wrongly or ended.
-#[derive(Debug, Clone)]
-pub struct Failure {
-    pub point: usize,
-    pub contender: String,
-    pub why: String,
-}
-
 /// All answers of an experiment.
-pub struct Collected {
-    /// By point, in the order of its contenders.
-    cells: Vec<Vec<Cell>>,
-    pub failures: Vec<Failure>,
-    /// Contenders that cannot take part at a point, as failures that are nobody's fault.
-    unfit: Vec<Failure>,
+pub struct Collected<'a> {
+    plan: &'a Plan,
+    answers: Vec<Round>,
+    /// The points and contenders of these.
+    answered: HashSet<(usize, &'static str)>,
+    /// Contenders that answered wrongly or ended.
+    pub failures: Vec<Reason>,
+    /// Contenders that cannot take part at a point, which is nobody's fault.
+    unfit: Vec<Reason>,
     /// Rounds that were begun.
     pub rounds: u32,
 }
 
-impl Collected {
-    pub fn new(plan: &Plan) -> Self {
-        let cell = |contender: &&'static str| Cell {
-            contender,
-            answers: Vec::new(),
-        };
-        let points = plan.points.iter();
-        let cells = points.map(|point| point.contenders.iter().map(cell).collect());
+impl<'a> Collected<'a> {
+    pub fn new(plan: &'a Plan) -> Self {
         Self {
-            cells: cells.collect(),
+            plan,
+            answers: Vec::new(),
+            answered: HashSet::new(),
             failures: Vec::new(),
             unfit: Vec::new(),
             rounds: 0,
@@ -75,7 +60,7 @@ impl Collected {
         }
         for (list, before) in [(&mut self.failures, failures), (&mut self.unfit, unfit)] {
             if let Some(failure) = list.get(before).cloned() {
-                list.extend(also.iter().map(|&point| Failure {
+                list.extend(also.iter().map(|&point| Reason {
                     point,
                     ..failure.clone()
                 }));
@@ -83,34 +68,50 @@ impl Collected {
         }
     }
 
-    /// Notes a round.
-    pub fn measured(&mut self, point: usize, contender: &str, answer: Result<Answer>) {
+    /// Notes a contender's answer of the round that is under way; what of it is to be kept.
+    pub fn measured(
+        &mut self,
+        point: usize,
+        contender: &'static str,
+        answer: Result<Answer>,
+    ) -> Option<&Round> {
         let answer = match answer {
-            Ok(answer) => {
-                if answer.errors > 0 {
-                    let why = format!("{} operations failed", answer.errors);
-                    self.fail(point, contender, why);
-                }
-                Some(answer)
-            }
+            Ok(Answer {
+                unfit: Some(why), ..
+            }) => Err(LabError::Unavailable(why)),
+            answer => answer,
+        };
+        let answer = match answer {
+            Ok(answer) => answer,
             Err(error) => {
                 self.failed(point, contender, error);
-                None
+                return None;
             }
         };
-        let round = self.rounds as usize;
-        if let Some(cell) = self.cells[point]
-            .iter_mut()
-            .find(|cell| cell.contender == contender)
-        {
-            cell.answers.resize(round, None);
-            cell.answers.push(answer);
+        if answer.errors > 0 {
+            let why = format!("{} operations failed", answer.errors);
+            self.fail(point, contender, why);
         }
+        let mut measured = answer.figures;
+        for figure in &mut measured {
+            figure.figure = significant(figure.figure);
+        }
+        self.answered.insert((point, contender));
+        self.answers.push(Round {
+            experiment: self.plan.about.name.to_owned(),
+            round: self.rounds,
+            parameters: self.plan.points[point].parameters.clone(),
+            x: self.plan.points[point].x.clone(),
+            contender: contender.to_owned(),
+            figures: measured,
+            errors: answer.errors,
+        });
+        self.answers.last()
     }
 
     fn failed(&mut self, point: usize, contender: &str, error: LabError) {
         match error {
-            LabError::Unavailable(why) => self.unfit.push(Failure {
+            LabError::Unavailable(why) => self.unfit.push(Reason {
                 point,
                 contender: contender.to_owned(),
                 why,
@@ -120,159 +121,33 @@ impl Collected {
     }
 
     fn fail(&mut self, point: usize, contender: &str, why: String) {
-        self.failures.push(Failure {
+        self.failures.push(Reason {
             point,
             contender: contender.to_owned(),
             why,
         });
     }
 
-    /// Contenders that failed, and those for whom no time was left, as skipped rows.
-    pub fn skipped(&self, plan: &Plan) -> Vec<Skipped> {
-        let row = |contender: &str, why: String| Skipped {
-            experiment: plan.about.name.to_owned(),
-            contender: contender.to_owned(),
-            why,
-        };
-        let failures = self.failures.iter().chain(&self.unfit).map(|failure| {
-            let place = plan.points[failure.point].place();
-            row(&failure.contender, format!("{}{place}", failure.why))
-        });
-        let late = self.cells.iter().enumerate().flat_map(|(point, cells)| {
-            let unasked = cells.iter().filter(move |cell| {
-                cell.answers.iter().all(Option::is_none) && !self.is_out(point, cell.contender)
-            });
-            unasked.map(move |cell| {
-                let place = plan.points[point].place();
-                row(
-                    cell.contender,
-                    format!("the time budget was used up{place}"),
-                )
-            })
-        });
-        failures.chain(late).collect()
-    }
-
-    /// All figures: medians, spread, and ratios to the baseline of the same round.
-    pub fn figures(&self, plan: &Plan) -> Vec<Figure> {
-        let mut figures = Vec::new();
-        for (point, cells) in plan.points.iter().zip(&self.cells) {
-            let baseline = cells
-                .iter()
-                .find(|cell| cell.contender == plan.about.baseline);
-            for cell in cells {
-                for (column, unit, better) in cell.columns() {
-                    let rounds = cell.rounds(&column);
-                    let errors: u64 = cell.answers.iter().flatten().map(|a| a.errors).sum();
-                    let right = (errors == 0 && !rounds.is_empty()).then_some(&rounds);
-                    let ratio = baseline
-                        .filter(|_| errors == 0)
-                        .and_then(|baseline| cell.ratio(baseline, &column));
-                    figures.push(Figure {
-                        experiment: plan.about.name.to_owned(),
-                        parameters: point.parameters.clone(),
-                        x: point.x.clone(),
-                        contender: cell.contender.to_owned(),
-                        unit,
-                        better,
-                        median: right.map(|rounds| significant(rounds.median())),
-                        min: right.map(|rounds| significant(rounds.min())),
-                        max: right.map(|rounds| significant(rounds.max())),
-                        rounds: rounds.figures().iter().map(|f| significant(*f)).collect(),
-                        ratio: ratio.map(significant),
-                        errors,
-                        column,
+    /// Contenders that failed, and those for whom no time was left, a row for each.
+    pub fn skipped(&self) -> Vec<Skipped> {
+        let mut late = Vec::new();
+        for (index, point) in self.plan.points.iter().enumerate() {
+            for contender in &point.contenders {
+                if !self.answered.contains(&(index, contender)) && !self.is_out(index, contender) {
+                    late.push(Reason {
+                        point: index,
+                        contender: (*contender).to_owned(),
+                        why: "the time budget was used up".to_owned(),
                     });
                 }
             }
         }
-        figures
-    }
-}
-
-impl Cell {
-    /// The columns of the first answer, in its order.
-    fn columns(&self) -> Vec<(String, String, Better)> {
-        let first = self.answers.iter().flatten().next();
-        let figures = first.into_iter().flat_map(|answer| &answer.figures);
-        figures
-            .map(|m| (m.column.clone(), m.unit.clone(), m.better))
-            .collect()
+        let reasons = self.failures.iter().chain(&self.unfit).chain(&late);
+        rows(self.plan, reasons)
     }
 
-    fn figure(&self, round: usize, column: &str) -> Option<f64> {
-        let answer = self.answers.get(round)?.as_ref()?;
-        let mut figures = answer.figures.iter();
-        figures
-            .find(|figure| figure.column == column)
-            .map(|figure| figure.figure)
-    }
-
-    fn rounds(&self, column: &str) -> Rounds {
-        let mut rounds = Rounds::default();
-        for round in 0..self.answers.len() {
-            if let Some(figure) = self.figure(round, column) {
-                rounds.push(figure);
-            }
-        }
-        rounds
-    }
-
-    /// The median over rounds of the ratio to the baseline's figure of the same round.
-    fn ratio(&self, baseline: &Self, column: &str) -> Option<f64> {
-        let mut ratios = Rounds::default();
-        for round in 0..self.answers.len() {
-            let figures = (self.figure(round, column), baseline.figure(round, column));
-            if let (Some(own), Some(other)) = figures
-                && other != 0.0
-            {
-                ratios.push(own / other);
-            }
-        }
-        (!ratios.is_empty()).then(|| ratios.median())
-    }
-}
-
-/// Five significant digits: more would be noise.
-fn significant(figure: f64) -> f64 {
-    if figure == 0.0 || !figure.is_finite() {
-        return 0.0;
-    }
-    let scale = 10_f64.powf(4.0 - figure.abs().log10().floor());
-    (figure * scale).round() / scale
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn cell(contender: &'static str, figures: &[Option<f64>]) -> Cell {
-        let answers = figures.iter().map(|figure| {
-            figure.map(|figure| {
-                let mut answer = Answer::default();
-                answer.push("get", "ns", Better::Lower, figure);
-                answer
-            })
-        });
-        Cell {
-            contender,
-            answers: answers.collect(),
-        }
-    }
-
-    #[test]
-    fn ratios_are_paired_by_round() {
-        let baseline = cell("a", &[Some(1.0), Some(10.0), None, Some(100.0)]);
-        let other = cell("b", &[Some(2.0), Some(20.0), Some(1.0), Some(300.0)]);
-        assert_eq!(other.ratio(&baseline, "get"), Some(2.0));
-        assert_eq!(other.ratio(&baseline, "put"), None);
-        assert_eq!(other.rounds("get").median(), 11.0);
-    }
-
-    #[test]
-    fn figures_keep_five_digits() {
-        assert_eq!(significant(123_456.7), 123_460.0);
-        assert_eq!(significant(0.001_234_567), 0.001_234_6);
-        assert_eq!(significant(0.0), 0.0);
+    /// All figures: medians, spread, and ratios to the baseline of the same round.
+    pub fn figures(&self) -> Vec<Figure> {
+        figures(&self.answers, self.plan.about.baseline)
     }
 }

@@ -9,22 +9,21 @@
 mod cachegrind;
 mod child;
 mod collect;
+mod output;
 mod plan;
+mod skipped;
 mod terminal;
 mod wanted;
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use hedgerow_lab_report::{Participant, Record, Run, SCHEMA, Skipped};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::counters;
 use crate::experiment::{Scale, Settings, Stage};
-use crate::experiments::{self, chosen};
+use crate::experiments::chosen;
 use crate::machine;
 use crate::registry::Registry;
 use crate::{LabError, Result};
@@ -32,6 +31,7 @@ use crate::{LabError, Result};
 use child::ask;
 pub use child::{SUBCOMMAND, perform};
 use collect::Collected;
+use output::Output;
 use plan::Plan;
 use wanted::Wanted;
 
@@ -123,9 +123,10 @@ pub fn run(arguments: &RunArguments) -> Result<()> {
     for (index, plan) in plans.iter().enumerate() {
         let left = (plans.len() - index) as u32;
         let share = output.time_left(arguments.time_budget).map(|t| t / left);
+        output.begin(plan)?;
         let collected = match &valgrind {
             Some(valgrind) => cachegrind::count(plan, valgrind, &counting(plan))?,
-            None => measure(plan, arguments.rounds, share, &settings)?,
+            None => measure(plan, arguments.rounds, share, &settings, &mut output)?,
         };
         failed.extend(
             collected
@@ -133,7 +134,7 @@ pub fn run(arguments: &RunArguments) -> Result<()> {
                 .iter()
                 .map(|failure| format!("{} in {}", failure.contender, plan.about.name)),
         );
-        output.experiment(plan, collected)?;
+        output.end(plan, &collected)?;
     }
     if failed.is_empty() {
         return Ok(());
@@ -143,12 +144,13 @@ pub fn run(arguments: &RunArguments) -> Result<()> {
 }
 
 /// All jobs of one experiment.
-fn measure(
-    plan: &Plan,
+fn measure<'a>(
+    plan: &'a Plan,
     rounds: u32,
     budget: Option<Duration>,
     settings: &Settings,
-) -> Result<Collected> {
+    output: &mut Output,
+) -> Result<Collected<'a>> {
     let start = Instant::now();
     let mut collected = Collected::new(plan);
     let visits = plan.visits();
@@ -175,7 +177,9 @@ fn measure(
                 if !over(&start) && !collected.is_out(point, contender) {
                     progress.set_message(contender);
                     let answer = ask(plan, point, contender, Stage::Measure, settings);
-                    collected.measured(point, contender, answer);
+                    if let Some(round) = collected.measured(point, contender, answer) {
+                        output.round(round)?;
+                    }
                 }
                 progress.inc(1);
             }
@@ -214,92 +218,4 @@ fn say_round(plan: &Plan, round: u32, rounds: u32) {
     if !std::io::stderr().is_terminal() {
         eprintln!("{}: round {round} of {rounds}", plan.about.name);
     }
-}
-
-/// Where results go: the terminal, and a file of JSON lines if one was named.
-struct Output {
-    file: Option<BufWriter<File>>,
-    started: Instant,
-    /// Counters that were asked for and that this machine lacks, with the reasons.
-    missing_counters: Vec<(&'static str, String)>,
-}
-
-impl Output {
-    fn open(arguments: &RunArguments, plans: &[Plan]) -> Result<Self> {
-        let file = arguments.json.as_ref().map(|path| {
-            let file = File::options().create(true).append(true).open(path);
-            file.map_err(|error| {
-                LabError::Usage(format!("cannot write {}: {error}", path.display()))
-            })
-        });
-        let mut output = Self {
-            file: file.transpose()?.map(BufWriter::new),
-            started: Instant::now(),
-            missing_counters: match arguments.counters {
-                true => counters::missing(),
-                false => Vec::new(),
-            },
-        };
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-        let words: Vec<_> = std::env::args().skip(1).collect();
-        output.write(&Record::Run(Run {
-            schema: SCHEMA,
-            command: format!("hedgerow-lab {}", words.join(" ")),
-            started: since_1970.map_or(0, |time| time.as_secs()),
-            scale: arguments.scale.to_string(),
-            machine: machine::describe(),
-            contenders: participants(plans),
-        }))?;
-        Ok(output)
-    }
-
-    fn time_left(&self, budget: Option<u64>) -> Option<Duration> {
-        let budget = Duration::from_secs(budget?);
-        Some(budget.saturating_sub(self.started.elapsed()))
-    }
-
-    fn experiment(&mut self, plan: &Plan, collected: Collected) -> Result<()> {
-        self.write(&Record::Experiment(experiments::record(&plan.about)))?;
-        let skipped = plan.skipped.iter().cloned();
-        let skipped = skipped.chain(collected.skipped(plan));
-        let missing = self.missing_counters.iter().map(|(counter, why)| Skipped {
-            experiment: plan.about.name.to_owned(),
-            contender: counters::NAME.to_owned(),
-            why: format!("{counter}: not available here: {why}"),
-        });
-        let skipped: Vec<Skipped> = skipped.chain(missing).collect();
-        let figures = collected.figures(plan);
-        print!("{}", terminal::render(plan, &collected, &figures, &skipped));
-        for skipped in skipped {
-            self.write(&Record::Skipped(skipped))?;
-        }
-        for figure in figures {
-            self.write(&Record::Figure(figure))?;
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, record: &Record) -> Result<()> {
-        if let Some(file) = &mut self.file {
-            let line = serde_json::to_string(record).map_err(LabError::from_display)?;
-            writeln!(file, "{line}")?;
-            file.flush()?;
-        }
-        Ok(())
-    }
-}
-
-/// Everyone who takes part in any of the plans, once.
-fn participants(plans: &[Plan]) -> Vec<Participant> {
-    let mut all: Vec<Participant> = Vec::new();
-    for entry in plans.iter().flat_map(Plan::taking_part) {
-        if all.iter().all(|known| known.name != entry.name) {
-            all.push(Participant {
-                name: entry.name.to_owned(),
-                version: entry.version.clone(),
-                origin: entry.origin.to_owned(),
-            });
-        }
-    }
-    all
 }

@@ -16,13 +16,13 @@ use hedgerow::{Db, Durability};
 use hedgerow_lab_contender::value_of;
 use hedgerow_lab_data::random::Permutation;
 use hedgerow_lab_data::{KeySet, Keys};
-use hedgerow_lab_report::Better;
+use hedgerow_lab_report::{Better, Measured};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::experiment::{
-    About, Answer, Experiment, Job, Measured, Need, Participant, Point, Settings, Stage,
+    About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
 use crate::machine::{disk_bytes, resident_bytes};
 use crate::process::{answer_and_wait, part_answer, start_part};
