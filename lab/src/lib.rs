@@ -12,10 +12,10 @@
 //! * [`map_experiment`], [`map_workload`], [`verify`]: experiments on maps in memory.
 //! * [`stores`]: experiments on durable engines.
 //! * [`advise`]: which map suits a user's own keys and mix.
-//! * [`keys`], [`fetch`]: key sets; real ones from Debian's archive.
+//! * [`fetch`]: real key sets from Debian's archive.
 //! * [`wire`], [`process`]: servers and a lean load client.
 //! * [`pace`]: how long all that will take.
-//! * [`machine`], [`report`]: where we run, tables.
+//! * [`machine`]: where we run.
 
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,6 @@ pub mod experiment;
 pub mod experiments;
 pub mod fetch;
 pub mod forms;
-pub mod keys;
 pub mod list;
 pub mod machine;
 pub mod map_experiment;
@@ -37,7 +36,6 @@ pub mod mixed_workload;
 pub mod pace;
 pub mod process;
 pub mod registry;
-pub mod report;
 pub mod runner;
 pub mod stores;
 pub mod subject;

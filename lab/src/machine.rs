@@ -154,6 +154,16 @@ fn allocated(metadata: &fs::Metadata) -> u64 {
     metadata.len()
 }
 
+/// How many files this process may have open, connections among them; `None` where the kernel
+/// does not say, or knows no limit.
+#[must_use]
+pub fn open_files_limit() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/limits").ok()?;
+    let mut lines = text.lines();
+    let limits = lines.find_map(|line| line.strip_prefix("Max open files"))?;
+    limits.split_whitespace().next()?.parse().ok()
+}
+
 /// Processor time that this process has used, in seconds (in steps of 10 ms).
 #[must_use]
 pub fn used_cpu_seconds() -> f64 {
@@ -225,6 +235,7 @@ mod tests {
         assert!(resident_bytes(None) > 100_000);
         assert!(resident_bytes(Some(std::process::id())) > 100_000);
         assert_eq!(resident_bytes(Some(u32::MAX)), 0);
+        assert!(open_files_limit().is_none_or(|limit| limit > 10));
         let before = used_cpu_seconds();
         while used_cpu_seconds() == before {
             std::hint::spin_loop();

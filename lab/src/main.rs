@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use hedgerow_lab::experiments::server;
 use hedgerow_lab::{LabError, advise, fetch, list, runner};
 
 /// Hedgerow measured beside its peers.
@@ -30,8 +29,6 @@ enum Command {
     },
     /// Obtain real key sets from Debian's archive.
     Fetch(fetch::FetchArguments),
-    /// Servers on loopback: ours, redis-server and memcached.
-    Server(server::ServerArguments),
     /// Do one round of advise (used internally).
     #[command(hide = true)]
     AdviseRound {
@@ -58,7 +55,6 @@ fn main() -> ExitCode {
             .map(|written| println!("{}", written[0].display()))
             .map_err(LabError::from_display),
         Command::Fetch(arguments) => fetch::run(&arguments),
-        Command::Server(arguments) => server::run(&arguments),
         Command::AdviseRound { job } => advise::perform(&job),
         Command::Perform { job } => runner::perform(&job),
     };

@@ -205,18 +205,6 @@ pub fn pinned(program: &Path, core: Option<usize>) -> Command {
     }
 }
 
-/// Moves this process to one core; whether that worked.
-#[must_use]
-pub fn pin_this_process(core: usize) -> bool {
-    let id = std::process::id().to_string();
-    let status = Command::new("taskset")
-        .args(["-a", "-cp", &core.to_string(), &id])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    status.is_ok_and(|status| status.success())
-}
-
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;

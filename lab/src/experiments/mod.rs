@@ -6,7 +6,6 @@ mod btrees;
 mod bwtree;
 mod masstree;
 mod matryoshka;
-pub mod server;
 
 use hedgerow_lab_report as report;
 

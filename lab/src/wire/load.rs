@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use super::operations::Records;
 use super::script::{Exchange, Script};
+use crate::machine::used_cpu_seconds;
 use crate::{LabError, Result};
 
 /// How long a server may take for one batch before the run is given up.
@@ -168,6 +170,42 @@ pub fn play_each(address: SocketAddr, scripts: &[Script]) -> Result<f64> {
     Ok(answered as f64 / start.elapsed().as_secs_f64())
 }
 
+/// Records of a slice of a load: enough to keep a server busy, few enough to hold as a script.
+const SLICE_RECORDS: usize = 1 << 18;
+
+/// Sets the first `count` records in slices, `depth` to an exchange; records per second.
+///
+/// # Errors
+///
+/// A connection that fails, or the first reply that differs.
+pub fn load_records(
+    address: SocketAddr,
+    records: &Records<'_>,
+    count: usize,
+    depth: usize,
+    connections: usize,
+) -> Result<f64> {
+    let mut seconds = 0.0;
+    for from in (0..count).step_by(SLICE_RECORDS) {
+        let to = count.min(from + SLICE_RECORDS);
+        let script = records.load(from..to, depth);
+        seconds += (to - from) as f64 / play_once(address, &script, connections)?;
+    }
+    Ok(count as f64 / seconds)
+}
+
+/// What `play` returns, and the share of a core that this process used meanwhile.
+///
+/// # Errors
+///
+/// Those of `play`.
+pub fn watched<T>(play: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
+    let (start, before) = (Instant::now(), used_cpu_seconds());
+    let played = play()?;
+    let busy = (used_cpu_seconds() - before) / start.elapsed().as_secs_f64();
+    Ok((played, busy))
+}
+
 /// How long single requests took on one connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Latency {
@@ -244,8 +282,8 @@ pub fn scheduled_latency(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::KeySet;
     use crate::wire::Protocol;
+    use hedgerow_lab_data::{KeySet, Keys};
     use std::io::{BufRead, BufReader};
     use std::net::TcpListener;
     use std::thread;
@@ -271,9 +309,19 @@ mod tests {
 
     #[test]
     fn right_replies_are_counted_and_wrong_ones_end_the_run() {
-        let script = Script::sets(Protocol::Memcached, &KeySet::Decimal.keys(100), 8);
+        let keys = KeySet::Decimal.keys(100).expect("keys");
+        let records = Records {
+            keys: &keys,
+            sorted: Keys::new(),
+            value_bytes: 8,
+            update_bytes: 8,
+            protocol: Protocol::Memcached,
+        };
+        let script = records.load(0..100, 8);
         let good = start(b"STORED\r\n");
         assert!(play_once(good, &script, 3).expect("right replies") > 0.0);
+        let (rate, busy) = watched(|| load_records(good, &records, 100, 8, 3)).expect("replies");
+        assert!(rate > 0.0 && busy >= 0.0);
         let unequal = [script.clone(), Script::default(), script.clone()];
         assert!(play_each(good, &unequal).expect("right replies") > 0.0);
         let short = Duration::from_millis(20);

@@ -12,8 +12,10 @@ mod rows;
 mod script;
 mod steps;
 
-pub use load::{Latency, latency, play_each, play_once, scheduled_latency, throughput};
-pub use operations::Records;
+pub use load::{
+    Latency, latency, load_records, play_each, play_once, scheduled_latency, throughput, watched,
+};
+pub use operations::{Records, ScanForm};
 pub use rows::{load_rows, play_rows};
-pub use script::{Exchange, Protocol, ScanForm, Script};
+pub use script::{Exchange, Protocol, Script};
 pub use steps::{Step, script, steps, updated_text};

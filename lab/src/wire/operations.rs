@@ -3,6 +3,8 @@
 //! Replies can be known beforehand because every write stores what is there already: an update
 //! replaces (a column of) a record's value by itself. The server cannot tell.
 
+use std::ops::Range;
+
 use hedgerow_lab_contender::value_of;
 use hedgerow_lab_data::Keys;
 use hedgerow_lab_data::workload::{Kind, Operation};
@@ -23,6 +25,42 @@ pub struct Records<'a> {
     pub protocol: Protocol,
 }
 
+/// Redis's sorted set of all keys.
+const SORTED_SET: &[u8] = b"ordered";
+
+/// How a server is asked for an ordered scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScanForm {
+    /// Our `RANGE start end LIMIT n`: keys and values.
+    Pairs,
+    /// Our `RANGE start end LIMIT n KEYS`.
+    Keys,
+    /// Redis's `ZRANGEBYLEX` of a sorted set: keys only.
+    SortedSet,
+}
+
+impl ScanForm {
+    fn request(self, request: &mut Vec<u8>, from: &[u8], limit: &[u8]) {
+        match self {
+            Self::Pairs => resp_array(request, &[b"RANGE", from, b"~", b"LIMIT", limit]),
+            Self::Keys => resp_array(request, &[b"RANGE", from, b"~", b"LIMIT", limit, b"KEYS"]),
+            Self::SortedSet => {
+                let from = [b"[", from].concat();
+                let words: [&[u8]; 7] = [
+                    b"ZRANGEBYLEX",
+                    SORTED_SET,
+                    &from,
+                    b"+",
+                    b"LIMIT",
+                    b"0",
+                    limit,
+                ];
+                resp_array(request, &words);
+            }
+        }
+    }
+}
+
 /// The value of a key: hexadecimal digits that depend on it.
 pub fn value_text(key: &[u8], bytes: usize) -> Vec<u8> {
     digits(value_of(key), bytes)
@@ -39,12 +77,43 @@ pub(super) fn digits(mut value: u64, bytes: usize) -> Vec<u8> {
 
 impl Records<'_> {
     /// Sets of the records in `range`, `depth` to an exchange.
-    pub fn load(&self, range: std::ops::Range<usize>, depth: usize) -> Script {
+    pub fn load(&self, range: Range<usize>, depth: usize) -> Script {
         let mut script = Script::default();
         let keys: Vec<&[u8]> = self.keys.range(range).iter().collect();
         for some in keys.chunks(depth) {
             script.push(some.len(), |request, reply| {
                 some.iter().for_each(|key| self.set(key, request, reply));
+            });
+        }
+        script
+    }
+
+    /// Redis: adds the records in `range` to one sorted set with equal scores, so that it orders
+    /// by bytes.
+    pub fn sorted_set(&self, range: Range<usize>, depth: usize) -> Script {
+        let mut script = Script::default();
+        let keys: Vec<&[u8]> = self.keys.range(range).iter().collect();
+        for some in keys.chunks(depth) {
+            script.push(some.len(), |request, reply| {
+                let mut words: Vec<&[u8]> = vec![b"ZADD", SORTED_SET];
+                for key in some {
+                    words.extend([b"0".as_slice(), key]);
+                }
+                resp_array(request, &words);
+                reply.extend(format!(":{}\r\n", some.len()).bytes());
+            });
+        }
+        script
+    }
+
+    /// Ordered scans of so many pairs from the keys at these positions, `depth` to an exchange.
+    pub fn scans(&self, form: ScanForm, starts: &[usize], pairs: usize, depth: usize) -> Script {
+        let mut script = Script::default();
+        for some in starts.chunks(depth) {
+            script.push(some.len(), |request, reply| {
+                for &start in some {
+                    self.scan(form, self.keys.get(start), pairs, request, reply);
+                }
             });
         }
         script
@@ -59,7 +128,10 @@ impl Records<'_> {
                 for operation in some {
                     let key = self.keys.get(operation.record as usize);
                     match operation.kind {
-                        Kind::Scan => self.scan(key, operation.scan_length, request, reply),
+                        Kind::Scan => {
+                            let pairs = operation.scan_length as usize;
+                            self.scan(ScanForm::Pairs, key, pairs, request, reply);
+                        }
                         Kind::Update if self.update_bytes < self.value_bytes => {
                             self.set_column(key, request, reply);
                         }
@@ -109,16 +181,24 @@ impl Records<'_> {
         reply.extend(format!(":{}\r\n", self.value_bytes).bytes());
     }
 
-    fn scan(&self, key: &[u8], pairs: u32, request: &mut Vec<u8>, reply: &mut Vec<u8>) {
-        let limit = pairs.to_string();
-        resp_array(request, &[b"RANGE", key, b"~", b"LIMIT", limit.as_bytes()]);
+    fn scan(
+        &self,
+        form: ScanForm,
+        key: &[u8],
+        pairs: usize,
+        request: &mut Vec<u8>,
+        reply: &mut Vec<u8>,
+    ) {
+        form.request(request, key, pairs.to_string().as_bytes());
         let first = first_from(&self.sorted, key);
-        let end = self.sorted.len().min(first + pairs as usize);
-        let found = self.sorted.range(first..end);
-        let pairs = found
-            .iter()
-            .flat_map(|key| [key.to_vec(), value_text(key, self.value_bytes)]);
-        let words: Vec<Vec<u8>> = pairs.collect();
+        let end = self.sorted.len().min(first + pairs);
+        let mut words: Vec<Vec<u8>> = Vec::new();
+        for key in self.sorted.range(first..end).iter() {
+            words.push(key.to_vec());
+            if form == ScanForm::Pairs {
+                words.push(value_text(key, self.value_bytes));
+            }
+        }
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         resp_array(reply, &words);
     }
@@ -171,5 +251,40 @@ mod tests {
         let scan = script.exchange(1);
         let expected = format!("*4\r\n$1\r\nb\r\n$8\r\n{b}\r\n$1\r\nc\r\n$8\r\n{c}\r\n");
         assert_eq!(scan.reply, expected.as_bytes());
+        let keys_alone = b"*2\r\n$1\r\nb\r\n$1\r\nc\r\n";
+        for form in [ScanForm::Keys, ScanForm::SortedSet] {
+            let scans = records.scans(form, &[0], 9, 1);
+            assert_eq!(scans.exchange(0).reply, keys_alone, "{form:?}");
+        }
+        let set = records.sorted_set(0..3, 2);
+        assert_eq!((set.len(), set.exchange(0).reply), (2, &b":2\r\n"[..]));
+    }
+
+    #[test]
+    fn requests_are_what_the_protocols_say() {
+        let keys: Keys = ["17", "5"].iter().collect();
+        let records = |protocol| Records {
+            keys: &keys,
+            sorted: Keys::new(),
+            value_bytes: 8,
+            update_bytes: 8,
+            protocol,
+        };
+        let get = Operation {
+            kind: Kind::Read,
+            record: 0,
+            scan_length: 0,
+        };
+        let value = String::from_utf8(value_text(b"17", 8)).expect("digits");
+        let script = records(Protocol::Resp).script(&[get], 1);
+        let get = script.exchange(0);
+        assert_eq!(get.request, b"*2\r\n$3\r\nGET\r\n$2\r\n17\r\n");
+        assert_eq!(get.reply, format!("$8\r\n{value}\r\n").as_bytes());
+        let script = records(Protocol::Memcached).load(0..2, 64);
+        let set = script.exchange(0);
+        assert_eq!((script.len(), set.requests), (1, 2));
+        let first = format!("set 17 0 0 8\r\n{value}\r\nset 5 0 0 8\r\n");
+        assert!(set.request.starts_with(first.as_bytes()));
+        assert_eq!(set.reply, b"STORED\r\nSTORED\r\n");
     }
 }

@@ -20,7 +20,6 @@
 //! every answer is compared.
 
 use std::ops::Range;
-use std::time::Instant;
 
 use hedgerow_lab_data::Keys;
 use hedgerow_lab_data::workload::Workload as Mix;
@@ -32,9 +31,9 @@ use crate::contenders::servers::{CLIENT_CORE, OURS, named, participant, start};
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
-use crate::machine::{pin_this_thread, used_cpu_seconds};
+use crate::machine::pin_this_thread;
 use crate::registry::Registry;
-use crate::wire::{Protocol, Script, load_rows, play_each, play_rows, script, steps};
+use crate::wire::{Protocol, Script, load_rows, play_each, play_rows, script, steps, watched};
 use crate::{LabError, Result};
 
 /// Who takes part. Those with a log hand it to the system at each commit and sync it every now and
@@ -233,14 +232,6 @@ fn measure(contender: &str, workload: &Workload) -> Result<Answer> {
     answer.push("throughput", "kops/s", Better::Higher, rate / 1000.0);
     answer.push("client busy", "% of a core", Better::Lower, busy * 100.0);
     Ok(answer)
-}
-
-/// What `play` returns, and the share of a core that this process used meanwhile.
-fn watched(play: impl FnOnce() -> Result<f64>) -> Result<(f64, f64)> {
-    let (start, before) = (Instant::now(), used_cpu_seconds());
-    let rate = play()?;
-    let busy = (used_cpu_seconds() - before) / start.elapsed().as_secs_f64();
-    Ok((rate, busy))
 }
 
 /// The records of each connection.

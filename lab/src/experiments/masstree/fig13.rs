@@ -12,7 +12,7 @@
 //! Records of MYCSB are values of 40 bytes and a column is 4 bytes of one, as the paper has it
 //! on Redis; a range returns whole records, where the paper's returns a column of each.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hedgerow_lab_data::workload::{Operation, Workload as Mix};
 use hedgerow_lab_data::{KeySet, Keys};
@@ -24,11 +24,13 @@ use crate::contenders::servers::{CLIENT_CORE, OURS, OURS_BY_MEMCACHED, named, pa
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
-use crate::machine::{pin_this_thread, used_cpu_seconds};
+use crate::machine::pin_this_thread;
 use crate::map_workload::push_percentiles;
 use crate::process::Server;
 use crate::registry::Registry;
-use crate::wire::{Protocol, Records, Script, latency, play_once, scheduled_latency, throughput};
+use crate::wire::{
+    Protocol, Records, Script, latency, load_records, scheduled_latency, throughput, watched,
+};
 use crate::{LabError, Result};
 
 /// Requests in flight on each pipelined connection, and how many connections there are.
@@ -161,7 +163,13 @@ fn measure(contender: &str, workload: &Workload) -> Result<Answer> {
         .collect();
     pin_this_thread(CLIENT_CORE);
     let mut answer = Answer::default();
-    load(&server, &records, workload.records)?;
+    load_records(
+        server.address(),
+        &records,
+        workload.records,
+        DEPTH,
+        CONNECTIONS,
+    )?;
     std::thread::sleep(Duration::from_secs_f64(workload.seconds.min(0.5)));
     let each = server.grown_bytes() as f64 / workload.records as f64;
     let few = &operations[..operations.len().min(20_000)];
@@ -193,15 +201,6 @@ fn records<'a>(mix: &Mix, keys: &'a Keys, protocol: Protocol) -> Records<'a> {
     }
 }
 
-/// Loads in slices, which keeps scripts small.
-fn load(server: &Server, records: &Records<'_>, count: usize) -> Result<()> {
-    for from in (0..count).step_by(1 << 18) {
-        let script = records.load(from..count.min(from + (1 << 18)), DEPTH);
-        play_once(server.address(), &script, CONNECTIONS)?;
-    }
-    Ok(())
-}
-
 /// The four measurements, each after the same requests have run untimed.
 fn play(
     answer: &mut Answer,
@@ -212,9 +211,7 @@ fn play(
     let address = server.address();
     let time = Duration::from_secs_f64(seconds);
     throughput(address, pipelined, CONNECTIONS, time / 4)?;
-    let (start, before) = (Instant::now(), used_cpu_seconds());
-    let rate = throughput(address, pipelined, CONNECTIONS, time)?;
-    let busy = (used_cpu_seconds() - before) / start.elapsed().as_secs_f64();
+    let (rate, busy) = watched(|| throughput(address, pipelined, CONNECTIONS, time))?;
     answer.push("pipelined", "kops/s", Better::Higher, rate / 1000.0);
     answer.push("client busy", "% of a core", Better::Lower, busy * 100.0);
     let rate = throughput(address, single, MANY_CONNECTIONS, time)?;

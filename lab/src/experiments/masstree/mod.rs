@@ -9,6 +9,9 @@ mod flexibility;
 mod operations;
 mod persistence;
 mod search;
+mod server;
+mod server_idle;
+mod server_scans;
 
 use crate::experiment::Experiment;
 
@@ -24,5 +27,9 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(fig10::experiment()),
         Box::new(fig11::Skew),
         Box::new(fig13::Servers),
+        Box::new(server::RESP),
+        Box::new(server::MEMCACHED),
+        Box::new(server_scans::Scans),
+        Box::new(server_idle::Idle),
     ]
 }

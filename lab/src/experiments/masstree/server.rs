@@ -1,0 +1,255 @@
+//! Gets and sets over the network, pipelined and not, ours beside Redis and beside memcached
+//! (§7 asks the question; its figure is `masstree/fig13`).
+//!
+//! Each round starts a server on one core, loads it with decimals of 1 to 10 bytes and 8-byte
+//! values, and asks it from another core. Pipelined columns keep 64 requests in flight on each
+//! of 8 connections, as batches do; the others have one request under way on each of 50
+//! connections, or on one. Every reply is compared byte for byte.
+//!
+//! Beside the clock's figures stand those of the server's own processor time, all its threads
+//! together (the log's flusher included): the capacity of one core, whoever else uses the
+//! machine. `client busy` is the share of its core that the client used; near 100 % a figure is
+//! the client's and not the server's.
+//!
+//! Ours runs with its log, and without one to say what logging costs; Redis without persistence,
+//! its fastest form, and with its append-only file synced every second, which promises about
+//! what ours does. Each protocol is an experiment of its own, as each has its own mark.
+
+use std::time::{Duration, Instant};
+
+use hedgerow_lab_data::random::Permutation;
+use hedgerow_lab_data::workload::{Kind, Operation};
+use hedgerow_lab_data::{KeySet, Keys};
+use hedgerow_lab_peers::ServerSettings;
+use hedgerow_lab_report::Better;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::contenders::servers::{
+    CLIENT_CORE, OURS, OURS_BY_MEMCACHED, OURS_IN_MEMORY, named, participant, start,
+};
+use crate::experiment::{
+    About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
+};
+use crate::machine::pin_this_thread;
+use crate::process::Server;
+use crate::registry::Registry;
+use crate::wire::{Protocol, Records, Script, latency, load_records, throughput, watched};
+use crate::{LabError, Result};
+
+/// Requests in flight on each pipelined connection, and how many connections there are.
+pub(super) const DEPTH: usize = 64;
+pub(super) const CONNECTIONS: usize = 8;
+
+/// Connections with one request under way each.
+pub(super) const MANY_CONNECTIONS: usize = 50;
+
+/// Bytes of a value.
+pub(super) const VALUE_BYTES: usize = 8;
+
+/// The most requests that are prepared; they are played over and over.
+const PREPARED: usize = 1 << 20;
+
+/// The most of those with one request to an exchange.
+const PREPARED_SINGLE: usize = 1 << 17;
+
+/// How large servers may grow.
+pub(super) const SETTINGS: ServerSettings = ServerSettings {
+    memory_bytes: 8 << 30,
+    threads: 1,
+    connections: 1000,
+};
+
+/// One protocol's servers.
+pub struct Requests {
+    name: &'static str,
+    title: &'static str,
+    claim: &'static str,
+    contenders: &'static [&'static str],
+    baseline: &'static str,
+}
+
+/// Those that speak Redis's protocol.
+pub const RESP: Requests = Requests {
+    name: "masstree/server",
+    title: "Servers: gets and sets, ours beside Redis",
+    claim: "With batched queries on one core Redis does 59 % of Masstree's gets and 47 % of its \
+            puts.",
+    contenders: &[OURS, OURS_IN_MEMORY, "redis", "redis aof"],
+    baseline: "redis",
+};
+
+/// Those that speak memcached's.
+pub const MEMCACHED: Requests = Requests {
+    name: "masstree/server-memcached",
+    title: "Servers: gets and sets, ours beside memcached",
+    claim: "With batched gets and single puts on one core memcached does 84 % of Masstree's gets \
+            and 18 % of its puts.",
+    contenders: &[OURS_BY_MEMCACHED, "memcached"],
+    baseline: "memcached",
+};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Workload {
+    records: usize,
+    /// Seconds per figure.
+    seconds: f64,
+}
+
+impl Experiment for Requests {
+    fn about(&self) -> About {
+        About {
+            name: self.name,
+            title: self.title,
+            source: "Masstree, §7 (the question; keys of §6.1)",
+            claim: self.claim,
+            x_label: None,
+            x_log: false,
+            baseline: self.baseline,
+        }
+    }
+
+    fn participants(&self, _registry: &Registry) -> Vec<Participant> {
+        named(self.contenders).iter().map(participant).collect()
+    }
+
+    fn points(&self, _registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
+        let records = settings.keys(2000, 1_000_000, 10_000_000);
+        let seconds = settings.scale.pick(0.05, 0.4, 2.0);
+        let workload = Workload { records, seconds };
+        Ok(vec![Point {
+            parameters: [
+                ("records".to_owned(), records.into()),
+                ("in flight on a connection".to_owned(), DEPTH.into()),
+                ("connections".to_owned(), CONNECTIONS.into()),
+                ("server cores".to_owned(), 1.into()),
+            ]
+            .into(),
+            x: None,
+            contenders: self.contenders.to_vec(),
+            need: need(records, 7.0 * seconds),
+            verified_by: Value::Null,
+            workload: serde_json::to_value(workload).map_err(LabError::from_display)?,
+        }])
+    }
+
+    fn perform(&self, _registry: &Registry, job: &Job) -> Result<Answer> {
+        let mut workload: Workload = job.workload()?;
+        if job.stage == Stage::Verify {
+            // The client compares every reply: a short run is all that verifying needs.
+            workload.records = workload.records.min(20_000);
+            workload.seconds = 0.05;
+        }
+        measure(&job.contender, &workload)
+    }
+}
+
+/// What a round needs that loads a server and asks it for so long.
+pub(super) fn need(records: usize, asking_seconds: f64) -> Need {
+    Need {
+        memory_bytes: records as u64 * 300 + (256 << 20),
+        disk_bytes: records as u64 * 200 + (64 << 20),
+        shared_seconds: 0.3 + asking_seconds,
+        own_seconds: records as f64 * 2e-6,
+        verify_seconds: 1.0,
+    }
+}
+
+/// Starts a server, loads it and asks it.
+fn measure(contender: &str, workload: &Workload) -> Result<Answer> {
+    let (peer, server) = start(contender, &SETTINGS)?;
+    pin_this_thread(CLIENT_CORE);
+    let keys = KeySet::Decimal.keys(workload.records)?;
+    let records = Records {
+        keys: &keys,
+        sorted: Keys::new(),
+        value_bytes: VALUE_BYTES,
+        update_bytes: VALUE_BYTES,
+        protocol: Protocol::of(&peer)?,
+    };
+    let mut answer = Answer::default();
+    let count = workload.records;
+    let rate = load_records(server.address(), &records, count, DEPTH, CONNECTIONS)?;
+    answer.push("load", "kops/s", Better::Higher, rate / 1000.0);
+    // What a server does after a burst (growing, moving its table) shall not meet a column.
+    std::thread::sleep(Duration::from_secs_f64(workload.seconds.min(0.5)));
+    let each = server.grown_bytes() as f64 / count as f64;
+    ask(&mut answer, &server, &records, workload.seconds)?;
+    answer.push("memory", "bytes/record", Better::Lower, each);
+    Ok(answer)
+}
+
+/// The columns, each after the same requests have run untimed for a while.
+fn ask(answer: &mut Answer, server: &Server, records: &Records<'_>, seconds: f64) -> Result<()> {
+    let time = Duration::from_secs_f64(seconds);
+    let script = |kind, most, depth| records.script(&operations(records.keys, kind, most), depth);
+    for (kind, name) in [(Kind::Read, "GET"), (Kind::Update, "SET")] {
+        let pipelined = script(kind, PREPARED, DEPTH);
+        throughput(server.address(), &pipelined, CONNECTIONS, time / 4)?;
+        let column = format!("{name} pipelined");
+        let busy = ask_for(answer, server, &column, &pipelined, CONNECTIONS, time)?;
+        if kind == Kind::Read {
+            answer.push("client busy", "% of a core", Better::Lower, busy * 100.0);
+        }
+    }
+    for (kind, name) in [(Kind::Read, "GET"), (Kind::Update, "SET")] {
+        let single = script(kind, PREPARED_SINGLE, 1);
+        let column = format!("{name} x{MANY_CONNECTIONS}");
+        ask_for(answer, server, &column, &single, MANY_CONNECTIONS, time)?;
+        let alone = latency(server.address(), &single, time)?;
+        for (what, us) in [("p50", alone.p50_us), ("p99", alone.p99_us)] {
+            answer.push(&format!("{name} {what}"), "µs", Better::Lower, us);
+        }
+    }
+    Ok(())
+}
+
+/// One column, and the same by the server's processor time; how busy the client was.
+pub(super) fn ask_for(
+    answer: &mut Answer,
+    server: &Server,
+    column: &str,
+    script: &Script,
+    connections: usize,
+    time: Duration,
+) -> Result<f64> {
+    let (start, before) = (Instant::now(), server.cpu_seconds());
+    let (rate, busy) = watched(|| throughput(server.address(), script, connections, time))?;
+    let requests = rate * start.elapsed().as_secs_f64();
+    let used = (server.cpu_seconds() - before).max(1e-3);
+    answer.push(column, "kops/s", Better::Higher, rate / 1000.0);
+    let by_server = requests / used / 1000.0;
+    answer.push(column, "kops/s of server time", Better::Higher, by_server);
+    Ok(busy)
+}
+
+/// At most so many operations, each on another record, in an order unlike that of the load.
+fn operations(keys: &Keys, kind: Kind, most: usize) -> Vec<Operation> {
+    let order = Permutation::new(keys.len() as u64, 13);
+    let records = (0..keys.len().min(most) as u64).map(|nth| order.at(nth));
+    records
+        .map(|record| Operation {
+            kind,
+            record,
+            scan_length: 0,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_record_is_asked_for_once_and_not_in_the_order_of_the_load() {
+        let keys = KeySet::Decimal.keys(1000).expect("keys");
+        let mut asked: Vec<u64> = operations(&keys, Kind::Read, 5000)
+            .iter()
+            .map(|operation| operation.record)
+            .collect();
+        assert!(!asked.is_sorted());
+        asked.sort_unstable();
+        assert!((0..1000).eq(asked));
+        assert_eq!(operations(&keys, Kind::Read, 10).len(), 10);
+    }
+}
