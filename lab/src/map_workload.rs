@@ -124,8 +124,8 @@ impl MapWorkload {
         let lists = (keys + operations) * (key_bytes + 8);
         let timed = self.phases.iter().map(|phase| match phase {
             Phase::Insert => keys as f64,
-            // Ten pairs cost about what a lookup does, and a tenth as many scans are made.
-            Phase::Scan => operations as f64 * 0.6,
+            // A tenth as many, of 50 pairs.
+            Phase::Scan => operations as f64 * 1.0,
             // The new values are looked up afterwards.
             Phase::Update => operations as f64 * 2.0,
             _ => operations as f64,

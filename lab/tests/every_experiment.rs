@@ -74,6 +74,10 @@ fn bad_requests_are_one_clear_line() {
             &["run", "masstree/fig10", "--only", "nobody"],
             "no contender is left",
         ),
+        (
+            &["run", "masstree/fig10", "--peers", "nobody"],
+            "no peer's name contains 'nobody'",
+        ),
         (&["run", "masstree/fig10", "--keys", "90000000000"], "wants"),
         (&["run", "masstree/fig10", "--rounds", "0"], "--rounds"),
         (
@@ -107,6 +111,43 @@ fn a_time_budget_ends_a_run_early() {
     ]);
     assert!(success, "{text}");
     assert!(records(&file).len() > 2);
+}
+
+#[test]
+fn a_run_that_is_killed_keeps_its_rounds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("results");
+    let path = file.to_str().expect("a readable path");
+    let asked = [
+        "run",
+        "masstree/fig10",
+        "--scale",
+        "smoke",
+        "--peers",
+        "none",
+    ];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_hedgerow-lab"))
+        .args(asked)
+        .args(["--rounds", "1000000", "--json", path])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("the lab starts");
+    let begun = std::time::Instant::now();
+    let rounds = || {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        text.matches("\"kind\":\"round\"").count()
+    };
+    while rounds() < 6 && begun.elapsed().as_secs() < 120 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    let out = folder.path().join("report");
+    let (success, text) = run(&["report", path, "--out", out.to_str().expect("a path")]);
+    assert!(success, "{text}");
+    let report = std::fs::read_to_string(out.join("report.md")).expect("a report");
+    assert!(report.contains("hedgerow inline"), "{report}");
 }
 
 #[test]

@@ -31,8 +31,8 @@ mod write;
 pub use arrange::{HARNESS, OURS};
 pub use read::{ExperimentResults, ReadError, Results, RunResults, read, read_files};
 pub use record::{
-    Better, Experiment, Figure, Machine, Measured, Participant, Record, Round, Run, SCHEMA, Skipped,
-    X,
+    Better, Experiment, Figure, Machine, Measured, Participant, Record, Round, Run, SCHEMA,
+    Skipped, X,
 };
 pub use rounds::{Rounds, figures, significant};
 pub use write::{ReportError, render, write_report};

@@ -163,7 +163,9 @@ impl Reader {
         };
         let cut = run.experiments.iter_mut().filter(|e| e.figures.is_empty());
         for experiment in cut {
-            let own = rounds.iter().filter(|r| r.experiment == experiment.about.name);
+            let own = rounds
+                .iter()
+                .filter(|r| r.experiment == experiment.about.name);
             let own: Vec<Round> = own.cloned().collect();
             experiment.figures = figures(&own, &experiment.about.baseline);
         }
@@ -289,7 +291,10 @@ mod tests {
         let results = read("a.json", cut.join("\n").as_bytes()).expect("readable");
         let figures = |run: usize| &results.runs[run].experiments[0].figures;
         assert_eq!(figures(0).len(), 1);
-        assert_eq!((figures(0)[0].median, figures(0)[0].ratio), (Some(8.0), Some(1.0)));
+        assert_eq!(
+            (figures(0)[0].median, figures(0)[0].ratio),
+            (Some(8.0), Some(1.0))
+        );
         assert_eq!(figures(1)[0].rounds, [7.0]);
         let whole = [RUN, EXPERIMENT, &first, &second, FIGURE].join("\n");
         let results = read("a.json", whole.as_bytes()).expect("readable");

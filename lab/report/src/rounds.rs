@@ -185,7 +185,10 @@ mod tests {
     #[test]
     fn ratios_are_paired_by_round() {
         let mut rounds = Vec::new();
-        for (nth, (a, b)) in [(1.0, 2.0), (10.0, 20.0), (100.0, 300.0)].iter().enumerate() {
+        for (nth, (a, b)) in [(1.0, 2.0), (10.0, 20.0), (100.0, 300.0)]
+            .iter()
+            .enumerate()
+        {
             rounds.push(round("a", nth as u32, 1.0, *a));
             rounds.push(round("b", nth as u32, 1.0, *b));
         }

@@ -45,11 +45,7 @@ pub fn find() -> Result<PathBuf> {
 }
 
 /// Counts every countable column of every contender at every point, once.
-pub fn count<'a>(
-    plan: &'a Plan,
-    valgrind: &Path,
-    progress: &ProgressBar,
-) -> Result<Collected<'a>> {
+pub fn count<'a>(plan: &'a Plan, valgrind: &Path, progress: &ProgressBar) -> Result<Collected<'a>> {
     let mut collected = Collected::new(plan);
     let folder = TempDir::with_prefix("hedgerow-lab-")?;
     for (point, columns) in plan.countable.iter().enumerate() {

@@ -68,7 +68,9 @@ impl Output {
         self.write(&[Record::Experiment(experiments::record(&plan.about))])?;
         // A pipe has no length: there the lines of the rounds stay, and readers know what counts.
         let length = self.file.as_ref().and_then(|file| file.metadata().ok());
-        self.begun_at = length.filter(std::fs::Metadata::is_file).map(|data| data.len());
+        self.begun_at = length
+            .filter(std::fs::Metadata::is_file)
+            .map(|data| data.len());
         Ok(())
     }
 

@@ -114,9 +114,8 @@ impl Plan {
     /// Seconds that this is likely to take.
     pub fn seconds(&self, rounds: u32) -> f64 {
         let verifying = self.verifications().into_iter();
-        let verifying = verifying.map(|(point, contender, _)| {
-            pace::verify_seconds(contender, &self.points[point].need)
-        });
+        let verifying = verifying
+            .map(|(point, contender, _)| pace::verify_seconds(contender, &self.points[point].need));
         let points = self.points.iter();
         let round = points.flat_map(|point| {
             let names = point.contenders.iter();

@@ -15,13 +15,16 @@ pub struct Reason {
     pub why: String,
 }
 
+/// Reasons with the points at which each holds.
+type Whys<'a> = Vec<(&'a str, Vec<usize>)>;
+
 /// The most places that a row names.
 const MOST_PLACES: usize = 6;
 
 /// A row for each contender: its reasons, each followed by the places where it holds unless it
 /// holds wherever the contender would have taken part.
 pub fn rows<'a>(plan: &Plan, reasons: impl Iterator<Item = &'a Reason>) -> Vec<Skipped> {
-    let mut rows: Vec<(&str, Vec<(&str, Vec<usize>)>)> = Vec::new();
+    let mut rows: Vec<(&str, Whys<'_>)> = Vec::new();
     for reason in reasons {
         let row = rows.iter().position(|(who, _)| *who == reason.contender);
         let row = row.unwrap_or_else(|| {
@@ -123,7 +126,11 @@ mod tests {
             workload: ().into(),
             verified_by: ().into(),
         };
-        plan.points = vec![point("dense", "a"), point("dense", "b"), point("paths", "b")];
+        plan.points = vec![
+            point("dense", "a"),
+            point("dense", "b"),
+            point("paths", "b"),
+        ];
         plan
     }
 
@@ -167,7 +174,10 @@ mod tests {
             .collect();
         plan.about.x_label = Some("density in %");
         let text = places(&plan, &[1, 2, 3, 4, 5, 6, 7, 8]);
-        assert!(text.starts_with(" (at density in % 1; density in % 2;"), "{text}");
+        assert!(
+            text.starts_with(" (at density in % 1; density in % 2;"),
+            "{text}"
+        );
         assert!(text.ends_with("density in % 6; and 2 more)"), "{text}");
     }
 }

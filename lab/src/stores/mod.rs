@@ -163,16 +163,23 @@ impl StoreWorkload {
     pub fn need(&self) -> Need {
         let (records, data) = (self.records as u64, self.data_bytes());
         let operations = self.operations * self.legs.len() as u64;
-        let commit = match self.commits {
-            Commits::Sync => 1e-3,
-            Commits::Periodic | Commits::Never => 10e-6,
+        // Whoever waits for the disk waits alike; several threads wait together.
+        let waiting = match self.commits {
+            Commits::Sync => operations as f64 * 3e-3 / (self.threads as f64).clamp(1.0, 4.0),
+            Commits::Periodic | Commits::Never => 0.0,
         };
+        let bytes = self.value_bytes as f64;
+        let working =
+            records as f64 * (1.0 + 0.003 * bytes) + operations as f64 * (1.0 + 0.002 * bytes);
         Need {
             memory_bytes: data * 2 + records * 250 + self.cache_bytes.min(data * 3) + (128 << 20),
             disk_bytes: data * 8 + operations * self.value_bytes as u64 + (256 << 20),
-            shared_seconds: 0.6 + records as f64 * 2e-6,
-            own_seconds: 0.1 + records as f64 * 5e-6 + operations as f64 * commit,
-            verify_seconds: 0.8,
+            shared_seconds: 0.3 + waiting,
+            own_seconds: 0.05 + working * 1e-6,
+            verify_seconds: match self.commits {
+                Commits::Sync => 0.4,
+                Commits::Periodic | Commits::Never => 0.1,
+            },
         }
     }
 }

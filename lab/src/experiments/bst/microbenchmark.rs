@@ -37,7 +37,7 @@ fn points(settings: &Settings) -> Vec<MapPoint<MixedWorkload>> {
     let paper = vec![1_000_000, 10_000_000];
     let counts = match settings.keys {
         Some(keys) => vec![keys],
-        None => settings.scale.pick(vec![2000], vec![400_000], paper),
+        None => settings.scale.pick(vec![2000], vec![200_000], paper),
     };
     let shares: &[u32] = settings.scale.pick(&LOOKUPS, &[100, 50], &LOOKUPS);
     let mut points = Vec::new();

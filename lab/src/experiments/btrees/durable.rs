@@ -33,15 +33,14 @@ pub fn experiment() -> StoreExperiment {
 }
 
 fn points(settings: &Settings) -> Vec<StorePoint> {
-    let records = settings.keys(500, 100_000, 10_000_000);
-    let point = |commits: Commits, threads: usize| {
+    let records = settings.keys(500, 15_000, 10_000_000);
+    let point = |commits: Commits, threads: usize, legs: Vec<Leg>| {
         let mut workload = StoreWorkload::new("ycsb", records, VALUE_BYTES, commits);
         workload.threads = threads;
-        (workload.operations, workload.legs) = match commits {
-            Commits::Sync => (settings.scale.pick(40, 800, 20_000), writing()),
-            Commits::Periodic | Commits::Never => {
-                (settings.scale.pick(300, 50_000, 1_000_000), all())
-            }
+        workload.legs = legs;
+        workload.operations = match commits {
+            Commits::Sync => settings.scale.pick(40, 60, 20_000),
+            Commits::Periodic | Commits::Never => settings.scale.pick(300, 4000, 1_000_000),
         };
         StorePoint {
             parameters: vec![
@@ -55,14 +54,23 @@ fn points(settings: &Settings) -> Vec<StorePoint> {
         }
     };
     let cores = settings.cores.min(16);
-    let mut points = vec![point(Commits::Periodic, 1)];
+    // The first table has everything; the others, at small scale, what commits and threads change.
+    let less = settings.scale.pick::<fn() -> Vec<Leg>>(all, some, all);
+    let mut points = vec![point(Commits::Periodic, 1, all())];
     if cores > 1 {
-        points.push(point(Commits::Periodic, cores));
+        points.push(point(Commits::Periodic, cores, less()));
     }
-    points.push(point(Commits::Sync, 1));
-    points.push(point(Commits::Sync, SYNCING_THREADS));
-    points.push(point(Commits::Never, 1));
+    points.push(point(Commits::Sync, 1, writing()));
+    points.push(point(Commits::Sync, SYNCING_THREADS, writing()));
+    points.push(point(Commits::Never, 1, less()));
     points
+}
+
+/// A lookup, a scan, an update, and the two most usual mixes.
+fn some() -> Vec<Leg> {
+    let mut legs = vec![Leg::Get, Leg::Scan, Leg::Update];
+    legs.extend(ycsb("ab"));
+    legs
 }
 
 fn ycsb(letters: &str) -> impl Iterator<Item = Leg> {

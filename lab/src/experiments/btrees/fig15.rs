@@ -39,7 +39,7 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
 
 /// The three operations on each of the four key sets.
 pub(super) fn points(settings: &Settings) -> Vec<MapPoint<MixedWorkload>> {
-    let most: u64 = settings.scale.pick(5000, 150_000, 5_000_000);
+    let most: u64 = settings.scale.pick(5000, 80_000, 5_000_000);
     let sets = key_sets::four(settings);
     let points = OPERATIONS.iter().flat_map(|(file, operation)| {
         sets.iter().map(move |keys| MapPoint {

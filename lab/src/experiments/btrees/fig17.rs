@@ -30,7 +30,7 @@ fn points(settings: &Settings) -> Vec<MapPoint<MixedWorkload>> {
         settings
             .scale
             .pick(&[0.5, 1.5], &[0.5, 1.5], &[0.5, 0.75, 1.0, 1.25, 1.5]);
-    let most: u64 = settings.scale.pick(5000, 150_000, 10_000_000);
+    let most: u64 = settings.scale.pick(5000, 100_000, 10_000_000);
     let mut points = Vec::new();
     for keys in key_sets::four(settings) {
         points.extend(exponents.iter().map(|exponent| MapPoint {

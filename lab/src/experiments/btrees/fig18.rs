@@ -26,7 +26,7 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
 }
 
 fn points(settings: &Settings) -> Vec<MapPoint<MixedWorkload>> {
-    let most: u64 = settings.scale.pick(5000, 300_000, 5_000_000);
+    let most: u64 = settings.scale.pick(5000, 200_000, 5_000_000);
     let mut points = Vec::new();
     for keys in key_sets::four(settings) {
         points.extend(

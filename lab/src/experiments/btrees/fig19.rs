@@ -7,7 +7,7 @@
 use hedgerow_lab_contender::{StoreEntry, Unavailable};
 use hedgerow_lab_report::X;
 
-use crate::experiment::{About, Settings};
+use crate::experiment::{About, Scale, Settings};
 use crate::registry::Registry;
 use crate::stores::{Commits, Leg, StoreExperiment, StorePoint, StoreWorkload};
 
@@ -68,19 +68,23 @@ fn stores(registry: &Registry) -> Vec<StoreEntry> {
 }
 
 fn points(settings: &Settings) -> Vec<StorePoint> {
-    let data_bytes: u64 = settings.scale.pick(2 << 20, 32 << 20, 8 << 30);
+    let data_bytes: u64 = settings.scale.pick(2 << 20, 12 << 20, 8 << 30);
     let threads = settings.scale.pick(4, 32, 256);
     let mut points = Vec::new();
-    for (set, key_bytes) in SETS {
+    let (sets, ratios): (&[_], &[u64]) = match settings.scale {
+        Scale::Smoke | Scale::Paper => (&SETS, &RATIOS),
+        Scale::Small => (&SETS[1..], &[1, 8]),
+    };
+    for &(set, key_bytes) in sets {
         let whole = data_bytes as usize / (key_bytes + VALUE_BYTES);
         let records = settings.keys.unwrap_or(whole);
         let data_bytes = (records * (key_bytes + VALUE_BYTES)) as u64;
-        points.extend(RATIOS.map(|ratio| {
+        points.extend(ratios.iter().map(|&ratio| {
             // Commits are never synced, as one engine takes nothing else; only reads are timed.
             let workload = StoreWorkload::new(set, records, VALUE_BYTES, Commits::Never);
             let mut workload = workload.beyond_cache(data_bytes, ratio);
             workload.threads = threads;
-            workload.operations = settings.scale.pick(1000, 100_000, 10_000_000);
+            workload.operations = settings.scale.pick(1000, 25_000, 10_000_000);
             workload.legs = vec![Leg::Get, Leg::ZipfGet];
             StorePoint {
                 parameters: vec![

@@ -31,12 +31,11 @@ fn is_variant(name: &str) -> bool {
 }
 
 fn points(settings: &Settings) -> Vec<MapPoint> {
-    let keys = settings.keys(5000, 300_000, 25_000_000);
-    let densities: &[u32] = settings.scale.pick(
-        &[4, 100],
-        &[4, 44, 100],
-        &[4, 16, 28, 44, 58, 72, 86, 100],
-    );
+    let keys = settings.keys(5000, 200_000, 25_000_000);
+    let densities: &[u32] =
+        settings
+            .scale
+            .pick(&[4, 100], &[4, 44, 100], &[4, 16, 28, 44, 58, 72, 86, 100]);
     let points = densities.iter().map(|percent| MapPoint {
         parameters: vec![("keys", keys.into())],
         x: Some(X::Number(f64::from(*percent))),

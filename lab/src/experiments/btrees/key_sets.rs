@@ -26,7 +26,7 @@ pub struct Keys {
 
 /// All four; about 300 MB of records each at the source's scale.
 pub fn four(settings: &Settings) -> [Keys; 4] {
-    let integers = settings.keys(SMOKE_RECORDS, 200_000, 25_000_000);
+    let integers = settings.keys(SMOKE_RECORDS, 100_000, 25_000_000);
     let made = |label, set| Keys {
         label,
         set,
@@ -57,7 +57,7 @@ fn real(
     (made_label, made): (&'static str, &'static str),
     paper: usize,
 ) -> Keys {
-    let records = settings.keys(SMOKE_RECORDS, 150_000, paper);
+    let records = settings.keys(SMOKE_RECORDS, 80_000, paper);
     let (label, set, there) = match settings.scale {
         Scale::Smoke => (label, sample, SMOKE_RECORDS),
         Scale::Small | Scale::Paper => match fetched_keys(label) {

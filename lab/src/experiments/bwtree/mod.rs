@@ -134,7 +134,7 @@ impl Experiment for Figure {
     }
 
     fn points(&self, _registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
-        let records = settings.keys(500, 20_000, 10_000_000);
+        let records = settings.keys(500, 8000, 10_000_000);
         let connections: &[usize] = settings.scale.pick(
             &[8],
             &[1, 8, MOST_CONNECTIONS],
@@ -164,7 +164,7 @@ impl Experiment for Figure {
                         memory_bytes: records as u64 * 1000 + (512 << 20),
                         disk_bytes: records as u64 * 500 + (256 << 20),
                         shared_seconds: 0.3,
-                        own_seconds: records as f64 * 20e-6,
+                        own_seconds: records as f64 * 120e-6,
                         verify_seconds: 0.4,
                     },
                     verified_by: order.into(),

@@ -86,7 +86,7 @@ fn in_superpages(map: MapEntry) -> Contestant {
 }
 
 fn points(settings: &Settings) -> Vec<MapPoint> {
-    let keys = settings.keys(20_000, 1_000_000, 140_000_000);
+    let keys = settings.keys(20_000, 800_000, 140_000_000);
     vec![MapPoint {
         parameters: vec![
             ("keys", keys.into()),

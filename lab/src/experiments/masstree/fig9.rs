@@ -36,7 +36,7 @@ fn maps(registry: &Registry) -> Vec<Contestant> {
 }
 
 fn points(settings: &Settings) -> Vec<MapPoint> {
-    let keys = settings.keys(10_000, 300_000, 80_000_000);
+    let keys = settings.keys(10_000, 200_000, 80_000_000);
     let prefixes: &[usize] =
         settings
             .scale

@@ -32,14 +32,14 @@ pub fn experiment() -> MapExperiment {
 }
 
 fn points(settings: &Settings) -> Vec<MapPoint> {
-    let keys = settings.keys(20_000, 250_000, 10_000_000);
+    let keys = settings.keys(20_000, 200_000, 10_000_000);
     let point = |set: &str, threads: usize| MapPoint {
         parameters: vec![("keys", keys.into()), ("threads", threads.into())],
         x: Some(X::Category(set.to_owned())),
         workload: MapWorkload {
             set: set.to_owned(),
             keys,
-            operations: keys.min(settings.scale.pick(20_000, 50_000, 1_000_000)),
+            operations: keys.min(settings.scale.pick(20_000, 40_000, 1_000_000)),
             threads,
             phases: Phase::ALL.to_vec(),
         },

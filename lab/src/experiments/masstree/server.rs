@@ -219,7 +219,8 @@ pub(super) fn ask_for(
     let used = (server.cpu_seconds() - before).max(1e-3);
     answer.push(column, "kops/s", Better::Higher, rate / 1000.0);
     let by_server = requests / used / 1000.0;
-    answer.push(column, "kops/s of server time", Better::Higher, by_server);
+    let column = format!("{column}, by server time");
+    answer.push(&column, "kops/s", Better::Higher, by_server);
     Ok(busy)
 }
 

@@ -64,7 +64,7 @@ fn rivals(registry: &Registry) -> Vec<Contestant> {
 fn on_integers(scale: Scale, name: &str, records: usize, key_bytes: usize) -> MixedWorkload {
     let mixed = MixedWorkload {
         // One file asks for five million searches, however few the records.
-        most_operations: scale.pick(Some(20_000), Some(500_000), None),
+        most_operations: scale.pick(Some(20_000), Some(300_000), None),
         ..MixedWorkload::new(&format!("matryoshka/{name}"), records)
     };
     let set = mixed.resolve().map(|workload| workload.keys.to_string());

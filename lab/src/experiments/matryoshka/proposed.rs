@@ -2,7 +2,7 @@
 
 use hedgerow_lab_report::X;
 
-use super::{rivals, on_integers, point};
+use super::{on_integers, point, rivals};
 use crate::experiment::{About, Settings};
 use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::mixed_workload::MixedWorkload;
