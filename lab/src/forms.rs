@@ -18,11 +18,12 @@ use crate::registry::Registry;
 const FORMS: [&str; 3] = [" u32", " u64", " short"];
 
 /// The variants of our trees that stand for them beside peers.
-const STANDARD: [&str; 4] = [
+const STANDARD: [&str; 5] = [
     "hedgerow inline",
     "btree adaptive",
     "matryoshka fence u32",
     "matryoshka fence u64",
+    "matryoshka shared u64",
 ];
 
 /// The map that a name is a form of.
