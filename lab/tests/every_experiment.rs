@@ -151,6 +151,39 @@ fn a_run_that_is_killed_keeps_its_rounds() {
 }
 
 #[test]
+fn advice_comes_with_results_and_plots() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, out) = (folder.path().join("results"), folder.path().join("report"));
+    let (success, text) = run(&[
+        "advise",
+        "--keys",
+        "sample:words",
+        "--time-budget",
+        "10",
+        "--json",
+        file.to_str().expect("a readable path"),
+        "--out",
+        out.to_str().expect("a readable path"),
+    ]);
+    assert!(success && text.contains("Take "), "{text}");
+    let layouts = ["hedgerow inline", "btree adaptive", "btree fingerprint"];
+    let records = records(&file);
+    for map in layouts {
+        let measured = records.iter().any(|record| match record {
+            Record::Figure(figure) => figure.contender == map && figure.column == "mix",
+            _ => false,
+        });
+        assert!(measured, "{map}: {text}");
+    }
+    let files = std::fs::read_dir(&out).expect("a report").flatten();
+    let names: Vec<_> = files.map(|file| file.file_name()).collect();
+    let plots = names
+        .iter()
+        .filter(|name| name.to_string_lossy().ends_with(".svg"));
+    assert!(plots.count() > 0, "{names:?}");
+}
+
+#[test]
 fn counting_counts_or_says_how_to_have_it() {
     let asked = [
         "run",

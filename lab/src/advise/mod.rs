@@ -5,10 +5,11 @@
 //! as the time budget allows. The number of keys is cut, with a word about it, where all of
 //! them would leave no time for several rounds.
 
+mod published;
 mod round;
 mod verdict;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,13 +17,14 @@ use hedgerow_lab_contender::MapEntry;
 use hedgerow_lab_data::key_set::read_every_line;
 use hedgerow_lab_data::{Description, KeySet, Keys};
 use hedgerow_lab_peers::Limits;
+use hedgerow_lab_report::write_report;
 
 use crate::contenders::Empty;
 use crate::registry::Registry;
 use crate::{LabError, Result};
 use round::LEAST_OPERATIONS;
 pub use round::{Job, Round};
-use verdict::Measured;
+use verdict::{Figures, Measured};
 
 /// The hidden subcommand that does one round and prints its answer.
 pub const SUBCOMMAND: &str = "advise-round";
@@ -54,6 +56,25 @@ pub struct AdviseArguments {
     /// The most keys that take part.
     #[arg(long, value_name = "KEYS", default_value_t = 10_000_000)]
     most_keys: usize,
+    /// Write all rounds as JSON lines to this file, in the form of `run --json`.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the table and its plots into this folder: report.html, report.md, an .svg each.
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+}
+
+impl AdviseArguments {
+    /// The shares in percent, as they may be given.
+    fn mix_text(&self) -> String {
+        let shares = self.mix.map(|share| format!("{:.0}", share * 100.0));
+        shares.join("/")
+    }
+
+    /// Bytes of a value that the map only points to.
+    fn pointed_to_bytes(&self) -> usize {
+        if self.values > 8 { self.values } else { 0 }
+    }
 }
 
 /// Five shares divided by slashes, brought to a sum of 1.
@@ -125,7 +146,7 @@ pub fn run(arguments: &AdviseArguments) -> Result<()> {
         .maps
         .iter()
         .filter(|map| !map.rounds.is_empty())
-        .map(|map| map.figures(arguments.values))
+        .map(|map| map.figures(arguments.pointed_to_bytes()))
         .collect();
     if ranked.is_empty() {
         return Err(LabError::Process(
@@ -134,12 +155,35 @@ pub fn run(arguments: &AdviseArguments) -> Result<()> {
     }
     ranked.sort_by(|a, b| b.mops.0.total_cmp(&a.mops.0));
     println!("{}", verdict::table(&ranked));
-    println!("{}", verdict::recommendation(&ranked, rounds));
+    let advice = verdict::recommendation(&ranked, rounds);
+    println!("{advice}");
     if arguments.values > 8 {
         println!(
             "Memory counts your {} bytes of value beside the map; speed is that of 8-byte values.",
             arguments.values
         );
+    }
+    publish(arguments, &contest.maps, &ranked, &advice)
+}
+
+/// Writes what `--json` and `--out` ask for.
+fn publish(
+    arguments: &AdviseArguments,
+    maps: &[Measured],
+    ranked: &[Figures],
+    advice: &str,
+) -> Result<()> {
+    let temporary = tempfile::tempdir()?;
+    let unnamed = temporary.path().join("results");
+    let file = arguments.json.as_deref();
+    if file.is_none() && arguments.out.is_none() {
+        return Ok(());
+    }
+    let file = file.unwrap_or(&unnamed);
+    published::write(file, arguments, maps, ranked, advice)?;
+    if let Some(folder) = &arguments.out {
+        let written = write_report(&[file], folder).map_err(LabError::from_display)?;
+        println!("{}", written[0].display());
     }
     Ok(())
 }

@@ -34,9 +34,9 @@ pub struct Figures {
 }
 
 impl Measured {
-    /// The medians over all rounds. `value_bytes` beyond the 8 that a map holds count as memory.
+    /// The medians over all rounds. Memory counts the bytes of a value that a map only points to.
     #[must_use]
-    pub fn figures(&self, value_bytes: usize) -> Figures {
+    pub fn figures(&self, pointed_to: usize) -> Figures {
         let over = |figure: &dyn Fn(&Round) -> f64| {
             let mut rounds = Rounds::default();
             self.rounds
@@ -45,10 +45,6 @@ impl Measured {
             rounds
         };
         let mops = over(&|round| round.operations as f64 / round.mix_seconds / 1e6);
-        let pointed_to = match value_bytes {
-            0..=8 => 0,
-            bytes => bytes,
-        };
         let mut held = Rounds::default();
         let known = self.rounds.iter().filter_map(|round| round.bytes_per_key);
         known.for_each(|bytes| held.push(bytes));
@@ -231,7 +227,7 @@ mod tests {
             name: name.into(),
             rounds: rounds.collect(),
         }
-        .figures(8)
+        .figures(0)
     }
 
     #[test]
@@ -290,7 +286,7 @@ mod tests {
                 ..Round::default()
             }],
         };
-        assert_eq!(map.figures(8).bytes_per_key, Some(50.0));
+        assert_eq!(map.figures(0).bytes_per_key, Some(50.0));
         assert_eq!(map.figures(100).bytes_per_key, Some(150.0));
     }
 }
