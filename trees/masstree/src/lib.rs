@@ -66,6 +66,7 @@ mod remove;
 mod scan;
 #[cfg(test)]
 mod small;
+mod snapshot;
 mod split;
 mod statistics;
 mod tree;

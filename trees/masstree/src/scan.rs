@@ -31,10 +31,11 @@ use std::sync::atomic::Ordering;
 use hedgerow_index::Direction;
 use hedgerow_simd::{Kernel, Task};
 
-use crate::configuration::{Configuration, Guard, Latch};
+use crate::configuration::{Configuration, Guard};
 use crate::key::{Key, LONG, shortest_bytes};
-use crate::node::border::{LAYER, SUFFIX, UNSTABLE};
-use crate::node::{Border, Interior, Node, SuffixBag, WIDTH, prefetch};
+use crate::node::border::{LAYER, SUFFIX};
+use crate::node::{Border, Interior, Node, prefetch};
+use crate::snapshot::{Entry, Lost, Snapshot};
 use crate::tree::{Masstree, layer_root};
 use crate::value::{Bytes, Value};
 
@@ -42,116 +43,6 @@ const RENEW_NODES: usize = 512;
 
 /// How many siblings beyond the next a scan asks for at once when it begins in a node.
 const SIBLINGS_AHEAD: usize = 3;
-
-/// One key of a snapshot.
-#[derive(Clone, Copy)]
-struct Entry<'g> {
-    slice: u64,
-    value: u64,
-    length: u8,
-    /// Only of a slot with a suffix is this looked at. All of an empty entry is zero, so that a
-    /// new snapshot is one clearing of memory.
-    suffix: Option<&'g [u8]>,
-}
-
-const NO_ENTRY: Entry<'static> = Entry {
-    slice: 0,
-    value: 0,
-    length: 0,
-    suffix: None,
-};
-
-/// A consistent copy of a border node.
-struct Snapshot<'g> {
-    node: Option<&'g Border>,
-    next: *mut Border,
-    prev: *mut Border,
-    count: usize,
-    entries: [Entry<'g>; WIDTH],
-}
-
-/// The position cannot be continued from here: look it up again.
-struct Lost;
-
-impl<'g> Snapshot<'g> {
-    fn empty() -> Self {
-        Self {
-            node: None,
-            next: std::ptr::null_mut(),
-            prev: std::ptr::null_mut(),
-            count: 0,
-            entries: [NO_ENTRY; WIDTH],
-        }
-    }
-
-    /// Copies `node`, or is lost when it is deleted.
-    #[inline(always)]
-    fn take<V: Value, C: Configuration, const VALUES: bool>(
-        &mut self,
-        node: &'g Border,
-        direction: Direction,
-    ) -> Result<(), Lost> {
-        loop {
-            let version = Latch::<C>::stable(&node.version);
-            if version.is_deleted() {
-                return Err(Lost);
-            }
-            self.next = node.next();
-            self.prev = node.prev();
-            let ahead = match direction {
-                Direction::Forward => self.next,
-                Direction::Reverse => self.prev,
-            };
-            prefetch(ahead.cast::<Node>());
-            let steady = self.copy_entries::<V, VALUES>(node);
-            if steady && !Latch::<C>::changed(&node.version, version) {
-                self.node = Some(node);
-                return Ok(());
-            }
-            std::hint::spin_loop();
-        }
-    }
-
-    #[inline(always)]
-    fn copy_entries<V: Value, const VALUES: bool>(&mut self, node: &'g Border) -> bool {
-        let permutation = node.permutation();
-        self.count = permutation.count();
-        for (index, entry) in self.entries[..self.count].iter_mut().enumerate() {
-            let slot = permutation.slot(index) % WIDTH;
-            let length = node.length(slot);
-            entry.slice = node.slice(slot);
-            entry.value = node.value(slot);
-            entry.length = length;
-            if VALUES && length <= SUFFIX {
-                V::prefetch(entry.value);
-            }
-            if length < LONG {
-                continue;
-            }
-            if length == SUFFIX {
-                let bag = node.bag();
-                if bag.is_null() {
-                    return false;
-                }
-                // SAFETY: reached under the scan's guard, which lives for `'g`; see `renew`.
-                entry.suffix = Some(unsafe { SuffixBag::get(bag, slot) });
-            }
-            // As in `probe`: the class must be the same on both sides of the value's load.
-            if length == UNSTABLE || node.length(slot) != length {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// The first entry at or above (`slice`, `class`).
-    fn lower_bound(&self, slice: u64, class: u8) -> usize {
-        self.entries[..self.count]
-            .iter()
-            .position(|entry| (entry.slice, entry.length.min(LONG)) >= (slice, class))
-            .unwrap_or(self.count)
-    }
-}
 
 /// Where a scan stands between look-ups from the top.
 struct Position {
@@ -573,16 +464,6 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
                 guard.renew();
                 self.begin::<K>();
             }
-        }
-    }
-}
-
-impl<'g> Entry<'g> {
-    #[inline(always)]
-    fn suffix_or_empty(&self) -> &'g [u8] {
-        match self.suffix {
-            Some(suffix) if self.length == SUFFIX => suffix,
-            _ => &[],
         }
     }
 }

@@ -1,0 +1,134 @@
+//! A consistent copy of a border node, which is what a scan visits.
+//!
+//! The order, slices, lengths, values, suffixes and the siblings' pointers are copied out and then
+//! checked against the version: a copy that a writer came in between is taken again. What it names
+//! stays alive under the scan's guard (`'g`).
+
+use hedgerow_index::Direction;
+
+use crate::configuration::{Configuration, Latch};
+use crate::key::LONG;
+use crate::node::border::{SUFFIX, UNSTABLE};
+use crate::node::{Border, Node, SuffixBag, WIDTH, prefetch};
+use crate::value::Value;
+
+/// One key of a snapshot.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry<'g> {
+    pub(crate) slice: u64,
+    pub(crate) value: u64,
+    pub(crate) length: u8,
+    /// Only of a slot with a suffix is this looked at. All of an empty entry is zero, so that a
+    /// new snapshot is one clearing of memory.
+    suffix: Option<&'g [u8]>,
+}
+
+const NO_ENTRY: Entry<'static> = Entry {
+    slice: 0,
+    value: 0,
+    length: 0,
+    suffix: None,
+};
+
+impl<'g> Entry<'g> {
+    /// The suffix, if the entry has one.
+    #[inline(always)]
+    pub(crate) fn suffix_or_empty(&self) -> &'g [u8] {
+        match self.suffix {
+            Some(suffix) if self.length == SUFFIX => suffix,
+            _ => &[],
+        }
+    }
+}
+
+/// A consistent copy of a border node.
+pub(crate) struct Snapshot<'g> {
+    pub(crate) node: Option<&'g Border>,
+    pub(crate) next: *mut Border,
+    pub(crate) prev: *mut Border,
+    pub(crate) count: usize,
+    pub(crate) entries: [Entry<'g>; WIDTH],
+}
+
+/// The position cannot be continued from here: look it up again.
+pub(crate) struct Lost;
+
+impl<'g> Snapshot<'g> {
+    pub(crate) fn empty() -> Self {
+        Self {
+            node: None,
+            next: std::ptr::null_mut(),
+            prev: std::ptr::null_mut(),
+            count: 0,
+            entries: [NO_ENTRY; WIDTH],
+        }
+    }
+
+    /// Copies `node`, or is lost when it is deleted.
+    #[inline(always)]
+    pub(crate) fn take<V: Value, C: Configuration, const VALUES: bool>(
+        &mut self,
+        node: &'g Border,
+        direction: Direction,
+    ) -> Result<(), Lost> {
+        loop {
+            let version = Latch::<C>::stable(&node.version);
+            if version.is_deleted() {
+                return Err(Lost);
+            }
+            self.next = node.next();
+            self.prev = node.prev();
+            let ahead = match direction {
+                Direction::Forward => self.next,
+                Direction::Reverse => self.prev,
+            };
+            prefetch(ahead.cast::<Node>());
+            let steady = self.copy_entries::<V, VALUES>(node);
+            if steady && !Latch::<C>::changed(&node.version, version) {
+                self.node = Some(node);
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    #[inline(always)]
+    fn copy_entries<V: Value, const VALUES: bool>(&mut self, node: &'g Border) -> bool {
+        let permutation = node.permutation();
+        self.count = permutation.count();
+        for (index, entry) in self.entries[..self.count].iter_mut().enumerate() {
+            let slot = permutation.slot(index) % WIDTH;
+            let length = node.length(slot);
+            entry.slice = node.slice(slot);
+            entry.value = node.value(slot);
+            entry.length = length;
+            if VALUES && length <= SUFFIX {
+                V::prefetch(entry.value);
+            }
+            if length < LONG {
+                continue;
+            }
+            if length == SUFFIX {
+                let bag = node.bag();
+                if bag.is_null() {
+                    return false;
+                }
+                // SAFETY: reached under the scan's guard, which lives for `'g`; see `renew`.
+                entry.suffix = Some(unsafe { SuffixBag::get(bag, slot) });
+            }
+            // As in `probe`: the class must be the same on both sides of the value's load.
+            if length == UNSTABLE || node.length(slot) != length {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The first entry at or above (`slice`, `class`).
+    pub(crate) fn lower_bound(&self, slice: u64, class: u8) -> usize {
+        self.entries[..self.count]
+            .iter()
+            .position(|entry| (entry.slice, entry.length.min(LONG)) >= (slice, class))
+            .unwrap_or(self.count)
+    }
+}
