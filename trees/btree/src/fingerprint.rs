@@ -12,7 +12,6 @@
 //! start are in order. A scan, a split or a merge sorts first.
 
 use std::cmp::Ordering;
-use std::ops::Range;
 
 use hedgerow_simd::equal_bytes;
 
@@ -150,23 +149,6 @@ impl<const PAGE: usize> Image<PAGE> {
 }
 
 impl Form for Fingerprints {
-    #[inline(always)]
-    fn places<const PAGE: usize>(page: &Image<PAGE>) -> usize {
-        page.count()
-    }
-
-    #[inline(always)]
-    fn next<const PAGE: usize, const FORWARD: bool>(
-        _page: &Image<PAGE>,
-        left: &mut Range<usize>,
-    ) -> Option<usize> {
-        if FORWARD {
-            left.next()
-        } else {
-            left.next_back()
-        }
-    }
-
     #[inline(always)]
     fn record<const PAGE: usize>(page: &Image<PAGE>, place: usize) -> Record {
         page.record_at::<Self>(place)

@@ -15,13 +15,23 @@ use crate::slotted::{Comparison, Kind, Payload, Record, SLACK};
 
 /// A way to keep the records of a leaf.
 pub(crate) trait Form {
-    /// How many places there are, taken or not.
-    fn places<const PAGE: usize>(page: &Image<PAGE>) -> usize;
+    /// How many places there are, taken or not. Unless a form says otherwise, each record is one.
+    #[inline(always)]
+    fn places<const PAGE: usize>(page: &Image<PAGE>) -> usize {
+        page.count()
+    }
     /// Takes the first (or last) taken place off a range.
+    #[inline(always)]
     fn next<const PAGE: usize, const FORWARD: bool>(
-        page: &Image<PAGE>,
+        _page: &Image<PAGE>,
         left: &mut Range<usize>,
-    ) -> Option<usize>;
+    ) -> Option<usize> {
+        if FORWARD {
+            left.next()
+        } else {
+            left.next_back()
+        }
+    }
     /// The record at a taken place.
     fn record<const PAGE: usize>(page: &Image<PAGE>, place: usize) -> Record;
     /// Writes a key without the page's prefix at the start of `to`, which has [`SLACK`] bytes

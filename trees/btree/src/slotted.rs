@@ -437,23 +437,6 @@ impl<const PAGE: usize> Image<PAGE> {
 
 impl<C: Configuration> Form for Comparison<C> {
     #[inline(always)]
-    fn places<const PAGE: usize>(page: &Image<PAGE>) -> usize {
-        page.count()
-    }
-
-    #[inline(always)]
-    fn next<const PAGE: usize, const FORWARD: bool>(
-        _page: &Image<PAGE>,
-        left: &mut Range<usize>,
-    ) -> Option<usize> {
-        if FORWARD {
-            left.next()
-        } else {
-            left.next_back()
-        }
-    }
-
-    #[inline(always)]
     fn record<const PAGE: usize>(page: &Image<PAGE>, place: usize) -> Record {
         page.record_at::<Self>(place)
     }
