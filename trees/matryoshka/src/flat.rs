@@ -15,7 +15,7 @@
 //!
 //! **An insert writes one line of keys, its values and the head.** A line that is full is
 //! levelled with the emptier of its neighbours; with both full, the page is spread evenly while
-//! a sixteenth of it is free. A key above all of a full line opens the line behind it if that is
+//! an eighth of it is free. A key above all of a full line opens the line behind it if that is
 //! empty, so that ascending inserts fill lines and pages. **A removal writes the same and moves
 //! nothing else**: lines may run empty, pages are joined under a quarter.
 
@@ -101,6 +101,25 @@ impl<L: Lane, V: Copy + Default> FlatPage<L, V> {
         self.set_count(line, self.count(line) + 1);
     }
 
+    /// Fills a line without keys with the first `count` of these pairs.
+    #[inline(always)]
+    fn set_line(&mut self, line: usize, pairs: &[(L, V)], count: usize) {
+        let lanes = self.lines.as_mut()[line].0.as_mut();
+        let values = self.values.as_mut()[line].as_mut();
+        // Where there are as many, all pairs of a whole line are copied, and what is too much is
+        // chosen away: a loop of a fixed length has no branches.
+        if let Some(whole) = pairs.get(..L::LANES) {
+            for at in 0..L::LANES {
+                lanes[at] = if at < count { whole[at].0 } else { L::MAX };
+                values[at] = whole[at].1;
+            }
+            return;
+        }
+        for ((lane, value), pair) in lanes.iter_mut().zip(values).zip(&pairs[..count]) {
+            (*lane, *value) = *pair;
+        }
+    }
+
     /// Finds room for a pair whose line is full.
     #[inline(never)]
     fn crowded<N: Kernel, S: Strategy>(&mut self, spot: Spot, key: L, value: V) -> Inserted<V> {
@@ -119,7 +138,9 @@ impl<L: Lane, V: Copy + Default> FlatPage<L, V> {
             let first = if left < right { line - 1 } else { line };
             let before = if first < line { left } else { 0 };
             self.level(first, before + spot.position, key, value);
-        } else if self.total() <= L::LANES * lines * 15 / 16 {
+        } else if self.total() <= L::LANES * lines * 7 / 8 {
+            // With an eighth of the places free and evenly spread, no line is full: this does not
+            // come here again.
             let mut pairs = Vec::with_capacity(L::LANES * lines);
             PageForm::<L, V, S>::pairs(self, &mut pairs);
             *self = PageForm::<L, V, S>::build(&pairs);
@@ -173,18 +194,17 @@ impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for FlatPage<L, 
         // A few keys share all lines evenly, so that each has room; one key leaves the other
         // lines to those that ascend after it.
         let lines = Self::lines::<S>().min(pairs.len().max(1));
+        let mut from = 0;
         for line in 0..lines {
-            let some = &pairs[pairs.len() * line / lines..pairs.len() * (line + 1) / lines];
-            let lanes = page.lines.as_mut()[line].0.as_mut();
-            let values = page.values.as_mut()[line].as_mut();
-            for ((lane, value), pair) in lanes.iter_mut().zip(values).zip(some) {
-                (*lane, *value) = *pair;
-            }
-            page.set_count(line, some.len());
+            let to = pairs.len() * (line + 1) / lines;
+            page.set_line(line, &pairs[from..], to - from);
+            page.head.set_child(line, (to - from) as u8);
             if line + 1 < lines {
-                page.head.set_separator(line, some[some.len() - 1].0);
+                page.head.set_separator(line, pairs[to - 1].0);
             }
+            from = to;
         }
+        page.head.set_count(pairs.len());
         page
     }
 

@@ -64,7 +64,7 @@ where
     }
 
     #[inline(never)]
-    fn rebalance(&mut self, path: &OuterPath) {
+    pub(crate) fn rebalance(&mut self, path: &OuterPath) {
         let (parent, index) = path.steps[self.height - 1];
         self.rebalance_pages(parent, index as usize);
         for level in (1..self.height).rev() {
