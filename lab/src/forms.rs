@@ -21,8 +21,8 @@ const FORMS: [&str; 3] = [" u32", " u64", " short"];
 const STANDARD: [&str; 5] = [
     "hedgerow inline",
     "btree adaptive",
-    "matryoshka fence u32",
-    "matryoshka fence u64",
+    "matryoshka flat u32",
+    "matryoshka flat u64",
     "matryoshka shared u64",
 ];
 
