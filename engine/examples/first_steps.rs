@@ -26,6 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     println!("from h on, backwards:");
     for entry in shrubs.range("h"..)?.rev() {
+        let entry = entry?;
         let value = entry.value().unwrap_or_default();
         println!(
             "  {} = {}",

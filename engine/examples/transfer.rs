@@ -53,8 +53,8 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     });
     let total: i64 = accounts
         .range(..)?
-        .map(|e| balance(e.value().map(<[u8]>::to_vec)))
-        .sum();
+        .map(|e| Ok(balance(e?.value().map(<[u8]>::to_vec))))
+        .sum::<hedgerow::Result<i64>>()?;
     println!("{ACCOUNTS} accounts hold {total} together");
     assert_eq!(total, ACCOUNTS as i64 * START);
     db.close()?;

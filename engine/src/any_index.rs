@@ -9,7 +9,7 @@ use hedgerow_masstree::{Bytes, Masstree};
 use hedgerow_matryoshka::MatryoshkaIndex;
 
 use crate::options::IndexKind;
-use hedgerow_index::{Decision, Direction, Index, LockedMap, Statistics};
+use hedgerow_index::{Decision, Direction, Index, IndexError, LockedMap, Statistics};
 
 // One per keyspace: boxing the tree would cost every operation a load to save nothing.
 #[allow(clippy::large_enum_variant)]
@@ -41,18 +41,22 @@ impl AnyIndex {
 
 impl Index for AnyIndex {
     #[inline]
-    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        dispatch!(self, index => index.get(key, read))
+    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError> {
+        dispatch!(self, index => Index::get(index, key, read))
     }
 
     #[inline]
-    fn get_many(&self, keys: &[&[u8]], read: impl FnMut(usize, Option<&[u8]>)) {
-        dispatch!(self, index => index.get_many(keys, read))
+    fn get_many(
+        &self,
+        keys: &[&[u8]],
+        read: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), IndexError> {
+        dispatch!(self, index => Index::get_many(index, keys, read))
     }
 
     #[inline]
     fn prefetch_many(&self, keys: &[&[u8]]) {
-        dispatch!(self, index => index.prefetch_many(keys))
+        dispatch!(self, index => Index::prefetch_many(index, keys))
     }
 
     #[inline]
@@ -61,8 +65,8 @@ impl Index for AnyIndex {
         key: &[u8],
         new: &mut Vec<u8>,
         decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
-    ) -> R {
-        dispatch!(self, index => index.update(key, new, decide))
+    ) -> Result<R, IndexError> {
+        dispatch!(self, index => Index::update(index, key, new, decide))
     }
 
     #[inline]
@@ -71,8 +75,8 @@ impl Index for AnyIndex {
         from: Bound<&[u8]>,
         direction: Direction,
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) {
-        dispatch!(self, index => index.scan(from, direction, visit))
+    ) -> Result<(), IndexError> {
+        dispatch!(self, index => Index::scan(index, from, direction, visit))
     }
 
     #[inline]
@@ -81,19 +85,19 @@ impl Index for AnyIndex {
         from: Bound<&[u8]>,
         direction: Direction,
         visit: impl FnMut(&[u8]) -> ControlFlow<()>,
-    ) {
-        dispatch!(self, index => index.scan_keys(from, direction, visit))
+    ) -> Result<(), IndexError> {
+        dispatch!(self, index => Index::scan_keys(index, from, direction, visit))
     }
 
-    fn partition(&self, parts: usize) -> Vec<Vec<u8>> {
-        dispatch!(self, index => index.partition(parts))
+    fn partition(&self, parts: usize) -> Result<Vec<Vec<u8>>, IndexError> {
+        dispatch!(self, index => Index::partition(index, parts))
     }
 
-    fn statistics(&self) -> Statistics {
-        dispatch!(self, index => index.statistics())
+    fn statistics(&self) -> Result<Statistics, IndexError> {
+        dispatch!(self, index => Index::statistics(index))
     }
 
     fn verify(&self) -> Result<(), String> {
-        dispatch!(self, index => index.verify())
+        dispatch!(self, index => Index::verify(index))
     }
 }

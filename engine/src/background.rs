@@ -89,7 +89,7 @@ pub(crate) fn sweep(engine: &Arc<Engine>) -> Result<u64> {
     let now_ms = engine.now_ms();
     let mut swept = 0;
     loop {
-        let due = engine.expiries.due(now_ms, SWEEP_CHUNK);
+        let due = engine.expiries.due(now_ms, SWEEP_CHUNK)?;
         let full = due.len() == SWEEP_CHUNK;
         let before = swept;
         for expiring in due {
@@ -97,7 +97,9 @@ pub(crate) fn sweep(engine: &Arc<Engine>) -> Result<u64> {
             let Some(space) = space else {
                 // Of a keyspace that was dropped.
                 let (id, expiry_ms) = (expiring.keyspace, Some(expiring.expiry_ms));
-                engine.expiries.replace(id, &expiring.key, expiry_ms, None);
+                engine
+                    .expiries
+                    .replace(id, &expiring.key, expiry_ms, None)?;
                 continue;
             };
             let keyspace = Keyspace::new(Arc::clone(engine), space);

@@ -132,7 +132,7 @@ impl Engine {
     fn write_parts(&self, generation: u32) -> Result<Vec<(PartEntry, Timestamp)>> {
         // Leave cores to the writers.
         let threads = (self.options.workers / 2).max(1);
-        let groups = self.plan(threads.max(self.options.workers) * PARTS_PER_THREAD);
+        let groups = self.plan(threads.max(self.options.workers) * PARTS_PER_THREAD)?;
         let next = AtomicUsize::new(0);
         let written = Mutex::new(Vec::new());
         let work = || -> Result<()> {
@@ -166,7 +166,7 @@ impl Engine {
     }
 
     /// Cuts all keyspaces into runs and shares them out to about `parts` parts.
-    fn plan(&self, parts: usize) -> Vec<Vec<Run>> {
+    fn plan(&self, parts: usize) -> Result<Vec<Vec<Run>>> {
         let spaces = self.spaces();
         let total: u64 = spaces.iter().map(|space| space.len()).sum();
         let share = (total / parts as u64).max(SMALL_ROWS);
@@ -176,7 +176,7 @@ impl Engine {
             let runs = space.len().div_ceil(share).max(1);
             let rows = space.len() / runs;
             let cuts = if runs > 1 {
-                space.index.partition(runs as usize)
+                space.index.partition(runs as usize)?
             } else {
                 Vec::new()
             };
@@ -199,7 +199,7 @@ impl Engine {
                 room = room.saturating_sub(rows);
             }
         }
-        groups
+        Ok(groups)
     }
 
     fn write_part(
@@ -215,7 +215,7 @@ impl Engine {
         let mut chunk = Chunk::default();
         for run in runs {
             let mut from = run.from.clone();
-            while let Some(last) = chunk.fill(&run.space, &from, &run.to) {
+            while let Some(last) = chunk.fill(&run.space, &from, &run.to)? {
                 if self.is_closed() {
                     return Err(Error::Closed);
                 }
@@ -245,7 +245,7 @@ impl Chunk {
         space: &Space,
         from: &Bound<Vec<u8>>,
         to: &Bound<Vec<u8>>,
-    ) -> Option<Vec<u8>> {
+    ) -> Result<Option<Vec<u8>>> {
         self.bytes.clear();
         self.rows.clear();
         let to = to.as_ref().map(Vec::as_slice);
@@ -265,10 +265,12 @@ impl Chunk {
                 }
                 ControlFlow::Continue(())
             },
-        );
-        let (key_bytes, row_bytes) = *self.rows.last()?;
+        )?;
+        let Some(&(key_bytes, row_bytes)) = self.rows.last() else {
+            return Ok(None);
+        };
         let key = self.bytes.len() - row_bytes - key_bytes;
-        Some(self.bytes[key..key + key_bytes].to_vec())
+        Ok(Some(self.bytes[key..key + key_bytes].to_vec()))
     }
 
     fn rows(&self) -> impl Iterator<Item = (&[u8], &[u8])> {

@@ -110,7 +110,7 @@ impl Engine {
             space.install(&self.expiries, key, expiry_ms, &mut scratch.row, |new| {
                 row::write_header(new, timestamp, expiry_ms, user_flags, false);
                 new.extend_from_slice(value);
-            });
+            })?;
             let payload = &scratch.row[TIMESTAMP_BYTES..];
             let (keyspace, kind) = (space.id, OperationKind::Put);
             shard.append(
@@ -159,7 +159,7 @@ impl Engine {
                 let row = Row::new(bytes);
                 let live = !row.is_expired(|| self.now_ms());
                 wanted(row).then_some(live)
-            });
+            })?;
             let Some(live) = found.flatten() else {
                 return Ok(None);
             };
@@ -187,7 +187,7 @@ impl Engine {
                 let row = Row::new(bytes);
                 let live = (!row.is_expired(|| self.now_ms())).then_some(row);
                 decision = decide.take().map(|decide| decide_on(live, decide, scratch));
-            });
+            })?;
             if let Some(decide) = decide {
                 decision = Some(decide_on(None, decide, scratch));
             }
@@ -231,7 +231,7 @@ impl Engine {
                 space.install(&self.expiries, key, built.expiry_ms, row, |new| {
                     new.extend_from_slice(&timestamp.raw().to_le_bytes());
                     new.extend_from_slice(&body[TIMESTAMP_BYTES..]);
-                });
+                })?;
                 if built.delta {
                     (OperationKind::PutColumns, changes)
                 } else {
@@ -239,7 +239,7 @@ impl Engine {
                 }
             }
             Change::Keep | Change::Remove => {
-                space.uninstall(&self.expiries, &self.watches, key, row);
+                space.uninstall(&self.expiries, &self.watches, key, row)?;
                 (OperationKind::Remove, &[])
             }
         };

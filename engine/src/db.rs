@@ -42,6 +42,7 @@ const LOCK_FILE: &str = "LOCK";
 /// trees.put_with(b"holly", b"Ilex", &Durability::Sync.into())?;
 /// assert_eq!(trees.get(b"hazel")?.as_deref(), Some(&b"Corylus avellana"[..]));
 /// for entry in trees.prefix("h")? {
+///     let entry = entry?;
 ///     println!("{}: {:?}", entry.key().escape_ascii(), entry.value());
 /// }
 /// db.close()?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
+use hedgerow_index::IndexError;
 use hedgerow_log::{Log, Manifest};
 use hedgerow_vfs::FileLock;
 
@@ -93,6 +94,15 @@ impl Engine {
             Some(reason) => Error::Poisoned(reason.clone()),
             None => Error::ReadOnly,
         }
+    }
+
+    /// A commit of several changes failed after some of them. The log has nothing of it, so a
+    /// reopen is rid of it, and until then nothing may follow.
+    #[cold]
+    pub(crate) fn half_done(&self, error: IndexError) -> Error {
+        let reason = format!("a commit stopped half-way: {error}");
+        let _ = self.broken.set(reason);
+        error.into()
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use hedgerow_index::{IndexError, IndexErrorKind};
 use hedgerow_log::{Problem, Timestamp};
 
 /// Result of this crate.
@@ -96,6 +97,10 @@ pub enum Error {
         /// The violated invariant.
         what: String,
     },
+    /// An index that keeps its nodes in a file could not read or write one. Other rows can be
+    /// read; a write that returns this did nothing.
+    #[error("{0}")]
+    Index(IndexError),
     /// The key is longer than [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES).
     #[error("the key has {bytes} bytes, the limit is {limit}; use a shorter key")]
     KeyTooLong {
@@ -192,6 +197,15 @@ impl Error {
             operation,
             file: file.to_path_buf(),
             source,
+        }
+    }
+}
+
+impl From<IndexError> for Error {
+    fn from(error: IndexError) -> Error {
+        match error.kind() {
+            IndexErrorKind::DiskFull => Error::DiskFull,
+            _ => Error::Index(error),
         }
     }
 }

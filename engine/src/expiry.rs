@@ -12,7 +12,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_index::{Decision, Direction, Index};
+use hedgerow_index::{Decision, Direction, Index, IndexError};
 
 use crate::any_index::AnyIndex;
 use crate::options::IndexKind;
@@ -41,12 +41,18 @@ impl ExpiryIndex {
 
     /// Follows a row from one expiry (if any) to another (if any).
     #[cold]
-    pub(crate) fn replace(&self, keyspace: u32, key: &[u8], old: Option<u64>, new: Option<u64>) {
+    pub(crate) fn replace(
+        &self,
+        keyspace: u32,
+        key: &[u8],
+        old: Option<u64>,
+        new: Option<u64>,
+    ) -> Result<(), IndexError> {
         let mut buffer = Vec::new();
         if let Some(expiry_ms) = old {
             let entry = entry_key(expiry_ms, keyspace, key);
             self.index
-                .update(&entry, &mut buffer, |_, _| Decision::Remove(()));
+                .update(&entry, &mut buffer, |_, _| Decision::Remove(()))?;
         }
         if let Some(expiry_ms) = new {
             let entry = entry_key(expiry_ms, keyspace, key);
@@ -56,12 +62,13 @@ impl ExpiryIndex {
                 new.push(u8::from(!long.is_empty()));
                 new.extend_from_slice(long);
                 Decision::Put(())
-            });
+            })?;
         }
+        Ok(())
     }
 
     /// Up to `limit` rows that expire at `now_ms` or before, the earliest first.
-    pub(crate) fn due(&self, now_ms: u64, limit: usize) -> Vec<Expiring> {
+    pub(crate) fn due(&self, now_ms: u64, limit: usize) -> Result<Vec<Expiring>, IndexError> {
         let mut due = Vec::new();
         self.index
             .scan(Bound::Unbounded, Direction::Forward, |entry, value| {
@@ -79,14 +86,14 @@ impl ExpiryIndex {
                     key: key.to_vec(),
                 });
                 ControlFlow::Continue(())
-            });
-        due
+            })?;
+        Ok(due)
     }
 
     /// How many rows have an expiry. Walks them all.
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
-        self.due(u64::MAX, usize::MAX).len()
+        self.due(u64::MAX, usize::MAX).map_or(0, |due| due.len())
     }
 }
 
@@ -111,12 +118,12 @@ mod tests {
     fn rows_come_due_in_order_and_leave_when_changed() {
         let index = ExpiryIndex::new(IndexKind::default());
         let long = vec![b'k'; 65_536];
-        index.replace(1, b"b", None, Some(300));
-        index.replace(1, b"a", None, Some(200));
-        index.replace(0, &long, None, Some(100));
-        index.replace(0, b"", None, Some(200));
+        index.replace(1, b"b", None, Some(300)).unwrap();
+        index.replace(1, b"a", None, Some(200)).unwrap();
+        index.replace(0, &long, None, Some(100)).unwrap();
+        index.replace(0, b"", None, Some(200)).unwrap();
         let due = |now, limit| -> Vec<_> {
-            let due = index.due(now, limit).into_iter();
+            let due = index.due(now, limit).unwrap().into_iter();
             due.map(|row| (row.expiry_ms, row.keyspace, row.key))
                 .collect()
         };
@@ -130,9 +137,9 @@ mod tests {
         ];
         assert_eq!(due(u64::MAX, 10), all);
         assert_eq!(due(u64::MAX, 2), all[..2]);
-        index.replace(0, &long, Some(100), None);
-        index.replace(1, b"a", Some(200), Some(400));
-        index.replace(0, b"", Some(200), Some(200));
+        index.replace(0, &long, Some(100), None).unwrap();
+        index.replace(1, b"a", Some(200), Some(400)).unwrap();
+        index.replace(0, b"", Some(200), Some(200)).unwrap();
         assert_eq!(
             due(300, 10),
             [(200, 0, Vec::new()), (300, 1, b"b".to_vec())]

@@ -12,6 +12,7 @@ use hedgerow_index::Index;
 
 use crate::bounds::{KeyRange, Stop};
 use crate::engine::Engine;
+use crate::error::{Error, Result};
 use crate::row::Row;
 use crate::space::Space;
 
@@ -24,7 +25,7 @@ pub(crate) fn scan(
     (start, end): (Bound<&[u8]>, Bound<&[u8]>),
     direction: Direction,
     mut visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
-) {
+) -> Result<()> {
     let mut now_ms = None;
     let from = if direction == Direction::Forward {
         start
@@ -41,7 +42,8 @@ pub(crate) fn scan(
             return ControlFlow::Continue(());
         }
         visit(key, row)
-    });
+    })?;
+    Ok(())
 }
 
 /// Visits the keys of the live rows between two bounds. Where no row of the keyspace expires, the
@@ -52,7 +54,7 @@ pub(crate) fn scan_keys(
     (start, end): (Bound<&[u8]>, Bound<&[u8]>),
     direction: Direction,
     mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
-) {
+) -> Result<()> {
     if space.expiring() > 0 {
         return scan(engine, space, (start, end), direction, |key, _| visit(key));
     }
@@ -68,7 +70,8 @@ pub(crate) fn scan_keys(
         } else {
             visit(key)
         }
-    });
+    })?;
+    Ok(())
 }
 
 /// A key and its row, copied out of the index.
@@ -137,6 +140,8 @@ const CHUNK_BYTES: usize = 1 << 20;
 
 /// An iterator over the rows of a range, from both ends. See
 /// [`Keyspace::range`](crate::Keyspace::range).
+///
+/// An item is an error where the index cannot be read; there the iteration ends, from both ends.
 pub struct Range {
     engine: Arc<Engine>,
     space: Arc<Space>,
@@ -147,6 +152,8 @@ pub struct Range {
     /// Fetched from the end: the last row comes first.
     back: VecDeque<Entry>,
     exhausted: bool,
+    /// Why fetching stopped; comes after what was fetched before.
+    failed: Option<Error>,
     chunk: usize,
 }
 
@@ -160,6 +167,7 @@ impl Range {
             front: VecDeque::new(),
             back: VecDeque::new(),
             exhausted: false,
+            failed: None,
             chunk: FIRST_CHUNK,
         }
     }
@@ -174,7 +182,7 @@ impl Range {
         let mut bytes = 0;
         let mut full = false;
         let chunk = self.chunk;
-        scan(&self.engine, &self.space, bounds, direction, |key, row| {
+        let scanned = scan(&self.engine, &self.space, bounds, direction, |key, row| {
             let entry = Entry::new(key, row);
             bytes += entry.bytes.len();
             fetched.push_back(entry);
@@ -185,6 +193,11 @@ impl Range {
                 ControlFlow::Continue(())
             }
         });
+        if let Err(error) = scanned {
+            self.failed = Some(error);
+            self.exhausted = true;
+            return;
+        }
         self.chunk = (self.chunk * 4).min(LARGEST_CHUNK);
         match fetched.back() {
             Some(last) if full => {
@@ -204,22 +217,36 @@ fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
 }
 
 impl Iterator for Range {
-    type Item = Entry;
+    type Item = Result<Entry>;
 
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<Result<Entry>> {
         if self.front.is_empty() && !self.exhausted {
             self.fetch(Direction::Forward);
         }
-        self.front.pop_front().or_else(|| self.back.pop_back())
+        if let Some(entry) = self.front.pop_front() {
+            return Some(Ok(entry));
+        }
+        if let Some(error) = self.failed.take() {
+            self.back.clear();
+            return Some(Err(error));
+        }
+        self.back.pop_back().map(Ok)
     }
 }
 
 impl DoubleEndedIterator for Range {
-    fn next_back(&mut self) -> Option<Entry> {
+    fn next_back(&mut self) -> Option<Result<Entry>> {
         if self.back.is_empty() && !self.exhausted {
             self.fetch(Direction::Reverse);
         }
-        self.back.pop_front().or_else(|| self.front.pop_back())
+        if let Some(entry) = self.back.pop_front() {
+            return Some(Ok(entry));
+        }
+        if let Some(error) = self.failed.take() {
+            self.front.clear();
+            return Some(Err(error));
+        }
+        self.front.pop_back().map(Ok)
     }
 }
 

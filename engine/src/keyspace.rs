@@ -119,7 +119,7 @@ impl Keyspace {
         let found = space.index.get(key, |bytes| {
             let row = Row::new(bytes);
             (!row.is_expired(|| self.engine.now_ms())).then(|| read(row))
-        });
+        })?;
         Ok(found.flatten())
     }
 
@@ -170,7 +170,7 @@ impl Keyspace {
         space.index.get_many(keys, |i, bytes| {
             let now_ms = || *now_ms.get_or_insert_with(|| self.engine.now_ms());
             read(i, bytes.map(Row::new).filter(|row| !row.is_expired(now_ms)));
-        });
+        })?;
         Ok(())
     }
 
@@ -336,7 +336,7 @@ impl Keyspace {
 
     /// Iterates over a range in both directions. Each row is read whole, but the iteration as a
     /// whole is no snapshot: rows that others write meanwhile may be seen or not. A row that
-    /// stays is seen exactly once.
+    /// stays is seen exactly once. An item is an error where rows cannot be read, and the last.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -345,9 +345,9 @@ impl Keyspace {
     /// for name in ["hazel", "hawthorn", "holly"] {
     ///     trees.put(name.as_bytes(), b"")?;
     /// }
-    /// let names: Vec<_> = trees.range("hawthorn".."holly")?.map(|entry| entry.into_key()).collect();
+    /// let names: Vec<_> = trees.range("hawthorn".."holly")?.map(|entry| Ok(entry?.into_key())).collect::<hedgerow::Result<_>>()?;
     /// assert_eq!(names, [b"hawthorn".to_vec(), b"hazel".to_vec()]);
-    /// assert_eq!(trees.range(..)?.next_back().unwrap().key(), b"holly");
+    /// assert_eq!(trees.range(..)?.next_back().unwrap()?.key(), b"holly");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn range(&self, range: impl KeyRange) -> Result<Range> {
@@ -379,8 +379,7 @@ impl Keyspace {
             (range.lower(), range.upper()),
             direction,
             visit,
-        );
-        Ok(())
+        )
     }
 
     /// Visits the keys of a range in order until `visit` breaks; see [`Keyspace::scan`]. Cheaper
@@ -398,8 +397,7 @@ impl Keyspace {
             (range.lower(), range.upper()),
             direction,
             visit,
-        );
-        Ok(())
+        )
     }
 
     /// How many rows there are in a range. Walks them.

@@ -14,6 +14,7 @@
 //! birds.put_columns(b"robin", &[(b"family", b"Muscicapidae"), (b"song", b"all year")])?;
 //!
 //! for entry in birds.range("r"..)?.rev() {
+//!     let entry = entry?;
 //!     println!("{} {:?}", entry.key().escape_ascii(), entry.row());
 //! }
 //! assert_eq!(birds.get_columns(b"robin", &[b"song"])?.unwrap()[0].as_deref(), Some(&b"all year"[..]));
@@ -71,7 +72,7 @@ pub use checkpoint::CheckpointReport;
 pub use commit::{Action, Commit};
 pub use db::Db;
 pub use error::{Error, Result};
-pub use hedgerow_index::MAX_KEY_BYTES;
+pub use hedgerow_index::{IndexError, IndexErrorKind, MAX_KEY_BYTES};
 pub use hedgerow_log::{Health, Problem, Progress, Timestamp};
 pub use iterate::{Direction, Entry, Range};
 pub use keyspace::Keyspace;

@@ -174,7 +174,7 @@ impl Recovery<'_> {
             let expiry_ms = Row::new(record).expiry_ms();
             space.install(self.expiries, key, expiry_ms, &mut buffer, |new| {
                 new.extend_from_slice(record);
-            });
+            })?;
         }
         done(reader.bytes_read() - reported);
         Ok(())
@@ -253,7 +253,7 @@ impl Recovery<'_> {
         }
         space.replay_remove_range(self.expiries, bounds, timestamp, row, |key| {
             self.is_own(thread, keyspace, key)
-        });
+        })?;
         Ok(())
     }
 
@@ -302,19 +302,19 @@ impl Recovery<'_> {
             return Err(undecodable());
         }
         match change.kind {
-            OperationKind::Remove => space.replay_remove(self.expiries, key, timestamp, row),
+            OperationKind::Remove => space.replay_remove(self.expiries, key, timestamp, row)?,
             OperationKind::Put
                 if planted(PlantedBug::ExpiryIgnored) && payload[0] & crate::row::EXPIRY != 0 =>
             {
                 let mut body = vec![payload[0] & !crate::row::EXPIRY];
                 body.extend_from_slice(&payload[9..]);
-                space.replay_put(self.expiries, key, timestamp, &body, row);
+                space.replay_put(self.expiries, key, timestamp, &body, row)?;
             }
             OperationKind::Put if Row::check_body(payload) => {
-                space.replay_put(self.expiries, key, timestamp, payload, row);
+                space.replay_put(self.expiries, key, timestamp, payload, row)?;
             }
             OperationKind::PutColumns if ColumnChanges::decode(payload).is_some() => {
-                space.replay_columns(self.expiries, key, timestamp, payload, row);
+                space.replay_columns(self.expiries, key, timestamp, payload, row)?;
             }
             _ => return Err(undecodable()),
         }

@@ -11,7 +11,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::Ordering;
 
-use hedgerow_index::{Direction, Index, MAX_KEY_BYTES};
+use hedgerow_index::{Direction, Index, IndexError, MAX_KEY_BYTES};
 use hedgerow_log::{Operation, OperationKind, Timestamp};
 
 use crate::bounds::{Stop, is_inverted};
@@ -102,7 +102,7 @@ impl Doomed {
         space: &Space,
         (start, end): Bounds<'_>,
         mut wanted: impl FnMut(&[u8], Row<'_>) -> bool,
-    ) {
+    ) -> std::result::Result<(), IndexError> {
         self.bytes.clear();
         self.lengths.clear();
         let after = self.last.take();
@@ -122,8 +122,9 @@ impl Doomed {
                 return ControlFlow::Break(());
             }
             ControlFlow::Continue(())
-        });
+        })?;
         self.last = last;
+        Ok(())
     }
 
     fn keys(&self) -> impl Iterator<Item = &[u8]> {
@@ -165,7 +166,7 @@ impl Engine {
                 true
             };
             let mut doomed = Doomed::default();
-            doomed.fill(&space, bounds, &mut count);
+            doomed.fill(&space, bounds, &mut count)?;
             if doomed.lengths.is_empty() {
                 return Ok((0, None));
             }
@@ -173,12 +174,15 @@ impl Engine {
             let timestamp = shard.timestamp(guard.floor());
             loop {
                 for key in doomed.keys() {
-                    space.uninstall(&self.expiries, &self.watches, key, &mut scratch.row);
+                    space
+                        .uninstall(&self.expiries, &self.watches, key, &mut scratch.row)
+                        .map_err(|error| self.half_done(error))?;
                 }
                 if !doomed.has_more() {
                     break;
                 }
-                doomed.fill(&space, bounds, &mut count);
+                let filled = doomed.fill(&space, bounds, &mut count);
+                filled.map_err(|error| self.half_done(error))?;
             }
             let (_, key) = parts(bounds.0);
             let payload = &encode_payload(bounds);
@@ -215,20 +219,20 @@ impl Space {
         timestamp: Timestamp,
         buffer: &mut Vec<u8>,
         is_own: impl Fn(&[u8]) -> bool,
-    ) {
+    ) -> std::result::Result<(), IndexError> {
         if is_inverted(bounds.0, bounds.1) {
-            return;
+            return Ok(());
         }
         let mut doomed = Doomed::default();
         loop {
             doomed.fill(self, bounds, |key, row| {
                 is_own(key) && row.timestamp() < timestamp
-            });
+            })?;
             for key in doomed.keys() {
-                self.replay_remove(expiries, key, timestamp, buffer);
+                self.replay_remove(expiries, key, timestamp, buffer)?;
             }
             if !doomed.has_more() {
-                return;
+                return Ok(());
             }
         }
     }

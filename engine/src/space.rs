@@ -6,7 +6,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hedgerow_index::{Decision, Direction, Index};
+use hedgerow_index::{Decision, Direction, Index, IndexError};
 use hedgerow_log::Timestamp;
 
 use crate::any_index::AnyIndex;
@@ -66,12 +66,19 @@ impl Space {
 
     /// Keeps the expiry index in step with a row.
     #[inline]
-    fn follow(&self, expiries: &ExpiryIndex, key: &[u8], old: Option<u64>, new: Option<u64>) {
+    fn follow(
+        &self,
+        expiries: &ExpiryIndex,
+        key: &[u8],
+        old: Option<u64>,
+        new: Option<u64>,
+    ) -> Result<(), IndexError> {
         if old != new {
+            expiries.replace(self.id, key, old, new)?;
             self.expiring
                 .add(i64::from(new.is_some()) - i64::from(old.is_some()));
-            expiries.replace(self.id, key, old, new);
         }
+        Ok(())
     }
 
     /// Takes the rows of a retired keyspace out of the expiry index.
@@ -79,10 +86,15 @@ impl Space {
         if self.expiring() == 0 {
             return;
         }
-        self.index
+        // Those that it misses go when they come due, since nobody has their keyspace.
+        let _ = self
+            .index
             .scan(Bound::Unbounded, Direction::Forward, |key, bytes| {
-                self.follow(expiries, key, Row::new(bytes).expiry_ms(), None);
-                ControlFlow::Continue(())
+                let expiry_ms = Row::new(bytes).expiry_ms();
+                match self.follow(expiries, key, expiry_ms, None) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(_) => ControlFlow::Break(()),
+                }
             });
     }
 
@@ -105,15 +117,15 @@ impl Space {
         expiry_ms: Option<u64>,
         buffer: &mut Vec<u8>,
         encode: impl Fn(&mut Vec<u8>),
-    ) {
+    ) -> Result<(), IndexError> {
         let replaced = self.index.update(key, buffer, |old, new| {
             encode(new);
             Decision::Put(Replaced::of(old))
-        });
+        })?;
         if !replaced.present {
             self.length.add(1);
         }
-        self.follow(expiries, key, replaced.expiry_ms, expiry_ms);
+        self.follow(expiries, key, replaced.expiry_ms, expiry_ms)
     }
 
     /// Removes a row. The caller holds the key's stripe, or is the only thread that writes the key.
@@ -123,15 +135,15 @@ impl Space {
         watches: &Watches,
         key: &[u8],
         buffer: &mut Vec<u8>,
-    ) {
+    ) -> Result<(), IndexError> {
         let replaced = self
             .index
-            .update(key, buffer, |old, _| Decision::Remove(Replaced::of(old)));
+            .update(key, buffer, |old, _| Decision::Remove(Replaced::of(old)))?;
         if replaced.present {
             self.length.add(-1);
             watches.removed(self, key, replaced.expiry_ms);
         }
-        self.follow(expiries, key, replaced.expiry_ms, None);
+        self.follow(expiries, key, replaced.expiry_ms, None)
     }
 }
 
@@ -144,12 +156,12 @@ impl Space {
         timestamp: Timestamp,
         body: &[u8],
         buffer: &mut Vec<u8>,
-    ) {
+    ) -> Result<(), IndexError> {
         self.replay(expiries, key, timestamp, buffer, |_, new| {
             new.extend_from_slice(&timestamp.raw().to_le_bytes());
             new.extend_from_slice(body);
             true
-        });
+        })
     }
 
     /// `changes` is the payload of a `PutColumns` record.
@@ -160,7 +172,7 @@ impl Space {
         timestamp: Timestamp,
         changes: &[u8],
         buffer: &mut Vec<u8>,
-    ) {
+    ) -> Result<(), IndexError> {
         self.replay(expiries, key, timestamp, buffer, |old, new| {
             let base = old.map(Row::new);
             let (expiry_ms, user_flags) =
@@ -170,7 +182,7 @@ impl Space {
             let changes = ColumnChanges::decode(changes).into_iter().flatten();
             row::write_columns(new, row::merge_columns(columns, changes).into_iter());
             true
-        });
+        })
     }
 
     pub(crate) fn replay_remove(
@@ -179,8 +191,8 @@ impl Space {
         key: &[u8],
         timestamp: Timestamp,
         buffer: &mut Vec<u8>,
-    ) {
-        self.replay(expiries, key, timestamp, buffer, |_, _| false);
+    ) -> Result<(), IndexError> {
+        self.replay(expiries, key, timestamp, buffer, |_, _| false)
     }
 
     /// `make` writes the new row and returns true, or returns false for the row to go.
@@ -191,7 +203,7 @@ impl Space {
         timestamp: Timestamp,
         buffer: &mut Vec<u8>,
         make: impl Fn(Option<&[u8]>, &mut Vec<u8>) -> bool,
-    ) {
+    ) -> Result<(), IndexError> {
         let replaced = self.index.update(key, buffer, |old, new| {
             if old.is_some_and(|old| Row::new(old).timestamp() >= timestamp) {
                 return Decision::Keep(None);
@@ -202,12 +214,12 @@ impl Space {
             } else {
                 Decision::Remove(Some((replaced, false, None)))
             }
-        });
+        })?;
         let Some((replaced, present, expiry_ms)) = replaced else {
-            return;
+            return Ok(());
         };
         self.length
             .add(i64::from(present) - i64::from(replaced.present));
-        self.follow(expiries, key, replaced.expiry_ms, expiry_ms);
+        self.follow(expiries, key, replaced.expiry_ms, expiry_ms)
     }
 }

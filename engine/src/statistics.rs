@@ -178,6 +178,6 @@ fn push_counters(engine: &Engine, list: &mut Statistics) {
 impl Keyspace {
     /// Numbers about this keyspace's index: nodes by kind, bytes, fill, retries. Walks it all.
     pub fn index_statistics(&self) -> Result<Statistics> {
-        Ok(self.space()?.index.statistics())
+        Ok(self.space()?.index.statistics()?)
     }
 }

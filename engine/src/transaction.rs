@@ -91,7 +91,7 @@ impl Transaction<'_> {
         let found = space.index.get(key, |bytes| {
             let row = Row::new(bytes);
             (!row.is_expired(|| self.now_ms())).then(|| read(row))
-        });
+        })?;
         Ok(found.flatten())
     }
 
@@ -106,7 +106,7 @@ impl Transaction<'_> {
         Ok(space.index.get(key, |bytes| {
             let row = Row::new(bytes);
             (row.timestamp(), !row.is_expired(|| self.now_ms()))
-        }))
+        })?)
     }
 
     fn staged_row(&self, keyspace: u32, key: &[u8]) -> Option<&Staged> {
@@ -203,7 +203,7 @@ impl Transaction<'_> {
         match before {
             Some(staged) => run(staged.row.as_deref()),
             None => {
-                let found = space.index.get(key, |bytes| run(Some(bytes)));
+                let found = space.index.get(key, |bytes| run(Some(bytes)))?;
                 if found.is_none() {
                     run(None);
                 }
@@ -271,7 +271,7 @@ impl Transaction<'_> {
             };
             broke = flow.is_break();
             flow
-        });
+        })?;
         if !broke {
             let _ = own.try_for_each(|(key, staged)| visit_own(staged, key, &mut visit));
         }
@@ -307,14 +307,18 @@ impl Transaction<'_> {
                 match &staged.row {
                     None => {
                         let watches = &self.engine.watches;
-                        space.uninstall(expiries, watches, key, &mut buffer);
+                        space
+                            .uninstall(expiries, watches, key, &mut buffer)
+                            .map_err(|error| self.engine.half_done(error))?;
                     }
                     Some(row) => {
                         let expiry_ms = Row::new(row).expiry_ms();
-                        space.install(expiries, key, expiry_ms, &mut buffer, |new| {
-                            new.extend_from_slice(&timestamp.raw().to_le_bytes());
-                            new.extend_from_slice(&row[TIMESTAMP_BYTES..]);
-                        });
+                        space
+                            .install(expiries, key, expiry_ms, &mut buffer, |new| {
+                                new.extend_from_slice(&timestamp.raw().to_le_bytes());
+                                new.extend_from_slice(&row[TIMESTAMP_BYTES..]);
+                            })
+                            .map_err(|error| self.engine.half_done(error))?;
                     }
                 }
             }

@@ -130,10 +130,14 @@ impl Watches {
     pub(crate) fn cleared(&self, space: &Space) {
         let entries = self.entries();
         for (key, watching) in entries.get(&space.name).into_iter().flatten() {
-            space.index.get(key, |bytes| {
+            let read = space.index.get(key, |bytes| {
                 let expiry_ms = Row::new(bytes).expiry_ms();
                 watching.iter().for_each(|entry| entry.see(expiry_ms));
             });
+            if read.is_err() {
+                // There may have been a row that stays.
+                watching.iter().for_each(|entry| entry.see(None));
+            }
         }
     }
 }
@@ -165,7 +169,7 @@ impl Keyspace {
         let found = space.index.get(key, |bytes| {
             let row = Row::new(bytes);
             (row.timestamp(), !row.is_expired(|| now_ms))
-        });
+        })?;
         let live = found.is_some_and(|(_, live)| live);
         let absent = (!live).then(|| Absent {
             engine: Arc::downgrade(&self.engine),

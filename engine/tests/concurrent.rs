@@ -173,7 +173,7 @@ fn batches_and_transactions_are_seen_whole() {
     let sum: u64 = accounts
         .range(..)
         .unwrap()
-        .map(|e| number(e.value().unwrap()))
+        .map(|e| number(e.unwrap().value().unwrap()))
         .sum();
     assert_eq!(sum, ACCOUNTS * START);
 }
@@ -278,10 +278,16 @@ fn checkpoints_and_backups_beside_writers() {
             writer.join().unwrap();
         }
     });
-    let before: Vec<_> = keyspace.range(..).unwrap().collect();
+    let before: Vec<_> = keyspace.range(..).unwrap().map(Result::unwrap).collect();
     db.close().unwrap();
     let reopened = open(&vfs, DIR);
-    let after: Vec<_> = reopened.keyspace("k").unwrap().range(..).unwrap().collect();
+    let after: Vec<_> = reopened
+        .keyspace("k")
+        .unwrap()
+        .range(..)
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
     assert!(before == after, "rows, versions and all");
     for i in 0..4 {
         let dir = format!("/backup{i}");
@@ -342,7 +348,7 @@ fn scans_beside_writers_are_ordered_and_complete() {
                 keyspace
                     .range(..)
                     .unwrap()
-                    .map(|entry| entry.into_key())
+                    .map(|entry| entry.unwrap().into_key())
                     .collect()
             } else {
                 let mut keys = Vec::new();

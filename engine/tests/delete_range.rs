@@ -22,7 +22,7 @@ fn key(i: u32) -> Vec<u8> {
 
 fn keys(keyspace: &Keyspace) -> Vec<Vec<u8>> {
     let rows = keyspace.range(..).unwrap();
-    rows.map(|entry| entry.into_key()).collect()
+    rows.map(|entry| entry.unwrap().into_key()).collect()
 }
 
 #[test]

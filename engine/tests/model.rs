@@ -559,7 +559,10 @@ impl World {
         let handle = &self.keyspaces[keyspace];
         let mut expected = self.live_rows(keyspace, bounds);
         assert_eq!(handle.count(bounds.clone()).unwrap(), expected.len() as u64);
-        let pair = |entry: hedgerow::Entry| (entry.key().to_vec(), ModelRow::of(entry.row()));
+        let pair = |entry: hedgerow::Result<hedgerow::Entry>| {
+            let entry = entry.unwrap();
+            (entry.key().to_vec(), ModelRow::of(entry.row()))
+        };
         let mut rows = handle.range(bounds.clone()).unwrap();
         for from_front in ends {
             let (seen, want) = if *from_front {
@@ -634,7 +637,10 @@ impl World {
             let expected = self.live_rows(i, &bounds);
             let rows = keyspace.range(..).unwrap();
             let seen: Vec<_> = rows
-                .map(|entry| (entry.key().to_vec(), ModelRow::of(entry.row())))
+                .map(|entry| {
+                    let entry = entry.unwrap();
+                    (entry.key().to_vec(), ModelRow::of(entry.row()))
+                })
                 .collect();
             assert_eq!(seen, expected);
             for (key, row) in &expected {

@@ -12,7 +12,7 @@ fn pairs(db: &Db, keyspace: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
     keyspace
         .range(..)
         .unwrap()
-        .map(|entry| entry.to_pair())
+        .map(|entry| entry.unwrap().to_pair())
         .collect()
 }
 

@@ -228,7 +228,7 @@ impl Session {
         each!(self, session => session.too_long())
     }
 
-    /// Replies to a [`Kind::Read`] that failed as a whole.
+    /// Ends the reply to a [`Kind::Read`] of which a key cannot be read.
     pub(crate) fn reply_error(&mut self, error: &hedgerow::Error, out: &mut Vec<u8>) {
         match self {
             Session::Resp(session) => session.reply_error(error, out),

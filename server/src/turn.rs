@@ -198,30 +198,17 @@ impl Turn {
             counts.batched_reads += keys.len() as u64;
             counts.read_batches += 1;
             let (sessions, outputs) = (&mut *lanes.sessions, &mut *lanes.outputs);
-            let read = |keyspace: &Keyspace| match keys.as_slice() {
-                [key] => keyspace
-                    .read(key, |row| {
-                        counts.hits += 1;
-                        answer(owners[0], key, Some(row), sessions, outputs);
-                        true
-                    })
-                    .map(|found| {
-                        if found.is_none() {
-                            answer(owners[0], key, None, sessions, outputs);
-                        }
-                    }),
-                _ => order.get_many(keyspace, &keys, owners, &mut counts.hits, sessions, outputs),
-            };
-            if let Err(error) = shared.keyspace(database).and_then(read) {
-                for owner in owners
-                    .iter()
-                    .filter(|owner| owner.place.0 + 1 == owner.place.1)
-                {
-                    let slot = owner.slot as usize;
-                    if let Some(session) = &mut lanes.sessions[slot] {
-                        session.reply_error(&error, lanes.outputs[slot].buffer());
-                    }
+            let hits = &mut counts.hits;
+            let keyspace = shared.keyspace(database);
+            let answered = match (&keyspace, keys.as_slice()) {
+                (Ok(keyspace), [_, _, ..]) => {
+                    order.get_many(keyspace, &keys, owners, hits, sessions, outputs)
                 }
+                _ => 0,
+            };
+            if answered < keys.len() {
+                let rest = (&keys[answered..], &owners[answered..]);
+                answer_each(keyspace, rest, hits, sessions, outputs);
             }
         }
     }
@@ -450,6 +437,55 @@ fn answer(
     }
 }
 
+/// Answers keys one by one: one that is alone, or those that a batch left since one of them could
+/// not be read. That one's request gets the error, the others what they asked for.
+fn answer_each(
+    keyspace: hedgerow::Result<&Keyspace>,
+    (keys, owners): (&[&[u8]], &[Owner]),
+    hits: &mut u64,
+    sessions: &mut [Option<Session>],
+    outputs: &mut [Output],
+) {
+    let mut in_failed = false;
+    for (&owner, key) in owners.iter().zip(keys) {
+        in_failed &= owner.place.0 > 0;
+        if in_failed {
+            continue;
+        }
+        let read = match &keyspace {
+            Ok(keyspace) => keyspace.read(key, |row| {
+                *hits += 1;
+                answer(owner, key, Some(row), sessions, outputs);
+            }),
+            Err(error) => {
+                in_failed = true;
+                fail(owner, error, sessions, outputs);
+                continue;
+            }
+        };
+        match read {
+            Ok(Some(())) => {}
+            Ok(None) => answer(owner, key, None, sessions, outputs),
+            Err(error) => {
+                in_failed = true;
+                fail(owner, &error, sessions, outputs);
+            }
+        }
+    }
+}
+
+fn fail(
+    owner: Owner,
+    error: &hedgerow::Error,
+    sessions: &mut [Option<Session>],
+    outputs: &mut [Output],
+) {
+    let slot = owner.slot as usize;
+    if let Some(session) = &mut sessions[slot] {
+        session.reply_error(error, outputs[slot].buffer());
+    }
+}
+
 /// Puts the answers of a `get_many`, which come in any order, into the order of their keys.
 /// Those that come early are encoded aside.
 #[derive(Default)]
@@ -460,6 +496,8 @@ struct Reorder {
 }
 
 impl Reorder {
+    /// Answers all keys, or those before the first that has no answer since the batch failed; how
+    /// many.
     fn get_many(
         &mut self,
         keyspace: &Keyspace,
@@ -468,7 +506,7 @@ impl Reorder {
         hits: &mut u64,
         sessions: &mut [Option<Session>],
         outputs: &mut [Output],
-    ) -> hedgerow::Result<()> {
+    ) -> usize {
         self.aside.clear();
         self.early.clear();
         self.early.resize(keys.len(), None);
@@ -495,8 +533,10 @@ impl Reorder {
         if self.aside.capacity() > 1 << 20 {
             self.aside = Vec::new();
         }
-        done?;
-        debug_assert_eq!(next, keys.len(), "every key is answered once");
-        Ok(())
+        debug_assert!(
+            done.is_err() || next == keys.len(),
+            "every key is answered once"
+        );
+        next
     }
 }

@@ -31,6 +31,9 @@ pub struct ConcurrentRun {
     pub seed: u64,
 }
 
+/// These drivers run where nothing breaks.
+const FAILS: &str = "the index failed";
+
 /// The bytes stored for `number`: 8 to 71 bytes, all determined by it.
 pub fn encode_value(number: u64, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&number.to_le_bytes());
@@ -51,17 +54,21 @@ fn decoded(bytes: &[u8]) -> u64 {
 }
 
 fn put<I: Index>(index: &I, key: &[u8], number: u64, buffer: &mut Vec<u8>) {
-    index.update(key, buffer, |_, new| {
-        encode_value(number, new);
-        Decision::Put(())
-    });
+    index
+        .update(key, buffer, |_, new| {
+            encode_value(number, new);
+            Decision::Put(())
+        })
+        .expect(FAILS);
 }
 
 fn remove<I: Index>(index: &I, key: &[u8], buffer: &mut Vec<u8>) -> bool {
-    index.update(key, buffer, |old, _| match old {
-        Some(_) => Decision::Remove(true),
-        None => Decision::Keep(false),
-    })
+    index
+        .update(key, buffer, |old, _| match old {
+            Some(_) => Decision::Remove(true),
+            None => Decision::Keep(false),
+        })
+        .expect(FAILS)
 }
 
 /// Runs `run` on an index and checks what the threads saw. The index may hold other keys only
@@ -119,7 +126,7 @@ fn one_thread<I: Index>(
             }
             4 => swap(index, &mut history, key, bytes, &mut buffer),
             5..8 => history.record(key, || {
-                let found = index.get(bytes, decoded);
+                let found = index.get(bytes, decoded).expect(FAILS);
                 (Action::Get { found }, ())
             }),
             8 => get_many(index, run, &mut history, &mut rng),
@@ -139,10 +146,12 @@ fn swap<I: Index>(
 ) {
     let value = history.fresh_value();
     history.record(key, || {
-        let found = index.update(bytes, buffer, |old, new| {
-            encode_value(value, new);
-            Decision::Put(old.map(decoded))
-        });
+        let found = index
+            .update(bytes, buffer, |old, new| {
+                encode_value(value, new);
+                Decision::Put(old.map(decoded))
+            })
+            .expect(FAILS);
         (
             Action::Update {
                 found,
@@ -166,10 +175,12 @@ fn get_many<I: Index>(
     let keys: Vec<&[u8]> = chosen.iter().map(|&key| run.keys[key].as_slice()).collect();
     history.record_many(|| {
         let mut found: Vec<Option<Option<u64>>> = vec![None; keys.len()];
-        index.get_many(&keys, |i, value| {
-            let twice = found[i].replace(value.map(decoded));
-            assert_eq!(twice, None, "get_many answered key {i} twice");
-        });
+        index
+            .get_many(&keys, |i, value| {
+                let twice = found[i].replace(value.map(decoded));
+                assert_eq!(twice, None, "get_many answered key {i} twice");
+            })
+            .expect(FAILS);
         let answers = chosen.iter().zip(found);
         answers
             .map(|(&key, f)| (key, f.expect("get_many left a key out")))
@@ -183,14 +194,16 @@ fn scan<I: Index>(index: &I, run: &ConcurrentRun, history: &mut ThreadHistory, r
     let from = bound.clone();
     history.record_scan(bound, || {
         let mut visited = Vec::new();
-        index.scan(from.from_ref(), from.direction, |key, value| {
-            visited.push((key.to_vec(), decoded(value)));
-            if visited.len() == limit {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        });
+        index
+            .scan(from.from_ref(), from.direction, |key, value| {
+                visited.push((key.to_vec(), decoded(value)));
+                if visited.len() == limit {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })
+            .expect(FAILS);
         let reached_end = visited.len() < limit;
         (visited, reached_end)
     });
@@ -249,7 +262,7 @@ pub fn check_sequential<I: Index>(
                 model.insert(key, number as u64);
             }
             percent if percent < 97 => {
-                if index.get(key, decoded) != model.get(key).copied() {
+                if index.get(key, decoded).expect(FAILS) != model.get(key).copied() {
                     return wrong("get");
                 }
             }
@@ -267,14 +280,16 @@ pub fn check_sequential<I: Index>(
 
 fn scan_prefix<I: Index>(index: &I, bound: &ScanBound, limit: usize) -> Vec<(Vec<u8>, u64)> {
     let mut pairs = Vec::new();
-    index.scan(bound.from_ref(), bound.direction, |key, value| {
-        pairs.push((key.to_vec(), decoded(value)));
-        if pairs.len() == limit {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    });
+    index
+        .scan(bound.from_ref(), bound.direction, |key, value| {
+            pairs.push((key.to_vec(), decoded(value)));
+            if pairs.len() == limit {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })
+        .expect(FAILS);
     pairs
 }
 

@@ -4,7 +4,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hedgerow_index::{Decision, Direction, Index, LockedMap, Statistics};
+use hedgerow_index::{Decision, Direction, Index, IndexError, LockedMap, Statistics};
 use hedgerow_testkit::index_workload::{ConcurrentRun, check_concurrent, check_sequential};
 use hedgerow_testkit::keys::KeyShape;
 use rand::SeedableRng;
@@ -49,25 +49,30 @@ impl Broken {
 }
 
 impl Index for Broken {
-    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError> {
         self.model.get(key, read)
     }
 
-    fn get_many(&self, keys: &[&[u8]], mut read: impl FnMut(usize, Option<&[u8]>)) {
+    fn get_many(
+        &self,
+        keys: &[&[u8]],
+        mut read: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), IndexError> {
         if self.bug != Some(Bug::StaleGetMany) {
             return self.model.get_many(keys, read);
         }
         for (i, key) in keys.iter().enumerate() {
-            let fresh = self.model.get(key, <[u8]>::to_vec);
-            let stale = self.old.get(key, <[u8]>::to_vec);
+            let fresh = self.model.get(key, <[u8]>::to_vec)?;
+            let stale = self.old.get(key, <[u8]>::to_vec)?;
             read(i, stale.or(fresh.clone()).as_deref());
             if let Some(fresh) = fresh {
                 self.old.update(key, &mut Vec::new(), |_, new| {
                     new.extend_from_slice(&fresh);
                     Decision::Put(())
-                });
+                })?;
             }
         }
+        Ok(())
     }
 
     fn update<R>(
@@ -75,9 +80,9 @@ impl Index for Broken {
         key: &[u8],
         new: &mut Vec<u8>,
         mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
-    ) -> R {
+    ) -> Result<R, IndexError> {
         if self.bug == Some(Bug::SplitUpdate) {
-            let old = self.model.get(key, <[u8]>::to_vec);
+            let old = self.model.get(key, <[u8]>::to_vec)?;
             new.clear();
             let decision = decide(old.as_deref(), new);
             let bytes = new.clone();
@@ -102,7 +107,7 @@ impl Index for Broken {
         from: Bound<&[u8]>,
         direction: Direction,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) {
+    ) -> Result<(), IndexError> {
         let (skips, repeats) = (
             self.strikes(Bug::ScanSkips, 32),
             self.strikes(Bug::ScanRepeats, 32),
@@ -117,14 +122,14 @@ impl Index for Broken {
                 visit(key, value)?;
             }
             visit(key, value)
-        });
+        })
     }
 
-    fn partition(&self, parts: usize) -> Vec<Vec<u8>> {
+    fn partition(&self, parts: usize) -> Result<Vec<Vec<u8>>, IndexError> {
         self.model.partition(parts)
     }
 
-    fn statistics(&self) -> Statistics {
+    fn statistics(&self) -> Result<Statistics, IndexError> {
         self.model.statistics()
     }
 

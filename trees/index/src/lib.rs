@@ -10,10 +10,12 @@
 
 use std::ops::{Bound, ControlFlow};
 
+mod error;
 mod integers;
 mod locked_map;
 mod statistics;
 
+pub use error::{IndexError, IndexErrorKind};
 pub use integers::{BulkLoad, IntIndex, IntKey, NotAscending};
 pub use locked_map::LockedMap;
 pub use statistics::{Statistic, Statistics};
@@ -52,22 +54,33 @@ pub enum Direction {
 ///
 /// Callbacks run while the calling thread is pinned (and, in `update`, while a node is
 /// latched), so they must be short and must not call back into the same index.
+///
+/// # Errors
+///
+/// An index in memory never fails. One whose pages lie in a file can fail at any call; then that
+/// call changed nothing, and callbacks may have been called for what was read before.
 pub trait Index: Send + Sync {
     /// Runs `read` on the value of `key` and returns its result, or `None` when absent.
-    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R>;
+    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError>;
 
     /// Looks up all `keys`, overlapping their cache misses, and calls `read(i, value)`
-    /// exactly once for each `keys[i]`, in no particular order.
+    /// exactly once for each `keys[i]`, in no particular order. Of a call that fails, it may have
+    /// been called for some.
     ///
     /// Each lookup is atomic by itself; the batch is not a snapshot.
-    fn get_many(&self, keys: &[&[u8]], read: impl FnMut(usize, Option<&[u8]>));
+    fn get_many(
+        &self,
+        keys: &[&[u8]],
+        read: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), IndexError>;
 
     /// Brings the nodes that operations on `keys` will touch into the cache, overlapping
     /// their misses, so that a following run of updates does not wait for each in turn.
     ///
-    /// Purely a hint. The default does a `get_many` and drops the answers.
+    /// Purely a hint, so it does not fail. The default does a `get_many` and drops the answers.
     fn prefetch_many(&self, keys: &[&[u8]]) {
-        self.get_many(keys, |_, _| {});
+        // Whoever needs the key is told why it cannot be read.
+        let _ = self.get_many(keys, |_, _| {});
     }
 
     /// Atomically replaces, inserts or removes one key.
@@ -82,7 +95,7 @@ pub trait Index: Send + Sync {
         key: &[u8],
         new: &mut Vec<u8>,
         decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
-    ) -> R;
+    ) -> Result<R, IndexError>;
 
     /// Visits pairs in key order, starting at `from`, until `visit` breaks or keys end.
     ///
@@ -95,7 +108,7 @@ pub trait Index: Send + Sync {
         from: Bound<&[u8]>,
         direction: Direction,
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    );
+    ) -> Result<(), IndexError>;
 
     /// [`scan`](Self::scan) of keys alone: an index that keeps values apart from keys does not
     /// touch them.
@@ -104,17 +117,17 @@ pub trait Index: Send + Sync {
         from: Bound<&[u8]>,
         direction: Direction,
         mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
-    ) {
-        self.scan(from, direction, |key, _| visit(key));
+    ) -> Result<(), IndexError> {
+        self.scan(from, direction, |key, _| visit(key))
     }
 
     /// Up to `parts - 1` ascending keys that cut the key space into ranges of roughly equal
     /// size, for parallel scans. Fewer (even none) when the index is small.
-    fn partition(&self, parts: usize) -> Vec<Vec<u8>>;
+    fn partition(&self, parts: usize) -> Result<Vec<Vec<u8>>, IndexError>;
 
     /// Numbers that show every mechanism at work: nodes by kind, bytes, fill, retries.
     /// Walks the whole index: costs as much as a full scan.
-    fn statistics(&self) -> Statistics;
+    fn statistics(&self) -> Result<Statistics, IndexError>;
 
     /// Checks every structural invariant and returns the first violation in words.
     ///

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use crate::{Decision, Direction, Index, MAX_KEY_BYTES, Statistics};
+use crate::{Decision, Direction, Index, IndexError, MAX_KEY_BYTES, Statistics};
 
 type Pairs = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
@@ -48,14 +48,19 @@ impl LockedMap {
 }
 
 impl Index for LockedMap {
-    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        self.read().get(key).map(|value| read(value))
+    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError> {
+        Ok(self.read().get(key).map(|value| read(value)))
     }
 
-    fn get_many(&self, keys: &[&[u8]], mut read: impl FnMut(usize, Option<&[u8]>)) {
+    fn get_many(
+        &self,
+        keys: &[&[u8]],
+        mut read: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), IndexError> {
         for (i, key) in keys.iter().enumerate() {
             read(i, self.read().get(*key).map(|value| &**value));
         }
+        Ok(())
     }
 
     fn update<R>(
@@ -63,11 +68,11 @@ impl Index for LockedMap {
         key: &[u8],
         new: &mut Vec<u8>,
         mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
-    ) -> R {
+    ) -> Result<R, IndexError> {
         assert!(key.len() <= MAX_KEY_BYTES, "key of {} bytes", key.len());
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         new.clear();
-        match decide(map.get(key).map(|value| &**value), new) {
+        Ok(match decide(map.get(key).map(|value| &**value), new) {
             Decision::Keep(result) => result,
             Decision::Put(result) => {
                 map.insert(key.into(), new.as_slice().into());
@@ -77,7 +82,7 @@ impl Index for LockedMap {
                 map.remove(key);
                 result
             }
-        }
+        })
     }
 
     fn scan(
@@ -85,7 +90,7 @@ impl Index for LockedMap {
         from: Bound<&[u8]>,
         direction: Direction,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) {
+    ) -> Result<(), IndexError> {
         let map = self.read();
         let range = match direction {
             Direction::Forward => (from, Bound::Unbounded),
@@ -97,26 +102,27 @@ impl Index for LockedMap {
             Direction::Reverse => pairs.next_back(),
         } {
             if visit(key, value).is_break() {
-                return;
+                break;
             }
         }
+        Ok(())
     }
 
-    fn partition(&self, parts: usize) -> Vec<Vec<u8>> {
+    fn partition(&self, parts: usize) -> Result<Vec<Vec<u8>>, IndexError> {
         let map = self.read();
         let step = map.len().div_ceil(parts.max(1)).max(1);
         let cuts = map.keys().step_by(step).skip(1);
         let cuts = cuts.take(parts.saturating_sub(1));
-        cuts.map(|key| key.to_vec()).collect()
+        Ok(cuts.map(|key| key.to_vec()).collect())
     }
 
-    fn statistics(&self) -> Statistics {
+    fn statistics(&self) -> Result<Statistics, IndexError> {
         let map = self.read();
         let bytes: usize = map.iter().map(|(k, v)| k.len() + v.len()).sum();
         let mut statistics = Statistics::new();
         statistics.push("keys", map.len() as f64, "Keys in the map.");
         statistics.push("payload_bytes", bytes as f64, "Bytes of keys and values.");
-        statistics
+        Ok(statistics)
     }
 
     fn verify(&self) -> Result<(), String> {
@@ -132,10 +138,12 @@ mod tests {
     use super::*;
 
     fn put(index: &LockedMap, key: &[u8], value: &[u8]) {
-        index.update(key, &mut Vec::new(), |_, new| {
-            new.extend_from_slice(value);
-            Decision::Put(())
-        });
+        index
+            .update(key, &mut Vec::new(), |_, new| {
+                new.extend_from_slice(value);
+                Decision::Put(())
+            })
+            .unwrap();
     }
 
     #[test]
@@ -146,10 +154,12 @@ mod tests {
         }
         let seen = |from, direction| {
             let mut keys = Vec::new();
-            index.scan(from, direction, |key, _| {
-                keys.push(key.to_vec());
-                ControlFlow::Continue(())
-            });
+            index
+                .scan(from, direction, |key, _| {
+                    keys.push(key.to_vec());
+                    ControlFlow::Continue(())
+                })
+                .unwrap();
             keys
         };
         assert_eq!(
@@ -160,11 +170,13 @@ mod tests {
             seen(Bound::Included(b"a"), Direction::Reverse),
             [&b"a"[..], b""]
         );
-        index.update(b"a", &mut Vec::new(), |old, _| {
-            assert_eq!(old, Some(&b"a"[..]));
-            Decision::Remove(())
-        });
-        assert_eq!(index.get(b"a", <[u8]>::len), None);
-        assert_eq!(index.partition(2), [b"b".to_vec()]);
+        index
+            .update(b"a", &mut Vec::new(), |old, _| {
+                assert_eq!(old, Some(&b"a"[..]));
+                Decision::Remove(())
+            })
+            .unwrap();
+        assert_eq!(index.get(b"a", <[u8]>::len).unwrap(), None);
+        assert_eq!(index.partition(2).unwrap(), [b"b".to_vec()]);
     }
 }

@@ -346,7 +346,7 @@ proptest! {
             Index::scan(&tree, bound, direction, |key, value| {
                 seen.push((key.to_vec(), value.to_vec()));
                 if seen.len() == take { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            });
+            }).unwrap();
             let pair = |(key, value): (&Vec<u8>, &usize)| {
                 (key.clone(), value.to_le_bytes().to_vec())
             };
@@ -361,7 +361,7 @@ proptest! {
             Index::scan_keys(&tree, bound, direction, |key| {
                 keys.push(key.to_vec());
                 if keys.len() == take { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            });
+            }).unwrap();
             prop_assert!(keys.iter().eq(expected.iter().map(|(key, _)| key)));
         }
     }

@@ -33,20 +33,24 @@ impl Capacity for Small {
 }
 
 fn put<C: Capacity>(index: &MatryoshkaIndex<C>, key: &[u8], value: &[u8]) -> bool {
-    index.update(key, &mut Vec::new(), |old, new| {
-        new.extend_from_slice(value);
-        Decision::Put(old.is_some())
-    })
+    index
+        .update(key, &mut Vec::new(), |old, new| {
+            new.extend_from_slice(value);
+            Decision::Put(old.is_some())
+        })
+        .unwrap()
 }
 
 fn remove<C: Capacity>(index: &MatryoshkaIndex<C>, key: &[u8]) -> bool {
-    index.update(key, &mut Vec::new(), |old, _| {
-        Decision::Remove(old.is_some())
-    })
+    index
+        .update(key, &mut Vec::new(), |old, _| {
+            Decision::Remove(old.is_some())
+        })
+        .unwrap()
 }
 
 fn get<C: Capacity>(index: &MatryoshkaIndex<C>, key: &[u8]) -> Option<Vec<u8>> {
-    index.get(key, <[u8]>::to_vec)
+    index.get(key, <[u8]>::to_vec).unwrap()
 }
 
 fn pairs<C: Capacity>(
@@ -55,10 +59,12 @@ fn pairs<C: Capacity>(
     direction: Direction,
 ) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut seen = Vec::new();
-    index.scan(from, direction, |key, value| {
-        seen.push((key.to_vec(), value.to_vec()));
-        ControlFlow::Continue(())
-    });
+    index
+        .scan(from, direction, |key, value| {
+            seen.push((key.to_vec(), value.to_vec()));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
     seen
 }
 
@@ -181,9 +187,11 @@ fn keys_that_stay_are_found_whatever_the_writers_do() {
                 let keys: Vec<Vec<u8>> = stay.iter().map(|&number| staying(number)).collect();
                 let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
                 while !done.load(Ordering::Relaxed) || passes.load(Ordering::Relaxed) < 2 {
-                    index.get_many(&keys, |at, value| {
-                        assert_eq!(value, Some(&stay[at].to_be_bytes()[..]), "in a batch");
-                    });
+                    index
+                        .get_many(&keys, |at, value| {
+                            assert_eq!(value, Some(&stay[at].to_be_bytes()[..]), "in a batch");
+                        })
+                        .unwrap();
                     let mut seen = pairs(index, Bound::Unbounded, direction);
                     if direction == Direction::Reverse {
                         seen.reverse();
@@ -213,7 +221,7 @@ fn keys_that_stay_are_found_whatever_the_writers_do() {
     });
     index.verify().expect("sound at rest");
     assert_eq!(
-        index.statistics().get("keys"),
+        index.statistics().unwrap().get("keys"),
         Some(NUMBERS.div_ceil(25) as f64)
     );
 }
@@ -225,7 +233,7 @@ fn one_layer_bridges_a_long_shared_prefix_and_goes_when_it_is_empty() {
     for number in 0..16 {
         put(&index, &key(number), b"v");
     }
-    let layers = |index: &MatryoshkaIndex| index.statistics().get("layers");
+    let layers = |index: &MatryoshkaIndex| index.statistics().unwrap().get("layers");
     assert_eq!(layers(&index), Some(0.0), "a bucket holds sixteen");
     put(&index, &key(16), b"v");
     index.verify().expect("sound with a layer");
@@ -234,7 +242,7 @@ fn one_layer_bridges_a_long_shared_prefix_and_goes_when_it_is_empty() {
     let half = [b'p'; 50];
     put(&index, &half, b"half");
     index.verify().expect("sound with a fork");
-    assert_eq!(index.statistics().get("deepest_layer"), Some(2.0));
+    assert_eq!(index.statistics().unwrap().get("deepest_layer"), Some(2.0));
     assert_eq!(get(&index, &half).as_deref(), Some(&b"half"[..]));
     assert_eq!(get(&index, &[b'p'; 51]), None);
     for number in 0..=16 {
@@ -245,7 +253,7 @@ fn one_layer_bridges_a_long_shared_prefix_and_goes_when_it_is_empty() {
     assert!(remove(&index, &half));
     index.verify().expect("sound when empty");
     assert_eq!(layers(&index), Some(0.0));
-    assert_eq!(index.statistics().get("pages"), Some(1.0));
+    assert_eq!(index.statistics().unwrap().get("pages"), Some(1.0));
 }
 
 #[test]
@@ -297,7 +305,7 @@ fn keys_of_64_kib_and_values_of_all_sizes() {
         assert!(remove(&index, key));
     }
     index.verify().expect("sound when empty");
-    assert_eq!(index.statistics().get("layers"), Some(0.0));
+    assert_eq!(index.statistics().unwrap().get("layers"), Some(0.0));
 }
 
 /// Layers thousands deep, which recursion would not survive.
@@ -309,7 +317,7 @@ fn deep_layers_are_walked_without_recursion() {
     for &count in &slices {
         put(&index, &key(count), b"v");
     }
-    assert!(index.statistics().get("deepest_layer") >= Some(1_000.0));
+    assert!(index.statistics().unwrap().get("deepest_layer") >= Some(1_000.0));
     assert_eq!(
         pairs(&index, Bound::Unbounded, Direction::Reverse).len(),
         2_000
@@ -319,7 +327,7 @@ fn deep_layers_are_walked_without_recursion() {
         assert!(remove(&index, &key(count)));
     }
     index.verify().expect("sound");
-    assert_eq!(index.statistics().get("keys"), Some(10.0));
+    assert_eq!(index.statistics().unwrap().get("keys"), Some(10.0));
 }
 
 #[test]
@@ -330,18 +338,20 @@ fn partitions_cut_evenly() {
             let tail = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
             put(&index, &[prefix, &tail].concat(), b"v");
         }
-        let cuts = index.partition(8);
+        let cuts = index.partition(8).unwrap();
         assert_eq!(cuts.len(), 7);
         let mut from = Bound::Unbounded;
         for cut in cuts.iter().map(Some).chain([None]) {
             let mut count = 0;
-            index.scan(from, Direction::Forward, |key, _| {
-                if cut.is_some_and(|cut| key >= cut.as_slice()) {
-                    return ControlFlow::Break(());
-                }
-                count += 1;
-                ControlFlow::Continue(())
-            });
+            index
+                .scan(from, Direction::Forward, |key, _| {
+                    if cut.is_some_and(|cut| key >= cut.as_slice()) {
+                        return ControlFlow::Break(());
+                    }
+                    count += 1;
+                    ControlFlow::Continue(())
+                })
+                .unwrap();
             assert!((1_250..5_000).contains(&count), "a part of {count} keys");
             from = cut.map_or(Bound::Unbounded, |cut| Bound::Included(cut.as_slice()));
         }
@@ -394,7 +404,7 @@ proptest! {
         index.get_many(&all, |at, value| {
             assert!(answers[at].is_none(), "answered twice");
             answers[at] = Some(value.map(<[u8]>::to_vec));
-        });
+        }).unwrap();
         for (key, answer) in all.iter().zip(answers) {
             prop_assert_eq!(answer, Some(model.get(*key).cloned()));
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use hedgerow_index::{Decision, Direction, Index, Statistics};
+use hedgerow_index::{Decision, Direction, Index, IndexError, Statistics};
 use hedgerow_matryoshka::{Capacity, Change, Full, SharedMatryoshka};
 use hedgerow_simd::Level;
 use hedgerow_testkit::index_workload::{
@@ -41,14 +41,19 @@ fn number(key: &[u8]) -> u64 {
 }
 
 impl<C: Capacity> Index for ByNumber<C> {
-    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        self.0.get(number(key)).map(|word| read(&value(word)))
+    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError> {
+        Ok(self.0.get(number(key)).map(|word| read(&value(word))))
     }
 
-    fn get_many(&self, keys: &[&[u8]], mut read: impl FnMut(usize, Option<&[u8]>)) {
+    fn get_many(
+        &self,
+        keys: &[&[u8]],
+        mut read: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), IndexError> {
         let keys: Vec<u64> = keys.iter().map(|key| number(key)).collect();
         self.0
             .get_many(&keys, |at, word| read(at, word.map(value).as_deref()));
+        Ok(())
     }
 
     fn update<R>(
@@ -56,8 +61,8 @@ impl<C: Capacity> Index for ByNumber<C> {
         key: &[u8],
         new: &mut Vec<u8>,
         mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
-    ) -> R {
-        self.0.update(number(key), |word| {
+    ) -> Result<R, IndexError> {
+        Ok(self.0.update(number(key), |word| {
             new.clear();
             match decide(word.map(value).as_deref(), new) {
                 Decision::Keep(result) => Change::Keep(result),
@@ -66,7 +71,7 @@ impl<C: Capacity> Index for ByNumber<C> {
                 }
                 Decision::Remove(result) => Change::Remove(result),
             }
-        })
+        }))
     }
 
     fn scan(
@@ -74,18 +79,19 @@ impl<C: Capacity> Index for ByNumber<C> {
         from: Bound<&[u8]>,
         direction: Direction,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) {
+    ) -> Result<(), IndexError> {
         self.0.scan(from.map(number), direction, |key, word| {
             visit(&key.to_be_bytes(), &value(word))
         });
+        Ok(())
     }
 
-    fn partition(&self, _parts: usize) -> Vec<Vec<u8>> {
-        Vec::new()
+    fn partition(&self, _parts: usize) -> Result<Vec<Vec<u8>>, IndexError> {
+        Ok(Vec::new())
     }
 
-    fn statistics(&self) -> Statistics {
-        self.0.statistics()
+    fn statistics(&self) -> Result<Statistics, IndexError> {
+        Ok(self.0.statistics())
     }
 
     fn verify(&self) -> Result<(), String> {

@@ -2,7 +2,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_index::{Decision, Direction, Index, Statistics};
+use hedgerow_index::{Decision, Direction, Index, IndexError, Statistics};
 use hedgerow_simd::Level;
 use hedgerow_sync::epoch;
 
@@ -49,14 +49,18 @@ impl<C: Capacity> MatryoshkaIndex<C> {
 
 impl<C: Capacity> Index for MatryoshkaIndex<C> {
     #[inline]
-    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError> {
         let _guard = epoch::pin();
-        let word = self.level.run(Find(self, key))?;
+        let found = self.level.run(Find(self, key));
         // SAFETY: an item that was linked when it was found, under the guard held here.
-        Some(read(unsafe { Item::load(word) }.value))
+        Ok(found.map(|word| read(unsafe { Item::load(word) }.value)))
     }
 
-    fn get_many(&self, keys: &[&[u8]], mut read: impl FnMut(usize, Option<&[u8]>)) {
+    fn get_many(
+        &self,
+        keys: &[&[u8]],
+        mut read: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), IndexError> {
         let guard = epoch::pin();
         self.level.run(FindMany(
             self,
@@ -66,6 +70,7 @@ impl<C: Capacity> Index for MatryoshkaIndex<C> {
                 read(at, item.map(|item| item.value));
             },
         ));
+        Ok(())
     }
 
     fn prefetch_many(&self, keys: &[&[u8]]) {
@@ -80,7 +85,7 @@ impl<C: Capacity> Index for MatryoshkaIndex<C> {
         key: &[u8],
         new: &mut Vec<u8>,
         mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
-    ) -> R {
+    ) -> Result<R, IndexError> {
         let guard = epoch::pin();
         let decide = |present: Option<&[u8]>| {
             new.clear();
@@ -90,7 +95,7 @@ impl<C: Capacity> Index for MatryoshkaIndex<C> {
                 Decision::Put(result) => Change::Put(Item::store(key, new), result),
             }
         };
-        self.level.run(Update(self, key, &guard, decide))
+        Ok(self.level.run(Update(self, key, &guard, decide)))
     }
 
     fn scan(
@@ -98,20 +103,21 @@ impl<C: Capacity> Index for MatryoshkaIndex<C> {
         from: Bound<&[u8]>,
         direction: Direction,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) {
+    ) -> Result<(), IndexError> {
         let guard = epoch::pin();
         self.level
             .run(Scan(self, from, direction, &guard, |item: Item<'_>| {
                 visit(item.key, item.value)
             }));
+        Ok(())
     }
 
-    fn partition(&self, parts: usize) -> Vec<Vec<u8>> {
-        self.cuts(parts)
+    fn partition(&self, parts: usize) -> Result<Vec<Vec<u8>>, IndexError> {
+        Ok(self.cuts(parts))
     }
 
-    fn statistics(&self) -> Statistics {
-        self.numbers()
+    fn statistics(&self) -> Result<Statistics, IndexError> {
+        Ok(self.numbers())
     }
 
     fn verify(&self) -> Result<(), String> {
