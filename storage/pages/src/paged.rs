@@ -43,6 +43,17 @@ impl<const PAGE: usize> SharedLatch<'_, PAGE> {
     }
 }
 
+impl<const PAGE: usize> ExclusiveLatch<'_, PAGE> {
+    /// The bytes of the page.
+    #[inline(always)]
+    #[must_use]
+    pub fn image(&self) -> &Image<PAGE> {
+        // SAFETY: as for a shared latch; the only one who could write is the holder of the latch,
+        // which is borrowed, and needs it mutably for that.
+        unsafe { &*self.pool.place(self.page).cast() }
+    }
+}
+
 impl<const PAGE: usize> Drop for SharedLatch<'_, PAGE> {
     #[inline]
     fn drop(&mut self) {
@@ -281,9 +292,7 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
 
     #[inline(always)]
     fn image<'a>(&'a self, page: &'a ExclusiveLatch<'p, PAGE>) -> &'a Image<PAGE> {
-        // SAFETY: as for a shared latch; the only one who could write is the holder of the latch, which is
-        // borrowed, and needs it mutably for that.
-        unsafe { &*page.pool.place(page.page).cast() }
+        page.image()
     }
 
     #[inline(always)]

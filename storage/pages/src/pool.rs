@@ -169,6 +169,10 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<const PAGE: usize> Pool<PAGE> {
+    /// Bytes from page to page in the mapping. The kernel gives memory back in its own pages, so
+    /// smaller ones, which are for tests, are spread out; the budget counts `PAGE` bytes of each.
+    const STRIDE: usize = if PAGE < 4096 { 4096 } else { PAGE };
+
     /// Opens a page file, or creates it if there is none.
     ///
     /// # Errors
@@ -179,7 +183,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         path: &Path,
         options: &Options,
     ) -> std::result::Result<Self, Error> {
-        const { assert!(PAGE >= 4096 && PAGE <= 65536 && PAGE.is_power_of_two()) };
+        const { assert!(PAGE >= 1024 && PAGE <= 65536 && PAGE.is_power_of_two()) };
         let (file, root) = crate::open::file_and_root::<PAGE>(vfs, path, options)?;
         let room = options.most_pages.max(root.pages).max(1);
         let reserve = |bytes: usize| {
@@ -188,7 +192,7 @@ impl<const PAGE: usize> Pool<PAGE> {
                 source,
             })
         };
-        let memory = reserve(room as usize * PAGE)?;
+        let memory = reserve(room as usize * Self::STRIDE)?;
         let words = reserve(room as usize * 8)?;
         let entries = Entries::reserve(room).map_err(|source| Error::AddressSpace {
             bytes: u64::from(room) * 8,
@@ -277,6 +281,19 @@ impl<const PAGE: usize> Pool<PAGE> {
         }
     }
 
+    /// The error of a page that has its checksum, and yet makes no sense to the tree it is of.
+    #[must_use]
+    pub fn damaged(&self, page: PageId, what: &str) -> Error {
+        let entry = self.entries.get(page);
+        let at = if entry.is_none() { 0 } else { entry.block() };
+        Error::CorruptPage {
+            file: self.path.clone(),
+            page,
+            offset: block::offset::<PAGE>(at),
+            what: what.to_owned(),
+        }
+    }
+
     fn numbers(&self) -> u64 {
         u64::from(self.used.load(Ordering::Relaxed))
     }
@@ -307,7 +324,12 @@ impl<const PAGE: usize> Pool<PAGE> {
     pub(crate) fn place(&self, page: PageId) -> *mut u8 {
         assert!(page.0 < self.room);
         // SAFETY: within the mapping of `room` pages.
-        unsafe { self.memory.start().as_ptr().add(page.0 as usize * PAGE) }
+        unsafe {
+            self.memory
+                .start()
+                .as_ptr()
+                .add(page.0 as usize * Self::STRIDE)
+        }
     }
 
     #[inline(always)]
@@ -323,10 +345,10 @@ impl<const PAGE: usize> Pool<PAGE> {
     pub(crate) fn discard(&self, pages: &mut [PageId]) {
         pages.sort_unstable();
         for run in pages.chunk_by(|a, b| a.0 + 1 == b.0) {
-            let start = run[0].0 as usize * PAGE;
+            let start = run[0].0 as usize * Self::STRIDE;
             // SAFETY: all pages of the run are latched exclusively by the caller, who uses them
             // no more; others may only look at them through frames, atomically.
-            unsafe { self.memory.discard(start..start + run.len() * PAGE) };
+            unsafe { self.memory.discard(start..start + run.len() * Self::STRIDE) };
             for &page in run {
                 self.evicted(page);
             }
@@ -417,7 +439,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// Brings pages to memory, all their reads at once.
     pub(crate) fn load_all(&self, pages: &[PageId]) {
         for group in pages.chunks(BATCH) {
-            let mut wanted = Vec::with_capacity(group.len());
+            let mut wanted = Vec::new();
             for &page in group {
                 if page.0 >= self.used.load(Ordering::Relaxed) {
                     continue;
@@ -432,6 +454,9 @@ impl<const PAGE: usize> Pool<PAGE> {
                 } else {
                     self.unclaim();
                 }
+            }
+            if wanted.is_empty() {
+                continue;
             }
             let mut blocks = Block::<PAGE>::several(wanted.len());
             let mut reads: Vec<ReadAt<'_>> = wanted

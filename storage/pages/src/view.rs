@@ -109,6 +109,21 @@ pub trait ViewMut<const PAGE: usize> {
     /// Moves a range of the page to `to`; the two may overlap.
     fn shift(&mut self, range: Range<usize>, to: usize);
 
+    /// Makes the page another. Only lines of 64 bytes that differ are written: optimistic readers
+    /// keep the others in their caches.
+    fn become_image(&mut self, new: &Image<PAGE>) {
+        const LINE: usize = 64;
+        let mut at = 0;
+        let (lines, _) = new.bytes().as_chunks::<LINE>();
+        for line in lines {
+            let old: &[u8; LINE] = self.image().bytes()[at..].first_chunk().expect("a line");
+            if old != line {
+                self.put(at, line);
+            }
+            at += LINE;
+        }
+    }
+
     /// The page as it is now, for the writer's own reading.
     fn image(&self) -> &Image<PAGE>;
 }
