@@ -37,7 +37,12 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
     (
         "trees/btree",
         "hedgerow-btree",
-        &["hedgerow-index", "hedgerow-simd"],
+        &[
+            "hedgerow-index",
+            "hedgerow-simd",
+            "hedgerow-sync",
+            "hedgerow-pages",
+        ],
     ),
     (
         "trees/matryoshka",
@@ -104,7 +109,6 @@ const EVERYTHING: &[&str] = &[
 
 /// Crates whose roots must forbid unsafe code.
 const SAFE_ROOTS: &[&str] = &[
-    "trees/btree/src/lib.rs",
     "storage/log/src/lib.rs",
     "engine/src/lib.rs",
     "server/src/lib.rs",

@@ -12,6 +12,7 @@ use hedgerow_index::Statistics;
 use crate::configuration::Configuration;
 use crate::dense::Part;
 use crate::leaf::FormOf;
+use crate::page::Image;
 use crate::pages::{PageNumber, Pages};
 use crate::plan::{Content, Plan, Planned};
 use crate::search::head_of;
@@ -22,13 +23,13 @@ use crate::tree::BTree;
 pub(crate) const DISABLED: usize = 255;
 
 /// The highest count: scans are common.
-const SCANNED: usize = 3;
+pub(crate) const SCANNED: usize = 3;
 
 /// How probably a scan counts, of 2³².
-const SCAN_COUNTS: u32 = (0.15 * 4_294_967_296.0) as u32;
+pub(crate) const SCAN_COUNTS: u32 = (0.15 * 4_294_967_296.0) as u32;
 
 /// How probably a point operation counts.
-const POINT_COUNTS: u32 = (0.05 * 4_294_967_296.0) as u32;
+pub(crate) const POINT_COUNTS: u32 = (0.05 * 4_294_967_296.0) as u32;
 
 /// Whether fewer than a sixteenth of the records have the head of the one before.
 pub(crate) fn good_heads<C: Configuration, const PAGE: usize>(
@@ -74,6 +75,20 @@ impl Conversions {
             (FormOf::SemiDense | FormOf::FullyDense, FormOf::Comparison) => self.from_dense += 1,
             _ => {}
         }
+    }
+
+    /// Adds what was counted elsewhere.
+    pub(crate) fn absorb(&mut self, other: &Self) {
+        self.to_dense += other.to_dense;
+        self.from_dense += other.from_dense;
+        self.fingerprint_by_keys += other.fingerprint_by_keys;
+        self.comparison_by_keys += other.comparison_by_keys;
+        self.fingerprint_by_counter += other.fingerprint_by_counter;
+        self.comparison_by_counter += other.comparison_by_counter;
+        self.refused += other.refused;
+        self.partitions += other.partitions;
+        self.overruns += other.overruns;
+        self.widened += other.widened;
     }
 
     pub(crate) fn push(&self, all: &mut Statistics) {
@@ -160,47 +175,58 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     #[cold]
     fn lower_counter(&mut self, page: PageNumber) {
         let image = self.pages.page_mut(page);
-        let counter = image.counter();
-        // As a signed byte, a disabled counter is negative.
-        if (counter as u8).cast_signed() > 0 {
-            image.set_counter(counter - 1);
-            if counter == 1 && image.form::<C>() == FormOf::Comparison {
-                self.convert(page, Planned::Fingerprint);
-            }
-        }
+        image.lower_counter::<C>(&mut self.conversions);
     }
 
     #[cold]
     fn raise_counter(&mut self, page: PageNumber) {
         let image = self.pages.page_mut(page);
-        let counter = image.counter();
+        image.raise_counter::<C>(&mut self.conversions);
+    }
+}
+
+impl<const PAGE: usize> Image<PAGE> {
+    /// Notes that a point operation was counted in this leaf.
+    pub(crate) fn lower_counter<C: Configuration>(&mut self, conversions: &mut Conversions) {
+        let counter = self.counter();
+        // As a signed byte, a disabled counter is negative.
+        if (counter as u8).cast_signed() > 0 {
+            self.set_counter(counter - 1);
+            if counter == 1 && self.form::<C>() == FormOf::Comparison {
+                self.convert::<C>(Planned::Fingerprint, conversions);
+            }
+        }
+    }
+
+    /// Notes that a scan was counted in this leaf.
+    pub(crate) fn raise_counter<C: Configuration>(&mut self, conversions: &mut Conversions) {
+        let counter = self.counter();
         if counter < SCANNED {
-            image.set_counter(counter + 1);
-            if counter + 1 == SCANNED && image.form::<C>() == FormOf::Fingerprint {
-                self.convert(page, Planned::Comparison);
+            self.set_counter(counter + 1);
+            if counter + 1 == SCANNED && self.form::<C>() == FormOf::Fingerprint {
+                self.convert::<C>(Planned::Comparison, conversions);
             }
         }
     }
 
     /// Gives a leaf another slotted form, if its records fit so.
-    fn convert(&mut self, page: PageNumber, form: Planned) {
-        let image = self.pages.page_mut(page);
-        image.order::<C>();
-        let old = image.clone();
+    fn convert<C: Configuration>(&mut self, form: Planned, conversions: &mut Conversions) {
+        self.order::<C>();
+        let old = self.clone();
         let content = Content {
             lower: old.lower(),
             upper: old.upper(),
             parts: &[(&old, 0..old.count())],
         };
         if content.room_in::<C>(form.form()).is_none() {
-            self.conversions.refused += 1;
+            conversions.refused += 1;
             return;
         }
         let counter = old.counter();
-        content.build::<C>(Plan { form, counter }, image);
+        content.build::<C>(Plan { form, counter }, self);
         match form {
-            Planned::Fingerprint => self.conversions.fingerprint_by_counter += 1,
-            _ => self.conversions.comparison_by_counter += 1,
+            Planned::Fingerprint => conversions.fingerprint_by_counter += 1,
+            _ => conversions.comparison_by_counter += 1,
         }
     }
 }

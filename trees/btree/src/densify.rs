@@ -10,6 +10,7 @@
 //! becomes dense therefore takes the records of its right neighbours, as far as its places reach;
 //! what is left of a neighbour becomes dense as well and does the same, until a leaf is saved.
 
+use crate::adapt::Conversions;
 use crate::configuration::Configuration;
 use crate::dense::{number, number_from};
 use crate::fully_dense::FullyDense;
@@ -24,7 +25,7 @@ use crate::tree::BTree;
 
 /// Neighbours that a widening goes on to. Each is rebuilt, so this bounds the pause of one
 /// insertion; one leaf in so many stays partly used.
-const NEIGHBOURS: usize = 16;
+pub(crate) const NEIGHBOURS: usize = 16;
 
 /// The shortest string above `low` and at most `high`.
 pub(crate) fn shortest_between(low: &[u8], high: &[u8]) -> Vec<u8> {
@@ -181,30 +182,28 @@ impl<const PAGE: usize> Image<PAGE> {
     }
 }
 
-impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
-    /// Gives a leaf that cannot take a record another form, if that may help.
-    pub(crate) fn reform(
-        &mut self,
-        page: PageNumber,
-        path: &[(PageNumber, usize)],
+impl<const PAGE: usize> Image<PAGE> {
+    /// The form that a leaf which cannot take a record should get instead of being divided, if
+    /// that may help.
+    pub(crate) fn reformed<C: Configuration>(
+        &self,
         key: &[u8],
         payload: Payload<'_>,
-    ) -> bool {
-        let old = self.pages.page(page).clone();
+    ) -> Option<Plan> {
         let content = Content {
-            lower: old.lower(),
-            upper: old.upper(),
-            parts: &[(&old, 0..old.all_places::<C>())],
+            lower: self.lower(),
+            upper: self.upper(),
+            parts: &[(self, 0..self.all_places::<C>())],
         };
-        let plan = match old.form::<C>() {
+        match self.form::<C>() {
             FormOf::Fingerprint => None,
             FormOf::Comparison => content
                 .dense::<C>()
-                .filter(|plan| plan.suits(key, payload, &old)),
+                .filter(|plan| plan.suits(key, payload, self)),
             FormOf::SemiDense | FormOf::FullyDense => {
-                let (place, exact) = old.first_place(key);
-                let beside = old.form::<C>() == FormOf::FullyDense
-                    && (place == old.places() || (place == 0 && !exact));
+                let (place, exact) = self.first_place(key);
+                let beside = self.form::<C>() == FormOf::FullyDense
+                    && (place == self.places() || (place == 0 && !exact));
                 let room = content.room_in::<C>(FormOf::Comparison);
                 let more = content.more::<C>(key, payload);
                 // A leaf of its own beside this one costs a page: not for a handful of records.
@@ -212,50 +211,39 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
                 room.filter(|room| *room >= more + spare)
                     .map(|_| Planned::Comparison.into())
             }
-        };
-        let Some(plan) = plan else {
-            return false;
-        };
-        self.conversions.by_keys(old.form::<C>(), plan.form.form());
-        content.build::<C>(plan, self.pages.page_mut(page));
-        if let (Planned::FullyDense(_), Some(&(parent, index))) = (plan.form, path.last()) {
-            self.widen(parent, index);
-        }
-        true
-    }
-
-    /// Lets a leaf that became fully dense take records of its right neighbours.
-    fn widen(&mut self, parent: PageNumber, mut index: usize) {
-        for _ in 0..NEIGHBOURS {
-            if index == self.pages.page(parent).count() {
-                return;
-            }
-            match self.take_from_right(parent, index) {
-                Taken::Nothing => return,
-                Taken::All => {}
-                Taken::Part => index += 1,
-            }
         }
     }
 
-    /// Moves what the fully dense child `index` has places for out of the child to its right.
-    fn take_from_right(&mut self, parent: PageNumber, index: usize) -> Taken {
-        let above = self.pages.page(parent);
-        let left_page = above.child::<Comparison<C>>(index);
-        let right_page = above.child::<Comparison<C>>(index + 1);
-        let (left, right) = (self.pages.page(left_page), self.pages.page(right_page));
+    /// Makes this leaf, of the content of `old`, another form.
+    pub(crate) fn rebuild<C: Configuration>(
+        &mut self,
+        old: &Self,
+        plan: Plan,
+        conversions: &mut Conversions,
+    ) {
+        conversions.by_keys(old.form::<C>(), plan.form.form());
+        let content = Content {
+            lower: old.lower(),
+            upper: old.upper(),
+            parts: &[(old, 0..old.all_places::<C>())],
+        };
+        content.build::<C>(plan, self);
+    }
+
+    /// What this fully dense leaf takes of its right neighbour, as far as its places reach.
+    pub(crate) fn taking_from<C: Configuration>(&self, right: &Self) -> Taken<PAGE> {
         let form = right.form::<C>();
         let other = form != FormOf::Comparison && form != FormOf::FullyDense;
         if other || right.count() == 0 {
             return Taken::Nothing;
         }
-        let shape = left.shape();
+        let shape = self.shape();
         let mut fence = Vec::new();
         let next = shape.reference as usize + shape.places;
         let whole = right.all_places::<C>();
-        let parts = [(left, 0..left.places()), (right, 0..whole)];
+        let parts = [(self, 0..self.places()), (right, 0..whole)];
         let all = Content {
-            lower: left.lower(),
+            lower: self.lower(),
             upper: right.upper(),
             parts: &parts,
         };
@@ -264,25 +252,20 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
                 if new.reference == shape.reference && new.places <= shape.places)
         };
         if let Some(plan) = all.dense::<C>().filter(same) {
-            let mut image = Image::zeroed();
-            all.build::<C>(plan, &mut image);
-            *self.pages.page_mut(left_page) = image;
-            self.drop_right(parent, index);
-            self.conversions.widened += 1;
-            return Taken::All;
+            return Taken::All(all.built::<C>(plan));
         }
         // A dense neighbour that stays has places enough of its own.
         if form == FormOf::FullyDense || next > u32::MAX as usize {
             return Taken::Nothing;
         }
-        left.place_key(next as u32, &mut fence);
+        self.place_key(next as u32, &mut fence);
         if *fence <= *right.lower() || (!right.upper().is_empty() && *fence >= *right.upper()) {
             return Taken::Nothing;
         }
         let (at, _) = right.lower_bound::<C>(&fence);
         let (mine, rest) = ([parts[0].clone(), (right, 0..at)], [(right, at..whole)]);
         let mine = Content {
-            lower: left.lower(),
+            lower: self.lower(),
             upper: &fence,
             parts: &mine,
         };
@@ -295,42 +278,92 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         let Some((left_plan, right_plan)) = plans else {
             return Taken::Nothing;
         };
-        let (mut left, mut right) = (Image::zeroed(), Image::zeroed());
-        mine.build::<C>(left_plan, &mut left);
-        rest.build::<C>(right_plan, &mut right);
-        if !self.move_separator(parent, index, &fence) {
-            return Taken::Nothing;
-        }
-        *self.pages.page_mut(left_page) = left;
-        *self.pages.page_mut(right_page) = right;
-        self.conversions.to_dense += 1;
-        Taken::Part
+        let left = mine.built::<C>(left_plan);
+        let right = rest.built::<C>(right_plan);
+        Taken::Part { left, right, fence }
     }
 
-    /// Puts another key between the children `index` and `index + 1`, if there is room for it.
-    fn move_separator(&mut self, parent: PageNumber, index: usize, key: &[u8]) -> bool {
-        if !self.has_room_for(parent, key) {
+    /// Puts another key between the children `index` and `index + 1` of an inner node, if there
+    /// is room for it.
+    pub(crate) fn move_separator<C: Configuration>(&mut self, index: usize, key: &[u8]) -> bool {
+        if !self.takes_child::<C>(key) {
             return false;
         }
-        let above = self.pages.page_mut(parent);
-        let child = above.child::<Comparison<C>>(index).to_le_bytes();
-        above.remove::<Comparison<C>>(index);
+        let child = self.child::<Comparison<C>>(index).to_le_bytes();
+        self.remove::<Comparison<C>>(index);
         let payload = Payload {
             kind: Kind::Inline,
             bytes: &child,
         };
-        let suffix = &key[above.prefix_len()..];
-        let done = above.insert::<Comparison<C>>(index, suffix, payload);
+        let suffix = &key[self.prefix_len()..];
+        let done = self.insert::<Comparison<C>>(index, suffix, payload);
         debug_assert!(done, "there was room beside the old separator");
         true
     }
 }
 
-/// What a widening took of a neighbour.
-enum Taken {
+impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
+    /// Gives a leaf that cannot take a record another form, if that may help.
+    pub(crate) fn reform(
+        &mut self,
+        page: PageNumber,
+        path: &[(PageNumber, usize)],
+        key: &[u8],
+        payload: Payload<'_>,
+    ) -> bool {
+        let old = self.pages.page(page).clone();
+        let Some(plan) = old.reformed::<C>(key, payload) else {
+            return false;
+        };
+        let image = self.pages.page_mut(page);
+        image.rebuild::<C>(&old, plan, &mut self.conversions);
+        if let (Planned::FullyDense(_), Some(&(parent, index))) = (plan.form, path.last()) {
+            self.widen(parent, index);
+        }
+        true
+    }
+
+    /// Lets a leaf that became fully dense take records of its right neighbours.
+    fn widen(&mut self, parent: PageNumber, mut index: usize) {
+        for _ in 0..NEIGHBOURS {
+            if index == self.pages.page(parent).count() {
+                return;
+            }
+            let above = self.pages.page(parent);
+            let left_page = above.child::<Comparison<C>>(index);
+            let right_page = above.child::<Comparison<C>>(index + 1);
+            let (left, right) = (self.pages.page(left_page), self.pages.page(right_page));
+            match left.taking_from::<C>(right) {
+                Taken::Nothing => return,
+                Taken::All(left) => {
+                    *self.pages.page_mut(left_page) = left;
+                    self.drop_right(parent, index);
+                    self.conversions.widened += 1;
+                }
+                Taken::Part { left, right, fence } => {
+                    let above = self.pages.page_mut(parent);
+                    if !above.move_separator::<C>(index, &fence) {
+                        return;
+                    }
+                    *self.pages.page_mut(left_page) = left;
+                    *self.pages.page_mut(right_page) = right;
+                    self.conversions.to_dense += 1;
+                    index += 1;
+                }
+            }
+        }
+    }
+}
+
+/// What a widening takes of a neighbour, and what both are then.
+pub(crate) enum Taken<const PAGE: usize> {
     Nothing,
-    Part,
-    All,
+    Part {
+        left: Image<PAGE>,
+        right: Image<PAGE>,
+        fence: Vec<u8>,
+    },
+    All(Image<PAGE>),
 }
 
 impl Plan {

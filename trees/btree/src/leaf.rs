@@ -193,6 +193,11 @@ impl<const PAGE: usize> Image<PAGE> {
         by_form!(self, C, take(self, place));
     }
 
+    /// Whether records are in key order.
+    pub(crate) fn is_ordered<C: Configuration>(&self) -> bool {
+        self.form::<C>() != FormOf::Fingerprint || self.sorted() == self.count()
+    }
+
     /// Puts records in key order, as scans and splits want them.
     #[inline(always)]
     pub(crate) fn order<C: Configuration>(&mut self) {

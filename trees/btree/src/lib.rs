@@ -1,9 +1,9 @@
 //! A B-tree for records of any size, after "B-Trees Are Back" (Müller, Benson and Leis, 2025).
 //!
 //! Every node is a page of fixed size, an array of bytes that names other pages by number; so
-//! the tree can lie in memory as a whole, as it does today, or be paged by a buffer pool later.
-//! What makes it fast lies within the page: prefix truncation, heads, hints, fingerprints,
-//! arrays of values where keys are dense integers. Each
+//! the tree can lie in memory as a whole ([`BTree`], for one writer) or be paged by a buffer pool
+//! ([`BTreeIndex`], for many threads). What makes it fast lies within the page: prefix truncation,
+//! heads, hints, fingerprints, arrays of values where keys are dense integers. Each
 //! configuration is a type ([`configuration`]), so that their effects can be measured apart.
 //!
 //! ```
@@ -17,9 +17,10 @@
 //!
 //! Reading order: [`page`], `slotted` and `search` (one page), `leaf` (what all
 //! leaves can do), `fingerprint`, `semi_dense` and `fully_dense`; `tree`, `split` and `unite` (many
-//! pages); `plan`, `densify` and `adapt` (which form a leaf has); `scan`. The layouts and limits are in `docs/btree.md`.
+//! pages); `plan`, `densify` and `adapt` (which form a leaf has); `scan`; `shared` (the same with
+//! many threads). The layouts and limits are in `docs/btree.md`.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod adapt;
 mod bulk;
@@ -37,6 +38,7 @@ mod plan;
 mod scan;
 mod search;
 mod semi_dense;
+mod shared;
 mod slotted;
 mod split;
 mod statistics;
@@ -44,4 +46,5 @@ mod tree;
 mod unite;
 mod verify;
 
+pub use shared::BTreeIndex;
 pub use tree::BTree;

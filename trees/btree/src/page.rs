@@ -18,10 +18,20 @@
 //! In dense leaves the number of the reference key is in the place of the upper child, the number
 //! of places in that of `sorted`, and the last four bytes are the lengths of keys and values.
 
+use std::cmp::Ordering;
 use std::ops::Range;
+
+use hedgerow_pages::{Restart, View};
+
+use crate::search::compare;
 
 /// Bytes of the header.
 pub(crate) const HEADER: usize = 32;
+
+// Where those fields of the header are that a search reads.
+pub(crate) const COUNT_AT: usize = 2;
+pub(crate) const UPPER_CHILD_AT: usize = 4;
+pub(crate) const PREFIX_AT: usize = 24;
 
 /// What a page is; its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,14 +51,48 @@ pub(crate) enum Tag {
     Overflow = 4,
 }
 
-/// The bytes of one page.
+/// The bytes of one page: an image as a provider of pages has it, under a name of ours, so that
+/// it can have the methods of a node.
 #[derive(Debug, Clone)]
-#[repr(C, align(64))]
-pub struct Image<const PAGE: usize>([u8; PAGE]);
+#[repr(transparent)]
+pub struct Image<const PAGE: usize>(hedgerow_pages::Image<PAGE>);
+
+/// A provider's page as a node.
+#[inline(always)]
+#[expect(unsafe_code, reason = "the one cast of this crate")]
+pub(crate) fn node<const PAGE: usize>(image: &hedgerow_pages::Image<PAGE>) -> &Image<PAGE> {
+    let image: *const hedgerow_pages::Image<PAGE> = image;
+    // SAFETY: the layout is the same (`repr(transparent)`), and so are what is borrowed and for
+    // how long.
+    unsafe { &*image.cast::<Image<PAGE>>() }
+}
+
+impl<const PAGE: usize> View for &Image<PAGE> {
+    #[inline(always)]
+    fn page_bytes(self) -> usize {
+        PAGE
+    }
+
+    #[inline(always)]
+    fn array<const N: usize>(self, at: usize) -> Result<[u8; N], Restart> {
+        Ok(*Image::array(self, at))
+    }
+
+    #[inline(always)]
+    fn copy(self, at: usize, into: &mut [u8]) -> Result<(), Restart> {
+        into.copy_from_slice(self.slice(at..at + into.len()));
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn compare(self, range: Range<usize>, other: &[u8]) -> Result<Ordering, Restart> {
+        Ok(compare(self.slice(range), other))
+    }
+}
 
 /// A header field: how it is read and written.
 macro_rules! field {
-    ($get:ident, $set:ident, $offset:literal, $type:ty) => {
+    ($get:ident, $set:ident, $offset:expr, $type:ty) => {
         #[inline(always)]
         pub(crate) fn $get(&self) -> usize {
             const BYTES: usize = size_of::<$type>();
@@ -68,20 +112,31 @@ impl<const PAGE: usize> Image<PAGE> {
     #[must_use]
     pub const fn zeroed() -> Self {
         assert!(PAGE >= 256 && PAGE <= 65536 && PAGE.is_multiple_of(64));
-        Self([0; PAGE])
+        Self(hedgerow_pages::Image::zeroed())
     }
 
     /// The bytes, as they would lie in a file.
     #[must_use]
+    #[inline(always)]
     pub fn bytes(&self) -> &[u8; PAGE] {
+        self.0.bytes()
+    }
+
+    #[inline(always)]
+    fn bytes_mut(&mut self) -> &mut [u8; PAGE] {
+        self.0.bytes_mut()
+    }
+
+    /// The page as a provider has it.
+    pub(crate) fn as_stored(&self) -> &hedgerow_pages::Image<PAGE> {
         &self.0
     }
 
-    field!(count, set_count, 2, u16);
-    field!(upper_child, set_upper_child, 4, u32);
+    field!(count, set_count, COUNT_AT, u16);
+    field!(upper_child, set_upper_child, UPPER_CHILD_AT, u32);
     field!(heap_start, set_heap_start, 8, u32);
     field!(heap_used, set_heap_used, 12, u32);
-    field!(prefix_len, set_prefix_len, 24, u16);
+    field!(prefix_len, set_prefix_len, PREFIX_AT, u16);
     field!(sorted, set_sorted, 26, u16);
     field!(lower_len, set_lower_len, 16, u16);
     field!(upper_len, set_upper_len, 18, u16);
@@ -97,23 +152,23 @@ impl<const PAGE: usize> Image<PAGE> {
 
     #[inline(always)]
     pub(crate) fn is(&self, tag: Tag) -> bool {
-        self.0[0] == tag as u8
+        self.bytes()[0] == tag as u8
     }
 
     pub(crate) fn set_tag(&mut self, tag: Tag) {
-        self.0[0] = tag as u8;
+        self.bytes_mut()[0] = tag as u8;
     }
 
     #[inline(always)]
     pub(crate) fn array<const N: usize>(&self, at: usize) -> &[u8; N] {
-        self.0[at..]
+        self.bytes()[at..]
             .first_chunk()
             .expect("an offset within the page")
     }
 
     #[inline(always)]
     pub(crate) fn u8_at(&self, at: usize) -> usize {
-        usize::from(self.0[at])
+        usize::from(self.bytes()[at])
     }
 
     #[inline(always)]
@@ -122,65 +177,60 @@ impl<const PAGE: usize> Image<PAGE> {
     }
 
     #[inline(always)]
-    pub(crate) fn u32_at(&self, at: usize) -> u32 {
-        u32::from_le_bytes(*self.array(at))
-    }
-
-    #[inline(always)]
     pub(crate) fn slice(&self, range: Range<usize>) -> &[u8] {
-        &self.0[range]
+        &self.bytes()[range]
     }
 
     #[inline(always)]
     pub(crate) fn slice_mut(&mut self, range: Range<usize>) -> &mut [u8] {
-        &mut self.0[range]
+        &mut self.bytes_mut()[range]
     }
 
     /// Everything from an offset on.
     #[inline(always)]
     pub(crate) fn from(&self, at: usize) -> &[u8] {
-        &self.0[at..]
+        &self.bytes()[at..]
     }
 
     #[inline(always)]
     pub(crate) fn split_at_mut(&mut self, at: usize) -> (&mut [u8], &mut [u8]) {
-        self.0.split_at_mut(at)
+        self.bytes_mut().split_at_mut(at)
     }
 
     #[inline(always)]
     pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
-        self.0[at..at + bytes.len()].copy_from_slice(bytes);
+        self.bytes_mut()[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
     #[inline(always)]
     pub(crate) fn shift(&mut self, from: Range<usize>, to: usize) {
-        self.0.copy_within(from, to);
+        self.bytes_mut().copy_within(from, to);
     }
 
     /// The lowest key that may lie in this node; empty in the leftmost of a level.
     #[inline]
     pub(crate) fn lower(&self) -> &[u8] {
         let at = self.lower_at();
-        &self.0[at..at + self.lower_len()]
+        &self.bytes()[at..at + self.lower_len()]
     }
 
     /// The first key beyond this node; empty in the rightmost of a level, which has no bound.
     #[inline]
     pub(crate) fn upper(&self) -> &[u8] {
         let at = self.upper_at();
-        &self.0[at..at + self.upper_len()]
+        &self.bytes()[at..at + self.upper_len()]
     }
 
     /// What all keys of this node begin with, and none of them repeats.
     #[inline]
     pub(crate) fn prefix(&self) -> &[u8] {
         let at = self.lower_at();
-        &self.0[at..at + self.prefix_len()]
+        &self.bytes()[at..at + self.prefix_len()]
     }
 
     /// Makes an empty node between two fences.
     pub(crate) fn reset(&mut self, tag: Tag, lower: &[u8], upper: &[u8], truncate: bool) {
-        self.0[..HEADER].fill(0);
+        self.bytes_mut()[..HEADER].fill(0);
         self.set_tag(tag);
         self.set_heap_start(PAGE);
         self.push_fences(lower, upper);

@@ -1,7 +1,10 @@
-//! Where pages live: the seam under which a buffer pool will be put.
+//! Where the pages of one writer's tree live.
 //!
 //! A tree names pages by number and asks a [`Pages`] for their bytes. [`Resident`] keeps all of
-//! them in memory; one that evicts can take its place, since no page holds an address.
+//! them in memory. A pool, whose pages may be missing, changing or unreadable, has another trait
+//! (that of `hedgerow-pages`), and another tree on it: [`BTreeIndex`](crate::BTreeIndex).
+
+use std::ops::Deref;
 
 use crate::page::Image;
 
@@ -22,6 +25,30 @@ pub trait Pages<const PAGE: usize>: Default {
     fn live(&self) -> usize;
     /// Bytes held, live or not.
     fn held_bytes(&self) -> usize;
+}
+
+/// Pages to be looked at, of a tree that has them for itself or of one that shares them.
+pub(crate) trait ReadPages<const PAGE: usize> {
+    /// A page that is looked at.
+    type Page<'a>: Deref<Target = Image<PAGE>>
+    where
+        Self: 'a;
+    /// A page, or why it cannot be read.
+    fn read(&self, page: PageNumber) -> Result<Self::Page<'_>, String>;
+}
+
+/// The pages of one writer.
+pub(crate) struct Owned<'p, P>(pub &'p P);
+
+impl<const PAGE: usize, P: Pages<PAGE>> ReadPages<PAGE> for Owned<'_, P> {
+    type Page<'a>
+        = &'a Image<PAGE>
+    where
+        Self: 'a;
+
+    fn read(&self, page: PageNumber) -> Result<&Image<PAGE>, String> {
+        Ok(self.0.page(page))
+    }
 }
 
 /// Pages per block of memory. Blocks never move, and their table is small enough to stay in the

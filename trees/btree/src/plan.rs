@@ -193,6 +193,13 @@ impl<'c, const PAGE: usize> Content<'c, PAGE> {
         other.then_some(Plan { form, ..plan })
     }
 
+    /// A leaf of these records.
+    pub(crate) fn built<C: Configuration>(self, plan: Plan) -> Image<PAGE> {
+        let mut image = Image::zeroed();
+        self.build::<C>(plan, &mut image);
+        image
+    }
+
     /// Makes a leaf of these records.
     pub(crate) fn build<C: Configuration>(self, plan: Plan, page: &mut Image<PAGE>) {
         page.begin::<C>(plan, self.lower, self.upper);
@@ -212,6 +219,11 @@ fn slotted_bytes<C: Configuration>(form: FormOf, len: usize, payload: Payload<'_
 }
 
 impl<const PAGE: usize> Image<PAGE> {
+    /// The first leaf of a tree or layer.
+    pub(crate) fn start<C: Configuration>(&mut self) {
+        self.begin::<C>(first_leaf::<C>(), &[], &[]);
+    }
+
     /// Makes an empty leaf.
     pub(crate) fn begin<C: Configuration>(&mut self, plan: Plan, lower: &[u8], upper: &[u8]) {
         match plan.form {

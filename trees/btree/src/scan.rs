@@ -5,22 +5,71 @@
 //! the layers above, the page's prefix once, then each record's head and tail over those of the
 //! one before.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, Range};
 
 use hedgerow_index::Direction;
 
 use crate::configuration::Configuration;
 use crate::leaf::End;
 use crate::overflow;
+use crate::page::Image;
 use crate::pages::{PageNumber, Pages};
 use crate::slotted::{Comparison, Kind, SLACK};
-use crate::tree::{BTree, Chain, Path, layer_root};
+use crate::tree::{BTree, Chain, Cut, Path, layer_root};
 
-/// Where a scan begins: at a bound's key, or at the end of the key space.
+/// Where a scan begins, if not at the end of the key space.
 #[derive(Debug, Clone, Copy)]
-struct Start<'k> {
-    key: &'k [u8],
-    inclusive: bool,
+pub(crate) struct Start<'k> {
+    pub key: &'k [u8],
+    pub inclusive: bool,
+}
+
+impl<'k> Start<'k> {
+    pub(crate) fn of(bound: Bound<&'k [u8]>) -> Option<Self> {
+        match bound {
+            Bound::Included(key) => Some(Self {
+                key,
+                inclusive: true,
+            }),
+            Bound::Excluded(key) => Some(Self {
+                key,
+                inclusive: false,
+            }),
+            Bound::Unbounded => None,
+        }
+    }
+
+    /// Whether a key is not before the start.
+    pub(crate) fn admits<const FORWARD: bool>(self, key: &[u8]) -> bool {
+        let beyond = if FORWARD {
+            key > self.key
+        } else {
+            key < self.key
+        };
+        beyond || (self.inclusive && key == self.key)
+    }
+}
+
+impl<const PAGE: usize> Image<PAGE> {
+    /// The places of an ordered leaf from a start on, and the one whose stem (of `stem` bytes) the
+    /// start cuts through, with the start below it.
+    pub(crate) fn range_from<'k, C: Configuration, const FORWARD: bool>(
+        &self,
+        start: Option<Start<'k>>,
+        stem: usize,
+    ) -> (Range<usize>, Option<(usize, Start<'k>)>) {
+        let all = 0..self.all_places::<C>();
+        let Some(Start { key, inclusive }) = start else {
+            return (all, None);
+        };
+        let key = Cut::at(key, stem);
+        let (index, equal) = self.lower_bound::<C>(key.stem);
+        let keep = equal && (key.rest.is_some() || inclusive);
+        let split = index + usize::from(equal && (keep != FORWARD));
+        let left = if FORWARD { split..all.end } else { 0..split };
+        let rest = key.rest.filter(|_| keep);
+        (left, rest.map(|key| (index, Start { key, inclusive })))
+    }
 }
 
 /// Where a value that is not in its leaf is.
@@ -40,17 +89,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         direction: Direction,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) {
-        let start = match from {
-            Bound::Included(key) => Some(Start {
-                key,
-                inclusive: true,
-            }),
-            Bound::Excluded(key) => Some(Start {
-                key,
-                inclusive: false,
-            }),
-            Bound::Unbounded => None,
-        };
+        let start = Start::of(from);
         let mut key = std::mem::take(&mut self.scan_key);
         let mut path = std::mem::take(&mut self.scan_path);
         let (key_of, path_of, visit) = (&mut key, &mut path, &mut visit);
@@ -154,25 +193,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         V: FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     {
         let image = self.pages.page(page);
-        // What is left to visit, and the record that the start cuts through.
-        let (mut left, mut cut) = (0..image.all_places::<C>(), None);
-        if let Some(start) = start {
-            let stem = Self::cut(start.key);
-            let (index, equal) = image.lower_bound::<C>(stem.stem);
-            let keep = equal && (stem.rest.is_some() || start.inclusive);
-            let split = index + usize::from(equal && (keep != FORWARD));
-            left = if FORWARD { split..left.end } else { 0..split };
-            if keep && let Some(rest) = stem.rest {
-                let inclusive = start.inclusive;
-                cut = Some((
-                    index,
-                    Start {
-                        key: rest,
-                        inclusive,
-                    },
-                ));
-            }
-        }
+        let (mut left, cut) = image.range_from::<C, FORWARD>(start, Self::STEM);
         loop {
             let image = self.pages.page(page);
             let end = image.walk::<C, FORWARD, V>(left.clone(), key, base, visit);
@@ -216,15 +237,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         };
         let bytes = overflow::load(&self.pages, chain.first, chain.len);
         let (rest, value) = bytes.split_at(chain.key_len);
-        let wanted = from.is_none_or(|from| {
-            let beyond = if FORWARD {
-                rest > from.key
-            } else {
-                rest < from.key
-            };
-            beyond || (from.inclusive && rest == from.key)
-        });
-        if wanted {
+        if from.is_none_or(|from| from.admits::<FORWARD>(rest)) {
             let whole = len + rest.len();
             if key.len() < whole {
                 key.resize(whole, 0);

@@ -6,8 +6,10 @@
 
 use std::cmp::Ordering;
 
-use crate::page::{HEADER, Image, Tag};
-use crate::slotted::Layout;
+use hedgerow_pages::{Restart, View};
+
+use crate::page::{COUNT_AT, HEADER, Image, PREFIX_AT, Tag, UPPER_CHILD_AT};
+use crate::slotted::{Kind, LONGEST_SHORT_KEY, LONGEST_SHORT_VALUE, Layout, Record};
 
 /// Heads that are repeated at the start of a page.
 pub(crate) const HINTS: usize = 16;
@@ -53,95 +55,114 @@ pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
     a.cmp(b)
 }
 
-impl<const PAGE: usize> Image<PAGE> {
+/// The part of a node that a search reads, of any kind of view: bytes that nobody changes, or
+/// bytes that may be changing, of which nothing is true before they were validated.
+pub(crate) trait Node: View {
+    /// Whether the page is of this kind.
+    #[inline(always)]
+    fn has_tag(self, tag: Tag) -> Result<bool, Restart> {
+        Ok(self.u8(0)? == tag as u8)
+    }
+
+    /// How many records there are.
+    #[inline(always)]
+    fn records(self) -> Result<usize, Restart> {
+        Ok(usize::from(self.u16(COUNT_AT)?))
+    }
+
     /// The index of the first record at or above `suffix`, and whether it is equal.
     #[inline(always)]
-    pub(crate) fn search<L: Layout>(&self, suffix: &[u8]) -> (usize, bool) {
-        let count = self.count();
+    fn find_slot<L: Layout>(self, suffix: &[u8]) -> Result<(usize, bool), Restart> {
+        let count = self.records()?;
         if L::HEAD == 0 {
-            return self.search_tails::<L>(0, count, suffix);
+            return self.find_tail::<L>((0, count), count, suffix);
         }
         let head = head_of::<L>(suffix);
         let (low, high) = if L::HINTED && count > HINTS {
-            self.hinted::<L>(head, count)
+            self.hinted::<L>(head, count)?
         } else {
             (0, count)
         };
-        let first = self.first_head::<L>(low, high, |other| other < head);
-        if first == count || self.head_at::<L>(first) != head {
-            return (first, false);
+        let first = self.first_head::<L>(low, high, |other| other < head)?;
+        if first == count || self.head::<L>(first)? != head {
+            return Ok((first, false));
         }
         let mut end = first + 1;
-        if end < high && self.head_at::<L>(end) == head {
-            end = self.first_head::<L>(end, high, |other| other <= head);
+        if end < high && self.head::<L>(end)? == head {
+            end = self.first_head::<L>(end, high, |other| other <= head)?;
         }
-        self.search_tails::<L>(first, end, suffix)
+        self.find_tail::<L>((first, end), count, suffix)
+    }
+
+    /// The head at an index.
+    #[inline(always)]
+    fn head<L: Layout>(self, index: usize) -> Result<u64, Restart> {
+        let at = L::BODY + index * L::SIDE;
+        if L::HEAD == 8 {
+            self.u64(at)
+        } else {
+            Ok(u64::from(self.u32(at)?))
+        }
     }
 
     /// Between which slots the hints place a head.
     #[inline(always)]
-    fn hinted<L: Layout>(&self, head: u64, count: usize) -> (usize, usize) {
+    fn hinted<L: Layout>(self, head: u64, count: usize) -> Result<(usize, usize), Restart> {
         let step = count / (HINTS + 1);
         let (below, upto) = if L::HEAD == 8 {
-            let hints: [u64; HINTS] =
-                std::array::from_fn(|i| u64::from_le_bytes(*self.array(HEADER + 8 * i)));
-            rank(&hints, head)
+            let bytes = self.array::<{ 8 * HINTS }>(HEADER)?;
+            let hints = bytes.as_chunks().0;
+            rank(std::array::from_fn(|i| u64::from_le_bytes(hints[i])), head)
         } else {
-            let bytes: &[u8; 4 * HINTS] = self.array(HEADER);
-            let hints: [u32; HINTS] = std::array::from_fn(|i| {
-                u32::from_le_bytes([
-                    bytes[4 * i],
-                    bytes[4 * i + 1],
-                    bytes[4 * i + 2],
-                    bytes[4 * i + 3],
-                ])
-            });
-            rank(&hints, head as u32)
+            let bytes = self.array::<{ 4 * HINTS }>(HEADER)?;
+            let hints = bytes.as_chunks().0;
+            let hints = std::array::from_fn(|i| u32::from_le_bytes(hints[i]));
+            rank(hints, head as u32)
         };
         let high = if upto == HINTS {
             count
         } else {
             (upto + 1) * step
         };
-        (below * step, high)
+        Ok((below * step, high))
     }
 
     /// The first index of `low..high` whose head is not `before`, without a branch that the keys
     /// decide.
     #[inline(always)]
     fn first_head<L: Layout>(
-        &self,
+        self,
         low: usize,
         high: usize,
         before: impl Fn(u64) -> bool,
-    ) -> usize {
+    ) -> Result<usize, Restart> {
         let mut base = low;
         let mut len = high - low;
         while len > 1 {
             let half = len / 2;
-            base += half * usize::from(before(self.head_at::<L>(base + half - 1)));
+            base += half * usize::from(before(self.head::<L>(base + half - 1)?));
             len -= half;
         }
-        base + usize::from(len == 1 && before(self.head_at::<L>(base)))
+        Ok(base + usize::from(len == 1 && before(self.head::<L>(base)?)))
     }
 
-    /// The search among records whose heads are equal (or absent).
+    /// The search among records whose heads are equal (or absent), of `count`.
     #[inline(always)]
-    fn search_tails<L: Layout>(
-        &self,
-        mut low: usize,
-        mut high: usize,
+    fn find_tail<L: Layout>(
+        self,
+        (mut low, mut high): (usize, usize),
+        count: usize,
         suffix: &[u8],
-    ) -> (usize, bool) {
+    ) -> Result<(usize, bool), Restart> {
         while low < high {
             let middle = (low + high) / 2;
-            match self.compare_tail::<L>(middle, suffix) {
+            match self.compare_to::<L>(middle, count, suffix)? {
                 Ordering::Less => low = middle + 1,
                 Ordering::Greater => high = middle,
-                Ordering::Equal => return (middle, true),
+                Ordering::Equal => return Ok((middle, true)),
             }
         }
-        (low, false)
+        Ok((low, false))
     }
 
     /// Compares the key of a record with `suffix`, given that their heads are equal.
@@ -149,17 +170,109 @@ impl<const PAGE: usize> Image<PAGE> {
     /// A head pads short keys with zeros, so tails decide first and lengths then: `a` and
     /// `a\0` have one head and two lengths.
     #[inline(always)]
-    pub(crate) fn compare_tail<L: Layout>(&self, index: usize, suffix: &[u8]) -> Ordering {
-        let record = self.record_at::<L>(index);
-        let tail = self.slice(record.tail_at..record.value_at);
+    fn compare_to<L: Layout>(
+        self,
+        index: usize,
+        count: usize,
+        suffix: &[u8],
+    ) -> Result<Ordering, Restart> {
+        let record = self.record::<L>(index, count)?;
         let other = suffix.get(L::HEAD..).unwrap_or(&[]);
-        if !tail.is_empty() && !other.is_empty() {
-            let order = compare(tail, other);
+        if record.tail_at != record.value_at && !other.is_empty() {
+            let order = self.compare(record.tail_at..record.value_at, other)?;
             if order != Ordering::Equal {
-                return order;
+                return Ok(order);
             }
         }
-        record.key_len.cmp(&suffix.len())
+        Ok(record.key_len.cmp(&suffix.len()))
+    }
+
+    /// A record by its index among `count`.
+    #[inline(always)]
+    fn record<L: Layout>(self, index: usize, count: usize) -> Result<Record, Restart> {
+        let slots = L::BODY + count * L::SIDE;
+        self.record_at_offset::<L>(usize::from(self.u16(slots + 2 * index)?))
+    }
+
+    /// The record at an offset of the heap.
+    #[inline(always)]
+    fn record_at_offset<L: Layout>(self, at: usize) -> Result<Record, Restart> {
+        let mut key_len = usize::from(self.u8(at)?);
+        let mut next = at + 1;
+        if key_len > LONGEST_SHORT_KEY {
+            key_len = usize::from(self.u16(next)?);
+            next += 2;
+        }
+        let (kind, value_len, tail_at) = self.mark(next)?;
+        Ok(Record {
+            at,
+            key_len,
+            tail_at,
+            value_at: tail_at + key_len.saturating_sub(L::HEAD),
+            value_len,
+            kind,
+        })
+    }
+
+    /// Of what kind and how long a value is, and the place after what says so.
+    #[inline(always)]
+    fn mark(self, at: usize) -> Result<(Kind, usize, usize), Restart> {
+        Ok(match usize::from(self.u8(at)?) {
+            len @ 0..=LONGEST_SHORT_VALUE => (Kind::Inline, len, at + 1),
+            251 => (Kind::Inline, usize::from(self.u16(at + 1)?), at + 3),
+            252 => (Kind::Overflow, Kind::Overflow.bytes(), at + 1),
+            253 => (Kind::Long, Kind::Long.bytes(), at + 1),
+            _ => (Kind::Layer, Kind::Layer.bytes(), at + 1),
+        })
+    }
+
+    /// What keys leave out.
+    #[inline(always)]
+    fn prefix_bytes(self) -> Result<usize, Restart> {
+        Ok(usize::from(self.u16(PREFIX_AT)?))
+    }
+
+    /// A child of an inner node of `count` records by its index; that at `count` is the last.
+    #[inline(always)]
+    fn child_at<L: Layout>(self, index: usize, count: usize) -> Result<u32, Restart> {
+        if index == count {
+            return self.u32(UPPER_CHILD_AT);
+        }
+        self.u32(self.record::<L>(index, count)?.value_at)
+    }
+
+    /// The child that covers `key`, and its index.
+    #[inline(always)]
+    fn child_over<L: Layout>(self, key: &[u8]) -> Result<(u32, usize), Restart> {
+        let suffix = key.get(self.prefix_bytes()?..).unwrap_or(&[]);
+        let (index, equal) = self.find_slot::<L>(suffix)?;
+        let index = index + usize::from(equal);
+        Ok((self.child_at::<L>(index, self.records()?)?, index))
+    }
+}
+
+impl<V: View> Node for V {}
+
+/// What was read of bytes that nobody changes.
+#[inline(always)]
+pub(crate) fn settled<T>(read: Result<T, Restart>) -> T {
+    match read {
+        Ok(read) => read,
+        Err(Restart) => unreachable!("nobody changes this page"),
+    }
+}
+
+impl<const PAGE: usize> Image<PAGE> {
+    /// The index of the first record at or above `suffix`, and whether it is equal.
+    #[inline(always)]
+    pub(crate) fn search<L: Layout>(&self, suffix: &[u8]) -> (usize, bool) {
+        settled(self.find_slot::<L>(suffix))
+    }
+
+    /// Compares the key of a record with `suffix`, given that their heads are equal.
+    #[inline(always)]
+    pub(crate) fn compare_tail<L: Layout>(&self, index: usize, suffix: &[u8]) -> Ordering {
+        settled(self.compare_to::<L>(index, self.count(), suffix))
     }
 
     /// Renews the hints after a change at `index`: those from there on, or all of them when their
@@ -225,18 +338,13 @@ impl<const PAGE: usize> Image<PAGE> {
     /// The child that covers `key`, and its index.
     #[inline(always)]
     pub(crate) fn child_for<L: Layout>(&self, key: &[u8]) -> (u32, usize) {
-        let (index, equal) = self.search::<L>(key.get(self.prefix_len()..).unwrap_or(&[]));
-        let index = index + usize::from(equal);
-        (self.child::<L>(index), index)
+        settled(self.child_over::<L>(key))
     }
 
     /// A child by its index; that at `count` is the last.
     #[inline(always)]
     pub(crate) fn child<L: Layout>(&self, index: usize) -> u32 {
-        if index == self.count() {
-            return self.upper_child() as u32;
-        }
-        self.u32_at(self.record_at::<L>(index).value_at)
+        settled(self.child_at::<L>(index, self.count()))
     }
 
     /// Makes a child another page.
@@ -252,9 +360,9 @@ impl<const PAGE: usize> Image<PAGE> {
 
 /// How many hints are below a head, and how many at or below.
 #[inline(always)]
-fn rank<T: Copy + Ord>(hints: &[T; HINTS], head: T) -> (usize, usize) {
+fn rank<T: Copy + Ord>(hints: [T; HINTS], head: T) -> (usize, usize) {
     let (mut below, mut upto) = (0_u32, 0_u32);
-    for &hint in hints {
+    for hint in hints {
         below += u32::from(hint < head);
         upto += u32::from(hint <= head);
     }

@@ -23,7 +23,7 @@ use std::ops::Range;
 use crate::configuration::Configuration;
 use crate::leaf::Form;
 use crate::page::{HEADER, Image};
-use crate::search::{HINTS, head_of};
+use crate::search::{HINTS, Node, head_of, settled};
 
 /// How a slotted page divides its keys.
 pub(crate) trait Layout {
@@ -81,8 +81,8 @@ pub(crate) struct Payload<'a> {
 }
 
 /// Lengths from here on are marks of the other kinds, or of a two-byte length.
-const LONGEST_SHORT_VALUE: usize = 250;
-const LONGEST_SHORT_KEY: usize = 254;
+pub(crate) const LONGEST_SHORT_VALUE: usize = 250;
+pub(crate) const LONGEST_SHORT_KEY: usize = 254;
 
 impl Kind {
     const fn mark(self) -> u8 {
@@ -94,7 +94,7 @@ impl Kind {
         }
     }
 
-    const fn bytes(self) -> usize {
+    pub(crate) const fn bytes(self) -> usize {
         match self {
             Kind::Inline => 0,
             Kind::Overflow => 12,
@@ -158,33 +158,13 @@ impl<const PAGE: usize> Image<PAGE> {
     /// The record at an offset of the heap.
     #[inline(always)]
     pub(crate) fn record_from<L: Layout>(&self, at: usize) -> Record {
-        let mut key_len = self.u8_at(at);
-        let mut next = at + 1;
-        if key_len > LONGEST_SHORT_KEY {
-            key_len = self.u16_at(next);
-            next += 2;
-        }
-        let (kind, value_len, tail_at) = self.read_mark(next);
-        Record {
-            at,
-            key_len,
-            tail_at,
-            value_at: tail_at + key_len.saturating_sub(L::HEAD),
-            value_len,
-            kind,
-        }
+        settled(self.record_at_offset::<L>(at))
     }
 
     /// Of what kind and how long a value is, and the place after what says so.
     #[inline(always)]
     pub(crate) fn read_mark(&self, at: usize) -> (Kind, usize, usize) {
-        match self.u8_at(at) {
-            len @ 0..=LONGEST_SHORT_VALUE => (Kind::Inline, len, at + 1),
-            251 => (Kind::Inline, self.u16_at(at + 1), at + 3),
-            252 => (Kind::Overflow, Kind::Overflow.bytes(), at + 1),
-            253 => (Kind::Long, Kind::Long.bytes(), at + 1),
-            _ => (Kind::Layer, Kind::Layer.bytes(), at + 1),
-        }
+        settled(self.mark(at))
     }
 
     /// Writes what [`read_mark`](Self::read_mark) reads, and returns the place after it.
@@ -213,12 +193,7 @@ impl<const PAGE: usize> Image<PAGE> {
 
     #[inline(always)]
     pub(crate) fn head_at<L: Layout>(&self, index: usize) -> u64 {
-        let at = L::BODY + index * L::SIDE;
-        if L::HEAD == 8 {
-            u64::from_le_bytes(*self.array(at))
-        } else {
-            u64::from(self.u32_at(at))
-        }
+        settled(self.head::<L>(index))
     }
 
     #[inline(always)]

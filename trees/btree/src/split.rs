@@ -8,6 +8,7 @@
 //! page: so any three records fit beside any two fences, and a full node has enough of them to
 //! divide. The separator of a leaf is never longer than a key that the half loses, so halves fit.
 
+use crate::adapt::Conversions;
 use crate::configuration::Configuration;
 use crate::leaf::FormOf;
 use crate::page::{Image, Tag, shared};
@@ -71,7 +72,7 @@ impl<const PAGE: usize> Image<PAGE> {
     }
 
     /// Where to divide so that a record gets room.
-    fn cut_for<C: Configuration>(&self, key: &[u8], payload: Payload<'_>) -> Cut {
+    pub(crate) fn cut_for<C: Configuration>(&self, key: &[u8], payload: Payload<'_>) -> Cut {
         if self.is_inner() {
             return self.cut_inner::<C>();
         }
@@ -82,6 +83,111 @@ impl<const PAGE: usize> Image<PAGE> {
                 .cut_partition::<C>()
                 .unwrap_or_else(|| self.cut_leaf::<C>()),
         }
+    }
+
+    /// Whether an inner node has room for one more separator.
+    pub(crate) fn takes_child<C: Configuration>(&self, separator: &[u8]) -> bool {
+        let len = separator.len() - self.prefix_len();
+        self.free::<Comparison<C>>() >= child_bytes::<C>(len)
+    }
+
+    /// Puts a separator into an inner node, which has room: `left` is its child `index`, and
+    /// `right` becomes the next.
+    pub(crate) fn insert_child<C: Configuration>(
+        &mut self,
+        index: usize,
+        left: PageNumber,
+        separator: &[u8],
+        right: PageNumber,
+    ) {
+        let payload = Payload {
+            kind: Kind::Inline,
+            bytes: &left.to_le_bytes(),
+        };
+        let suffix = &separator[self.prefix_len()..];
+        let done = self.insert::<Comparison<C>>(index, suffix, payload);
+        debug_assert!(done, "the caller saw room");
+        self.set_child::<Comparison<C>>(index + 1, right);
+    }
+
+    /// Makes a root with one child, to which its content has moved.
+    pub(crate) fn become_root_above<C: Configuration>(&mut self, below: PageNumber) {
+        self.reset(Tag::Inner, &[], &[], C::PREFIX);
+        self.set_upper_child(below as usize);
+    }
+
+    /// Makes `into`, which is this node still, the left half of it.
+    pub(crate) fn left_half<C: Configuration>(
+        &self,
+        cut: &Cut,
+        into: &mut Self,
+        conversions: &mut Conversions,
+    ) {
+        if self.is_inner() {
+            into.reset(Tag::Inner, self.lower(), &cut.separator, C::PREFIX);
+            into.append::<Comparison<C>>(self, 0..cut.at);
+            into.set_upper_child(self.child::<Comparison<C>>(cut.at) as usize);
+            return;
+        }
+        let places = self.all_places::<C>();
+        if self.is_dense() {
+            conversions.overruns += u64::from(cut.at == 0 || cut.at == places);
+            if cut.at == places {
+                // Nothing moves.
+                return into.set_upper(&cut.separator);
+            }
+        } else {
+            conversions.partitions += u64::from(cut.left.is_some());
+        }
+        let content = Content {
+            lower: self.lower(),
+            upper: &cut.separator,
+            parts: &[(self, 0..cut.at)],
+        };
+        let plan = cut.left.unwrap_or_else(|| self.plan_of_half::<C>(content));
+        if cut.at > 0 {
+            conversions.by_keys(self.form::<C>(), plan.form.form());
+        }
+        content.build::<C>(plan, into);
+    }
+
+    /// Makes `into` the right half of this node.
+    pub(crate) fn right_half<C: Configuration>(
+        &self,
+        cut: &Cut,
+        into: &mut Self,
+        conversions: &mut Conversions,
+    ) {
+        if self.is_inner() {
+            into.reset(Tag::Inner, &cut.separator, self.upper(), C::PREFIX);
+            into.append::<Comparison<C>>(self, cut.at + 1..self.count());
+            into.set_upper_child(self.upper_child());
+            return;
+        }
+        let places = self.all_places::<C>();
+        let content = Content {
+            lower: &cut.separator,
+            upper: self.upper(),
+            parts: &[(self, cut.at..places)],
+        };
+        let plan = cut.right.unwrap_or_else(|| self.plan_of_half::<C>(content));
+        if cut.at < places {
+            conversions.by_keys(self.form::<C>(), plan.form.form());
+        }
+        content.build::<C>(plan, into);
+    }
+
+    /// The form of a half of this leaf. Where it is one of both slotted ones, halves fit it for
+    /// sure.
+    fn plan_of_half<C: Configuration>(&self, half: Content<'_, PAGE>) -> Plan {
+        let form = if self.form::<C>() == FormOf::Fingerprint {
+            Planned::Fingerprint
+        } else {
+            Planned::Comparison
+        };
+        let counter = self.counter();
+        half.slotted_that_fits::<C>(counter)
+            .unwrap_or(Plan { form, counter })
     }
 }
 
@@ -109,9 +215,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
 
     /// Whether an inner node has room for one more separator.
     pub(crate) fn has_room_for(&self, parent: PageNumber, separator: &[u8]) -> bool {
-        let above = self.pages.page(parent);
-        let len = separator.len() - above.prefix_len();
-        above.free::<Comparison<C>>() >= child_bytes::<C>(len)
+        self.pages.page(parent).takes_child::<C>(separator)
     }
 
     /// The leaf of `key`, and the inner nodes and children's indices on the way there.
@@ -139,19 +243,15 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     pub(crate) fn grow_root(&mut self, root: PageNumber) {
         let below = self.pages.allocate();
         *self.pages.page_mut(below) = self.pages.page(root).clone();
-        let image = self.pages.page_mut(root);
-        image.reset(Tag::Inner, &[], &[], C::PREFIX);
-        image.set_upper_child(below as usize);
+        self.pages.page_mut(root).become_root_above::<C>(below);
     }
 
     /// Divides `page`, the child `index` of `parent`, which has room for the separator.
     pub(crate) fn divide(&mut self, page: PageNumber, parent: PageNumber, index: usize, cut: &Cut) {
         let right = self.pages.allocate();
-        if self.pages.page(page).is_inner() {
-            self.divide_inner(page, right, cut);
-        } else {
-            self.divide_leaf(page, right, cut);
-        }
+        let old = self.pages.page(page).clone();
+        old.left_half::<C>(cut, self.pages.page_mut(page), &mut self.conversions);
+        old.right_half::<C>(cut, self.pages.page_mut(right), &mut self.conversions);
         self.put_child(parent, index, page, &cut.separator, right);
     }
 
@@ -166,77 +266,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         right: PageNumber,
     ) {
         let above = self.pages.page_mut(parent);
-        let payload = Payload {
-            kind: Kind::Inline,
-            bytes: &left.to_le_bytes(),
-        };
-        let suffix = &separator[above.prefix_len()..];
-        let done = above.insert::<Comparison<C>>(index, suffix, payload);
-        debug_assert!(done, "the caller saw room");
-        above.set_child::<Comparison<C>>(index + 1, right);
-    }
-
-    fn divide_inner(&mut self, page: PageNumber, right: PageNumber, cut: &Cut) {
-        let old = self.pages.page(page).clone();
-        let image = self.pages.page_mut(page);
-        image.reset(Tag::Inner, old.lower(), &cut.separator, C::PREFIX);
-        image.append::<Comparison<C>>(&old, 0..cut.at);
-        image.set_upper_child(old.child::<Comparison<C>>(cut.at) as usize);
-        let image = self.pages.page_mut(right);
-        image.reset(Tag::Inner, &cut.separator, old.upper(), C::PREFIX);
-        image.append::<Comparison<C>>(&old, cut.at + 1..old.count());
-        image.set_upper_child(old.upper_child());
-    }
-
-    fn divide_leaf(&mut self, page: PageNumber, right: PageNumber, cut: &Cut) {
-        let old = self.pages.page(page).clone();
-        let places = old.all_places::<C>();
-        let (form, counter) = (old.form::<C>(), old.counter());
-        if old.is_dense() {
-            self.conversions.overruns += u64::from(cut.at == 0 || cut.at == places);
-        } else {
-            self.conversions.partitions += u64::from(cut.left.is_some());
-        }
-        // Where the old form is one of both slotted ones, halves fit it for sure.
-        let plan = |content: Content<'_, PAGE>| {
-            let same = if form == FormOf::Fingerprint {
-                Planned::Fingerprint
-            } else {
-                Planned::Comparison
-            };
-            let keep = Plan {
-                form: same,
-                counter,
-            };
-            content.slotted_that_fits::<C>(counter).unwrap_or(keep)
-        };
-        let parts = [(&old, 0..cut.at)];
-        let content = Content {
-            lower: old.lower(),
-            upper: &cut.separator,
-            parts: &parts,
-        };
-        if cut.at == places && old.is_dense() {
-            // Nothing moves.
-            self.pages.page_mut(page).set_upper(&cut.separator);
-        } else {
-            let plan = cut.left.unwrap_or_else(|| plan(content));
-            if cut.at > 0 {
-                self.conversions.by_keys(form, plan.form.form());
-            }
-            content.build::<C>(plan, self.pages.page_mut(page));
-        }
-        let parts = [(&old, cut.at..places)];
-        let content = Content {
-            lower: &cut.separator,
-            upper: old.upper(),
-            parts: &parts,
-        };
-        let plan = cut.right.unwrap_or_else(|| plan(content));
-        if cut.at < places {
-            self.conversions.by_keys(form, plan.form.form());
-        }
-        content.build::<C>(plan, self.pages.page_mut(right));
+        above.insert_child::<C>(index, left, separator, right);
     }
 }
 

@@ -5,12 +5,14 @@ use hedgerow_index::Statistics;
 use crate::configuration::Configuration;
 use crate::leaf::FormOf;
 use crate::overflow;
-use crate::pages::{PageNumber, Pages};
+use crate::pages::{Owned, PageNumber, Pages, ReadPages};
 use crate::slotted::{Comparison, Kind, Payload};
 use crate::tree::{BTree, Chain, layer_root};
 
+/// Pages by kind, and what is in them.
 #[derive(Default)]
-struct Counts {
+pub(crate) struct Counts {
+    nodes: usize,
     inner: usize,
     comparison: usize,
     fingerprint: usize,
@@ -35,13 +37,24 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     /// Numbers that show every mechanism at work. Walks all pages.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        let counts = self.counts();
+        let counts = Counts::of_tree::<C, PAGE>(&Owned(&self.pages), self.root);
+        // Pages of one's own can be read.
+        let counts = counts.unwrap_or_default();
+        let mut all = Statistics::new();
+        counts.push::<PAGE>(&mut all, self.len, self.pages.live());
+        self.conversions.push(&mut all);
+        all
+    }
+}
+
+impl Counts {
+    /// Adds what was counted of a tree with so many keys and pages.
+    pub(crate) fn push<const PAGE: usize>(&self, all: &mut Statistics, keys: usize, live: usize) {
+        let counts = self;
         let dense = counts.semi_dense + counts.fully_dense;
         let leaves = (counts.comparison + counts.fingerprint + dense) as f64;
-        let live = self.pages.live();
-        let mut all = Statistics::new();
         let mut push = |name, value: f64, help| all.push(name, value, help);
-        push("keys", self.len as f64, "Keys in the tree.");
+        push("keys", keys as f64, "Keys in the tree.");
         push(
             "depth_levels",
             counts.depth as f64,
@@ -87,7 +100,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         push("live_bytes", (live * PAGE) as f64, "Bytes of pages in use.");
         push(
             "bytes_per_key",
-            (live * PAGE) as f64 / self.len.max(1) as f64,
+            (live * PAGE) as f64 / keys.max(1) as f64,
             "Bytes of pages in use for each key.",
         );
         push(
@@ -100,17 +113,20 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             1.0 - counts.free_bytes as f64 / (leaves * PAGE as f64),
             "Part of the leaves' bytes that is in use.",
         );
-        self.conversions.push(&mut all);
-        all
     }
 
-    fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
-        let mut open: Vec<(PageNumber, usize)> = vec![(self.root, 1)];
+    /// Walks over a tree.
+    pub(crate) fn of_tree<C: Configuration, const PAGE: usize>(
+        pages: &impl ReadPages<PAGE>,
+        root: PageNumber,
+    ) -> Result<Self, String> {
+        let mut counts = Self::default();
+        let mut open: Vec<(PageNumber, usize)> = vec![(root, 1)];
         counts.layers = 1;
         let mut first_layer = true;
         while let Some((page, depth)) = open.pop() {
-            let image = self.pages.page(page);
+            let image = pages.read(page)?;
+            counts.nodes += 1;
             if image.is_inner() {
                 counts.inner += 1;
                 for index in 0..=image.count() {
@@ -141,17 +157,22 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
                     counts.layers += 1;
                     open.push((layer_root(payload), depth + 1));
                 }
-                counts.overflow += Self::chain_pages(payload);
+                counts.overflow += chain_pages::<PAGE>(payload);
             }
         }
-        counts
+        Ok(counts)
     }
 
-    /// Overflow pages of a record.
-    pub(crate) fn chain_pages(payload: Payload<'_>) -> usize {
-        match payload.kind {
-            Kind::Overflow | Kind::Long => overflow::pages_of::<PAGE>(Chain::read(payload).len),
-            Kind::Inline | Kind::Layer => 0,
-        }
+    /// All pages that were counted.
+    pub(crate) fn pages(&self) -> usize {
+        self.nodes + self.overflow
+    }
+}
+
+/// Overflow pages of a record.
+pub(crate) fn chain_pages<const PAGE: usize>(payload: Payload<'_>) -> usize {
+    match payload.kind {
+        Kind::Overflow | Kind::Long => overflow::pages_of::<PAGE>(Chain::read(payload).len),
+        Kind::Inline | Kind::Layer => 0,
     }
 }

@@ -21,7 +21,6 @@ use crate::configuration::{Configuration, Hints};
 use crate::overflow;
 use crate::page::{Image, Tag};
 use crate::pages::{PageNumber, Pages, Resident};
-use crate::plan::first_leaf;
 use crate::slotted::{Comparison, Kind, Layout, Payload, Record};
 
 /// An ordered map from byte strings to byte strings, for one writer.
@@ -47,7 +46,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Default for BTree<C, P
         const { assert!(Self::STEM >= 12, "the page is too small") };
         let mut pages = P::default();
         let root = pages.allocate();
-        start_leaf::<C, PAGE>(pages.page_mut(root));
+        pages.page_mut(root).start::<C>();
         Self {
             pages,
             root,
@@ -61,10 +60,6 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Default for BTree<C, P
     }
 }
 
-fn start_leaf<C: Configuration, const PAGE: usize>(image: &mut Image<PAGE>) {
-    image.begin::<C>(first_leaf::<C>(), &[], &[]);
-}
-
 /// Inner nodes and the indices of children, from a root downwards.
 pub(crate) type Path = Vec<(PageNumber, usize)>;
 
@@ -73,6 +68,28 @@ pub(crate) type Path = Vec<(PageNumber, usize)>;
 pub(crate) struct Cut<'k> {
     pub stem: &'k [u8],
     pub rest: Option<&'k [u8]>,
+}
+
+impl<'k> Cut<'k> {
+    /// Cuts a key after `stem` bytes.
+    #[inline(always)]
+    pub(crate) fn at(key: &'k [u8], stem: usize) -> Self {
+        match key.split_at_checked(stem) {
+            Some((stem, rest)) => Cut {
+                stem,
+                rest: Some(rest),
+            },
+            None => Cut {
+                stem: key,
+                rest: None,
+            },
+        }
+    }
+}
+
+/// Bytes after which keys are cut: about an eighth of a page.
+pub(crate) const fn stem_bytes<C: Configuration, const PAGE: usize>() -> usize {
+    (PAGE - Comparison::<C>::BODY - 48) / 8
 }
 
 /// Where a record of overflow pages says they are.
@@ -100,14 +117,14 @@ impl Chain {
 }
 
 /// A payload made for a new record.
-struct Made {
+pub(crate) struct Made {
     kind: Kind,
     bytes: [u8; 16],
     len: usize,
 }
 
 impl Made {
-    fn new(kind: Kind, parts: &[&[u8]]) -> Self {
+    pub(crate) fn new(kind: Kind, parts: &[&[u8]]) -> Self {
         let mut bytes = [0; 16];
         let mut len = 0;
         for part in parts {
@@ -117,7 +134,20 @@ impl Made {
         Self { kind, bytes, len }
     }
 
-    fn payload(&self) -> Payload<'_> {
+    /// The payload of a key and value whose rest and bytes are a chain that begins at `first`.
+    pub(crate) fn chain(first: PageNumber, cut: Cut<'_>, value: &[u8]) -> Self {
+        let first = first.to_le_bytes();
+        let rest = cut.rest.unwrap_or(&[]);
+        let len = ((rest.len() + value.len()) as u64).to_le_bytes();
+        if cut.rest.is_some() {
+            let key_len = u32::try_from(rest.len()).expect("keys below 4 GiB");
+            Self::new(Kind::Long, &[&first, &key_len.to_le_bytes(), &len])
+        } else {
+            Self::new(Kind::Overflow, &[&first, &len])
+        }
+    }
+
+    pub(crate) fn payload(&self) -> Payload<'_> {
         Payload {
             kind: self.kind,
             bytes: &self.bytes[..self.len],
@@ -127,7 +157,7 @@ impl Made {
 
 impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     /// Bytes after which keys are cut: about an eighth of a page.
-    pub const STEM: usize = (PAGE - Comparison::<C>::BODY - 48) / 8;
+    pub const STEM: usize = stem_bytes::<C, PAGE>();
 
     /// How many keys there are.
     #[must_use]
@@ -142,16 +172,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     }
 
     pub(crate) fn cut(key: &[u8]) -> Cut<'_> {
-        match key.split_at_checked(Self::STEM) {
-            Some((stem, rest)) => Cut {
-                stem,
-                rest: Some(rest),
-            },
-            None => Cut {
-                stem: key,
-                rest: None,
-            },
-        }
+        Cut::at(key, Self::STEM)
     }
 
     /// The leaf that covers a stem.
@@ -271,14 +292,8 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             return self.put_payload(root, page, cut.stem, place, payload);
         }
         let rest = cut.rest.unwrap_or(&[]);
-        let first = overflow::store(&mut self.pages, [rest, value]).to_le_bytes();
-        let len = ((rest.len() + value.len()) as u64).to_le_bytes();
-        let made = if cut.rest.is_some() {
-            let key_len = u32::try_from(rest.len()).expect("keys below 4 GiB");
-            Made::new(Kind::Long, &[&first, &key_len.to_le_bytes(), &len])
-        } else {
-            Made::new(Kind::Overflow, &[&first, &len])
-        };
+        let first = overflow::store(&mut self.pages, [rest, value]);
+        let made = Made::chain(first, cut, value);
         self.put_payload(root, page, cut.stem, place, made.payload());
     }
 
@@ -335,7 +350,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         chain: Chain,
     ) -> PageNumber {
         let layer = self.pages.allocate();
-        start_leaf::<C, PAGE>(self.pages.page_mut(layer));
+        self.pages.page_mut(layer).start::<C>();
         let bytes = overflow::load(&self.pages, chain.first, chain.len);
         let (rest, value) = bytes.split_at(chain.key_len);
         self.insert_below(layer, rest, value);
@@ -393,7 +408,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         let image = self.pages.page_mut(page);
         let index = image.index_of::<C>(stem).expect("found before");
         image.take::<C>(index);
-        if page != root && Self::sparse(self.pages.page(page)) {
+        if page != root && self.pages.page(page).sparse::<C>() {
             self.unite_towards(root, stem);
         }
     }

@@ -3,6 +3,7 @@
 //! Two neighbours become one when three quarters of each are unused, or when one holds nothing
 //! and the other can take its range.
 
+use crate::adapt::Conversions;
 use crate::configuration::Configuration;
 use crate::page::{Image, Tag};
 use crate::pages::{PageNumber, Pages};
@@ -12,17 +13,11 @@ use crate::split::child_bytes;
 use crate::tree::BTree;
 
 impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
-    /// Whether a removal left a node so empty that it may unite with a neighbour.
-    pub(crate) fn sparse(image: &Image<PAGE>) -> bool {
-        let (free, whole) = image.node_free::<C>();
-        4 * free >= 3 * whole || image.count() == 0
-    }
-
     /// Unites nodes on the way to `key`, from its leaf upwards as long as there is reason to.
     pub(crate) fn unite_towards(&mut self, root: PageNumber, key: &[u8]) {
         let (mut page, mut path) = self.path_to(root, key);
         while let Some((parent, mut index)) = path.pop() {
-            if !Self::sparse(self.pages.page(page)) {
+            if !self.pages.page(page).sparse::<C>() {
                 break;
             }
             let before = self.pages.page(parent).count();
@@ -64,19 +59,14 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         let left_page = above.child::<Comparison<C>>(index);
         let right_page = above.child::<Comparison<C>>(index + 1);
         let (left, right) = (self.pages.page(left_page), self.pages.page(right_page));
-        let inner = left.is_inner();
-        let empty = |image: &Image<PAGE>| !inner && image.count() == 0;
-        let wanted = (Self::sparse(left) && Self::sparse(right)) || empty(left) || empty(right);
-        if !wanted {
+        if !left.may_unite::<C>(right) {
             return false;
         }
-        let united = if inner {
-            let mut separator = Vec::new();
-            above.node_key::<C>(index, &mut separator);
-            unite_inner::<C, PAGE>(left, &separator, right)
-        } else {
-            self.unite_leaves(left_page, right_page)
-        };
+        self.pages.page_mut(left_page).order::<C>();
+        self.pages.page_mut(right_page).order::<C>();
+        let above = self.pages.page(parent);
+        let (left, right) = (self.pages.page(left_page), self.pages.page(right_page));
+        let united = left.united::<C>(above, index, right, &mut self.conversions);
         let Some(united) = united else {
             return false;
         };
@@ -87,34 +77,63 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
 
     /// Takes out the child `index + 1`, whose range the child `index` has got.
     pub(crate) fn drop_right(&mut self, parent: PageNumber, index: usize) {
-        let above = self.pages.page_mut(parent);
-        let left = above.child::<Comparison<C>>(index);
-        let right = above.child::<Comparison<C>>(index + 1);
-        above.remove::<Comparison<C>>(index);
-        above.set_child::<Comparison<C>>(index, left);
+        let right = self.pages.page_mut(parent).remove_child::<C>(index);
         self.pages.release(right);
     }
+}
 
-    fn unite_leaves(&mut self, left: PageNumber, right: PageNumber) -> Option<Image<PAGE>> {
-        self.pages.page_mut(left).order::<C>();
-        self.pages.page_mut(right).order::<C>();
-        let (left, right) = (self.pages.page(left), self.pages.page(right));
+impl<const PAGE: usize> Image<PAGE> {
+    /// Whether a removal left a node so empty that it may unite with a neighbour.
+    pub(crate) fn sparse<C: Configuration>(&self) -> bool {
+        let (free, whole) = self.node_free::<C>();
+        4 * free >= 3 * whole || self.count() == 0
+    }
+
+    /// Whether there is reason to unite with the node to the right.
+    pub(crate) fn may_unite<C: Configuration>(&self, right: &Self) -> bool {
+        let empty = |image: &Self| !image.is_inner() && image.count() == 0;
+        (self.sparse::<C>() && right.sparse::<C>()) || empty(self) || empty(right)
+    }
+
+    /// Takes out the child `index + 1`, whose range the child `index` has got, and returns it.
+    pub(crate) fn remove_child<C: Configuration>(&mut self, index: usize) -> PageNumber {
+        let left = self.child::<Comparison<C>>(index);
+        let right = self.child::<Comparison<C>>(index + 1);
+        self.remove::<Comparison<C>>(index);
+        self.set_child::<Comparison<C>>(index, left);
+        right
+    }
+
+    /// One node of this, the child `index` of `above`, and that to the right, both in order, if
+    /// they fit.
+    pub(crate) fn united<C: Configuration>(
+        &self,
+        above: &Self,
+        index: usize,
+        right: &Self,
+        conversions: &mut Conversions,
+    ) -> Option<Self> {
+        if self.is_inner() {
+            let mut separator = Vec::new();
+            above.node_key::<C>(index, &mut separator);
+            return unite_inner::<C, PAGE>(self, &separator, right);
+        }
         let parts = [
-            (left, 0..left.all_places::<C>()),
+            (self, 0..self.all_places::<C>()),
             (right, 0..right.all_places::<C>()),
         ];
         let content = Content {
-            lower: left.lower(),
+            lower: self.lower(),
             upper: right.upper(),
             parts: &parts,
         };
-        let main = if left.count() > 0 { left } else { right };
-        let stays_dense = [left, right]
+        let main = if self.count() > 0 { self } else { right };
+        let stays_dense = [self, right]
             .iter()
             .all(|image| image.count() == 0 || image.is_dense());
         let dense = stays_dense.then(|| content.dense::<C>()).flatten();
         let plan: Plan = dense.or_else(|| content.slotted_that_fits::<C>(main.counter()))?;
-        self.conversions.by_keys(main.form::<C>(), plan.form.form());
+        conversions.by_keys(main.form::<C>(), plan.form.form());
         let mut image = Image::zeroed();
         content.build::<C>(plan, &mut image);
         Some(image)

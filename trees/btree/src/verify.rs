@@ -3,15 +3,16 @@
 use crate::adapt::DISABLED;
 use crate::configuration::Configuration;
 use crate::page::{Image, shared};
-use crate::pages::{PageNumber, Pages};
+use crate::pages::{Owned, PageNumber, Pages, ReadPages};
 use crate::slotted::{Comparison, Kind};
-use crate::tree::{BTree, layer_root};
+use crate::statistics::chain_pages;
+use crate::tree::{BTree, layer_root, stem_bytes};
 
-/// What a walk counts.
+/// What a walk over a tree counts.
 #[derive(Default)]
-struct Seen {
-    keys: usize,
-    pages: usize,
+pub(crate) struct Seen {
+    pub keys: usize,
+    pub pages: usize,
     layers: Vec<PageNumber>,
 }
 
@@ -22,11 +23,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     ///
     /// The violation, with the page where it is.
     pub fn verify(&self) -> Result<(), String> {
-        let mut seen = Seen::default();
-        seen.layers.push(self.root);
-        while let Some(root) = seen.layers.pop() {
-            self.verify_layer(root, &mut seen)?;
-        }
+        let seen = Seen::of_tree::<C, PAGE>(&Owned(&self.pages), self.root)?;
         if seen.keys != self.len {
             return Err(format!("{} keys, but {} counted", seen.keys, self.len));
         }
@@ -36,20 +33,39 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         }
         Ok(())
     }
+}
 
-    fn verify_layer(&self, root: PageNumber, seen: &mut Seen) -> Result<(), String> {
+impl Seen {
+    /// Walks over a tree, checking every page.
+    pub(crate) fn of_tree<C: Configuration, const PAGE: usize>(
+        pages: &impl ReadPages<PAGE>,
+        root: PageNumber,
+    ) -> Result<Self, String> {
+        let mut seen = Self::default();
+        seen.layers.push(root);
+        while let Some(root) = seen.layers.pop() {
+            seen.layer::<C, PAGE>(pages, root)?;
+        }
+        Ok(seen)
+    }
+
+    fn layer<C: Configuration, const PAGE: usize>(
+        &mut self,
+        pages: &impl ReadPages<PAGE>,
+        root: PageNumber,
+    ) -> Result<(), String> {
         let mut leaf_depth = None;
         let mut open = vec![(root, 0, Vec::new(), Vec::new())];
         while let Some((page, depth, lower, upper)) = open.pop() {
-            seen.pages += 1;
-            let image = self.pages.page(page);
-            self.verify_page(image, &lower, &upper)
+            self.pages += 1;
+            let image = pages.read(page)?;
+            verify_page::<C, PAGE>(&image, &lower, &upper)
                 .map_err(|what| format!("page {page}: {what}"))?;
             if image.is_leaf() {
                 if *leaf_depth.get_or_insert(depth) != depth {
                     return Err(format!("page {page}: a leaf at depth {depth}"));
                 }
-                self.count_leaf(image, seen);
+                self.count_leaf::<C, PAGE>(&image);
                 continue;
             }
             let mut low = lower;
@@ -68,70 +84,74 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         Ok(())
     }
 
-    /// One page by itself: fences, prefix, order, heap.
-    fn verify_page(&self, image: &Image<PAGE>, lower: &[u8], upper: &[u8]) -> Result<(), String> {
-        if !image.is_inner() && !image.is_leaf() {
-            return Err("neither an inner node nor a leaf".into());
-        }
-        if image.lower() != lower || image.upper() != upper {
-            return Err("its fences are not its parent's keys".into());
-        }
-        let prefix = if image.is_dense() {
-            image.shape().stem_len()
-        } else if C::PREFIX && !upper.is_empty() {
-            shared(lower, upper)
-        } else {
-            0
-        };
-        if image.prefix_len() != prefix {
-            return Err(format!("a prefix of {}, not {prefix}", image.prefix_len()));
-        }
-        image.verify_form::<C>()?;
-        let counts = image.counter() < 4 || image.counter() == DISABLED;
-        if !counts || image.is_dense() && image.counter() != DISABLED {
-            return Err(format!("a counter of {}", image.counter()));
-        }
-        let mut image = image.clone();
-        image.order::<C>();
-        let (mut last, mut key) = (Vec::new(), Vec::new());
-        let mut taken = 0;
-        for index in image.all_taken::<C>() {
-            image.node_key::<C>(index, &mut key);
-            if taken > 0 && last >= key {
-                return Err(format!("key {index} is not above the one before"));
-            }
-            if image.locate::<C>(&key) != (index, true) {
-                return Err(format!("key {index} is not found"));
-            }
-            taken += 1;
-            if *key < *lower || (!upper.is_empty() && *key >= *upper) {
-                return Err(format!("key {index} is beyond a fence"));
-            }
-            let long = key.len() >= Self::STEM;
-            let kind = image.leaf_record::<C>(index).kind;
-            if !image.is_inner() && long != matches!(kind, Kind::Long | Kind::Layer) {
-                return Err(format!(
-                    "key {index} has {} bytes and is {kind:?}",
-                    key.len()
-                ));
-            }
-            std::mem::swap(&mut last, &mut key);
-        }
-        if taken != image.count() {
-            return Err(format!("{taken} records, but {} counted", image.count()));
-        }
-        Ok(())
-    }
-
-    fn count_leaf(&self, image: &Image<PAGE>, seen: &mut Seen) {
+    fn count_leaf<C: Configuration, const PAGE: usize>(&mut self, image: &Image<PAGE>) {
         for index in image.all_taken::<C>() {
             let payload = image.payload(image.leaf_record::<C>(index));
             if payload.kind == Kind::Layer {
-                seen.layers.push(layer_root(payload));
+                self.layers.push(layer_root(payload));
             } else {
-                seen.keys += 1;
-                seen.pages += Self::chain_pages(payload);
+                self.keys += 1;
+                self.pages += chain_pages::<PAGE>(payload);
             }
         }
     }
+}
+
+/// One page by itself: fences, prefix, order, heap.
+fn verify_page<C: Configuration, const PAGE: usize>(
+    image: &Image<PAGE>,
+    lower: &[u8],
+    upper: &[u8],
+) -> Result<(), String> {
+    if !image.is_inner() && !image.is_leaf() {
+        return Err("neither an inner node nor a leaf".into());
+    }
+    if image.lower() != lower || image.upper() != upper {
+        return Err("its fences are not its parent's keys".into());
+    }
+    let prefix = if image.is_dense() {
+        image.shape().stem_len()
+    } else if C::PREFIX && !upper.is_empty() {
+        shared(lower, upper)
+    } else {
+        0
+    };
+    if image.prefix_len() != prefix {
+        return Err(format!("a prefix of {}, not {prefix}", image.prefix_len()));
+    }
+    image.verify_form::<C>()?;
+    let counts = image.counter() < 4 || image.counter() == DISABLED;
+    if !counts || image.is_dense() && image.counter() != DISABLED {
+        return Err(format!("a counter of {}", image.counter()));
+    }
+    let mut image = image.clone();
+    image.order::<C>();
+    let (mut last, mut key) = (Vec::new(), Vec::new());
+    let mut taken = 0;
+    for index in image.all_taken::<C>() {
+        image.node_key::<C>(index, &mut key);
+        if taken > 0 && last >= key {
+            return Err(format!("key {index} is not above the one before"));
+        }
+        if image.locate::<C>(&key) != (index, true) {
+            return Err(format!("key {index} is not found"));
+        }
+        taken += 1;
+        if *key < *lower || (!upper.is_empty() && *key >= *upper) {
+            return Err(format!("key {index} is beyond a fence"));
+        }
+        let long = key.len() >= stem_bytes::<C, PAGE>();
+        let kind = image.leaf_record::<C>(index).kind;
+        if !image.is_inner() && long != matches!(kind, Kind::Long | Kind::Layer) {
+            return Err(format!(
+                "key {index} has {} bytes and is {kind:?}",
+                key.len()
+            ));
+        }
+        std::mem::swap(&mut last, &mut key);
+    }
+    if taken != image.count() {
+        return Err(format!("{taken} records, but {} counted", image.count()));
+    }
+    Ok(())
 }

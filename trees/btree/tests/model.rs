@@ -1,7 +1,8 @@
 //! The tree against the standard library's map, on keys chosen to hurt, with pages so small
 //! that nodes divide and unite all the time.
 
-use std::collections::BTreeMap;
+mod steps;
+
 use std::ops::{Bound, ControlFlow};
 
 use hedgerow_btree::BTree;
@@ -11,208 +12,46 @@ use hedgerow_btree::configuration::{
 };
 use hedgerow_index::{Decision, Direction};
 use proptest::prelude::*;
+use steps::{Map, Model, Step, scan, step, take};
 
-#[derive(Debug, Clone)]
-enum Step {
-    Insert(Vec<u8>, Vec<u8>),
-    /// Consecutive numbers behind a stem, with values of one length: what dense leaves are for.
-    Run(Numbers, usize),
-    RemoveRun(Numbers),
-    Remove(Vec<u8>),
-    RemoveNth(usize),
-    Get(Vec<u8>),
-    GetMany(Vec<Vec<u8>>),
-    Append(Vec<u8>, u8),
-    Scan(Option<(Vec<u8>, bool)>, bool, usize),
-    Verify,
-}
-
-#[derive(Debug, Clone)]
-struct Numbers {
-    stem: Vec<u8>,
-    /// Bytes of a number.
-    width: usize,
-    first: u32,
-    count: u32,
-    step: u32,
-    descending: bool,
-}
-
-impl Numbers {
-    fn keys(&self) -> Vec<Vec<u8>> {
-        let numbers = (0..self.count).map(|n| self.first.saturating_add(n * self.step));
-        let key = |number: u32| {
-            let mut key = self.stem.clone();
-            key.extend_from_slice(&number.to_be_bytes()[4 - self.width..]);
-            key
-        };
-        let mut keys: Vec<_> = numbers.map(key).collect();
-        if self.descending {
-            keys.reverse();
-        }
-        keys
+impl<C: Configuration, const PAGE: usize> Map for BTree<C, PAGE> {
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> bool {
+        BTree::insert(self, key, value)
     }
-}
 
-fn numbers() -> impl Strategy<Value = Numbers> {
-    let stem = prop_oneof![
-        Just(Vec::new()),
-        Just(b"p".to_vec()),
-        (0..3_u32).prop_map(|n| n.to_be_bytes().to_vec()),
-    ];
-    let first = prop_oneof![
-        4 => 0..200_u32,
-        1 => Just(u32::MAX - 30),
-        1 => (0..4_u32).prop_map(|n| n * 1000),
-    ];
-    let width = prop_oneof![6 => Just(4_usize), 1 => 1..4_usize];
-    let step = prop_oneof![4 => Just(1_u32), 1 => 2..5_u32];
-    (stem, width, first, 1..60_u32, step, any::<bool>()).prop_map(
-        |(stem, width, first, count, step, descending)| Numbers {
-            stem,
-            width,
-            first,
-            count,
-            step,
-            descending,
-        },
-    )
-}
-
-fn key() -> impl Strategy<Value = Vec<u8>> {
-    let tail = prop::collection::vec(prop_oneof![Just(0_u8), Just(b'a'), any::<u8>()], 0..6);
-    let lengths = prop_oneof![Just(0_usize), 0..12_usize, 0..65_usize, 100..700_usize];
-    prop_oneof![
-        1 => Just(Vec::new()),
-        2 => (0..40_usize).prop_map(|len| vec![0; len]),
-        4 => any::<u16>().prop_map(|n| u32::from(n).to_be_bytes().to_vec()),
-        4 => (0..512_u64).prop_map(|n| n.to_be_bytes().to_vec()),
-        6 => (lengths, tail).prop_map(|(shared, tail)| {
-            let mut key = vec![b'p'; shared];
-            key.extend(tail);
-            key
-        }),
-        3 => "[a-c]{0,3}/[a-c]{0,3}/[a-z]{0,9}".prop_map(String::into_bytes),
-    ]
-}
-
-fn value() -> impl Strategy<Value = Vec<u8>> {
-    let len = prop_oneof![8 => Just(8_usize), 2 => 0..30_usize, 1 => 30..2000_usize];
-    (len, any::<u8>()).prop_map(|(len, byte)| vec![byte; len])
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let bound = prop::option::of((key(), any::<bool>()));
-    prop_oneof![
-        12 => (key(), value()).prop_map(|(key, value)| Step::Insert(key, value)),
-        3 => (numbers(), prop_oneof![4 => Just(8_usize), 1 => 0..20_usize])
-            .prop_map(|(numbers, len)| Step::Run(numbers, len)),
-        1 => numbers().prop_map(Step::RemoveRun),
-        2 => key().prop_map(Step::Remove),
-        6 => any::<usize>().prop_map(Step::RemoveNth),
-        3 => key().prop_map(Step::Get),
-        1 => prop::collection::vec(key(), 0..40).prop_map(Step::GetMany),
-        1 => (key(), any::<u8>()).prop_map(|(key, byte)| Step::Append(key, byte)),
-        2 => (bound, any::<bool>(), 0..30_usize).prop_map(|(from, up, n)| Step::Scan(from, up, n)),
-        1 => Just(Step::Verify),
-    ]
-}
-
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
-
-fn take<C: Configuration, const PAGE: usize>(
-    tree: &mut BTree<C, PAGE>,
-    model: &mut Model,
-    step: Step,
-) {
-    match step {
-        Step::Insert(key, value) => {
-            let new = tree.insert(&key, &value);
-            assert_eq!(new, model.insert(key, value).is_none());
-        }
-        Step::Run(numbers, len) => {
-            for key in numbers.keys() {
-                let value = vec![7; len];
-                let new = tree.insert(&key, &value);
-                assert_eq!(new, model.insert(key, value).is_none());
-            }
-        }
-        Step::RemoveRun(numbers) => {
-            for key in numbers.keys() {
-                assert_eq!(tree.remove(&key), model.remove(&key).is_some());
-            }
-        }
-        Step::Remove(key) => assert_eq!(tree.remove(&key), model.remove(&key).is_some()),
-        Step::RemoveNth(n) => {
-            let Some(key) = model.keys().nth(n % model.len().max(1)).cloned() else {
-                return;
-            };
-            assert!(tree.remove(&key));
-            model.remove(&key);
-        }
-        Step::Get(key) => assert_eq!(tree.get(&key, <[u8]>::to_vec).as_ref(), model.get(&key)),
-        Step::GetMany(mut keys) => {
-            keys.extend(model.keys().take(20).cloned());
-            let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-            let mut seen = vec![false; keys.len()];
-            tree.get_many(&keys, |index, value| {
-                assert!(!std::mem::replace(&mut seen[index], true));
-                assert_eq!(value, model.get(keys[index]).map(Vec::as_slice));
-            });
-            assert!(seen.iter().all(|&seen| seen));
-        }
-        Step::Append(key, byte) => {
-            let mut new = vec![1, 2, 3];
-            tree.update(&key, &mut new, |old, new| {
-                new.extend_from_slice(old.unwrap_or(&[]));
-                new.push(byte);
-                Decision::Put(())
-            });
-            model.entry(key).or_default().push(byte);
-        }
-        Step::Scan(from, up, n) => scan(tree, model, from.as_ref(), up, n),
-        Step::Verify => tree.verify().unwrap(),
+    fn remove(&mut self, key: &[u8]) -> bool {
+        BTree::remove(self, key)
     }
-}
 
-fn scan<C: Configuration, const PAGE: usize>(
-    tree: &mut BTree<C, PAGE>,
-    model: &Model,
-    from: Option<&(Vec<u8>, bool)>,
-    up: bool,
-    n: usize,
-) {
-    let bound = match from {
-        None => Bound::Unbounded,
-        Some((key, true)) => Bound::Included(key.as_slice()),
-        Some((key, false)) => Bound::Excluded(key.as_slice()),
-    };
-    let all = Bound::<&[u8]>::Unbounded;
-    let expected: Vec<_> = if up {
-        model.range::<[u8], _>((bound, all)).take(n).collect()
-    } else {
-        model.range::<[u8], _>((all, bound)).rev().take(n).collect()
-    };
-    let mut found = Vec::new();
-    let direction = if up {
-        Direction::Forward
-    } else {
-        Direction::Reverse
-    };
-    tree.scan(bound, direction, |key, value| {
-        if found.len() == n {
-            return ControlFlow::Break(());
-        }
-        found.push((key.to_vec(), value.to_vec()));
-        ControlFlow::Continue(())
-    });
-    assert!(
-        found
-            .iter()
-            .map(|(k, v)| (k, v))
-            .eq(expected.iter().copied()),
-        "scan from {from:?} up {up} of {n}"
-    );
+    fn get(&mut self, key: &[u8]) -> Option<Vec<u8>> {
+        BTree::get(self, key, <[u8]>::to_vec)
+    }
+
+    fn get_many(&mut self, keys: &[&[u8]], read: impl FnMut(usize, Option<&[u8]>)) {
+        BTree::get_many(self, keys, read);
+    }
+
+    fn update(
+        &mut self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<()>,
+    ) {
+        BTree::update(self, key, new, decide);
+    }
+
+    fn scan(
+        &mut self,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) {
+        BTree::scan(self, from, direction, visit);
+    }
+
+    fn verify(&self) -> Result<(), String> {
+        BTree::verify(self)
+    }
 }
 
 fn check<C: Configuration, const PAGE: usize>(steps: &[Step]) {

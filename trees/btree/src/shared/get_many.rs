@@ -1,0 +1,97 @@
+//! Many lookups at once, a level at a time: pages that are not in memory are read together.
+
+use hedgerow_pages::{Error, PageId, Pages, Pool};
+
+use super::BTreeIndex;
+use super::descend::{Aim, DEEPEST, Leaf};
+use super::read::Looked;
+use crate::configuration::Configuration;
+
+/// Lookups under way at once.
+const GROUP: usize = 16;
+
+impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
+    /// Looks up all `keys` and calls `read(i, value)` once for each `keys[i]`, in no particular
+    /// order.
+    ///
+    /// # Errors
+    ///
+    /// What the pool says of pages that it cannot read; some keys were read then, others not.
+    pub fn get_many(
+        &self,
+        keys: &[&[u8]],
+        mut read: impl FnMut(usize, Option<&[u8]>),
+    ) -> std::result::Result<(), Error> {
+        for (number, group) in keys.chunks(GROUP).enumerate() {
+            let leaves = self.leaves_of(group);
+            for (index, key) in group.iter().enumerate() {
+                let at = number * GROUP + index;
+                let mut some = Some(|value: &[u8]| read(at, Some(value)));
+                let found = leaves[index].and_then(|leaf| {
+                    match self.look(&leaf, Self::cut(key), &mut some) {
+                        Ok(Looked::Answer(answer)) => Some(answer),
+                        _ => None,
+                    }
+                });
+                // What is in a layer, or was in somebody's way, goes down alone; so does what
+                // cannot be read, to say why.
+                let found = match found {
+                    Some(found) => found,
+                    None => self.get(key, |value| read(at, Some(value)))?,
+                };
+                if found.is_none() {
+                    read(at, None);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The leaves of keys in the first layer, as far as nobody is in the way: all step down a
+    /// level, then all go on.
+    fn leaves_of(&self, keys: &[&[u8]]) -> [Option<Leaf>; GROUP] {
+        let pool: &Pool<PAGE> = &self.pool;
+        let mut leaves = [None; GROUP];
+        let Ok(root) = self.note_root() else {
+            return leaves;
+        };
+        let start = Leaf {
+            at: root,
+            above: None,
+        };
+        leaves[..keys.len()].fill(Some(start));
+        for _ in 0..DEEPEST {
+            let (mut children, mut count) = ([PageId(0); GROUP], 0);
+            let mut steps = [None; GROUP];
+            for (index, key) in keys.iter().enumerate() {
+                let Some(leaf) = leaves[index] else {
+                    continue;
+                };
+                match Aim::Key(Self::cut(key).stem).child::<C>(pool.seen(&leaf.at.note)) {
+                    Ok(Some((child, _))) => {
+                        steps[index] = Some(child);
+                        children[count] = child;
+                        count += 1;
+                    }
+                    Ok(None) => {}
+                    Err(_) => leaves[index] = None,
+                }
+            }
+            if count == 0 {
+                break;
+            }
+            pool.load_many(&children[..count]);
+            for (leaf, child) in leaves.iter_mut().zip(steps) {
+                if let (Some(above), Some(child)) = (*leaf, child) {
+                    let above = above.at;
+                    let at = self.note_below(&above, child).ok();
+                    *leaf = at.map(|at| Leaf {
+                        at,
+                        above: Some(above),
+                    });
+                }
+            }
+        }
+        leaves
+    }
+}

@@ -1,0 +1,243 @@
+//! The tree on a buffer pool, for many threads at once.
+//!
+//! The pages are those of [`BTree`](crate::BTree), byte for byte, and so is the code that reads
+//! and changes one of them. What is here is the tree: how threads find their way through pages
+//! that others change and that the pool takes out of memory.
+//!
+//! **Readers** go down by optimistic notes: of a parent, then of the child that it names, and then
+//! the parent's note must still hold. So the child's note was taken while the child was what the
+//! parent says, and alone is enough from there on. A lookup reads a leaf of sorted slots by its
+//! note, too; any other leaf, and a chain of overflow pages, under the leaf's shared latch. Scans
+//! copy a leaf and visit the copy, without any latch.
+//!
+//! **Writers** go down in the same way, begin their operation, and latch the leaf; the parent's
+//! note says that it is still the leaf. A change is made in a copy of the page, of which the lines
+//! that differ are then stored, since optimistic readers may be looking on.
+//!
+//! **Splits, unions and widenings** latch the parent, if it is as it was noted, then the children
+//! concerned from left to right. A root never changes its number: its content moves to or from
+//! the page below.
+//!
+//! Whoever waits for a latch holds only latches of pages *above* it, or *to the left* below one
+//! parent that he has for himself: an inner node before its child, a leaf before the root of a
+//! layer that it names, before the pages of a chain. The parent of a split is never waited for. So
+//! there is no circle. An operation begins before its first latch, because a checkpoint that waits
+//! for others must not find its latch in their way; and the pool evicts without waiting.
+//!
+//! **Restarts** are values. Where bytes made no sense although the note of their page holds, the
+//! page is damaged, and that is the error which is returned: so a damaged page cannot make anybody
+//! go round for ever. Operations that restart often yield, then sleep.
+
+mod chains;
+mod descend;
+mod divide;
+mod get_many;
+mod read;
+mod scan;
+mod survey;
+mod unite;
+mod write;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hedgerow_index::Decision;
+use hedgerow_pages::{Error, ExclusiveLatch, Operation, PageId, Pages, Pool, Stop, ViewMut};
+use hedgerow_sync::Counters;
+
+use crate::adapt::Conversions;
+use crate::configuration::{Adaptive, Configuration};
+use crate::page::{Image, node};
+use crate::tree::{Cut, stem_bytes};
+
+/// An ordered map from byte strings to byte strings on the pages of a pool, for any number of
+/// threads.
+///
+/// A pool can have several trees. Each is known by the number of its root, which never changes,
+/// and by how many keys it has; both belong to what a checkpoint keeps.
+///
+/// A method that fails has changed nothing, and the tree can be used further: a page that cannot
+/// be read fails those operations that need it.
+pub struct BTreeIndex<C = Adaptive, const PAGE: usize = 4096> {
+    pool: Arc<Pool<PAGE>>,
+    root: PageId,
+    len: AtomicU64,
+    events: Counters<3>,
+    conversions: Mutex<Conversions>,
+    configuration: PhantomData<fn() -> C>,
+}
+
+const RESTARTS: usize = 0;
+const SPLITS: usize = 1;
+const UNIONS: usize = 2;
+
+/// Attempts that only spin in between, and those after which a thread sleeps.
+const SPINNING: u32 = 6;
+const YIELDING: u32 = 100;
+
+impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
+    const STEM: usize = stem_bytes::<C, PAGE>();
+
+    /// Makes an empty tree.
+    ///
+    /// # Errors
+    ///
+    /// What the pool says when it has no page to give.
+    pub fn create(pool: Arc<Pool<PAGE>>) -> Result<Self, Error> {
+        const { assert!(Self::STEM >= 12, "the page is too small") };
+        let root = {
+            let mut handle = &*pool;
+            let operation = handle.begin();
+            let mut latch = handle.allocate(&operation).map_err(failure)?;
+            let mut image = Image::<PAGE>::zeroed();
+            image.start::<C>();
+            Pages::touch(&mut handle, &mut latch).become_image(image.as_stored());
+            handle.id(&latch)
+        };
+        Ok(Self::open(pool, root, 0))
+    }
+
+    /// The tree that has this root and so many keys, as a checkpoint kept them.
+    #[must_use]
+    pub fn open(pool: Arc<Pool<PAGE>>, root: PageId, len: u64) -> Self {
+        Self {
+            pool,
+            root,
+            len: AtomicU64::new(len),
+            events: Counters::new(),
+            conversions: Mutex::default(),
+            configuration: PhantomData,
+        }
+    }
+
+    /// The page of the root.
+    #[must_use]
+    pub fn root(&self) -> PageId {
+        self.root
+    }
+
+    /// The pool that the tree's pages are in.
+    #[must_use]
+    pub fn pool(&self) -> &Arc<Pool<PAGE>> {
+        &self.pool
+    }
+
+    /// How many keys there are. It changes within the operations that a checkpoint waits for: its
+    /// `owner` sees the number that belongs to the pages.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is no key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Stores a value; true if the key is new.
+    ///
+    /// # Errors
+    ///
+    /// What the pool says of pages that it cannot read or give.
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
+        self.update(key, &mut Vec::new(), |old, new| {
+            new.extend_from_slice(value);
+            Decision::Put(old.is_none())
+        })
+    }
+
+    /// Removes a key; true if it was there.
+    ///
+    /// # Errors
+    ///
+    /// What the pool says of pages that it cannot read.
+    pub fn remove(&self, key: &[u8]) -> Result<bool, Error> {
+        self.update(key, &mut Vec::new(), |old, _| {
+            Decision::Remove(old.is_some())
+        })
+    }
+
+    fn cut(key: &[u8]) -> Cut<'_> {
+        Cut::at(key, Self::STEM)
+    }
+
+    /// Runs an attempt until it succeeds or fails for good.
+    #[inline(always)]
+    fn repeat<R>(
+        &self,
+        mut attempt: impl FnMut() -> hedgerow_pages::Result<R>,
+    ) -> Result<R, Error> {
+        let mut restarts = 0;
+        loop {
+            match attempt() {
+                Ok(result) => return Ok(result),
+                Err(Stop::Restart) => self.pause(&mut restarts),
+                Err(Stop::Failed(error)) => return Err(*error),
+            }
+        }
+    }
+
+    /// Lets others finish what was in the way.
+    #[cold]
+    fn pause(&self, restarts: &mut u32) {
+        self.events.count(RESTARTS);
+        *restarts += 1;
+        if *restarts < SPINNING {
+            (0..1 << *restarts).for_each(|_| std::hint::spin_loop());
+        } else if *restarts < YIELDING {
+            std::thread::yield_now();
+        } else {
+            std::thread::sleep(std::time::Duration::from_micros(50));
+        }
+    }
+
+    fn conversions(&self) -> MutexGuard<'_, Conversions> {
+        // Counts, right after any panic.
+        self.conversions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that a latched page will be changed. Afterwards [`store`](Self::store) cannot fail.
+    fn prepare<'p>(
+        &'p self,
+        latch: &mut ExclusiveLatch<'p, PAGE>,
+        operation: &Operation<'p>,
+    ) -> hedgerow_pages::Result<()> {
+        let mut pool = &*self.pool;
+        Pages::change(&mut pool, latch, operation)?;
+        Ok(())
+    }
+
+    /// Makes a latched page another.
+    fn store<'p>(&'p self, latch: &mut ExclusiveLatch<'p, PAGE>, image: &Image<PAGE>) {
+        let mut pool = &*self.pool;
+        Pages::touch(&mut pool, latch).become_image(image.as_stored());
+    }
+}
+
+/// A latched page as a node.
+#[inline(always)]
+fn image<'l, const PAGE: usize>(latch: &'l ExclusiveLatch<'_, PAGE>) -> &'l Image<PAGE> {
+    node(latch.image())
+}
+
+/// The failure behind a stop where nothing can be in the way.
+fn failure(stop: Stop) -> Error {
+    match stop {
+        Stop::Failed(error) => *error,
+        Stop::Restart => unreachable!("nobody else knows of the page"),
+    }
+}
+
+impl<C, const PAGE: usize> fmt::Debug for BTreeIndex<C, PAGE> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BTreeIndex")
+            .field("root", &self.root)
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}

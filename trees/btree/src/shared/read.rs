@@ -1,0 +1,254 @@
+//! Lookups.
+
+use std::cell::Cell;
+
+use hedgerow_pages::{Error, PageId, Pages, Pool, Restart, Result, SharedLatch, View, ViewMut};
+
+use super::descend::{Aim, At, Leaf};
+use super::{BTreeIndex, image};
+use crate::adapt::{Conversions, POINT_COUNTS};
+use crate::configuration::Configuration;
+use crate::page::{Image, Tag, node};
+use crate::search::Node;
+use crate::slotted::{Comparison, Kind, Record};
+use crate::tree::{Chain, Cut, layer_root};
+
+/// Values up to this are copied to the stack.
+const SMALL: usize = 64;
+const MEDIUM: usize = 1024;
+
+/// What a look at a leaf, by its note alone, came to.
+enum Glance {
+    /// The key is not there.
+    Absent,
+    /// So many bytes of value, copied.
+    Value(usize),
+    /// It takes a latch to tell.
+    Latch,
+}
+
+thread_local! {
+    /// Of the coins that adaption tosses.
+    static RANDOM: Cell<u32> = const { Cell::new(0x9e37_79b9) };
+}
+
+/// True as often as `of_2_to_32` says (xorshift; not zero at first, so never).
+#[inline(always)]
+pub(super) fn chance(of_2_to_32: u32) -> bool {
+    RANDOM.with(|random| {
+        let mut word = random.get();
+        word ^= word << 13;
+        word ^= word >> 17;
+        word ^= word << 5;
+        random.set(word);
+        word < of_2_to_32
+    })
+}
+
+impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
+    /// Runs `read` on the value of `key` and returns its result, or `None` when absent.
+    ///
+    /// # Errors
+    ///
+    /// What the pool says of pages that it cannot read.
+    #[inline]
+    pub fn get<R>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> std::result::Result<Option<R>, Error> {
+        let mut read = Some(read);
+        self.repeat(|| {
+            let mut from = self.note_root()?;
+            let mut cut = Self::cut(key);
+            loop {
+                let leaf = self.descend(from, Aim::Key(cut.stem))?;
+                match self.look(&leaf, cut, &mut read)? {
+                    Looked::Answer(answer) => return Ok(answer),
+                    Looked::Layer(root) => {
+                        from = root;
+                        cut = Self::cut(cut.rest.unwrap_or(&[]));
+                    }
+                }
+            }
+        })
+    }
+
+    /// Reads a leaf of sorted slots, and a small value into `small`, by the leaf's note.
+    #[inline(always)]
+    fn glance(&self, leaf: &Leaf, stem: &[u8], small: &mut [u8; SMALL]) -> Result<Glance> {
+        let pool: &Pool<PAGE> = &self.pool;
+        let page = pool.seen(&leaf.at.note);
+        match glance_at::<C>(page, stem, small) {
+            Ok((glance, counter)) => {
+                pool.validate(&leaf.at.note)?;
+                self.count_point(leaf, counter);
+                Ok(glance)
+            }
+            Err(Restart) => Err(self.blame(&leaf.at, "refers to bytes beyond its end")),
+        }
+    }
+
+    /// Looks a key up in a leaf, without a latch if possible.
+    #[inline(always)]
+    pub(super) fn look<R>(
+        &self,
+        leaf: &Leaf,
+        cut: Cut<'_>,
+        read: &mut Option<impl FnOnce(&[u8]) -> R>,
+    ) -> Result<Looked<R>> {
+        let mut small = [0; SMALL];
+        match self.glance(leaf, cut.stem, &mut small)? {
+            Glance::Absent => Ok(Looked::Answer(None)),
+            Glance::Value(len) => {
+                let answer = read.take().map(|read| read(&small[..len]));
+                Ok(Looked::Answer(answer))
+            }
+            Glance::Latch => self.look_latched(leaf, cut, read),
+        }
+    }
+
+    /// Looks a key up in a leaf under its latch.
+    fn look_latched<R>(
+        &self,
+        leaf: &Leaf,
+        cut: Cut<'_>,
+        read: &mut Option<impl FnOnce(&[u8]) -> R>,
+    ) -> Result<Looked<R>> {
+        let latch = self.share(leaf)?;
+        let page = node(latch.image());
+        let counter = page.counter() as u8;
+        let Some(record) = page.find::<C>(cut.stem) else {
+            drop(latch);
+            self.count_point(leaf, counter);
+            return Ok(Looked::Answer(None));
+        };
+        let payload = page.payload(record);
+        let answer = match payload.kind {
+            Kind::Inline => {
+                let read = read.take().expect("read once");
+                Some(self.read_detached(leaf, latch, record, read))
+            }
+            Kind::Layer => {
+                let root = self.note_layer(layer_root(payload))?;
+                return Ok(Looked::Layer(root));
+            }
+            _ => {
+                let chain = Chain::read(payload);
+                let bytes = self.load_chain(chain, chain.len)?;
+                drop(latch);
+                let (rest, value) = bytes.split_at(chain.key_len);
+                if rest == cut.rest.unwrap_or(&[]) {
+                    read.take().map(|read| read(value))
+                } else {
+                    None
+                }
+            }
+        };
+        Ok(Looked::Answer(answer))
+    }
+
+    /// Notes the root of a layer, while the leaf that names it is latched.
+    pub(super) fn note_layer(&self, root: u32) -> Result<At> {
+        let (pool, id): (&Pool<PAGE>, _) = (&self.pool, PageId(root));
+        match pool.optimistic(id) {
+            Ok(note) => Ok(At { id, note }),
+            Err(hedgerow_pages::Stop::Restart) => {
+                Err(self.damaged(id, "is to be the root of a layer, but is not in use"))
+            }
+            Err(failed) => Err(failed),
+        }
+    }
+
+    /// Copies a value, gives the latch back, and reads the copy.
+    fn read_detached<R>(
+        &self,
+        leaf: &Leaf,
+        latch: SharedLatch<'_, PAGE>,
+        record: Record,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> R {
+        let page = node(latch.image());
+        let counter = page.counter() as u8;
+        let value = page.payload(record).bytes;
+        let len = value.len();
+        if len > MEDIUM {
+            let value = value.to_vec();
+            drop(latch);
+            return read(&value);
+        }
+        let mut copy = [0; MEDIUM];
+        copy[..len].copy_from_slice(value);
+        drop(latch);
+        self.count_point(leaf, counter);
+        read(&copy[..len])
+    }
+
+    /// Counts a lookup, insertion or removal in a leaf that had this counter.
+    #[inline(always)]
+    pub(super) fn count_point(&self, leaf: &Leaf, counter: u8) {
+        // As a signed byte, a disabled counter is negative.
+        if C::LEAVES.adaptive() && counter.cast_signed() > 0 && chance(POINT_COUNTS) {
+            self.retouch(leaf, |page, conversions| {
+                page.lower_counter::<C>(conversions)
+            });
+        }
+    }
+
+    /// Changes a leaf without changing what it holds, if it is as it was noted and nobody is in
+    /// the way.
+    #[cold]
+    pub(super) fn retouch(
+        &self,
+        leaf: &Leaf,
+        change: impl FnOnce(&mut Image<PAGE>, &mut Conversions),
+    ) {
+        let mut pool: &Pool<PAGE> = &self.pool;
+        let Ok(mut latch) = pool.upgrade(&leaf.at.note) else {
+            return;
+        };
+        if !image(&latch).is_leaf() {
+            return;
+        }
+        let mut conversions = Conversions::default();
+        let mut page = image(&latch).clone();
+        change(&mut page, &mut conversions);
+        Pages::touch(&mut pool, &mut latch).become_image(page.as_stored());
+        drop(latch);
+        self.conversions().absorb(&conversions);
+    }
+}
+
+/// What a latched leaf says of a key.
+pub(super) enum Looked<R> {
+    Answer(Option<R>),
+    Layer(At),
+}
+
+#[inline(always)]
+fn glance_at<C: Configuration>(
+    page: impl View,
+    stem: &[u8],
+    small: &mut [u8; SMALL],
+) -> std::result::Result<(Glance, u8), Restart> {
+    if !page.has_tag(Tag::Comparison)? {
+        return Ok((Glance::Latch, 0));
+    }
+    let counter = page.u8(1)?;
+    let suffix = stem.get(page.prefix_bytes()?..).unwrap_or(&[]);
+    let (index, found) = page.find_slot::<Comparison<C>>(suffix)?;
+    if !found {
+        return Ok((Glance::Absent, counter));
+    }
+    let record = page.record::<Comparison<C>>(index, page.records()?)?;
+    if record.kind != Kind::Inline || record.value_len > SMALL {
+        return Ok((Glance::Latch, 0));
+    }
+    if record.value_len == 8 {
+        let word = page.array::<8>(record.value_at)?;
+        *small.first_chunk_mut().expect("room") = word;
+    } else {
+        page.copy(record.value_at, &mut small[..record.value_len])?;
+    }
+    Ok((Glance::Value(record.value_len), counter))
+}

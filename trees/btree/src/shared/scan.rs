@@ -1,0 +1,246 @@
+//! Scans in both directions, through layers, without a latch while pairs are visited.
+//!
+//! A scan copies a leaf, visits the copy, and goes on at the copy's fence. When something is in
+//! its way it begins again behind what it has visited last.
+
+use std::ops::{Bound, ControlFlow};
+
+use hedgerow_index::Direction;
+use hedgerow_pages::{Error, PageId, Pages, Pool, Result, Stop};
+
+use super::BTreeIndex;
+use super::descend::{Aim, At, Leaf};
+use super::read::chance;
+use crate::adapt::{SCAN_COUNTS, SCANNED};
+use crate::configuration::Configuration;
+use crate::leaf::End;
+use crate::page::{Image, node};
+use crate::scan::Start;
+use crate::slotted::{Kind, SLACK};
+use crate::tree::{Chain, layer_root};
+
+/// A scan under way.
+struct Scan<'t, C, const PAGE: usize, V> {
+    tree: &'t BTreeIndex<C, PAGE>,
+    /// Where keys are put together: the layers above, the page's prefix, a record's rest.
+    key: Vec<u8>,
+    /// Where to begin again, once something was visited.
+    resume: Option<(Vec<u8>, bool)>,
+    restarts: u32,
+    visit: V,
+}
+
+impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
+    /// Visits pairs in key order, starting at `from`, until `visit` breaks or keys end.
+    ///
+    /// With [`Direction::Forward`], `from` is a lower bound; with [`Direction::Reverse`] an upper
+    /// bound. Each leaf is visited as it was at one moment.
+    ///
+    /// # Errors
+    ///
+    /// What the pool says of pages that it cannot read. What comes before them was visited.
+    pub fn scan(
+        &self,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> std::result::Result<(), Error> {
+        let mut scan = Scan {
+            tree: self,
+            key: Vec::new(),
+            resume: None,
+            restarts: 0,
+            visit,
+        };
+        let start = Start::of(from);
+        match direction {
+            Direction::Forward => scan.run::<true>(start),
+            Direction::Reverse => scan.run::<false>(start),
+        }
+    }
+
+    /// A leaf as it is now, in order.
+    fn ordered_copy(&self, leaf: &Leaf) -> Result<Image<PAGE>> {
+        let mut page = node(self.share(leaf)?.image()).clone();
+        if C::LEAVES.adaptive() && page.counter() < SCANNED && chance(SCAN_COUNTS) {
+            self.retouch(leaf, |page, conversions| {
+                page.raise_counter::<C>(conversions)
+            });
+        }
+        if !page.is_ordered::<C>() {
+            page.order::<C>();
+            self.retouch(leaf, |page, _| page.order::<C>());
+        }
+        Ok(page)
+    }
+}
+
+impl<C, const PAGE: usize, V> Scan<'_, C, PAGE, V>
+where
+    C: Configuration,
+    V: FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+{
+    fn run<const FORWARD: bool>(
+        &mut self,
+        start: Option<Start<'_>>,
+    ) -> std::result::Result<(), Error> {
+        loop {
+            let resume = self.resume.clone();
+            let start = match &resume {
+                Some((key, inclusive)) => Some(Start {
+                    key,
+                    inclusive: *inclusive,
+                }),
+                None => start,
+            };
+            let root = self.tree.note_root();
+            match root.and_then(|root| self.layer::<FORWARD>(root, 0, start)) {
+                Ok(_) => return Ok(()),
+                Err(Stop::Restart) => self.tree.pause(&mut self.restarts),
+                Err(Stop::Failed(error)) => return Err(*error),
+            }
+        }
+    }
+
+    /// Scans one layer, whose keys all begin with the first `base` bytes of the key.
+    fn layer<const FORWARD: bool>(
+        &mut self,
+        root: At,
+        base: usize,
+        start: Option<Start<'_>>,
+    ) -> Result<ControlFlow<()>> {
+        let room = base + BTreeIndex::<C, PAGE>::STEM + SLACK;
+        if self.key.len() < room {
+            self.key.resize(room, 0);
+        }
+        let mut root = root;
+        // Of the leaf visited last, on the side where the next one is.
+        let mut fence: Option<Vec<u8>> = None;
+        loop {
+            let (aim, from) = match &fence {
+                None => (Self::first_aim::<FORWARD>(start), start),
+                Some(key) => {
+                    let inclusive = FORWARD;
+                    let aim = if FORWARD {
+                        Aim::Key(key)
+                    } else {
+                        Aim::Below(key)
+                    };
+                    (aim, Some(Start { key, inclusive }))
+                }
+            };
+            let leaf = self.tree.descend(root, aim)?;
+            let page = self.tree.ordered_copy(&leaf)?;
+            if self.leaf::<FORWARD>(&leaf, &page, base, from)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            let next = if FORWARD { page.upper() } else { page.lower() };
+            if next.is_empty() {
+                return Ok(ControlFlow::Continue(()));
+            }
+            self.resume_at(base, next, FORWARD);
+            let fence = fence.get_or_insert_default();
+            fence.clear();
+            fence.extend_from_slice(next);
+            if base == 0 {
+                root = self.tree.note_root()?;
+            }
+        }
+    }
+
+    /// The way to where a layer's scan begins.
+    fn first_aim<const FORWARD: bool>(start: Option<Start<'_>>) -> Aim<'_> {
+        match start {
+            Some(start) => Aim::Key(BTreeIndex::<C, PAGE>::cut(start.key).stem),
+            None if FORWARD => Aim::Key(&[]),
+            None => Aim::Last,
+        }
+    }
+
+    /// Scans the copy of a leaf. Its first record may be the stem of the start, of which only a
+    /// part is wanted.
+    fn leaf<const FORWARD: bool>(
+        &mut self,
+        leaf: &Leaf,
+        page: &Image<PAGE>,
+        base: usize,
+        start: Option<Start<'_>>,
+    ) -> Result<ControlFlow<()>> {
+        let stem = BTreeIndex::<C, PAGE>::STEM;
+        let (whole, cut) = page.range_from::<C, FORWARD>(start, stem);
+        let mut left = whole.clone();
+        loop {
+            let key = &mut self.key;
+            let end = page.walk::<C, FORWARD, V>(left.clone(), key, base, &mut self.visit);
+            let (place, len, record) = match end {
+                End::Visited => return Ok(ControlFlow::Continue(())),
+                End::Stopped => return Ok(ControlFlow::Break(())),
+                End::At(place, len, record) => (place, len, record),
+            };
+            let from = cut.filter(|cut| cut.0 == place).map(|cut| cut.1);
+            if FORWARD && from.is_none() {
+                let key = self.key[base..len].to_vec();
+                self.resume_at(base, &key, true);
+            } else if from.is_none()
+                && let Some(last) = page.next_place::<C, true>(&mut (place + 1..whole.end))
+            {
+                let mut key = Vec::new();
+                page.node_key::<C>(last, &mut key);
+                self.resume_at(base, &key, false);
+            }
+            let payload = page.payload(record);
+            let ended = match payload.kind {
+                Kind::Layer => {
+                    let root = PageId(layer_root(payload));
+                    let root = self.tree.note_below(&leaf.at, root)?;
+                    self.layer::<FORWARD>(root, len, from)?
+                }
+                _ => self.chain::<FORWARD>(leaf, Chain::read(payload), len, from)?,
+            };
+            if ended.is_break() {
+                return Ok(ended);
+            }
+            left = if FORWARD {
+                place + 1..left.end
+            } else {
+                left.start..place
+            };
+        }
+    }
+
+    /// Visits a value in overflow pages, under a stem of `len` bytes.
+    fn chain<const FORWARD: bool>(
+        &mut self,
+        leaf: &Leaf,
+        chain: Chain,
+        len: usize,
+        from: Option<Start<'_>>,
+    ) -> Result<ControlFlow<()>> {
+        let pool: &Pool<PAGE> = &self.tree.pool;
+        let bytes = {
+            let _latch = pool.shared(leaf.at.id)?;
+            pool.validate(&leaf.at.note)?;
+            self.tree.load_chain(chain, chain.len)?
+        };
+        let (rest, value) = bytes.split_at(chain.key_len);
+        if !from.is_none_or(|from| from.admits::<FORWARD>(rest)) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let whole = len + rest.len();
+        if self.key.len() < whole {
+            self.key.resize(whole, 0);
+        }
+        self.key[len..whole].copy_from_slice(rest);
+        Ok((self.visit)(&self.key[..whole], value))
+    }
+
+    /// Notes where to begin again: at a key of the layer whose keys begin with `base` bytes.
+    fn resume_at(&mut self, base: usize, key: &[u8], inclusive: bool) {
+        let (resume, included) = self.resume.get_or_insert_default();
+        resume.clear();
+        resume.extend_from_slice(&self.key[..base]);
+        resume.extend_from_slice(key);
+        *included = inclusive;
+        self.restarts = 0;
+    }
+}

@@ -1,0 +1,183 @@
+//! Looks at the whole tree: invariants, statistics, cuts for parallel scans; and its end.
+
+use std::ops::Deref;
+
+use hedgerow_index::Statistics;
+use hedgerow_pages::{Error, PageId, Pages, Pool, SharedLatch, Stop};
+
+use super::{BTreeIndex, RESTARTS, SPLITS, UNIONS, image};
+use crate::configuration::Configuration;
+use crate::page::{Image, Tag, node};
+use crate::pages::{PageNumber, ReadPages};
+use crate::search::Node;
+use crate::slotted::{Comparison, Kind};
+use crate::statistics::Counts;
+use crate::tree::{Chain, layer_root};
+use crate::verify::Seen;
+
+/// A page of a pool under a shared latch.
+struct Latched<'p, const PAGE: usize>(SharedLatch<'p, PAGE>);
+
+impl<const PAGE: usize> Deref for Latched<'_, PAGE> {
+    type Target = Image<PAGE>;
+
+    fn deref(&self) -> &Image<PAGE> {
+        node(self.0.image())
+    }
+}
+
+/// The pages of a pool, each latched while it is looked at.
+struct Latching<'p, const PAGE: usize>(&'p Pool<PAGE>);
+
+impl<const PAGE: usize> ReadPages<PAGE> for Latching<'_, PAGE> {
+    type Page<'a>
+        = Latched<'a, PAGE>
+    where
+        Self: 'a;
+
+    fn read(&self, page: PageNumber) -> Result<Latched<'_, PAGE>, String> {
+        match self.0.shared(PageId(page)) {
+            Ok(latch) => Ok(Latched(latch)),
+            Err(Stop::Restart) => Err(format!("page {page} is not in use")),
+            Err(Stop::Failed(error)) => Err(error.to_string()),
+        }
+    }
+}
+
+impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
+    /// Checks every structural invariant and returns the first violation in words. Meant for
+    /// quiescent moments: it may call what writers are at a violation.
+    ///
+    /// # Errors
+    ///
+    /// The violation, with the page where it is; or why a page cannot be read.
+    pub fn verify(&self) -> Result<(), String> {
+        self.verified_pages().map(|_| ())
+    }
+
+    /// [`verify`](Self::verify), and how many pages of the pool are the tree's.
+    ///
+    /// # Errors
+    ///
+    /// As [`verify`](Self::verify).
+    pub fn verified_pages(&self) -> Result<usize, String> {
+        let seen = Seen::of_tree::<C, PAGE>(&Latching(&self.pool), self.root.0)?;
+        if seen.keys as u64 != self.len() {
+            return Err(format!("{} keys, but {} counted", seen.keys, self.len()));
+        }
+        Ok(seen.pages)
+    }
+
+    /// Numbers that show every mechanism at work. Walks all pages. While there are writers they
+    /// are approximate, or those of pages are left out.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        let mut all = Statistics::new();
+        if let Ok(counts) = Counts::of_tree::<C, PAGE>(&Latching(&self.pool), self.root.0) {
+            counts.push::<PAGE>(&mut all, self.len() as usize, counts.pages());
+        }
+        self.conversions().push(&mut all);
+        let mut push = |name, event, help| all.push(name, self.events.sum(event) as f64, help);
+        push(
+            "restarts",
+            RESTARTS,
+            "Attempts that others were in the way of.",
+        );
+        push("splits", SPLITS, "Nodes that were divided.");
+        push("unions", UNIONS, "Nodes that went into a neighbour.");
+        all
+    }
+
+    /// Up to `parts - 1` ascending keys that cut the key space into ranges of roughly equal size,
+    /// for parallel scans. Fewer (even none) when the tree is small.
+    ///
+    /// # Errors
+    ///
+    /// What the pool says of pages that it cannot read.
+    pub fn partition(&self, parts: usize) -> Result<Vec<Vec<u8>>, Error> {
+        let separators = self.repeat(|| self.separators(8 * parts))?;
+        let parts = parts.min(separators.len() + 1);
+        let cut = |part: usize| -> Vec<u8> {
+            separators[part * (separators.len() + 1) / parts - 1].clone()
+        };
+        Ok((1..parts).map(cut).collect())
+    }
+
+    /// Keys between the nodes of the highest level that has so many, or of that above the leaves.
+    fn separators(&self, wanted: usize) -> hedgerow_pages::Result<Vec<Vec<u8>>> {
+        let pool: &Pool<PAGE> = &self.pool;
+        let mut level = vec![self.note_root()?];
+        loop {
+            let (mut separators, mut below) = (Vec::new(), Vec::new());
+            for &at in &level {
+                let latch = pool.shared(at.id)?;
+                pool.validate(&at.note)?;
+                let page = node(latch.image());
+                if !page.is_inner() {
+                    return Ok(separators);
+                }
+                if !page.lower().is_empty() {
+                    separators.push(page.lower().to_vec());
+                }
+                for index in 0..page.count() {
+                    let mut key = Vec::new();
+                    page.node_key::<C>(index, &mut key);
+                    separators.push(key);
+                }
+                let children = (0..=page.count()).map(|index| page.child::<Comparison<C>>(index));
+                below.extend(children.map(|child| (at, PageId(child))));
+            }
+            let (above, first) = below[0];
+            let first = self.note_below(&above, first)?;
+            let over_leaves = !pool.seen(&first.note).has_tag(Tag::Inner)?;
+            pool.validate(&first.note)?;
+            if over_leaves || separators.len() >= wanted {
+                return Ok(separators);
+            }
+            level.clear();
+            for (above, child) in below {
+                level.push(self.note_below(&above, child)?);
+            }
+        }
+    }
+
+    /// Gives all pages back to the pool. The tree must not be used by anybody else any more, nor
+    /// its root be named by a checkpoint to come.
+    ///
+    /// # Errors
+    ///
+    /// What the pool says of pages that it cannot read; what they lead to stays in use.
+    pub fn release(self) -> Result<(), Error> {
+        let mut open = vec![self.root];
+        while let Some(id) = open.pop() {
+            self.repeat(|| self.release_node(id, &mut open))?;
+        }
+        Ok(())
+    }
+
+    /// Gives back one node, with the chains of its records; what else it names is added to
+    /// `open`.
+    fn release_node(&self, id: PageId, open: &mut Vec<PageId>) -> hedgerow_pages::Result<()> {
+        let mut pool: &Pool<PAGE> = &self.pool;
+        let operation = pool.begin();
+        let latch = match pool.exclusive(id) {
+            Err(Stop::Restart) => return Err(self.damaged(id, "is named, but not in use")),
+            other => other?,
+        };
+        let page = image(&latch);
+        if page.is_inner() {
+            let children = (0..=page.count()).map(|index| page.child::<Comparison<C>>(index));
+            open.extend(children.map(PageId));
+        } else {
+            for place in page.all_taken::<C>() {
+                let payload = page.payload(page.leaf_record::<C>(place));
+                match payload.kind {
+                    Kind::Inline => {}
+                    Kind::Layer => open.push(PageId(layer_root(payload))),
+                    _ => self.release_chain(Chain::read(payload), &operation)?,
+                }
+            }
+        }
+        pool.release(latch, &operation)
+    }
+}

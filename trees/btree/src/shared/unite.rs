@@ -1,0 +1,176 @@
+//! How nodes unite, and empty layers go, after a removal.
+//!
+//! None of it is needed for a right answer: what is in the way (another thread, a page that cannot
+//! be read) may prevent it, and a later removal tries again.
+
+use hedgerow_pages::{ExclusiveLatch, Operation, PageId, Pages, Pool, Result, Stop};
+
+use super::descend::{Aim, At};
+use super::{BTreeIndex, UNIONS, image};
+use crate::adapt::Conversions;
+use crate::configuration::Configuration;
+use crate::page::node;
+use crate::slotted::{Comparison, Kind};
+use crate::tree::{Cut, layer_root};
+
+/// Attempts after which the rest is left to a later removal.
+const ATTEMPTS: u32 = 40;
+
+impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
+    /// Unites nodes on the way to a key that was removed, and takes out layers that lost their
+    /// last key, as far as there is reason to.
+    #[cold]
+    pub(super) fn tidy(&self, key: &[u8]) {
+        let mut restarts = 0;
+        while let Err(Stop::Restart) = self.try_tidy(key) {
+            if restarts == ATTEMPTS {
+                return;
+            }
+            self.pause(&mut restarts);
+        }
+    }
+
+    fn try_tidy(&self, key: &[u8]) -> Result<()> {
+        let mut layers = self.layers_of(key)?;
+        while let Some((root, cut)) = layers.pop() {
+            self.unite_towards(root, cut.stem)?;
+            let Some(&(upper, cut)) = layers.last() else {
+                break;
+            };
+            if !self.drop_layer(upper, cut.stem, root.id)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The roots of the layers that a key leads through, each with the part of the key from
+    /// there on.
+    fn layers_of<'k>(&self, key: &'k [u8]) -> Result<Vec<(At, Cut<'k>)>> {
+        let (mut root, mut cut) = (self.note_root()?, Self::cut(key));
+        let mut layers = Vec::new();
+        loop {
+            layers.push((root, cut));
+            let leaf = self.descend(root, Aim::Key(cut.stem))?;
+            let latch = self.share(&leaf)?;
+            let page = node(latch.image());
+            match page.find::<C>(cut.stem) {
+                Some(record) if record.kind == Kind::Layer => {
+                    root = self.note_layer(layer_root(page.payload(record)))?;
+                    cut = Self::cut(cut.rest.unwrap_or(&[]));
+                }
+                _ => return Ok(layers),
+            }
+        }
+    }
+
+    /// Unites nodes of one layer on the way to a key, from its leaf upwards.
+    fn unite_towards(&self, root: At, key: &[u8]) -> Result<()> {
+        let pool: &Pool<PAGE> = &self.pool;
+        let (path, leaf) = self.path(root, key)?;
+        let mut at = leaf.at;
+        for (level, &(parent, index)) in path.iter().enumerate().rev() {
+            let sparse = {
+                let latch = pool.shared(at.id)?;
+                pool.validate(&parent.note)?;
+                node(latch.image()).sparse::<C>()
+            };
+            if !sparse || !self.unite_around(parent, index, level == 0)? {
+                break;
+            }
+            at = parent;
+        }
+        Ok(())
+    }
+
+    /// Unites a child with its neighbours as long as they fit; says whether any did. A root that
+    /// has one child left takes its content.
+    fn unite_around(&self, parent: At, mut index: usize, is_root: bool) -> Result<bool> {
+        let mut pool: &Pool<PAGE> = &self.pool;
+        let operation = pool.begin();
+        let mut above = pool.upgrade(&parent.note)?;
+        let before = image(&above).count();
+        // An empty leaf may have waited on either side for this one to shrink.
+        loop {
+            let count = image(&above).count();
+            if index < count && self.unite(&mut above, index, &operation)? {
+                continue;
+            }
+            if index == 0 || !self.unite(&mut above, index - 1, &operation)? {
+                break;
+            }
+            index -= 1;
+        }
+        let united = image(&above).count() < before;
+        while is_root && image(&above).is_inner() && image(&above).count() == 0 {
+            let only = PageId(image(&above).upper_child() as u32);
+            let below = pool.exclusive(only)?;
+            self.prepare(&mut above, &operation)?;
+            self.store(&mut above, image(&below));
+            pool.release(below, &operation)?;
+        }
+        Ok(united)
+    }
+
+    /// Unites the children `index` and `index + 1` of a latched node, if they are empty enough
+    /// and fit.
+    fn unite<'p>(
+        &'p self,
+        above: &mut ExclusiveLatch<'p, PAGE>,
+        index: usize,
+        operation: &Operation<'p>,
+    ) -> Result<bool> {
+        let mut pool: &Pool<PAGE> = &self.pool;
+        let child = |index| PageId(image(above).child::<Comparison<C>>(index));
+        let mut left = pool.exclusive(child(index))?;
+        let mut right = pool.exclusive(child(index + 1))?;
+        if !image(&left).may_unite::<C>(image(&right)) {
+            return Ok(false);
+        }
+        let (mut left_page, mut right_page) = (image(&left).clone(), image(&right).clone());
+        left_page.order::<C>();
+        right_page.order::<C>();
+        let mut parent = image(above).clone();
+        let mut conversions = Conversions::default();
+        let united = left_page.united::<C>(&parent, index, &right_page, &mut conversions);
+        let Some(united) = united else {
+            return Ok(false);
+        };
+        self.prepare(above, operation)?;
+        self.prepare(&mut left, operation)?;
+        self.prepare(&mut right, operation)?;
+        parent.remove_child::<C>(index);
+        self.store(&mut left, &united);
+        self.store(above, &parent);
+        pool.release(right, operation)?;
+        self.conversions().absorb(&conversions);
+        self.events.count(UNIONS);
+        Ok(true)
+    }
+
+    /// Takes out the layer with this root, if the leaf of its stem still names it and it has no
+    /// key.
+    fn drop_layer(&self, upper: At, stem: &[u8], root: PageId) -> Result<bool> {
+        let mut pool: &Pool<PAGE> = &self.pool;
+        let leaf = self.descend(upper, Aim::Key(stem))?;
+        let operation = pool.begin();
+        let mut latch = self.own(&leaf)?;
+        let mut page = image(&latch).clone();
+        let Some(place) = page.index_of::<C>(stem) else {
+            return Ok(false);
+        };
+        let record = page.leaf_record::<C>(place);
+        if record.kind != Kind::Layer || layer_root(page.payload(record)) != root.0 {
+            return Ok(false);
+        }
+        let below = pool.exclusive(root)?;
+        if !image(&below).is_leaf() || image(&below).count() > 0 {
+            return Ok(false);
+        }
+        page.take::<C>(place);
+        self.prepare(&mut latch, &operation)?;
+        self.store(&mut latch, &page);
+        pool.release(below, &operation)?;
+        Ok(true)
+    }
+}

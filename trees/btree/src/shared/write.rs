@@ -1,0 +1,307 @@
+//! Insertions, replacements and removals: all of them are [`BTreeIndex::update`].
+
+use std::sync::atomic::Ordering;
+
+use hedgerow_index::Decision;
+use hedgerow_pages::{Error, ExclusiveLatch, Operation, Pages, Pool, Result, Stop, ViewMut};
+
+use super::descend::{Aim, At, Leaf};
+use super::read::chance;
+use super::{BTreeIndex, image};
+use crate::adapt::{Conversions, POINT_COUNTS};
+use crate::configuration::Configuration;
+use crate::page::Image;
+use crate::slotted::{Kind, Payload, Record};
+use crate::tree::{Chain, Cut, Made, layer_root};
+
+/// Where a key is or would be: in a leaf that is latched, within an operation.
+struct Site<'p, 'k, const PAGE: usize> {
+    // Dropped in this order: an operation ends after its latches.
+    latch: ExclusiveLatch<'p, PAGE>,
+    operation: Operation<'p>,
+    /// The root of the layer, as it was noted.
+    layer: At,
+    leaf: Leaf,
+    cut: Cut<'k>,
+    place: usize,
+    record: Option<Record>,
+}
+
+/// What is at a site.
+enum Found {
+    Absent,
+    /// The value is in the leaf.
+    Inline,
+    /// The value, from an offset on, in overflow pages.
+    Chained(Vec<u8>, usize),
+    /// A longer key with the same stem, alone there.
+    Other,
+}
+
+impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
+    /// Atomically replaces, inserts or removes one key.
+    ///
+    /// `decide` receives the present value (if any) and a buffer, empty at each call; for
+    /// [`Decision::Put`] the bytes in the buffer become the value. It is called again when a leaf
+    /// had to be divided first: only the last call counts. It runs while the leaf is latched.
+    ///
+    /// # Errors
+    ///
+    /// What the pool says of pages that it cannot read or give. Nothing was changed then.
+    pub fn update<R>(
+        &self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    ) -> std::result::Result<R, Error> {
+        let (result, sparse) = self.repeat(|| {
+            let site = self.site(key)?;
+            self.change(site, new, &mut decide)
+        })?;
+        if sparse {
+            self.tidy(key);
+        }
+        Ok(result)
+    }
+
+    /// Goes down to the leaf of a key, through layers.
+    fn site<'p, 'k>(&'p self, key: &'k [u8]) -> Result<Site<'p, 'k, PAGE>> {
+        let pool: &Pool<PAGE> = &self.pool;
+        let (mut layer, mut cut) = (self.note_root()?, Self::cut(key));
+        loop {
+            let leaf = self.descend(layer, Aim::Key(cut.stem))?;
+            let operation = pool.begin();
+            let latch = self.own(&leaf)?;
+            let page = image(&latch);
+            let (place, present) = page.locate::<C>(cut.stem);
+            let record = present.then(|| page.leaf_record::<C>(place));
+            if let Some(record) = record
+                && record.kind == Kind::Layer
+            {
+                layer = self.note_layer(layer_root(page.payload(record)))?;
+                cut = Self::cut(cut.rest.unwrap_or(&[]));
+                continue;
+            }
+            return Ok(Site {
+                latch,
+                operation,
+                layer,
+                leaf,
+                cut,
+                place,
+                record,
+            });
+        }
+    }
+
+    /// Asks what to do at a site and does it. Says also whether the leaf became so empty that it
+    /// may go.
+    #[inline(always)]
+    fn change<'p, R>(
+        &'p self,
+        site: Site<'p, '_, PAGE>,
+        new: &mut Vec<u8>,
+        decide: &mut impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    ) -> Result<(R, bool)> {
+        new.clear();
+        let found = self.found(&site)?;
+        let decision = match (&found, site.record) {
+            (Found::Inline, Some(record)) => {
+                decide(Some(image(&site.latch).payload(record).bytes), new)
+            }
+            (Found::Chained(bytes, from), _) => decide(Some(&bytes[*from..]), new),
+            _ => decide(None, new),
+        };
+        let present = matches!(found, Found::Inline | Found::Chained(..));
+        match decision {
+            Decision::Keep(result) => Ok((result, false)),
+            Decision::Put(_) if matches!(found, Found::Other) => {
+                self.make_layer(site)?;
+                Err(Stop::Restart)
+            }
+            Decision::Put(result) => {
+                self.put(site, new)?;
+                Ok((result, false))
+            }
+            Decision::Remove(result) if present => Ok((result, self.take(site)?)),
+            Decision::Remove(result) => Ok((result, false)),
+        }
+    }
+
+    fn found(&self, site: &Site<'_, '_, PAGE>) -> Result<Found> {
+        let Some(record) = site.record else {
+            return Ok(Found::Absent);
+        };
+        if record.kind == Kind::Inline {
+            return Ok(Found::Inline);
+        }
+        let chain = Chain::read(image(&site.latch).payload(record));
+        let bytes = self.load_chain(chain, chain.len)?;
+        if bytes[..chain.key_len] == *site.cut.rest.unwrap_or(&[]) {
+            Ok(Found::Chained(bytes, chain.key_len))
+        } else {
+            Ok(Found::Other)
+        }
+    }
+
+    /// Stores a value at a site; restarts after making room if there is none.
+    #[inline(always)]
+    fn put<'p>(&'p self, mut site: Site<'p, '_, PAGE>, value: &[u8]) -> Result<()> {
+        let cut = site.cut;
+        let inline = cut.rest.is_none() && cut.stem.len() + value.len() <= 2 * Self::STEM;
+        if inline
+            && let Some(old) = site.record
+            && old.kind == Kind::Inline
+            && old.value_len == value.len()
+        {
+            let mut pool: &Pool<PAGE> = &self.pool;
+            let mut page = Pages::change(&mut pool, &mut site.latch, &site.operation)?;
+            page.put(old.value_at, value);
+            return Ok(());
+        }
+        if inline {
+            let bytes = value;
+            let kind = Kind::Inline;
+            return self.put_payload(site, Payload { kind, bytes }, None);
+        }
+        // What the record will be, but for the number of the chain's first page.
+        let made = Made::chain(0, cut, value);
+        self.put_payload(site, made.payload(), Some(value))
+    }
+
+    /// Stores a record at a site; if it is of a chain, the chain of this value first.
+    fn put_payload<'p>(
+        &'p self,
+        mut site: Site<'p, '_, PAGE>,
+        payload: Payload<'_>,
+        chained: Option<&[u8]>,
+    ) -> Result<()> {
+        let cut = site.cut;
+        let mut page = image(&site.latch).clone();
+        if site.record.is_some() {
+            page.take::<C>(site.place);
+        }
+        if !page.add::<C>(site.place, cut.stem, payload) {
+            let layer = site.layer;
+            drop(site);
+            self.make_room(layer, cut.stem, payload)?;
+            return Err(Stop::Restart);
+        }
+        let old = site.chain();
+        self.prepare(&mut site.latch, &site.operation)?;
+        if let Some(value) = chained {
+            let rest = cut.rest.unwrap_or(&[]);
+            let first = self.store_chain([rest, value], &site.operation)?;
+            let record = page.find::<C>(cut.stem).expect("just added");
+            let made = Made::chain(first.0, cut, value);
+            let done = page.overwrite(record, made.payload());
+            debug_assert!(done, "as long as it was");
+        }
+        self.count_write(&mut page);
+        self.store(&mut site.latch, &page);
+        if site.record.is_none() {
+            self.len.fetch_add(1, Ordering::Relaxed);
+        }
+        self.release_old(old, &site.operation);
+        Ok(())
+    }
+
+    /// Gives back what a record named that is gone. What cannot be read of it stays in use: the
+    /// change is made.
+    fn release_old(&self, chain: Option<Chain>, operation: &Operation<'_>) {
+        if let Some(chain) = chain {
+            let _ = self.release_chain(chain, operation);
+        }
+    }
+
+    /// Counts a change of a leaf that is being made.
+    #[inline(always)]
+    fn count_write(&self, page: &mut Image<PAGE>) {
+        // As a signed byte, a disabled counter is negative.
+        let counts = (page.counter() as u8).cast_signed() > 0;
+        if C::LEAVES.adaptive() && counts && chance(POINT_COUNTS) {
+            let mut conversions = Conversions::default();
+            page.lower_counter::<C>(&mut conversions);
+            self.conversions().absorb(&conversions);
+        }
+    }
+
+    /// Removes the record at a site. Says whether the leaf became so empty that it may go.
+    fn take<'p>(&'p self, mut site: Site<'p, '_, PAGE>) -> Result<bool> {
+        let mut page = image(&site.latch).clone();
+        page.take::<C>(site.place);
+        self.count_write(&mut page);
+        let old = site.chain();
+        self.prepare(&mut site.latch, &site.operation)?;
+        self.store(&mut site.latch, &page);
+        self.len.fetch_sub(1, Ordering::Relaxed);
+        self.release_old(old, &site.operation);
+        Ok(if site.leaf.above.is_some() {
+            page.sparse::<C>()
+        } else {
+            site.layer.id != self.root && page.count() == 0
+        })
+    }
+
+    /// Turns the lone long key of a stem into a layer of one key.
+    fn make_layer<'p>(&'p self, mut site: Site<'p, '_, PAGE>) -> Result<()> {
+        let mut pool: &Pool<PAGE> = &self.pool;
+        let chain = site.chain().expect("a lone long key has a chain");
+        let bytes = self.load_chain(chain, chain.len)?;
+        let (key, value) = bytes.split_at(chain.key_len);
+        self.prepare(&mut site.latch, &site.operation)?;
+        let mut latch = pool.allocate(&site.operation)?;
+        let mut below = Image::<PAGE>::zeroed();
+        below.start::<C>();
+        if let Err(error) = self.put_first(&mut below, key, value, &site.operation) {
+            pool.release(latch, &site.operation)?;
+            return Err(error);
+        }
+        self.store(&mut latch, &below);
+        let layer = pool.id(&latch);
+        drop(latch);
+        let made = Made::new(Kind::Layer, &[&layer.0.to_le_bytes()]);
+        let mut page = image(&site.latch).clone();
+        page.take::<C>(site.place);
+        let done = page.add::<C>(site.place, site.cut.stem, made.payload());
+        debug_assert!(done, "shorter than what was there");
+        self.store(&mut site.latch, &page);
+        self.release_old(Some(chain), &site.operation);
+        Ok(())
+    }
+
+    /// Puts a record into an empty leaf.
+    fn put_first(
+        &self,
+        page: &mut Image<PAGE>,
+        key: &[u8],
+        value: &[u8],
+        operation: &Operation<'_>,
+    ) -> Result<()> {
+        let cut = Self::cut(key);
+        let made;
+        let payload = if cut.rest.is_none() && key.len() + value.len() <= 2 * Self::STEM {
+            Payload {
+                kind: Kind::Inline,
+                bytes: value,
+            }
+        } else {
+            let first = self.store_chain([cut.rest.unwrap_or(&[]), value], operation)?;
+            made = Made::chain(first.0, cut, value);
+            made.payload()
+        };
+        let (place, _) = page.locate::<C>(cut.stem);
+        let done = page.add::<C>(place, cut.stem, payload);
+        debug_assert!(done, "an empty leaf takes any record");
+        Ok(())
+    }
+}
+
+impl<const PAGE: usize> Site<'_, '_, PAGE> {
+    /// The chain of the record that is there.
+    fn chain(&self) -> Option<Chain> {
+        let record = self.record?;
+        let chained = matches!(record.kind, Kind::Overflow | Kind::Long);
+        chained.then(|| Chain::read(image(&self.latch).payload(record)))
+    }
+}

@@ -1,0 +1,173 @@
+//! The tree on a pool against the standard library's map, one step after the other, while other
+//! pages push its own out of memory all the time; and what a checkpoint keeps of it.
+
+mod steps;
+
+use std::cell::Cell;
+use std::ops::{Bound, ControlFlow};
+use std::path::Path;
+use std::sync::Arc;
+
+use hedgerow_btree::BTreeIndex;
+use hedgerow_btree::configuration::{Adaptive, Configuration, Fingerprint, Hints, SemiDense};
+use hedgerow_index::{Decision, Direction};
+use hedgerow_pages::{Options, PageId, Pages, Pool};
+use hedgerow_vfs::{MemoryVfs, Vfs};
+use proptest::prelude::*;
+use steps::{Map, Model, Step, scan, step, take};
+
+/// More than fit the memory of the pool.
+const OTHERS: usize = 200;
+
+fn open<const PAGE: usize>(vfs: &Arc<dyn Vfs>) -> Arc<Pool<PAGE>> {
+    let budget = (4 * 64 + 140) * PAGE as u64 + 64 * 1024;
+    Arc::new(Pool::open(vfs, Path::new("/pages"), &Options::new(budget)).unwrap())
+}
+
+/// A tree in a pool that is too small for other pages, let alone for both.
+struct Crowded<C, const PAGE: usize> {
+    tree: BTreeIndex<C, PAGE>,
+    others: Vec<PageId>,
+    calls: Cell<usize>,
+}
+
+impl<C: Configuration, const PAGE: usize> Crowded<C, PAGE> {
+    fn new(pool: Arc<Pool<PAGE>>) -> Self {
+        let mut handle = &*pool;
+        let others = (0..OTHERS).map(|_| {
+            let operation = handle.begin();
+            let page = handle.allocate(&operation).unwrap();
+            handle.id(&page)
+        });
+        Self {
+            others: others.collect(),
+            tree: BTreeIndex::create(pool).unwrap(),
+            calls: Cell::new(0),
+        }
+    }
+
+    /// The tree; now and then after all of its pages had to go.
+    fn tree(&self) -> &BTreeIndex<C, PAGE> {
+        self.calls.set(self.calls.get() + 1);
+        if self.calls.get().is_multiple_of(8) {
+            for &page in &self.others {
+                drop(Pages::shared(&&**self.tree.pool(), page).unwrap());
+            }
+        }
+        &self.tree
+    }
+
+    fn live(&self) -> usize {
+        self.tree.pool().statistics().live as usize - OTHERS
+    }
+}
+
+impl<C: Configuration, const PAGE: usize> Map for Crowded<C, PAGE> {
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> bool {
+        self.tree().insert(key, value).unwrap()
+    }
+
+    fn remove(&mut self, key: &[u8]) -> bool {
+        self.tree().remove(key).unwrap()
+    }
+
+    fn get(&mut self, key: &[u8]) -> Option<Vec<u8>> {
+        self.tree().get(key, <[u8]>::to_vec).unwrap()
+    }
+
+    fn get_many(&mut self, keys: &[&[u8]], read: impl FnMut(usize, Option<&[u8]>)) {
+        self.tree().get_many(keys, read).unwrap();
+    }
+
+    fn update(
+        &mut self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<()>,
+    ) {
+        self.tree().update(key, new, decide).unwrap();
+    }
+
+    fn scan(
+        &mut self,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) {
+        self.tree().scan(from, direction, visit).unwrap();
+    }
+
+    fn verify(&self) -> Result<(), String> {
+        let pages = self.tree().verified_pages()?;
+        let live = self.live();
+        if pages != live {
+            return Err(format!("{pages} pages reached, but {live} in use"));
+        }
+        let cuts = self.tree.partition(4).map_err(|error| error.to_string())?;
+        if cuts.len() > 3 || !cuts.is_sorted() {
+            return Err(format!("cuts at {cuts:?}"));
+        }
+        Ok(())
+    }
+}
+
+fn check<C: Configuration, const PAGE: usize>(steps: &[Step]) {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let mut crowded = Crowded::<C, PAGE>::new(open(&vfs));
+    let mut model = Model::new();
+    for step in steps {
+        take(&mut crowded, &mut model, step.clone());
+    }
+    crowded.verify().unwrap();
+    assert_eq!(crowded.tree.len(), model.len() as u64);
+    scan(&mut crowded, &model, None, true, usize::MAX);
+    scan(&mut crowded, &model, None, false, usize::MAX);
+    // What a checkpoint keeps is all of it.
+    let Crowded { tree, others, .. } = crowded;
+    let root = tree.root();
+    let pool = tree.pool();
+    pool.checkpoint(|| tree.len().to_le_bytes().to_vec())
+        .unwrap();
+    drop(tree);
+    let pool = open::<PAGE>(&vfs);
+    let len = u64::from_le_bytes(pool.owner().try_into().unwrap());
+    let mut crowded = Crowded::<C, PAGE> {
+        tree: BTreeIndex::open(pool, root, len),
+        others,
+        calls: Cell::new(0),
+    };
+    crowded.verify().unwrap();
+    scan(&mut crowded, &model, None, true, usize::MAX);
+    if model.len().is_multiple_of(2) {
+        for key in model.keys() {
+            assert!(crowded.remove(key));
+        }
+        crowded.verify().unwrap();
+        assert_eq!((crowded.live(), crowded.tree.len()), (1, 0));
+    }
+    let pool = crowded.tree.pool().clone();
+    crowded.tree.release().unwrap();
+    assert_eq!(pool.statistics().live, OTHERS as u64);
+}
+
+macro_rules! models {
+    ($($name:ident $config:ident $page:literal;)*) => {
+        proptest! {
+            #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+            $(
+                #[test]
+                fn $name(steps in prop::collection::vec(step(), 1..400)) {
+                    check::<$config, $page>(&steps);
+                }
+            )*
+        }
+    };
+}
+
+models! {
+    hints Hints 1024;
+    fingerprint Fingerprint 1024;
+    semi_dense SemiDense 1024;
+    adaptive Adaptive 1024;
+    adaptive_4096 Adaptive 4096;
+}

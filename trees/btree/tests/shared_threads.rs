@@ -1,0 +1,295 @@
+//! The tree on a pool that is too small for it, changed and read by several threads at once, with
+//! checkpoints beside them.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use hedgerow_btree::BTreeIndex;
+use hedgerow_btree::configuration::Adaptive;
+use hedgerow_index::{Decision, Direction};
+use hedgerow_pages::{Options, PageId, Pool};
+use hedgerow_vfs::{MemoryVfs, Vfs};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+const PAGE: usize = 1024;
+const THREADS: u64 = 3;
+
+type Tree = BTreeIndex<Adaptive, PAGE>;
+
+fn open(vfs: &Arc<dyn Vfs>) -> Arc<Pool<PAGE>> {
+    let budget = (4 * 64 + 200) * PAGE as u64 + 128 * 1024;
+    Arc::new(Pool::open(vfs, Path::new("/pages"), &Options::new(budget)).unwrap())
+}
+
+fn owner(tree: &Tree) -> Vec<u8> {
+    let mut bytes = tree.root().0.to_le_bytes().to_vec();
+    bytes.extend_from_slice(&tree.len().to_le_bytes());
+    bytes
+}
+
+/// What a crash now would leave.
+fn reopened(memory: &MemoryVfs) -> Tree {
+    let vfs: Arc<dyn Vfs> = Arc::new(memory.deep_clone());
+    let pool = open(&vfs);
+    let owner = pool.owner();
+    let root = u32::from_le_bytes(owner[..4].try_into().unwrap());
+    let len = u64::from_le_bytes(owner[4..].try_into().unwrap());
+    Tree::open(pool, PageId(root), len)
+}
+
+/// Keys that end with the thread's number: numbers, names, and long ones that share their stems
+/// with those of other threads.
+fn key(random: &mut StdRng, thread: u64) -> Vec<u8> {
+    let n = random.random_range(0..1500_u64) * THREADS + thread;
+    match random.random_range(0..10) {
+        0..5 => n.to_be_bytes().to_vec(),
+        5..8 => format!("name/{:x}/{n}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).into_bytes(),
+        _ => {
+            let mut key = vec![b'l'; 100 + 60 * (n as usize % 5)];
+            key.extend_from_slice(&(n % 40).to_be_bytes());
+            key.push(thread as u8);
+            key
+        }
+    }
+}
+
+fn value(random: &mut StdRng) -> Vec<u8> {
+    let len = match random.random_range(0..12) {
+        0 => random.random_range(0..40),
+        1 => random.random_range(200..4000),
+        _ => 8,
+    };
+    vec![random.random(); len]
+}
+
+/// Takes steps with keys of one's own and checks each answer.
+fn work(tree: &Tree, thread: u64, steps: usize) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut random = StdRng::seed_from_u64(thread);
+    let mut model = BTreeMap::new();
+    for step in 0..steps {
+        let key = key(&mut random, thread);
+        // Phases of growth and of decay.
+        let removes = if step % 8000 < 5000 { 1 } else { 9 };
+        if random.random_range(0..10) < removes {
+            assert_eq!(tree.remove(&key).unwrap(), model.remove(&key).is_some());
+        } else if random.random_range(0..3) > 0 {
+            let value = value(&mut random);
+            let new = tree.insert(&key, &value).unwrap();
+            assert_eq!(new, model.insert(key, value).is_none());
+        } else {
+            let found = tree.get(&key, <[u8]>::to_vec).unwrap();
+            assert_eq!(found.as_ref(), model.get(&key));
+            let keys: Vec<&[u8]> = model.keys().take(20).map(Vec::as_slice).collect();
+            let mut answers = 0;
+            tree.get_many(&keys, |index, value| {
+                answers += 1;
+                assert_eq!(value, model.get(keys[index]).map(Vec::as_slice));
+            })
+            .unwrap();
+            assert_eq!(answers, keys.len());
+        }
+    }
+    // Most of the tree goes, so that nodes unite.
+    let mut number = 0;
+    model.retain(|key, _| {
+        number += 1;
+        number % 8 == 0 || !tree.remove(key).unwrap()
+    });
+    model
+}
+
+/// Scans both ways and checks that keys only ascend, or descend.
+fn scan(tree: &Tree, random: &mut StdRng) {
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let start = key(random, 0);
+        let mut last: Option<Vec<u8>> = None;
+        let mut left = random.random_range(1..600);
+        tree.scan(Bound::Included(&start), direction, |key, _| {
+            let (before, bound) = match (&last, direction) {
+                (None, Direction::Forward) => (true, key >= &start[..]),
+                (None, Direction::Reverse) => (true, key <= &start[..]),
+                (Some(last), Direction::Forward) => (&last[..] < key, true),
+                (Some(last), Direction::Reverse) => (&last[..] > key, true),
+            };
+            assert!(before && bound, "{key:?} after {last:?}, from {start:?}");
+            last = Some(key.to_vec());
+            left -= 1;
+            if left == 0 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn threads_find_what_they_put_and_every_checkpoint_is_a_tree() {
+    let memory = MemoryVfs::new();
+    let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
+    let tree = Tree::create(open(&vfs)).unwrap();
+    let running = AtomicUsize::new(THREADS as usize);
+    let models = std::thread::scope(|scope| {
+        let (tree, running) = (&tree, &running);
+        let workers: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                scope.spawn(move || {
+                    let model = work(tree, thread, 24_000);
+                    running.fetch_sub(1, Ordering::Relaxed);
+                    model
+                })
+            })
+            .collect();
+        scope.spawn(move || {
+            let mut random = StdRng::seed_from_u64(99);
+            while running.load(Ordering::Relaxed) > 0 {
+                scan(tree, &mut random);
+            }
+        });
+        while running.load(Ordering::Relaxed) > 0 {
+            tree.pool().checkpoint(|| owner(tree)).unwrap();
+            reopened(&memory).verify().unwrap();
+        }
+        let joined = workers.into_iter().map(|worker| worker.join().unwrap());
+        joined.collect::<Vec<_>>()
+    });
+    let all: BTreeMap<_, _> = models.into_iter().flatten().collect();
+    assert_eq!(
+        tree.verified_pages().unwrap() as u64,
+        tree.pool().statistics().live
+    );
+    tree.pool().checkpoint(|| owner(&tree)).unwrap();
+    let later = reopened(&memory);
+    for tree in [&tree, &later] {
+        tree.verify().unwrap();
+        let mut found = BTreeMap::new();
+        tree.scan(Bound::Unbounded, Direction::Forward, |key, value| {
+            found.insert(key.to_vec(), value.to_vec());
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        assert!(found == all, "{} keys, not {}", found.len(), all.len());
+    }
+    let pool = tree.pool().statistics();
+    assert!(pool.reads > 1000 && pool.writes > 1000, "{pool:?}");
+    let statistics = tree.statistics();
+    for event in ["splits", "unions", "restarts"] {
+        assert!(statistics.get(event) > Some(20.0), "{statistics:?}");
+    }
+}
+
+#[test]
+fn counters_lose_no_increment() {
+    const ROUNDS: u64 = 2000;
+    let memory = MemoryVfs::new();
+    let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
+    let tree = Tree::create(open(&vfs)).unwrap();
+    let done = AtomicBool::new(false);
+    let keys: Vec<Vec<u8>> = (0..60_u64)
+        .map(|n| key(&mut StdRng::seed_from_u64(n), n % THREADS))
+        .collect();
+    let sum = |tree: &Tree| {
+        let mut sum = 0;
+        tree.scan(Bound::Unbounded, Direction::Forward, |_, value| {
+            sum += u64::from_le_bytes(value[..8].try_into().unwrap());
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        sum
+    };
+    std::thread::scope(|scope| {
+        let (tree, keys, done) = (&tree, &keys, &done);
+        scope.spawn(move || {
+            let mut least = 0;
+            while !done.load(Ordering::Relaxed) {
+                tree.pool().checkpoint(|| owner(tree)).unwrap();
+                let later = reopened(&memory);
+                later.verify().unwrap();
+                let now = sum(&later);
+                assert!(now >= least, "{now} after {least}");
+                least = now;
+            }
+        });
+        let workers: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                scope.spawn(move || {
+                    let mut random = StdRng::seed_from_u64(thread);
+                    let mut new = Vec::new();
+                    for _ in 0..ROUNDS {
+                        let key = &keys[random.random_range(0..keys.len())];
+                        // The value's length changes: some are in overflow pages at times.
+                        let len = if random.random_range(0..20) == 0 {
+                            900
+                        } else {
+                            8
+                        };
+                        tree.update(key, &mut new, |old, new| {
+                            let old = old
+                                .map_or(0, |old| u64::from_le_bytes(old[..8].try_into().unwrap()));
+                            new.extend_from_slice(&(old + 1).to_le_bytes());
+                            new.resize(len, 7);
+                            Decision::Put(())
+                        })
+                        .unwrap();
+                    }
+                })
+            })
+            .collect();
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    tree.verify().unwrap();
+    assert_eq!(sum(&tree), THREADS * ROUNDS);
+}
+
+#[test]
+fn readers_of_a_damaged_page_get_an_error_and_others_their_answers() {
+    let memory = MemoryVfs::new();
+    let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
+    let tree = Tree::create(open(&vfs)).unwrap();
+    let count = 4000_u64;
+    for n in 0..count {
+        let key = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        tree.insert(&key, &n.to_le_bytes()).unwrap();
+    }
+    tree.pool().checkpoint(|| owner(&tree)).unwrap();
+    // Flip a bit of a block in the middle of the file, which no root is.
+    let file = memory.open_direct(Path::new("/pages"), hedgerow_vfs::OpenMode::ReadWrite);
+    let file = file.unwrap();
+    let at = file.len().unwrap() / 2 / PAGE as u64 * PAGE as u64;
+    let mut block = vec![0; PAGE];
+    file.read_at(at, &mut block).unwrap();
+    block[77] ^= 4;
+    file.write_at(at, &block).unwrap();
+    let later = reopened(&memory);
+    let (mut found, mut failed) = (0, 0);
+    for n in 0..count {
+        let key = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        match later.get(&key, |value| assert_eq!(value, n.to_le_bytes())) {
+            Ok(Some(())) => found += 1,
+            Ok(None) => panic!("{n} is lost"),
+            Err(error) => {
+                assert!(error.to_string().contains("checksum"), "{error}");
+                failed += 1;
+            }
+        }
+    }
+    assert!(
+        found > count / 2 && failed > 0,
+        "{found} found, {failed} failed"
+    );
+    assert!(later.verify().is_err());
+    let mut visited = 0;
+    let scanned = later.scan(Bound::Unbounded, Direction::Forward, |_, _| {
+        visited += 1;
+        ControlFlow::Continue(())
+    });
+    assert!(scanned.is_err() && visited < count);
+}
