@@ -47,6 +47,13 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Ok(())
     }
 
+    /// Brings the leaves of keys to memory, all pages of a level at once.
+    pub(super) fn load_leaves(&self, keys: &[&[u8]]) {
+        for group in keys.chunks(GROUP) {
+            self.leaves_of(group);
+        }
+    }
+
     /// The leaves of keys in the first layer, as far as nobody is in the way: all step down a
     /// level, then all go on.
     fn leaves_of(&self, keys: &[&[u8]]) -> [Option<Leaf>; GROUP] {

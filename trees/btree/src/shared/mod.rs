@@ -32,6 +32,7 @@ mod chains;
 mod descend;
 mod divide;
 mod get_many;
+mod index;
 mod read;
 mod scan;
 mod survey;

@@ -1,0 +1,74 @@
+//! The tree as what the engine asks for.
+
+use std::ops::{Bound, ControlFlow};
+
+use hedgerow_index::{Decision, Direction, Index, IndexError, IndexErrorKind, Statistics};
+use hedgerow_pages::Error;
+
+use super::BTreeIndex;
+use crate::configuration::Configuration;
+
+/// A failure of the pool, as the engine is told of it.
+#[cold]
+fn told(error: Error) -> IndexError {
+    let kind = match &error {
+        Error::CorruptPage { .. } | Error::CorruptTable { .. } | Error::Truncated { .. } => {
+            IndexErrorKind::Damaged
+        }
+        error if error.is_disk_full() => IndexErrorKind::DiskFull,
+        Error::OutOfPages { .. } => IndexErrorKind::DiskFull,
+        Error::OutOfMemory { .. } | Error::AddressSpace { .. } => IndexErrorKind::OutOfMemory,
+        _ => IndexErrorKind::Io,
+    };
+    IndexError::new(kind, error.to_string())
+}
+
+impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
+    #[inline]
+    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError> {
+        self.get(key, read).map_err(told)
+    }
+
+    fn get_many(
+        &self,
+        keys: &[&[u8]],
+        read: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), IndexError> {
+        self.get_many(keys, read).map_err(told)
+    }
+
+    fn prefetch_many(&self, keys: &[&[u8]]) {
+        self.load_leaves(keys);
+    }
+
+    #[inline]
+    fn update<R>(
+        &self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    ) -> Result<R, IndexError> {
+        self.update(key, new, decide).map_err(told)
+    }
+
+    fn scan(
+        &self,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        self.scan(from, direction, visit).map_err(told)
+    }
+
+    fn partition(&self, parts: usize) -> Result<Vec<Vec<u8>>, IndexError> {
+        self.partition(parts).map_err(told)
+    }
+
+    fn statistics(&self) -> Result<Statistics, IndexError> {
+        Ok(self.statistics())
+    }
+
+    fn verify(&self) -> Result<(), String> {
+        self.verify()
+    }
+}
