@@ -212,8 +212,8 @@ impl KeySet {
             }
             Self::Fetched(set) => {
                 let (file, name) = set.open()?;
-                let keys = read_every_line(std::io::BufReader::new(file), &name)?;
-                Ok(lines::spread(keys, count).shuffled(made::SEED))
+                let keys = lines::spread_of_file(file, &name, count)?;
+                Ok(keys.shuffled(made::SEED))
             }
             Self::Stdin => {
                 let keys = read_lines(std::io::stdin().lock(), "standard input")?;

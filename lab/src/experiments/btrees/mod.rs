@@ -12,6 +12,7 @@ mod fig9;
 mod forms;
 mod key_sets;
 mod layouts;
+mod reads;
 
 use crate::experiment::Experiment;
 
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(fig17::experiment()),
         Box::new(fig18::experiment()),
         Box::new(fig19::experiment()),
+        Box::new(reads::Reads),
         Box::new(durable::experiment()),
     ]
 }
