@@ -10,6 +10,7 @@ using Btree = absl::btree_map<K, V, std::less<>>;
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
 
+extern "C" const PeerTable* peer_absl_btree_halves() { return Loops<Words<Btree, uint32_t>>::table(); }
 extern "C" const PeerTable* peer_absl_btree_words() { return Loops<Words<Btree>>::table(); }
 extern "C" const PeerTable* peer_absl_btree() { return Loops<Strings<Btree>>::table(); }
 extern "C" const char* peer_absl_version() {

@@ -8,27 +8,28 @@
 
 namespace {
 
-struct JudyWords {
+template <class Int>
+struct JudyIntegers {
   Pvoid_t array = nullptr;
 
-  ~JudyWords() { JudyLFreeArray(&array, PJE0); }
+  ~JudyIntegers() { JudyLFreeArray(&array, PJE0); }
   void put(Slice key, uint64_t value) {
-    *reinterpret_cast<uint64_t*>(JudyLIns(&array, big_endian(key), PJE0)) = value;
+    *reinterpret_cast<uint64_t*>(JudyLIns(&array, integer_of<Int>(key), PJE0)) = value;
   }
   bool get(Slice key, uint64_t& value) {
-    PPvoid_t found = JudyLGet(array, big_endian(key), PJE0);
+    PPvoid_t found = JudyLGet(array, integer_of<Int>(key), PJE0);
     if (found == nullptr) return false;
     value = *reinterpret_cast<uint64_t*>(found);
     return true;
   }
-  bool remove(Slice key) { return JudyLDel(&array, big_endian(key), PJE0) == 1; }
+  bool remove(Slice key) { return JudyLDel(&array, integer_of<Int>(key), PJE0) == 1; }
   template <class Visit>
   void scan(Slice from, size_t count, Visit visit) {
-    Word_t index = big_endian(from);
+    Word_t index = integer_of<Int>(from);
     PPvoid_t found = count == 0 ? nullptr : JudyLFirst(array, &index, PJE0);
     while (found != nullptr) {
-      uint64_t bytes = __builtin_bswap64(index);
-      visit({reinterpret_cast<const uint8_t*>(&bytes), 8}, *reinterpret_cast<uint64_t*>(found));
+      Int bytes = swapped(Int(index));
+      visit({reinterpret_cast<const uint8_t*>(&bytes), sizeof bytes}, *reinterpret_cast<uint64_t*>(found));
       if (--count == 0) return;
       found = JudyLNext(array, &index, PJE0);
     }
@@ -72,5 +73,6 @@ struct JudyStrings {
 
 }  // namespace
 
-extern "C" const PeerTable* peer_judy_words() { return Loops<JudyWords>::table(); }
+extern "C" const PeerTable* peer_judy_halves() { return Loops<JudyIntegers<uint32_t>>::table(); }
+extern "C" const PeerTable* peer_judy_words() { return Loops<JudyIntegers<uint64_t>>::table(); }
 extern "C" const PeerTable* peer_judy() { return Loops<JudyStrings>::table(); }

@@ -1,4 +1,4 @@
-// Maps with the interface of std::map, over 8-byte keys as integers and over byte keys as
+// Maps with the interface of std::map, over keys of 4 or 8 bytes as integers and over byte keys as
 // strings (which hold up to 15 bytes in place). Lookups build no string.
 #pragma once
 
@@ -7,24 +7,24 @@
 
 #include "peer.h"
 
-template <template <class, class> class Map>
+template <template <class, class> class Map, class Int = uint64_t>
 struct Words {
-  Map<uint64_t, uint64_t> map;
+  Map<Int, uint64_t> map;
 
-  void put(Slice key, uint64_t value) { map.insert_or_assign(big_endian(key), value); }
+  void put(Slice key, uint64_t value) { map.insert_or_assign(integer_of<Int>(key), value); }
   bool get(Slice key, uint64_t& value) {
-    auto found = map.find(big_endian(key));
+    auto found = map.find(integer_of<Int>(key));
     if (found == map.end()) return false;
     value = found->second;
     return true;
   }
-  bool remove(Slice key) { return map.erase(big_endian(key)) != 0; }
+  bool remove(Slice key) { return map.erase(integer_of<Int>(key)) != 0; }
   template <class Visit>
   void scan(Slice from, size_t count, Visit visit) {
-    auto at = map.lower_bound(big_endian(from));
+    auto at = map.lower_bound(integer_of<Int>(from));
     for (; count > 0 && at != map.end(); --count, ++at) {
-      uint64_t bytes = __builtin_bswap64(at->first);
-      visit({reinterpret_cast<const uint8_t*>(&bytes), 8}, at->second);
+      Int bytes = swapped(at->first);
+      visit({reinterpret_cast<const uint8_t*>(&bytes), sizeof bytes}, at->second);
     }
   }
 };

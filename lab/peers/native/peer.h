@@ -54,8 +54,17 @@ inline uint64_t little_endian(const uint8_t* bytes, size_t count) {
   return word;
 }
 
-// An 8-byte key as the integer whose order is that of its bytes.
-inline uint64_t big_endian(Slice key) { return __builtin_bswap64(little_endian(key.data, 8)); }
+inline uint32_t swapped(uint32_t word) { return __builtin_bswap32(word); }
+inline uint64_t swapped(uint64_t word) { return __builtin_bswap64(word); }
+
+// A key of 4 or 8 bytes as the integer whose order is that of its bytes.
+template <class Int>
+Int integer_of(Slice key) {
+  Int word;
+  std::memcpy(&word, key.data, sizeof word);
+  return swapped(word);
+}
+inline uint64_t big_endian(Slice key) { return integer_of<uint64_t>(key); }
 
 // hedgerow_lab_contender::value_of, for a little-endian machine.
 inline uint64_t value_of(Slice key) {

@@ -42,6 +42,13 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Exactly 4 bytes: big-endian integers.
+    pub const HALVES: Self = Self {
+        shortest_key: 4,
+        longest_key: Some(4),
+        ..Self::WORDS
+    };
+
     /// Exactly 8 bytes: big-endian integers.
     pub const WORDS: Self = Self {
         shortest_key: 8,

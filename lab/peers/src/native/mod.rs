@@ -19,18 +19,21 @@ mod shims {
     use super::table::Table;
 
     unsafe extern "C" {
+        pub(super) fn peer_std_map_halves() -> *const Table;
         pub(super) fn peer_std_map_words() -> *const Table;
         pub(super) fn peer_std_map() -> *const Table;
         pub(super) fn peer_std_version() -> *const c_char;
     }
     #[cfg(peer = "absl")]
     unsafe extern "C" {
+        pub(super) fn peer_absl_btree_halves() -> *const Table;
         pub(super) fn peer_absl_btree_words() -> *const Table;
         pub(super) fn peer_absl_btree() -> *const Table;
         pub(super) fn peer_absl_version() -> *const c_char;
     }
     #[cfg(peer = "judy")]
     unsafe extern "C" {
+        pub(super) fn peer_judy_halves() -> *const Table;
         pub(super) fn peer_judy_words() -> *const Table;
         pub(super) fn peer_judy() -> *const Table;
     }
@@ -118,7 +121,7 @@ impl Library {
                 ordered: self.ordered,
                 concurrent: !self.ordered,
                 durable: false,
-                variable_keys: limits.shortest_key != 8,
+                variable_keys: limits.longest_key != Some(limits.shortest_key),
                 longest_key: limits.longest_key,
             },
         };
@@ -137,14 +140,14 @@ pub(crate) fn maps() -> Vec<MapPeer> {
         version: version!("std", peer_std_version),
         origin: "the C++ compiler's library",
         licence: "GPL-3.0 with the runtime exception (libstdc++)",
-        usage: "std::map over uint64_t, or over std::string with lookups by string_view",
+        usage: "std::map over uint32_t and uint64_t, or over std::string with lookups by string_view",
         ordered: true,
     };
     let absl = Library {
         version: version!("absl", peer_absl_version),
         origin: "Debian package libabsl-dev",
         licence: "Apache-2.0",
-        usage: "absl::btree_map over uint64_t, or over std::string with lookups by string_view",
+        usage: "absl::btree_map over uint32_t and uint64_t, or over std::string with lookups by string_view",
         ordered: true,
     };
     let judy = Library {
@@ -168,6 +171,11 @@ pub(crate) fn maps() -> Vec<MapPeer> {
     };
     vec![
         standard.peer(
+            "std::map u32",
+            Limits::HALVES,
+            single!("std", "g++", peer_std_map_halves, Some(4)),
+        ),
+        standard.peer(
             "std::map u64",
             Limits::WORDS,
             single!("std", "g++", peer_std_map_words, Some(8)),
@@ -178,6 +186,11 @@ pub(crate) fn maps() -> Vec<MapPeer> {
             single!("std", "g++", peer_std_map, None),
         ),
         absl.peer(
+            "absl::btree_map u32",
+            Limits::HALVES,
+            single!("absl", "g++ libabsl-dev", peer_absl_btree_halves, Some(4)),
+        ),
+        absl.peer(
             "absl::btree_map u64",
             Limits::WORDS,
             single!("absl", "g++ libabsl-dev", peer_absl_btree_words, Some(8)),
@@ -186,6 +199,11 @@ pub(crate) fn maps() -> Vec<MapPeer> {
             "absl::btree_map",
             Limits::NONE,
             single!("absl", "g++ libabsl-dev", peer_absl_btree, None),
+        ),
+        judy.peer(
+            "JudyL u32",
+            Limits::HALVES,
+            single!("judy", "g++ libjudy-dev", peer_judy_halves, Some(4)),
         ),
         judy.peer(
             "JudyL",
