@@ -16,7 +16,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::view::{View, ViewMut};
+use crate::view::{LINE, View, ViewMut};
 use crate::{Image, Restart};
 
 const WORD: usize = 8;
@@ -216,6 +216,14 @@ impl<const PAGE: usize> ViewMut<PAGE> for FrameMut<'_, PAGE> {
             word[..size].copy_from_slice(&bytes[from..from + size]);
             u64::from_le_bytes(word)
         });
+    }
+
+    #[inline(always)]
+    fn put_line(&mut self, at: usize, line: &[u8; LINE]) {
+        let words = &self.0.0[at / WORD..][..LINE / WORD];
+        for (word, bytes) in words.iter().zip(line.as_chunks::<WORD>().0) {
+            word.store(u64::from_le_bytes(*bytes), Relaxed);
+        }
     }
 
     #[inline]

@@ -69,6 +69,9 @@ pub trait View: Copy {
     fn compare(self, range: Range<usize>, other: &[u8]) -> Result<Ordering, Restart>;
 }
 
+/// Bytes of a cache line.
+pub(crate) const LINE: usize = 64;
+
 /// A page's bytes, to be read and written by the one thread that may.
 pub trait ViewMut<const PAGE: usize> {
     /// Writes bytes from `at` on.
@@ -109,18 +112,27 @@ pub trait ViewMut<const PAGE: usize> {
     /// Moves a range of the page to `to`; the two may overlap.
     fn shift(&mut self, range: Range<usize>, to: usize);
 
-    /// Makes the page another. Only lines of 64 bytes that differ are written: optimistic readers
-    /// keep the others in their caches.
-    fn become_image(&mut self, new: &Image<PAGE>) {
-        const LINE: usize = 64;
-        let mut at = 0;
-        let (lines, _) = new.bytes().as_chunks::<LINE>();
-        for line in lines {
-            let old: &[u8; LINE] = self.image().bytes()[at..].first_chunk().expect("a line");
+    /// Writes a line, which begins at a multiple of its length.
+    #[inline(always)]
+    fn put_line(&mut self, at: usize, line: &[u8; LINE]) {
+        self.put(at, line);
+    }
+
+    /// Makes the lines that a range touches those of another page. Only lines that differ are
+    /// written: optimistic readers keep the others in their caches.
+    #[inline]
+    fn take_lines(&mut self, range: Range<usize>, from: &Image<PAGE>) {
+        if range.is_empty() {
+            return;
+        }
+        for at in (range.start / LINE * LINE..range.end).step_by(LINE) {
+            let line: &[u8; LINE] = from.bytes()[at..].first_chunk().expect("whole lines");
+            let old: &[u8; LINE] = self.image().bytes()[at..]
+                .first_chunk()
+                .expect("whole lines");
             if old != line {
-                self.put(at, line);
+                self.put_line(at, line);
             }
-            at += LINE;
         }
     }
 

@@ -16,6 +16,8 @@ enum Write {
     U64(usize, u64),
     Fill(usize, usize, u8),
     Shift(usize, usize, usize),
+    /// The lines of a range, of a page that differs by some bytes from an offset on.
+    Lines(usize, usize, usize, u8),
 }
 
 fn write() -> impl Strategy<Value = Write> {
@@ -26,7 +28,9 @@ fn write() -> impl Strategy<Value = Write> {
         (at.clone(), any::<u16>()).prop_map(|(at, value)| Write::U16(at, value)),
         (at.clone(), any::<u64>()).prop_map(|(at, value)| Write::U64(at, value)),
         (at.clone(), 0..130_usize, any::<u8>()).prop_map(|(at, n, b)| Write::Fill(at, n, b)),
-        (at.clone(), 0..130_usize, at).prop_map(|(from, n, to)| Write::Shift(from, n, to)),
+        (at.clone(), 0..130_usize, at.clone()).prop_map(|(from, n, to)| Write::Shift(from, n, to)),
+        (at.clone(), 0..130_usize, at, any::<u8>())
+            .prop_map(|(from, n, other, byte)| Write::Lines(from, n, other, byte)),
     ]
 }
 
@@ -37,6 +41,19 @@ fn apply(write: &Write, page: &mut impl ViewMut<PAGE>) {
         Write::U64(at, value) => page.put_u64(*at, *value),
         Write::Fill(at, n, byte) => page.fill(*at..at + n, *byte),
         Write::Shift(from, n, to) => page.shift(*from..from + n, *to),
+        Write::Lines(from, n, other, byte) => {
+            let mut expected = page.image().clone();
+            let mut new = expected.clone();
+            new.bytes_mut()[*other..other + 100].fill(*byte);
+            page.take_lines(*from..from + n, &new);
+            let lines = if *n == 0 {
+                0..0
+            } else {
+                from / 64 * 64..(from + n).next_multiple_of(64)
+            };
+            expected.bytes_mut()[lines.clone()].copy_from_slice(&new.bytes()[lines]);
+            assert_eq!(page.image(), &expected);
+        }
     }
 }
 

@@ -10,9 +10,13 @@
 //!               └ stem ┘└number┘      places            0 … 503
 //! ```
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
-use crate::page::{HEADER, Image, Tag};
+use hedgerow_pages::{Restart, View};
+
+use crate::page::{HEADER, Image, KEY_LEN_AT, LOWER_AT, PLACES_AT, REFERENCE_AT, Tag};
+use crate::search::{Node, settled};
 use crate::slotted::{Kind, Payload};
 
 /// Bytes of a key that are a number.
@@ -81,6 +85,24 @@ pub(crate) fn number_from(fence: &[u8], key_len: usize) -> Option<u32> {
     Some(number).filter(|&n| u64::from(n) < 1 << (8 * width))
 }
 
+/// The place of a key in a dense leaf, which may be vacant; none for keys of another shape or
+/// beyond.
+#[inline(always)]
+pub(crate) fn place_of(page: impl View, key: &[u8]) -> Result<Option<usize>, Restart> {
+    if key.len() != usize::from(page.u16(KEY_LEN_AT)?) {
+        return Ok(None);
+    }
+    let (stem, tail) = key.split_at_checked(page.prefix_bytes()?).ok_or(Restart)?;
+    if !stem.is_empty() {
+        let at = usize::from(page.u16(LOWER_AT)?);
+        if page.compare(at..at + stem.len(), stem)? != Ordering::Equal {
+            return Ok(None);
+        }
+    }
+    let place = number(tail).wrapping_sub(page.u32(REFERENCE_AT)?) as usize;
+    Ok((place < usize::from(page.u16(PLACES_AT)?)).then_some(place))
+}
+
 /// Records of one leaf that are looked at together with another's.
 pub(crate) type Part<'p, const PAGE: usize> = (&'p Image<PAGE>, Range<usize>);
 
@@ -132,12 +154,7 @@ impl<const PAGE: usize> Image<PAGE> {
     /// The place of a key, which may be vacant; none for keys of another shape or beyond.
     #[inline(always)]
     pub(crate) fn place_of(&self, key: &[u8]) -> Option<usize> {
-        let stem = self.prefix_len();
-        if key.len() != self.key_len() || (stem > 0 && key[..stem] != *self.prefix()) {
-            return None;
-        }
-        let place = number(&key[stem..]).wrapping_sub(self.reference() as u32) as usize;
-        (place < self.places()).then_some(place)
+        settled(place_of(self, key))
     }
 
     /// The first place whose key is at or above any key, and whether it is that key.

@@ -13,10 +13,12 @@
 
 use std::cmp::Ordering;
 
+use hedgerow_pages::{Restart, View};
 use hedgerow_simd::equal_bytes;
 
 use crate::leaf::Form;
 use crate::page::Image;
+use crate::search::{Node, settled};
 use crate::slotted::{Layout, Payload, Record};
 
 /// The layout: whole keys in the heap, a fingerprint beside each slot.
@@ -55,33 +57,41 @@ fn fingerprint(suffix: &[u8]) -> u8 {
     (hash >> 56) as u8
 }
 
+/// The index of a key.
+#[inline(always)]
+pub(crate) fn find_fingerprint(page: impl View, suffix: &[u8]) -> Result<Option<usize>, Restart> {
+    let count = page.records()?;
+    let wanted = fingerprint(suffix);
+    let mut first = 0;
+    while first < count {
+        let at = Fingerprints::BODY + first;
+        // The last sixteen may reach into the slots or the heap, never past the page: a page that
+        // has a fingerprint has a slot and fences or records behind it, but a very small page may
+        // end sooner.
+        let start = at.min(page.page_bytes() - 16);
+        let prints = page.array::<16>(start)?;
+        let mut mask = equal_bytes(&prints, wanted).checked_shr((at - start) as u32);
+        if count - first < 16 {
+            mask = mask.map(|mask| mask & ((1 << (count - first)) - 1));
+        }
+        let mut mask = mask.ok_or(Restart)?;
+        while mask != 0 {
+            let index = first + mask.trailing_zeros() as usize;
+            if page.compare_to::<Fingerprints>(index, count, suffix)? == Ordering::Equal {
+                return Ok(Some(index));
+            }
+            mask &= mask - 1;
+        }
+        first += 16;
+    }
+    Ok(None)
+}
+
 impl<const PAGE: usize> Image<PAGE> {
     /// The index of a key.
     #[inline(always)]
     pub(crate) fn find_fingerprint(&self, suffix: &[u8]) -> Option<usize> {
-        let count = self.count();
-        let wanted = fingerprint(suffix);
-        let mut first = 0;
-        while first < count {
-            let at = Fingerprints::BODY + first;
-            // The last sixteen may reach into the slots or the heap, never past the page: a
-            // page that has a fingerprint has a slot and fences or records behind it, but a
-            // very small page may end sooner.
-            let start = at.min(PAGE - 16);
-            let mut mask = equal_bytes(self.array::<16>(start), wanted) >> (at - start);
-            if count - first < 16 {
-                mask &= (1 << (count - first)) - 1;
-            }
-            while mask != 0 {
-                let index = first + mask.trailing_zeros() as usize;
-                if self.compare_tail::<Fingerprints>(index, suffix) == Ordering::Equal {
-                    return Some(index);
-                }
-                mask &= mask - 1;
-            }
-            first += 16;
-        }
-        None
+        settled(find_fingerprint(self, suffix))
     }
 
     /// Removes a record.

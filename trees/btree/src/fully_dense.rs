@@ -13,9 +13,11 @@
 
 use std::ops::Range;
 
-use crate::dense::{Shape, number_from};
+use hedgerow_pages::{Restart, View};
+
+use crate::dense::{Shape, number_from, place_of};
 use crate::leaf::Form;
-use crate::page::{HEADER, Image, Tag};
+use crate::page::{HEADER, Image, PLACES_AT, Tag, VALUE_LEN_AT};
 use crate::slotted::{Kind, Payload, Record};
 
 /// The form.
@@ -85,7 +87,7 @@ impl FullyDense {
     }
 
     #[inline(always)]
-    fn bitmap_bytes(places: usize) -> usize {
+    pub(crate) fn bitmap_bytes(places: usize) -> usize {
         places.div_ceil(64) * 8
     }
 
@@ -111,6 +113,23 @@ impl FullyDense {
     fn value_at<const PAGE: usize>(page: &Image<PAGE>, place: usize) -> usize {
         HEADER + Self::bitmap_bytes(page.places()) + place * page.dense_value_len()
     }
+}
+
+/// Where the value of a key is, and its length, if the key is there.
+#[inline(always)]
+pub(crate) fn find_value(page: impl View, key: &[u8]) -> Result<Option<(usize, usize)>, Restart> {
+    let Some(place) = place_of(page, key)? else {
+        return Ok(None);
+    };
+    if page.u8(HEADER + place / 8)? >> (place % 8) & 1 == 0 {
+        return Ok(None);
+    }
+    let places = usize::from(page.u16(PLACES_AT)?);
+    let len = usize::from(page.u16(VALUE_LEN_AT)?);
+    Ok(Some((
+        HEADER + FullyDense::bitmap_bytes(places) + place * len,
+        len,
+    )))
 }
 
 impl Form for FullyDense {

@@ -9,7 +9,7 @@ use std::ops::{ControlFlow, Range};
 use crate::configuration::Configuration;
 use crate::fingerprint::Fingerprints;
 use crate::fully_dense::FullyDense;
-use crate::page::{Image, Tag};
+use crate::page::{HEADER, Image, Tag};
 use crate::semi_dense::SemiDense;
 use crate::slotted::{Comparison, Kind, Payload, Record, SLACK};
 
@@ -186,6 +186,26 @@ impl<const PAGE: usize> Image<PAGE> {
         payload: Payload<'_>,
     ) -> bool {
         by_form!(self, C, add(self, place, key, payload))
+    }
+
+    /// How many bytes from the start of a leaf adding an absent record would change or read, but
+    /// for the record's own, and the fences of a dense leaf; none if it would change others.
+    #[inline(always)]
+    pub(crate) fn front_of_added<C: Configuration>(
+        &self,
+        place: usize,
+        key: &[u8],
+        payload: Payload<'_>,
+    ) -> Option<usize> {
+        match self.form::<C>() {
+            FormOf::Comparison => self.front_of_inserted::<Comparison<C>>(key, payload),
+            FormOf::Fingerprint => self.front_of_inserted::<Fingerprints>(key, payload),
+            FormOf::SemiDense => None,
+            FormOf::FullyDense => {
+                let front = HEADER + FullyDense::bitmap_bytes(self.places());
+                (place < self.places()).then_some(front)
+            }
+        }
     }
 
     /// Removes a record.

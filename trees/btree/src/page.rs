@@ -28,10 +28,16 @@ use crate::search::compare;
 /// Bytes of the header.
 pub(crate) const HEADER: usize = 32;
 
-// Where those fields of the header are that a search reads.
+// Where those fields of the header are that a lookup reads.
+pub(crate) const COUNTER_AT: usize = 1;
 pub(crate) const COUNT_AT: usize = 2;
 pub(crate) const UPPER_CHILD_AT: usize = 4;
+pub(crate) const LOWER_AT: usize = 20;
 pub(crate) const PREFIX_AT: usize = 24;
+pub(crate) const REFERENCE_AT: usize = 4;
+pub(crate) const PLACES_AT: usize = 26;
+pub(crate) const KEY_LEN_AT: usize = 28;
+pub(crate) const VALUE_LEN_AT: usize = 30;
 
 /// What a page is; its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,15 +146,15 @@ impl<const PAGE: usize> Image<PAGE> {
     field!(sorted, set_sorted, 26, u16);
     field!(lower_len, set_lower_len, 16, u16);
     field!(upper_len, set_upper_len, 18, u16);
-    field!(lower_at, set_lower_at, 20, u16);
+    field!(lower_at, set_lower_at, LOWER_AT, u16);
     field!(upper_at, set_upper_at, 22, u16);
     // Of leaves that adapt.
-    field!(counter, set_counter, 1, u8);
+    field!(counter, set_counter, COUNTER_AT, u8);
     // Of dense leaves, which have neither a child nor an order to keep.
-    field!(reference, set_reference, 4, u32);
-    field!(places, set_places, 26, u16);
-    field!(key_len, set_key_len, 28, u16);
-    field!(dense_value_len, set_dense_value_len, 30, u16);
+    field!(reference, set_reference, REFERENCE_AT, u32);
+    field!(places, set_places, PLACES_AT, u16);
+    field!(key_len, set_key_len, KEY_LEN_AT, u16);
+    field!(dense_value_len, set_dense_value_len, VALUE_LEN_AT, u16);
 
     #[inline(always)]
     pub(crate) fn is(&self, tag: Tag) -> bool {
@@ -200,6 +206,13 @@ impl<const PAGE: usize> Image<PAGE> {
     #[inline(always)]
     pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) {
         self.bytes_mut()[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Makes a range the same as in another page.
+    #[inline(always)]
+    pub(crate) fn copy_range(&mut self, from: &Self, range: Range<usize>) {
+        self.slice_mut(range.clone())
+            .copy_from_slice(from.slice(range));
     }
 
     #[inline(always)]

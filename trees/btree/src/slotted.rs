@@ -141,6 +141,7 @@ impl<const PAGE: usize> Image<PAGE> {
     }
 
     /// Bytes between the arrays and the heap.
+    #[inline(always)]
     fn gap<L: Layout>(&self) -> usize {
         self.heap_start() - L::BODY - self.count() * (L::SIDE + 2)
     }
@@ -267,6 +268,20 @@ impl<const PAGE: usize> Image<PAGE> {
         L::put_side(self, L::BODY + index * L::SIDE, suffix);
         self.update_hints::<L>(index);
         true
+    }
+
+    /// Bytes from the start of the page to the end of the slots once a record is inserted; none if
+    /// the heap must be compacted before.
+    #[inline(always)]
+    pub(crate) fn front_of_inserted<L: Layout>(
+        &self,
+        key: &[u8],
+        payload: Payload<'_>,
+    ) -> Option<usize> {
+        let slot = L::SIDE + 2;
+        let size = record_size::<L>(key.len() - self.prefix_len(), payload);
+        let end = self.slots_at::<L>() + 2 * self.count() + slot;
+        (self.gap::<L>() >= size + slot).then_some(end)
     }
 
     #[inline(always)]

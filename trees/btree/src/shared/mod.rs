@@ -6,13 +6,14 @@
 //!
 //! **Readers** go down by optimistic notes: of a parent, then of the child that it names, and then
 //! the parent's note must still hold. So the child's note was taken while the child was what the
-//! parent says, and alone is enough from there on. A lookup reads a leaf of sorted slots by its
-//! note, too; any other leaf, and a chain of overflow pages, under the leaf's shared latch. Scans
-//! copy a leaf and visit the copy, without any latch.
+//! parent says, and alone is enough from there on. A lookup reads a leaf by its note, too, and so a
+//! value of up to 64 bytes; a longer one, a chain of overflow pages and the name of a layer under
+//! the leaf's shared latch. Scans copy a leaf and visit the copy, without any latch.
 //!
 //! **Writers** go down in the same way, begin their operation, and latch the leaf; the parent's
-//! note says that it is still the leaf. A change is made in a copy of the page, of which the lines
-//! that differ are then stored, since optimistic readers may be looking on.
+//! note says that it is still the leaf. A change is made in a copy of the page, or of the part of it
+//! that an insertion touches, of which the lines that differ are then stored, since optimistic
+//! readers may be looking on.
 //!
 //! **Splits, unions and widenings** latch the parent, if it is as it was noted, then the children
 //! concerned from left to right. A root never changes its number: its content moves to or from
@@ -94,7 +95,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let mut latch = handle.allocate(&operation).map_err(failure)?;
             let mut image = Image::<PAGE>::zeroed();
             image.start::<C>();
-            Pages::touch(&mut handle, &mut latch).become_image(image.as_stored());
+            Pages::touch(&mut handle, &mut latch).take_lines(0..PAGE, image.as_stored());
             handle.id(&latch)
         };
         Ok(Self::open(pool, root, 0))
@@ -136,18 +137,6 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Stores a value; true if the key is new.
-    ///
-    /// # Errors
-    ///
-    /// What the pool says of pages that it cannot read or give.
-    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool, Error> {
-        self.update(key, &mut Vec::new(), |old, new| {
-            new.extend_from_slice(value);
-            Decision::Put(old.is_none())
-        })
     }
 
     /// Removes a key; true if it was there.
@@ -216,7 +205,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Makes a latched page another.
     fn store<'p>(&'p self, latch: &mut ExclusiveLatch<'p, PAGE>, image: &Image<PAGE>) {
         let mut pool = &*self.pool;
-        Pages::touch(&mut pool, latch).become_image(image.as_stored());
+        Pages::touch(&mut pool, latch).take_lines(0..PAGE, image.as_stored());
     }
 }
 

@@ -8,7 +8,9 @@ use super::descend::{Aim, At, Leaf};
 use super::{BTreeIndex, image};
 use crate::adapt::{Conversions, POINT_COUNTS};
 use crate::configuration::Configuration;
-use crate::page::{Image, Tag, node};
+use crate::fingerprint::{Fingerprints, find_fingerprint};
+use crate::fully_dense::find_value;
+use crate::page::{COUNTER_AT, Image, Tag, node};
 use crate::search::Node;
 use crate::slotted::{Comparison, Kind, Record};
 use crate::tree::{Chain, Cut, layer_root};
@@ -74,7 +76,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         })
     }
 
-    /// Reads a leaf of sorted slots, and a small value into `small`, by the leaf's note.
+    /// Reads a leaf, and a small value into `small`, by the leaf's note.
     #[inline(always)]
     fn glance(&self, leaf: &Leaf, stem: &[u8], small: &mut [u8; SMALL]) -> Result<Glance> {
         let pool: &Pool<PAGE> = &self.pool;
@@ -213,7 +215,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let mut conversions = Conversions::default();
         let mut page = image(&latch).clone();
         change(&mut page, &mut conversions);
-        Pages::touch(&mut pool, &mut latch).become_image(page.as_stored());
+        Pages::touch(&mut pool, &mut latch).take_lines(0..PAGE, page.as_stored());
         drop(latch);
         self.conversions().absorb(&conversions);
     }
@@ -225,30 +227,64 @@ pub(super) enum Looked<R> {
     Layer(At),
 }
 
+/// Looks a key up in bytes that may be changing; also what the leaf's counter is.
 #[inline(always)]
 fn glance_at<C: Configuration>(
     page: impl View,
     stem: &[u8],
     small: &mut [u8; SMALL],
 ) -> std::result::Result<(Glance, u8), Restart> {
-    if !page.has_tag(Tag::Comparison)? {
-        return Ok((Glance::Latch, 0));
-    }
-    let counter = page.u8(1)?;
+    let tag = page.u8(0)?;
     let suffix = stem.get(page.prefix_bytes()?..).unwrap_or(&[]);
-    let (index, found) = page.find_slot::<Comparison<C>>(suffix)?;
-    if !found {
-        return Ok((Glance::Absent, counter));
-    }
-    let record = page.record::<Comparison<C>>(index, page.records()?)?;
-    if record.kind != Kind::Inline || record.value_len > SMALL {
-        return Ok((Glance::Latch, 0));
-    }
-    if record.value_len == 8 {
-        let word = page.array::<8>(record.value_at)?;
-        *small.first_chunk_mut().expect("room") = word;
+    let value = if tag == Tag::Comparison as u8 {
+        let (index, found) = page.find_slot::<Comparison<C>>(suffix)?;
+        if found {
+            value_of(page.record::<Comparison<C>>(index, page.records()?)?)
+        } else {
+            Where::Nowhere
+        }
+    } else if C::LEAVES.fingerprint() && tag == Tag::Fingerprint as u8 {
+        match find_fingerprint(page, suffix)? {
+            Some(index) => value_of(page.record::<Fingerprints>(index, page.records()?)?),
+            None => Where::Nowhere,
+        }
+    } else if C::LEAVES.fully_dense() && tag == Tag::FullyDense as u8 {
+        match find_value(page, stem)? {
+            Some((at, len)) => Where::At(at, len),
+            None => Where::Nowhere,
+        }
     } else {
-        page.copy(record.value_at, &mut small[..record.value_len])?;
+        Where::Elsewhere
+    };
+    let glance = match value {
+        Where::Nowhere => Glance::Absent,
+        Where::At(at, 8) => {
+            *small.first_chunk_mut().expect("room") = page.array::<8>(at)?;
+            Glance::Value(8)
+        }
+        Where::At(at, len @ 0..=SMALL) => {
+            page.copy(at, &mut small[..len])?;
+            Glance::Value(len)
+        }
+        _ => return Ok((Glance::Latch, 0)),
+    };
+    Ok((glance, page.u8(COUNTER_AT)?))
+}
+
+/// Where a value is.
+enum Where {
+    Nowhere,
+    /// In the leaf: its offset and length.
+    At(usize, usize),
+    /// Where it takes a latch to read it.
+    Elsewhere,
+}
+
+#[inline(always)]
+fn value_of(record: Record) -> Where {
+    if record.kind == Kind::Inline {
+        Where::At(record.value_at, record.value_len)
+    } else {
+        Where::Elsewhere
     }
-    Ok((Glance::Value(record.value_len), counter))
 }

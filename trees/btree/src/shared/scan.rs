@@ -59,9 +59,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// A leaf as it is now, in order.
-    fn ordered_copy(&self, leaf: &Leaf) -> Result<Image<PAGE>> {
-        let mut page = node(self.share(leaf)?.image()).clone();
+    /// Copies a leaf as it is now, in order.
+    fn copy_ordered(&self, leaf: &Leaf, page: &mut Image<PAGE>) -> Result<()> {
+        page.copy_range(node(self.share(leaf)?.image()), 0..PAGE);
         if C::LEAVES.adaptive() && page.counter() < SCANNED && chance(SCAN_COUNTS) {
             self.retouch(leaf, |page, conversions| {
                 page.raise_counter::<C>(conversions)
@@ -71,7 +71,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             page.order::<C>();
             self.retouch(leaf, |page, _| page.order::<C>());
         }
-        Ok(page)
+        Ok(())
     }
 }
 
@@ -114,6 +114,7 @@ where
             self.key.resize(room, 0);
         }
         let mut root = root;
+        let mut page = Image::zeroed();
         // Of the leaf visited last, on the side where the next one is.
         let mut fence: Option<Vec<u8>> = None;
         loop {
@@ -130,7 +131,7 @@ where
                 }
             };
             let leaf = self.tree.descend(root, aim)?;
-            let page = self.tree.ordered_copy(&leaf)?;
+            self.tree.copy_ordered(&leaf, &mut page)?;
             if self.leaf::<FORWARD>(&leaf, &page, base, from)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }

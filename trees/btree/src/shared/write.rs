@@ -10,6 +10,7 @@ use super::read::chance;
 use super::{BTreeIndex, image};
 use crate::adapt::{Conversions, POINT_COUNTS};
 use crate::configuration::Configuration;
+use crate::leaf::FormOf;
 use crate::page::Image;
 use crate::slotted::{Kind, Payload, Record};
 use crate::tree::{Chain, Cut, Made, layer_root};
@@ -62,6 +63,27 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             self.tidy(key);
         }
         Ok(result)
+    }
+
+    /// Stores a value; true if the key is new.
+    ///
+    /// # Errors
+    ///
+    /// What the pool says of pages that it cannot read or give. Nothing was changed then.
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> std::result::Result<bool, Error> {
+        self.repeat(|| {
+            let site = self.site(key)?;
+            let is_new = match self.found(&site)? {
+                Found::Inline | Found::Chained(..) => false,
+                Found::Absent => true,
+                Found::Other => {
+                    self.make_layer(site)?;
+                    return Err(Stop::Restart);
+                }
+            };
+            self.put(site, value)?;
+            Ok(is_new)
+        })
     }
 
     /// Goes down to the leaf of a key, through layers.
@@ -162,11 +184,54 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         if inline {
             let bytes = value;
             let kind = Kind::Inline;
-            return self.put_payload(site, Payload { kind, bytes }, None);
+            let payload = Payload { kind, bytes };
+            if site.record.is_none() && self.put_direct(&mut site, payload)? {
+                return Ok(());
+            }
+            return self.put_payload(site, payload, None);
         }
         // What the record will be, but for the number of the chain's first page.
         let made = Made::chain(0, cut, value);
         self.put_payload(site, made.payload(), Some(value))
+    }
+
+    /// Adds a record where the front of the page has all that changes but the record itself: most
+    /// insertions. Says whether that was so.
+    #[inline(always)]
+    fn put_direct<'p>(
+        &'p self,
+        site: &mut Site<'p, '_, PAGE>,
+        payload: Payload<'_>,
+    ) -> Result<bool> {
+        let page = image(&site.latch);
+        let Some(front) = page.front_of_added::<C>(site.place, site.cut.stem, payload) else {
+            return Ok(false);
+        };
+        if counts::<C, PAGE>(page) {
+            return Ok(false);
+        }
+        let mut new = Image::zeroed();
+        let whole_lines = front.next_multiple_of(64);
+        new.copy_range(page, 0..whole_lines);
+        if page.is_dense() {
+            // Its fences have the stem of its keys.
+            new.copy_range(page, page.heap_start()..PAGE);
+        }
+        let place = if page.form::<C>() == FormOf::Fingerprint {
+            page.count()
+        } else {
+            site.place
+        };
+        if !new.add::<C>(place, site.cut.stem, payload) {
+            return Ok(false);
+        }
+        let record = new.leaf_record::<C>(place);
+        let mut pool: &Pool<PAGE> = &self.pool;
+        let mut change = Pages::change(&mut pool, &mut site.latch, &site.operation)?;
+        change.take_lines(0..front, new.as_stored());
+        change.put(record.at, new.slice(record.at..record.at + record.size()));
+        self.len.fetch_add(1, Ordering::Relaxed);
+        Ok(true)
     }
 
     /// Stores a record at a site; if it is of a chain, the chain of this value first.
@@ -217,9 +282,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Counts a change of a leaf that is being made.
     #[inline(always)]
     fn count_write(&self, page: &mut Image<PAGE>) {
-        // As a signed byte, a disabled counter is negative.
-        let counts = (page.counter() as u8).cast_signed() > 0;
-        if C::LEAVES.adaptive() && counts && chance(POINT_COUNTS) {
+        if counts::<C, PAGE>(page) {
             let mut conversions = Conversions::default();
             page.lower_counter::<C>(&mut conversions);
             self.conversions().absorb(&conversions);
@@ -295,6 +358,13 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         debug_assert!(done, "an empty leaf takes any record");
         Ok(())
     }
+}
+
+/// Whether this change of a leaf counts for the choice of its form.
+#[inline(always)]
+fn counts<C: Configuration, const PAGE: usize>(page: &Image<PAGE>) -> bool {
+    // As a signed byte, a disabled counter is negative.
+    C::LEAVES.adaptive() && (page.counter() as u8).cast_signed() > 0 && chance(POINT_COUNTS)
 }
 
 impl<const PAGE: usize> Site<'_, '_, PAGE> {
