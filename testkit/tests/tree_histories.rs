@@ -4,11 +4,18 @@
 //! mixture, make the rare paths common. `HEDGEROW_TEST_SCALE` scales the number of operations
 //! (sanitizers run a fraction, a long campaign a multiple); `HEDGEROW_SEED` repeats choices.
 
+use std::path::Path;
+use std::sync::Arc;
+
+use hedgerow_btree::BTreeIndex;
+use hedgerow_btree::configuration::Adaptive;
 use hedgerow_index::Index;
 use hedgerow_masstree::{Bytes, Masstree};
 use hedgerow_matryoshka::MatryoshkaIndex;
+use hedgerow_pages::{Options, Pool};
 use hedgerow_testkit::index_workload::{ConcurrentRun, check_concurrent, check_sequential};
 use hedgerow_testkit::keys::KeyShape;
+use hedgerow_vfs::{MemoryVfs, Vfs};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -30,13 +37,22 @@ fn scaled(operations: usize) -> usize {
 
 /// Runs the mixtures on fresh trees of every kind over one set of keys.
 fn histories(keys: &[Vec<u8>], threads: usize, seed: u64) {
-    mixtures::<Masstree<Bytes>>(keys, threads, seed);
-    mixtures::<MatryoshkaIndex>(keys, threads, seed);
+    mixtures(Masstree::<Bytes>::default, keys, threads, seed);
+    mixtures(<MatryoshkaIndex>::default, keys, threads, seed);
+    mixtures(small_btree, keys, threads, seed);
 }
 
-fn mixtures<I: Index + Default>(keys: &[Vec<u8>], threads: usize, seed: u64) {
+/// A B-tree of small pages, in as little memory as a pool can work in.
+fn small_btree() -> BTreeIndex<Adaptive, 1024> {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let options = Options::new((4 * 64 + 128) * 1024 + 64 * 1024);
+    let pool = Pool::open(&vfs, Path::new("/pages"), &options).expect("a new file");
+    BTreeIndex::create(Arc::new(pool)).expect("an empty pool")
+}
+
+fn mixtures<I: Index>(make: impl Fn() -> I, keys: &[Vec<u8>], threads: usize, seed: u64) {
     for remove_percent in [5, 25, 45] {
-        let tree = I::default();
+        let tree = make();
         let operations = scaled(2_000);
         let run = ConcurrentRun {
             keys: keys.to_vec(),
@@ -92,14 +108,15 @@ fn enough_keys_to_split_and_merge_nodes() {
 #[test]
 fn long_sequences_beside_the_model() {
     let seed = seed();
-    sequences::<Masstree<Bytes>>(seed);
-    sequences::<MatryoshkaIndex>(seed);
+    sequences(Masstree::<Bytes>::default, seed);
+    sequences(<MatryoshkaIndex>::default, seed);
+    sequences(small_btree, seed);
 }
 
-fn sequences<I: Index + Default>(seed: u64) {
+fn sequences<I: Index>(make: impl Fn() -> I, seed: u64) {
     for shape in KeyShape::all() {
         let keys = shape.distinct(300, &mut StdRng::seed_from_u64(seed));
-        let tree = I::default();
+        let tree = make();
         check_sequential(&tree, &keys, scaled(10_000), seed)
             .unwrap_or_else(|violation| panic!("{shape:?}: {violation}"));
         tree.verify()
