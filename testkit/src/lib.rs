@@ -11,6 +11,7 @@
 //! * [`index_workload`]: random work on any index, beside the model or with recorded threads.
 //! * [`int_workload`]: random work on any index of integers, beside the model.
 //! * [`int_churn`]: millions of operations on such an index, against an array.
+//! * [`int_report`]: the workloads of the Matryoshka report, then everything deleted.
 //! * [`history`]: record what concurrent threads saw, then check each key for linearizability
 //!   and each scan for order and completeness.
 //! * [`tree_duels`], [`db_duels`]: threads led into the situations that the protocols of the tree
@@ -24,6 +25,7 @@ pub mod fuzz;
 pub mod history;
 pub mod index_workload;
 pub mod int_churn;
+pub mod int_report;
 pub mod int_workload;
 pub mod keys;
 pub mod kill;

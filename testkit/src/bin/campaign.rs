@@ -1,4 +1,5 @@
-//! The long campaigns: power cuts, kills, file faults, bit rot, churn, and planted bugs.
+//! The long campaigns: power cuts, kills, file faults, bit rot, churn, the workloads of a report,
+//! and planted bugs.
 //!
 //! ```text
 //! cargo run --release -p hedgerow-testkit --bin campaign -- power-cut --images 100000
@@ -6,6 +7,7 @@
 //! cargo run --release -p hedgerow-testkit --bin campaign -- fault
 //! cargo run --release -p hedgerow-testkit --bin campaign -- rot --flips 20000
 //! cargo run --release -p hedgerow-testkit --bin campaign -- churn --operations 100000000
+//! cargo run --release -p hedgerow-testkit --bin campaign -- report --keys 16777216
 //! cargo run --release -p hedgerow-testkit --features planted-bugs --bin campaign -- plant
 //! ```
 //!
@@ -24,6 +26,7 @@ use hedgerow_matryoshka::{
 };
 use hedgerow_testkit::faults::{self, FaultCampaign};
 use hedgerow_testkit::int_churn::{ChurnCampaign, churn};
+use hedgerow_testkit::int_report::{self, ReportWorkload};
 use hedgerow_testkit::kill::{self, KillCampaign};
 use hedgerow_testkit::powercut::{self, DbSubject, LogSubject, PowerCutCampaign};
 use hedgerow_testkit::rot::{self, RotCampaign};
@@ -90,7 +93,17 @@ enum Campaign {
         /// Different keys.
         #[arg(long, default_value_t = 16_777_216)]
         keys: u32,
-        /// Only strategies whose name contains this.
+        /// Only the strategy of this name, or those whose names contain it.
+        #[arg(long, default_value = "")]
+        only: String,
+    },
+    /// The Matryoshka report's seven workloads on each of its variants and ours, then everything
+    /// deleted.
+    Report {
+        /// Keys.
+        #[arg(long, default_value_t = 16_777_216)]
+        keys: u32,
+        /// Only the strategy of this name, or those whose names contain it.
         #[arg(long, default_value = "")]
         only: String,
     },
@@ -176,8 +189,18 @@ fn run(campaign: Campaign, seed: u64) -> Result<String, String> {
             },
             &only,
         ),
+        Campaign::Report { keys, only } => report_all(keys, seed, &only),
         #[cfg(feature = "planted-bugs")]
         Campaign::Plant => plant(seed),
+    }
+}
+
+/// Whether `--only` asks for this strategy: by its whole name where one has it, else by a part.
+fn is_wanted(name: &str, only: &str, exact: bool) -> bool {
+    if exact {
+        name == only
+    } else {
+        name.contains(only)
     }
 }
 
@@ -197,7 +220,8 @@ fn churn_all(campaign: &ChurnCampaign, only: &str) -> Result<String, String> {
         ("fence superpage", run::<FenceSuperpage>),
         ("flat superpage", run::<FlatSuperpage>),
     ];
-    for (name, run) in runs.iter().filter(|run| run.0.contains(only)) {
+    let exact = runs.iter().any(|run| run.0 == only);
+    for (name, run) in runs.iter().filter(|run| is_wanted(run.0, only, exact)) {
         for scattered in [true, false] {
             let keys = if scattered { "scattered" } else { "dense" };
             let said = run(campaign, scattered);
@@ -208,6 +232,42 @@ fn churn_all(campaign: &ChurnCampaign, only: &str) -> Result<String, String> {
         }
     }
     Ok("every tree answered as the array does".to_owned())
+}
+
+/// The report's workloads on a set of 32-bit keys, as there, and on a map of words.
+fn report_all(keys: u32, seed: u64, only: &str) -> Result<String, String> {
+    type Run = fn(ReportWorkload, u32, u64) -> Result<(), String>;
+    fn set<S: Strategy>(workload: ReportWorkload, keys: u32, seed: u64) -> Result<(), String> {
+        int_report::run(&mut Matryoshka::<i32, (), S>::new(), workload, keys, seed)
+    }
+    fn map<S: Strategy>(workload: ReportWorkload, keys: u32, seed: u64) -> Result<(), String> {
+        int_report::run(&mut Matryoshka::<u64, u64, S>::new(), workload, keys, seed)
+    }
+    let runs: [(&str, Run, Run); 7] = [
+        ("plain", set::<Plain>, map::<Plain>),
+        ("fence", set::<Fence>, map::<Fence>),
+        ("eytzinger", set::<Eytzinger>, map::<Eytzinger>),
+        ("flat", set::<Flat>, map::<Flat>),
+        ("flat fast", set::<FlatFast>, map::<FlatFast>),
+        (
+            "fence superpage",
+            set::<FenceSuperpage>,
+            map::<FenceSuperpage>,
+        ),
+        ("flat superpage", set::<FlatSuperpage>, map::<FlatSuperpage>),
+    ];
+    let exact = runs.iter().any(|run| run.0 == only);
+    for (name, set, map) in runs.iter().filter(|run| is_wanted(run.0, only, exact)) {
+        for (kind, run) in [("i32 set", set), ("u64 map", map)] {
+            for workload in ReportWorkload::ALL {
+                let (what, start) = (workload.name(), Instant::now());
+                run(workload, keys, seed).map_err(|e| format!("{name}, {kind}, {what}: {e}"))?;
+                let seconds = start.elapsed().as_secs_f64();
+                println!("{name}, {kind}, {what}: ended empty after {seconds:.1} s");
+            }
+        }
+    }
+    Ok("every workload ended with an empty, sound tree".to_owned())
 }
 
 fn beside_this() -> Result<PathBuf, String> {

@@ -3,3 +3,4 @@
 mod batches;
 mod churn;
 mod model;
+mod report;

@@ -15,7 +15,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
 /// The smallest nodes there can be.
-struct Tiny<S>(S);
+pub struct Tiny<S>(S);
 
 impl<S: Strategy> Strategy for Tiny<S> {
     type Head<L: Lane> = S::Head<L>;
@@ -27,7 +27,7 @@ impl<S: Strategy> Strategy for Tiny<S> {
 }
 
 /// Pages whose sub-trees reach two inner levels.
-struct Small<S>(S);
+pub struct Small<S>(S);
 
 impl<S: Strategy> Strategy for Small<S> {
     type Head<L: Lane> = S::Head<L>;
