@@ -20,12 +20,11 @@ impl<const PAGE: usize> Block<PAGE> {
     }
 
     /// What is wrong with a block that was read, if anything.
-    pub(crate) fn fault(&self, read: io::Result<usize>, crc: u32) -> Option<String> {
-        match read {
-            Err(error) => Some(format!("could not be read ({error})")),
-            Ok(bytes) if bytes < PAGE => Some("lies beyond the end of the file".to_owned()),
-            Ok(_) if self.crc() != crc => Some("does not have its checksum".to_owned()),
-            Ok(_) => None,
+    pub(crate) fn fault(&self, bytes: usize, crc: u32) -> Option<String> {
+        match bytes {
+            bytes if bytes < PAGE => Some("lies beyond the end of the file".to_owned()),
+            _ if self.crc() != crc => Some("does not have its checksum".to_owned()),
+            _ => None,
         }
     }
 }

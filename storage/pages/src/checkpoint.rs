@@ -45,6 +45,17 @@ impl<const PAGE: usize> Default for Saved<PAGE> {
     }
 }
 
+/// A checkpoint whose moment is over and whose pages are still to be written. Given up when it is
+/// not finished.
+#[derive(Debug)]
+#[must_use = "finish or abandon it: until then, who changes pages leaves copies of them"]
+pub struct Begun {
+    /// The root as far as it is known.
+    root: Root,
+    /// The parity of the epoch to collect.
+    old: bool,
+}
+
 /// The table of a checkpoint under way.
 #[derive(Default)]
 struct NewTable {
@@ -60,32 +71,63 @@ impl<const PAGE: usize> Pool<PAGE> {
         self.epoch.load(Ordering::Acquire) % 2 == 1
     }
 
-    /// Makes all that was changed by operations that are over durable, beside those that go on.
+    /// Makes all that was changed by operations that are over durable, beside those that go on:
+    /// [`begin_checkpoint`](Self::begin_checkpoint) and
+    /// [`finish_checkpoint`](Self::finish_checkpoint) in one.
+    ///
+    /// # Errors
+    ///
+    /// As for those.
+    pub fn checkpoint(&self, owner: impl FnOnce() -> Vec<u8>) -> Result<(), Error> {
+        let begun = self.begin_checkpoint(owner)?;
+        self.finish_checkpoint(begun)
+    }
+
+    /// The moment of a checkpoint: it will hold what was changed by operations that are over.
     /// `owner` runs between two operations; what it returns (at most 512 bytes: where the tree's
     /// root is, how far the log is covered) is found again at [`owner`](Self::owner) after a
-    /// reopen. The cost follows what was changed since the last checkpoint.
+    /// reopen. Writes nothing. A checkpoint that was begun before and not finished is given up.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Poisoned`]: no checkpoint will succeed. [`Error::RootTooLarge`].
+    ///
+    /// Do not call it within an operation: it would wait for itself.
+    pub fn begin_checkpoint(&self, owner: impl FnOnce() -> Vec<u8>) -> Result<Begun, Error> {
+        let poisoned = lock(&self.checkpointing);
+        if let Some(why) = &*poisoned {
+            return Err(Error::Poisoned(why.clone()));
+        }
+        if lock(&self.space).collecting.is_some() {
+            self.abandon(&NewTable::default());
+        }
+        let begun = self.operations.between(|| self.switch(owner()));
+        let asked = begun.root.owner.len();
+        if asked > OWNER_BYTES {
+            self.abandon(&NewTable::default());
+            let limit = OWNER_BYTES;
+            return Err(Error::RootTooLarge { asked, limit });
+        }
+        Ok(begun)
+    }
+
+    /// Writes a checkpoint and makes it durable, beside operations that go on. The cost follows
+    /// what was changed since the last one.
     ///
     /// # Errors
     ///
     /// Whatever the file says. After [`Error::Poisoned`] no checkpoint will succeed; after any
     /// other error a later one can. Nothing that was published before is lost.
-    ///
-    /// Do not call it within an operation: it would wait for itself.
-    pub fn checkpoint(&self, owner: impl FnOnce() -> Vec<u8>) -> Result<(), Error> {
+    pub fn finish_checkpoint(&self, begun: Begun) -> Result<(), Error> {
         let mut poisoned = lock(&self.checkpointing);
-        if let Some(why) = &*poisoned {
-            return Err(Error::Poisoned(why.clone()));
+        if !self.is_under_way(&begun) {
+            return Err(Error::GivenUp);
         }
-        let (mut root, old) = self.operations.between(|| self.switch(owner()));
+        let Begun { mut root, old } = begun;
         let mut table = NewTable::default();
-        let written = self.collect(old).and_then(|()| {
-            let asked = root.owner.len();
-            if asked > OWNER_BYTES {
-                let limit = OWNER_BYTES;
-                return Err(Error::RootTooLarge { asked, limit });
-            }
-            self.write_table(root.pages, &mut table)
-        });
+        let written = self
+            .collect(old)
+            .and_then(|()| self.write_table(root.pages, &mut table));
         if let Err(error) = written {
             self.abandon(&table);
             return Err(error);
@@ -104,8 +146,22 @@ impl<const PAGE: usize> Pool<PAGE> {
         Ok(())
     }
 
-    /// Advances the epoch. Returns the root as far as it is known, and the parity to collect.
-    fn switch(&self, owner: Vec<u8>) -> (Root, bool) {
+    /// Gives up a checkpoint that was begun: what it would have written belongs to the next.
+    pub fn abandon_checkpoint(&self, begun: &Begun) {
+        let _exclusive = lock(&self.checkpointing);
+        if self.is_under_way(begun) {
+            self.abandon(&NewTable::default());
+        }
+    }
+
+    fn is_under_way(&self, begun: &Begun) -> bool {
+        let space = lock(&self.space);
+        let epoch = space.collecting.as_ref().map(|collecting| collecting.epoch);
+        epoch == Some(begun.root.epoch)
+    }
+
+    /// Advances the epoch.
+    fn switch(&self, owner: Vec<u8>) -> Begun {
         let mut space = lock(&self.space);
         let old = self.parity();
         let epoch = self.epoch.fetch_add(1, Ordering::AcqRel);
@@ -113,6 +169,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         let changed = std::mem::take(&mut space.changed);
         space.collecting = Some(Collecting {
             parity: old,
+            epoch,
             overrides: HashMap::new(),
             changed,
             failed: None,
@@ -124,7 +181,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             owner,
             ..Root::default()
         };
-        (root, old)
+        Begun { root, old }
     }
 
     /// Writes all pages that are dirty since the epoch of a parity.

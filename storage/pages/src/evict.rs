@@ -109,6 +109,9 @@ impl<const PAGE: usize> Pool<PAGE> {
             if !seen.is_marked() {
                 word.try_mark(seen);
             } else if seen.is_dirty() {
+                if self.read_only {
+                    continue;
+                }
                 self.copy_aside(page, seen, batch);
             } else if word.try_exclusive(seen) {
                 clean.push(page);

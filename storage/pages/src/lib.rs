@@ -37,6 +37,7 @@ mod table;
 mod tender;
 mod view;
 
+pub use checkpoint::Begun;
 pub use frame::{Frame, FrameMut};
 pub use operations::Operation;
 pub use paged::{ExclusiveLatch, Noted, SharedLatch};

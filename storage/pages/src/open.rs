@@ -27,10 +27,15 @@ pub(crate) fn file_and_root<const PAGE: usize>(
     path: &Path,
     options: &Options,
 ) -> Result<(Box<dyn VfsFile>, Root)> {
-    if !vfs.exists(path).map_err(|e| io("look for", path, e))? {
+    if !options.read_only && !vfs.exists(path).map_err(|e| io("look for", path, e))? {
         create::<PAGE>(vfs, path, options.database)?;
     }
-    let file = vfs.open_direct(path, OpenMode::ReadWrite);
+    let mode = if options.read_only {
+        OpenMode::Read
+    } else {
+        OpenMode::ReadWrite
+    };
+    let file = vfs.open_direct(path, mode);
     let file = file.map_err(|e| io("open", path, e))?;
     let mut blocks = Block::<PAGE>::several(2);
     let mut reads: Vec<ReadAt<'_>> = blocks

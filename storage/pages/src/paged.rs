@@ -325,7 +325,7 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
     }
 
     fn live(&self) -> usize {
-        self.statistics().live as usize
+        (self.numbers() - lock(&self.space).free.len() as u64) as usize
     }
 
     fn held_bytes(&self) -> usize {

@@ -45,6 +45,9 @@ pub struct Options {
     /// The database that the file belongs to. Written when the file is created, compared when it
     /// is opened.
     pub database: u64,
+    /// Change nothing in the file: what is changed in memory stays there, and is in nobody's way
+    /// only as far as the budget goes.
+    pub read_only: bool,
     /// Open a damaged file to read what is left of it: pages that are lost are errors when they
     /// are asked for.
     pub salvage: bool,
@@ -58,6 +61,7 @@ impl Options {
             budget_bytes,
             most_pages: 1 << 28,
             database: 0,
+            read_only: false,
             salvage: false,
         }
     }
@@ -80,6 +84,8 @@ pub struct PoolStatistics {
     pub checkpoints: u64,
     /// Pages in memory now.
     pub resident: u64,
+    /// Of those, changed since they were written.
+    pub dirty: u64,
     /// Pages in use.
     pub live: u64,
     /// Length of the file in bytes.
@@ -110,6 +116,7 @@ pub(crate) struct Space {
 pub(crate) struct Collecting {
     /// The parity of the epoch that is being collected.
     pub(crate) parity: bool,
+    pub(crate) epoch: u64,
     pub(crate) overrides: HashMap<PageId, Entry>,
     /// Blocks of the table to be written.
     pub(crate) changed: Bits,
@@ -147,6 +154,7 @@ pub struct Pool<const PAGE: usize> {
     pub(crate) holes: AtomicBool,
     pub(crate) counters: Counters<6>,
     pub(crate) database: u64,
+    pub(crate) read_only: bool,
     pub(crate) owner: Mutex<Vec<u8>>,
     pub(crate) wishes: Wishes,
 }
@@ -226,6 +234,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             holes: AtomicBool::new(true),
             counters: Counters::new(),
             database: root.database,
+            read_only: options.read_only,
             owner: Mutex::new(root.owner.clone()),
             wishes: Wishes::default(),
         };
@@ -294,7 +303,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         }
     }
 
-    fn numbers(&self) -> u64 {
+    pub(crate) fn numbers(&self) -> u64 {
         u64::from(self.used.load(Ordering::Relaxed))
     }
 
@@ -411,21 +420,32 @@ impl<const PAGE: usize> Pool<PAGE> {
         block: &Block<PAGE>,
         read: std::io::Result<usize>,
     ) -> Result<()> {
-        let fault = if entry == Entry::LOST {
-            Some("is lost with its part of the page table".to_owned())
-        } else {
-            block.fault(read, entry.crc())
+        let (file, offset) = (self.path.clone(), block::offset::<PAGE>(entry.block()));
+        let fault = match read {
+            _ if entry == Entry::LOST => Some("is lost with its part of the page table".to_owned()),
+            Ok(bytes) => block.fault(bytes, entry.crc()),
+            Err(source) => {
+                self.evicted(page);
+                self.unclaim();
+                return Err(Error::PageRead {
+                    file,
+                    page,
+                    offset,
+                    source,
+                }
+                .into());
+            }
         };
         if let Some(what) = fault {
             self.evicted(page);
             self.unclaim();
-            let error = Error::CorruptPage {
-                file: self.path.clone(),
+            return Err(Error::CorruptPage {
+                file,
                 page,
-                offset: block::offset::<PAGE>(entry.block()),
+                offset,
                 what,
-            };
-            return Err(error.into());
+            }
+            .into());
         }
         self.frame(page).write(&block.0);
         self.counters.count(READS);
@@ -481,11 +501,15 @@ impl<const PAGE: usize> Pool<PAGE> {
         lock(&self.owner).clone()
     }
 
-    /// What happened so far, and how things stand.
+    /// What happened so far, and how things stand. Looks at the state of every page.
     #[must_use]
     pub fn statistics(&self) -> PoolStatistics {
+        let used = self.used.load(Ordering::Relaxed);
+        let is_dirty = |&page: &u32| self.word(PageId(page)).note().is_dirty();
+        let dirty = (0..used).filter(is_dirty).count() as u64;
         let space = lock(&self.space);
         PoolStatistics {
+            dirty,
             reads: self.counters.sum(READS),
             writes: self.counters.sum(WRITES),
             evictions: self.counters.sum(EVICTIONS),

@@ -80,6 +80,18 @@ pub enum Error {
         /// What the file layer said.
         source: io::Error,
     },
+    /// A page could not be read, this time.
+    #[error("could not read {page} at byte {offset} of {}: {source}; try again, and check the disk", file.display())]
+    PageRead {
+        /// The page file.
+        file: PathBuf,
+        /// The page.
+        page: PageId,
+        /// Where it is in the file.
+        offset: u64,
+        /// What the file layer said.
+        source: io::Error,
+    },
     /// A page's bytes are not those that were written. Other pages can be read.
     #[error("{}: {page} at byte {offset} {what}; restore it from a backup, other pages can be read", file.display())]
     CorruptPage {
@@ -180,6 +192,9 @@ pub enum Error {
         /// Bytes that fit.
         limit: usize,
     },
+    /// A checkpoint that was begun is not the one under way any more.
+    #[error("another checkpoint began before this one was finished; take it again")]
+    GivenUp,
     /// A sync failed: which writes reached the disk is not known, and no checkpoint can be
     /// promised until the file is opened again.
     #[error(

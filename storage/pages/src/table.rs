@@ -191,7 +191,17 @@ fn read_blocks<const PAGE: usize>(
         } else if entry == Entry::LOST {
             Some("was not found".to_owned())
         } else {
-            blocks[index].fault(result, entry.crc())
+            match result {
+                Ok(bytes) => blocks[index].fault(bytes, entry.crc()),
+                Err(error) if salvage => Some(format!("could not be read ({error})")),
+                Err(source) => {
+                    return Err(Error::Io {
+                        operation: "read the page table of",
+                        file: path.to_path_buf(),
+                        source,
+                    });
+                }
+            }
         };
         match fault {
             None => {

@@ -77,6 +77,7 @@ fn what_is_written_is_read_through_evictions_checkpoints_and_reopens() {
     let mut random = StdRng::seed_from_u64(1);
     let mut model: HashMap<PageId, u64> = HashMap::new();
     let mut durable = model.clone();
+    let (mut begun, mut evictions) = (None, 0);
     let mut pool = open(&vfs, SMALL);
     for step in 0..40_000_u64 {
         let some = (!model.is_empty()).then(|| {
@@ -105,11 +106,20 @@ fn what_is_written_is_read_through_evictions_checkpoints_and_reopens() {
                     .collect();
                 (&pool).load_many(&ids);
             }
-            (98, _) if step % 7 == 0 => {
-                pool.checkpoint(|| step.to_le_bytes().to_vec()).unwrap();
-                durable = model.clone();
-            }
+            // Begins a checkpoint, and finishes (or gives up) the one that was begun before.
+            (98, _) if step % 3 == 0 => match begun.take() {
+                Some((begun, then)) if step % 8 > 0 => {
+                    pool.finish_checkpoint(begun).unwrap();
+                    durable = then;
+                }
+                _ => {
+                    let owner = || step.to_le_bytes().to_vec();
+                    begun = Some((pool.begin_checkpoint(owner).unwrap(), model.clone()));
+                }
+            },
             (99, _) if step % 7 == 0 => {
+                begun = None;
+                evictions += pool.statistics().evictions;
                 drop(pool);
                 pool = open(&vfs, SMALL);
                 model = durable.clone();
@@ -122,8 +132,28 @@ fn what_is_written_is_read_through_evictions_checkpoints_and_reopens() {
     for (&id, &value) in &model {
         assert_eq!(read(&pool, id), Some(value));
     }
-    let statistics = pool.statistics();
-    assert!(statistics.evictions > 1_000 && statistics.reads > 1_000);
+    evictions += pool.statistics().evictions;
+    assert!(evictions > 1_000);
+}
+
+#[test]
+fn a_checkpoint_that_was_given_up_is_not_published() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let pool = open(&vfs, SMALL);
+    let id = allocate(&pool, 1);
+    let first = pool.begin_checkpoint(|| b"first".to_vec()).unwrap();
+    write(&pool, id, 2);
+    let second = pool.begin_checkpoint(|| b"second".to_vec()).unwrap();
+    assert!(matches!(pool.finish_checkpoint(first), Err(Error::GivenUp)));
+    write(&pool, id, 3);
+    pool.finish_checkpoint(second).unwrap();
+    let third = pool.begin_checkpoint(|| b"third".to_vec()).unwrap();
+    pool.abandon_checkpoint(&third);
+    assert!(matches!(pool.finish_checkpoint(third), Err(Error::GivenUp)));
+    drop(pool);
+    let pool = open(&vfs, SMALL);
+    assert_eq!(pool.owner(), b"second");
+    assert_eq!(read(&pool, id), Some(2));
 }
 
 #[test]
