@@ -22,7 +22,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use crate::error::Error;
-use crate::log::{Rotation, RotationPoint, Shared};
+use crate::log::{Rotating, Rotation, RotationPoint, Shared};
 use crate::manifest::IncarnationEnd;
 use crate::output::{Fault, Output, Unsynced};
 use crate::planted::{PlantedBug, planted};
@@ -252,7 +252,13 @@ impl Flusher {
     /// Closes the current epoch (and all up to `requested`) and makes it durable.
     fn commit(&mut self, requested: u64) -> Result<(), Stopped> {
         let taken = Instant::now();
-        let epoch = self.close(requested, false)?;
+        let shared = Arc::clone(&self.shared);
+        let epoch = self.close(requested, |output, epoch| {
+            if planted(PlantedBug::AcknowledgeBeforeSync) {
+                shared.status.advance(epoch);
+            }
+            (epoch, output.close_epoch(&shared, epoch))
+        })?;
         self.dirty_since = None;
         self.last_taken = Some(taken);
         if epoch > self.shared.status.durable_epoch() {
@@ -261,8 +267,13 @@ impl Flusher {
         Ok(())
     }
 
-    /// Closes an epoch and syncs the files; which epoch that was.
-    fn close(&mut self, requested: u64, seals: bool) -> Result<u64, Stopped> {
+    /// Lets `close` close the current epoch (and all up to `requested`) and syncs the files; which
+    /// epoch that was.
+    fn close(
+        &mut self,
+        requested: u64,
+        close: impl FnOnce(&mut Output, u64) -> (u64, Result<(), Fault>),
+    ) -> Result<u64, Stopped> {
         let shared = Arc::clone(&self.shared);
         let mut epoch = 0;
         let (unsynced, closed) = {
@@ -270,11 +281,10 @@ impl Flusher {
             let output = self.write(|output| {
                 before = output.closed;
                 // Timestamps may have run ahead of the epoch.
-                epoch = shared.epoch.load(Relaxed).max(requested).max(output.newest);
-                if planted(PlantedBug::AcknowledgeBeforeSync) {
-                    shared.status.advance(epoch);
-                }
-                output.close_epoch(&shared, epoch, seals)
+                let current = shared.epoch.load(Relaxed).max(requested).max(output.newest);
+                let closed;
+                (epoch, closed) = close(output, current);
+                closed
             })?;
             (output.unsynced(), output.closed > before)
         };
@@ -310,9 +320,18 @@ impl Flusher {
         let Rotation {
             generation,
             writers,
-            done,
+            events,
+            go_on,
         } = rotation;
-        let epoch = self.close(0, true)?;
+        let shared = Arc::clone(&self.shared);
+        let epoch = self.close(0, |output, epoch| {
+            output.seal(&shared, epoch, || {
+                // Whoever asked may have given up waiting; then there is nobody to wait for.
+                if events.send(Rotating::Cut).is_ok() {
+                    let _ = go_on.recv();
+                }
+            })
+        })?;
         let end = {
             let mut output = self.shared.output();
             let end = output.end(&self.shared);
@@ -327,11 +346,11 @@ impl Flusher {
         // The first block of the new generation shows that the old one was sealed.
         self.unattested = true;
         // If nobody waits for the answer any more, the rotation still happened.
-        let _ = done.send(RotationPoint {
+        let _ = events.send(Rotating::Done(RotationPoint {
             generation,
             epoch,
             end,
-        });
+        }));
         Ok(())
     }
 

@@ -89,7 +89,16 @@ pub(crate) struct Requests {
 pub(crate) struct Rotation {
     pub(crate) generation: u32,
     pub(crate) writers: Vec<SegmentWriter>,
-    pub(crate) done: Sender<RotationPoint>,
+    pub(crate) events: Sender<Rotating>,
+    /// Told (or closed) when what runs at the cut is over.
+    pub(crate) go_on: Receiver<()>,
+}
+
+/// What the flusher tells of a rotation.
+pub(crate) enum Rotating {
+    /// The moment has come: all shards are held.
+    Cut,
+    Done(RotationPoint),
 }
 
 /// How far beyond the current epoch a request for durability may move it. Timestamps run ahead of
@@ -145,7 +154,7 @@ struct Current {
     /// Of shard 0 of the current generation.
     identity: Identity,
     /// A rotation that is still under way because the disk is full.
-    pending: Option<Receiver<RotationPoint>>,
+    pending: Option<Receiver<Rotating>>,
 }
 
 /// How often a rotation looks whether the disk is full.
@@ -326,35 +335,60 @@ impl Log {
     /// As for [`Log::shard`], or the files of the new generation could not be created. After
     /// [`Error::DiskFull`] the rotation may still complete once there is space.
     pub fn rotate(&self) -> Result<RotationPoint> {
+        self.rotate_at(|_| {})
+    }
+
+    /// [`rotate`](Self::rotate), with something that runs at the cut: at a moment when nobody holds
+    /// a [`ShardGuard`], after all commits of the older generations and before all of the new one,
+    /// whose number it gets. It must be quick, since every commit waits for it, and must not call
+    /// back into the log.
+    ///
+    /// # Errors
+    /// As for [`rotate`](Self::rotate). `cut` has then run, or never will.
+    pub fn rotate_at(&self, cut: impl FnOnce(u32)) -> Result<RotationPoint> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.pending.is_some() {
-            self.finish_rotation(&mut current)?;
+            self.finish_rotation(&mut current, || {})?;
         }
         self.shared.status.check()?;
         let next = current.identity.next_generation();
         let writers = create_files(&*self.vfs, &self.dir, next)?;
-        let (done, finished) = channel();
+        let (events, told) = channel();
+        let (go_on, wait) = channel();
+        let generation = next.generation;
         {
             let mut requests = self.shared.requests();
             if !requests.stop {
-                let generation = next.generation;
                 requests.rotation = Some(Rotation {
                     generation,
                     writers,
-                    done,
+                    events,
+                    go_on: wait,
                 });
             }
         }
         self.shared.wake_flusher();
-        current.pending = Some(finished);
-        self.finish_rotation(&mut current)
+        current.pending = Some(told);
+        let mut cut = Some(cut);
+        self.finish_rotation(&mut current, move || {
+            if let Some(cut) = cut.take() {
+                cut(generation);
+            }
+            // Nobody there any more: the flusher ended.
+            let _ = go_on.send(());
+        })
     }
 
     /// Waits for the rotation under way, but not for space on the disk.
-    fn finish_rotation(&self, current: &mut Current) -> Result<RotationPoint> {
-        while let Some(finished) = &current.pending {
-            match finished.recv_timeout(ROTATION_POLL) {
-                Ok(point) => {
+    fn finish_rotation(
+        &self,
+        current: &mut Current,
+        mut at_cut: impl FnMut(),
+    ) -> Result<RotationPoint> {
+        while let Some(told) = &current.pending {
+            match told.recv_timeout(ROTATION_POLL) {
+                Ok(Rotating::Cut) => at_cut(),
+                Ok(Rotating::Done(point)) => {
                     current.pending = None;
                     current.identity = current.identity.next_generation();
                     return Ok(point);

@@ -77,25 +77,42 @@ impl Output {
     }
 
     /// Closes `epoch`: everything of it or before, in all shards, is in the files then, and one
-    /// block says so (one in every shard, if the files are to be sealed).
-    pub(crate) fn close_epoch(
-        &mut self,
-        shared: &Shared,
-        epoch: u64,
-        seals: bool,
-    ) -> Result<(), Fault> {
+    /// block says so.
+    pub(crate) fn close_epoch(&mut self, shared: &Shared, epoch: u64) -> Result<(), Fault> {
         shared.epoch.store(epoch + 1, SeqCst);
         for at in 0..self.writers.len() {
             self.take(&shared.shards[at], &mut shared.shards[at].lock(), at);
         }
-        if self.newest <= self.closed && !seals {
+        if self.newest <= self.closed {
             // Nothing happened since: no block has to say so.
             return Ok(());
         }
-        self.finish_blocks(shared, epoch, seals);
+        self.finish_blocks(shared, epoch, false);
         self.closing = Some(epoch);
-        self.sealed = seals;
         self.write_pending(shared)
+    }
+
+    /// Closes `epoch`, or that of the newest record, and seals the files: one block in every shard
+    /// says so. Everything happens at one moment, at which no commit is under way and `cut` runs.
+    /// Returns the epoch.
+    pub(crate) fn seal(
+        &mut self,
+        shared: &Shared,
+        epoch: u64,
+        cut: impl FnOnce(),
+    ) -> (u64, Result<(), Fault>) {
+        let mut buffers: Vec<_> = shared.shards.iter().map(Shard::lock).collect();
+        for (at, buffer) in buffers.iter_mut().enumerate() {
+            self.take(&shared.shards[at], buffer, at);
+        }
+        let epoch = epoch.max(self.newest);
+        shared.epoch.store(epoch + 1, SeqCst);
+        cut();
+        drop(buffers);
+        self.finish_blocks(shared, epoch, true);
+        self.closing = Some(epoch);
+        self.sealed = true;
+        (epoch, self.write_pending(shared))
     }
 
     /// Writes what was appended so far, in all shards, so that it survives this process.
