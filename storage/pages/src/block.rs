@@ -1,7 +1,5 @@
 //! A block: the bytes of one page on their way from or to the file, aligned as direct I/O wants.
 
-use std::io;
-
 #[repr(C, align(4096))]
 #[derive(Clone)]
 pub(crate) struct Block<const PAGE: usize>(pub(crate) [u8; PAGE]);

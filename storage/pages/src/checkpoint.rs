@@ -139,8 +139,9 @@ impl<const PAGE: usize> Pool<PAGE> {
         if let Err(error) = self.publish(&root) {
             // Either root may be on the disk: what both refer to stays in use.
             lock(&self.space).collecting = None;
-            *poisoned = Some(error.to_string());
-            return Err(error);
+            let why = error.to_string();
+            *poisoned = Some(why.clone());
+            return Err(Error::Poisoned(why));
         }
         self.settle(root, table);
         Ok(())
