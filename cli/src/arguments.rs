@@ -161,10 +161,12 @@ pub(crate) struct Serve {
     /// Where /metrics and /healthz are, or `none` [default: 127.0.0.1:7380].
     #[arg(long, value_name = "ADDR", env = "HEDGEROW_HTTP", value_parser = listen)]
     pub(crate) http: Option<Listen>,
-    /// The index of new keyspaces, masstree or matryoshka [default: masstree].
+    /// The index of new keyspaces: masstree or matryoshka, in memory, or btree, in a file of pages
+    /// and larger than memory if need be [default: masstree, or btree if the database has it].
     #[arg(long, value_name = "NAME", env = "HEDGEROW_INDEX")]
     pub(crate) index: Option<String>,
-    /// Refuse writes beyond this much memory, like 4GiB [default: no limit].
+    /// Memory for the data, like 4GiB: indexes in memory refuse writes beyond it, btree keeps what
+    /// is beyond in its file [default: no limit; 256MiB for btree].
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_MEMORY", value_parser = size::bytes)]
     pub(crate) memory: Option<u64>,
     /// What an acknowledged write promises [default: periodic].

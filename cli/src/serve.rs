@@ -28,7 +28,7 @@ fn open(settings: &Settings) -> Result<Db> {
     if let Some(name) = &settings.index {
         let kind = IndexKind::from_name(name).ok_or_else(|| {
             Error::Usage(format!(
-                "there is no index {name:?}; this program knows masstree and matryoshka"
+                "there is no index {name:?}; this program knows masstree, matryoshka and btree"
             ))
         })?;
         builder = builder.index(kind);

@@ -5,6 +5,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
+use hedgerow_btree::BTreeIndex;
 use hedgerow_masstree::{Bytes, Masstree};
 use hedgerow_matryoshka::MatryoshkaIndex;
 
@@ -17,6 +18,7 @@ pub(crate) enum AnyIndex {
     Masstree(Masstree<Bytes>),
     Matryoshka(MatryoshkaIndex),
     LockedMap(LockedMap),
+    BTree(BTreeIndex),
 }
 
 macro_rules! dispatch {
@@ -25,16 +27,28 @@ macro_rules! dispatch {
             AnyIndex::Masstree($index) => $call,
             AnyIndex::Matryoshka($index) => $call,
             AnyIndex::LockedMap($index) => $call,
+            AnyIndex::BTree($index) => $call,
         }
     };
 }
 
 impl AnyIndex {
-    pub(crate) fn new(kind: IndexKind) -> AnyIndex {
+    /// An empty index of a kind that lives in memory; `None` for one that needs a page file.
+    pub(crate) fn in_memory(kind: IndexKind) -> Option<AnyIndex> {
         match kind {
-            IndexKind::Masstree => AnyIndex::Masstree(Masstree::new()),
-            IndexKind::Matryoshka => AnyIndex::Matryoshka(MatryoshkaIndex::new()),
-            IndexKind::LockedMap => AnyIndex::LockedMap(LockedMap::default()),
+            IndexKind::Masstree => Some(AnyIndex::Masstree(Masstree::new())),
+            IndexKind::Matryoshka => Some(AnyIndex::Matryoshka(MatryoshkaIndex::new())),
+            IndexKind::LockedMap => Some(AnyIndex::LockedMap(LockedMap::default())),
+            IndexKind::BTree => None,
+        }
+    }
+
+    /// The tree in a page file, if it is one: then a call can fail.
+    #[inline]
+    pub(crate) fn tree(&self) -> Option<&BTreeIndex> {
+        match self {
+            AnyIndex::BTree(tree) => Some(tree),
+            _ => None,
         }
     }
 }

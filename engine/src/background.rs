@@ -5,11 +5,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use hedgerow_index::Index;
 use hedgerow_log::Timestamp;
 
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::expiry::Expiring;
 use crate::keyspace::Keyspace;
+use crate::row::Row;
 
 /// Ends the threads when the database closes.
 #[derive(Default)]
@@ -84,6 +87,20 @@ fn checkpoint_when_long(engine: &Arc<Engine>, log_bytes: u64) {
     }
 }
 
+/// Drops an entry that a change left behind which could not remove it.
+fn drop_stale(engine: &Engine, keyspace: &Keyspace, entry: &Expiring) -> Result<()> {
+    let (space, _stripe) = keyspace.hold(&entry.key)?;
+    let expiry_ms = space
+        .index
+        .get(&entry.key, |bytes| Row::new(bytes).expiry_ms())?;
+    if space.id == entry.keyspace && expiry_ms.flatten() != Some(entry.expiry_ms) {
+        engine
+            .expiries
+            .remove(space.id, &entry.key, entry.expiry_ms)?;
+    }
+    Ok(())
+}
+
 /// Removes rows that have expired; how many.
 pub(crate) fn sweep(engine: &Arc<Engine>) -> Result<u64> {
     let now_ms = engine.now_ms();
@@ -96,18 +113,17 @@ pub(crate) fn sweep(engine: &Arc<Engine>) -> Result<u64> {
             let space = engine.catalog().by_id.get(&expiring.keyspace).cloned();
             let Some(space) = space else {
                 // Of a keyspace that was dropped.
-                let (id, expiry_ms) = (expiring.keyspace, Some(expiring.expiry_ms));
-                engine
-                    .expiries
-                    .replace(id, &expiring.key, expiry_ms, None)?;
+                let (id, expiry_ms) = (expiring.keyspace, expiring.expiry_ms);
+                engine.expiries.remove(id, &expiring.key, expiry_ms)?;
                 continue;
             };
             let keyspace = Keyspace::new(Arc::clone(engine), space);
             let removed = engine.remove_if(&keyspace, &expiring.key, |row| {
                 row.expiry_ms().is_some_and(|expiry_ms| expiry_ms <= now_ms)
             })?;
-            if removed.is_some_and(|(timestamp, _)| timestamp > Timestamp::ZERO) {
-                swept += 1;
+            match removed {
+                Some((timestamp, _)) => swept += u64::from(timestamp > Timestamp::ZERO),
+                None => drop_stale(engine, &keyspace, &expiring)?,
             }
         }
         engine

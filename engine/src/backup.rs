@@ -16,6 +16,7 @@ use crate::db::{Db, create_durably, lock_directory};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::options::Builder;
+use crate::page_file::{PAGE_FILE, PageFile};
 
 /// What a backup or a restore copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,6 +64,7 @@ impl Engine {
             copy.clean_shutdown = true;
             copy
         };
+        // Nothing that the last checkpoint refers to is written over before the next.
         copy_database(vfs, &self.dir, target, &manifest)
     }
 
@@ -110,7 +112,11 @@ fn copy_database(
 ) -> Result<BackupReport> {
     let mut report = BackupReport::default();
     let mut directories: Vec<PathBuf> = Vec::new();
-    for file in required_files(manifest) {
+    let pages = Path::new(PAGE_FILE).to_path_buf();
+    let has_pages = vfs.exists(&from.join(&pages));
+    let has_pages = has_pages.map_err(|e| Error::io("look for", &from.join(&pages), e))?;
+    let pages = has_pages.then_some(pages);
+    for file in pages.into_iter().chain(required_files(manifest)) {
         let (source, target) = (from.join(&file), to.join(&file));
         let directory = target.parent().unwrap_or(to).to_path_buf();
         if !directories.contains(&directory) {
@@ -191,6 +197,14 @@ impl Builder {
         if let Some(problem) = first {
             return Err(Error::Corrupt(Box::new(problem)));
         }
+        if PageFile::is_needed(&self, backup, &manifest)? {
+            // Reads all pages.
+            let builder = Builder {
+                read_only: true,
+                ..self.clone()
+            };
+            builder.open(backup)?.verify()?;
+        }
         make_empty(&*self.vfs, dir)?;
         copy_database(&*self.vfs, backup, dir, &manifest)
     }
@@ -216,8 +230,8 @@ impl Builder {
         if report.problems.is_empty() {
             // The files are whole; do they make sense?
             self.read_only = true;
-            match self.open(dir) {
-                Ok(db) => report.rows = db.verify()?,
+            match self.open(dir).and_then(|db| db.verify()) {
+                Ok(rows) => report.rows = rows,
                 Err(Error::Corrupt(problem)) => report.problems.push(*problem),
                 Err(error) => return Err(error),
             }
@@ -232,9 +246,18 @@ impl Db {
     pub fn verify(&self) -> Result<u64> {
         let mut rows = 0;
         for space in self.engine().spaces() {
-            space.index.verify().map_err(|what| Error::IndexInvariant {
-                keyspace: space.name.clone(),
-                what,
+            space.index.verify().map_err(|what| {
+                let keyspace = space.name.clone();
+                if self.engine().pages.is_none() {
+                    return Error::IndexInvariant { keyspace, what };
+                }
+                Error::Corrupt(Box::new(Problem {
+                    file: self.engine().dir.join(PAGE_FILE),
+                    offset: 0,
+                    what,
+                    affected: format!("rows of keyspace {keyspace:?}"),
+                    remedy: "restore a backup; other rows can be read".to_owned(),
+                }))
             })?;
             rows += space.len();
         }

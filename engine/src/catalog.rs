@@ -8,25 +8,42 @@ use std::sync::Arc;
 
 use hedgerow_log::Manifest;
 
+use crate::any_index::AnyIndex;
 use crate::engine::{Catalog, Engine};
 use crate::error::{Error, Result};
 use crate::options::IndexKind;
+use crate::page_file::{PageFile, Stored};
 use crate::space::Space;
 use crate::stripes::STRIPES;
 use crate::worker;
 
 const LONGEST_NAME: usize = 255;
 
+/// A keyspace of this id: empty, or as the page file has it.
+fn new_space(id: u32, name: &str, kind: IndexKind, pages: Option<&PageFile>) -> Result<Space> {
+    let stored = match (AnyIndex::in_memory(kind), pages) {
+        (Some(index), _) => Stored {
+            index,
+            rows: 0,
+            expiring: 0,
+        },
+        (None, Some(pages)) => pages.index(id)?,
+        // Its presence is looked for when the database is opened.
+        (None, None) => return Err(Error::Closed),
+    };
+    Ok(Space::new(id, name, kind, stored))
+}
+
 impl Engine {
-    /// The keyspaces that a manifest lists, all empty.
-    pub(crate) fn empty_catalog(manifest: &Manifest) -> Result<Catalog> {
+    /// The keyspaces that a manifest lists: empty, or as the page file has them.
+    pub(crate) fn first_catalog(manifest: &Manifest, pages: Option<&PageFile>) -> Result<Catalog> {
         let mut catalog = Catalog::default();
         for entry in &manifest.keyspaces {
             let kind = IndexKind::from_name(&entry.index).ok_or_else(|| Error::UnknownIndex {
                 keyspace: entry.name.clone(),
                 index: entry.index.clone(),
             })?;
-            catalog.insert(Arc::new(Space::new(entry.id, &entry.name, kind)));
+            catalog.insert(Arc::new(new_space(entry.id, &entry.name, kind, pages)?));
         }
         Ok(catalog)
     }
@@ -50,11 +67,10 @@ impl Engine {
             };
         }
         let mut changed = manifest.clone();
-        let kind = self.options.index;
-        let id = changed.add_keyspace(name, kind.name()).id;
+        let id = changed.add_keyspace(name, self.kind.name()).id;
+        let space = Arc::new(new_space(id, name, self.kind, self.pages.as_deref())?);
         changed.store(&*self.options.vfs, &self.dir)?;
         *manifest = changed;
-        let space = Arc::new(Space::new(id, name, kind));
         self.change_catalog(|catalog| catalog.insert(Arc::clone(&space)));
         Ok(space)
     }
@@ -62,7 +78,7 @@ impl Engine {
     pub(crate) fn drop_keyspace(&self, name: &str) -> Result<()> {
         self.retire_keyspace(name, |manifest, _| {
             manifest.keyspaces.retain(|entry| entry.name != name);
-            None
+            Ok(None)
         })
     }
 
@@ -70,7 +86,8 @@ impl Engine {
         self.retire_keyspace(name, |manifest, space| {
             manifest.keyspaces.retain(|entry| entry.name != name);
             let id = manifest.add_keyspace(name, space.kind.name()).id;
-            Some(Arc::new(Space::new(id, name, space.kind)))
+            let space = new_space(id, name, space.kind, self.pages.as_deref())?;
+            Ok(Some(Arc::new(space)))
         })
     }
 
@@ -78,14 +95,14 @@ impl Engine {
     fn retire_keyspace(
         &self,
         name: &str,
-        change: impl FnOnce(&mut Manifest, &Space) -> Option<Arc<Space>>,
+        change: impl FnOnce(&mut Manifest, &Space) -> Result<Option<Arc<Space>>>,
     ) -> Result<()> {
         self.check_writable()?;
         let mut manifest = self.manifest();
         let missing = || Error::KeyspaceMissing(name.to_owned());
         let space = self.find_keyspace(name).ok_or_else(missing)?;
         let mut changed = manifest.clone();
-        let successor = change(&mut changed, &space);
+        let successor = change(&mut changed, &space)?;
         let standstill = self.stripes.lock_many((0..STRIPES as u32).collect());
         if let Err(error) = changed.store(&*self.options.vfs, &self.dir) {
             // The new manifest may be in place all the same. Writes to this keyspace must not be
@@ -111,6 +128,9 @@ impl Engine {
         drop(standstill);
         drop(manifest);
         space.forget_expiries(&self.expiries);
+        if let Some(pages) = &self.pages {
+            pages.retire(space);
+        }
         Ok(())
     }
 

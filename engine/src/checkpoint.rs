@@ -6,6 +6,8 @@
 //!    must not bring back a state in which those are missing from the logs.
 //! 4. Publish the checkpoint in the manifest; then remove the files that it replaces.
 //!
+//! That is for indexes in memory; what is in a page file has a way of its own (`page_file.rs`).
+//!
 //! The scan is fuzzy. Replaying the logs from the rotation on makes it exact: see `recovery.rs`.
 
 use std::ops::{Bound, ControlFlow};
@@ -21,6 +23,7 @@ use hedgerow_log::{CheckpointEntry, CheckpointWriter, PartEntry, Timestamp, remo
 use crate::bounds::Stop;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::page_file::{PAGE, PageFile};
 use crate::planted::{PlantedBug, planted};
 use crate::row::Row;
 use crate::space::Space;
@@ -28,9 +31,9 @@ use crate::space::Space;
 /// What a checkpoint wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckpointReport {
-    /// Rows.
+    /// Rows in it.
     pub records: u64,
-    /// Bytes of all its files.
+    /// Bytes of all its files; of B-trees, of the pages that were written.
     pub size_bytes: u64,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
@@ -82,6 +85,9 @@ impl Engine {
     pub(crate) fn checkpoint_exclusively(&self) -> Result<CheckpointReport> {
         self.check_has_files()?;
         self.check_writable()?;
+        if let Some(pages) = &self.pages {
+            return self.checkpoint_pages(pages);
+        }
         let started = Instant::now();
         let log = self.log()?;
         let carried = self.counters.carried_log_bytes.load(Ordering::Relaxed);
@@ -103,13 +109,97 @@ impl Engine {
             size_bytes: parts.iter().map(|part| part.len).sum(),
             duration_ms: started.elapsed().as_millis() as u64,
         };
+        self.install_checkpoint(
+            CheckpointEntry {
+                generation: rotation.generation,
+                timestamp: newest,
+                parts,
+            },
+            &report,
+            carried,
+        )?;
+        Ok(report)
+    }
+
+    /// A checkpoint of a database of B-trees: see `page_file.rs`.
+    fn checkpoint_pages(&self, pages: &PageFile) -> Result<CheckpointReport> {
+        let started = Instant::now();
+        let log = self.log()?;
+        let carried = self.counters.carried_log_bytes.load(Ordering::Relaxed);
+        pages.bury(|| self.is_closed())?;
+        let before = pages.statistics().writes;
+        let mut begun = None;
+        let rotated = log.rotate_at(|generation| {
+            let spaces = self.spaces();
+            // What a commit left half done must not be published.
+            begun = Some(
+                self.log()
+                    .and_then(|_| pages.begin(generation, &spaces, &self.expiries)),
+            );
+        });
+        let begun = begun
+            .transpose()
+            .map_err(|error| self.stop_if_poisoned(error))?;
+        let (rotation, begun) = match (rotated, begun) {
+            (Ok(rotation), Some(begun)) => (rotation, begun),
+            (rotated, begun) => {
+                if let Some(begun) = begun {
+                    pages.give_up(&begun);
+                }
+                rotated?;
+                return Err(Error::Closed);
+            }
+        };
+        // All of it is in the logs, durably: the rotation saw to that.
+        let finished = pages.finish(begun);
+        finished.map_err(|error| self.stop_if_poisoned(error))?;
+        let written = pages.statistics().writes - before;
+        let report = CheckpointReport {
+            records: self.spaces().iter().map(|space| space.len()).sum(),
+            size_bytes: written * PAGE as u64,
+            duration_ms: started.elapsed().as_millis() as u64,
+        };
+        self.install_checkpoint(
+            CheckpointEntry {
+                generation: rotation.generation,
+                timestamp: Timestamp::new(rotation.epoch, 0),
+                parts: Vec::new(),
+            },
+            &report,
+            carried,
+        )?;
+        Ok(report)
+    }
+
+    /// What a page file holds after a failed sync is not known: as with the log, no write may be
+    /// accepted then.
+    fn stop_if_poisoned(&self, error: Error) -> Error {
+        if let Error::Poisoned(reason) = &error {
+            let _ = self.broken.set(reason.clone());
+        }
+        error
+    }
+
+    /// Brings the page file up to date when the database closes, so that the next opening has
+    /// nothing to replay. The caller holds `checkpointing`.
+    pub(crate) fn last_checkpoint(&self) {
+        let Some(pages) = &self.pages else { return };
+        if self.options.checkpoint_log_bytes.is_some() && self.log().is_ok() {
+            // If it fails, the logs have it all.
+            let _ = self.checkpoint_pages(pages);
+        }
+    }
+
+    /// Publishes a checkpoint in the manifest and removes what it replaces.
+    fn install_checkpoint(
+        &self,
+        checkpoint: CheckpointEntry,
+        report: &CheckpointReport,
+        carried: u64,
+    ) -> Result<()> {
         let mut manifest = self.manifest();
         let mut changed = manifest.clone();
-        changed.install_checkpoint(CheckpointEntry {
-            generation: rotation.generation,
-            timestamp: newest,
-            parts,
-        });
+        changed.install_checkpoint(checkpoint);
         // If this fails, the old or the new manifest is in place, and the files of both are.
         changed.store(&*self.options.vfs, &self.dir)?;
         *manifest = changed;
@@ -125,7 +215,7 @@ impl Engine {
             .store(report.duration_ms, Ordering::Relaxed);
         // Files that cannot be removed now go with the next checkpoint or opening.
         let _ = remove_obsolete(&*self.options.vfs, &self.dir, &manifest);
-        Ok(report)
+        Ok(())
     }
 
     /// Writes all rows into part files; each with its newest timestamp.

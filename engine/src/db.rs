@@ -10,6 +10,7 @@ use std::time::Instant;
 use hedgerow_log::{Health, Log, LogOptions, Manifest, Progress, RecoveredLogs};
 use hedgerow_vfs::{FileLock, Vfs};
 
+use crate::any_index::AnyIndex;
 use crate::background;
 use crate::backup::{BackupReport, CheckReport};
 use crate::checkpoint::CheckpointReport;
@@ -18,7 +19,8 @@ use crate::engine::{Catalog, Counters, Engine};
 use crate::error::{Error, Result};
 use crate::expiry::ExpiryIndex;
 use crate::keyspace::Keyspace;
-use crate::options::{Builder, WriteOptions};
+use crate::options::{Builder, IndexKind, WriteOptions};
+use crate::page_file::PageFile;
 use crate::recovery::Recovery;
 use crate::stripes::Stripes;
 use crate::transaction::{Batch, Locks, Transaction};
@@ -95,15 +97,22 @@ impl Db {
         } else {
             RecoveredLogs::open(Arc::clone(&vfs), dir, &mut manifest)?
         };
-        let catalog = Engine::empty_catalog(&manifest)?;
-        let expiries = ExpiryIndex::new(options.index);
+        let kind = choose_index(&options, dir, &manifest)?;
+        let (pages, expiries) = match AnyIndex::in_memory(kind) {
+            Some(index) => (None, index),
+            None => {
+                let (pages, index) = PageFile::open(&options, dir, &manifest)?;
+                (Some(pages), index)
+            }
+        };
+        let catalog = Engine::first_catalog(&manifest, pages.as_deref())?;
+        let expiries = ExpiryIndex::new(expiries);
         let counters = Counters::default();
         recover(
             &options,
             dir,
             (&manifest, &logs),
-            &catalog,
-            &expiries,
+            (&catalog, &expiries, pages.is_some()),
             &counters,
         )?;
         counters
@@ -120,6 +129,8 @@ impl Db {
             options,
             dir: dir.to_path_buf(),
             log,
+            kind,
+            pages,
             stripes: Stripes::new(),
             expiries,
             watches: Watches::default(),
@@ -352,10 +363,14 @@ impl Db {
             let _ = thread.join();
         }
         let _exclusive = engine.checkpointing();
+        engine.last_checkpoint();
         let result = match &engine.log {
             Some(log) => close_log(engine, log),
             None => Ok(()),
         };
+        if let Some(pages) = &engine.pages {
+            pages.stop();
+        }
         engine
             .lock
             .lock()
@@ -490,6 +505,29 @@ fn load_or_create(options: &Builder, dir: &Path) -> Result<Manifest> {
     Ok(manifest)
 }
 
+/// The index that a database has, or that it is to have.
+fn choose_index(options: &Builder, dir: &Path, manifest: &Manifest) -> Result<IndexKind> {
+    let refused = |asked: IndexKind, found: &'static str| {
+        Err(Error::OtherIndex {
+            dir: dir.to_path_buf(),
+            asked: asked.name(),
+            found,
+        })
+    };
+    let has_pages = PageFile::is_needed(options, dir, manifest)?;
+    match (options.index, manifest.keyspaces.first()) {
+        (None | Some(IndexKind::BTree), _) if has_pages => Ok(IndexKind::BTree),
+        (Some(asked), _) if has_pages => refused(asked, IndexKind::BTree.name()),
+        (Some(IndexKind::BTree), Some(entry)) => {
+            let found = IndexKind::from_name(&entry.index);
+            refused(IndexKind::BTree, found.map_or("unknown", IndexKind::name))
+        }
+        // An empty database that may not be changed: any will do.
+        (Some(IndexKind::BTree), None) if options.read_only => Ok(IndexKind::default()),
+        (asked, _) => Ok(asked.unwrap_or_default()),
+    }
+}
+
 /// Random enough to tell databases apart: the standard library's hash seeds.
 fn new_database_id() -> u128 {
     use std::hash::{BuildHasher, RandomState};
@@ -501,8 +539,7 @@ fn recover(
     options: &Builder,
     dir: &Path,
     (manifest, logs): (&Manifest, &RecoveredLogs),
-    catalog: &Catalog,
-    expiries: &ExpiryIndex,
+    (catalog, expiries, in_pages): (&Catalog, &ExpiryIndex, bool),
     counters: &Counters,
 ) -> Result<()> {
     let recovery = Recovery {
@@ -512,7 +549,8 @@ fn recover(
         expiries,
         threads: options.workers,
         progress: options.progress.as_ref(),
-        memory_limit: options.memory_limit,
+        // Pages keep to their own.
+        memory_limit: options.memory_limit.filter(|_| !in_pages),
     };
     let records = recovery.run(manifest, logs)?;
     counters.recovered_records.store(records, Ordering::Relaxed);

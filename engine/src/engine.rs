@@ -12,7 +12,8 @@ use hedgerow_vfs::FileLock;
 use crate::background::Wakeup;
 use crate::error::{Error, Result};
 use crate::expiry::ExpiryIndex;
-use crate::options::Builder;
+use crate::options::{Builder, IndexKind};
+use crate::page_file::PageFile;
 use crate::space::Space;
 use crate::stripes::Stripes;
 use crate::watch::Watches;
@@ -56,6 +57,10 @@ pub(crate) struct Engine {
     pub(crate) dir: PathBuf,
     /// `None` when opened for reading only.
     pub(crate) log: Option<Arc<Log>>,
+    /// The index of new keyspaces.
+    pub(crate) kind: IndexKind,
+    /// Where the keyspaces are, if they are B-trees.
+    pub(crate) pages: Option<Arc<PageFile>>,
     pub(crate) stripes: Stripes,
     pub(crate) expiries: ExpiryIndex,
     pub(crate) watches: Watches,
@@ -137,7 +142,9 @@ impl Engine {
     #[inline]
     pub(crate) fn check_memory(&self) -> Result<()> {
         match self.options.memory_limit {
-            Some(limit_bytes) if hedgerow_memory::reserved_bytes() > limit_bytes => {
+            Some(limit_bytes)
+                if hedgerow_memory::reserved_bytes() > limit_bytes && self.pages.is_none() =>
+            {
                 check_live_memory(limit_bytes)
             }
             _ => Ok(()),

@@ -97,6 +97,22 @@ pub enum Error {
         /// The violated invariant.
         what: String,
     },
+    /// The database has keyspaces with another index than the one asked for.
+    #[error(
+        "{} has the index {found}, not {asked}; open it without naming an index, or dump it and \
+         load that into a new directory", dir.display()
+    )]
+    OtherIndex {
+        /// The database's directory.
+        dir: PathBuf,
+        /// What was asked for.
+        asked: &'static str,
+        /// What it has.
+        found: &'static str,
+    },
+    /// The page file of a database of B-trees cannot be used.
+    #[error("{0}")]
+    Pages(Box<hedgerow_pages::Error>),
     /// An index that keeps its nodes in a file could not read or write one. Other rows can be
     /// read; a write that returns this did nothing.
     #[error("{0}")]
@@ -206,6 +222,54 @@ impl From<IndexError> for Error {
         match error.kind() {
             IndexErrorKind::DiskFull => Error::DiskFull,
             _ => Error::Index(error),
+        }
+    }
+}
+
+impl From<hedgerow_pages::Error> for Error {
+    fn from(error: hedgerow_pages::Error) -> Error {
+        use hedgerow_pages::Error as Pages;
+        if error.is_disk_full() {
+            return Error::DiskFull;
+        }
+        let problem = |file: &Path, offset: u64, affected: String| {
+            Error::Corrupt(Box::new(Problem {
+                file: file.to_path_buf(),
+                offset,
+                what: error.to_string(),
+                affected,
+                remedy: "restore a backup".to_owned(),
+            }))
+        };
+        match &error {
+            Pages::CorruptPage {
+                file, page, offset, ..
+            } => problem(file, *offset, format!("the rows of {page}")),
+            Pages::CorruptTable {
+                file,
+                offset,
+                pages,
+                ..
+            } => problem(
+                file,
+                *offset,
+                format!("the rows of {} to {}", pages.0, pages.1),
+            ),
+            Pages::Truncated { file, found, .. } => {
+                problem(file, *found, "all rows behind that".to_owned())
+            }
+            Pages::NotAPageFile { file, .. } => problem(file, 0, "all rows".to_owned()),
+            Pages::NewerFormat {
+                file,
+                found,
+                supported,
+            } => Error::NewerFormat {
+                file: file.clone(),
+                found: *found,
+                supported: *supported,
+            },
+            Pages::Poisoned(reason) => Error::Poisoned(reason.clone()),
+            _ => Error::Pages(Box::new(error)),
         }
     }
 }

@@ -8,14 +8,16 @@
 //!
 //! so what has expired is a prefix of it, and sweeping costs nothing while nothing expires. A key
 //! longer than 256 bytes stands there as its first 248 bytes and a hash, with the whole key as
-//! the value. Entries change while the row's stripe is held, right after the row itself.
+//! the value. Entries change while the row's stripe is held: a new one comes before the row, an old
+//! one goes after it. So where an index can fail there may be an entry without its row, which goes
+//! when it comes due, but never a row without its entry.
 
 use std::ops::{Bound, ControlFlow};
 
+use hedgerow_btree::BTreeIndex;
 use hedgerow_index::{Decision, Direction, Index, IndexError};
 
 use crate::any_index::AnyIndex;
-use crate::options::IndexKind;
 use crate::stripes;
 
 const PREFIX_BYTES: usize = 12;
@@ -33,38 +35,39 @@ pub(crate) struct Expiring {
 }
 
 impl ExpiryIndex {
-    pub(crate) fn new(kind: IndexKind) -> ExpiryIndex {
-        ExpiryIndex {
-            index: AnyIndex::new(kind),
-        }
+    pub(crate) fn new(index: AnyIndex) -> ExpiryIndex {
+        ExpiryIndex { index }
     }
 
-    /// Follows a row from one expiry (if any) to another (if any).
+    /// The tree in a page file, if it is there.
+    pub(crate) fn tree(&self) -> Option<&BTreeIndex> {
+        self.index.tree()
+    }
+
+    /// Adds a row; no harm if it is there.
     #[cold]
-    pub(crate) fn replace(
+    pub(crate) fn add(&self, keyspace: u32, key: &[u8], expiry_ms: u64) -> Result<(), IndexError> {
+        let entry = entry_key(expiry_ms, keyspace, key);
+        let long = if key.len() > LONGEST_INLINE { key } else { &[] };
+        self.index.update(&entry, &mut Vec::new(), |_, new| {
+            // One byte first: no index stores empty values differently, but none has to.
+            new.push(u8::from(!long.is_empty()));
+            new.extend_from_slice(long);
+            Decision::Put(())
+        })
+    }
+
+    /// Removes a row.
+    #[cold]
+    pub(crate) fn remove(
         &self,
         keyspace: u32,
         key: &[u8],
-        old: Option<u64>,
-        new: Option<u64>,
+        expiry_ms: u64,
     ) -> Result<(), IndexError> {
-        let mut buffer = Vec::new();
-        if let Some(expiry_ms) = old {
-            let entry = entry_key(expiry_ms, keyspace, key);
-            self.index
-                .update(&entry, &mut buffer, |_, _| Decision::Remove(()))?;
-        }
-        if let Some(expiry_ms) = new {
-            let entry = entry_key(expiry_ms, keyspace, key);
-            let long = if key.len() > LONGEST_INLINE { key } else { &[] };
-            self.index.update(&entry, &mut buffer, |_, new| {
-                // One byte first: no index stores empty values differently, but none has to.
-                new.push(u8::from(!long.is_empty()));
-                new.extend_from_slice(long);
-                Decision::Put(())
-            })?;
-        }
-        Ok(())
+        let entry = entry_key(expiry_ms, keyspace, key);
+        self.index
+            .update(&entry, &mut Vec::new(), |_, _| Decision::Remove(()))
     }
 
     /// Up to `limit` rows that expire at `now_ms` or before, the earliest first.
@@ -113,15 +116,20 @@ fn entry_key(expiry_ms: u64, keyspace: u32, key: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::IndexKind;
 
     #[test]
     fn rows_come_due_in_order_and_leave_when_changed() {
-        let index = ExpiryIndex::new(IndexKind::default());
+        let index = ExpiryIndex::new(AnyIndex::in_memory(IndexKind::default()).unwrap());
+        let replace = |keyspace, key: &[u8], old: Option<u64>, new: Option<u64>| {
+            old.map(|old| index.remove(keyspace, key, old).unwrap());
+            new.map(|new| index.add(keyspace, key, new).unwrap());
+        };
         let long = vec![b'k'; 65_536];
-        index.replace(1, b"b", None, Some(300)).unwrap();
-        index.replace(1, b"a", None, Some(200)).unwrap();
-        index.replace(0, &long, None, Some(100)).unwrap();
-        index.replace(0, b"", None, Some(200)).unwrap();
+        replace(1, b"b", None, Some(300));
+        replace(1, b"a", None, Some(200));
+        replace(0, &long, None, Some(100));
+        replace(0, b"", None, Some(200));
         let due = |now, limit| -> Vec<_> {
             let due = index.due(now, limit).unwrap().into_iter();
             due.map(|row| (row.expiry_ms, row.keyspace, row.key))
@@ -137,9 +145,9 @@ mod tests {
         ];
         assert_eq!(due(u64::MAX, 10), all);
         assert_eq!(due(u64::MAX, 2), all[..2]);
-        index.replace(0, &long, Some(100), None).unwrap();
-        index.replace(1, b"a", Some(200), Some(400)).unwrap();
-        index.replace(0, b"", Some(200), Some(200)).unwrap();
+        replace(0, &long, Some(100), None);
+        replace(1, b"a", Some(200), Some(400));
+        replace(0, b"", Some(200), Some(200));
         assert_eq!(
             due(300, 10),
             [(200, 0, Vec::new()), (300, 1, b"b".to_vec())]

@@ -417,6 +417,10 @@ impl Keyspace {
     /// Writers of the database and readers of single keys wait until the rows are out of memory,
     /// about as long as scanning and removing them takes; clearing a keyspace
     /// ([`Db::clear_keyspace`](crate::Db::clear_keyspace)) does not depend on its size.
+    ///
+    /// # Errors
+    /// As for [`Keyspace::put_with`]. After [`Error::Index`] the rows before the one that could not
+    /// be read are gone, and the others are there.
     pub fn delete_range(&self, range: impl KeyRange) -> Result<u64> {
         let (removed, _) = self.delete_range_with(range, &WriteOptions::default())?;
         Ok(removed)

@@ -54,6 +54,7 @@ mod expiry;
 mod iterate;
 mod keyspace;
 mod options;
+mod page_file;
 mod planted;
 mod recovery;
 mod remove_range;
@@ -63,6 +64,7 @@ mod space;
 mod statistics;
 mod stripes;
 mod transaction;
+mod undo;
 mod watch;
 mod worker;
 

@@ -8,6 +8,7 @@ use hedgerow_vfs::{MemoryVfs, SystemVfs, Vfs};
 
 use crate::db::Db;
 use crate::error::{Error, Result};
+use crate::page_file::DEFAULT_BUDGET;
 use crate::recovery::RecoveryProgress;
 
 /// The clock of expiry: milliseconds since the Unix epoch.
@@ -38,6 +39,10 @@ pub enum IndexKind {
     /// Matryoshka: a trie of B+-trees of cache lines within pages, whose readers take no locks.
     /// All in memory.
     Matryoshka,
+    /// The B-tree of "B-Trees Are Back", in a file of pages of which as many are in memory as
+    /// [`Builder::memory_limit`] allows: for data larger than memory. All keyspaces of a database
+    /// are such trees, or none.
+    BTree,
     /// A `BTreeMap` under one lock: for tests, and for telling whether a tree is to blame.
     LockedMap,
 }
@@ -48,6 +53,7 @@ impl IndexKind {
         match self {
             IndexKind::Masstree => "masstree",
             IndexKind::Matryoshka => "matryoshka",
+            IndexKind::BTree => "btree",
             IndexKind::LockedMap => "locked-map",
         }
     }
@@ -57,6 +63,7 @@ impl IndexKind {
         let kinds = [
             IndexKind::Masstree,
             IndexKind::Matryoshka,
+            IndexKind::BTree,
             IndexKind::LockedMap,
         ];
         kinds.into_iter().find(|kind| kind.name() == name)
@@ -130,7 +137,8 @@ impl WriteOptions {
 /// Opens a database with options; made by [`Db::builder`].
 #[derive(Clone)]
 pub struct Builder {
-    pub(crate) index: IndexKind,
+    /// `None`: what the database has.
+    pub(crate) index: Option<IndexKind>,
     pub(crate) workers: usize,
     pub(crate) durability: Durability,
     pub(crate) flush_interval: Duration,
@@ -150,7 +158,7 @@ pub struct Builder {
 impl Default for Builder {
     fn default() -> Builder {
         Builder {
-            index: IndexKind::default(),
+            index: None,
             workers: default_workers(),
             durability: Durability::default(),
             flush_interval: Duration::from_millis(200),
@@ -178,9 +186,10 @@ fn system_now_ms() -> u64 {
 }
 
 impl Builder {
-    /// The index of keyspaces created from now on. Existing ones keep theirs.
+    /// The index of keyspaces created from now on. Existing ones keep theirs. Default: the B-tree
+    /// in a database of B-trees, Masstree in any other.
     pub fn index(mut self, index: IndexKind) -> Self {
-        self.index = index;
+        self.index = Some(index);
         self
     }
 
@@ -204,8 +213,12 @@ impl Builder {
         self
     }
 
-    /// The memory, in bytes, beyond which puts are refused. It is compared with what all tree
-    /// nodes and values of this process occupy. Default: no limit.
+    /// How much memory the data may take, in bytes. Default: no limit; 256 MiB for B-trees.
+    ///
+    /// For an index in memory it is the memory beyond which puts are refused, compared with what
+    /// all tree nodes and values of this process occupy. For [`IndexKind::BTree`] nothing is
+    /// refused: it is what the pages in memory, and what the pool needs besides, may take at any
+    /// moment, and what is beyond goes to the file. At least about 2 MiB.
     ///
     /// Opening a database is allowed a quarter more, since recovery packs rows otherwise than the
     /// writes that made them: what fitted once can be opened again. Beyond that it is
@@ -305,8 +318,19 @@ impl Builder {
         Db::open_with(options, Path::new("/in-memory"))
     }
 
+    /// Memory for the pool of a database of B-trees.
+    pub(crate) fn page_budget(&self) -> usize {
+        self.memory_limit.unwrap_or(DEFAULT_BUDGET)
+    }
+
     fn validate(&self) -> Result<()> {
         let invalid = |what: &str| Err(Error::InvalidOption(what.to_owned()));
+        if self.in_memory && self.index == Some(IndexKind::BTree) {
+            return invalid(
+                "the index btree is for data larger than memory and needs a directory; choose \
+                 another index for a database in memory",
+            );
+        }
         if self.workers == 0 || self.workers > 1024 {
             return invalid("workers must be between 1 and 1024");
         }

@@ -172,18 +172,29 @@ impl Engine {
             }
             let mut shard = self.shard()?;
             let timestamp = shard.timestamp(guard.floor());
-            loop {
-                for key in doomed.keys() {
+            let done = loop {
+                let gone = doomed.keys().try_for_each(|key| {
                     space
                         .uninstall(&self.expiries, &self.watches, key, &mut scratch.row)
-                        .map_err(|error| self.half_done(error))?;
+                        .map_err(|error| (Bound::Excluded(key.to_vec()), error))
+                });
+                if gone.is_err() || !doomed.has_more() {
+                    break gone;
                 }
-                if !doomed.has_more() {
-                    break;
+                let last = doomed
+                    .last
+                    .clone()
+                    .map_or(Bound::Unbounded, Bound::Included);
+                if let Err(error) = doomed.fill(&space, bounds, &mut count) {
+                    break Err((last, error));
                 }
-                let filled = doomed.fill(&space, bounds, &mut count);
-                filled.map_err(|error| self.half_done(error))?;
-            }
+            };
+            // What is gone before an error is gone: the record says how far it came.
+            let end = match &done {
+                Ok(()) => bounds.1,
+                Err((end, _)) => end.as_ref().map(Vec::as_slice),
+            };
+            let bounds = (bounds.0, end);
             let (_, key) = parts(bounds.0);
             let payload = &encode_payload(bounds);
             let (keyspace, kind) = (space.id, OperationKind::RemoveRange);
@@ -200,7 +211,10 @@ impl Engine {
             guard.commit(timestamp);
             let commits = &self.counters.multi_commits;
             commits.fetch_add(1, Ordering::Relaxed);
-            Ok((live, Some(timestamp)))
+            match done {
+                Ok(()) => Ok((live, Some(timestamp))),
+                Err((_, error)) => Err(error.into()),
+            }
         })?;
         let commit = timestamp
             .map(|timestamp| self.settle(timestamp, options))

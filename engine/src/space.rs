@@ -12,6 +12,7 @@ use hedgerow_log::Timestamp;
 use crate::any_index::AnyIndex;
 use crate::expiry::ExpiryIndex;
 use crate::options::IndexKind;
+use crate::page_file::Stored;
 use crate::row::{self, ColumnChanges, Columns, Row};
 use crate::watch::Watches;
 use crate::worker::StripedCounter;
@@ -44,16 +45,19 @@ impl Replaced {
 }
 
 impl Space {
-    pub(crate) fn new(id: u32, name: &str, kind: IndexKind) -> Space {
-        Space {
+    pub(crate) fn new(id: u32, name: &str, kind: IndexKind, stored: Stored) -> Space {
+        let space = Space {
             id,
             name: name.to_owned(),
             kind,
-            index: AnyIndex::new(kind),
+            index: stored.index,
             length: StripedCounter::new(),
             expiring: StripedCounter::new(),
             retired: AtomicBool::new(false),
-        }
+        };
+        space.length.add(stored.rows as i64);
+        space.expiring.add(stored.expiring as i64);
+        space
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -64,21 +68,32 @@ impl Space {
         self.expiring.sum()
     }
 
-    /// Keeps the expiry index in step with a row.
+    /// Brings a row into the expiry index, before it changes.
     #[inline]
-    fn follow(
+    fn precede(
         &self,
         expiries: &ExpiryIndex,
         key: &[u8],
-        old: Option<u64>,
         new: Option<u64>,
     ) -> Result<(), IndexError> {
-        if old != new {
-            expiries.replace(self.id, key, old, new)?;
-            self.expiring
-                .add(i64::from(new.is_some()) - i64::from(old.is_some()));
+        match new {
+            Some(expiry_ms) => expiries.add(self.id, key, expiry_ms),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Takes a row that changed out of the expiry index, as it was there before.
+    #[inline]
+    fn follow(&self, expiries: &ExpiryIndex, key: &[u8], old: Option<u64>, new: Option<u64>) {
+        if old == new {
+            return;
+        }
+        self.expiring
+            .add(i64::from(new.is_some()) - i64::from(old.is_some()));
+        if let Some(expiry_ms) = old {
+            // What cannot go now goes when it comes due.
+            let _ = expiries.remove(self.id, key, expiry_ms);
+        }
     }
 
     /// Takes the rows of a retired keyspace out of the expiry index.
@@ -90,11 +105,8 @@ impl Space {
         let _ = self
             .index
             .scan(Bound::Unbounded, Direction::Forward, |key, bytes| {
-                let expiry_ms = Row::new(bytes).expiry_ms();
-                match self.follow(expiries, key, expiry_ms, None) {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(_) => ControlFlow::Break(()),
-                }
+                self.follow(expiries, key, Row::new(bytes).expiry_ms(), None);
+                ControlFlow::Continue(())
             });
     }
 
@@ -118,6 +130,7 @@ impl Space {
         buffer: &mut Vec<u8>,
         encode: impl Fn(&mut Vec<u8>),
     ) -> Result<(), IndexError> {
+        self.precede(expiries, key, expiry_ms)?;
         let replaced = self.index.update(key, buffer, |old, new| {
             encode(new);
             Decision::Put(Replaced::of(old))
@@ -125,7 +138,8 @@ impl Space {
         if !replaced.present {
             self.length.add(1);
         }
-        self.follow(expiries, key, replaced.expiry_ms, expiry_ms)
+        self.follow(expiries, key, replaced.expiry_ms, expiry_ms);
+        Ok(())
     }
 
     /// Removes a row. The caller holds the key's stripe, or is the only thread that writes the key.
@@ -143,7 +157,8 @@ impl Space {
             self.length.add(-1);
             watches.removed(self, key, replaced.expiry_ms);
         }
-        self.follow(expiries, key, replaced.expiry_ms, None)
+        self.follow(expiries, key, replaced.expiry_ms, None);
+        Ok(())
     }
 }
 
@@ -220,6 +235,9 @@ impl Space {
         };
         self.length
             .add(i64::from(present) - i64::from(replaced.present));
-        self.follow(expiries, key, replaced.expiry_ms, expiry_ms)
+        // Nobody sees it before all is replayed.
+        self.precede(expiries, key, expiry_ms)?;
+        self.follow(expiries, key, replaced.expiry_ms, expiry_ms);
+        Ok(())
     }
 }

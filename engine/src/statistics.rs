@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use hedgerow_index::Index;
 use hedgerow_log::Health;
+use hedgerow_pages::PoolStatistics;
 
 pub use hedgerow_index::{Statistic, Statistics};
 
@@ -11,6 +12,7 @@ use crate::db::Db;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::keyspace::Keyspace;
+use crate::page_file::PAGE;
 
 impl Db {
     /// Numbers about keyspaces, memory, log, checkpoints and recovery. Cheap: nothing is walked.
@@ -31,23 +33,68 @@ impl Db {
             expiring as f64,
             "Rows that have an expiry.",
         );
-        let reserved = hedgerow_memory::reserved_bytes() as f64;
+        let pool = engine.pages.as_ref().map(|pages| pages.statistics());
+        let resident = pool.map_or(0, |pool| pool.resident) as f64 * PAGE as f64;
+        let reserved = hedgerow_memory::reserved_bytes() as f64 + resident;
         list.push(
             "memory_reserved_bytes",
             reserved,
-            "Memory held for tree nodes and values.",
+            "Memory held for tree nodes, values and pages.",
         );
-        let live = hedgerow_memory::live_bytes() as f64;
+        let live = hedgerow_memory::live_bytes() as f64 + resident;
         list.push("memory_live_bytes", live, "Of that, in use.");
-        let limit = engine.options.memory_limit.unwrap_or(0) as f64;
+        let limit = match engine.pages {
+            Some(_) => engine.options.page_budget(),
+            None => engine.options.memory_limit.unwrap_or(0),
+        };
         list.push(
             "memory_limit_bytes",
-            limit,
+            limit as f64,
             "Limit on memory in use; 0 for none.",
         );
+        if let Some(pool) = &pool {
+            push_pages(engine, pool, &mut list);
+        }
         push_log(engine, &mut list);
         push_counters(engine, &mut list);
         list
+    }
+}
+
+fn push_pages(engine: &Engine, pool: &PoolStatistics, list: &mut Statistics) {
+    let budget = engine.options.page_budget() as f64;
+    list.push("pages_budget_bytes", budget, "Memory that pages may take.");
+    for (name, value, help) in [
+        ("pages_resident", pool.resident, "Pages in memory."),
+        (
+            "pages_dirty",
+            pool.dirty,
+            "Of those, changed since they were written.",
+        ),
+        ("pages_live", pool.live, "Pages in use."),
+        (
+            "pages_file_bytes",
+            pool.file_bytes,
+            "Length of the page file.",
+        ),
+        ("pages_read_total", pool.reads, "Pages read from the file."),
+        (
+            "pages_written_total",
+            pool.writes,
+            "Pages written to the file.",
+        ),
+        (
+            "pages_evicted_total",
+            pool.evictions,
+            "Pages whose memory was given back.",
+        ),
+        (
+            "pages_saved_total",
+            pool.saved,
+            "Copies that a checkpoint needed of pages that were changed.",
+        ),
+    ] {
+        list.push(name, value as f64, help);
     }
 }
 

@@ -27,6 +27,7 @@ use crate::row::{Row, TIMESTAMP_BYTES};
 use crate::row_builder::RowBuilder;
 use crate::space::Space;
 use crate::stripes::{MultiGuard, STRIPES, stripe_of};
+use crate::undo::Undo;
 use crate::worker::Scratch;
 
 /// What a transaction locks before it starts.
@@ -283,6 +284,35 @@ impl Transaction<'_> {
         self.rolled_back = true;
     }
 
+    /// Brings all changes into the indexes, or none.
+    fn install(&self, timestamp: Timestamp) -> Result<()> {
+        let engine = self.engine;
+        let mut buffer = Vec::new();
+        let mut undo = Undo::default();
+        for StagedRows { space, rows } in self.staged.values() {
+            for (key, staged) in rows {
+                let installed = undo.remember(space, key).and_then(|()| match &staged.row {
+                    None => space.uninstall(&engine.expiries, &engine.watches, key, &mut buffer),
+                    Some(row) => {
+                        let expiry_ms = Row::new(row).expiry_ms();
+                        space.install(&engine.expiries, key, expiry_ms, &mut buffer, |new| {
+                            new.extend_from_slice(&timestamp.raw().to_le_bytes());
+                            new.extend_from_slice(&row[TIMESTAMP_BYTES..]);
+                        })
+                    }
+                });
+                if let Err(error) = installed {
+                    // The shard is held: neither a checkpoint nor the log has seen any of it.
+                    return Err(match undo.run(engine) {
+                        Ok(()) => error.into(),
+                        Err(second) => engine.half_done(second),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Installs everything as one commit.
     fn commit(mut self) -> Result<Timestamp> {
         let rows = self
@@ -298,31 +328,9 @@ impl Transaction<'_> {
             let rows = staged.rows.iter();
             operations.extend(rows.map(|(key, row)| row.operation(staged.space.id, key)));
         }
-        let mut buffer = Vec::new();
         let mut shard = self.engine.shard()?;
         let timestamp = shard.timestamp(self.guard.floor());
-        for StagedRows { space, rows } in self.staged.values() {
-            for (key, staged) in rows {
-                let expiries = &self.engine.expiries;
-                match &staged.row {
-                    None => {
-                        let watches = &self.engine.watches;
-                        space
-                            .uninstall(expiries, watches, key, &mut buffer)
-                            .map_err(|error| self.engine.half_done(error))?;
-                    }
-                    Some(row) => {
-                        let expiry_ms = Row::new(row).expiry_ms();
-                        space
-                            .install(expiries, key, expiry_ms, &mut buffer, |new| {
-                                new.extend_from_slice(&timestamp.raw().to_le_bytes());
-                                new.extend_from_slice(&row[TIMESTAMP_BYTES..]);
-                            })
-                            .map_err(|error| self.engine.half_done(error))?;
-                    }
-                }
-            }
-        }
+        self.install(timestamp)?;
         let timestamp = if planted(PlantedBug::BatchSplit) && operations.len() > 1 {
             shard.append(timestamp, &operations[..1]);
             drop(shard);

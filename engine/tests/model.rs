@@ -11,6 +11,7 @@ use hedgerow::{
     Action, Db, Direction, Error, IndexKind, Keyspace, Locks, Row, RowBuilder, Transaction,
     WriteOptions,
 };
+use hedgerow_testkit::databases::builder_of;
 use hedgerow_vfs::MemoryVfs;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -192,6 +193,8 @@ struct World {
 }
 
 const DIR: &str = "/data";
+/// Rows that do not fit the memory of a B-tree, so that pages come and go.
+const BALLAST: u32 = 1_200;
 
 impl World {
     fn new(index: IndexKind) -> World {
@@ -204,14 +207,19 @@ impl World {
             model: Model::default(),
         };
         world.open(1, false);
+        if index == IndexKind::BTree {
+            let ballast = world.db().keyspace("ballast").unwrap();
+            for n in 0..BALLAST {
+                ballast.put(&n.to_be_bytes(), &[n as u8; 1_000]).unwrap();
+            }
+        }
         world
     }
 
     fn open(&mut self, workers: usize, read_only: bool) {
         let clock = Arc::clone(&self.clock);
-        let db = Db::builder()
+        let db = builder_of(Some(self.index))
             .vfs(Arc::clone(&self.vfs) as Arc<dyn hedgerow_vfs::Vfs>)
-            .index(self.index)
             .workers(workers)
             .sweep_interval(None)
             .read_only(read_only)
@@ -632,6 +640,17 @@ impl World {
 
     /// Everything, key by key and as a whole.
     fn compare(&self) {
+        if self.index == IndexKind::BTree {
+            let ballast = self.db().keyspace("ballast").unwrap();
+            let mut rows = 0;
+            for entry in ballast.range(..).unwrap() {
+                let entry = entry.unwrap();
+                let n = u32::from_be_bytes(entry.key().try_into().unwrap());
+                assert_eq!(entry.value(), Some(&[n as u8; 1_000][..]));
+                rows += 1;
+            }
+            assert_eq!(rows, BALLAST);
+        }
         for (i, keyspace) in self.keyspaces.iter().enumerate() {
             let bounds = (Bound::Unbounded, Bound::Unbounded);
             let expected = self.live_rows(i, &bounds);
@@ -751,5 +770,15 @@ proptest! {
     #[test]
     fn the_engine_over_a_locked_map_agrees_with_the_model(steps in vec(step(), 1..120)) {
         agrees(IndexKind::LockedMap, &steps);
+    }
+}
+
+proptest! {
+    // Each writes and reads more than fits its memory.
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_engine_over_a_page_file_agrees_with_the_model(steps in vec(step(), 1..120)) {
+        agrees(IndexKind::BTree, &steps);
     }
 }

@@ -14,11 +14,13 @@
 //! * [`int_report`]: the workloads of the Matryoshka report, then everything deleted.
 //! * [`history`]: record what concurrent threads saw, then check each key for linearizability
 //!   and each scan for order and completeness.
+//! * [`databases`]: options for databases of each index.
 //! * [`tree_duels`], [`db_duels`]: threads led into the situations that the protocols of the tree
 //!   and of commits are made for.
 
 #![forbid(unsafe_code)]
 
+pub mod databases;
 pub mod db_duels;
 pub mod faults;
 pub mod fuzz;

@@ -58,7 +58,9 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
         "engine",
         "hedgerow",
         &[
+            "hedgerow-btree",
             "hedgerow-index",
+            "hedgerow-pages",
             "hedgerow-masstree",
             "hedgerow-matryoshka",
             "hedgerow-memory",

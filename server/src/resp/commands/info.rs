@@ -86,6 +86,11 @@ fn memory(shared: &Shared, text: &mut String) {
     line(text, "used_memory_rss", get("memory_reserved_bytes"));
     line(text, "maxmemory", get("memory_limit_bytes"));
     line(text, "maxmemory_policy", "noeviction");
+    for statistic in statistics.iter() {
+        if statistic.name.starts_with("pages_") {
+            line(text, statistic.name, statistic.value);
+        }
+    }
 }
 
 fn persistence(shared: &Shared, text: &mut String) {

@@ -1,0 +1,416 @@
+//! The page file of a database whose keyspaces are B-trees: larger than memory, if need be.
+//!
+//! One [`Pool`] for the database, in `pages.hdg`. Besides the trees of the keyspaces it holds two
+//! of the engine's own: the *catalog* (keyspace id → root page, rows, rows with an expiry) and the
+//! expiry index. Where those two are, and from which log generation on the file lacks commits, is
+//! in the 512 bytes that the pool keeps for its owner:
+//!
+//! ```text
+//!  0          4                8               12                   16            24           32
+//! ┌──────────┬────────────────┬───────────────┬────────────────────┬─────────────┬────────────┐
+//! │version 1 │log generation  │catalog's root │expiry index's root │catalog's len│expiries    │
+//! └──────────┴────────────────┴───────────────┴────────────────────┴─────────────┴────────────┘
+//! ```
+//!
+//! **A checkpoint** is a rotation of the logs at whose cut, while no commit is under way, the
+//! pool's epoch is switched. So the state is exact: all commits of the older generations, none of
+//! the newer. What was dirty then is written beside writers, the pool's root is published, and
+//! then the manifest says that the older logs are not needed. A crash between the two finds a page
+//! file that is ahead of the manifest; the logs are replayed over it, and rows that are newer than
+//! a record keep it out, as ever. A page file that is *behind* the manifest is refused.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use std::ops::{Bound, ControlFlow};
+
+use hedgerow_btree::BTreeIndex;
+use hedgerow_index::{Decision, Direction, Index};
+use hedgerow_log::{Manifest, Problem};
+use hedgerow_pages::{Begun, Options, PageId, Pool, PoolStatistics, Tender};
+
+use crate::any_index::AnyIndex;
+use crate::error::{Error, Result};
+use crate::expiry::ExpiryIndex;
+use crate::options::{Builder, IndexKind};
+use crate::space::Space;
+
+/// The file's name in the database's directory.
+pub(crate) const PAGE_FILE: &str = "pages.hdg";
+pub(crate) const PAGE: usize = 4096;
+/// Memory for pages where no limit is named.
+pub(crate) const DEFAULT_BUDGET: usize = 256 << 20;
+
+const VERSION: u32 = 1;
+const OWNER_BYTES: usize = 32;
+const ENTRY_BYTES: usize = 20;
+/// Rows that are removed between two looks at whether the database closes.
+const CHUNK_ROWS: usize = 1024;
+
+/// A tree in the file, and what is known of its keyspace.
+pub(crate) struct Stored {
+    pub(crate) index: AnyIndex,
+    pub(crate) rows: u64,
+    pub(crate) expiring: u64,
+}
+
+/// What the pool keeps for the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Owner {
+    generation: u32,
+    catalog: (PageId, u64),
+    expiries: (PageId, u64),
+}
+
+impl Owner {
+    fn encode(self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(OWNER_BYTES);
+        for number in [
+            VERSION,
+            self.generation,
+            self.catalog.0.0,
+            self.expiries.0.0,
+        ] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        for len in [self.catalog.1, self.expiries.1] {
+            bytes.extend_from_slice(&len.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Owner> {
+        let bytes: &[u8; OWNER_BYTES] = bytes.try_into().ok()?;
+        let word = |at: usize| {
+            bytes[at..]
+                .first_chunk()
+                .map_or(0, |b| u32::from_le_bytes(*b))
+        };
+        let long = |at: usize| {
+            bytes[at..]
+                .first_chunk()
+                .map_or(0, |b| u64::from_le_bytes(*b))
+        };
+        (word(0) == VERSION).then(|| Owner {
+            generation: word(4),
+            catalog: (PageId(word(8)), long(16)),
+            expiries: (PageId(word(12)), long(24)),
+        })
+    }
+}
+
+/// An entry of the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    root: PageId,
+    rows: u64,
+    expiring: u64,
+}
+
+impl Entry {
+    fn encode(self) -> [u8; ENTRY_BYTES] {
+        let mut bytes = [0; ENTRY_BYTES];
+        bytes[..4].copy_from_slice(&self.root.0.to_le_bytes());
+        bytes[4..12].copy_from_slice(&self.rows.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.expiring.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Entry> {
+        let bytes: &[u8; ENTRY_BYTES] = bytes.try_into().ok()?;
+        let long = |at: usize| {
+            bytes[at..]
+                .first_chunk()
+                .map_or(0, |b| u64::from_le_bytes(*b))
+        };
+        Some(Entry {
+            root: PageId(bytes.first_chunk().map_or(0, |b| u32::from_le_bytes(*b))),
+            rows: long(4),
+            expiring: long(12),
+        })
+    }
+}
+
+/// The page file of an open database.
+pub(crate) struct PageFile {
+    pool: Arc<Pool<PAGE>>,
+    catalog: BTreeIndex,
+    /// What the catalog says; only what differs is written at a checkpoint's cut.
+    entries: Mutex<HashMap<u32, Entry>>,
+    /// Keyspaces that were dropped or cleared and whose pages are still to be given back.
+    retired: Mutex<Vec<Arc<Space>>>,
+    tender: Mutex<Option<Tender<PAGE>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Each change leaves what is guarded whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl PageFile {
+    /// Whether a database has a page file, or must have one.
+    pub(crate) fn is_needed(options: &Builder, dir: &Path, manifest: &Manifest) -> Result<bool> {
+        let path = dir.join(PAGE_FILE);
+        let exists = options.vfs.exists(&path);
+        let named = |index: &str| IndexKind::from_name(index) == Some(IndexKind::BTree);
+        Ok(exists.map_err(|e| Error::io("look for", &path, e))?
+            || manifest.keyspaces.iter().any(|entry| named(&entry.index)))
+    }
+
+    /// Opens the page file, or makes it; also the expiry index in it.
+    pub(crate) fn open(
+        options: &Builder,
+        dir: &Path,
+        manifest: &Manifest,
+    ) -> Result<(Arc<PageFile>, AnyIndex)> {
+        let path = dir.join(PAGE_FILE);
+        let mut pool_options = Options::new(options.page_budget() as u64);
+        // Half of it tells databases apart well enough.
+        pool_options.database = manifest.database_id as u64;
+        pool_options.read_only = options.read_only;
+        let pool = Arc::new(Pool::<PAGE>::open(&options.vfs, &path, &pool_options)?);
+        let bytes = pool.owner();
+        let owner = match Owner::decode(&bytes) {
+            None if !bytes.is_empty() => {
+                return Err(Error::NewerFormat {
+                    file: path,
+                    found: bytes.first_chunk().map_or(0, |b| u32::from_le_bytes(*b)),
+                    supported: VERSION,
+                });
+            }
+            owner => owner,
+        };
+        let generation = owner.map_or(0, |owner| owner.generation);
+        let needed = manifest
+            .checkpoint
+            .as_ref()
+            .map_or(0, |entry| entry.generation);
+        if generation < needed {
+            return Err(Error::Corrupt(Box::new(Problem {
+                file: path,
+                offset: 0,
+                what: format!(
+                    "it ends at log generation {generation}, and the logs before {needed} are gone"
+                ),
+                affected: "all rows".to_owned(),
+                remedy: "put the page file that belongs to this database back, or restore a backup"
+                    .to_owned(),
+            })));
+        }
+        let tree = |place: Option<(PageId, u64)>| match place {
+            Some((root, len)) => Ok(BTreeIndex::open(Arc::clone(&pool), root, len)),
+            None => BTreeIndex::create(Arc::clone(&pool)),
+        };
+        let catalog = tree(owner.map(|owner| owner.catalog))?;
+        let expiries = tree(owner.map(|owner| owner.expiries))?;
+        let tender = if options.read_only {
+            None
+        } else {
+            Some(
+                pool.tend()
+                    .map_err(|e| Error::io("start the thread of", &path, e))?,
+            )
+        };
+        let file = PageFile {
+            pool,
+            catalog,
+            entries: Mutex::default(),
+            retired: Mutex::default(),
+            tender: Mutex::new(tender),
+        };
+        file.load_entries()?;
+        if !options.read_only {
+            file.release_orphans(manifest)?;
+        }
+        Ok((Arc::new(file), AnyIndex::BTree(expiries)))
+    }
+
+    fn load_entries(&self) -> Result<()> {
+        let mut entries = lock(&self.entries);
+        Index::scan(
+            &self.catalog,
+            Bound::Unbounded,
+            Direction::Forward,
+            |key, bytes| {
+                if let (Ok(id), Some(entry)) = (key.try_into(), Entry::decode(bytes)) {
+                    entries.insert(u32::from_be_bytes(id), entry);
+                }
+                ControlFlow::Continue(())
+            },
+        )?;
+        Ok(())
+    }
+
+    /// Gives back the trees of keyspaces that were dropped and had pages when the process ended.
+    fn release_orphans(&self, manifest: &Manifest) -> Result<()> {
+        let mut entries = lock(&self.entries);
+        let known = |id: u32| manifest.keyspaces.iter().any(|entry| entry.id == id);
+        let orphans: Vec<(u32, Entry)> = entries.extract_if(|&id, _| !known(id)).collect();
+        for (id, entry) in orphans {
+            self.catalog.remove(&id.to_be_bytes())?;
+            let pool = Arc::clone(&self.pool);
+            let tree: BTreeIndex = BTreeIndex::open(pool, entry.root, entry.rows);
+            tree.release()?;
+        }
+        Ok(())
+    }
+
+    /// The tree of a keyspace: empty, if the file has none.
+    pub(crate) fn index(&self, id: u32) -> Result<Stored> {
+        let pool = Arc::clone(&self.pool);
+        Ok(match lock(&self.entries).get(&id) {
+            Some(entry) => Stored {
+                index: AnyIndex::BTree(BTreeIndex::open(pool, entry.root, entry.rows)),
+                rows: entry.rows,
+                expiring: entry.expiring,
+            },
+            None => Stored {
+                index: AnyIndex::BTree(BTreeIndex::create(pool)?),
+                rows: 0,
+                expiring: 0,
+            },
+        })
+    }
+
+    /// A checkpoint's cut: no commit is under way. It will lack the commits of the logs from
+    /// `generation` on.
+    pub(crate) fn begin(
+        &self,
+        generation: u32,
+        spaces: &[Arc<Space>],
+        expiries: &ExpiryIndex,
+    ) -> Result<Begun> {
+        let mut entries = lock(&self.entries);
+        let mut buffer = Vec::new();
+        for space in spaces {
+            let Some(tree) = space.index.tree() else {
+                continue;
+            };
+            let entry = Entry {
+                root: tree.root(),
+                rows: tree.len(),
+                expiring: space.expiring(),
+            };
+            if entries.get(&space.id) == Some(&entry) {
+                continue;
+            }
+            let key = space.id.to_be_bytes();
+            Index::update(&self.catalog, &key, &mut buffer, |_, new| {
+                new.extend_from_slice(&entry.encode());
+                Decision::Put(())
+            })?;
+            entries.insert(space.id, entry);
+        }
+        let place = |tree: &BTreeIndex| (tree.root(), tree.len());
+        let expiries = expiries.tree().map_or((PageId(0), 0), place);
+        let owner = Owner {
+            generation,
+            catalog: place(&self.catalog),
+            expiries,
+        };
+        Ok(self.pool.begin_checkpoint(|| owner.encode())?)
+    }
+
+    /// Writes and publishes what [`begin`](Self::begin) began.
+    pub(crate) fn finish(&self, begun: Begun) -> Result<()> {
+        Ok(self.pool.finish_checkpoint(begun)?)
+    }
+
+    pub(crate) fn give_up(&self, begun: &Begun) {
+        self.pool.abandon_checkpoint(begun);
+    }
+
+    /// Leaves the pages of a keyspace that is out of the catalog to the next checkpoint.
+    pub(crate) fn retire(&self, space: Arc<Space>) {
+        lock(&self.retired).push(space);
+    }
+
+    /// Gives back the pages of retired keyspaces. No checkpoint may begin meanwhile, or it would
+    /// name pages that are free. Of those to which somebody still has a handle only the root stays.
+    pub(crate) fn bury(&self, is_closed: impl Fn() -> bool) -> Result<()> {
+        let retired = std::mem::take(&mut *lock(&self.retired));
+        let mut kept = Vec::new();
+        let outcome = retired.into_iter().try_for_each(|space| {
+            let id = space.id;
+            match Arc::try_unwrap(space) {
+                Ok(space) => {
+                    lock(&self.entries).remove(&id);
+                    self.catalog.remove(&id.to_be_bytes())?;
+                    match space.index {
+                        AnyIndex::BTree(tree) => Ok(tree.release()?),
+                        _ => Ok(()),
+                    }
+                }
+                Err(space) => {
+                    let emptied = empty(&space, &is_closed);
+                    kept.push(space);
+                    emptied
+                }
+            }
+        });
+        lock(&self.retired).extend(kept);
+        outcome
+    }
+
+    pub(crate) fn statistics(&self) -> PoolStatistics {
+        self.pool.statistics()
+    }
+
+    /// Stops the thread behind the pool.
+    pub(crate) fn stop(&self) {
+        lock(&self.tender).take();
+    }
+}
+
+/// Removes all rows of a keyspace that nobody can write any more, but some may still read.
+fn empty(space: &Space, is_closed: &impl Fn() -> bool) -> Result<()> {
+    let mut buffer = Vec::new();
+    loop {
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        space
+            .index
+            .scan_keys(Bound::Unbounded, Direction::Forward, |key| {
+                keys.push(key.to_vec());
+                if keys.len() < CHUNK_ROWS {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            })?;
+        if keys.is_empty() || is_closed() {
+            return Ok(());
+        }
+        for key in keys {
+            space
+                .index
+                .update(&key, &mut buffer, |_, _| Decision::Remove(()))?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owner_and_entries_come_back_and_other_versions_do_not() {
+        let owner = Owner {
+            generation: 7,
+            catalog: (PageId(1), 3),
+            expiries: (PageId(2), u64::MAX),
+        };
+        let mut bytes = owner.encode();
+        assert_eq!(Owner::decode(&bytes), Some(owner));
+        assert_eq!(Owner::decode(&bytes[1..]), None);
+        bytes[0] += 1;
+        assert_eq!(Owner::decode(&bytes), None);
+        let entry = Entry {
+            root: PageId(9),
+            rows: 10,
+            expiring: 11,
+        };
+        assert_eq!(Entry::decode(&entry.encode()), Some(entry));
+        assert_eq!(Entry::decode(&[0; ENTRY_BYTES - 1]), None);
+    }
+}

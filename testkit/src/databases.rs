@@ -1,0 +1,18 @@
+//! Databases as tests open them.
+
+use hedgerow::{Builder, Db, IndexKind};
+
+/// About the least memory in which a pool of pages works.
+pub const LITTLE_MEMORY: usize = 2 << 20;
+
+/// Options of a database with this index (the default one, if `None`). B-trees get so little
+/// memory that pages come and go.
+pub fn builder_of(index: Option<IndexKind>) -> Builder {
+    match index {
+        None => Db::builder(),
+        Some(IndexKind::BTree) => Db::builder()
+            .index(IndexKind::BTree)
+            .memory_limit(Some(LITTLE_MEMORY)),
+        Some(index) => Db::builder().index(index),
+    }
+}
