@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hedgerow::IndexKind;
 use hedgerow_testkit::kill::{KillCampaign, run};
 
-#[test]
-fn killed_servers_keep_what_they_acknowledged() {
+fn kill(index: Option<IndexKind>) {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let seed = std::env::var("HEDGEROW_SEED").map_or_else(
         |_| rand::random(),
@@ -17,6 +17,7 @@ fn killed_servers_keep_what_they_acknowledged() {
         program: PathBuf::from(env!("CARGO_BIN_EXE_hedgerow")),
         data: dir.path().join("data"),
         kills: 24,
+        index,
         writers: 3,
         seed,
         // Machines that run tests may be busy: a flush that is late is not lost.
@@ -25,4 +26,14 @@ fn killed_servers_keep_what_they_acknowledged() {
     let report = run(&campaign).unwrap_or_else(|error| panic!("{error}"));
     println!("{report:?}");
     assert!(report.kills == 24 && report.acknowledged > 0);
+}
+
+#[test]
+fn killed_servers_keep_what_they_acknowledged() {
+    kill(None);
+}
+
+#[test]
+fn killed_servers_keep_what_they_acknowledged_in_a_page_file() {
+    kill(Some(IndexKind::BTree));
 }

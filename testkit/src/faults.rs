@@ -13,10 +13,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hedgerow::{Db, Durability, Error, Keyspace, WriteOptions};
+use hedgerow::{Db, Durability, Error, IndexKind, Keyspace, WriteOptions};
 use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, RecordingVfs, Vfs};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+
+use crate::databases::builder_of;
 
 const DATA: &str = "/data";
 
@@ -29,6 +31,8 @@ pub struct FaultCampaign {
     pub stride: usize,
     /// Power cuts after each case.
     pub cuts: usize,
+    /// The index of the database; `None` for the default one.
+    pub index: Option<IndexKind>,
 }
 
 /// What a campaign did.
@@ -51,7 +55,7 @@ pub struct FaultReport {
 /// Runs the campaign; the error names the case and what went wrong.
 pub fn run(campaign: &FaultCampaign) -> Result<FaultReport, String> {
     let mut report = FaultReport::default();
-    let calls = count_calls()?;
+    let calls = count_calls(campaign)?;
     let mut number = 0;
     for (&kind, &count) in &calls {
         for after in 0..count {
@@ -103,9 +107,9 @@ impl Disk {
     }
 }
 
-fn count_calls() -> Result<BTreeMap<CallKind, usize>, String> {
+fn count_calls(campaign: &FaultCampaign) -> Result<BTreeMap<CallKind, usize>, String> {
     let disk = Disk::new();
-    let mut session = Session::new(disk.vfs());
+    let mut session = Session::new(disk.vfs(), campaign.index);
     session.script();
     session.finish()?;
     if session.failures > 0 {
@@ -126,7 +130,7 @@ fn one_fault(
 ) -> Result<(), String> {
     let disk = Disk::new();
     disk.faulty.fail_once(kind, after, fault);
-    let mut session = Session::new(disk.vfs());
+    let mut session = Session::new(disk.vfs(), campaign.index);
     session.script();
     report.cases += 1;
     *report.by_kind.entry(kind).or_default() += 1;
@@ -135,7 +139,7 @@ fn one_fault(
     disk.faulty.heal();
     session
         .facts
-        .check(disk.vfs())
+        .check(disk.vfs(), campaign.index)
         .map_err(|error| format!("after a restart: {error}"))?;
     cut_power(campaign, &disk, &session.facts, report)
 }
@@ -157,7 +161,7 @@ fn cut_power(
             .crash_image(cut, &mut |n| rng.random_range(0..n));
         report.images += 1;
         facts
-            .check(Arc::new(image))
+            .check(Arc::new(image), campaign.index)
             .map_err(|e| format!("after a power cut: {e}"))?;
     }
     Ok(())
@@ -167,7 +171,7 @@ fn cut_power(
 fn full_disks(campaign: &FaultCampaign, report: &mut FaultReport) -> Result<(), String> {
     let disk = Disk::new();
     disk.faulty.set_space(Some(u64::MAX / 2));
-    let mut session = Session::new(disk.vfs());
+    let mut session = Session::new(disk.vfs(), campaign.index);
     session.script();
     session.finish()?;
     let total: usize = disk
@@ -195,7 +199,7 @@ fn one_full_disk(
 ) -> Result<(), String> {
     let disk = Disk::new();
     disk.faulty.set_space(Some(space));
-    let mut session = Session::new(disk.vfs());
+    let mut session = Session::new(disk.vfs(), campaign.index);
     session.script();
     report.full_disks += 1;
     if let Some(error) = &session.poison {
@@ -208,7 +212,7 @@ fn one_full_disk(
     session.finish()?;
     session
         .facts
-        .check(disk.vfs())
+        .check(disk.vfs(), campaign.index)
         .map_err(|error| format!("after a restart: {error}"))?;
     report.cases += 1;
     cut_power(campaign, &disk, &session.facts, report)
@@ -264,8 +268,8 @@ impl Facts {
         }
     }
 
-    fn check(&self, vfs: Arc<dyn Vfs>) -> Result<(), String> {
-        let db = open(vfs).map_err(|error| format!("opening: {error}"))?;
+    fn check(&self, vfs: Arc<dyn Vfs>, index: Option<IndexKind>) -> Result<(), String> {
+        let db = open(vfs, index).map_err(|error| format!("opening: {error}"))?;
         let wrong = |error: Error| error.to_string();
         let keyspace = db.keyspace("main").map_err(wrong)?;
         let mut found = BTreeMap::new();
@@ -305,8 +309,8 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-fn open(vfs: Arc<dyn Vfs>) -> hedgerow::Result<Db> {
-    Db::builder()
+fn open(vfs: Arc<dyn Vfs>, index: Option<IndexKind>) -> hedgerow::Result<Db> {
+    builder_of(index)
         .vfs(vfs)
         .workers(2)
         .flush_interval(Duration::from_millis(2))
@@ -316,6 +320,7 @@ fn open(vfs: Arc<dyn Vfs>) -> hedgerow::Result<Db> {
 /// One process's life with the database, faults included.
 struct Session {
     vfs: Arc<dyn Vfs>,
+    index: Option<IndexKind>,
     db: Option<Db>,
     facts: Facts,
     accepted: BTreeMap<Vec<u8>, usize>,
@@ -331,9 +336,10 @@ struct Session {
 }
 
 impl Session {
-    fn new(vfs: Arc<dyn Vfs>) -> Self {
+    fn new(vfs: Arc<dyn Vfs>, index: Option<IndexKind>) -> Self {
         Session {
             vfs,
+            index,
             db: None,
             facts: Facts::default(),
             accepted: BTreeMap::new(),
@@ -394,7 +400,7 @@ impl Session {
     fn open(&mut self) {
         // A fault while opening is reported, and the next attempt finds everything in order.
         for _ in 0..3 {
-            match open(Arc::clone(&self.vfs)) {
+            match open(Arc::clone(&self.vfs), self.index) {
                 Ok(db) => {
                     self.db = Some(db);
                     return;

@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hedgerow::{Db, Durability, WriteOptions};
+use hedgerow::{Db, Durability, IndexKind, WriteOptions};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use crate::databases::builder_of;
 use crate::powercut::oracle::Contents;
 use crate::powercut::workload::contents;
 
@@ -27,6 +28,8 @@ pub struct RotCampaign {
     pub flips: usize,
     /// Seed of the choice of bits.
     pub seed: u64,
+    /// The index of the database; `None` for the default one.
+    pub index: Option<IndexKind>,
 }
 
 /// What a campaign did.
@@ -51,7 +54,7 @@ pub fn run(campaign: &RotCampaign) -> Result<RotReport, String> {
     let mut rng = StdRng::seed_from_u64(campaign.seed);
     let mut report = RotReport::default();
     for closed in [true, false] {
-        let rest = at_rest(closed)?;
+        let rest = at_rest(closed, campaign.index)?;
         let files: Vec<(PathBuf, Vec<u8>)> = rest
             .disk
             .files()
@@ -79,11 +82,12 @@ pub fn run(campaign: &RotCampaign) -> Result<RotReport, String> {
 /// A disk and what its database shows: at the end, and (if it was not closed) after each commit.
 struct AtRest {
     disk: MemoryVfs,
+    index: Option<IndexKind>,
     states: Vec<Contents>,
 }
 
-fn open(vfs: Arc<dyn Vfs>) -> hedgerow::Result<Db> {
-    Db::builder()
+fn open(vfs: Arc<dyn Vfs>, index: Option<IndexKind>) -> hedgerow::Result<Db> {
+    builder_of(index)
         .vfs(vfs)
         .workers(2)
         .flush_interval(Duration::from_millis(100))
@@ -91,12 +95,12 @@ fn open(vfs: Arc<dyn Vfs>) -> hedgerow::Result<Db> {
 }
 
 /// Builds a small database with all kinds of files: a checkpoint, logs before and behind it.
-fn at_rest(closed: bool) -> Result<AtRest, String> {
+fn at_rest(closed: bool, index: Option<IndexKind>) -> Result<AtRest, String> {
     let failed = |error: hedgerow::Error| format!("building the database: {error}");
     let disk = MemoryVfs::new();
     let mut states = Vec::new();
     for round in 0..2 {
-        let db = open(Arc::new(disk.clone())).map_err(failed)?;
+        let db = open(Arc::new(disk.clone()), index).map_err(failed)?;
         let keyspace = db.keyspace("main").map_err(failed)?;
         let options = WriteOptions::default().durability(Durability::Sync);
         for number in 0..30 {
@@ -135,11 +139,16 @@ fn at_rest(closed: bool) -> Result<AtRest, String> {
             drop(db);
             return Ok(AtRest {
                 disk: killed,
+                index,
                 states,
             });
         }
     }
-    Ok(AtRest { disk, states })
+    Ok(AtRest {
+        disk,
+        index,
+        states,
+    })
 }
 
 fn flip(
@@ -164,11 +173,12 @@ fn flip(
         Ok(found) => found.problems.first().map(ToString::to_string),
     };
     report.found_by_check += usize::from(complaint.is_some());
-    match open(Arc::new(disk)) {
+    // A page is read when it is needed, so that its damage may show only then.
+    let opened = open(Arc::new(disk), rest.index).map_err(|error| error.to_string());
+    match opened.and_then(|db| contents(&db)) {
         Err(error) => {
             counted.1 += 1;
             report.refused += 1;
-            let error = error.to_string();
             let name = path
                 .file_name()
                 .and_then(|name| name.to_str())
@@ -180,9 +190,7 @@ fn flip(
                 return Err(format!("check finds nothing, but opening says: {error}"));
             }
         }
-        Ok(db) => {
-            let found = contents(&db)?;
-            drop(db);
+        Ok(found) => {
             if rest.states.last() == Some(&found) {
                 report.harmless += 1;
             } else if rest.states.contains(&found) && path.extension().is_some_and(|e| e == "log") {

@@ -1,6 +1,7 @@
 //! File faults, full disks and bit rot in the numbers that every run of the tests can afford;
 //! `campaign fault` and `campaign rot` run all of them. The seed is printed.
 
+use hedgerow::IndexKind;
 use hedgerow_testkit::faults::{self, FaultCampaign};
 use hedgerow_testkit::rot::{self, RotCampaign};
 
@@ -13,12 +14,12 @@ fn seed() -> u64 {
     seed
 }
 
-#[test]
-fn faults_and_full_disks_lose_nothing_acknowledged() {
+fn faults(index: Option<IndexKind>, stride: usize) {
     let campaign = FaultCampaign {
         seed: seed(),
-        stride: 6,
+        stride,
         cuts: 1,
+        index,
     };
     let report = faults::run(&campaign).unwrap_or_else(|e| panic!("{e}"));
     println!("{report:?}");
@@ -27,13 +28,43 @@ fn faults_and_full_disks_lose_nothing_acknowledged() {
 }
 
 #[test]
+fn faults_and_full_disks_lose_nothing_acknowledged() {
+    faults(None, 6);
+}
+
+#[test]
+fn faults_and_full_disks_lose_nothing_acknowledged_in_a_page_file() {
+    faults(Some(IndexKind::BTree), 12);
+}
+
+#[test]
 fn rot_is_found_and_never_served() {
     let campaign = RotCampaign {
         flips: 1_500,
         seed: seed(),
+        index: None,
     };
     let report = rot::run(&campaign).unwrap_or_else(|e| panic!("{e}"));
     println!("{report:?}");
     assert!(report.flips >= 1_500 && report.refused > 1_400 && report.torn < 100);
+    assert_eq!(report.found_by_check, report.refused);
+}
+
+#[test]
+fn rot_in_a_page_file_is_found_and_never_served() {
+    let campaign = RotCampaign {
+        flips: 1_000,
+        seed: seed(),
+        index: Some(IndexKind::BTree),
+    };
+    let report = rot::run(&campaign).unwrap_or_else(|e| panic!("{e}"));
+    println!("{report:?}");
+    let pages = report
+        .files
+        .iter()
+        .find(|(file, _)| file.ends_with("pages.hdg"));
+    // Blocks that are free, or of a checkpoint that was replaced, may rot.
+    let (_, (flips, refused)) = pages.expect("a page file");
+    assert!(*refused > 0 && refused < flips);
     assert_eq!(report.found_by_check, report.refused);
 }

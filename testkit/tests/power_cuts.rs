@@ -1,6 +1,7 @@
 //! Power cuts in the numbers that every run of the tests can afford; `campaign power-cut` runs
 //! the same on a larger scale. The seed is printed; `HEDGEROW_SEED` repeats a run's choices.
 
+use hedgerow::IndexKind;
 use hedgerow_testkit::powercut::{DbSubject, LogSubject, PowerCutCampaign, run};
 
 fn campaign(images: usize) -> PowerCutCampaign {
@@ -29,4 +30,12 @@ fn the_engine_keeps_its_promises_under_power_cuts() {
     let report = run(&campaign(5_000), DbSubject::default).unwrap_or_else(|e| panic!("{e}"));
     println!("{report:?}");
     assert!(report.images >= 5_000 && report.distinct_images > 500 && report.second_level > 100);
+}
+
+#[test]
+fn the_engine_keeps_its_promises_in_a_page_file() {
+    let subject = || DbSubject::of_index(IndexKind::BTree);
+    let report = run(&campaign(1_500), subject).unwrap_or_else(|e| panic!("{e}"));
+    println!("{report:?}");
+    assert!(report.images >= 1_500 && report.distinct_images > 150 && report.second_level > 30);
 }

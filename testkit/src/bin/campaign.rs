@@ -6,6 +6,7 @@
 //! cargo build --release -p hedgerow-cli && cargo run --release -p hedgerow-testkit --bin campaign -- kill --kills 500
 //! cargo run --release -p hedgerow-testkit --bin campaign -- fault
 //! cargo run --release -p hedgerow-testkit --bin campaign -- rot --flips 20000
+//! cargo run --release -p hedgerow-testkit --bin campaign -- power-cut --index btree
 //! cargo run --release -p hedgerow-testkit --bin campaign -- churn --operations 100000000
 //! cargo run --release -p hedgerow-testkit --bin campaign -- report --keys 16777216
 //! cargo run --release -p hedgerow-testkit --features planted-bugs --bin campaign -- plant
@@ -21,6 +22,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
+use hedgerow::IndexKind;
 use hedgerow_matryoshka::{
     Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Matryoshka, Plain, Strategy,
 };
@@ -37,6 +39,9 @@ struct Arguments {
     /// Seed of all random choices; random if not given.
     #[arg(long, global = true)]
     seed: Option<u64>,
+    /// The index of the database, such as btree; not for churn [default: any of those in memory].
+    #[arg(long, global = true, value_parser = index)]
+    index: Option<IndexKind>,
     #[command(subcommand)]
     campaign: Campaign,
 }
@@ -117,7 +122,7 @@ fn main() -> ExitCode {
     let seed = arguments.seed.unwrap_or_else(rand::random);
     println!("seed {seed}");
     let start = Instant::now();
-    let outcome = run(arguments.campaign, seed);
+    let outcome = run(arguments.campaign, seed, arguments.index);
     let seconds = start.elapsed().as_secs_f64();
     match outcome {
         Ok(figures) => {
@@ -131,7 +136,11 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(campaign: Campaign, seed: u64) -> Result<String, String> {
+fn index(name: &str) -> Result<IndexKind, String> {
+    IndexKind::from_name(name).ok_or_else(|| format!("there is no index {name:?}"))
+}
+
+fn run(campaign: Campaign, seed: u64, index: Option<IndexKind>) -> Result<String, String> {
     match campaign {
         Campaign::PowerCut {
             images,
@@ -148,7 +157,9 @@ fn run(campaign: Campaign, seed: u64) -> Result<String, String> {
             let report = if log_only {
                 powercut::run(&campaign, LogSubject::default)
             } else {
-                powercut::run(&campaign, DbSubject::default)
+                powercut::run(&campaign, || {
+                    index.map_or_else(DbSubject::default, DbSubject::of_index)
+                })
             };
             Ok(format!("{:#?}", report?))
         }
@@ -167,15 +178,24 @@ fn run(campaign: Campaign, seed: u64) -> Result<String, String> {
                 kills,
                 writers,
                 seed,
+                index,
                 slack,
             };
             Ok(format!("{:#?}", kill::run(&campaign)?))
         }
         Campaign::Fault { stride, cuts } => Ok(format!(
             "{:#?}",
-            faults::run(&FaultCampaign { seed, stride, cuts })?
+            faults::run(&FaultCampaign {
+                seed,
+                stride,
+                cuts,
+                index
+            })?
         )),
-        Campaign::Rot { flips } => Ok(format!("{:#?}", rot::run(&RotCampaign { flips, seed })?)),
+        Campaign::Rot { flips } => Ok(format!(
+            "{:#?}",
+            rot::run(&RotCampaign { flips, seed, index })?
+        )),
         Campaign::Churn {
             operations,
             keys,

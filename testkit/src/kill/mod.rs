@@ -5,6 +5,7 @@
 //! it, writes for a random while (sometimes with a checkpoint running), and kills. Some rounds
 //! kill during start-up, so that recovery itself is interrupted.
 
+mod ballast;
 pub mod client;
 pub mod ledger;
 
@@ -16,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hedgerow::IndexKind;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -41,6 +43,8 @@ pub struct KillCampaign {
     pub writers: usize,
     /// Seed of workloads and options; the moments of death are the machine's.
     pub seed: u64,
+    /// The index of the database; `None`: any of those in memory.
+    pub index: Option<IndexKind>,
     /// How much later than the flush interval a periodic flush may be on this machine.
     pub slack: Duration,
 }
@@ -69,17 +73,18 @@ struct Start {
     durability: &'static str,
     checkpoint_log: &'static str,
     /// The index of keyspaces that are made, which is the default one's only at the first start.
-    index: &'static str,
+    index: IndexKind,
 }
 
 impl Start {
-    fn random(rng: &mut StdRng) -> Self {
+    fn random(rng: &mut StdRng, index: Option<IndexKind>) -> Self {
+        let any = [IndexKind::Masstree, IndexKind::Matryoshka][rng.random_range(0..2)];
         Start {
             workers: rng.random_range(1..=3),
             durability: ["sync", "sync", "sync", "periodic", "periodic", "none"]
                 [rng.random_range(0..6)],
             checkpoint_log: ["64KiB", "256KiB", "16MiB"][rng.random_range(0..3)],
-            index: ["masstree", "matryoshka"][rng.random_range(0..2)],
+            index: index.unwrap_or(any),
         }
     }
 
@@ -97,11 +102,15 @@ pub fn run(campaign: &KillCampaign) -> Result<KillReport, String> {
     let mut rng = StdRng::seed_from_u64(campaign.seed);
     let mut ledgers = vec![Ledger::new(); campaign.writers];
     let mut report = KillReport::default();
+    let has_ballast = campaign.index == Some(IndexKind::BTree);
+    if has_ballast {
+        ballast::fill(campaign).map_err(|e| format!("filling: {e}"))?;
+    }
     let mut killed = Instant::now();
     while report.kills < campaign.kills {
         let round = report.kills;
         let context = |what: String| format!("round {round} (seed {}): {what}", campaign.seed);
-        let start = Start::random(&mut rng);
+        let start = Start::random(&mut rng, campaign.index);
         let mut server = Server::spawn(campaign, &start).map_err(|e| context(e.to_string()))?;
         if rng.random_range(0..4) == 0 {
             thread::sleep(Duration::from_micros(rng.random_range(0..20_000)));
@@ -121,6 +130,10 @@ pub fn run(campaign: &KillCampaign) -> Result<KillReport, String> {
             &mut report,
         )
         .map_err(|e| context(format!("after restart with {start:?}: {e}")))?;
+        if has_ballast {
+            ballast::check(&mut client, &mut rng)
+                .map_err(|e| context(format!("after restart with {start:?}: {e}")))?;
+        }
         let checkpoint = rng.random_bool(0.4);
         let life = match rng.random_range(0..12) {
             0 => Duration::from_millis(rng.random_range(300..700)),
@@ -135,7 +148,7 @@ pub fn run(campaign: &KillCampaign) -> Result<KillReport, String> {
         workers: 1,
         durability: "sync",
         checkpoint_log: "16MiB",
-        index: "masstree",
+        index: campaign.index.unwrap_or_default(),
     };
     let last = |e: String| format!("after the last kill (seed {}): {e}", campaign.seed);
     let mut server = Server::spawn(campaign, &start).map_err(|e| last(e.to_string()))?;
@@ -150,6 +163,14 @@ pub fn run(campaign: &KillCampaign) -> Result<KillReport, String> {
     .map_err(last)?;
     server.kill().map_err(|e| last(e.to_string()))?;
     Ok(report)
+}
+
+/// Flags that leave an index as little memory as it can work in, if it can do with less than all.
+fn memory(index: IndexKind) -> &'static [&'static str] {
+    match index {
+        IndexKind::BTree => &["--memory", "2MiB"],
+        _ => &[],
+    }
 }
 
 fn key(writer: usize, number: usize) -> Vec<u8> {
@@ -344,7 +365,8 @@ impl Server {
             .args(["--workers", &start.workers.to_string()])
             .args(["--durability", start.durability])
             .args(["--checkpoint-log", start.checkpoint_log])
-            .args(["--index", start.index])
+            .args(["--index", start.index.name()])
+            .args(memory(start.index))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

@@ -14,6 +14,7 @@ use rand::{Rng, SeedableRng};
 use super::campaign::Subject;
 use super::oracle::{Contents, Oracle, Verdicts};
 use super::workload::{self, Backup, Life};
+use crate::databases::builder_of;
 
 /// Where the database lies on the modelled disks.
 const DATA: &str = "/data";
@@ -21,6 +22,8 @@ const DATA: &str = "/data";
 /// A database as a [`Subject`].
 #[derive(Debug)]
 pub struct DbSubject {
+    /// `None`: any of those in memory.
+    index: Option<IndexKind>,
     clock_ms: Arc<AtomicU64>,
     lives: usize,
     /// Backups finished in the current life.
@@ -31,6 +34,7 @@ impl Default for DbSubject {
     fn default() -> Self {
         let clock_ms = Arc::new(AtomicU64::new(1_000_000));
         DbSubject {
+            index: None,
             clock_ms,
             lives: 0,
             backups: Vec::new(),
@@ -39,12 +43,20 @@ impl Default for DbSubject {
 }
 
 impl DbSubject {
+    /// A database of this index.
+    pub fn of_index(index: IndexKind) -> DbSubject {
+        DbSubject {
+            index: Some(index),
+            ..DbSubject::default()
+        }
+    }
+
     /// Opens the database; every opening has options of its own.
     fn open(&self, vfs: Arc<dyn Vfs>, dir: &Path, rng: &mut StdRng) -> Result<Db, String> {
         let clock_ms = Arc::clone(&self.clock_ms);
-        Db::builder()
+        let any = [IndexKind::Masstree, IndexKind::Matryoshka][rng.random_range(0..2)];
+        builder_of(Some(self.index.unwrap_or(any)))
             .vfs(vfs)
-            .index([IndexKind::Masstree, IndexKind::Matryoshka][rng.random_range(0..2)])
             .workers(rng.random_range(1..=3))
             .flush_interval(Duration::from_millis(rng.random_range(1..20)))
             .sweep_interval(Some(Duration::from_millis(rng.random_range(1..20))))
