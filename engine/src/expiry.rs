@@ -122,8 +122,12 @@ mod tests {
     fn rows_come_due_in_order_and_leave_when_changed() {
         let index = ExpiryIndex::new(AnyIndex::in_memory(IndexKind::default()).unwrap());
         let replace = |keyspace, key: &[u8], old: Option<u64>, new: Option<u64>| {
-            old.map(|old| index.remove(keyspace, key, old).unwrap());
-            new.map(|new| index.add(keyspace, key, new).unwrap());
+            if let Some(old) = old {
+                index.remove(keyspace, key, old).unwrap();
+            }
+            if let Some(new) = new {
+                index.add(keyspace, key, new).unwrap();
+            }
         };
         let long = vec![b'k'; 65_536];
         replace(1, b"b", None, Some(300));

@@ -13,7 +13,14 @@ use crate::space::Space;
 /// Rows as they were, in the order in which they changed. Stays empty for indexes in memory.
 #[derive(Default)]
 pub(crate) struct Undo<'a> {
-    rows: Vec<(&'a Space, &'a [u8], Option<Vec<u8>>)>,
+    rows: Vec<Before<'a>>,
+}
+
+/// A row as it was; `None` if there was none.
+struct Before<'a> {
+    space: &'a Space,
+    key: &'a [u8],
+    row: Option<Vec<u8>>,
 }
 
 impl<'a> Undo<'a> {
@@ -21,7 +28,7 @@ impl<'a> Undo<'a> {
     pub(crate) fn remember(&mut self, space: &'a Space, key: &'a [u8]) -> Result<(), IndexError> {
         if space.index.tree().is_some() {
             let row = space.index.get(key, <[u8]>::to_vec)?;
-            self.rows.push((space, key, row));
+            self.rows.push(Before { space, key, row });
         }
         Ok(())
     }
@@ -30,7 +37,7 @@ impl<'a> Undo<'a> {
     pub(crate) fn run(self, engine: &Engine) -> Result<(), IndexError> {
         let mut buffer = Vec::new();
         let expiries = &engine.expiries;
-        for (space, key, row) in self.rows.into_iter().rev() {
+        for Before { space, key, row } in self.rows.into_iter().rev() {
             match row {
                 None => space.uninstall(expiries, &engine.watches, key, &mut buffer)?,
                 Some(row) => {

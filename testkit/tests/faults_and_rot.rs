@@ -34,7 +34,7 @@ fn faults_and_full_disks_lose_nothing_acknowledged() {
 
 #[test]
 fn faults_and_full_disks_lose_nothing_acknowledged_in_a_page_file() {
-    faults(Some(IndexKind::BTree), 12);
+    faults(Some(IndexKind::BTree), 6);
 }
 
 #[test]
