@@ -123,6 +123,7 @@ const PACES: &[(&str, Pace)] = &[
     ("binary +intcmp", times(3.1)),
     ("4-tree", times(2.1)),
     ("B-tree", times(1.3)),
+    ("hedgerow btree", times(2.0)),
     ("redb", times(8.0)),
     ("fjall", times(5.0)),
     ("sled", times(8.0)),

@@ -280,11 +280,14 @@ fn own_stores() -> Vec<StoreEntry> {
         longest_key: Some(hedgerow::MAX_KEY_BYTES),
         ..ordered(true)
     };
-    let open: OpenStore = Engine::open;
-    vec![StoreEntry {
-        entry: own("hedgerow", promises),
+    let engine = |name, open: OpenStore| StoreEntry {
+        entry: own(name, promises),
         open: Ok(open),
-    }]
+    };
+    vec![
+        engine("hedgerow", Engine::open),
+        engine("hedgerow btree", Engine::open_paged),
+    ]
 }
 
 /// The compiler's version, which is the standard library's.

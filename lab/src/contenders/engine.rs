@@ -3,8 +3,11 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use hedgerow::{Db, Direction, Durability, Keyspace};
+use hedgerow::{Db, Direction, Durability, IndexKind, Keyspace};
 use hedgerow_lab_contender::{Store, StoreError, StoreSettings, Sync};
+
+/// An engine behind the lab's interface.
+type OpenedStore = Box<dyn Store + Send + std::marker::Sync>;
 
 /// One keyspace of a database.
 pub struct Engine {
@@ -14,21 +17,44 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Opens or creates a database. All of it is in memory, whatever cache was asked for.
+    /// Opens or creates a database with the standard index. All of it is in memory, whatever
+    /// cache was asked for.
     ///
     /// # Errors
     ///
     /// The engine's own.
-    pub fn open(
+    pub fn open(directory: &Path, settings: &StoreSettings) -> Result<OpenedStore, StoreError> {
+        Self::open_with(directory, settings, IndexKind::Masstree, None)
+    }
+
+    /// Opens or creates a database of B-trees in a page file, whose buffer pool is the cache.
+    ///
+    /// # Errors
+    ///
+    /// The engine's own, such as a cache below the least.
+    pub fn open_paged(
         directory: &Path,
         settings: &StoreSettings,
-    ) -> Result<Box<dyn Store + Send + std::marker::Sync>, StoreError> {
+    ) -> Result<OpenedStore, StoreError> {
+        let cache = usize::try_from(settings.cache_bytes).map_err(StoreError::from_display)?;
+        Self::open_with(directory, settings, IndexKind::BTree, Some(cache))
+    }
+
+    fn open_with(
+        directory: &Path,
+        settings: &StoreSettings,
+        index: IndexKind,
+        memory_limit: Option<usize>,
+    ) -> Result<OpenedStore, StoreError> {
         let durability = match settings.sync {
             Sync::EveryCommit => Durability::Sync,
             Sync::Periodic => Durability::Periodic,
             Sync::Never => Durability::None,
         };
-        let builder = Db::builder().durability(durability);
+        let builder = Db::builder()
+            .durability(durability)
+            .index(index)
+            .memory_limit(memory_limit);
         let db = builder.open(directory).map_err(StoreError::from_display)?;
         let keyspace = db.keyspace("default").map_err(StoreError::from_display)?;
         Ok(Box::new(Self {

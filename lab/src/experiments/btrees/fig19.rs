@@ -25,7 +25,7 @@ const UNLIMITED: [(&str, &str, &str); 2] = [
     (
         "hedgerow",
         "all of its data is in memory, so there is no cache that it could be larger than",
-        "an index on a buffer pool, which is not built yet",
+        "`hedgerow btree`, whose trees lie in a page file",
     ),
     (
         "lmdb",
@@ -68,7 +68,7 @@ fn stores(registry: &Registry) -> Vec<StoreEntry> {
 }
 
 fn points(settings: &Settings) -> Vec<StorePoint> {
-    let data_bytes: u64 = settings.scale.pick(2 << 20, 12 << 20, 8 << 30);
+    let data_bytes: u64 = settings.scale.pick(16 << 20, 24 << 20, 8 << 30);
     let threads = settings.scale.pick(4, 32, 256);
     let mut points = Vec::new();
     let (sets, ratios): (&[_], &[u64]) = match settings.scale {
