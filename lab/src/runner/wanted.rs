@@ -91,10 +91,7 @@ mod tests {
         assert!(some.contains(&"JudySL") && some.contains(&"blart u64"));
         assert!(!some.contains(&"congee"));
         let both = names(&["hedgerow inline", "Judy"], &["JudyL"]);
-        assert_eq!(
-            both,
-            ["hedgerow inline", Empty::NAME, "JudyL u32", "JudyL"]
-        );
+        assert_eq!(both, ["hedgerow inline", Empty::NAME, "JudyL u32", "JudyL"]);
     }
 
     #[test]
