@@ -87,8 +87,8 @@ impl Experiment for Reads {
     }
 
     fn points(&self, _registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
-        let pages: u32 = settings.scale.pick(4096, 32_768, 2 << 20);
-        let reads: usize = settings.scale.pick(500, 25_000, 2_000_000);
+        let pages: u32 = settings.scale.pick(4096, 16_384, 2 << 20);
+        let reads: usize = settings.scale.pick(500, 10_000, 2_000_000);
         let points = DEPTHS.iter().map(|&depth| {
             // One at a time is slow, and steady sooner.
             let reads = reads.min(reads.div_ceil(8) * depth);
