@@ -34,7 +34,7 @@ const PAGE: usize = 4096;
 /// The pool's file within a round's folder.
 const FILE: &str = "reads.pages";
 
-/// Most reads under way, and the least file that leaves the pool its minimum.
+/// Most reads under way.
 const DEPTHS: [usize; 3] = [1, 8, 64];
 
 const FIO: &str = "fio";

@@ -89,11 +89,24 @@ pub const MEMCACHED: Requests = Requests {
     baseline: "memcached",
 };
 
+/// What a round loads, and for how long it asks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Workload {
-    records: usize,
+pub(super) struct Workload {
+    pub(super) records: usize,
     /// Seconds per figure.
-    seconds: f64,
+    pub(super) seconds: f64,
+}
+
+impl Workload {
+    /// A job's, short where it is to verify: the client compares every reply in any run.
+    pub(super) fn of(job: &Job) -> Result<Self> {
+        let mut workload: Self = job.workload()?;
+        if job.stage == Stage::Verify {
+            workload.records = workload.records.min(20_000);
+            workload.seconds = 0.05;
+        }
+        Ok(workload)
+    }
 }
 
 impl Experiment for Requests {
@@ -134,13 +147,7 @@ impl Experiment for Requests {
     }
 
     fn perform(&self, _registry: &Registry, job: &Job) -> Result<Answer> {
-        let mut workload: Workload = job.workload()?;
-        if job.stage == Stage::Verify {
-            // The client compares every reply: a short run is all that verifying needs.
-            workload.records = workload.records.min(20_000);
-            workload.seconds = 0.05;
-        }
-        measure(&job.contender, &workload)
+        measure(&job.contender, &Workload::of(job)?)
     }
 }
 

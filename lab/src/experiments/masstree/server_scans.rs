@@ -6,12 +6,13 @@ use std::time::Duration;
 use hedgerow_lab_data::KeySet;
 use hedgerow_lab_data::random::Permutation;
 use hedgerow_lab_report::Better;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::server::{CONNECTIONS, DEPTH, MANY_CONNECTIONS, SETTINGS, VALUE_BYTES, ask_for, need};
+use super::server::{
+    CONNECTIONS, DEPTH, MANY_CONNECTIONS, SETTINGS, VALUE_BYTES, Workload, ask_for, need,
+};
 use crate::contenders::servers::{CLIENT_CORE, OURS, named, participant, start};
-use crate::experiment::{About, Answer, Experiment, Job, Participant, Point, Settings, Stage};
+use crate::experiment::{About, Answer, Experiment, Job, Participant, Point, Settings};
 use crate::machine::pin_this_thread;
 use crate::process::Server;
 use crate::registry::Registry;
@@ -39,13 +40,6 @@ const CONTENDERS: [(&str, &str, ScanForm); 3] = [
 
 /// The experiment.
 pub struct Scans;
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Workload {
-    records: usize,
-    /// Seconds per figure.
-    seconds: f64,
-}
 
 impl Experiment for Scans {
     fn about(&self) -> About {
@@ -94,12 +88,7 @@ impl Experiment for Scans {
     }
 
     fn perform(&self, _registry: &Registry, job: &Job) -> Result<Answer> {
-        let mut workload: Workload = job.workload()?;
-        if job.stage == Stage::Verify {
-            // The client compares every reply: a short run is all that verifying needs.
-            workload.records = workload.records.min(20_000);
-            workload.seconds = 0.05;
-        }
+        let workload = Workload::of(job)?;
         let mut contenders = CONTENDERS.iter();
         let contender = contenders.find(|(name, ..)| *name == job.contender);
         let (_, server, form) = contender
