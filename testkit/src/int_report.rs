@@ -212,13 +212,14 @@ where
         let at = self.rng.random_range(0..self.live.len());
         let number = self.live.swap_remove(at);
         self.stored[number as usize] = false;
+        self.remove(number)
+    }
+
+    /// Removes a key that is there.
+    fn remove(&mut self, number: u32) -> Result<(), String> {
         let want = I::Value::numbered(number.into());
-        same(
-            "remove",
-            number,
-            self.index.remove(self.key(number)),
-            Some(want),
-        )
+        let got = self.index.remove(self.key(number));
+        same("remove", number, got, Some(want))
     }
 
     /// The report's search: for the greatest key at or below one that need not be there.
@@ -238,13 +239,7 @@ where
         same("len", 0, count, live.len())?;
         live.shuffle(&mut self.rng);
         for (done, &number) in live.iter().enumerate() {
-            let want = I::Value::numbered(number.into());
-            same(
-                "remove",
-                number,
-                self.index.remove(self.key(number)),
-                Some(want),
-            )?;
+            self.remove(number)?;
             if done == count / 2 || done + 100 == count {
                 self.index.verify()?;
             }
