@@ -1,7 +1,8 @@
 //! The index of a keyspace: one of the trees of the family.
 //!
-//! An enum rather than a trait object, since the methods of [`Index`] are generic: each call is
-//! one well-predicted branch, and the closures are inlined into the tree.
+//! An enum rather than a trait object, since the methods of [`Index`] are generic: for the default
+//! index a call is one well-predicted branch, and the callbacks are inlined into the tree. The
+//! others are called through pointers ([`ErasedIndex`]), which keeps the code small.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -9,6 +10,7 @@ use hedgerow_btree::BTreeIndex;
 use hedgerow_masstree::{Bytes, Masstree};
 use hedgerow_matryoshka::MatryoshkaIndex;
 
+use crate::erased::ErasedIndex;
 use crate::options::IndexKind;
 use hedgerow_index::{Decision, Direction, Index, IndexError, LockedMap, Statistics};
 
@@ -25,9 +27,10 @@ macro_rules! dispatch {
     ($self:ident, $index:ident => $call:expr) => {
         match $self {
             AnyIndex::Masstree($index) => $call,
-            AnyIndex::Matryoshka($index) => $call,
-            AnyIndex::LockedMap($index) => $call,
-            AnyIndex::BTree($index) => $call,
+            other => {
+                let $index = other.erased();
+                $call
+            }
         }
     };
 }
@@ -40,6 +43,17 @@ impl AnyIndex {
             IndexKind::Matryoshka => Some(AnyIndex::Matryoshka(MatryoshkaIndex::new())),
             IndexKind::LockedMap => Some(AnyIndex::LockedMap(LockedMap::default())),
             IndexKind::BTree => None,
+        }
+    }
+
+    /// The index with its type forgotten.
+    #[inline]
+    fn erased(&self) -> &dyn ErasedIndex {
+        match self {
+            AnyIndex::Masstree(index) => index,
+            AnyIndex::Matryoshka(index) => index,
+            AnyIndex::LockedMap(index) => index,
+            AnyIndex::BTree(index) => index,
         }
     }
 

@@ -49,6 +49,7 @@ mod checkpoint;
 mod commit;
 mod db;
 mod engine;
+mod erased;
 mod error;
 mod expiry;
 mod iterate;
