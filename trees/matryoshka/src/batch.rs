@@ -3,13 +3,13 @@
 //! One lookup waits for a line of memory at each step. A group takes each step for all its keys
 //! before the next, and asks for what the next step reads: the misses of a step overlap.
 //!
-//! A batch of changes is sorted, and each group of it takes one of two ways. Keys *all over* the
-//! tree walk side by side, as lookups do, to their pages, and are changed there. *Near* keys, which
-//! few pages hold, follow one another: only the first descends, the page and its upper bound are
-//! kept, and the next page is the next child of the same parent for 320 of 321 (the report's
-//! "sibling advance"); while a page is worked on, the next is prefetched. How it went with one
-//! group decides for the next. Once pages are cut, levelled or joined, the other keys of the group
-//! begin at the root.
+//! Changes take one of two ways. Keys *all over* the tree walk side by side, as lookups do, to
+//! their pages, and are changed there, in the order in which they came: sorting them would cost
+//! more than it brings. *Near* keys, which few pages hold, are sorted and follow one another: only
+//! the first descends, the page and its upper bound are kept, and the next page is the next child
+//! of the same parent for 320 of 321 (the report's "sibling advance"); while a page is worked on,
+//! the next is prefetched. How it went with one group decides for the next. Where pages are cut,
+//! levelled or joined, the keys of the group that were on their way to them begin at the root.
 
 use hedgerow_index::{Direction, IntIndex, IntKey};
 use hedgerow_simd::{Kernel, Task};
@@ -17,7 +17,7 @@ use hedgerow_simd::{Kernel, Task};
 use crate::form::{Inserted, PageForm};
 use crate::lane::Lane;
 use crate::strategy::Strategy;
-use crate::tree::{Matryoshka, OuterPath, untag};
+use crate::tree::{Matryoshka, Moved, OuterPath, untag};
 
 /// Keys that go side by side: more than a core can have under way at a time, so that it always
 /// has something to wait for.
@@ -25,6 +25,12 @@ const GROUP: usize = 32;
 
 /// A group of near keys descends at most so often.
 const MOST_DESCENTS: usize = 4;
+
+/// A group whose pages fall into fewer of 64 classes is near: 32 pages of a large tree fall into 25.
+const FEW_CLASSES: u32 = 8;
+
+/// No page: the key that was on its way there begins at the root.
+const NOWHERE: u32 = u32::MAX;
 
 /// A page that a batch works on, and the greatest key that belongs there.
 struct Cursor<L> {
@@ -50,29 +56,39 @@ where
     }
 
     /// Stores all `pairs`; returns how many keys are new. Of pairs with one key the last wins.
-    /// Sorts `pairs` by key.
+    /// Leaves `pairs` in any order.
     pub fn insert_many(&mut self, pairs: &mut [(K, V)]) -> usize {
-        // A stable sort: of equal keys the last comes last.
-        pairs.sort_by_key(|pair| pair.0.encode());
         let before = self.len();
-        let level = self.level;
-        let mut near = false;
-        for group in pairs.chunks(GROUP) {
-            near = level.run(InsertGroup(self, group, near));
-        }
+        // A stable sort: of equal keys the last comes last.
+        self.change(pairs, |pairs| pairs.sort_by_key(|pair| pair.0.encode()));
         self.len() - before
     }
 
-    /// Removes all `keys`; returns how many were there. Sorts `keys`.
+    /// Removes all `keys`; returns how many were there. Leaves `keys` in any order.
     pub fn remove_many(&mut self, keys: &mut [K]) -> usize {
-        keys.sort_unstable_by_key(|key| key.encode());
         let before = self.len();
-        let level = self.level;
-        let mut near = false;
-        for group in keys.chunks(GROUP) {
-            near = level.run(RemoveGroup(self, group, near));
-        }
+        self.change(keys, |keys| keys.sort_unstable_by_key(|key| key.encode()));
         before - self.len()
+    }
+
+    /// Makes all changes, group by group.
+    fn change<E: Change<K, V, S>>(&mut self, mut changes: &mut [E], sort: impl Fn(&mut [E])) {
+        let mut sorted = changes.is_sorted_by_key(|change| change.key());
+        // Several keys to a page, once they are in order.
+        if !sorted && changes.len() > self.pages.live() {
+            sort(changes);
+            sorted = true;
+        }
+        let (level, mut near) = (self.level, false);
+        while !changes.is_empty() {
+            if near && !sorted {
+                sort(changes);
+                sorted = true;
+            }
+            let (group, rest) = changes.split_at_mut(changes.len().min(GROUP));
+            near = level.run(Group(self, group, near));
+            changes = rest;
+        }
     }
 
     /// Takes all keys to their leaves, step by step; page and leaf of each.
@@ -136,40 +152,6 @@ where
         Cursor { path, bound }
     }
 
-    /// Stores a pair in its page; false when there is no room.
-    #[inline(always)]
-    fn insert_in<N: Kernel>(&mut self, number: u32, key: K::Encoded, value: V) -> bool {
-        let page = self.pages.get_mut(number);
-        let before = page.tag();
-        let inserted = page.insert::<N>(key, value);
-        if page.tag() != before {
-            self.retag(&self.find_path::<N>(key));
-        }
-        self.len += usize::from(matches!(inserted, Inserted::New));
-        !matches!(inserted, Inserted::Full)
-    }
-
-    /// Removes a key from its page; whether pages were joined or levelled.
-    #[inline(always)]
-    fn remove_in<N: Kernel>(&mut self, number: u32, key: K::Encoded) -> bool {
-        let page = self.pages.get_mut(number);
-        let before = page.tag();
-        if page.remove::<N>(key).is_none() {
-            return false;
-        }
-        let low = page.key_count() < Self::CAPACITY / 4 && self.height > 0;
-        let moved = page.tag() != before;
-        self.len -= 1;
-        if moved || low {
-            let path = self.find_path::<N>(key);
-            self.retag(&path);
-            if low {
-                self.rebalance(&path);
-            }
-        }
-        low
-    }
-
     #[inline(always)]
     fn prefetch_next(&self, path: &OuterPath) {
         if let Some(next) = self.sibling(path, Direction::Forward) {
@@ -212,85 +194,191 @@ impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Task for LookUp<'
     }
 }
 
-/// Whether few pages hold these leaves, which are in key order.
+/// Whether few pages hold these leaves, as far as their classes tell.
+#[inline(always)]
 fn are_near(leaves: &[(u32, u8)]) -> bool {
-    let crossings = leaves.windows(2).filter(|pair| pair[0].0 != pair[1].0);
-    crossings.count() <= MOST_DESCENTS
+    let classes = leaves
+        .iter()
+        .fold(0_u64, |seen, leaf| seen | 1 << (leaf.0 & 63));
+    classes.count_ones() < FEW_CLASSES
 }
 
-/// A group of pairs in key order, and whether they are near one another, to all appearances; says
-/// the same of the next group.
-struct InsertGroup<'a, K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy>(
-    &'a mut Matryoshka<K, V, S>,
-    &'a [(K, V)],
-    bool,
-);
+/// One change of a batch.
+trait Change<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy>: Copy {
+    /// The key that it is of.
+    fn key(&self) -> K::Encoded;
 
-impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Task for InsertGroup<'_, K, V, S> {
-    type Output = bool;
+    /// Asks for what it reads of a page beyond the leaf of its key.
+    #[inline(always)]
+    fn prefetch(_page: &S::Page<K::Encoded, V, S>, _leaf: u8) {}
+
+    /// Makes it in the page that is responsible for the key, and more where there is too much or
+    /// too little in it; tells which pages are then others.
+    fn at_page<N: Kernel>(
+        self,
+        tree: &mut Matryoshka<K, V, S>,
+        page: u32,
+        moved: impl FnMut(Moved),
+    );
+
+    /// Makes it from the root on.
+    fn descending<N: Kernel>(self, tree: &mut Matryoshka<K, V, S>, moved: impl FnMut(Moved));
+
+    /// Makes it at the end of a path; whether the path still holds.
+    fn at_path<N: Kernel>(self, tree: &mut Matryoshka<K, V, S>, path: &OuterPath) -> bool;
+}
+
+/// An insert.
+impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Change<K, V, S> for (K, V) {
+    #[inline(always)]
+    fn key(&self) -> K::Encoded {
+        self.0.encode()
+    }
 
     #[inline(always)]
-    fn run<N: Kernel>(self) -> bool {
-        let Self(tree, pairs, near) = self;
-        if near {
-            let (mut cursor, mut descents) = (None, 0);
-            for &(key, value) in pairs {
-                let key = key.encode();
-                let here = tree.seek::<N>(cursor.take(), key, &mut descents);
-                if matches!(tree.insert_at::<N>(&here.path, key, value), Inserted::Full) {
-                    tree.insert_from_root::<N>(key, value);
-                } else {
-                    cursor = Some(here);
-                }
-            }
-            return descents <= MOST_DESCENTS;
+    fn prefetch(page: &S::Page<K::Encoded, V, S>, leaf: u8) {
+        page.prefetch_insert(leaf);
+    }
+
+    #[inline(always)]
+    fn at_page<N: Kernel>(
+        self,
+        tree: &mut Matryoshka<K, V, S>,
+        page: u32,
+        moved: impl FnMut(Moved),
+    ) {
+        let key = self.0.encode();
+        let page = tree.pages.get_mut(page);
+        let before = page.tag();
+        let inserted = page.insert::<N>(key, self.1);
+        if page.tag() != before {
+            tree.retag(&tree.find_path::<N>(key));
         }
-        let leaves = tree.walk::<N>(pairs.iter().map(|pair| pair.0.encode()));
-        let mut void = false;
-        for (&(key, value), (page, _)) in pairs.iter().zip(leaves) {
-            let key = key.encode();
-            if void || !tree.insert_in::<N>(page, key, value) {
-                tree.insert_from_root::<N>(key, value);
-                void = true;
-            }
+        match inserted {
+            Inserted::New => tree.len += 1,
+            Inserted::Replaced(_) => {}
+            Inserted::Full => drop(tree.insert_from_root::<N>(key, self.1, moved)),
         }
-        are_near(&leaves[..pairs.len()])
+    }
+
+    #[inline(always)]
+    fn descending<N: Kernel>(self, tree: &mut Matryoshka<K, V, S>, moved: impl FnMut(Moved)) {
+        tree.insert_from_root::<N>(self.0.encode(), self.1, moved);
+    }
+
+    #[inline(always)]
+    fn at_path<N: Kernel>(self, tree: &mut Matryoshka<K, V, S>, path: &OuterPath) -> bool {
+        let holds = !matches!(
+            tree.insert_at::<N>(path, self.0.encode(), self.1),
+            Inserted::Full
+        );
+        if !holds {
+            tree.insert_from_root::<N>(self.0.encode(), self.1, |_| ());
+        }
+        holds
     }
 }
 
-/// As `InsertGroup`.
-struct RemoveGroup<'a, K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy>(
+/// A removal.
+impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Change<K, V, S> for K {
+    #[inline(always)]
+    fn key(&self) -> K::Encoded {
+        self.encode()
+    }
+
+    #[inline(always)]
+    fn at_page<N: Kernel>(
+        self,
+        tree: &mut Matryoshka<K, V, S>,
+        page: u32,
+        mut moved: impl FnMut(Moved),
+    ) {
+        let page = tree.pages.get_mut(page);
+        let before = page.tag();
+        if page.remove::<N>(self.encode()).is_none() {
+            return;
+        }
+        tree.len -= 1;
+        let low = page.key_count() < Matryoshka::<K, V, S>::CAPACITY / 4 && tree.height > 0;
+        if low || page.tag() != before {
+            let path = tree.find_path::<N>(self.encode());
+            tree.retag(&path);
+            if low {
+                moved(tree.rebalance(&path));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn descending<N: Kernel>(self, tree: &mut Matryoshka<K, V, S>, mut moved: impl FnMut(Moved)) {
+        let path = tree.find_path::<N>(self.encode());
+        moved(tree.remove_at::<N>(&path, self.encode()).1);
+    }
+
+    #[inline(always)]
+    fn at_path<N: Kernel>(self, tree: &mut Matryoshka<K, V, S>, path: &OuterPath) -> bool {
+        let (_, moved) = tree.remove_at::<N>(path, self.encode());
+        matches!(moved, Moved::None)
+    }
+}
+
+/// Changes, and whether they are near one another, to all appearances; says the same of the next
+/// group. Near ones are in key order.
+struct Group<'a, K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy, E>(
     &'a mut Matryoshka<K, V, S>,
-    &'a [K],
+    &'a [E],
     bool,
 );
 
-impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Task for RemoveGroup<'_, K, V, S> {
+impl<K, V, S, E> Task for Group<'_, K, V, S, E>
+where
+    K: IntKey<Encoded: Lane>,
+    V: Copy + Default,
+    S: Strategy,
+    E: Change<K, V, S>,
+{
     type Output = bool;
 
     #[inline(always)]
     fn run<N: Kernel>(self) -> bool {
-        let Self(tree, keys, near) = self;
-        let encoded = keys.iter().map(|key| key.encode());
+        let Self(tree, changes, near) = self;
         if near {
             let (mut cursor, mut descents) = (None, 0);
-            for key in encoded {
-                let here = tree.seek::<N>(cursor.take(), key, &mut descents);
-                let (_, joined) = tree.remove_at::<N>(&here.path, key);
-                cursor = (!joined).then_some(here);
+            for &change in changes {
+                let here = tree.seek::<N>(cursor.take(), change.key(), &mut descents);
+                cursor = change.at_path::<N>(tree, &here.path).then_some(here);
             }
             return descents <= MOST_DESCENTS;
         }
-        let leaves = tree.walk::<N>(encoded.clone());
-        let mut void = false;
-        for (key, (page, _)) in encoded.zip(leaves) {
-            if void {
-                let path = tree.find_path::<N>(key);
-                tree.remove_at::<N>(&path, key);
+        let mut leaves = tree.walk::<N>(changes.iter().map(|change| change.key()));
+        let near = are_near(&leaves[..changes.len()]);
+        for &(page, leaf) in &leaves[..changes.len()] {
+            E::prefetch(tree.pages.get(page), leaf);
+        }
+        for (at, &change) in changes.iter().enumerate() {
+            let page = leaves[at].0;
+            let rest = &mut leaves[at + 1..];
+            if page == NOWHERE {
+                change.descending::<N>(tree, |moved| forget(rest, moved));
             } else {
-                void = tree.remove_in::<N>(page, key);
+                change.at_page::<N>(tree, page, |moved| forget(rest, moved));
             }
         }
-        are_near(&leaves[..keys.len()])
+        near
+    }
+}
+
+/// Sends keys that were on their way to pages that have changed to the root instead.
+#[inline(never)]
+fn forget(leaves: &mut [(u32, u8)], moved: Moved) {
+    for (page, _) in leaves {
+        let gone = match moved {
+            Moved::None => false,
+            Moved::Pages(pages) => pages.contains(page),
+            Moved::Any => true,
+        };
+        if gone {
+            *page = NOWHERE;
+        }
     }
 }

@@ -283,6 +283,24 @@ impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for FlatPage<L, 
     }
 
     #[inline(always)]
+    fn prefetch_insert(&self, leaf: u8) {
+        let (line, lines) = (usize::from(leaf), Self::lines::<S>());
+        if self.count(line) < L::LANES {
+            return;
+        }
+        // A full line is levelled with a neighbour, or the page is written anew.
+        let near = if self.total() > L::LANES * lines * 3 / 4 {
+            0..lines
+        } else {
+            line.saturating_sub(1)..lines.min(line + 2)
+        };
+        for line in near {
+            prefetch_line(self.line(line));
+            self.prefetch_values(line);
+        }
+    }
+
+    #[inline(always)]
     fn find_in<N: Kernel>(&self, leaf: u8, key: L) -> Spot {
         self.spot::<N>(usize::from(leaf), key)
     }

@@ -70,6 +70,10 @@ pub trait PageForm<L: Lane, V: Copy + Default, S: Strategy>: Copy {
     /// One step, and a request for what the next one reads. Once at a leaf, stays there.
     fn step<N: Kernel>(&self, step: usize, at: u8, key: L) -> u8;
 
+    /// Asks for what an insert into the leaf that the steps led to reads beyond it.
+    #[inline(always)]
+    fn prefetch_insert(&self, _leaf: u8) {}
+
     /// Where the key is or would be in the leaf that the steps led to.
     fn find_in<N: Kernel>(&self, leaf: u8, key: L) -> Spot;
 

@@ -12,7 +12,7 @@ use crate::form::PageForm;
 use crate::lane::Lane;
 use crate::outer::Inner;
 use crate::strategy::Strategy;
-use crate::tree::{Matryoshka, OuterPath, tag, untag};
+use crate::tree::{Matryoshka, Moved, OuterPath, tag, untag};
 
 /// `remove`, for a kernel.
 pub(crate) struct Remove<'a, K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy>(
@@ -37,44 +37,47 @@ where
     V: Copy + Default,
     S: Strategy,
 {
-    /// `remove` at the end of a path; and whether pages were joined or levelled, so that the path
-    /// holds no more.
+    /// `remove` at the end of a path; and which pages were joined or levelled: then the path holds
+    /// no more.
     #[inline(always)]
     pub(crate) fn remove_at<N: Kernel>(
         &mut self,
         path: &OuterPath,
         key: K::Encoded,
-    ) -> (Option<V>, bool) {
+    ) -> (Option<V>, Moved) {
         let page = self.pages.get_mut(path.page);
         let before = page.tag();
         let value = page.remove::<N>(key);
         let (after, len) = (page.tag(), page.key_count());
         if value.is_none() {
-            return (None, false);
+            return (None, Moved::None);
         }
         self.len -= 1;
         if after != before {
             self.retag(path);
         }
         let low = len < Self::CAPACITY / 4 && self.height > 0;
-        if low {
-            self.rebalance(path);
-        }
-        (value, low)
+        let moved = if low {
+            self.rebalance(path)
+        } else {
+            Moved::None
+        };
+        (value, moved)
     }
 
     #[inline(never)]
-    pub(crate) fn rebalance(&mut self, path: &OuterPath) {
+    pub(crate) fn rebalance(&mut self, path: &OuterPath) -> Moved {
         let (parent, index) = path.steps[self.height - 1];
-        self.rebalance_pages(parent, index as usize);
+        let mut moved = Moved::Pages(self.rebalance_pages(parent, index as usize));
         for level in (1..self.height).rev() {
             let node = self.node(level, path.steps[level].0);
             if node.count() >= (self.most_children(level) / 4).max(1) {
-                return;
+                return moved;
             }
             let (parent, index) = path.steps[level - 1];
             if self.heads_at(level) {
                 self.rebalance_superpages(parent, index as usize);
+                moved = Moved::Any;
             } else {
                 self.rebalance_inner(parent, index as usize);
             }
@@ -88,9 +91,11 @@ where
             }
             self.height -= 1;
         }
+        moved
     }
 
-    fn rebalance_pages(&mut self, parent: u32, index: usize) {
+    /// Joins or levels child `index` of `parent` and its neighbour; which pages these are.
+    fn rebalance_pages(&mut self, parent: u32, index: usize) -> [u32; 2] {
         let index = index.saturating_sub(1);
         let level = self.height - 1;
         let node = self.node(level, parent);
@@ -111,6 +116,7 @@ where
             self.set_pair(parent, index, (left, low), (right, high));
         }
         self.scratch = pairs;
+        [left, right]
     }
 
     fn rebalance_inner(&mut self, parent: u32, index: usize) {

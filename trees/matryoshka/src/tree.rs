@@ -49,6 +49,17 @@ pub(crate) struct OuterPath {
     pub(crate) page: u32,
 }
 
+/// Pages whose keys are, after a change, not the ones that they were for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moved {
+    /// None.
+    None,
+    /// These; perhaps one twice.
+    Pages([u32; 2]),
+    /// Perhaps any.
+    Any,
+}
+
 /// The page of a tagged number.
 #[inline(always)]
 pub(crate) fn untag(child: u32) -> u32 {
@@ -237,17 +248,23 @@ where
     /// Makes room for `key` in the path's page, which is full: the page is levelled with a
     /// neighbour that has a quarter free, or cut in two.
     #[inline(never)]
-    fn make_room(&mut self, path: &OuterPath, key: K::Encoded) {
+    fn make_room(&mut self, path: &OuterPath, key: K::Encoded) -> Moved {
         let mut pairs = std::mem::take(&mut self.scratch);
         pairs.clear();
         self.pages.get(path.page).pairs(&mut pairs);
         let above = pairs.last().is_some_and(|last| last.0 < key);
         // Ascending inserts leave full pages behind.
         let appends = above && !self.advance(&mut path.clone(), Direction::Forward);
-        if !appends && self.level(path, &mut pairs) {
-            // The neighbour had room.
+        let levelled = if appends {
+            None
+        } else {
+            self.level(path, &mut pairs)
+        };
+        let moved = if let Some(other) = levelled {
+            Moved::Pages([path.page, other])
         } else if self.is_full_superpage(path) {
             self.cut_superpage(path, appends);
+            Moved::Any
         } else {
             let half = if appends {
                 pairs.len()
@@ -255,13 +272,15 @@ where
                 pairs.len() / 2
             };
             self.cut(path, &pairs, half);
-        }
+            Moved::Pages([path.page; 2])
+        };
         self.scratch = pairs;
+        moved
     }
 
-    /// Levels the path's page, which holds `pairs`, with the emptier of its neighbours; false
-    /// when both are nearly full.
-    fn level(&mut self, path: &OuterPath, pairs: &mut Vec<(K::Encoded, V)>) -> bool {
+    /// Levels the path's page, which holds `pairs`, with the emptier of its neighbours, which it
+    /// returns; `None` when both are nearly full.
+    fn level(&mut self, path: &OuterPath, pairs: &mut Vec<(K::Encoded, V)>) -> Option<u32> {
         let left = self.sibling(path, Direction::Reverse).map(untag);
         let right = self.sibling(path, Direction::Forward).map(untag);
         let len =
@@ -269,9 +288,9 @@ where
         let to_left = len(&left) < len(&right);
         let other = if to_left { left } else { right };
         if len(&other) > Self::CAPACITY * 3 / 4 {
-            return false;
+            return None;
         }
-        let other = other.unwrap_or(path.page);
+        let other = other?;
         let (parent, index) = path.steps[self.height - 1];
         let (low, high, at);
         if to_left {
@@ -285,7 +304,7 @@ where
         }
         let half = pairs.len() / 2;
         self.set_pair(parent, at, (low, &pairs[..half]), (high, &pairs[half..]));
-        true
+        Some(other)
     }
 
     /// Gives two neighbouring pages, children `at` and `at + 1` of `parent`, these pairs.
@@ -376,15 +395,20 @@ where
         inserted
     }
 
-    /// `insert`, from the root.
+    /// `insert`, from the root; tells which pages are then others.
     #[inline(always)]
-    pub(crate) fn insert_from_root<N: Kernel>(&mut self, key: K::Encoded, value: V) -> Option<V> {
+    pub(crate) fn insert_from_root<N: Kernel>(
+        &mut self,
+        key: K::Encoded,
+        value: V,
+        mut moved: impl FnMut(Moved),
+    ) -> Option<V> {
         loop {
             let path = self.find_path::<N>(key);
             match self.insert_at::<N>(&path, key, value) {
                 Inserted::New => return None,
                 Inserted::Replaced(old) => return Some(old),
-                Inserted::Full => self.make_room(&path, key),
+                Inserted::Full => moved(self.make_room(&path, key)),
             }
         }
     }
@@ -438,6 +462,6 @@ impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Task for Insert<'
     #[inline(always)]
     fn run<N: Kernel>(self) -> Option<V> {
         let Self(tree, key, value) = self;
-        tree.insert_from_root::<N>(key, value)
+        tree.insert_from_root::<N>(key, value, |_| ())
     }
 }

@@ -72,6 +72,47 @@ fn batches_match_the_model() {
     batches_match::<FlatSuperpage>();
 }
 
+/// Every second key of a batch lies all over, the others crowd on a few pages: those are cut and
+/// joined while other keys of the batch are on their way to them. Keys come several times.
+fn scattered_batches_match<S: Strategy>() {
+    let mut rng = StdRng::seed_from_u64(12);
+    let mut tree: Matryoshka<u64, u64, S> = Matryoshka::new();
+    let mut model: BTreeMap<u64, u64> = (0..45_000).map(|key| (8 * key, key)).collect();
+    tree.bulk_load(model.iter().map(|(&key, &value)| (key, value)))
+        .expect("ascending");
+    for round in 0..600_u64 {
+        let crowd = rng.random_range(0..350_000);
+        let keys = (0..100).map(|number| match number % 2 {
+            0 => rng.random_range(0..360_000),
+            _ => rng.random_range(crowd..crowd + 600),
+        });
+        let mut keys: Vec<u64> = keys.collect();
+        let before = model.len();
+        if round % 100 < 50 {
+            let mut pairs: Vec<(u64, u64)> = keys.iter().map(|&key| (key, rng.random())).collect();
+            model.extend(pairs.iter().copied());
+            assert_eq!(tree.insert_many(&mut pairs), model.len() - before);
+        } else {
+            keys.extend(model.range(crowd..).take(90).map(|pair| *pair.0));
+            keys.shuffle(&mut rng);
+            for key in &keys {
+                model.remove(key);
+            }
+            assert_eq!(tree.remove_many(&mut keys), before - model.len());
+        }
+        tree.verify().expect("sound after a batch");
+    }
+    assert!(model.into_iter().eq(pairs_of(&tree)));
+}
+
+#[test]
+fn scattered_batches_match_the_model() {
+    scattered_batches_match::<Plain>();
+    scattered_batches_match::<Eytzinger>();
+    scattered_batches_match::<Flat>();
+    scattered_batches_match::<FlatSuperpage>();
+}
+
 /// As many keys as make every line and node up to two inner nodes full in turn; all kernels must
 /// find each key, and what is next to it, at its very position.
 fn positions_match<S: Strategy>() {
