@@ -2,6 +2,8 @@
 
 use crate::kernel::{Binary, Kernel, Linear, Scalar};
 #[cfg(target_arch = "x86_64")]
+use crate::sse2::Sse2;
+#[cfg(target_arch = "x86_64")]
 use crate::x86::{Avx2, Avx512};
 
 /// The search kernel of a tree.
@@ -13,6 +15,9 @@ pub enum Level {
     Binary,
     /// Branch-free comparison of all slots, portable.
     Scalar,
+    /// 128-bit vectors, which every x86-64 processor has; only made by [`Level::detect`] and
+    /// [`Level::supported`].
+    Sse2(Supported),
     /// 256-bit vectors; only made by [`Level::detect`] and [`Level::supported`].
     Avx2(Supported),
     /// 512-bit vectors; only made by [`Level::detect`] and [`Level::supported`].
@@ -36,7 +41,7 @@ pub trait Task {
 
 impl Level {
     /// The best level of this processor, unless the environment variable `HEDGEROW_SIMD`
-    /// (`linear`, `binary`, `scalar`, `avx2`, `avx512`) names another one it supports.
+    /// (`linear`, `binary`, `scalar`, `sse2`, `avx2`, `avx512`) names another one it supports.
     pub fn detect() -> Level {
         let supported = Self::supported();
         let best = supported.last().copied().unwrap_or(Level::Scalar);
@@ -55,6 +60,7 @@ impl Level {
         let mut levels = vec![Level::Linear, Level::Binary, Level::Scalar];
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
+            levels.push(Level::Sse2(Supported(())));
             if std::arch::is_x86_feature_detected!("avx2")
                 && std::arch::is_x86_feature_detected!("bmi1")
                 && std::arch::is_x86_feature_detected!("bmi2")
@@ -76,6 +82,7 @@ impl Level {
             Level::Linear => "linear",
             Level::Binary => "binary",
             Level::Scalar => "scalar",
+            Level::Sse2(_) => "sse2",
             Level::Avx2(_) => "avx2",
             Level::Avx512(_) => "avx512",
         }
@@ -92,6 +99,8 @@ impl Level {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above, and AVX-512F.
             Level::Avx512(_) => unsafe { run_avx512(task) },
+            #[cfg(target_arch = "x86_64")]
+            Level::Sse2(_) => run_sse2(task),
             Level::Scalar => run_scalar(task),
             Level::Binary => run_binary(task),
             _ => run_linear(task),
@@ -111,6 +120,12 @@ fn run_avx2<T: Task>(task: T) -> T::Output {
 #[inline]
 fn run_avx512<T: Task>(task: T) -> T::Output {
     task.run::<Avx512>()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+fn run_sse2<T: Task>(task: T) -> T::Output {
+    task.run::<Sse2>()
 }
 
 #[inline(never)]

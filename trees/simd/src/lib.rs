@@ -9,6 +9,7 @@
 //! | [`Linear`] | walks the permutation in key order | walks the slices |
 //! | [`Binary`] | halves the permutation | halves the slices |
 //! | [`Scalar`] | compares all slots, branch-free | compares all slots, branch-free |
+//! | `Sse2` | 8 vector compares, in the baseline of x86-64 | 8 vector compares |
 //! | `Avx2` | 4 vector compares | 4 vector compares |
 //! | `Avx512` | 2 vector compares | 2 vector compares |
 //!
@@ -21,7 +22,7 @@
 //! none per node.
 //!
 //! **Racing readers.** Nodes are read while writers change them. All slots are atomics; the
-//! scalar kernels load them as such. The vector kernels load through inline assembly, which
+//! scalar kernels and `Sse2` load them as such. The AVX kernels load through inline assembly, which
 //! the language treats as an opaque read; each 8-byte lane of such a load is single-copy
 //! atomic on every x86-64 processor with AVX. Thread sanitizer and Miri cannot see into
 //! assembly: run them with `HEDGEROW_SIMD=scalar` (Miri always gets it).
@@ -37,6 +38,8 @@ mod kernel;
 mod level;
 mod line;
 mod prefetch;
+#[cfg(target_arch = "x86_64")]
+mod sse2;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 

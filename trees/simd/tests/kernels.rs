@@ -111,3 +111,100 @@ proptest! {
         }
     }
 }
+
+/// The ends of the key space, of its halves, and of the halves of a word: where signed and
+/// unsigned order, or one half and the other, differ.
+const EDGES: [u64; 13] = [
+    0,
+    1,
+    (1 << 31) - 1,
+    1 << 31,
+    (1 << 32) - 1,
+    1 << 32,
+    (1 << 32) | (1 << 31),
+    (1 << 63) - 1,
+    1 << 63,
+    (1 << 63) | 1,
+    u64::MAX - (1 << 32),
+    u64::MAX - 1,
+    u64::MAX,
+];
+
+/// Checks every level with full nodes of `other`, but for `edge` at `position`.
+fn check_position(position: usize, edge: u64, other: u64) {
+    let value = |slot: usize| if slot == position { edge } else { other };
+    let slots: Slots = std::array::from_fn(|slot| value(slot).into());
+    let mut live: Vec<usize> = (0..WIDTH).collect();
+    live.sort_by_key(|&slot| value(slot));
+    let order = live
+        .iter()
+        .zip(1..)
+        .fold(WIDTH as u64, |order, (&slot, nibble)| {
+            order | (slot as u64) << (4 * nibble)
+        });
+    let sorted: Slots =
+        std::array::from_fn(|at| live.get(at).map_or(0, |&slot| value(slot)).into());
+    let wide: Line64 = std::array::from_fn(value);
+    let narrow: Line32 = std::array::from_fn(|lane| value(lane) as u32);
+    let mask = |lanes: usize, hit: &dyn Fn(usize) -> bool| {
+        (0..lanes).fold(0_u32, |mask, lane| mask | u32::from(hit(lane)) << lane)
+    };
+    for key in EDGES {
+        let nodes = (
+            mask(WIDTH, &|slot| value(slot) == key),
+            mask(WIDTH, &|slot| value(slot) < key).count_ones() as usize,
+            mask(WIDTH, &|slot| value(slot) <= key).count_ones() as usize,
+        );
+        let below = mask(8, &|lane| value(lane) < key);
+        let lines = (mask(16, &|lane| narrow[lane] < key as u32), below, below);
+        for level in Level::supported() {
+            let (slots, sorted) = (&slots, &sorted);
+            let answers = Answers {
+                slots,
+                sorted,
+                order,
+                count: WIDTH,
+                key,
+            };
+            let masks = LineMasks {
+                narrow: &narrow,
+                wide: &wide,
+                key,
+            };
+            let name = level.name();
+            assert_eq!(
+                level.run(answers),
+                nodes,
+                "{name}: {key:#x} beside {edge:#x}, {other:#x}"
+            );
+            assert_eq!(
+                level.run(masks),
+                lines,
+                "{name}: {key:#x} beside {edge:#x}, {other:#x}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_position_tells_every_edge_from_every_other() {
+    for position in 0..16 {
+        for edge in EDGES {
+            EDGES
+                .iter()
+                .for_each(|&other| check_position(position, edge, other));
+        }
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[test]
+fn every_processor_has_sse2_and_a_better_level_comes_later() {
+    let names: Vec<&str> = Level::supported()
+        .iter()
+        .map(|level| level.name())
+        .collect();
+    assert_eq!(names[..4], ["linear", "binary", "scalar", "sse2"]);
+    let wider = ["avx2", "avx512"];
+    assert!(wider.starts_with(&names[4..]), "{names:?}");
+}

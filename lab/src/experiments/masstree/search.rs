@@ -28,7 +28,7 @@ const CACHED_NODES: usize = 64;
 const MISSING_NODES: usize = 1 << 20;
 
 /// Every kernel there is, on some machine.
-const KERNELS: [&str; 5] = ["linear", "binary", "scalar", "avx2", "avx512"];
+const KERNELS: [&str; 6] = ["linear", "binary", "scalar", "sse2", "avx2", "avx512"];
 
 /// The experiment.
 pub struct Search;
