@@ -15,8 +15,8 @@
 //! * [`history`]: record what concurrent threads saw, then check each key for linearizability
 //!   and each scan for order and completeness.
 //! * [`databases`]: options for databases of each index.
-//! * [`tree_duels`], [`db_duels`]: threads led into the situations that the protocols of the tree
-//!   and of commits are made for.
+//! * [`tree_duels`], [`matryoshka_duels`], [`db_duels`]: threads led into the situations that the
+//!   protocols of the trees and of commits are made for.
 
 #![forbid(unsafe_code)]
 
@@ -31,6 +31,7 @@ pub mod int_report;
 pub mod int_workload;
 pub mod keys;
 pub mod kill;
+pub mod matryoshka_duels;
 #[cfg(feature = "planted-bugs")]
 pub mod plants;
 pub mod powercut;

@@ -1,13 +1,13 @@
 //! Plants one bug after the other and shows that a campaign finds it: power cuts for what logs and
-//! recovery promise, duels for
-//! the concurrency of the tree and of commits.
+//! recovery promise, duels for the concurrency of the trees and of commits.
 
 use std::fmt::Debug;
 use std::panic::{UnwindSafe, catch_unwind};
 
 use crate::db_duels;
+use crate::matryoshka_duels;
 use crate::powercut::{self, DbSubject, LogSubject, PowerCutCampaign};
-use crate::tree_duels::DUELS;
+use crate::tree_duels::{self, Duel};
 
 /// Images after which a bug counts as unnoticed.
 const PATIENCE: usize = 60_000;
@@ -28,8 +28,9 @@ pub fn run(seed: u64) -> Result<Vec<Finding>, String> {
     hedgerow_log::plant(None);
     hedgerow::plant(None);
     hedgerow_masstree::plant(None);
+    hedgerow_matryoshka::plant(None);
     let mut findings = Vec::new();
-    let (log, duels) = ("power cuts, log", "duels, tree");
+    let log = "power cuts, log";
     power_cuts_of_log(seed, 500)?;
     for &bug in hedgerow_log::PlantedBug::ALL {
         hedgerow_log::plant(Some(bug));
@@ -51,12 +52,22 @@ pub fn run(seed: u64) -> Result<Vec<Finding>, String> {
         });
     }
     hedgerow::plant(None);
-    duels_of_tree(&[100])?;
+    duels(&tree_duels::DUELS, &[100])?;
     for &bug in hedgerow_masstree::PlantedBug::ALL {
         hedgerow_masstree::plant(Some(bug));
-        findings.push(finding(&bug, duels, || duels_of_tree(&[100, 10, 1])));
+        findings.push(finding(&bug, "duels, tree", || {
+            duels(&tree_duels::DUELS, &[100, 10, 1])
+        }));
     }
     hedgerow_masstree::plant(None);
+    duels(&matryoshka_duels::DUELS, &[100])?;
+    for &bug in hedgerow_matryoshka::PlantedBug::ALL {
+        hedgerow_matryoshka::plant(Some(bug));
+        findings.push(finding(&bug, "duels, matryoshka", || {
+            duels(&matryoshka_duels::DUELS, &[100, 10, 1])
+        }));
+    }
+    hedgerow_matryoshka::plant(None);
     Ok(findings)
 }
 
@@ -83,9 +94,9 @@ fn duels_of_db(rounds: usize) -> Result<(), String> {
 }
 
 /// Every duel, with its rounds divided by each of `parts` in turn.
-fn duels_of_tree(parts: &[usize]) -> Result<(), String> {
+fn duels(duels: &[Duel], parts: &[usize]) -> Result<(), String> {
     for part in parts {
-        for duel in DUELS {
+        for duel in duels {
             let outcome = (duel.run)(duel.rounds.div_ceil(*part));
             outcome.map_err(|complaint| format!("{}: {complaint}", duel.name))?;
         }

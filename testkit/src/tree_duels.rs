@@ -62,7 +62,7 @@ pub const DUELS: [Duel; 6] = [
 type Tree = Masstree<u64>;
 
 /// How long a latch is held for the other thread to arrive at it.
-const ARRIVAL: Duration = Duration::from_micros(300);
+pub(crate) const ARRIVAL: Duration = Duration::from_micros(300);
 
 fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
@@ -83,7 +83,7 @@ fn expect(tree: &Tree, number: u64, what: &str) -> Result<(), String> {
     tree.verify()
 }
 
-fn await_flag(flag: &AtomicBool) {
+pub(crate) fn await_flag(flag: &AtomicBool) {
     while !flag.load(Ordering::Acquire) {
         thread::yield_now();
     }
@@ -250,7 +250,7 @@ fn new_layer(rounds: usize) -> Result<(), String> {
 
 /// One writer and more readers than most machines have to spare: some are interrupted in the
 /// middle of a read, and go on when the slot holds something else.
-fn against_readers(
+pub(crate) fn against_readers(
     rounds: usize,
     write: impl Fn(usize),
     read: impl Fn() -> Option<String> + Sync,

@@ -52,6 +52,7 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
             "hedgerow-simd",
             "hedgerow-sync",
             "hedgerow-memory",
+            "hedgerow-planted",
         ],
     ),
     (

@@ -24,6 +24,7 @@ mod line;
 mod nested;
 mod outer;
 mod page;
+mod planted;
 mod shared;
 mod shrink;
 mod strategy;
@@ -33,6 +34,8 @@ mod verify;
 
 pub use bytes::MatryoshkaIndex;
 pub use lane::Lane;
+#[cfg(feature = "planted-bugs")]
+pub use planted::{PlantedBug, plant};
 pub use shared::{Capacity, Change, Full, SharedMatryoshka};
 pub use strategy::{
     Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Plain, Strategy,

@@ -128,7 +128,7 @@ impl<C: Capacity> Tree<C> {
             self.replace_by_two(&above, pairs[cut - 1].0, [left, right]);
             events.count(Event::PageSplit as usize);
         }
-        page.version.mark_deleted();
+        page.mark_replaced();
         // SAFETY: unlinked above, and deleted.
         unsafe { retire_page(guard, address) };
         true

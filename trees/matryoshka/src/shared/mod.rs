@@ -30,6 +30,8 @@ mod page;
 mod routing;
 pub(crate) mod scan;
 mod shrink;
+#[cfg(test)]
+mod small;
 pub(crate) mod tree;
 pub(crate) mod update;
 pub(crate) mod verify;

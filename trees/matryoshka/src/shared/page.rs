@@ -19,6 +19,7 @@ use hedgerow_sync::VersionWord;
 use super::leaf::{LEAF, Leaf, Run};
 use super::routing::Routing;
 use super::words::Words;
+use crate::planted::{PlantedBug, planted};
 
 /// The most leaf lines of a page.
 pub(crate) const MOST_LINES: usize = 58;
@@ -240,10 +241,26 @@ impl Page {
         self.capacity < most
     }
 
+    /// Tells readers that keys move. The caller holds the latch.
+    #[inline(always)]
+    fn mark_changing(&self) {
+        if !planted(PlantedBug::ChangeNotMarked) {
+            self.version.mark_inserting();
+        }
+    }
+
+    /// Tells who reads the page, or waits for its latch, that others have taken its place. The
+    /// caller holds the latch.
+    pub(crate) fn mark_replaced(&self) {
+        if !planted(PlantedBug::ReplacedNotMarked) {
+            self.version.mark_deleted();
+        }
+    }
+
     /// Puts a new key at a place that has room. The caller holds the latch.
     #[inline(always)]
     pub(crate) fn insert(&self, place: &Place, key: u64, word: u64) {
-        self.version.mark_inserting();
+        self.mark_changing();
         self.add_keys(1);
         let leaf = self.leaf(place.index);
         if leaf.count() < LEAF {
@@ -296,7 +313,7 @@ impl Page {
     /// Removes the key at a place. The caller holds the latch.
     #[inline(always)]
     pub(crate) fn remove(&self, place: &Place) {
-        self.version.mark_inserting();
+        self.mark_changing();
         self.add_keys(-1);
         let leaf = self.leaf(place.index);
         leaf.remove(place.rank);

@@ -156,7 +156,7 @@ impl<C: Capacity> Tree<C> {
             parent.level_children(first, low[cut - 1].0, halves);
         }
         for (page, address) in [(left, both[0]), (right, both[1])] {
-            page.version.mark_deleted();
+            page.mark_replaced();
             // SAFETY: unlinked above, and deleted.
             unsafe { retire_page(guard, address) };
         }

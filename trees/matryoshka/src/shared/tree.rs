@@ -24,6 +24,7 @@ use hedgerow_sync::{Counters, Version, VersionWord};
 use super::inner::Inner;
 use super::map::Capacity;
 use super::page::Page;
+use crate::planted::{PlantedBug, planted};
 
 /// Things that are counted when they happen.
 #[derive(Clone, Copy)]
@@ -249,7 +250,9 @@ impl<C: Capacity> Tree<C> {
         loop {
             let arrival = self.arrive::<N>(key, events, &mut ())?;
             let word = arrival.page.get::<N>(key);
-            if !arrival.page.version.changed(arrival.version) {
+            if !arrival.page.version.changed(arrival.version)
+                || planted(PlantedBug::GetNotValidated)
+            {
                 return Ok(word);
             }
             events.count(Event::Retry as usize);
@@ -413,6 +416,11 @@ impl<C: Capacity> Drop for Tree<C> {
 ///
 /// The page is marked as deleted and no longer linked, or will be before its latch is given back.
 pub(crate) unsafe fn retire_page(guard: &Guard, address: usize) {
+    if planted(PlantedBug::ReleasedAtOnce) {
+        // SAFETY: broken on purpose, as readers may be there; slots of the pools stay mapped.
+        unsafe { Page::release(address) };
+        return;
+    }
     // SAFETY: who pins from now on cannot find the page; releasing may happen on any thread.
     unsafe { epoch::retire(guard, move || Page::release(address)) }
 }

@@ -5,6 +5,7 @@ use hedgerow_sync::epoch::Guard;
 
 use super::map::Capacity;
 use super::tree::{Event, Events, Gone, Latched, Tree};
+use crate::planted::{PlantedBug, planted};
 
 /// What a change wants done with its key. `R` goes back to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +31,12 @@ impl<C: Capacity> Tree<C> {
         loop {
             let arrival = self.arrive::<N>(key, events, &mut ())?;
             let page = arrival.page;
-            let Some(latched) = Latched::unchanged(&page.version, arrival.version) else {
+            let latched = if planted(PlantedBug::LatchNotValidated) {
+                Some(Latched::linked(&page.version))
+            } else {
+                Latched::unchanged(&page.version, arrival.version)
+            };
+            let Some(latched) = latched else {
                 events.count(Event::Retry as usize);
                 continue;
             };
