@@ -170,6 +170,16 @@ impl<'a, const PAGE: usize> FrameMut<'a, PAGE> {
         word.store(kept | (value & mask) << shift, Relaxed);
     }
 
+    /// Writes one to eight bytes, which may lie across two words.
+    #[inline(always)]
+    fn store_across(&mut self, at: usize, value: u64, size: usize) {
+        let first = (WORD - at % WORD).min(size);
+        self.store(at, value, first);
+        if first < size {
+            self.store(at + first, value >> (8 * first), size - first);
+        }
+    }
+
     /// Writes `len` bytes at an offset, at most a word at a time and upwards; `next(i, n)` gives
     /// the `n` bytes from the `i`-th on.
     #[inline(always)]
@@ -189,33 +199,124 @@ impl<'a, const PAGE: usize> FrameMut<'a, PAGE> {
         }
     }
 
-    /// [`store_up`](Self::store_up), downwards.
+    /// Moves `len` bytes upwards: the last first, so that each is read before it is overwritten.
+    ///
+    /// What fills whole words is moved by them. A word of the source is loaded once and kept for
+    /// the next, since a word that is written has bytes of two.
     #[inline(always)]
-    fn store_down(
-        &mut self,
-        at: usize,
-        len: usize,
-        next: impl Fn(Frame<'a, PAGE>, usize, usize) -> u64,
-    ) {
-        assert!(at <= PAGE && len <= PAGE - at, "a write beyond the page");
-        let mut end = len;
-        while end > 0 {
-            let size = ((at + end - 1) % WORD + 1).min(end);
-            end -= size;
-            let value = next(self.0, end, size);
-            self.store(at + end, value, size);
+    fn move_up(&mut self, from: usize, len: usize, to: usize) {
+        let (words, end, by) = (self.0.0, to + len, to - from);
+        let (first, last) = (to.div_ceil(WORD), end / WORD);
+        if first >= last {
+            return self.move_part(from, len, to);
         }
+        let tail = end - last * WORD;
+        self.move_part(last * WORD - by, tail, last * WORD);
+        let (back, shift) = (by.div_ceil(WORD), (WORD - by % WORD) % WORD * 8);
+        let targets = &words[first..last];
+        let sources = &words[first - back..last - back];
+        if shift == 0 {
+            for (target, source) in targets.iter().zip(sources).rev() {
+                target.store(source.load(Relaxed), Relaxed);
+            }
+        } else {
+            let mut above = words[last - back].load(Relaxed);
+            for (target, source) in targets.iter().zip(sources).rev() {
+                let word = source.load(Relaxed);
+                target.store(word >> shift | above << (64 - shift), Relaxed);
+                above = word;
+            }
+        }
+        self.move_part(from, first * WORD - to, to);
     }
+
+    /// Moves `len` bytes downwards, the first first.
+    #[inline(always)]
+    fn move_down(&mut self, from: usize, len: usize, to: usize) {
+        let (words, end, by) = (self.0.0, to + len, from - to);
+        let (first, last) = (to.div_ceil(WORD), end / WORD);
+        if first >= last {
+            return self.move_part(from, len, to);
+        }
+        self.move_part(from, first * WORD - to, to);
+        let (on, shift) = (by / WORD, by % WORD * 8);
+        let targets = &words[first..last];
+        if shift == 0 {
+            for (target, source) in targets.iter().zip(&words[first + on..]) {
+                target.store(source.load(Relaxed), Relaxed);
+            }
+        } else {
+            let mut below = words[first + on].load(Relaxed);
+            for (target, source) in targets.iter().zip(&words[first + on + 1..]) {
+                let word = source.load(Relaxed);
+                target.store(below >> shift | word << (64 - shift), Relaxed);
+                below = word;
+            }
+        }
+        let tail = end - last * WORD;
+        self.move_part(last * WORD + by, tail, last * WORD);
+    }
+
+    /// Moves fewer than two words' bytes: all are read before any is written.
+    #[inline(always)]
+    fn move_part(&mut self, from: usize, len: usize, to: usize) {
+        debug_assert!(len < 2 * WORD);
+        let low = len.min(WORD);
+        if low == 0 {
+            return;
+        }
+        let first = self.0.load(from, low);
+        if len > WORD {
+            let rest = self.0.load(from + WORD, len - WORD);
+            self.store_across(to + WORD, rest, len - WORD);
+        }
+        self.store_across(to, first, low);
+    }
+}
+
+/// One to eight bytes as the low bytes of a word; no call to copy them.
+#[inline(always)]
+fn word_of(bytes: &[u8]) -> u64 {
+    if let Ok(word) = <[u8; WORD]>::try_from(bytes) {
+        return u64::from_le_bytes(word);
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        let high = u64::from(u32::from_le_bytes(*last)) << (8 * (bytes.len() - 4));
+        return high | u64::from(u32::from_le_bytes(*first));
+    }
+    let byte = |at: usize| bytes.get(at).map_or(0, |&byte| u64::from(byte) << (8 * at));
+    byte(0) | byte(1) | byte(2)
 }
 
 impl<const PAGE: usize> ViewMut<PAGE> for FrameMut<'_, PAGE> {
     #[inline(always)]
     fn put(&mut self, at: usize, bytes: &[u8]) {
-        self.store_up(at, bytes.len(), |_, from, size| {
-            let mut word = [0; WORD];
-            word[..size].copy_from_slice(&bytes[from..from + size]);
-            u64::from_le_bytes(word)
-        });
+        assert!(
+            at <= PAGE && bytes.len() <= PAGE - at,
+            "a write beyond the page"
+        );
+        let (whole, rest) = bytes.as_chunks::<WORD>();
+        let (mut index, shift) = (at / WORD, at % WORD * 8);
+        if shift == 0 {
+            for (word, bytes) in self.0.0[index..].iter().zip(whole) {
+                word.store(u64::from_le_bytes(*bytes), Relaxed);
+            }
+        } else if !whole.is_empty() {
+            // What a word gets from the bytes before it, or has.
+            let below = !(u64::MAX << shift);
+            let mut kept = self.0.word(index) & below;
+            for bytes in whole {
+                let bytes = u64::from_le_bytes(*bytes);
+                self.0.0[index].store(kept | bytes << shift, Relaxed);
+                kept = bytes >> (64 - shift);
+                index += 1;
+            }
+            let last = self.0.word(index) & !below;
+            self.0.0[index].store(kept | last, Relaxed);
+        }
+        if !rest.is_empty() {
+            self.store_across(at + bytes.len() - rest.len(), word_of(rest), rest.len());
+        }
     }
 
     #[inline(always)]
@@ -236,11 +337,11 @@ impl<const PAGE: usize> ViewMut<PAGE> for FrameMut<'_, PAGE> {
     fn shift(&mut self, range: Range<usize>, to: usize) {
         let (from, len) = (range.start, range.len());
         assert!(from <= PAGE && len <= PAGE - from, "a read beyond the page");
-        // Each word is read before anything is written over it.
-        if to <= from {
-            self.store_up(to, len, |page, i, size| page.load(from + i, size));
-        } else {
-            self.store_down(to, len, |page, i, size| page.load(from + i, size));
+        assert!(to <= PAGE && len <= PAGE - to, "a write beyond the page");
+        if to > from {
+            self.move_up(from, len, to);
+        } else if to < from {
+            self.move_down(from, len, to);
         }
     }
 
