@@ -11,6 +11,7 @@ use hedgerow_index::Statistics;
 
 use crate::configuration::Configuration;
 use crate::dense::Part;
+use crate::fingerprint::Fingerprints;
 use crate::leaf::FormOf;
 use crate::page::Image;
 use crate::pages::{PageNumber, Pages};
@@ -40,8 +41,7 @@ pub(crate) fn good_heads<C: Configuration, const PAGE: usize>(
     let (mut key, mut last) = (Vec::new(), None);
     for (image, places) in parts {
         for place in image.taken::<C>(places.clone()) {
-            image.node_key::<C>(place, &mut key);
-            let head = Some(head_of::<Comparison<C>>(&key[prefix..]));
+            let head = Some(image.head_beyond::<C>(place, prefix, &mut key));
             equal += usize::from(last == head);
             count += 1;
             last = head;
@@ -186,6 +186,25 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
 }
 
 impl<const PAGE: usize> Image<PAGE> {
+    /// The head that a record's key would have if `prefix` bytes of it were left out. The whole
+    /// key is put together in `key` only if need be.
+    #[inline(always)]
+    fn head_beyond<C: Configuration>(&self, place: usize, prefix: usize, key: &mut Vec<u8>) -> u64 {
+        let more = prefix.checked_sub(self.prefix_len());
+        match (self.form::<C>(), more) {
+            (FormOf::Comparison, Some(0)) if C::HEAD > 0 => self.head_at::<Comparison<C>>(place),
+            (FormOf::Fingerprint, Some(more)) => {
+                let record = self.record_at::<Fingerprints>(place);
+                let suffix = self.slice(record.tail_at..record.value_at);
+                head_of::<Comparison<C>>(&suffix[more..])
+            }
+            _ => {
+                self.node_key::<C>(place, key);
+                head_of::<Comparison<C>>(&key[prefix..])
+            }
+        }
+    }
+
     /// Notes that a point operation was counted in this leaf.
     pub(crate) fn lower_counter<C: Configuration>(&mut self, conversions: &mut Conversions) {
         let counter = self.counter();

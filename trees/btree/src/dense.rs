@@ -58,6 +58,12 @@ impl Shape {
     }
 }
 
+/// Whether two keys have one length and differ in their numbers only.
+pub(crate) fn alike(first: &[u8], last: &[u8]) -> bool {
+    let stem = first.len().saturating_sub(NUMBER);
+    last.len() == first.len() && last[..stem] == first[..stem]
+}
+
 /// The number that up to four bytes are.
 #[inline(always)]
 pub(crate) fn number(bytes: &[u8]) -> u32 {

@@ -13,6 +13,7 @@
 use crate::adapt::Conversions;
 use crate::configuration::Configuration;
 use crate::dense::{number, number_from};
+use crate::edit::Edit;
 use crate::fully_dense::FullyDense;
 use crate::leaf::FormOf;
 use crate::page::{Image, shared};

@@ -16,9 +16,10 @@ use std::cmp::Ordering;
 use hedgerow_pages::{Restart, View};
 use hedgerow_simd::equal_bytes;
 
+use crate::edit::Edit;
 use crate::leaf::Form;
-use crate::page::Image;
-use crate::search::{Node, settled};
+use crate::page::{Image, SORTED_AT};
+use crate::search::{Node, first_word, settled};
 use crate::slotted::{Layout, Payload, Record};
 
 /// The layout: whole keys in the heap, a fingerprint beside each slot.
@@ -30,7 +31,7 @@ impl Layout for Fingerprints {
     const HINTED: bool = false;
 
     #[inline(always)]
-    fn put_side<const PAGE: usize>(page: &mut Image<PAGE>, at: usize, suffix: &[u8]) {
+    fn put_side<const PAGE: usize>(page: &mut impl Edit<PAGE>, at: usize, suffix: &[u8]) {
         page.put(at, &[fingerprint(suffix)]);
     }
 }
@@ -87,20 +88,19 @@ pub(crate) fn find_fingerprint(page: impl View, suffix: &[u8]) -> Result<Option<
     Ok(None)
 }
 
+/// A record that is not in order yet.
+struct Unsorted {
+    /// The first bytes of its key, which are all that most comparisons look at.
+    word: u64,
+    offset: u16,
+    print: u8,
+}
+
 impl<const PAGE: usize> Image<PAGE> {
     /// The index of a key.
     #[inline(always)]
     pub(crate) fn find_fingerprint(&self, suffix: &[u8]) -> Option<usize> {
         settled(find_fingerprint(self, suffix))
-    }
-
-    /// Removes a record.
-    pub(crate) fn remove_fingerprint(&mut self, index: usize) {
-        self.remove::<Fingerprints>(index);
-        let sorted = self.sorted();
-        if index < sorted {
-            self.set_sorted(sorted - 1);
-        }
     }
 
     /// Puts all records in order.
@@ -110,38 +110,55 @@ impl<const PAGE: usize> Image<PAGE> {
             return;
         }
         let slots = Fingerprints::BODY + count;
-        let mut tail: Vec<(u16, u8)> = (sorted..count)
-            .map(|i| {
-                let print = self.u8_at(Fingerprints::BODY + i);
-                (self.u16_at(slots + 2 * i) as u16, print as u8)
+        let mut tail: Vec<Unsorted> = (sorted..count)
+            .map(|index| {
+                let offset = self.u16_at(slots + 2 * index);
+                Unsorted {
+                    word: first_word(self.key_bytes_at(offset)),
+                    offset: offset as u16,
+                    print: self.u8_at(Fingerprints::BODY + index) as u8,
+                }
             })
             .collect();
-        let mut key = Vec::new();
+        tail.sort_unstable_by(|a, b| {
+            let keys = || {
+                self.key_bytes_at(a.offset.into())
+                    .cmp(self.key_bytes_at(b.offset.into()))
+            };
+            a.word.cmp(&b.word).then_with(keys)
+        });
         // Merged from the back, the sorted part moves up only as far as it must.
-        tail.sort_unstable_by(|a, b| self.key_bytes_at(a.0).cmp(self.key_bytes_at(b.0)));
         let (mut left, mut to) = (sorted, count);
-        while let Some(&(offset, print)) = tail.last() {
-            to -= 1;
-            key.clear();
-            key.extend_from_slice(self.key_bytes_at(offset));
-            if left > 0 && self.compare_tail::<Fingerprints>(left - 1, &key) == Ordering::Greater {
-                left -= 1;
-                let slot = slots + 2 * left;
-                self.shift(slot..slot + 2, slots + 2 * to);
-                let side = Fingerprints::BODY + left;
-                self.shift(side..side + 1, Fingerprints::BODY + to);
-            } else {
-                tail.pop();
-                self.put(slots + 2 * to, &offset.to_le_bytes());
-                self.put(Fingerprints::BODY + to, &[print]);
+        while let Some(last) = tail.last() {
+            let (mut from, key) = (left, self.key_bytes_at(last.offset.into()));
+            while from > 0 {
+                let other = self.key_bytes_at(self.u16_at(slots + 2 * (from - 1)));
+                let words = first_word(other).cmp(&last.word);
+                if words.then_with(|| other.cmp(key)) == Ordering::Less {
+                    break;
+                }
+                from -= 1;
             }
+            let (offset, print) = (last.offset, last.print);
+            tail.pop();
+            // What is above the key moves at once.
+            to -= left - from;
+            self.shift(slots + 2 * from..slots + 2 * left, slots + 2 * to);
+            self.shift(
+                Fingerprints::BODY + from..Fingerprints::BODY + left,
+                Fingerprints::BODY + to,
+            );
+            (left, to) = (from, to - 1);
+            self.put(slots + 2 * to, &offset.to_le_bytes());
+            self.put(Fingerprints::BODY + to, &[print]);
         }
         self.set_sorted(count);
     }
 
     /// The key of the record at an offset of the heap.
-    fn key_bytes_at(&self, offset: u16) -> &[u8] {
-        let record = self.record_from::<Fingerprints>(usize::from(offset));
+    #[inline(always)]
+    fn key_bytes_at(&self, offset: usize) -> &[u8] {
+        let record = self.record_from::<Fingerprints>(offset);
         self.slice(record.tail_at..record.value_at)
     }
 
@@ -159,6 +176,11 @@ impl<const PAGE: usize> Image<PAGE> {
 }
 
 impl Form for Fingerprints {
+    #[inline(always)]
+    fn arrays_end<const PAGE: usize>(page: &Image<PAGE>) -> usize {
+        Self::BODY + page.count() * (Self::SIDE + 2)
+    }
+
     #[inline(always)]
     fn record<const PAGE: usize>(page: &Image<PAGE>, place: usize) -> Record {
         page.record_at::<Self>(place)
@@ -188,20 +210,42 @@ impl Form for Fingerprints {
         page.search::<Self>(key.get(page.prefix_len()..).unwrap_or(&[]))
     }
 
-    /// New records go to the end, wherever they belong.
     #[inline(always)]
-    fn add<const PAGE: usize>(
-        page: &mut Image<PAGE>,
+    fn has_gap<const PAGE: usize>(
+        page: &Image<PAGE>,
         _place: usize,
         key: &[u8],
         payload: Payload<'_>,
     ) -> bool {
-        let index = page.count();
-        page.insert::<Self>(index, &key[page.prefix_len()..], payload)
+        page.has_gap_for::<Self>(key.len() - page.prefix_len(), payload)
     }
 
-    fn take<const PAGE: usize>(page: &mut Image<PAGE>, place: usize) {
-        page.remove_fingerprint(place);
+    fn make_gap<const PAGE: usize>(
+        page: &mut Image<PAGE>,
+        key: &[u8],
+        payload: Payload<'_>,
+    ) -> bool {
+        page.make_gap_for::<Self>(key.len() - page.prefix_len(), payload)
+    }
+
+    /// New records go to the end, wherever they belong.
+    #[inline(always)]
+    fn put<const PAGE: usize>(
+        page: &mut impl Edit<PAGE>,
+        _place: usize,
+        key: &[u8],
+        payload: Payload<'_>,
+    ) {
+        let (prefix, index) = (page.node().prefix_len(), page.node().count());
+        page.put_record::<Self>(index, &key[prefix..], payload);
+    }
+
+    fn take<const PAGE: usize>(page: &mut impl Edit<PAGE>, place: usize) {
+        page.remove::<Self>(place);
+        let sorted = page.node().sorted();
+        if place < sorted {
+            page.put_u16(SORTED_AT, (sorted - 1) as u16);
+        }
     }
 
     fn free<const PAGE: usize>(page: &Image<PAGE>) -> (usize, usize) {

@@ -15,7 +15,8 @@ use std::ops::Range;
 
 use hedgerow_pages::{Restart, View};
 
-use crate::dense::{Shape, number_from, place_of};
+use crate::dense::{Shape, alike, number_from, place_of};
+use crate::edit::Edit;
 use crate::leaf::Form;
 use crate::page::{HEADER, Image, PLACES_AT, Tag, VALUE_LEN_AT};
 use crate::slotted::{Kind, Payload, Record};
@@ -60,8 +61,7 @@ impl FullyDense {
             places: 0,
         };
         let stem = base.stem_len();
-        let alike = last.len() == first.len() && last[..stem] == first[..stem];
-        if first.is_empty() || !alike || !lower.starts_with(&first[..stem]) {
+        if first.is_empty() || !alike(first, last) || !lower.starts_with(&first[..stem]) {
             return None;
         }
         let room = Self::room::<PAGE>(lower, upper, first.len(), value_len);
@@ -102,11 +102,12 @@ impl FullyDense {
         page.u8_at(HEADER + place / 8) >> (place % 8) & 1 == 1
     }
 
-    fn set_taken<const PAGE: usize>(page: &mut Image<PAGE>, place: usize, taken: bool) {
+    #[inline(always)]
+    fn set_taken<const PAGE: usize>(page: &mut impl Edit<PAGE>, place: usize, taken: bool) {
         let at = HEADER + place / 8;
         let bit = 1 << (place % 8);
-        let byte = page.u8_at(at) as u8;
-        page.put(at, &[if taken { byte | bit } else { byte & !bit }]);
+        let byte = page.node().u8_at(at) as u8;
+        page.put_u8(at, if taken { byte | bit } else { byte & !bit });
     }
 
     #[inline(always)]
@@ -172,6 +173,10 @@ impl Form for FullyDense {
         None
     }
 
+    fn arrays_end<const PAGE: usize>(page: &Image<PAGE>) -> usize {
+        Self::value_at(page, page.places())
+    }
+
     #[inline(always)]
     fn record<const PAGE: usize>(page: &Image<PAGE>, place: usize) -> Record {
         let value_at = Self::value_at(page, place);
@@ -209,26 +214,35 @@ impl Form for FullyDense {
     }
 
     #[inline(always)]
-    fn add<const PAGE: usize>(
-        page: &mut Image<PAGE>,
+    fn has_gap<const PAGE: usize>(
+        page: &Image<PAGE>,
         place: usize,
         key: &[u8],
         payload: Payload<'_>,
     ) -> bool {
         debug_assert!(place == page.places() || page.place_of(key) == Some(place));
         let fits = payload.kind == Kind::Inline && payload.bytes.len() == page.dense_value_len();
-        if place == page.places() || !fits {
-            return false;
-        }
-        page.put_value(Self::value_at(page, place), payload.bytes);
-        Self::set_taken(page, place, true);
-        page.set_count(page.count() + 1);
-        true
+        place < page.places() && fits
     }
 
-    fn take<const PAGE: usize>(page: &mut Image<PAGE>, place: usize) {
+    #[inline(always)]
+    fn put<const PAGE: usize>(
+        page: &mut impl Edit<PAGE>,
+        place: usize,
+        _key: &[u8],
+        payload: Payload<'_>,
+    ) {
+        let at = Self::value_at(page.node(), place);
+        page.put_value(at, payload.bytes);
+        Self::set_taken(page, place, true);
+        let count = page.node().count();
+        page.put_count(count + 1);
+    }
+
+    fn take<const PAGE: usize>(page: &mut impl Edit<PAGE>, place: usize) {
         Self::set_taken(page, place, false);
-        page.set_count(page.count() - 1);
+        let count = page.node().count();
+        page.put_count(count - 1);
     }
 
     fn free<const PAGE: usize>(page: &Image<PAGE>) -> (usize, usize) {

@@ -7,9 +7,10 @@
 use std::ops::{ControlFlow, Range};
 
 use crate::configuration::Configuration;
+use crate::edit::Edit;
 use crate::fingerprint::Fingerprints;
 use crate::fully_dense::FullyDense;
-use crate::page::{HEADER, Image, Tag};
+use crate::page::{Image, Tag};
 use crate::semi_dense::SemiDense;
 use crate::slotted::{Comparison, Kind, Payload, Record, SLACK};
 
@@ -32,6 +33,8 @@ pub(crate) trait Form {
             left.next_back()
         }
     }
+    /// Where the arrays end, and with them what a leaf has before its heap or fences.
+    fn arrays_end<const PAGE: usize>(page: &Image<PAGE>) -> usize;
     /// The record at a taken place.
     fn record<const PAGE: usize>(page: &Image<PAGE>, place: usize) -> Record;
     /// Writes a key without the page's prefix at the start of `to`, which has [`SLACK`] bytes
@@ -47,16 +50,46 @@ pub(crate) trait Form {
     /// The first place whose key is at or above `key`, which has the prefix, in an ordered leaf,
     /// and whether that key is there.
     fn lower_bound<const PAGE: usize>(page: &Image<PAGE>, key: &[u8]) -> (usize, bool);
+    /// Whether a record whose key is absent and belongs at `place` can be [`put`](Self::put)
+    /// there: nothing else of the heap need be moved.
+    fn has_gap<const PAGE: usize>(
+        page: &Image<PAGE>,
+        place: usize,
+        key: &[u8],
+        payload: Payload<'_>,
+    ) -> bool;
+    /// Makes room for such a record, if moving others is enough for that.
+    fn make_gap<const PAGE: usize>(
+        _page: &mut Image<PAGE>,
+        _key: &[u8],
+        _payload: Payload<'_>,
+    ) -> bool {
+        false
+    }
+    /// Adds a record for which there is a gap.
+    fn put<const PAGE: usize>(
+        page: &mut impl Edit<PAGE>,
+        place: usize,
+        key: &[u8],
+        payload: Payload<'_>,
+    );
     /// Adds a record whose key is absent and belongs at `place`, or says that it does not fit.
     #[must_use]
+    #[inline(always)]
     fn add<const PAGE: usize>(
         page: &mut Image<PAGE>,
         place: usize,
         key: &[u8],
         payload: Payload<'_>,
-    ) -> bool;
+    ) -> bool {
+        let room = Self::has_gap(page, place, key, payload) || Self::make_gap(page, key, payload);
+        if room {
+            Self::put(page, place, key, payload);
+        }
+        room
+    }
     /// Removes the record at a taken place.
-    fn take<const PAGE: usize>(page: &mut Image<PAGE>, place: usize);
+    fn take<const PAGE: usize>(page: &mut impl Edit<PAGE>, place: usize);
     /// Unused bytes, and those of a page that has nothing but its header.
     fn free<const PAGE: usize>(page: &Image<PAGE>) -> (usize, usize);
     /// What is wrong with a leaf that only its form knows.
@@ -93,6 +126,26 @@ pub(crate) enum End {
     /// At a record whose value is elsewhere: its place, the bytes of key that are put together,
     /// the record.
     At(usize, usize, Record),
+}
+
+/// Adds a record for which a leaf [has a gap](Image::has_gap).
+#[inline(always)]
+pub(crate) fn put_in_gap<C: Configuration, const PAGE: usize>(
+    page: &mut impl Edit<PAGE>,
+    place: usize,
+    key: &[u8],
+    payload: Payload<'_>,
+) {
+    by_form!(page.node(), C, put(page, place, key, payload));
+}
+
+/// Removes the record at a place of a leaf.
+#[inline(always)]
+pub(crate) fn take_from<C: Configuration, const PAGE: usize>(
+    page: &mut impl Edit<PAGE>,
+    place: usize,
+) {
+    by_form!(page.node(), C, take(page, place));
 }
 
 impl<const PAGE: usize> Image<PAGE> {
@@ -188,29 +241,37 @@ impl<const PAGE: usize> Image<PAGE> {
         by_form!(self, C, add(self, place, key, payload))
     }
 
-    /// How many bytes from the start of a leaf adding an absent record would change or read, but
-    /// for the record's own, and the fences of a dense leaf; none if it would change others.
+    /// Whether a record whose key is absent can be put at `place` without moving others.
     #[inline(always)]
-    pub(crate) fn front_of_added<C: Configuration>(
+    pub(crate) fn has_gap<C: Configuration>(
         &self,
         place: usize,
         key: &[u8],
         payload: Payload<'_>,
-    ) -> Option<usize> {
-        match self.form::<C>() {
-            FormOf::Comparison => self.front_of_inserted::<Comparison<C>>(key, payload),
-            FormOf::Fingerprint => self.front_of_inserted::<Fingerprints>(key, payload),
-            FormOf::SemiDense => None,
-            FormOf::FullyDense => {
-                let front = HEADER + FullyDense::bitmap_bytes(self.places());
-                (place < self.places()).then_some(front)
-            }
-        }
+    ) -> bool {
+        by_form!(self, C, has_gap(self, place, key, payload))
+    }
+
+    /// Bytes from the start of a leaf on that its records need, and where its heap or its fences
+    /// begin: what is between them is unused.
+    #[inline(always)]
+    pub(crate) fn unused<C: Configuration>(&self) -> Range<usize> {
+        by_form!(self, C, arrays_end(self))..self.heap_start()
+    }
+
+    /// Makes this leaf another, but for the bytes that are unused there.
+    #[inline(always)]
+    pub(crate) fn copy_used<C: Configuration>(&mut self, from: &Self) {
+        // Of a damaged page the header may say anything.
+        let unused = from.unused::<C>();
+        let start = unused.start.min(PAGE);
+        self.copy_range(from, 0..start);
+        self.copy_range(from, unused.end.clamp(start, PAGE)..PAGE);
     }
 
     /// Removes a record.
     pub(crate) fn take<C: Configuration>(&mut self, place: usize) {
-        by_form!(self, C, take(self, place));
+        take_from::<C, PAGE>(self, place);
     }
 
     /// Whether records are in key order.

@@ -15,7 +15,7 @@
 //! assert!(tree.remove(b"blackthorn"));
 //! ```
 //!
-//! Reading order: [`page`], `slotted` and `search` (one page), `leaf` (what all
+//! Reading order: [`page`], `slotted`, `search` and `edit` (one page), `leaf` (what all
 //! leaves can do), `fingerprint`, `semi_dense` and `fully_dense`; `tree`, `split` and `unite` (many
 //! pages); `plan`, `densify` and `adapt` (which form a leaf has); `scan`; `shared` (the same with
 //! many threads). The layouts and limits are in `docs/btree.md`.
@@ -27,6 +27,7 @@ mod bulk;
 pub mod configuration;
 mod dense;
 mod densify;
+mod edit;
 mod fingerprint;
 mod fully_dense;
 mod get_many;

@@ -21,7 +21,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use hedgerow_pages::{Restart, View};
+use hedgerow_pages::{Restart, View, ViewMut};
 
 use crate::search::compare;
 
@@ -32,10 +32,13 @@ pub(crate) const HEADER: usize = 32;
 pub(crate) const COUNTER_AT: usize = 1;
 pub(crate) const COUNT_AT: usize = 2;
 pub(crate) const UPPER_CHILD_AT: usize = 4;
+/// Where the heap starts and how much of it is used: two fields that are written as one.
+pub(crate) const HEAP_AT: usize = 8;
 pub(crate) const LOWER_AT: usize = 20;
 pub(crate) const PREFIX_AT: usize = 24;
 pub(crate) const REFERENCE_AT: usize = 4;
 pub(crate) const PLACES_AT: usize = 26;
+pub(crate) const SORTED_AT: usize = 26;
 pub(crate) const KEY_LEN_AT: usize = 28;
 pub(crate) const VALUE_LEN_AT: usize = 30;
 
@@ -96,6 +99,28 @@ impl<const PAGE: usize> View for &Image<PAGE> {
     }
 }
 
+impl<const PAGE: usize> ViewMut<PAGE> for Image<PAGE> {
+    #[inline(always)]
+    fn put(&mut self, at: usize, bytes: &[u8]) {
+        Image::put(self, at, bytes);
+    }
+
+    #[inline(always)]
+    fn fill(&mut self, range: Range<usize>, byte: u8) {
+        self.slice_mut(range).fill(byte);
+    }
+
+    #[inline(always)]
+    fn shift(&mut self, range: Range<usize>, to: usize) {
+        Image::shift(self, range, to);
+    }
+
+    #[inline(always)]
+    fn image(&self) -> &hedgerow_pages::Image<PAGE> {
+        &self.0
+    }
+}
+
 /// A header field: how it is read and written.
 macro_rules! field {
     ($get:ident, $set:ident, $offset:expr, $type:ty) => {
@@ -133,17 +158,12 @@ impl<const PAGE: usize> Image<PAGE> {
         self.0.bytes_mut()
     }
 
-    /// The page as a provider has it.
-    pub(crate) fn as_stored(&self) -> &hedgerow_pages::Image<PAGE> {
-        &self.0
-    }
-
     field!(count, set_count, COUNT_AT, u16);
     field!(upper_child, set_upper_child, UPPER_CHILD_AT, u32);
-    field!(heap_start, set_heap_start, 8, u32);
-    field!(heap_used, set_heap_used, 12, u32);
+    field!(heap_start, set_heap_start, HEAP_AT, u32);
+    field!(heap_used, set_heap_used, HEAP_AT + 4, u32);
     field!(prefix_len, set_prefix_len, PREFIX_AT, u16);
-    field!(sorted, set_sorted, 26, u16);
+    field!(sorted, set_sorted, SORTED_AT, u16);
     field!(lower_len, set_lower_len, 16, u16);
     field!(upper_len, set_upper_len, 18, u16);
     field!(lower_at, set_lower_at, LOWER_AT, u16);
@@ -196,11 +216,6 @@ impl<const PAGE: usize> Image<PAGE> {
     #[inline(always)]
     pub(crate) fn from(&self, at: usize) -> &[u8] {
         &self.bytes()[at..]
-    }
-
-    #[inline(always)]
-    pub(crate) fn split_at_mut(&mut self, at: usize) -> (&mut [u8], &mut [u8]) {
-        self.bytes_mut().split_at_mut(at)
     }
 
     #[inline(always)]

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use crate::adapt::{DISABLED, good_heads};
 use crate::configuration::{Configuration, Leaves};
-use crate::dense::{Part, Shape};
+use crate::dense::{Part, Shape, alike};
 use crate::fingerprint::Fingerprints;
 use crate::fully_dense::FullyDense;
 use crate::leaf::FormOf;
@@ -125,6 +125,10 @@ impl<'c, const PAGE: usize> Content<'c, PAGE> {
             return None;
         }
         let (first, last) = self.ends::<C>()?;
+        // Where the ends have too little in common, no other record need be looked at.
+        if !alike(&first, &last) {
+            return None;
+        }
         let value_len = self.value_len::<C>(first.len())?;
         if C::LEAVES.fully_dense() {
             let ends = (&first[..], &last[..]);
@@ -181,7 +185,11 @@ impl<'c, const PAGE: usize> Content<'c, PAGE> {
 
     /// [`slotted`](Self::slotted), or the other slotted form if only that has room.
     pub(crate) fn slotted_that_fits<C: Configuration>(self, counter: usize) -> Option<Plan> {
-        let plan = self.slotted::<C>(counter);
+        self.fitting::<C>(self.slotted::<C>(counter))
+    }
+
+    /// A slotted plan, or that of the other slotted form if only that has room.
+    pub(crate) fn fitting<C: Configuration>(self, plan: Plan) -> Option<Plan> {
         if self.room_in::<C>(plan.form.form()).is_some() {
             return Some(plan);
         }

@@ -17,11 +17,17 @@ pub(crate) const HINTS: usize = 16;
 /// The head of a key, which compares as its bytes do.
 #[inline(always)]
 pub(crate) fn head_of<L: Layout>(key: &[u8]) -> u64 {
-    let word = match key.first_chunk::<8>() {
+    let word = first_word(key);
+    if L::HEAD == 8 { word } else { word >> 32 }
+}
+
+/// The first eight bytes of a key, padded with zeros, as a number that compares as they do.
+#[inline(always)]
+pub(crate) fn first_word(key: &[u8]) -> u64 {
+    match key.first_chunk::<8>() {
         Some(chunk) => u64::from_be_bytes(*chunk),
         None => short_word(key),
-    };
-    if L::HEAD == 8 { word } else { word >> 32 }
+    }
 }
 
 /// Up to seven bytes, padded with zeros; no call to copy them.
@@ -267,50 +273,6 @@ impl<const PAGE: usize> Image<PAGE> {
     #[inline(always)]
     pub(crate) fn search<L: Layout>(&self, suffix: &[u8]) -> (usize, bool) {
         settled(self.find_slot::<L>(suffix))
-    }
-
-    /// Compares the key of a record with `suffix`, given that their heads are equal.
-    #[inline(always)]
-    pub(crate) fn compare_tail<L: Layout>(&self, index: usize, suffix: &[u8]) -> Ordering {
-        settled(self.compare_to::<L>(index, self.count(), suffix))
-    }
-
-    /// Renews the hints after a change at `index`: those from there on, or all of them when their
-    /// spacing changed.
-    #[inline(always)]
-    pub(crate) fn update_hints<L: Layout>(&mut self, index: usize) {
-        if !L::HINTED {
-            return;
-        }
-        let count = self.count();
-        let step = count / (HINTS + 1);
-        // After an insertion a new spacing shows in a remainder of nothing, after a removal in
-        // the largest.
-        let rest = count % (HINTS + 1);
-        if rest == 0 || rest == HINTS {
-            self.renew_hints::<L>(0);
-        } else if let Some(strip) = index.checked_div(step) {
-            self.renew_hints::<L>(strip.saturating_sub(1));
-        }
-    }
-
-    /// Copies the heads that the hints from `first` on repeat.
-    pub(crate) fn renew_hints<L: Layout>(&mut self, first: usize) {
-        let step = self.count() / (HINTS + 1);
-        if !L::HINTED || step == 0 || first >= HINTS {
-            return;
-        }
-        let bytes = step * L::HEAD;
-        let (start, heads) = self.split_at_mut(L::BODY);
-        let mut heads = &heads[bytes * (first + 1)..];
-        for hint in start[HEADER + first * L::HEAD..].chunks_exact_mut(L::HEAD.max(1)) {
-            if L::HEAD == 8 {
-                hint.copy_from_slice(&heads[..8]);
-            } else {
-                hint.copy_from_slice(&heads[..4]);
-            }
-            heads = heads.get(bytes..).unwrap_or(&[]);
-        }
     }
 
     /// Whether every hint is the head that it repeats.

@@ -12,6 +12,7 @@
 use std::ops::Range;
 
 use crate::dense::{Shape, number_from};
+use crate::edit::Edit;
 use crate::leaf::Form;
 use crate::page::{HEADER, Image, Tag};
 use crate::slotted::{Payload, Record, mark_len};
@@ -68,6 +69,10 @@ impl SemiDense {
         PAGE.checked_sub(HEADER + 2 * shape.places + fences)
     }
 
+    fn slots_end<const PAGE: usize>(page: &Image<PAGE>) -> usize {
+        HEADER + 2 * page.places()
+    }
+
     fn slot<const PAGE: usize>(page: &Image<PAGE>, place: usize) -> usize {
         page.u16_at(HEADER + 2 * place)
     }
@@ -104,6 +109,10 @@ impl Form for SemiDense {
         } else {
             left.rfind(|&place| Self::slot(page, place) != 0)
         }
+    }
+
+    fn arrays_end<const PAGE: usize>(page: &Image<PAGE>) -> usize {
+        Self::slots_end(page)
     }
 
     #[inline(always)]
@@ -143,46 +152,58 @@ impl Form for SemiDense {
         (place, equal && Self::slot(page, place) != 0)
     }
 
-    fn add<const PAGE: usize>(
-        page: &mut Image<PAGE>,
+    fn has_gap<const PAGE: usize>(
+        page: &Image<PAGE>,
         place: usize,
         key: &[u8],
         payload: Payload<'_>,
     ) -> bool {
         debug_assert!(place == page.places() || page.place_of(key) == Some(place));
         let size = mark_len(payload) + payload.bytes.len();
-        let slots_end = HEADER + 2 * page.places();
-        if place == page.places() {
-            return false;
-        }
-        if page.heap_start() < slots_end + size {
-            if PAGE - slots_end - page.heap_used() < size {
-                return false;
-            }
-            Self::compact(page);
-        }
-        let at = page.heap_start() - size;
-        page.set_heap_start(at);
-        page.set_heap_used(page.heap_used() + size);
-        let value_at = page.write_mark(at, payload);
-        page.put_value(value_at, payload.bytes);
-        page.put(HEADER + 2 * place, &(at as u16).to_le_bytes());
-        page.set_count(page.count() + 1);
-        true
+        place < page.places() && page.heap_start() >= Self::slots_end(page) + size
     }
 
-    fn take<const PAGE: usize>(page: &mut Image<PAGE>, place: usize) {
-        let size = Self::record(page, place).size();
-        page.set_heap_used(page.heap_used() - size);
-        page.put(HEADER + 2 * place, &[0; 2]);
-        page.set_count(page.count() - 1);
+    fn make_gap<const PAGE: usize>(
+        page: &mut Image<PAGE>,
+        key: &[u8],
+        payload: Payload<'_>,
+    ) -> bool {
+        let size = mark_len(payload) + payload.bytes.len();
+        let room =
+            page.place_of(key).is_some() && PAGE - Self::slots_end(page) - page.heap_used() >= size;
+        if room {
+            Self::compact(page);
+        }
+        room
+    }
+
+    fn put<const PAGE: usize>(
+        page: &mut impl Edit<PAGE>,
+        place: usize,
+        _key: &[u8],
+        payload: Payload<'_>,
+    ) {
+        let size = mark_len(payload) + payload.bytes.len();
+        let at = page.take_heap(size);
+        let value_at = page.write_mark(at, payload);
+        page.put_value(value_at, payload.bytes);
+        page.put_u16(HEADER + 2 * place, at as u16);
+        let count = page.node().count();
+        page.put_count(count + 1);
+    }
+
+    fn take<const PAGE: usize>(page: &mut impl Edit<PAGE>, place: usize) {
+        let size = Self::record(page.node(), place).size();
+        let (count, used) = (page.node().count(), page.node().heap_used());
+        page.put_heap_used(used - size);
+        page.put_u16(HEADER + 2 * place, 0);
+        page.put_count(count - 1);
     }
 
     fn free<const PAGE: usize>(page: &Image<PAGE>) -> (usize, usize) {
         // Slots without values are unused, too, as far as a merge is concerned.
         let vacant = page.places() - page.count();
-        let slots = HEADER + 2 * page.places();
-        let free = PAGE - slots - page.heap_used() + 2 * vacant;
+        let free = PAGE - Self::slots_end(page) - page.heap_used() + 2 * vacant;
         (free, PAGE - HEADER)
     }
 

@@ -21,6 +21,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::configuration::Configuration;
+use crate::edit::Edit;
 use crate::leaf::Form;
 use crate::page::{HEADER, Image};
 use crate::search::{HINTS, Node, head_of, settled};
@@ -37,7 +38,7 @@ pub(crate) trait Layout {
     const BODY: usize = HEADER + if Self::HINTED { HINTS * Self::HEAD } else { 0 };
 
     /// Writes what lies beside the slot of a key.
-    fn put_side<const PAGE: usize>(page: &mut Image<PAGE>, at: usize, suffix: &[u8]);
+    fn put_side<const PAGE: usize>(page: &mut impl Edit<PAGE>, at: usize, suffix: &[u8]);
 }
 
 /// Sorted slots with the heads of configuration `C`: inner nodes and comparison leaves.
@@ -49,7 +50,7 @@ impl<C: Configuration> Layout for Comparison<C> {
     const HINTED: bool = C::HINTS;
 
     #[inline(always)]
-    fn put_side<const PAGE: usize>(page: &mut Image<PAGE>, at: usize, suffix: &[u8]) {
+    fn put_side<const PAGE: usize>(page: &mut impl Edit<PAGE>, at: usize, suffix: &[u8]) {
         if C::HEAD > 0 {
             page.put_head::<Self>(at, head_of::<Self>(suffix));
         }
@@ -85,7 +86,7 @@ pub(crate) const LONGEST_SHORT_VALUE: usize = 250;
 pub(crate) const LONGEST_SHORT_KEY: usize = 254;
 
 impl Kind {
-    const fn mark(self) -> u8 {
+    pub(crate) const fn mark(self) -> u8 {
         match self {
             Kind::Inline => 251,
             Kind::Overflow => 252,
@@ -168,22 +169,6 @@ impl<const PAGE: usize> Image<PAGE> {
         settled(self.mark(at))
     }
 
-    /// Writes what [`read_mark`](Self::read_mark) reads, and returns the place after it.
-    #[inline(always)]
-    pub(crate) fn write_mark(&mut self, at: usize, payload: Payload<'_>) -> usize {
-        let len = payload.bytes.len();
-        if payload.kind == Kind::Inline && len <= LONGEST_SHORT_VALUE {
-            self.put(at, &[len as u8]);
-            return at + 1;
-        }
-        self.put(at, &[payload.kind.mark()]);
-        if payload.kind != Kind::Inline {
-            return at + 1;
-        }
-        self.put(at + 1, &(len as u16).to_le_bytes());
-        at + 3
-    }
-
     #[inline(always)]
     pub(crate) fn payload(&self, record: Record) -> Payload<'_> {
         Payload {
@@ -195,15 +180,6 @@ impl<const PAGE: usize> Image<PAGE> {
     #[inline(always)]
     pub(crate) fn head_at<L: Layout>(&self, index: usize) -> u64 {
         settled(self.head::<L>(index))
-    }
-
-    #[inline(always)]
-    pub(crate) fn put_head<L: Layout>(&mut self, at: usize, head: u64) {
-        if L::HEAD == 8 {
-            self.put(at, &head.to_le_bytes());
-        } else {
-            self.put(at, &(head as u32).to_le_bytes());
-        }
     }
 
     /// Writes the key of a record (without the page's prefix) at the start of `to`, which must
@@ -252,100 +228,29 @@ impl<const PAGE: usize> Image<PAGE> {
         suffix: &[u8],
         payload: Payload<'_>,
     ) -> bool {
-        let size = record_size::<L>(suffix.len(), payload);
-        let need = size + L::SIDE + 2;
-        if self.gap::<L>() < need {
-            if self.free::<L>() < need {
-                return false;
-            }
-            self.compact::<L>();
+        if !self.has_gap_for::<L>(suffix.len(), payload)
+            && !self.make_gap_for::<L>(suffix.len(), payload)
+        {
+            return false;
         }
-        let at = self.heap_start() - size;
-        self.set_heap_start(at);
-        self.set_heap_used(self.heap_used() + size);
-        self.write_record::<L>(at, suffix, payload);
-        self.open_slot::<L>(index, at);
-        L::put_side(self, L::BODY + index * L::SIDE, suffix);
-        self.update_hints::<L>(index);
+        self.put_record::<L>(index, suffix, payload);
         true
     }
 
-    /// Bytes from the start of the page to the end of the slots once a record is inserted; none if
-    /// the heap must be compacted before.
+    /// Whether there is room for a record between the arrays and the heap.
     #[inline(always)]
-    pub(crate) fn front_of_inserted<L: Layout>(
-        &self,
-        key: &[u8],
-        payload: Payload<'_>,
-    ) -> Option<usize> {
-        let slot = L::SIDE + 2;
-        let size = record_size::<L>(key.len() - self.prefix_len(), payload);
-        let end = self.slots_at::<L>() + 2 * self.count() + slot;
-        (self.gap::<L>() >= size + slot).then_some(end)
+    pub(crate) fn has_gap_for<L: Layout>(&self, key_len: usize, payload: Payload<'_>) -> bool {
+        self.gap::<L>() >= record_size::<L>(key_len, payload) + L::SIDE + 2
     }
 
-    #[inline(always)]
-    fn write_record<L: Layout>(&mut self, at: usize, suffix: &[u8], payload: Payload<'_>) {
-        let mut next = at;
-        if suffix.len() > LONGEST_SHORT_KEY {
-            self.put(next, &[255]);
-            self.put(next + 1, &(suffix.len() as u16).to_le_bytes());
-            next += 3;
-        } else {
-            self.put(next, &[suffix.len() as u8]);
-            next += 1;
+    /// Compacts the heap if that makes room for a record.
+    #[cold]
+    pub(crate) fn make_gap_for<L: Layout>(&mut self, key_len: usize, payload: Payload<'_>) -> bool {
+        let room = self.free::<L>() >= record_size::<L>(key_len, payload) + L::SIDE + 2;
+        if room {
+            self.compact::<L>();
         }
-        next = self.write_mark(next, payload);
-        if let Some(tail) = suffix.get(L::HEAD..)
-            && !tail.is_empty()
-        {
-            self.put(next, tail);
-            next += tail.len();
-        }
-        self.put_value(next, payload.bytes);
-    }
-
-    /// Writes a value. Most are a word, which needs no call.
-    #[inline(always)]
-    pub(crate) fn put_value(&mut self, at: usize, bytes: &[u8]) {
-        match <&[u8; 8]>::try_from(bytes) {
-            Ok(word) => self.put(at, word),
-            Err(_) => self.put(at, bytes),
-        }
-    }
-
-    /// Makes room in both arrays for one more entry: what is beside later slots and the earlier
-    /// slots are neighbours, and move as one.
-    #[inline(always)]
-    fn open_slot<L: Layout>(&mut self, index: usize, offset: usize) {
-        let count = self.count();
-        let old = self.slots_at::<L>() + 2 * index;
-        let new = old + L::SIDE;
-        if index < count {
-            self.shift(old..old + 2 * (count - index), new + 2);
-        }
-        if L::SIDE > 0 {
-            let side = L::BODY + index * L::SIDE;
-            self.shift(side..old, side + L::SIDE);
-        }
-        self.put(new, &(offset as u16).to_le_bytes());
-        self.set_count(count + 1);
-    }
-
-    /// Removes a record; its bytes stay in the heap until the next compaction.
-    pub(crate) fn remove<L: Layout>(&mut self, index: usize) {
-        let size = self.record_at::<L>(index).size();
-        let count = self.count();
-        let old = self.slots_at::<L>() + 2 * index;
-        let new = old - L::SIDE;
-        if L::SIDE > 0 {
-            let side = L::BODY + index * L::SIDE;
-            self.shift(side + L::SIDE..old, side);
-        }
-        self.shift(old + 2..old + 2 * (count - index), new);
-        self.set_count(count - 1);
-        self.set_heap_used(self.heap_used() - size);
-        self.update_hints::<L>(index);
+        room
     }
 
     /// Puts other bytes in place of a record's value, if they fit where it is.
@@ -427,6 +332,11 @@ impl<const PAGE: usize> Image<PAGE> {
 
 impl<C: Configuration> Form for Comparison<C> {
     #[inline(always)]
+    fn arrays_end<const PAGE: usize>(page: &Image<PAGE>) -> usize {
+        Self::BODY + page.count() * (Self::SIDE + 2)
+    }
+
+    #[inline(always)]
     fn record<const PAGE: usize>(page: &Image<PAGE>, place: usize) -> Record {
         page.record_at::<Self>(place)
     }
@@ -452,16 +362,36 @@ impl<C: Configuration> Form for Comparison<C> {
     }
 
     #[inline(always)]
-    fn add<const PAGE: usize>(
-        page: &mut Image<PAGE>,
-        place: usize,
+    fn has_gap<const PAGE: usize>(
+        page: &Image<PAGE>,
+        _place: usize,
         key: &[u8],
         payload: Payload<'_>,
     ) -> bool {
-        page.insert::<Self>(place, &key[page.prefix_len()..], payload)
+        page.has_gap_for::<Self>(key.len() - page.prefix_len(), payload)
     }
 
-    fn take<const PAGE: usize>(page: &mut Image<PAGE>, place: usize) {
+    fn make_gap<const PAGE: usize>(
+        page: &mut Image<PAGE>,
+        key: &[u8],
+        payload: Payload<'_>,
+    ) -> bool {
+        page.make_gap_for::<Self>(key.len() - page.prefix_len(), payload)
+    }
+
+    #[inline(always)]
+    fn put<const PAGE: usize>(
+        page: &mut impl Edit<PAGE>,
+        place: usize,
+        key: &[u8],
+        payload: Payload<'_>,
+    ) {
+        let prefix = page.node().prefix_len();
+        page.put_record::<Self>(place, &key[prefix..], payload);
+    }
+
+    #[inline(always)]
+    fn take<const PAGE: usize>(page: &mut impl Edit<PAGE>, place: usize) {
         page.remove::<Self>(place);
     }
 

@@ -186,8 +186,11 @@ impl<const PAGE: usize> Image<PAGE> {
             Planned::Comparison
         };
         let counter = self.counter();
-        half.slotted_that_fits::<C>(counter)
-            .unwrap_or(Plan { form, counter })
+        let plan = half.slotted::<C>(counter);
+        if plan.form == form && !self.is_dense() {
+            return plan;
+        }
+        half.fitting::<C>(plan).unwrap_or(Plan { form, counter })
     }
 }
 

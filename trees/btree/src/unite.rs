@@ -5,6 +5,7 @@
 
 use crate::adapt::Conversions;
 use crate::configuration::Configuration;
+use crate::edit::Edit;
 use crate::page::{Image, Tag};
 use crate::pages::{PageNumber, Pages};
 use crate::plan::{Content, Plan};

@@ -74,10 +74,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
         self.prepare(&mut latch, &operation)?;
         let mut below = pool.allocate(&operation)?;
-        self.store(&mut below, &page);
+        self.store_node(&mut below, &page);
         let mut page = page;
         page.become_root_above::<C>(pool.id(&below).0);
-        self.store(&mut latch, &page);
+        self.store_node(&mut latch, &page);
         Ok(())
     }
 
@@ -110,7 +110,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let mut page = old.clone();
         page.rebuild::<C>(old, plan, &mut conversions);
         self.prepare(latch, operation)?;
-        self.store(latch, &page);
+        self.store_node(latch, &page);
         if let (Planned::FullyDense(_), Some(above)) = (plan.form, above) {
             self.widen(above, latch, page, &mut conversions, operation)?;
         }
@@ -146,8 +146,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                     self.prepare(&mut neighbour, operation)?;
                     page = left_page;
                     parent.remove_child::<C>(above.index);
-                    self.store(left, &page);
-                    self.store(&mut above.latch, &parent);
+                    self.store_node(left, &page);
+                    self.store_node(&mut above.latch, &parent);
                     pool.release(neighbour, operation)?;
                     conversions.widened += 1;
                 }
@@ -160,9 +160,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                     if !parent.move_separator::<C>(above.index, &fence) {
                         return Ok(());
                     }
-                    self.store(left, &left_page);
-                    self.store(&mut neighbour, &right);
-                    self.store(&mut above.latch, &parent);
+                    self.store_node(left, &left_page);
+                    self.store_node(&mut neighbour, &right);
+                    self.store_node(&mut above.latch, &parent);
                     conversions.to_dense += 1;
                     above.index += 1;
                     page = right;
@@ -189,14 +189,14 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let mut conversions = Conversions::default();
         let mut half = Image::zeroed();
         page.right_half::<C>(cut, &mut half, &mut conversions);
-        self.store(&mut right, &half);
+        self.store_node(&mut right, &half);
         half.clone_from(page);
         page.left_half::<C>(cut, &mut half, &mut conversions);
-        self.store(&mut latch, &half);
+        self.store_node(&mut latch, &half);
         let mut parent = image(&above.latch).clone();
         let (left, right) = (pool.id(&latch).0, pool.id(&right).0);
         parent.insert_child::<C>(above.index, left, &cut.separator, right);
-        self.store(&mut above.latch, &parent);
+        self.store_node(&mut above.latch, &parent);
         self.conversions().absorb(&conversions);
         self.events.count(SPLITS);
         Ok(())

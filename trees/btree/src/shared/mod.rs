@@ -8,12 +8,13 @@
 //! the parent's note must still hold. So the child's note was taken while the child was what the
 //! parent says, and alone is enough from there on. A lookup reads a leaf by its note, too, and so a
 //! value of up to 64 bytes; a longer one, a chain of overflow pages and the name of a layer under
-//! the leaf's shared latch. Scans copy a leaf and visit the copy, without any latch.
+//! the leaf's shared latch. Scans copy what is used of a leaf and visit the copy, without any latch.
 //!
 //! **Writers** go down in the same way, begin their operation, and latch the leaf; the parent's
-//! note says that it is still the leaf. A change is made in a copy of the page, or of the part of it
-//! that an insertion touches, of which the lines that differ are then stored, since optimistic
-//! readers may be looking on.
+//! note says that it is still the leaf. A record is put where there is a gap for it, or taken out,
+//! in place and by whole words ([`Edit`](crate::edit::Edit)), since optimistic readers may be
+//! looking on. What changes more of a page is made in a copy, of which the lines that differ are
+//! then stored.
 //!
 //! **Splits, unions and widenings** latch the parent, if it is as it was noted, then the children
 //! concerned from left to right. A root never changes its number: its content moves to or from
@@ -34,6 +35,7 @@ mod descend;
 mod divide;
 mod get_many;
 mod index;
+mod kept;
 mod read;
 mod scan;
 mod survey;
@@ -95,7 +97,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let mut latch = handle.allocate(&operation).map_err(failure)?;
             let mut image = Image::<PAGE>::zeroed();
             image.start::<C>();
-            Pages::touch(&mut handle, &mut latch).take_lines(0..PAGE, image.as_stored());
+            Pages::touch(&mut handle, &mut latch).take_lines(0..PAGE, image.image());
             handle.id(&latch)
         };
         Ok(Self::open(pool, root, 0))
@@ -202,10 +204,18 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Ok(())
     }
 
+    /// Makes a latched page another node, but for the bytes that are unused there.
+    fn store_node<'p>(&'p self, latch: &mut ExclusiveLatch<'p, PAGE>, image: &Image<PAGE>) {
+        let mut pool = &*self.pool;
+        let (mut page, unused) = (Pages::touch(&mut pool, latch), image.unused::<C>());
+        page.take_lines(0..unused.start, image.image());
+        page.take_lines(unused.end..PAGE, image.image());
+    }
+
     /// Makes a latched page another.
     fn store<'p>(&'p self, latch: &mut ExclusiveLatch<'p, PAGE>, image: &Image<PAGE>) {
         let mut pool = &*self.pool;
-        Pages::touch(&mut pool, latch).take_lines(0..PAGE, image.as_stored());
+        Pages::touch(&mut pool, latch).take_lines(0..PAGE, image.image());
     }
 }
 

@@ -215,7 +215,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let mut conversions = Conversions::default();
         let mut page = image(&latch).clone();
         change(&mut page, &mut conversions);
-        Pages::touch(&mut pool, &mut latch).take_lines(0..PAGE, page.as_stored());
+        Pages::touch(&mut pool, &mut latch).take_lines(0..PAGE, page.image());
         drop(latch);
         self.conversions().absorb(&conversions);
     }

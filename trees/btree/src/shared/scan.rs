@@ -6,10 +6,11 @@
 use std::ops::{Bound, ControlFlow};
 
 use hedgerow_index::Direction;
-use hedgerow_pages::{Error, PageId, Pages, Pool, Result, Stop};
+use hedgerow_pages::{Error, PageId, Pages, Pool, Result, Stop, ViewMut};
 
 use super::BTreeIndex;
 use super::descend::{Aim, At, Leaf};
+use super::kept::Kept;
 use super::read::chance;
 use crate::adapt::{SCAN_COUNTS, SCANNED};
 use crate::configuration::Configuration;
@@ -24,8 +25,9 @@ struct Scan<'t, C, const PAGE: usize, V> {
     tree: &'t BTreeIndex<C, PAGE>,
     /// Where keys are put together: the layers above, the page's prefix, a record's rest.
     key: Vec<u8>,
-    /// Where to begin again, once something was visited.
-    resume: Option<(Vec<u8>, bool)>,
+    /// Where to begin again, once something was visited: the key, and whether it is included.
+    resume: Vec<u8>,
+    resumes: Option<bool>,
     restarts: u32,
     visit: V,
 }
@@ -45,23 +47,28 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         direction: Direction,
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> std::result::Result<(), Error> {
+        let mut kept = Kept::take();
         let mut scan = Scan {
             tree: self,
-            key: Vec::new(),
-            resume: None,
+            key: std::mem::take(&mut kept.key),
+            resume: std::mem::take(&mut kept.resume),
+            resumes: None,
             restarts: 0,
             visit,
         };
         let start = Start::of(from);
-        match direction {
-            Direction::Forward => scan.run::<true>(start),
-            Direction::Reverse => scan.run::<false>(start),
-        }
+        let scanned = match direction {
+            Direction::Forward => scan.run::<true>(&mut kept, start),
+            Direction::Reverse => scan.run::<false>(&mut kept, start),
+        };
+        (kept.key, kept.resume) = (scan.key, scan.resume);
+        kept.keep();
+        scanned
     }
 
     /// Copies a leaf as it is now, in order.
     fn copy_ordered(&self, leaf: &Leaf, page: &mut Image<PAGE>) -> Result<()> {
-        page.copy_range(node(self.share(leaf)?.image()), 0..PAGE);
+        page.copy_used::<C>(node(self.share(leaf)?.image()));
         if C::LEAVES.adaptive() && page.counter() < SCANNED && chance(SCAN_COUNTS) {
             self.retouch(leaf, |page, conversions| {
                 page.raise_counter::<C>(conversions)
@@ -69,9 +76,20 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
         if !page.is_ordered::<C>() {
             page.order::<C>();
-            self.retouch(leaf, |page, _| page.order::<C>());
+            self.keep_order(leaf, page);
         }
         Ok(())
+    }
+}
+
+impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
+    /// Gives a leaf the order of its copy, if it is as it was noted and nobody is in the way.
+    fn keep_order(&self, leaf: &Leaf, page: &Image<PAGE>) {
+        let mut pool: &Pool<PAGE> = &self.pool;
+        if let Ok(mut latch) = pool.upgrade(&leaf.at.note) {
+            let arrays = 0..page.unused::<C>().start;
+            Pages::touch(&mut pool, &mut latch).take_lines(arrays, page.image());
+        }
     }
 }
 
@@ -82,10 +100,13 @@ where
 {
     fn run<const FORWARD: bool>(
         &mut self,
+        kept: &mut Kept<PAGE>,
         start: Option<Start<'_>>,
     ) -> std::result::Result<(), Error> {
         loop {
-            let resume = self.resume.clone();
+            let resume = self
+                .resumes
+                .map(|inclusive| (self.resume.clone(), inclusive));
             let start = match &resume {
                 Some((key, inclusive)) => Some(Start {
                     key,
@@ -94,7 +115,7 @@ where
                 None => start,
             };
             let root = self.tree.note_root();
-            match root.and_then(|root| self.layer::<FORWARD>(root, 0, start)) {
+            match root.and_then(|root| self.layer::<FORWARD>(root, 0, start, kept)) {
                 Ok(_) => return Ok(()),
                 Err(Stop::Restart) => self.tree.pause(&mut self.restarts),
                 Err(Stop::Failed(error)) => return Err(*error),
@@ -108,31 +129,26 @@ where
         root: At,
         base: usize,
         start: Option<Start<'_>>,
+        kept: &mut Kept<PAGE>,
     ) -> Result<ControlFlow<()>> {
         let room = base + BTreeIndex::<C, PAGE>::STEM + SLACK;
         if self.key.len() < room {
             self.key.resize(room, 0);
         }
         let mut root = root;
-        let mut page = Image::zeroed();
-        // Of the leaf visited last, on the side where the next one is.
-        let mut fence: Option<Vec<u8>> = None;
+        let Kept { page, fence, .. } = kept;
+        // Whether there is the fence of the leaf visited last, on the side where the next one is.
+        let mut fenced = false;
         loop {
-            let (aim, from) = match &fence {
-                None => (Self::first_aim::<FORWARD>(start), start),
-                Some(key) => {
-                    let inclusive = FORWARD;
-                    let aim = if FORWARD {
-                        Aim::Key(key)
-                    } else {
-                        Aim::Below(key)
-                    };
-                    (aim, Some(Start { key, inclusive }))
-                }
+            let (key, inclusive): (&[u8], _) = (fence, FORWARD);
+            let (aim, from) = match (fenced, FORWARD) {
+                (false, _) => (Self::first_aim::<FORWARD>(start), start),
+                (true, true) => (Aim::Key(key), Some(Start { key, inclusive })),
+                (true, false) => (Aim::Below(key), Some(Start { key, inclusive })),
             };
             let leaf = self.tree.descend(root, aim)?;
-            self.tree.copy_ordered(&leaf, &mut page)?;
-            if self.leaf::<FORWARD>(&leaf, &page, base, from)?.is_break() {
+            self.tree.copy_ordered(&leaf, page)?;
+            if self.leaf::<FORWARD>(&leaf, page, base, from)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             let next = if FORWARD { page.upper() } else { page.lower() };
@@ -140,9 +156,9 @@ where
                 return Ok(ControlFlow::Continue(()));
             }
             self.resume_at(base, next, FORWARD);
-            let fence = fence.get_or_insert_default();
             fence.clear();
             fence.extend_from_slice(next);
+            fenced = true;
             if base == 0 {
                 root = self.tree.note_root()?;
             }
@@ -194,7 +210,10 @@ where
                 Kind::Layer => {
                     let root = PageId(layer_root(payload));
                     let root = self.tree.note_below(&leaf.at, root)?;
-                    self.layer::<FORWARD>(root, len, from)?
+                    let mut kept = Kept::take();
+                    let ended = self.layer::<FORWARD>(root, len, from, &mut kept);
+                    kept.keep();
+                    ended?
                 }
                 _ => self.chain::<FORWARD>(leaf, Chain::read(payload), len, from)?,
             };
@@ -237,11 +256,10 @@ where
 
     /// Notes where to begin again: at a key of the layer whose keys begin with `base` bytes.
     fn resume_at(&mut self, base: usize, key: &[u8], inclusive: bool) {
-        let (resume, included) = self.resume.get_or_insert_default();
-        resume.clear();
-        resume.extend_from_slice(&self.key[..base]);
-        resume.extend_from_slice(key);
-        *included = inclusive;
+        self.resume.clear();
+        self.resume.extend_from_slice(&self.key[..base]);
+        self.resume.extend_from_slice(key);
+        self.resumes = Some(inclusive);
         self.restarts = 0;
     }
 }

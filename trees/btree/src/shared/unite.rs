@@ -106,7 +106,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let only = PageId(image(&above).upper_child() as u32);
             let below = pool.exclusive(only)?;
             self.prepare(&mut above, &operation)?;
-            self.store(&mut above, image(&below));
+            self.store_node(&mut above, image(&below));
             pool.release(below, &operation)?;
         }
         Ok(united)
@@ -140,8 +140,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         self.prepare(&mut left, operation)?;
         self.prepare(&mut right, operation)?;
         parent.remove_child::<C>(index);
-        self.store(&mut left, &united);
-        self.store(above, &parent);
+        self.store_node(&mut left, &united);
+        self.store_node(above, &parent);
         pool.release(right, operation)?;
         self.conversions().absorb(&conversions);
         self.events.count(UNIONS);
@@ -169,7 +169,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
         page.take::<C>(place);
         self.prepare(&mut latch, &operation)?;
-        self.store(&mut latch, &page);
+        self.store_node(&mut latch, &page);
         pool.release(below, &operation)?;
         Ok(true)
     }

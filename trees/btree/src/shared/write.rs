@@ -10,8 +10,9 @@ use super::read::chance;
 use super::{BTreeIndex, image};
 use crate::adapt::{Conversions, POINT_COUNTS};
 use crate::configuration::Configuration;
-use crate::leaf::FormOf;
-use crate::page::Image;
+use crate::edit::Edit;
+use crate::leaf::{FormOf, put_in_gap, take_from};
+use crate::page::{COUNTER_AT, Image};
 use crate::slotted::{Kind, Payload, Record};
 use crate::tree::{Chain, Cut, Made, layer_root};
 
@@ -181,56 +182,46 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             page.put(old.value_at, value);
             return Ok(());
         }
+        let counted = counts::<C, PAGE>(image(&site.latch));
         if inline {
             let bytes = value;
             let kind = Kind::Inline;
             let payload = Payload { kind, bytes };
-            if site.record.is_none() && self.put_direct(&mut site, payload)? {
+            if self.put_direct(&mut site, payload, counted)? {
                 return Ok(());
             }
-            return self.put_payload(site, payload, None);
+            return self.put_payload(site, payload, None, counted);
         }
         // What the record will be, but for the number of the chain's first page.
         let made = Made::chain(0, cut, value);
-        self.put_payload(site, made.payload(), Some(value))
+        self.put_payload(site, made.payload(), Some(value), counted)
     }
 
-    /// Adds a record where the front of the page has all that changes but the record itself: most
-    /// insertions. Says whether that was so.
+    /// Stores a record where there is a gap for it, in place: most insertions. Says whether that
+    /// was so.
     #[inline(always)]
     fn put_direct<'p>(
         &'p self,
         site: &mut Site<'p, '_, PAGE>,
         payload: Payload<'_>,
+        counted: bool,
     ) -> Result<bool> {
+        let (place, stem) = (site.place, site.cut.stem);
         let page = image(&site.latch);
-        let Some(front) = page.front_of_added::<C>(site.place, site.cut.stem, payload) else {
-            return Ok(false);
-        };
-        if counts::<C, PAGE>(page) {
-            return Ok(false);
-        }
-        let mut new = Image::zeroed();
-        let whole_lines = front.next_multiple_of(64);
-        new.copy_range(page, 0..whole_lines);
-        if page.is_dense() {
-            // Its fences have the stem of its keys.
-            new.copy_range(page, page.heap_start()..PAGE);
-        }
-        let place = if page.form::<C>() == FormOf::Fingerprint {
-            page.count()
-        } else {
-            site.place
-        };
-        if !new.add::<C>(place, site.cut.stem, payload) {
+        let chained = site.record.is_some_and(|old| old.kind != Kind::Inline);
+        if chained || !page.has_gap::<C>(place, stem, payload) || converts::<C, PAGE>(page, counted)
+        {
             return Ok(false);
         }
-        let record = new.leaf_record::<C>(place);
         let mut pool: &Pool<PAGE> = &self.pool;
         let mut change = Pages::change(&mut pool, &mut site.latch, &site.operation)?;
-        change.take_lines(0..front, new.as_stored());
-        change.put(record.at, new.slice(record.at..record.at + record.size()));
-        self.len.fetch_add(1, Ordering::Relaxed);
+        if site.record.is_some() {
+            take_from::<C, PAGE>(&mut change, place);
+        } else {
+            self.len.fetch_add(1, Ordering::Relaxed);
+        }
+        put_in_gap::<C, PAGE>(&mut change, place, stem, payload);
+        lower_counter(&mut change, counted);
         Ok(true)
     }
 
@@ -240,6 +231,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         mut site: Site<'p, '_, PAGE>,
         payload: Payload<'_>,
         chained: Option<&[u8]>,
+        counted: bool,
     ) -> Result<()> {
         let cut = site.cut;
         let mut page = image(&site.latch).clone();
@@ -262,8 +254,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let done = page.overwrite(record, made.payload());
             debug_assert!(done, "as long as it was");
         }
-        self.count_write(&mut page);
-        self.store(&mut site.latch, &page);
+        self.count_write(&mut page, counted);
+        self.store_node(&mut site.latch, &page);
         if site.record.is_none() {
             self.len.fetch_add(1, Ordering::Relaxed);
         }
@@ -280,9 +272,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 
     /// Counts a change of a leaf that is being made.
-    #[inline(always)]
-    fn count_write(&self, page: &mut Image<PAGE>) {
-        if counts::<C, PAGE>(page) {
+    fn count_write(&self, page: &mut Image<PAGE>, counted: bool) {
+        if counted {
             let mut conversions = Conversions::default();
             page.lower_counter::<C>(&mut conversions);
             self.conversions().absorb(&conversions);
@@ -291,14 +282,24 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Removes the record at a site. Says whether the leaf became so empty that it may go.
     fn take<'p>(&'p self, mut site: Site<'p, '_, PAGE>) -> Result<bool> {
-        let mut page = image(&site.latch).clone();
-        page.take::<C>(site.place);
-        self.count_write(&mut page);
+        let page = image(&site.latch);
+        let counted = counts::<C, PAGE>(page);
         let old = site.chain();
-        self.prepare(&mut site.latch, &site.operation)?;
-        self.store(&mut site.latch, &page);
+        let mut pool: &Pool<PAGE> = &self.pool;
+        if converts::<C, PAGE>(page, counted) {
+            let mut page = page.clone();
+            page.take::<C>(site.place);
+            self.count_write(&mut page, counted);
+            self.prepare(&mut site.latch, &site.operation)?;
+            self.store_node(&mut site.latch, &page);
+        } else {
+            let mut change = Pages::change(&mut pool, &mut site.latch, &site.operation)?;
+            take_from::<C, PAGE>(&mut change, site.place);
+            lower_counter(&mut change, counted);
+        }
         self.len.fetch_sub(1, Ordering::Relaxed);
         self.release_old(old, &site.operation);
+        let page = image(&site.latch);
         Ok(if site.leaf.above.is_some() {
             page.sparse::<C>()
         } else {
@@ -320,7 +321,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             pool.release(latch, &site.operation)?;
             return Err(error);
         }
-        self.store(&mut latch, &below);
+        self.store_node(&mut latch, &below);
         let layer = pool.id(&latch);
         drop(latch);
         let made = Made::new(Kind::Layer, &[&layer.0.to_le_bytes()]);
@@ -328,7 +329,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         page.take::<C>(site.place);
         let done = page.add::<C>(site.place, site.cut.stem, made.payload());
         debug_assert!(done, "shorter than what was there");
-        self.store(&mut site.latch, &page);
+        self.store_node(&mut site.latch, &page);
         self.release_old(Some(chain), &site.operation);
         Ok(())
     }
@@ -365,6 +366,21 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 fn counts<C: Configuration, const PAGE: usize>(page: &Image<PAGE>) -> bool {
     // As a signed byte, a disabled counter is negative.
     C::LEAVES.adaptive() && (page.counter() as u8).cast_signed() > 0 && chance(POINT_COUNTS)
+}
+
+/// Whether a change that counts gives the leaf another form.
+#[inline(always)]
+fn converts<C: Configuration, const PAGE: usize>(page: &Image<PAGE>, counted: bool) -> bool {
+    counted && page.counter() == 1 && page.form::<C>() == FormOf::Comparison
+}
+
+/// Counts a change that gives the leaf no other form.
+#[inline(always)]
+fn lower_counter<const PAGE: usize>(page: &mut impl Edit<PAGE>, counted: bool) {
+    if counted {
+        let counter = page.node().counter() as u8;
+        page.put_u8(COUNTER_AT, counter - 1);
+    }
 }
 
 impl<const PAGE: usize> Site<'_, '_, PAGE> {

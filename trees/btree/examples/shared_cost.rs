@@ -1,0 +1,172 @@
+//! Runs one operation on the tree for one writer or on the one for many threads, by one thread, so
+//! that their instructions can be counted side by side:
+//!
+//! ```text
+//! cargo build --release -p hedgerow-btree --example shared_cost
+//! valgrind --tool=callgrind target/release/examples/shared_cost shared adaptive random insert 54000
+//! ```
+//!
+//! The tree is filled with some keys in random order first, and the operation then runs once for
+//! each of them, or, `insert`, for as many others. `none` does only the former, to be subtracted.
+//! Keys are random numbers of eight bytes, or the lines of a file.
+
+use std::hint::black_box;
+use std::ops::{Bound, ControlFlow};
+use std::path::Path;
+use std::sync::Arc;
+
+use hedgerow_btree::configuration::{Adaptive, Configuration, Hints};
+use hedgerow_btree::{BTree, BTreeIndex};
+use hedgerow_index::Direction;
+use hedgerow_pages::{Options, Pool};
+use hedgerow_vfs::{MemoryVfs, Vfs};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+
+const USAGE: &str = "shared_cost single|shared hints|adaptive random|FILE \
+                     none|get|overwrite|insert|scan COUNT";
+
+/// Pairs that a scan visits.
+const SCANNED: usize = 25;
+
+/// The operations under comparison.
+trait Map {
+    fn get(&mut self, key: &[u8]) -> Option<u64>;
+    fn insert(&mut self, key: &[u8], value: u64) -> bool;
+    fn scan(&mut self, from: &[u8], visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>);
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+}
+
+impl<C: Configuration> Map for BTree<C> {
+    fn get(&mut self, key: &[u8]) -> Option<u64> {
+        BTree::get(self, key, word)
+    }
+
+    fn insert(&mut self, key: &[u8], value: u64) -> bool {
+        BTree::insert(self, key, &value.to_le_bytes())
+    }
+
+    fn scan(&mut self, from: &[u8], visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) {
+        BTree::scan(self, Bound::Included(from), Direction::Forward, visit);
+    }
+}
+
+impl<C: Configuration> Map for BTreeIndex<C> {
+    fn get(&mut self, key: &[u8]) -> Option<u64> {
+        BTreeIndex::get(self, key, word).expect("pages in memory")
+    }
+
+    fn insert(&mut self, key: &[u8], value: u64) -> bool {
+        BTreeIndex::insert(self, key, &value.to_le_bytes()).expect("pages in memory")
+    }
+
+    fn scan(&mut self, from: &[u8], visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>) {
+        BTreeIndex::scan(self, Bound::Included(from), Direction::Forward, visit)
+            .expect("pages in memory");
+    }
+}
+
+fn shared<C: Configuration>() -> Result<BTreeIndex<C>, String> {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let mut options = Options::new(1 << 30);
+    // Valgrind has no room for as many as could be.
+    options.most_pages = 1 << 18;
+    let pool = Pool::open(&vfs, Path::new("/pages"), &options);
+    let pool = pool.map_err(|error| error.to_string())?;
+    BTreeIndex::create(Arc::new(pool)).map_err(|error| error.to_string())
+}
+
+/// Twice as many keys as asked for, in random order.
+fn keys(source: &str, count: usize) -> Result<Vec<Vec<u8>>, String> {
+    let mut random = StdRng::seed_from_u64(1);
+    let mut keys: Vec<Vec<u8>> = if source == "random" {
+        let mut key = || random.random::<u64>().to_be_bytes().to_vec();
+        (0..2 * count).map(|_| key()).collect()
+    } else {
+        let text = std::fs::read(source).map_err(|error| format!("{source}: {error}"))?;
+        let lines = text.split(|&byte| byte == b'\n');
+        lines
+            .filter(|key| !key.is_empty())
+            .map(<[u8]>::to_vec)
+            .collect()
+    };
+    keys.sort_unstable();
+    keys.dedup();
+    keys.shuffle(&mut random);
+    if keys.len() < 2 * count {
+        return Err(format!(
+            "{source}: only {} keys, not {}",
+            keys.len(),
+            2 * count
+        ));
+    }
+    keys.truncate(2 * count);
+    Ok(keys)
+}
+
+fn run(mut map: impl Map, keys: &[Vec<u8>], operation: &str) -> Result<(), String> {
+    let (old, new) = keys.split_at(keys.len() / 2);
+    for (value, key) in (0..).zip(old) {
+        map.insert(key, value);
+    }
+    let mut right = 0;
+    match operation {
+        "none" => right = old.len(),
+        "get" => {
+            for (value, key) in (0..).zip(old) {
+                right += usize::from(black_box(map.get(key)) == Some(value));
+            }
+        }
+        "overwrite" => {
+            for key in old {
+                right += usize::from(!black_box(map.insert(key, 7)));
+            }
+        }
+        "insert" => {
+            for key in new {
+                right += usize::from(black_box(map.insert(key, 7)));
+            }
+        }
+        "scan" => {
+            for key in old {
+                let mut left = SCANNED;
+                map.scan(key, |key, value| {
+                    black_box((key, value));
+                    left -= 1;
+                    if left == 0 {
+                        ControlFlow::Break(())
+                    } else {
+                        ControlFlow::Continue(())
+                    }
+                });
+                right += usize::from(left < SCANNED);
+            }
+        }
+        other => return Err(format!("no operation {other:?}: {USAGE}")),
+    }
+    if right == old.len() {
+        Ok(())
+    } else {
+        Err(format!("only {right} right answers of {}", old.len()))
+    }
+}
+
+fn main() -> Result<(), String> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [tree, form, source, operation, count] = &arguments[..] else {
+        return Err(USAGE.to_owned());
+    };
+    let count = count.parse().map_err(|_| format!("no number: {count:?}"))?;
+    let keys = keys(source, count)?;
+    match (tree.as_str(), form.as_str()) {
+        ("single", "hints") => run(BTree::<Hints>::default(), &keys, operation),
+        ("single", "adaptive") => run(BTree::<Adaptive>::default(), &keys, operation),
+        ("shared", "hints") => run(shared::<Hints>()?, &keys, operation),
+        ("shared", "adaptive") => run(shared::<Adaptive>()?, &keys, operation),
+        _ => Err(USAGE.to_owned()),
+    }
+}

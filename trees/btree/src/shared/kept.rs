@@ -1,0 +1,50 @@
+//! What a scan needs room for, kept by its thread for the next one.
+//!
+//! A copy of a leaf is as large as a page: making one costs more than a short scan otherwise does.
+
+use std::any::Any;
+use std::cell::Cell;
+
+use crate::page::Image;
+
+/// Longer keys' room is not kept.
+const MOST_KEPT: usize = 1 << 16;
+
+/// Room for the copy of a leaf and for keys; what is in it is garbage.
+pub(super) struct Kept<const PAGE: usize> {
+    pub page: Image<PAGE>,
+    pub key: Vec<u8>,
+    pub resume: Vec<u8>,
+    pub fence: Vec<u8>,
+}
+
+thread_local! {
+    static KEPT: Cell<Option<Box<dyn Any>>> = const { Cell::new(None) };
+}
+
+impl<const PAGE: usize> Kept<PAGE> {
+    /// What this thread kept, if it did and nobody has it now, or else new.
+    pub(super) fn take() -> Box<Self> {
+        let kept = KEPT.try_with(Cell::take).ok().flatten();
+        kept.and_then(|kept| kept.downcast().ok())
+            .unwrap_or_else(|| {
+                Box::new(Self {
+                    page: Image::zeroed(),
+                    key: Vec::new(),
+                    resume: Vec::new(),
+                    fence: Vec::new(),
+                })
+            })
+    }
+
+    /// Keeps it for the next scan of this thread, in place of what may be kept already.
+    pub(super) fn keep(mut self: Box<Self>) {
+        for bytes in [&mut self.key, &mut self.resume, &mut self.fence] {
+            if bytes.capacity() > MOST_KEPT {
+                *bytes = Vec::new();
+            }
+        }
+        // A thread that ends keeps nothing.
+        let _ = KEPT.try_with(|kept| kept.set(Some(self)));
+    }
+}
