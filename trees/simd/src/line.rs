@@ -35,3 +35,26 @@ pub(crate) fn below_shared(line: &SharedLine, key: u64) -> u32 {
     }
     mask
 }
+
+/// A word for a line of flipped words, and the word of one: signed comparison, which is all that
+/// some processors have, orders flipped words as unsigned comparison orders words.
+#[inline(always)]
+#[must_use]
+pub fn flip(word: u64) -> u64 {
+    word ^ (1 << 63)
+}
+
+/// How many lanes of lines of flipped words are below `key`.
+#[inline(always)]
+pub(crate) fn count_flipped<const LINES: usize>(lines: [&SharedLine; LINES], key: u64) -> usize {
+    let key = flip(key) as i64;
+    // Bits are cheaper to collect than sums, and to count all at once.
+    const { assert!(LINES <= 8) };
+    let mut mask = 0;
+    for (line, first) in lines.into_iter().zip((0..).step_by(8)) {
+        for (lane, value) in line.iter().enumerate() {
+            mask |= u64::from((value.load(Ordering::Relaxed) as i64) < key) << (first + lane);
+        }
+    }
+    mask.count_ones() as usize
+}

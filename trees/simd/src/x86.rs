@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 
 use crate::Slots;
 use crate::kernel::{Kernel, live_slots};
-use crate::line::{Line32, Line64, SharedLine};
+use crate::line::{Line32, Line64, SharedLine, flip};
 
 const KEYS: u32 = 0x7fff;
 
@@ -138,7 +138,59 @@ fn below_shared_avx2(line: &SharedLine, key: u64) -> u32 {
     bits4(_mm256_cmpgt_epi64(key, low)) | (bits4(_mm256_cmpgt_epi64(key, high)) << 4)
 }
 
+/// All ones in the lanes of half a line of flipped words that are below the flipped `key`.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn flipped_below4(line: &SharedLine, first: usize, key: __m256i) -> __m256i {
+    let words = &line[first..first + 4];
+    let vector: __m256i;
+    // SAFETY: as in `load4`.
+    unsafe {
+        asm!(
+            "vpcmpgtq {vector}, {key}, ymmword ptr [{address}]",
+            vector = lateout(ymm_reg) vector,
+            key = in(ymm_reg) key,
+            address = in(reg) words.as_ptr(),
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    vector
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn count_flipped_avx2<const LINES: usize>(lines: [&SharedLine; LINES], key: u64) -> usize {
+    let key = _mm256_set1_epi64x(flip(key) as i64);
+    let halves = |line: &SharedLine| (flipped_below4(line, 0, key), flipped_below4(line, 4, key));
+    if LINES == 1 {
+        let (low, high) = halves(lines[0]);
+        let both = _mm256_castsi256_ps(_mm256_packs_epi32(low, high));
+        return _mm256_movemask_ps(both).count_ones() as usize;
+    }
+    // A lane that is below counts -1.
+    let mut sums = (_mm256_setzero_si256(), _mm256_setzero_si256());
+    for line in lines {
+        let (low, high) = halves(line);
+        sums = (
+            _mm256_sub_epi64(sums.0, low),
+            _mm256_sub_epi64(sums.1, high),
+        );
+    }
+    let four = _mm256_add_epi64(sums.0, sums.1);
+    let two = _mm_add_epi64(
+        _mm256_castsi256_si128(four),
+        _mm256_extracti128_si256::<1>(four),
+    );
+    _mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two))) as usize
+}
+
 impl Kernel for Avx2 {
+    #[inline(always)]
+    fn count_flipped<const LINES: usize>(lines: [&SharedLine; LINES], key: u64) -> usize {
+        // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
+        unsafe { count_flipped_avx2(lines, key) }
+    }
+
     #[inline(always)]
     fn below_32(line: &Line32, key: u32) -> u32 {
         // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
@@ -255,7 +307,24 @@ fn below_shared_avx512(line: &SharedLine, key: u64) -> u32 {
     ))
 }
 
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn count_flipped_avx512<const LINES: usize>(lines: [&SharedLine; LINES], key: u64) -> usize {
+    let key = _mm512_set1_epi64(flip(key) as i64);
+    let below = |line: &SharedLine| _mm512_cmplt_epi64_mask(load8(line, 0), key);
+    lines
+        .map(|line| below(line).count_ones() as usize)
+        .into_iter()
+        .sum()
+}
+
 impl Kernel for Avx512 {
+    #[inline(always)]
+    fn count_flipped<const LINES: usize>(lines: [&SharedLine; LINES], key: u64) -> usize {
+        // SAFETY: an `Avx512` kernel runs only inside `Level::run`, after detection.
+        unsafe { count_flipped_avx512(lines, key) }
+    }
+
     #[inline(always)]
     fn below_32(line: &Line32, key: u32) -> u32 {
         // SAFETY: an `Avx512` kernel runs only inside `Level::run`, after detection.

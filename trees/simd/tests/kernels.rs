@@ -2,7 +2,9 @@
 
 use std::sync::atomic::AtomicU64;
 
-use hedgerow_simd::{Kernel, Level, Line32, Line64, SharedLine, Slots, Task, WIDTH, live_slots};
+use hedgerow_simd::{
+    Kernel, Level, Line32, Line64, SharedLine, Slots, Task, WIDTH, flip, live_slots,
+};
 use proptest::prelude::*;
 
 struct Answers<'a> {
@@ -112,6 +114,40 @@ proptest! {
     }
 }
 
+struct Counts<'a>([&'a SharedLine; 3], u64);
+
+impl Task for Counts<'_> {
+    type Output = (usize, usize);
+    fn run<K: Kernel>(self) -> Self::Output {
+        let Self(lines, key) = self;
+        (
+            K::count_flipped(lines, key),
+            K::count_flipped([lines[0]], key),
+        )
+    }
+}
+
+proptest! {
+    #[test]
+    fn flipped_lines_are_counted(
+        words in proptest::collection::vec(slice(), 24),
+        probe in slice(),
+        choose in 0..24_usize,
+    ) {
+        let line = |first: usize| -> SharedLine {
+            std::array::from_fn(|lane| flip(words[first + lane]).into())
+        };
+        let lines = [line(0), line(8), line(16)];
+        for key in [probe, words[choose]] {
+            let count = |lanes: usize| words[..lanes].iter().filter(|&&word| word < key).count();
+            for level in Level::supported() {
+                let got = level.run(Counts(lines.each_ref(), key));
+                prop_assert_eq!(got, (count(24), count(8)), "{}", level.name());
+            }
+        }
+    }
+}
+
 /// The ends of the key space, of its halves, and of the halves of a word: where signed and
 /// unsigned order, or one half and the other, differ.
 const EDGES: [u64; 13] = [
@@ -146,6 +182,7 @@ fn check_position(position: usize, edge: u64, other: u64) {
         std::array::from_fn(|at| live.get(at).map_or(0, |&slot| value(slot)).into());
     let wide: Line64 = std::array::from_fn(value);
     let narrow: Line32 = std::array::from_fn(|lane| value(lane) as u32);
+    let flipped: SharedLine = std::array::from_fn(|lane| flip(value(lane)).into());
     let mask = |lanes: usize, hit: &dyn Fn(usize) -> bool| {
         (0..lanes).fold(0_u32, |mask, lane| mask | u32::from(hit(lane)) << lane)
     };
@@ -172,6 +209,11 @@ fn check_position(position: usize, edge: u64, other: u64) {
                 key,
             };
             let name = level.name();
+            let counts = level.run(Counts([&flipped; 3], key));
+            assert_eq!(
+                counts,
+                (3 * below.count_ones() as usize, below.count_ones() as usize)
+            );
             assert_eq!(
                 level.run(answers),
                 nodes,

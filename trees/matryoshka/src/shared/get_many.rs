@@ -89,7 +89,11 @@ impl<'g> Traveller<'g> {
         let inner = unsafe { Inner::at(self.address) };
         let index = inner.routing.route::<N>(self.key);
         self.address = inner.child(index);
-        Page::prefetch(self.address);
+        if inner.over_pages {
+            Page::prefetch(self.address);
+        } else {
+            Inner::prefetch(self.address);
+        }
         self.above = Above {
             latch: own,
             version: own_version,

@@ -48,11 +48,11 @@ impl<'g, C: Capacity> Watch<'g> for SplitFull<'g, C> {
             count / 2
         };
         let halves = [
-            Inner::build(&separators[..cut - 1], &children[..cut]),
-            Inner::build(&separators[cut..], &children[cut..]),
+            Inner::build(&separators[..cut - 1], &children[..cut], inner.over_pages),
+            Inner::build(&separators[cut..], &children[cut..], inner.over_pages),
         ];
         self.tree
-            .replace_by_two(passed.above, separators[cut - 1], halves);
+            .replace_by_two(passed.above, separators[cut - 1], halves, false);
         inner.version.mark_deleted();
         // SAFETY: unlinked by the line above, and deleted.
         unsafe { retire_inner(self.guard, passed.address) };
@@ -125,7 +125,7 @@ impl<C: Capacity> Tree<C> {
                 (cut, Page::roomy(&pairs[..cut], C::LINES))
             };
             let right = Page::roomy(&pairs[cut..], C::LINES);
-            self.replace_by_two(&above, pairs[cut - 1].0, [left, right]);
+            self.replace_by_two(&above, pairs[cut - 1].0, [left, right], true);
             events.count(Event::PageSplit as usize);
         }
         page.mark_replaced();

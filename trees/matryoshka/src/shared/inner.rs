@@ -1,7 +1,7 @@
 //! An inner node of the outer tree: up to 312 separators and 313 children.
 //!
 //! ```text
-//! 0     version 8 │ children in use 8
+//! 0     version 8 │ children in use 8 │ whether they are pages
 //! 64    routing: five lines of samples, 39 lines of separators
 //! 2880  addresses of children
 //! ```
@@ -9,9 +9,13 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use hedgerow_simd::prefetch_line;
 use hedgerow_sync::VersionWord;
 
 use super::routing::Routing;
+
+/// Lines of samples.
+const SAMPLES: usize = 5;
 
 /// The most children of a node.
 pub(crate) const MOST_CHILDREN: usize = 313;
@@ -21,7 +25,9 @@ pub(crate) const MOST_CHILDREN: usize = 313;
 pub(crate) struct Inner {
     pub(crate) version: VersionWord,
     count: AtomicU64,
-    pub(crate) routing: Routing<5, 39>,
+    /// Whether its children are pages.
+    pub(crate) over_pages: bool,
+    pub(crate) routing: Routing<SAMPLES, 39>,
     children: [AtomicU64; MOST_CHILDREN],
 }
 
@@ -37,8 +43,9 @@ impl Inner {
         unsafe { &*std::ptr::with_exposed_provenance::<Self>(address) }
     }
 
-    /// A new node of these separators and one child more; its address.
-    pub(crate) fn build(separators: &[u64], children: &[usize]) -> usize {
+    /// A new node of these separators and one child more, all pages or all inner nodes; its
+    /// address.
+    pub(crate) fn build(separators: &[u64], children: &[usize], over_pages: bool) -> usize {
         assert_eq!(
             separators.len() + 1,
             children.len(),
@@ -48,6 +55,7 @@ impl Inner {
         let node = Self {
             version: VersionWord::new(false, false),
             count: AtomicU64::new(children.len() as u64),
+            over_pages,
             routing: Routing::new(separators.iter().copied()),
             children: std::array::from_fn(|at| AtomicU64::new(child(at))),
         };
@@ -55,6 +63,15 @@ impl Inner {
         // SAFETY: the block is new, aligned to 64 (its size is a multiple), and has room.
         unsafe { block.cast::<Self>().write(node) };
         block.expose_provenance()
+    }
+
+    /// Asks for what a search reads before the line of separators.
+    #[inline(always)]
+    pub(crate) fn prefetch(address: usize) {
+        let node = std::ptr::with_exposed_provenance::<u8>(address);
+        for line in 0..1 + SAMPLES {
+            prefetch_line(node.wrapping_add(64 * line));
+        }
     }
 
     /// Gives a node's memory back.

@@ -3,9 +3,10 @@
 //! Separator `i` is at or above every key of child `i` and below every key of child `i + 1`.
 //! Places without a separator hold the greatest integer, which is below no key, so that a search
 //! needs no count. Sample `j` is the last place of line `j`: as many samples are below the key as
-//! whole lines are.
+//! whole lines are. Words stand in their lines [flipped](hedgerow_simd::flip), as the search wants
+//! them.
 
-use hedgerow_simd::Kernel;
+use hedgerow_simd::{Kernel, flip};
 
 use super::words::{LANES, Words};
 
@@ -23,7 +24,7 @@ impl<const SAMPLES: usize, const LINES: usize> Routing<SAMPLES, LINES> {
     /// These separators.
     pub(crate) fn new(separators: impl IntoIterator<Item = u64>) -> Self {
         const { assert!(SAMPLES * LANES >= LINES - 1) };
-        let none = || Words::new([u64::MAX; LANES]);
+        let none = || Words::new([flip(u64::MAX); LANES]);
         let routing = Self {
             samples: std::array::from_fn(|_| none()),
             lines: std::array::from_fn(|_| none()),
@@ -37,27 +38,24 @@ impl<const SAMPLES: usize, const LINES: usize> Routing<SAMPLES, LINES> {
     /// The child that is responsible for `key`.
     #[inline(always)]
     pub(crate) fn route<N: Kernel>(&self, key: u64) -> usize {
-        let mut line = 0;
-        for samples in &self.samples {
-            line += N::below_shared(&samples.0, key).count_ones() as usize;
-        }
+        let samples = self.samples.each_ref().map(|line| &line.0);
         // A torn read may count too many.
-        let line = line.min(LINES - 1);
-        line * LANES + N::below_shared(&self.lines[line].0, key).count_ones() as usize
+        let line = N::count_flipped(samples, key).min(LINES - 1);
+        line * LANES + N::count_flipped([&self.lines[line].0], key)
     }
 
     #[inline(always)]
     pub(crate) fn get(&self, at: usize) -> u64 {
-        self.lines[at / LANES].get(at % LANES)
+        flip(self.lines[at / LANES].get(at % LANES))
     }
 
     /// Changes one separator, and the sample that repeats it.
     #[inline(always)]
     pub(crate) fn set(&self, at: usize, separator: u64) {
         let (line, lane) = (at / LANES, at % LANES);
-        self.lines[line].set(lane, separator);
+        self.lines[line].set(lane, flip(separator));
         if lane == LANES - 1 && line + 1 < LINES {
-            self.samples[line / LANES].set(line % LANES, separator);
+            self.samples[line / LANES].set(line % LANES, flip(separator));
         }
     }
 
@@ -89,7 +87,7 @@ impl<const SAMPLES: usize, const LINES: usize> Routing<SAMPLES, LINES> {
             return Err("a separator stands behind the last".to_owned());
         }
         for line in 0..LINES - 1 {
-            let sample = self.samples[line / LANES].get(line % LANES);
+            let sample = flip(self.samples[line / LANES].get(line % LANES));
             if sample != self.get(line * LANES + LANES - 1) {
                 return Err(format!("sample {line} is not the last of its line"));
             }

@@ -83,12 +83,12 @@ impl<'g, C: Capacity> JoinLow<'g, C> {
         separators.extend(right.separators());
         let children = [left.children(), right.children()].concat();
         if children.len() <= (C::FAN_OUT * 3 / 4).max(3) {
-            parent.merge_children(first, Inner::build(&separators, &children));
+            parent.merge_children(first, Inner::build(&separators, &children, left.over_pages));
         } else {
             let cut = children.len() / 2;
             let halves = [
-                Inner::build(&separators[..cut - 1], &children[..cut]),
-                Inner::build(&separators[cut..], &children[cut..]),
+                Inner::build(&separators[..cut - 1], &children[..cut], left.over_pages),
+                Inner::build(&separators[cut..], &children[cut..], left.over_pages),
             ];
             parent.level_children(first, separators[cut - 1], halves);
         }

@@ -224,7 +224,10 @@ impl<C: Capacity> Tree<C> {
             let inner = unsafe { Inner::at(address) };
             let index = inner.routing.route::<N>(key);
             let child = inner.child(index);
-            Page::prefetch(child);
+            // What an inner node's search reads first is read at once, with nothing to wait for.
+            if inner.over_pages {
+                Page::prefetch(child);
+            }
             let passed = Passed {
                 above: &above,
                 address,
@@ -270,12 +273,18 @@ impl<C: Capacity> Tree<C> {
         }
     }
 
-    /// Puts two nodes in the place of the one below `above`, whose latch is held and which, if an
-    /// inner node, has room.
-    pub(crate) fn replace_by_two(&self, above: &Above<'_>, separator: u64, halves: [usize; 2]) {
+    /// Puts two nodes, pages or not, in the place of the one below `above`, whose latch is held and
+    /// which, if an inner node, has room.
+    pub(crate) fn replace_by_two(
+        &self,
+        above: &Above<'_>,
+        separator: u64,
+        halves: [usize; 2],
+        pages: bool,
+    ) {
         match above.inner {
             Some((inner, index)) => inner.split_child(index, separator, halves),
-            None => self.replace(above, Inner::build(&[separator], &halves)),
+            None => self.replace(above, Inner::build(&[separator], &halves, pages)),
         }
     }
 

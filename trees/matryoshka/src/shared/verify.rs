@@ -115,6 +115,9 @@ fn verify_node<C: Capacity>(node: Node, height: usize) -> Result<(), String> {
         if !(2..=C::FAN_OUT).contains(&count) {
             return Err(format!("{count} children"));
         }
+        if inner.over_pages != (node.level + 1 == height) {
+            return Err("does not know what its children are".to_owned());
+        }
         inner.routing.verify(count - 1)?;
         let inside = |separator: &u64| {
             node.low.is_none_or(|low| low < *separator)
