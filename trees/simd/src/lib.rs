@@ -9,7 +9,7 @@
 //! | [`Linear`] | walks the permutation in key order | walks the slices |
 //! | [`Binary`] | halves the permutation | halves the slices |
 //! | [`Scalar`] | compares all slots, branch-free | compares all slots, branch-free |
-//! | `Sse2` | 8 vector compares, in the baseline of x86-64 | 8 vector compares |
+//! | `Sse2` | as `Scalar` | as `Scalar` |
 //! | `Avx2` | 4 vector compares | 4 vector compares |
 //! | `Avx512` | 2 vector compares | 2 vector compares |
 //!
@@ -28,8 +28,9 @@
 //! assembly: run them with `HEDGEROW_SIMD=scalar` (Miri always gets it).
 //!
 //! Trees of one writer keep integers in plain 64-byte lines ([`Line32`], [`Line64`]); a kernel
-//! compares such a line in one or two instructions, through ordinary loads. Where many threads
-//! write, the line is a [`SharedLine`] and the loads are those of racing readers.
+//! compares such a line in one or two instructions (`Sse2` one of 32-bit lanes in four), through
+//! ordinary loads. Where many threads write, the line is a [`SharedLine`] and the loads are those of
+//! racing readers.
 //!
 //! **No load past the node.** A [`Slots`] is exactly 16 words, the 16th never a key.
 
