@@ -112,7 +112,7 @@ impl Db {
             &options,
             dir,
             (&manifest, &logs),
-            (&catalog, &expiries, pages.is_some()),
+            (&catalog, &expiries, pages.as_deref()),
             &counters,
         )?;
         counters
@@ -539,7 +539,7 @@ fn recover(
     options: &Builder,
     dir: &Path,
     (manifest, logs): (&Manifest, &RecoveredLogs),
-    (catalog, expiries, in_pages): (&Catalog, &ExpiryIndex, bool),
+    (catalog, expiries, pages): (&Catalog, &ExpiryIndex, Option<&PageFile>),
     counters: &Counters,
 ) -> Result<()> {
     let recovery = Recovery {
@@ -550,10 +550,17 @@ fn recover(
         threads: options.workers,
         progress: options.progress.as_ref(),
         // Pages keep to their own.
-        memory_limit: options.memory_limit.filter(|_| !in_pages),
+        memory_limit: options.memory_limit.filter(|_| pages.is_none()),
+        pages,
     };
-    let records = recovery.run(manifest, logs)?;
-    counters.recovered_records.store(records, Ordering::Relaxed);
+    let recovered = recovery.run(manifest, logs)?;
+    for (counter, count) in [
+        (&counters.recovered_records, recovered.records),
+        (&counters.recovery_batches, recovered.batches),
+        (&counters.recovery_overwritten, recovered.overwritten),
+    ] {
+        counter.store(count, Ordering::Relaxed);
+    }
     counters
         .carried_log_bytes
         .store(logs.total_bytes(), Ordering::Relaxed);

@@ -48,6 +48,8 @@ pub(crate) struct Counters {
     pub(crate) multi_commits: AtomicU64,
     pub(crate) recovered_records: AtomicU64,
     pub(crate) recovery_duration_ms: AtomicU64,
+    pub(crate) recovery_batches: AtomicU64,
+    pub(crate) recovery_overwritten: AtomicU64,
     /// Log bytes that were replayed at opening and that no checkpoint has replaced yet.
     pub(crate) carried_log_bytes: AtomicU64,
 }

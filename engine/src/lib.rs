@@ -58,6 +58,7 @@ mod options;
 mod page_file;
 mod planted;
 mod recovery;
+mod redo;
 mod remove_range;
 mod row;
 mod row_builder;

@@ -28,7 +28,7 @@ use std::ops::{Bound, ControlFlow};
 use hedgerow_btree::BTreeIndex;
 use hedgerow_index::{Decision, Direction, Index};
 use hedgerow_log::{Manifest, Problem};
-use hedgerow_pages::{Begun, Options, PageId, Pool, PoolStatistics, Tender};
+use hedgerow_pages::{Begun, Loan, Options, PageId, Pool, PoolStatistics, Tender};
 
 use crate::any_index::AnyIndex;
 use crate::error::{Error, Result};
@@ -355,6 +355,16 @@ impl PageFile {
 
     pub(crate) fn statistics(&self) -> PoolStatistics {
         self.pool.statistics()
+    }
+
+    /// Memory that pages do without for a while: as much of this as they can spare.
+    pub(crate) fn lend(&self, bytes: usize) -> Loan<'_, PAGE> {
+        self.pool.lend(bytes)
+    }
+
+    /// How many pages fit in memory now.
+    pub(crate) fn room(&self) -> usize {
+        self.pool.limit()
     }
 
     /// Stops the thread behind the pool.

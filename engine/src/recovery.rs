@@ -5,6 +5,9 @@
 //! of their timestamps, and applies the keys whose hash is its own: so each key's changes happen
 //! in order, without any lock. The checkpoint was a fuzzy scan and may be ahead of a record; a
 //! row's own timestamp says so, and the record is skipped.
+//!
+//! Of trees in a page file there is nothing to load, and their logs are replayed in another way:
+//! see `redo.rs`.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -21,7 +24,9 @@ use hedgerow_vfs::Vfs;
 use crate::error::{Error, Result};
 use crate::expiry::ExpiryIndex;
 use crate::options::ProgressCallback;
+use crate::page_file::PageFile;
 use crate::planted::{PlantedBug, planted};
+use crate::redo;
 use crate::remove_range;
 use crate::row::{ColumnChanges, Row, TIMESTAMP_BYTES};
 use crate::space::Space;
@@ -48,7 +53,7 @@ pub struct RecoveryProgress {
     pub total_bytes: u64,
 }
 
-const REPORT_EVERY_BYTES: u64 = 1 << 20;
+pub(crate) const REPORT_EVERY_BYTES: u64 = 1 << 20;
 
 /// Where recovery puts what it reads.
 pub(crate) struct Recovery<'a> {
@@ -59,26 +64,45 @@ pub(crate) struct Recovery<'a> {
     pub(crate) threads: usize,
     pub(crate) progress: Option<&'a ProgressCallback>,
     pub(crate) memory_limit: Option<usize>,
+    /// Where the trees are, if in a page file.
+    pub(crate) pages: Option<&'a PageFile>,
+}
+
+/// What recovery did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Recovered {
+    /// Records read, of checkpoint and logs.
+    pub(crate) records: u64,
+    /// Batches in which the logs were applied to a page file.
+    pub(crate) batches: u64,
+    /// Records that were not applied, since a later one of their batch replaces them.
+    pub(crate) overwritten: u64,
 }
 
 impl Recovery<'_> {
-    /// Loads everything that the manifest names; how many records that were.
-    pub(crate) fn run(&self, manifest: &Manifest, logs: &RecoveredLogs) -> Result<u64> {
+    /// Loads everything that the manifest names.
+    pub(crate) fn run(&self, manifest: &Manifest, logs: &RecoveredLogs) -> Result<Recovered> {
+        if let Some(pages) = self.pages {
+            return redo::redo(self, pages, logs);
+        }
         let loaded = match &manifest.checkpoint {
             Some(checkpoint) => self.load_checkpoint(manifest.database_id, checkpoint)?,
             None => 0,
         };
         let total_bytes = logs.total_bytes();
         let replayed = AtomicU64::new(0);
-        self.on_all_threads(|thread| {
+        self.on_all_threads(self.threads, |thread| {
             let applied = self.replay(logs, thread, total_bytes)?;
             replayed.fetch_add(applied, Ordering::Relaxed);
             Ok(())
         })?;
-        Ok(loaded + replayed.into_inner())
+        Ok(Recovered {
+            records: loaded + replayed.into_inner(),
+            ..Recovered::default()
+        })
     }
 
-    fn report(&self, phase: RecoveryPhase, done_bytes: u64, total_bytes: u64) {
+    pub(crate) fn report(&self, phase: RecoveryPhase, done_bytes: u64, total_bytes: u64) {
         if let Some(progress) = self.progress {
             progress(RecoveryProgress {
                 phase,
@@ -106,11 +130,15 @@ impl Recovery<'_> {
         }
     }
 
-    /// Runs `work` once on every thread; the first error wins.
-    fn on_all_threads(&self, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
+    /// Runs `work` once on each of so many threads; the first error wins.
+    pub(crate) fn on_all_threads(
+        &self,
+        threads: usize,
+        work: impl Fn(usize) -> Result<()> + Sync,
+    ) -> Result<()> {
         std::thread::scope(|scope| {
             let work = &work;
-            let threads: Vec<_> = (0..self.threads)
+            let threads: Vec<_> = (0..threads)
                 .map(|thread| scope.spawn(move || work(thread)))
                 .collect();
             let results = threads.into_iter().map(|thread| match thread.join() {
@@ -127,7 +155,7 @@ impl Recovery<'_> {
         let total_bytes = parts.iter().map(|part| part.len).sum();
         let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
         self.report(RecoveryPhase::Checkpoint, 0, total_bytes);
-        self.on_all_threads(|_| {
+        self.on_all_threads(self.threads, |_| {
             while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let reader = CheckpointReader::open(
                     &**self.vfs,
@@ -201,7 +229,9 @@ impl Recovery<'_> {
                 if operation.kind == OperationKind::RemoveRange {
                     // What came before is in the tree first.
                     self.apply_group(&mut group)?;
-                    self.replay_range(commit.timestamp(), &operation, thread, &mut group.row)?;
+                    let is_own = |key: &[u8]| self.is_own(thread, operation.keyspace, key);
+                    let row = &mut group.row;
+                    self.replay_range(commit.timestamp(), &operation, row, is_own)?;
                     applied += u64::from(thread == 0);
                     continue;
                 }
@@ -227,13 +257,13 @@ impl Recovery<'_> {
         hash as usize % self.threads == thread
     }
 
-    /// Removes the older rows of a range, those of this thread's keys.
-    fn replay_range(
+    /// Removes the older rows of a range, those whose keys `is_own` says are this thread's.
+    pub(crate) fn replay_range(
         &self,
         timestamp: Timestamp,
         operation: &Operation<'_>,
-        thread: usize,
         row: &mut Vec<u8>,
+        is_own: impl Fn(&[u8]) -> bool,
     ) -> Result<()> {
         let Operation {
             keyspace,
@@ -251,9 +281,7 @@ impl Recovery<'_> {
         if planted(PlantedBug::RangeForgotten) {
             return Ok(());
         }
-        space.replay_remove_range(self.expiries, bounds, timestamp, row, |key| {
-            self.is_own(thread, keyspace, key)
-        })?;
+        space.replay_remove_range(self.expiries, bounds, timestamp, row, is_own)?;
         Ok(())
     }
 
@@ -274,8 +302,14 @@ impl Recovery<'_> {
                 let mut at = from;
                 for change in run {
                     let (key, rest) = group.bytes[at..].split_at(change.key_bytes);
-                    let payload = &rest[..change.payload_bytes];
-                    self.apply(space, change, (key, payload), &mut group.row)?;
+                    let operation = Operation {
+                        keyspace: change.keyspace,
+                        kind: change.kind,
+                        key,
+                        payload: &rest[..change.payload_bytes],
+                    };
+                    self.check(&operation)?;
+                    self.apply(space, change.timestamp, &operation, &mut group.row)?;
                     at += change.key_bytes + change.payload_bytes;
                 }
             }
@@ -289,34 +323,42 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    fn apply(
+    /// Whether a change of a keyspace that is there makes sense.
+    pub(crate) fn check(&self, operation: &Operation<'_>) -> Result<()> {
+        let Operation { key, payload, .. } = *operation;
+        let is_good = key.len() <= MAX_KEY_BYTES
+            && match operation.kind {
+                OperationKind::Remove => true,
+                OperationKind::Put => Row::check_body(payload),
+                OperationKind::PutColumns => ColumnChanges::decode(payload).is_some(),
+                OperationKind::RemoveRange => false,
+            };
+        match self.spaces.get(&operation.keyspace) {
+            Some(space) if !is_good => Err(self.undecodable("log", space, key)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Applies one change, which was [checked](Self::check).
+    pub(crate) fn apply(
         &self,
         space: &Space,
-        change: &Change,
-        (key, payload): (&[u8], &[u8]),
+        timestamp: Timestamp,
+        operation: &Operation<'_>,
         row: &mut Vec<u8>,
     ) -> Result<()> {
-        let timestamp = change.timestamp;
-        let undecodable = || self.undecodable("log", space, key);
-        if key.len() > MAX_KEY_BYTES {
-            return Err(undecodable());
-        }
-        match change.kind {
+        let Operation { key, payload, .. } = *operation;
+        match operation.kind {
             OperationKind::Remove => space.replay_remove(self.expiries, key, timestamp, row)?,
-            OperationKind::Put
-                if planted(PlantedBug::ExpiryIgnored) && payload[0] & crate::row::EXPIRY != 0 =>
-            {
+            OperationKind::PutColumns => {
+                space.replay_columns(self.expiries, key, timestamp, payload, row)?;
+            }
+            _ if planted(PlantedBug::ExpiryIgnored) && payload[0] & crate::row::EXPIRY != 0 => {
                 let mut body = vec![payload[0] & !crate::row::EXPIRY];
                 body.extend_from_slice(&payload[9..]);
                 space.replay_put(self.expiries, key, timestamp, &body, row)?;
             }
-            OperationKind::Put if Row::check_body(payload) => {
-                space.replay_put(self.expiries, key, timestamp, payload, row)?;
-            }
-            OperationKind::PutColumns if ColumnChanges::decode(payload).is_some() => {
-                space.replay_columns(self.expiries, key, timestamp, payload, row)?;
-            }
-            _ => return Err(undecodable()),
+            _ => space.replay_put(self.expiries, key, timestamp, payload, row)?,
         }
         Ok(())
     }

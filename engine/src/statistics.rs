@@ -213,6 +213,16 @@ fn push_counters(engine: &Engine, list: &mut Statistics) {
             "How long that took.",
         ),
         (
+            "recovery_batches",
+            &counters.recovery_batches,
+            "Batches in which the log was applied to the page file.",
+        ),
+        (
+            "recovery_overwritten_records",
+            &counters.recovery_overwritten,
+            "Records of those that later ones replaced within a batch.",
+        ),
+        (
             "carried_log_bytes",
             &counters.carried_log_bytes,
             "Log of earlier openings, still needed.",

@@ -22,6 +22,7 @@ mod block;
 mod checkpoint;
 mod evict;
 mod frame;
+mod loan;
 mod open;
 mod operations;
 mod paged;
@@ -39,6 +40,7 @@ mod view;
 
 pub use checkpoint::Begun;
 pub use frame::{Frame, FrameMut};
+pub use loan::Loan;
 pub use operations::Operation;
 pub use paged::{ExclusiveLatch, Noted, SharedLatch};
 pub use parking::{Lots, Parking};

@@ -143,6 +143,8 @@ pub struct Pool<const PAGE: usize> {
     /// Pages in memory, and claims to bring one there.
     pub(crate) resident: AtomicUsize,
     pub(crate) budget_bytes: u64,
+    /// Pages' worth of the budget that is [lent](Self::lend).
+    pub(crate) lent: AtomicUsize,
     /// Where the clock stands.
     pub(crate) hand: AtomicU32,
     pub(crate) epoch: AtomicU64,
@@ -160,7 +162,7 @@ pub struct Pool<const PAGE: usize> {
 }
 
 /// The least number of pages that must fit the budget.
-const LEAST_RESIDENT: u64 = 128;
+pub(crate) const LEAST_RESIDENT: u64 = 128;
 
 /// Bytes of buffers that a pool of this page size keeps: of the evictor, of a checkpoint, and of
 /// the copies it saves.
@@ -219,6 +221,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             operations: Operations::default(),
             resident: AtomicUsize::new(0),
             budget_bytes: options.budget_bytes,
+            lent: AtomicUsize::new(0),
             hand: AtomicU32::new(0),
             epoch: AtomicU64::new(root.epoch + 1),
             space: Mutex::new(Space {
@@ -307,10 +310,12 @@ impl<const PAGE: usize> Pool<PAGE> {
         u64::from(self.used.load(Ordering::Relaxed))
     }
 
-    /// How many pages may be in memory.
-    pub(crate) fn limit(&self) -> usize {
+    /// How many pages may be in memory now.
+    #[must_use]
+    pub fn limit(&self) -> usize {
         let fixed = buffer_bytes(PAGE) + self.numbers() * BYTES_PER_NUMBER;
         let pages = self.budget_bytes.saturating_sub(fixed) / PAGE as u64;
+        let pages = pages.saturating_sub(self.lent.load(Ordering::Relaxed) as u64);
         usize::try_from(pages.max(LEAST_RESIDENT / 2)).unwrap_or(usize::MAX)
     }
 

@@ -447,3 +447,43 @@ fn a_tender_fetches_what_was_wished_for() {
         "without a tender it is done at once"
     );
 }
+
+#[test]
+fn memory_that_is_lent_is_not_used_for_pages_until_it_is_back() {
+    const BUDGET: u64 = SMALL + 872 * 4096;
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let pool = open(&vfs, BUDGET);
+    let ids: Vec<PageId> = (0..3_000).map(|n| allocate(&pool, n)).collect();
+    let check = || {
+        for (n, &id) in ids.iter().enumerate() {
+            assert_eq!(read(&pool, id), Some(n as u64));
+        }
+        pool.statistics().resident as usize
+    };
+    let whole = pool.limit();
+    assert!(whole > 900 && check() > whole / 2);
+    let loan = pool.lend(100 * PAGE);
+    assert_eq!((loan.bytes(), pool.limit()), (100 * PAGE, whole - 100));
+    assert!(
+        pool.statistics().resident as usize <= pool.limit(),
+        "at once"
+    );
+    let rest = pool.lend(usize::MAX);
+    assert_eq!(pool.limit(), (whole - 100) / 4);
+    assert!(check() <= pool.limit());
+    let nothing = pool.lend(1 << 30);
+    assert!(nothing.bytes() < rest.bytes());
+    drop((loan, rest, nothing));
+    assert_eq!(pool.limit(), whole);
+    assert!(check() > whole / 2);
+    pool.checkpoint(Vec::new).unwrap();
+    drop(pool);
+    let mut options = Options::new(BUDGET);
+    options.read_only = true;
+    let pool: Pool<PAGE> = Pool::open(&vfs, Path::new(PATH), &options).unwrap();
+    assert_eq!(
+        pool.lend(1 << 20).bytes(),
+        0,
+        "it cannot evict what is changed"
+    );
+}

@@ -164,6 +164,40 @@ macro_rules! models {
     };
 }
 
+#[test]
+fn leaves_ahead_are_in_memory_and_no_more_than_asked_for() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let tree: BTreeIndex = BTreeIndex::create(open(&vfs)).unwrap();
+    let keys: Vec<[u8; 4]> = (0..20_000_u32).map(u32::to_be_bytes).collect();
+    for key in &keys {
+        tree.insert(key, &[7; 60]).unwrap();
+    }
+    let keys: Vec<&[u8]> = keys.iter().map(<[u8; 4]>::as_slice).collect();
+    let (mut rest, mut steps, mut missed) = (keys.as_slice(), 0, 0);
+    while !rest.is_empty() {
+        let covered = tree.load_ahead(&rest[..rest.len().min(1_000)], 10);
+        assert!(covered > 0 && covered <= 1_000, "{covered}");
+        let read = tree.pool().statistics().reads;
+        for key in &rest[..covered] {
+            assert_eq!(tree.get(key, <[u8]>::len).unwrap(), Some(60));
+        }
+        missed += tree.pool().statistics().reads - read;
+        rest = &rest[covered..];
+        steps += 1;
+    }
+    let leaves = tree.pool().statistics().live as usize;
+    // The clock may pass one that was just read.
+    assert!(
+        missed < leaves as u64 / 20,
+        "{missed} of {leaves} were not there"
+    );
+    assert!(
+        steps >= leaves / 11 && steps < leaves / 3,
+        "{steps} of {leaves}"
+    );
+    assert_eq!(tree.load_ahead(&[], 10), 0);
+}
+
 models! {
     hints Hints 1024;
     fingerprint Fingerprint 1024;

@@ -1,14 +1,22 @@
 //! Many lookups at once, a level at a time: pages that are not in memory are read together.
 
+use std::ops::Range;
+
 use hedgerow_pages::{Error, PageId, Pages, Pool};
 
 use super::BTreeIndex;
-use super::descend::{Aim, DEEPEST, Leaf};
+use super::descend::{Aim, At, DEEPEST, Leaf};
 use super::read::Looked;
 use crate::configuration::Configuration;
 
 /// Lookups under way at once.
 const GROUP: usize = 16;
+
+/// A node, and the keys whose way leads through it, by their indices.
+struct Reach {
+    keys: Range<usize>,
+    at: At,
+}
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Looks up all `keys` and calls `read(i, value)` once for each `keys[i]`, in no particular
@@ -52,6 +60,72 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         for group in keys.chunks(GROUP) {
             self.leaves_of(group);
         }
+    }
+
+    /// Brings the leaves of ascending `keys` to memory, all pages of a level at once but no more
+    /// than `most`: of how many keys that takes care, one at least. A hint that does not fail.
+    pub fn load_ahead(&self, keys: &[&[u8]], most: usize) -> usize {
+        let pool: &Pool<PAGE> = &self.pool;
+        let mut covered = keys.len();
+        let mut nodes = Vec::new();
+        if let Ok(at) = self.note_root() {
+            nodes.push(Reach {
+                keys: 0..covered,
+                at,
+            });
+        }
+        for _ in 0..DEEPEST {
+            let below = self.step_down(keys, &nodes, most.max(1), &mut covered);
+            if below.is_empty() {
+                break;
+            }
+            let ids: Vec<PageId> = below.iter().map(|(_, child)| *child).collect();
+            pool.load_many(&ids);
+            nodes.clear();
+            for (reach, child) in below {
+                if let Ok(at) = self.note_below(&reach.at, child) {
+                    let keys = reach.keys;
+                    nodes.push(Reach { keys, at });
+                }
+            }
+        }
+        covered
+    }
+
+    /// The children over runs of keys, no more than `most`; `covered` becomes the number of keys
+    /// that are before those beyond.
+    fn step_down(
+        &self,
+        keys: &[&[u8]],
+        nodes: &[Reach],
+        most: usize,
+        covered: &mut usize,
+    ) -> Vec<(Reach, PageId)> {
+        let pool: &Pool<PAGE> = &self.pool;
+        let mut below: Vec<(Reach, PageId)> = Vec::new();
+        for node in nodes {
+            let page = pool.seen(&node.at.note);
+            let first = below.len();
+            for index in node.keys.start..node.keys.end.min(*covered) {
+                let key = Self::cut(keys[index]).stem;
+                // A leaf has no children; what changed meanwhile is left to its user.
+                let Ok(Some((child, _))) = Aim::Key(key).child::<C>(page) else {
+                    break;
+                };
+                if let Some((reach, last)) = below[first..].last_mut()
+                    && *last == child
+                {
+                    reach.keys.end = index + 1;
+                } else if below.len() == most {
+                    *covered = index;
+                    return below;
+                } else {
+                    let (keys, at) = (index..index + 1, node.at);
+                    below.push((Reach { keys, at }, child));
+                }
+            }
+        }
+        below
     }
 
     /// The leaves of keys in the first layer, as far as nobody is in the way: all step down a
