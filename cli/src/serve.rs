@@ -45,6 +45,9 @@ fn open(settings: &Settings) -> Result<Db> {
         }))
         .open(&settings.data)?;
     bar.finish_and_clear();
+    for reason in db.not_replayed() {
+        eprintln!("hedgerow: a part of the log could not be replayed: {reason}");
+    }
     Ok(db)
 }
 

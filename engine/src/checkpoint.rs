@@ -123,6 +123,7 @@ impl Engine {
 
     /// A checkpoint of a database of B-trees: see `page_file.rs`.
     fn checkpoint_pages(&self, pages: &PageFile) -> Result<CheckpointReport> {
+        self.lost.check_none()?;
         let started = Instant::now();
         let log = self.log()?;
         let carried = self.counters.carried_log_bytes.load(Ordering::Relaxed);

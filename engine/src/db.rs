@@ -19,6 +19,7 @@ use crate::engine::{Catalog, Counters, Engine};
 use crate::error::{Error, Result};
 use crate::expiry::ExpiryIndex;
 use crate::keyspace::Keyspace;
+use crate::lost::Lost;
 use crate::options::{Builder, IndexKind, WriteOptions};
 use crate::page_file::PageFile;
 use crate::recovery::Recovery;
@@ -107,13 +108,13 @@ impl Db {
         };
         let catalog = Engine::first_catalog(&manifest, pages.as_deref())?;
         let expiries = ExpiryIndex::new(expiries);
-        let counters = Counters::default();
+        let (counters, lost) = (Counters::default(), Lost::default());
         recover(
             &options,
             dir,
             (&manifest, &logs),
             (&catalog, &expiries, pages.as_deref()),
-            &counters,
+            (&counters, &lost),
         )?;
         counters
             .recovery_duration_ms
@@ -138,6 +139,7 @@ impl Db {
             manifest: Mutex::new(manifest),
             checkpointing: Mutex::new(()),
             counters,
+            lost,
             broken: OnceLock::new(),
             closed: AtomicBool::new(false),
             wakeup: background::Wakeup::default(),
@@ -540,7 +542,7 @@ fn recover(
     dir: &Path,
     (manifest, logs): (&Manifest, &RecoveredLogs),
     (catalog, expiries, pages): (&Catalog, &ExpiryIndex, Option<&PageFile>),
-    counters: &Counters,
+    (counters, lost): (&Counters, &Lost),
 ) -> Result<()> {
     let recovery = Recovery {
         vfs: &options.vfs,
@@ -552,6 +554,7 @@ fn recover(
         // Pages keep to their own.
         memory_limit: options.memory_limit.filter(|_| pages.is_none()),
         pages,
+        lost,
     };
     let recovered = recovery.run(manifest, logs)?;
     for (counter, count) in [

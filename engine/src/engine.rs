@@ -12,6 +12,7 @@ use hedgerow_vfs::FileLock;
 use crate::background::Wakeup;
 use crate::error::{Error, Result};
 use crate::expiry::ExpiryIndex;
+use crate::lost::Lost;
 use crate::options::{Builder, IndexKind};
 use crate::page_file::PageFile;
 use crate::space::Space;
@@ -72,6 +73,8 @@ pub(crate) struct Engine {
     /// Held while checkpoint files are written or copied.
     pub(crate) checkpointing: Mutex<()>,
     pub(crate) counters: Counters,
+    /// What recovery could not replay.
+    pub(crate) lost: Lost,
     /// Why no write is accepted any more, other than a failure of the log.
     pub(crate) broken: OnceLock<String>,
     pub(crate) closed: AtomicBool,

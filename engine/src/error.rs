@@ -139,6 +139,17 @@ pub enum Error {
     /// Writing or syncing failed, so nothing more can be promised until a reopen.
     #[error("the database stopped writing after a failure: {0}; check the disk, then reopen it")]
     Poisoned(String),
+    /// Recovery found records for rows of a page that cannot be read; the logs are kept for them.
+    #[error(
+        "no checkpoint can be taken: {records} records of the log could not be replayed, the first \
+         since {first}; restore a backup, or dump the keyspace's other rows, drop it and load them"
+    )]
+    NotReplayed {
+        /// How many records.
+        records: u64,
+        /// What was in the way of the first one.
+        first: String,
+    },
     /// The memory limit is reached. Reads and removes go on.
     #[error("memory use is at its limit of {limit_bytes} bytes; remove rows or raise memory_limit")]
     OutOfMemory {

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::ops::{Bound, ControlFlow};
 
 use hedgerow_btree::BTreeIndex;
-use hedgerow_index::{Decision, Direction, Index};
+use hedgerow_index::{Decision, Direction, Index, IndexErrorKind};
 use hedgerow_log::{Manifest, Problem};
 use hedgerow_pages::{Begun, Loan, Options, PageId, Pool, PoolStatistics, Tender};
 
@@ -251,7 +251,7 @@ impl PageFile {
             self.catalog.remove(&id.to_be_bytes())?;
             let pool = Arc::clone(&self.pool);
             let tree: BTreeIndex = BTreeIndex::open(pool, entry.root, entry.rows);
-            tree.release()?;
+            unless_damaged(tree.release().map_err(Error::from))?;
         }
         Ok(())
     }
@@ -338,12 +338,14 @@ impl PageFile {
                     lock(&self.entries).remove(&id);
                     self.catalog.remove(&id.to_be_bytes())?;
                     match space.index {
-                        AnyIndex::BTree(tree) => Ok(tree.release()?),
+                        AnyIndex::BTree(tree) => {
+                            unless_damaged(tree.release().map_err(Error::from))
+                        }
                         _ => Ok(()),
                     }
                 }
                 Err(space) => {
-                    let emptied = empty(&space, &is_closed);
+                    let emptied = unless_damaged(empty(&space, &is_closed));
                     kept.push(space);
                     emptied
                 }
@@ -370,6 +372,16 @@ impl PageFile {
     /// Stops the thread behind the pool.
     pub(crate) fn stop(&self) {
         lock(&self.tender).take();
+    }
+}
+
+/// Lets pages of a dropped tree be lost that a damaged one leads to: nobody asks for them any more,
+/// and nothing else is to fail for them.
+fn unless_damaged(outcome: Result<()>) -> Result<()> {
+    match outcome {
+        Err(Error::Corrupt(_)) => Ok(()),
+        Err(Error::Index(error)) if error.kind() == IndexErrorKind::Damaged => Ok(()),
+        outcome => outcome,
     }
 }
 

@@ -10,6 +10,7 @@
 //! see `redo.rs`.
 
 use std::collections::HashMap;
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -23,6 +24,7 @@ use hedgerow_vfs::Vfs;
 
 use crate::error::{Error, Result};
 use crate::expiry::ExpiryIndex;
+use crate::lost::Lost;
 use crate::options::ProgressCallback;
 use crate::page_file::PageFile;
 use crate::planted::{PlantedBug, planted};
@@ -66,6 +68,8 @@ pub(crate) struct Recovery<'a> {
     pub(crate) memory_limit: Option<usize>,
     /// Where the trees are, if in a page file.
     pub(crate) pages: Option<&'a PageFile>,
+    /// What could not be replayed.
+    pub(crate) lost: &'a Lost,
 }
 
 /// What recovery did.
@@ -281,8 +285,21 @@ impl Recovery<'_> {
         if planted(PlantedBug::RangeForgotten) {
             return Ok(());
         }
-        space.replay_remove_range(self.expiries, bounds, timestamp, row, is_own)?;
-        Ok(())
+        let mut start = bounds.0.map(<[u8]>::to_vec);
+        loop {
+            let bounds = (start.as_ref().map(Vec::as_slice), bounds.1);
+            let expiries = self.expiries;
+            let removed = space.replay_remove_range(expiries, bounds, timestamp, row, &is_own);
+            let Err(error) = removed else { return Ok(()) };
+            // What is behind a page that cannot be read goes all the same.
+            let next = error.keys().and_then(|keys| keys.to.clone());
+            if matches!((&start, &next), (Bound::Included(at), Some(next)) if at >= next) {
+                return Err(error.into());
+            }
+            self.lost.add(error)?;
+            let Some(next) = next else { return Ok(()) };
+            start = Bound::Included(next);
+        }
     }
 
     /// Applies a group of changes in order, after their cache misses have overlapped.

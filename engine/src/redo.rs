@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hedgerow_log::{Operation, OperationKind, RecoveredLogs, Timestamp};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::page_file::PageFile;
 use crate::recovery::{REPORT_EVERY_BYTES, Recovered, Recovery, RecoveryPhase};
 
@@ -286,8 +286,10 @@ impl Redo<'_> {
                             payload: change.payload(bytes),
                         };
                         let timestamp = change.timestamp;
-                        self.recovery
-                            .apply(space, timestamp, &operation, &mut row)?;
+                        match self.recovery.apply(space, timestamp, &operation, &mut row) {
+                            Err(Error::Index(error)) => self.recovery.lost.add(error)?,
+                            applied => applied?,
+                        }
                     }
                 }
                 progress(now.len());

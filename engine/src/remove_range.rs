@@ -30,7 +30,7 @@ use crate::worker::Scratch;
 const CHUNK_KEYS: usize = 1024;
 const CHUNK_BYTES: usize = 1 << 20;
 
-type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 const OPEN: u8 = 0;
 const INCLUDED: u8 = 1;
@@ -239,12 +239,14 @@ impl Space {
         }
         let mut doomed = Doomed::default();
         loop {
-            doomed.fill(self, bounds, |key, row| {
+            let filled = doomed.fill(self, bounds, |key, row| {
                 is_own(key) && row.timestamp() < timestamp
-            })?;
+            });
+            // Also those before what could not be read.
             for key in doomed.keys() {
                 self.replay_remove(expiries, key, timestamp, buffer)?;
             }
+            filled?;
             if !doomed.has_more() {
                 return Ok(());
             }

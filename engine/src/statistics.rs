@@ -171,6 +171,11 @@ fn push_log(engine: &Engine, list: &mut Statistics) {
 
 fn push_counters(engine: &Engine, list: &mut Statistics) {
     let counters = &engine.counters;
+    list.push(
+        "recovery_lost_records",
+        engine.lost.records() as f64,
+        "Records of the log that belong to pages that cannot be read.",
+    );
     for (name, value, help) in [
         (
             "checkpoints_total",

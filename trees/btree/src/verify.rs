@@ -2,18 +2,18 @@
 
 use crate::adapt::DISABLED;
 use crate::configuration::Configuration;
-use crate::page::{Image, shared};
+use crate::page::{Image, Tag, shared};
 use crate::pages::{Owned, PageNumber, Pages, ReadPages};
-use crate::slotted::{Comparison, Kind};
+use crate::shared::lost::span;
+use crate::slotted::{Comparison, Kind, Payload};
 use crate::statistics::chain_pages;
-use crate::tree::{BTree, layer_root, stem_bytes};
+use crate::tree::{BTree, Chain, layer_root, stem_bytes};
 
 /// What a walk over a tree counts.
 #[derive(Default)]
 pub(crate) struct Seen {
     pub keys: usize,
     pub pages: usize,
-    layers: Vec<PageNumber>,
 }
 
 impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
@@ -42,10 +42,7 @@ impl Seen {
         root: PageNumber,
     ) -> Result<Self, String> {
         let mut seen = Self::default();
-        seen.layers.push(root);
-        while let Some(root) = seen.layers.pop() {
-            seen.layer::<C, PAGE>(pages, root)?;
-        }
+        seen.layer::<C, PAGE>(pages, root, &[])?;
         Ok(seen)
     }
 
@@ -53,19 +50,27 @@ impl Seen {
         &mut self,
         pages: &impl ReadPages<PAGE>,
         root: PageNumber,
+        prefix: &[u8],
     ) -> Result<(), String> {
         let mut leaf_depth = None;
         let mut open = vec![(root, 0, Vec::new(), Vec::new())];
         while let Some((page, depth, lower, upper)) = open.pop() {
             self.pages += 1;
-            let image = pages.read(page)?;
+            let image = pages
+                .read(page)
+                .map_err(|what| format!("{what}; {} need it", span(prefix, &lower, &upper)))?;
             verify_page::<C, PAGE>(&image, &lower, &upper)
                 .map_err(|what| format!("page {page}: {what}"))?;
             if image.is_leaf() {
                 if *leaf_depth.get_or_insert(depth) != depth {
                     return Err(format!("page {page}: a leaf at depth {depth}"));
                 }
-                self.count_leaf::<C, PAGE>(&image);
+                let layers = self.leaf::<C, PAGE>(pages, &image, prefix)?;
+                // Its latch, too.
+                drop(image);
+                for (root, prefix) in layers {
+                    self.layer::<C, PAGE>(pages, root, &prefix)?;
+                }
                 continue;
             }
             let mut low = lower;
@@ -84,17 +89,52 @@ impl Seen {
         Ok(())
     }
 
-    fn count_leaf<C: Configuration, const PAGE: usize>(&mut self, image: &Image<PAGE>) {
+    /// Counts the records of a leaf and looks at their chains; the layers below it, with what
+    /// their keys begin with.
+    fn leaf<C: Configuration, const PAGE: usize>(
+        &mut self,
+        pages: &impl ReadPages<PAGE>,
+        image: &Image<PAGE>,
+        prefix: &[u8],
+    ) -> Result<Vec<(PageNumber, Vec<u8>)>, String> {
+        let mut layers = Vec::new();
         for index in image.all_taken::<C>() {
             let payload = image.payload(image.leaf_record::<C>(index));
+            let stem = || {
+                let mut key = Vec::new();
+                image.node_key::<C>(index, &mut key);
+                [prefix, &key].concat()
+            };
             if payload.kind == Kind::Layer {
-                self.layers.push(layer_root(payload));
-            } else {
-                self.keys += 1;
-                self.pages += chain_pages::<PAGE>(payload);
+                layers.push((layer_root(payload), stem()));
+                continue;
+            }
+            self.keys += 1;
+            if payload.kind != Kind::Inline {
+                self.pages += verify_chain::<PAGE>(pages, payload)
+                    .map_err(|what| format!("{what}; key {} needs it", stem().escape_ascii()))?;
             }
         }
+        Ok(layers)
     }
+}
+
+/// Looks at the pages of a chain; how many there are.
+fn verify_chain<const PAGE: usize>(
+    pages: &impl ReadPages<PAGE>,
+    payload: Payload<'_>,
+) -> Result<usize, String> {
+    let (count, mut next) = (chain_pages::<PAGE>(payload), Chain::read(payload).first);
+    for _ in 0..count {
+        let page = pages.read(next)?;
+        if !page.is(Tag::Overflow) {
+            return Err(format!(
+                "page {next}: it is to be of a long value, but is not"
+            ));
+        }
+        next = page.upper_child() as u32;
+    }
+    Ok(count)
 }
 
 /// One page by itself: fences, prefix, order, heap.

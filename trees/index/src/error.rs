@@ -27,6 +27,30 @@ pub struct IndexError(Box<Inner>);
 struct Inner {
     kind: IndexErrorKind,
     words: String,
+    keys: Option<KeySpan>,
+}
+
+/// A run of keys: those that a damaged part of an index would lead to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct KeySpan {
+    /// No key of the span is below this one.
+    pub from: Vec<u8>,
+    /// The first key beyond the span; `None` if it has no end.
+    pub to: Option<Vec<u8>>,
+}
+
+impl fmt::Display for KeySpan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let from = self.from.escape_ascii();
+        match &self.to {
+            Some(to) => write!(
+                f,
+                "keys from \"{from}\" to before \"{}\"",
+                to.escape_ascii()
+            ),
+            None => write!(f, "keys from \"{from}\" on"),
+        }
+    }
 }
 
 impl IndexError {
@@ -35,7 +59,23 @@ impl IndexError {
     #[must_use]
     pub fn new(kind: IndexErrorKind, words: impl Into<String>) -> IndexError {
         let words = words.into();
-        IndexError(Box::new(Inner { kind, words }))
+        let keys = None;
+        IndexError(Box::new(Inner { kind, words, keys }))
+    }
+
+    /// The same error, which also says which keys cannot be reached.
+    #[cold]
+    #[must_use]
+    pub fn of_keys(mut self, keys: KeySpan) -> IndexError {
+        self.0.words.push_str(&format!("; {keys} need it"));
+        self.0.keys = Some(keys);
+        self
+    }
+
+    /// Which keys cannot be reached, as far as the index knows: operations on others go on.
+    #[must_use]
+    pub fn keys(&self) -> Option<&KeySpan> {
+        self.0.keys.as_ref()
     }
 
     /// What it means.

@@ -15,7 +15,7 @@ mod integers;
 mod locked_map;
 mod statistics;
 
-pub use error::{IndexError, IndexErrorKind};
+pub use error::{IndexError, IndexErrorKind, KeySpan};
 pub use integers::{BulkLoad, IntIndex, IntKey, NotAscending};
 pub use locked_map::LockedMap;
 pub use statistics::{Statistic, Statistics};

@@ -9,6 +9,7 @@ use crate::configuration::Configuration;
 use crate::page::{Tag, node};
 use crate::search::Node;
 use crate::slotted::Comparison;
+use crate::tree::Cut;
 
 /// More levels than a tree can have: beyond, pages name each other in a circle.
 pub(super) const DEEPEST: usize = 64;
@@ -41,7 +42,15 @@ pub(super) enum Aim<'k> {
     Last,
 }
 
-impl Aim<'_> {
+impl<'k> Aim<'k> {
+    /// The way within the layer that it begins in, whose keys are cut after `stem` bytes.
+    pub(super) fn in_layer(self, stem: usize) -> Aim<'k> {
+        match self {
+            Aim::Key(key) => Aim::Key(Cut::at(key, stem).stem),
+            Aim::Below(_) | Aim::Last => self,
+        }
+    }
+
     /// The child that leads there and its index, or none of a page that is no inner node.
     #[inline(always)]
     pub(super) fn child<C: Configuration>(

@@ -2,16 +2,17 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_index::{Decision, Direction, Index, IndexError, IndexErrorKind, Statistics};
+use hedgerow_index::{Decision, Direction, Index, IndexError, IndexErrorKind, KeySpan, Statistics};
 use hedgerow_pages::Error;
 
 use super::BTreeIndex;
+use super::descend::Aim;
 use crate::configuration::Configuration;
 
 /// A failure of the pool, as the engine is told of it.
 #[cold]
-fn told(error: Error) -> IndexError {
-    let kind = match &error {
+fn told(error: &Error, keys: impl FnOnce() -> Option<KeySpan>) -> IndexError {
+    let kind = match error {
         Error::CorruptPage { .. } | Error::CorruptTable { .. } | Error::Truncated { .. } => {
             IndexErrorKind::Damaged
         }
@@ -20,13 +21,21 @@ fn told(error: Error) -> IndexError {
         Error::OutOfMemory { .. } | Error::AddressSpace { .. } => IndexErrorKind::OutOfMemory,
         _ => IndexErrorKind::Io,
     };
-    IndexError::new(kind, error.to_string())
+    let told = IndexError::new(kind, error.to_string());
+    match error {
+        Error::CorruptPage { .. } | Error::PageRead { .. } => match keys() {
+            Some(keys) => told.of_keys(keys),
+            None => told,
+        },
+        _ => told,
+    }
 }
 
 impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
     #[inline]
     fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError> {
-        self.get(key, read).map_err(told)
+        self.get(key, read)
+            .map_err(|error| told(&error, || self.lost_on(&[], Aim::Key(key))))
     }
 
     fn get_many(
@@ -34,7 +43,10 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
         keys: &[&[u8]],
         read: impl FnMut(usize, Option<&[u8]>),
     ) -> Result<(), IndexError> {
-        self.get_many(keys, read).map_err(told)
+        self.get_many(keys, read).map_err(|error| {
+            let lost = |key: &&[u8]| self.lost_on(&[], Aim::Key(key));
+            told(&error, || keys.iter().find_map(lost))
+        })
     }
 
     fn prefetch_many(&self, keys: &[&[u8]]) {
@@ -48,7 +60,8 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
         new: &mut Vec<u8>,
         decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> Result<R, IndexError> {
-        self.update(key, new, decide).map_err(told)
+        self.update(key, new, decide)
+            .map_err(|error| told(&error, || self.lost_on(&[], Aim::Key(key))))
     }
 
     fn scan(
@@ -57,11 +70,12 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
         direction: Direction,
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        self.scan(from, direction, visit).map_err(told)
+        self.scan_to_failure(from, direction, visit)
+            .map_err(|(error, keys)| told(&error, || keys))
     }
 
     fn partition(&self, parts: usize) -> Result<Vec<Vec<u8>>, IndexError> {
-        self.partition(parts).map_err(told)
+        self.partition(parts).map_err(|error| told(&error, || None))
     }
 
     fn statistics(&self) -> Result<Statistics, IndexError> {

@@ -36,6 +36,7 @@ mod divide;
 mod get_many;
 mod index;
 mod kept;
+pub(crate) mod lost;
 mod read;
 mod scan;
 mod survey;

@@ -5,7 +5,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_index::Direction;
+use hedgerow_index::{Direction, KeySpan};
 use hedgerow_pages::{Error, PageId, Pages, Pool, Result, Stop, ViewMut};
 
 use super::BTreeIndex;
@@ -28,6 +28,8 @@ struct Scan<'t, C, const PAGE: usize, V> {
     /// Where to begin again, once something was visited: the key, and whether it is included.
     resume: Vec<u8>,
     resumes: Option<bool>,
+    /// The keys behind a page that cannot be read.
+    lost: Option<KeySpan>,
     restarts: u32,
     visit: V,
 }
@@ -47,12 +49,24 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         direction: Direction,
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> std::result::Result<(), Error> {
+        self.scan_to_failure(from, direction, visit)
+            .map_err(|(error, _)| error)
+    }
+
+    /// [`scan`](Self::scan), which also says which keys are behind a page that cannot be read.
+    pub(super) fn scan_to_failure(
+        &self,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> std::result::Result<(), (Error, Option<KeySpan>)> {
         let mut kept = Kept::take();
         let mut scan = Scan {
             tree: self,
             key: std::mem::take(&mut kept.key),
             resume: std::mem::take(&mut kept.resume),
             resumes: None,
+            lost: None,
             restarts: 0,
             visit,
         };
@@ -63,7 +77,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         };
         (kept.key, kept.resume) = (scan.key, scan.resume);
         kept.keep();
-        scanned
+        scanned.map_err(|error| (error, scan.lost))
     }
 
     /// Copies a leaf as it is now, in order.
@@ -115,6 +129,7 @@ where
                 None => start,
             };
             let root = self.tree.note_root();
+            let root = root.map_err(|stop| self.failed(stop, 0, Aim::Last));
             match root.and_then(|root| self.layer::<FORWARD>(root, 0, start, kept)) {
                 Ok(_) => return Ok(()),
                 Err(Stop::Restart) => self.tree.pause(&mut self.restarts),
@@ -146,8 +161,12 @@ where
                 (true, true) => (Aim::Key(key), Some(Start { key, inclusive })),
                 (true, false) => (Aim::Below(key), Some(Start { key, inclusive })),
             };
-            let leaf = self.tree.descend(root, aim)?;
-            self.tree.copy_ordered(&leaf, page)?;
+            let leaf = self.tree.descend(root, aim);
+            let copied = leaf.and_then(|leaf| {
+                self.tree.copy_ordered(&leaf, page)?;
+                Ok(leaf)
+            });
+            let leaf = copied.map_err(|stop| self.failed(stop, base, aim))?;
             if self.leaf::<FORWARD>(&leaf, page, base, from)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -160,7 +179,8 @@ where
             fence.extend_from_slice(next);
             fenced = true;
             if base == 0 {
-                root = self.tree.note_root()?;
+                let noted = self.tree.note_root();
+                root = noted.map_err(|stop| self.failed(stop, 0, Aim::Last))?;
             }
         }
     }
@@ -209,7 +229,8 @@ where
             let ended = match payload.kind {
                 Kind::Layer => {
                     let root = PageId(layer_root(payload));
-                    let root = self.tree.note_below(&leaf.at, root)?;
+                    let root = self.tree.note_below(&leaf.at, root);
+                    let root = root.map_err(|stop| self.failed(stop, len, Aim::Last))?;
                     let mut kept = Kept::take();
                     let ended = self.layer::<FORWARD>(root, len, from, &mut kept);
                     kept.keep();
@@ -237,11 +258,15 @@ where
         from: Option<Start<'_>>,
     ) -> Result<ControlFlow<()>> {
         let pool: &Pool<PAGE> = &self.tree.pool;
-        let bytes = {
+        let loaded = {
             let _latch = pool.shared(leaf.at.id)?;
             pool.validate(&leaf.at.note)?;
-            self.tree.load_chain(chain, chain.len)?
+            self.tree.load_chain(chain, chain.len)
         };
+        let bytes = loaded.map_err(|stop| {
+            let key = self.key[..len].to_vec();
+            self.failed(stop, 0, Aim::Key(&key))
+        })?;
         let (rest, value) = bytes.split_at(chain.key_len);
         if !from.is_none_or(|from| from.admits::<FORWARD>(rest)) {
             return Ok(ControlFlow::Continue(()));
@@ -252,6 +277,16 @@ where
         }
         self.key[len..whole].copy_from_slice(rest);
         Ok((self.visit)(&self.key[..whole], value))
+    }
+
+    /// Looks for the keys that are lost with a page on the way from the root of the layer whose
+    /// keys begin with `base` bytes.
+    #[cold]
+    fn failed(&mut self, stop: Stop, base: usize, aim: Aim<'_>) -> Stop {
+        if let Stop::Failed(_) = stop {
+            self.lost = self.tree.lost_on(&self.key[..base], aim);
+        }
+        stop
     }
 
     /// Notes where to begin again: at a key of the layer whose keys begin with `base` bytes.

@@ -148,11 +148,12 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// What the pool says of pages that it cannot read; what they lead to stays in use.
     pub fn release(self) -> Result<(), Error> {
-        let mut open = vec![self.root];
+        let (mut open, mut released) = (vec![self.root], Ok(()));
         while let Some(id) = open.pop() {
-            self.repeat(|| self.release_node(id, &mut open))?;
+            let one = self.repeat(|| self.release_node(id, &mut open));
+            released = released.and(one);
         }
-        Ok(())
+        released
     }
 
     /// Gives back one node, with the chains of its records; what else it names is added to

@@ -1,0 +1,81 @@
+//! What recovery could not replay, since a page of its tree cannot be read.
+//!
+//! One damaged page is no reason not to open a database: other rows can be read, and written. But
+//! what the logs have for rows of that page is nowhere else. So they stay until a recovery comes
+//! by that can replay them (with the page back in its place, or without its keyspace): there are
+//! no checkpoints, which would end them.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hedgerow_index::{IndexError, IndexErrorKind};
+
+use crate::db::Db;
+use crate::error::{Error, Result};
+
+/// Pages that are told of one by one.
+const MOST_ERRORS: usize = 64;
+
+/// What was lost, by any thread.
+#[derive(Default)]
+pub(crate) struct Lost(Mutex<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    records: u64,
+    errors: Vec<IndexError>,
+}
+
+impl Lost {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Whole after each change.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a record that could not be replayed for this reason.
+    ///
+    /// # Errors
+    /// The reason itself, if the keys concerned are not known, or if it may pass.
+    pub(crate) fn add(&self, error: IndexError) -> Result<()> {
+        if error.kind() != IndexErrorKind::Damaged || error.keys().is_none() {
+            return Err(error.into());
+        }
+        let mut lost = self.lock();
+        lost.records += 1;
+        let is_known = |known: &IndexError| known.keys() == error.keys();
+        if lost.errors.len() < MOST_ERRORS && !lost.errors.iter().any(is_known) {
+            lost.errors.push(error);
+        }
+        Ok(())
+    }
+
+    /// How many records could not be replayed.
+    pub(crate) fn records(&self) -> u64 {
+        self.lock().records
+    }
+
+    /// Why, once for each page, in words.
+    pub(crate) fn reasons(&self) -> Vec<String> {
+        self.lock().errors.iter().map(ToString::to_string).collect()
+    }
+
+    /// Refuses to end the logs while they have what is nowhere else.
+    pub(crate) fn check_none(&self) -> Result<()> {
+        let lost = self.lock();
+        match lost.errors.first() {
+            None => Ok(()),
+            Some(first) => Err(Error::NotReplayed {
+                records: lost.records,
+                first: first.to_string(),
+            }),
+        }
+    }
+}
+
+impl Db {
+    /// Why recovery could not replay a part of the log: once for each page of a page file that
+    /// cannot be read, with the keys concerned. Nearly always empty. Otherwise other rows are
+    /// there and can be written, but no checkpoint is taken ([`Error::NotReplayed`]).
+    pub fn not_replayed(&self) -> Vec<String> {
+        self.engine().lost.reasons()
+    }
+}
