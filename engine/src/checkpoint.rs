@@ -128,6 +128,7 @@ impl Engine {
         let log = self.log()?;
         let carried = self.counters.carried_log_bytes.load(Ordering::Relaxed);
         pages.bury(|| self.is_closed())?;
+        pages.compact();
         let before = pages.statistics().writes;
         let mut begun = None;
         let rotated = log.rotate_at(|generation| {

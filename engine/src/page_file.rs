@@ -355,6 +355,11 @@ impl PageFile {
         outcome
     }
 
+    /// Makes a file that is mostly free shorter, by the checkpoints that follow.
+    pub(crate) fn compact(&self) {
+        self.pool.compact();
+    }
+
     pub(crate) fn statistics(&self) -> PoolStatistics {
         self.pool.statistics()
     }

@@ -72,13 +72,14 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 
     /// Makes all that was changed by operations that are over durable, beside those that go on:
-    /// [`begin_checkpoint`](Self::begin_checkpoint) and
+    /// [`compact`](Self::compact), [`begin_checkpoint`](Self::begin_checkpoint) and
     /// [`finish_checkpoint`](Self::finish_checkpoint) in one.
     ///
     /// # Errors
     ///
     /// As for those.
     pub fn checkpoint(&self, owner: impl FnOnce() -> Vec<u8>) -> Result<(), Error> {
+        self.compact();
         let begun = self.begin_checkpoint(owner)?;
         self.finish_checkpoint(begun)
     }

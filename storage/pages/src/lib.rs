@@ -20,6 +20,7 @@
 
 mod block;
 mod checkpoint;
+mod compact;
 mod evict;
 mod frame;
 mod loan;

@@ -42,6 +42,11 @@ impl Bits {
         }
     }
 
+    /// How many are set.
+    pub(crate) fn count(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+
     /// The set bits, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let set = |(i, &word): (usize, &u64)| {

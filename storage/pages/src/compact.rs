@@ -1,0 +1,72 @@
+//! Moving what is live to the front of a file that has become mostly free.
+//!
+//! A page keeps its block until it is written again, and a file can only be cut behind its last
+//! block in use. After large removals a few pages that nobody changes could keep a long file long.
+//! So before a checkpoint of such a file, pages beyond what it needs are called dirty: they are
+//! written to the lowest free blocks, like all that is dirty, and so are the blocks of the table
+//! there. Once the checkpoint after next is published the end is free, and cut off.
+
+use std::sync::atomic::Ordering;
+
+use crate::pool::{Pool, lock};
+use crate::provider::{PageId, Pages};
+use crate::space::Blocks;
+use crate::table::{Entry, fan};
+
+/// A file is left as it is until it has so many blocks for each in use: between two checkpoints
+/// each page may have an old place and a new one.
+const SPARSE: u32 = 3;
+/// Blocks that are nothing to speak of.
+const SLACK_BLOCKS: u32 = 64;
+/// Pages that are moved by one checkpoint.
+const MOST_MOVED: usize = 256;
+
+impl Blocks {
+    /// The first block that is beyond what the file needs, if it is mostly free.
+    fn excess(&self) -> Option<u32> {
+        let used = self.current.count();
+        (self.end > used * SPARSE + SLACK_BLOCKS).then_some(used + used / 4 + SLACK_BLOCKS / 2)
+    }
+}
+
+impl<const PAGE: usize> Pool<PAGE> {
+    /// Calls pages and blocks of the table dirty that lie far behind in a file that is mostly free,
+    /// so that the checkpoint that follows moves them. Does nothing to other files, and little to
+    /// any. Not within an operation.
+    pub fn compact(&self) {
+        if self.read_only {
+            return;
+        }
+        let Some(from) = lock(&self.space).blocks.excess() else {
+            return;
+        };
+        let is_far =
+            |entry: Entry| !entry.is_none() && entry != Entry::LOST && entry.block() >= from;
+        let used = self.used.load(Ordering::Relaxed);
+        let pages = (0..used).map(PageId);
+        let pages = pages.filter(|&page| is_far(self.entries.get(page)));
+        let most = MOST_MOVED.min(self.limit() / 4);
+        let pages: Vec<PageId> = pages.take(most).collect();
+        self.load_all(&pages);
+        for page in pages {
+            let mut pool = self;
+            let operation = pool.begin();
+            // One that cannot be read stays where it is.
+            if let Ok(mut latch) = Pages::exclusive(&pool, page) {
+                let _ = Pages::change(&mut pool, &mut latch, &operation);
+            }
+        }
+        let mut guard = lock(&self.space);
+        let space = &mut *guard;
+        let mut covered = 1;
+        for level in &space.levels {
+            for (index, &entry) in level.iter().enumerate() {
+                if is_far(Entry(entry)) {
+                    // Whoever writes a block of level 0 writes those above it.
+                    space.changed.set((index * covered) as u32);
+                }
+            }
+            covered *= fan(PAGE);
+        }
+    }
+}
