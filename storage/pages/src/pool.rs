@@ -150,6 +150,8 @@ pub struct Pool<const PAGE: usize> {
     pub(crate) epoch: AtomicU64,
     pub(crate) space: Mutex<Space>,
     pub(crate) evictor: Mutex<Evictor<PAGE>>,
+    /// Blocks that reads go to, kept for the next: fresh ones would cost a fault of the kernel each.
+    spare: Mutex<Vec<Vec<Block<PAGE>>>>,
     pub(crate) saved: Mutex<Saved<PAGE>>,
     /// Held through a checkpoint; says why there can be no more of them.
     pub(crate) checkpointing: Mutex<Option<String>>,
@@ -169,6 +171,9 @@ pub(crate) const LEAST_RESIDENT: u64 = 128;
 const fn buffer_bytes(page_bytes: usize) -> u64 {
     (4 * BATCH * page_bytes) as u64
 }
+
+/// Batches' worth of blocks that are kept for reads to come.
+const MOST_SPARE: usize = 2;
 
 /// State word and entry.
 const BYTES_PER_NUMBER: u64 = 16;
@@ -232,6 +237,7 @@ impl<const PAGE: usize> Pool<PAGE> {
                 levels: loaded.levels,
             }),
             evictor: Mutex::new(Evictor::new()),
+            spare: Mutex::default(),
             saved: Mutex::new(Saved::default()),
             checkpointing: Mutex::new(None),
             holes: AtomicBool::new(true),
@@ -483,7 +489,10 @@ impl<const PAGE: usize> Pool<PAGE> {
             if wanted.is_empty() {
                 continue;
             }
-            let mut blocks = Block::<PAGE>::several(wanted.len());
+            let mut blocks = lock(&self.spare).pop().unwrap_or_default();
+            if blocks.len() < wanted.len() {
+                blocks.resize(BATCH, Block::zeroed());
+            }
             let mut reads: Vec<ReadAt<'_>> = wanted
                 .iter()
                 .zip(blocks.iter_mut())
@@ -496,6 +505,10 @@ impl<const PAGE: usize> Pool<PAGE> {
             for (((page, entry), block), result) in wanted.into_iter().zip(&blocks).zip(results) {
                 // Whoever asks for a page that cannot be read gets the error.
                 let _ = self.finish_load(page, entry, block, result);
+            }
+            let mut spare = lock(&self.spare);
+            if spare.len() < MOST_SPARE {
+                spare.push(blocks);
             }
         }
     }
