@@ -3,7 +3,7 @@
 use hedgerow::{Builder, Db, IndexKind};
 
 /// About the least memory in which a pool of pages works.
-pub const LITTLE_MEMORY: usize = 2 << 20;
+pub const LITTLE_MEMORY: usize = 1 << 20;
 
 /// Options of a database with this index (the default one, if `None`). B-trees get so little
 /// memory that pages come and go.

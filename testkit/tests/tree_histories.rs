@@ -45,7 +45,7 @@ fn histories(keys: &[Vec<u8>], threads: usize, seed: u64) {
 /// A B-tree of small pages, in as little memory as a pool can work in.
 fn small_btree() -> BTreeIndex<Adaptive, 1024> {
     let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
-    let options = Options::new((4 * 64 + 128) * 1024 + 64 * 1024);
+    let options = Options::new((4 * 8 + 128) * 1024 + 64 * 1024);
     let pool = Pool::open(&vfs, Path::new("/pages"), &options).expect("a new file");
     BTreeIndex::create(Arc::new(pool)).expect("an empty pool")
 }

@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use hedgerow_vfs::WriteAt;
 
 use crate::block::{self, Block};
-use crate::evict::{BATCH, WriteBatch};
+use crate::evict::WriteBatch;
 use crate::pool::{CHECKPOINTS, Collecting, Pool, SAVED, Space, lock};
 use crate::provider::PageId;
 use crate::restart::Error;
@@ -188,7 +188,7 @@ impl<const PAGE: usize> Pool<PAGE> {
 
     /// Writes all pages that are dirty since the epoch of a parity.
     fn collect(&self, old: bool) -> Result<(), Error> {
-        let mut batch = WriteBatch::new();
+        let mut batch = WriteBatch::new(self.batch);
         loop {
             let mut found = false;
             for page in 0..self.used.load(Ordering::Relaxed) {
@@ -249,7 +249,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         saved.pages.push(page);
         saved.blocks.push(block);
         self.counters.count(SAVED);
-        if saved.pages.len() == BATCH
+        if saved.pages.len() == self.batch
             && let Err(error) = self.write_saved(&mut saved)
             && let Some(collecting) = &mut lock(&self.space).collecting
         {
@@ -311,7 +311,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             entries.resize(len.max(entries.len()), 0);
             let mut above = Bits::default();
             let wanted: Vec<u32> = changed.iter().filter(|&b| (b as usize) < len).collect();
-            for group in wanted.chunks(BATCH) {
+            for group in wanted.chunks(self.batch) {
                 self.write_group(group, &mut entries, table)?;
                 group
                     .iter()

@@ -19,8 +19,18 @@ use crate::restart::Error;
 use crate::state::Seen;
 use crate::table::{Entry, fan};
 
-/// Pages that are evicted, written or read together.
-pub(crate) const BATCH: usize = 64;
+/// Pages that are evicted, written or read together, at most.
+pub(crate) const MOST_BATCH: usize = 64;
+/// And at least: in a small pool the buffers for more would take the room of pages.
+const LEAST_BATCH: u64 = 8;
+/// Of this many pages of a budget one is for each page of a batch.
+const BUDGET_PER_BATCH: u64 = 32;
+
+/// Pages that are evicted, written or read together with this budget.
+pub(crate) fn batch_pages(page_bytes: usize, budget_bytes: u64) -> usize {
+    let part = budget_bytes / (BUDGET_PER_BATCH * page_bytes as u64);
+    part.clamp(LEAST_BATCH, MOST_BATCH as u64) as usize
+}
 
 /// The buffers of whoever evicts.
 pub(crate) struct Evictor<const PAGE: usize> {
@@ -28,9 +38,9 @@ pub(crate) struct Evictor<const PAGE: usize> {
 }
 
 impl<const PAGE: usize> Evictor<PAGE> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Self {
-            batch: WriteBatch::new(),
+            batch: WriteBatch::new(most),
         }
     }
 }
@@ -39,18 +49,20 @@ impl<const PAGE: usize> Evictor<PAGE> {
 pub(crate) struct WriteBatch<const PAGE: usize> {
     pub(crate) pages: Vec<(PageId, Seen)>,
     blocks: Vec<Block<PAGE>>,
+    most: usize,
 }
 
 impl<const PAGE: usize> WriteBatch<PAGE> {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Self {
-            pages: Vec::with_capacity(BATCH),
+            pages: Vec::with_capacity(most),
             blocks: Vec::new(),
+            most,
         }
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.pages.len() == BATCH
+        self.pages.len() == self.most
     }
 }
 
@@ -95,7 +107,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// One batch: how many pages went, and why others did not.
     fn evict_batch(&self, batch: &mut WriteBatch<PAGE>) -> (usize, Option<Error>) {
         // A batch of a small pool is a small part of it.
-        let wanted = BATCH.min(self.limit() / 8).max(1);
+        let wanted = self.batch.min(self.limit() / 8).max(1);
         let mut clean = Vec::with_capacity(wanted);
         batch.pages.clear();
         let used = self.used.load(Ordering::Relaxed).max(1);

@@ -24,7 +24,7 @@ use hedgerow_vfs::{ReadAt, Vfs, VfsFile};
 
 use crate::block::{self, Block};
 use crate::checkpoint::Saved;
-use crate::evict::{BATCH, Evictor};
+use crate::evict::{Evictor, batch_pages};
 use crate::frame::Frame;
 use crate::operations::Operations;
 use crate::parking::Lots;
@@ -143,6 +143,8 @@ pub struct Pool<const PAGE: usize> {
     /// Pages in memory, and claims to bring one there.
     pub(crate) resident: AtomicUsize,
     pub(crate) budget_bytes: u64,
+    /// Pages that are read or written together, at most.
+    pub(crate) batch: usize,
     /// Pages' worth of the budget that is [lent](Self::lend).
     pub(crate) lent: AtomicUsize,
     /// Where the clock stands.
@@ -166,11 +168,9 @@ pub struct Pool<const PAGE: usize> {
 /// The least number of pages that must fit the budget.
 pub(crate) const LEAST_RESIDENT: u64 = 128;
 
-/// Bytes of buffers that a pool of this page size keeps: of the evictor, of a checkpoint, and of
-/// the copies it saves.
-const fn buffer_bytes(page_bytes: usize) -> u64 {
-    (4 * BATCH * page_bytes) as u64
-}
+/// Batches' worth of buffers that a pool keeps: of the evictor, of a checkpoint, of the copies it
+/// saves, and of reads.
+const BUFFERS: u64 = 4;
 
 /// Batches' worth of blocks that are kept for reads to come.
 const MOST_SPARE: usize = 2;
@@ -214,6 +214,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             source,
         })?;
         let loaded = crate::table::load::<PAGE>(&*file, path, &root, &entries, options.salvage)?;
+        let batch = batch_pages(PAGE, options.budget_bytes);
         let pool = Self {
             memory,
             words,
@@ -226,6 +227,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             operations: Operations::default(),
             resident: AtomicUsize::new(0),
             budget_bytes: options.budget_bytes,
+            batch,
             lent: AtomicUsize::new(0),
             hand: AtomicU32::new(0),
             epoch: AtomicU64::new(root.epoch + 1),
@@ -236,7 +238,7 @@ impl<const PAGE: usize> Pool<PAGE> {
                 collecting: None,
                 levels: loaded.levels,
             }),
-            evictor: Mutex::new(Evictor::new()),
+            evictor: Mutex::new(Evictor::new(batch)),
             spare: Mutex::default(),
             saved: Mutex::new(Saved::default()),
             checkpointing: Mutex::new(None),
@@ -253,7 +255,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 
     fn check_budget(&self) -> std::result::Result<(), Error> {
-        let fixed = buffer_bytes(PAGE) + self.numbers() * BYTES_PER_NUMBER;
+        let fixed = self.fixed_bytes();
         let minimum = fixed + LEAST_RESIDENT * PAGE as u64;
         if self.budget_bytes < minimum {
             return Err(Error::BudgetTooSmall {
@@ -316,11 +318,15 @@ impl<const PAGE: usize> Pool<PAGE> {
         u64::from(self.used.load(Ordering::Relaxed))
     }
 
+    /// What the budget covers besides pages.
+    fn fixed_bytes(&self) -> u64 {
+        BUFFERS * (self.batch * PAGE) as u64 + self.numbers() * BYTES_PER_NUMBER
+    }
+
     /// How many pages may be in memory now.
     #[must_use]
     pub fn limit(&self) -> usize {
-        let fixed = buffer_bytes(PAGE) + self.numbers() * BYTES_PER_NUMBER;
-        let pages = self.budget_bytes.saturating_sub(fixed) / PAGE as u64;
+        let pages = self.budget_bytes.saturating_sub(self.fixed_bytes()) / PAGE as u64;
         let pages = pages.saturating_sub(self.lent.load(Ordering::Relaxed) as u64);
         usize::try_from(pages.max(LEAST_RESIDENT / 2)).unwrap_or(usize::MAX)
     }
@@ -469,7 +475,7 @@ impl<const PAGE: usize> Pool<PAGE> {
 
     /// Brings pages to memory, all their reads at once.
     pub(crate) fn load_all(&self, pages: &[PageId]) {
-        for group in pages.chunks(BATCH) {
+        for group in pages.chunks(self.batch) {
             let mut wanted = Vec::new();
             for &page in group {
                 if page.0 >= self.used.load(Ordering::Relaxed) {
@@ -491,7 +497,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             }
             let mut blocks = lock(&self.spare).pop().unwrap_or_default();
             if blocks.len() < wanted.len() {
-                blocks.resize(BATCH, Block::zeroed());
+                blocks.resize(self.batch, Block::zeroed());
             }
             let mut reads: Vec<ReadAt<'_>> = wanted
                 .iter()

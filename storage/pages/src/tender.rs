@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::evict::BATCH;
 use crate::pool::{Pool, lock};
 use crate::provider::PageId;
 
@@ -59,7 +58,7 @@ impl<const PAGE: usize> Pool<PAGE> {
 
     /// Pages that the tender keeps free.
     fn reserve(&self) -> usize {
-        (4 * BATCH).min(self.limit() / 8)
+        (4 * self.batch).min(self.limit() / 8)
     }
 
     /// Tells the tender, if there is one, that this many pages were in memory.

@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng};
 
 const PAGE: usize = 4096;
 const PATH: &str = "/pages";
-const SMALL: u64 = 4 * 64 * 4096 + 128 * 4096 + 64 * 1024;
+const SMALL: u64 = 4 * 8 * 4096 + 128 * 4096 + 64 * 1024;
 
 type Model = HashMap<PageId, u64>;
 

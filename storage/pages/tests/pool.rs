@@ -14,7 +14,7 @@ use rand::{Rng, SeedableRng};
 const PAGE: usize = 4096;
 const PATH: &str = "/pages";
 /// Room for 128 pages besides the buffers, and a little for numbers.
-const SMALL: u64 = 4 * 64 * 4096 + 128 * 4096 + 64 * 1024;
+const SMALL: u64 = 4 * 8 * 4096 + 128 * 4096 + 64 * 1024;
 
 fn open(vfs: &Arc<dyn Vfs>, budget: u64) -> Pool<PAGE> {
     Pool::open(vfs, Path::new(PATH), &Options::new(budget)).unwrap()
@@ -297,7 +297,8 @@ fn tables_of_several_levels_come_back() {
     // A block of the table holds 512 entries and a root 439: this needs two levels.
     const FEW: u32 = 439 * 512 + 5_000;
     let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
-    let budget = SMALL + u64::from(FEW) * 16;
+    // A larger budget has larger buffers.
+    let budget = SMALL + 4 * 64 * 4096 + u64::from(FEW) * 16;
     let pool = open(&vfs, budget);
     let mut handle = &pool;
     let mut ids = Vec::new();
@@ -333,8 +334,8 @@ fn bad_input_is_refused_with_a_remedy() {
     let memory = MemoryVfs::new();
     let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
     let path = Path::new(PATH);
-    let tiny = refused(Pool::open(&vfs, path, &Options::new(1 << 20)));
-    assert!(tiny.contains("at least 1572864 bytes are needed"), "{tiny}");
+    let tiny = refused(Pool::open(&vfs, path, &Options::new(500_000)));
+    assert!(tiny.contains("at least 655360 bytes are needed"), "{tiny}");
     {
         let pool = open(&vfs, SMALL);
         (0..1000).for_each(|n| _ = allocate(&pool, n));
@@ -486,4 +487,17 @@ fn memory_that_is_lent_is_not_used_for_pages_until_it_is_back() {
         0,
         "it cannot evict what is changed"
     );
+}
+
+#[test]
+fn most_of_any_budget_is_for_pages() {
+    for budget in [800 << 10, 1 << 20, 2 << 20, 16 << 20, 256 << 20] {
+        let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+        let pool = open(&vfs, budget);
+        let pages = (pool.limit() * PAGE) as u64;
+        assert!(
+            pages <= budget && pages > budget / 5 * 4,
+            "{pages} of {budget}"
+        );
+    }
 }

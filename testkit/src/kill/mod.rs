@@ -168,7 +168,7 @@ pub fn run(campaign: &KillCampaign) -> Result<KillReport, String> {
 /// Flags that leave an index as little memory as it can work in, if it can do with less than all.
 fn memory(index: IndexKind) -> &'static [&'static str] {
     match index {
-        IndexKind::BTree => &["--memory", "2MiB"],
+        IndexKind::BTree => &["--memory", "1MiB"],
         _ => &[],
     }
 }

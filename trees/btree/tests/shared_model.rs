@@ -20,7 +20,7 @@ use steps::{Map, Model, Step, scan, step, take};
 const OTHERS: usize = 200;
 
 fn open<const PAGE: usize>(vfs: &Arc<dyn Vfs>) -> Arc<Pool<PAGE>> {
-    let budget = (4 * 64 + 140) * PAGE as u64 + 64 * 1024;
+    let budget = (4 * 8 + 140) * PAGE as u64 + 64 * 1024;
     Arc::new(Pool::open(vfs, Path::new("/pages"), &Options::new(budget)).unwrap())
 }
 

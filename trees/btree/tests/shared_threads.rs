@@ -21,7 +21,7 @@ const THREADS: u64 = 3;
 type Tree = BTreeIndex<Adaptive, PAGE>;
 
 fn open(vfs: &Arc<dyn Vfs>) -> Arc<Pool<PAGE>> {
-    let budget = (4 * 64 + 200) * PAGE as u64 + 128 * 1024;
+    let budget = (4 * 8 + 200) * PAGE as u64 + 128 * 1024;
     Arc::new(Pool::open(vfs, Path::new("/pages"), &Options::new(budget)).unwrap())
 }
 
