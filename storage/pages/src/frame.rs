@@ -83,6 +83,8 @@ impl<'a, const PAGE: usize> Frame<'a, PAGE> {
 }
 
 impl<const PAGE: usize> View for Frame<'_, PAGE> {
+    const BY_WORDS: bool = true;
+
     #[inline(always)]
     fn page_bytes(self) -> usize {
         PAGE
@@ -133,10 +135,10 @@ impl<const PAGE: usize> View for Frame<'_, PAGE> {
             at += WORD;
         }
         if !rest.is_empty() {
-            let mine = self.load(at, rest.len()).to_le_bytes();
-            match mine[..rest.len()].cmp(rest) {
-                Ordering::Equal => {}
-                unequal => return Ok(unequal),
+            let mine = self.load(at, rest.len()) & !(u64::MAX << (8 * rest.len()));
+            let theirs = word_of(rest);
+            if mine != theirs {
+                return Ok(mine.swap_bytes().cmp(&theirs.swap_bytes()));
             }
         }
         Ok(len.cmp(&other.len()))
@@ -199,10 +201,25 @@ impl<'a, const PAGE: usize> FrameMut<'a, PAGE> {
         }
     }
 
+    /// Words from an offset on as they are now. A plain load: the one who could change them
+    /// meanwhile is whoever has this.
+    #[inline(always)]
+    fn own<const WORDS: usize>(&self, at: usize) -> [u64; WORDS] {
+        let (words, _) = self.image().bytes()[at..at + WORDS * WORD].as_chunks::<WORD>();
+        std::array::from_fn(|word| u64::from_le_bytes(words[word]))
+    }
+
+    /// Stores words at their places.
+    #[inline(always)]
+    fn store_all<const WORDS: usize>(places: &[AtomicU64; WORDS], words: [u64; WORDS]) {
+        for (place, word) in places.iter().zip(words) {
+            place.store(word, Relaxed);
+        }
+    }
+
     /// Moves `len` bytes upwards: the last first, so that each is read before it is overwritten.
     ///
-    /// What fills whole words is moved by them. A word of the source is loaded once and kept for
-    /// the next, since a word that is written has bytes of two.
+    /// What fills whole words is stored by them, four at a time.
     #[inline(always)]
     fn move_up(&mut self, from: usize, len: usize, to: usize) {
         let (words, end, by) = (self.0.0, to + len, to - from);
@@ -212,20 +229,16 @@ impl<'a, const PAGE: usize> FrameMut<'a, PAGE> {
         }
         let tail = end - last * WORD;
         self.move_part(last * WORD - by, tail, last * WORD);
-        let (back, shift) = (by.div_ceil(WORD), (WORD - by % WORD) % WORD * 8);
-        let targets = &words[first..last];
-        let sources = &words[first - back..last - back];
-        if shift == 0 {
-            for (target, source) in targets.iter().zip(sources).rev() {
-                target.store(source.load(Relaxed), Relaxed);
-            }
-        } else {
-            let mut above = words[last - back].load(Relaxed);
-            for (target, source) in targets.iter().zip(sources).rev() {
-                let word = source.load(Relaxed);
-                target.store(word >> shift | above << (64 - shift), Relaxed);
-                above = word;
-            }
+        let (few, fours) = words[first..last].as_rchunks::<4>();
+        let mut source = last * WORD - by;
+        for four in fours.iter().rev() {
+            source -= 4 * WORD;
+            Self::store_all(four, self.own(source));
+        }
+        for word in few.iter().rev() {
+            source -= WORD;
+            let [moved] = self.own(source);
+            word.store(moved, Relaxed);
         }
         self.move_part(from, first * WORD - to, to);
     }
@@ -239,19 +252,16 @@ impl<'a, const PAGE: usize> FrameMut<'a, PAGE> {
             return self.move_part(from, len, to);
         }
         self.move_part(from, first * WORD - to, to);
-        let (on, shift) = (by / WORD, by % WORD * 8);
-        let targets = &words[first..last];
-        if shift == 0 {
-            for (target, source) in targets.iter().zip(&words[first + on..]) {
-                target.store(source.load(Relaxed), Relaxed);
-            }
-        } else {
-            let mut below = words[first + on].load(Relaxed);
-            for (target, source) in targets.iter().zip(&words[first + on + 1..]) {
-                let word = source.load(Relaxed);
-                target.store(below >> shift | word << (64 - shift), Relaxed);
-                below = word;
-            }
+        let (fours, few) = words[first..last].as_chunks::<4>();
+        let mut source = first * WORD + by;
+        for four in fours {
+            Self::store_all(four, self.own(source));
+            source += 4 * WORD;
+        }
+        for word in few {
+            let [moved] = self.own(source);
+            word.store(moved, Relaxed);
+            source += WORD;
         }
         let tail = end - last * WORD;
         self.move_part(last * WORD + by, tail, last * WORD);

@@ -37,12 +37,16 @@ pub(crate) fn good_heads<C: Configuration, const PAGE: usize>(
     parts: &[Part<'_, PAGE>],
     prefix: usize,
 ) -> bool {
+    let most: usize = parts.iter().map(|(_, places)| places.len()).sum();
     let (mut count, mut equal) = (0, 0);
     let (mut key, mut last) = (Vec::new(), None);
     for (image, places) in parts {
         for place in image.taken::<C>(places.clone()) {
             let head = Some(image.head_beyond::<C>(place, prefix, &mut key));
             equal += usize::from(last == head);
+            if 16 * equal >= most {
+                return false;
+            }
             count += 1;
             last = head;
         }

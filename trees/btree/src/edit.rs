@@ -177,16 +177,16 @@ pub(crate) trait Edit<const PAGE: usize>: ViewMut<PAGE> + Sized {
         // Whole words of two short heads.
         let first = first / 2 * 2;
         let bytes = step * L::HEAD;
-        let mut heads = &self.node().from(L::BODY)[bytes * (first + 1)..];
+        let mut at = L::BODY + bytes * (first + 1);
         let mut hints = [0; 8 * HINTS];
         let hints = &mut hints[..(HINTS - first) * L::HEAD];
         for hint in hints.chunks_exact_mut(L::HEAD.max(1)) {
             if L::HEAD == 8 {
-                hint.copy_from_slice(&heads[..8]);
+                hint.copy_from_slice(self.node().array::<8>(at));
             } else {
-                hint.copy_from_slice(&heads[..4]);
+                hint.copy_from_slice(self.node().array::<4>(at));
             }
-            heads = heads.get(bytes..).unwrap_or(&[]);
+            at += bytes;
         }
         self.put(HEADER + first * L::HEAD, hints);
     }

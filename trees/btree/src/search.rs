@@ -115,7 +115,9 @@ pub(crate) trait Node: View {
     #[inline(always)]
     fn hinted<L: Layout>(self, head: u64, count: usize) -> Result<(usize, usize), Restart> {
         let step = count / (HINTS + 1);
-        let (below, upto) = if L::HEAD == 8 {
+        let (below, upto) = if Self::BY_WORDS {
+            self.rank_by_words::<L>(head)?
+        } else if L::HEAD == 8 {
             let bytes = self.array::<{ 8 * HINTS }>(HEADER)?;
             let hints = bytes.as_chunks().0;
             rank(std::array::from_fn(|i| u64::from_le_bytes(hints[i])), head)
@@ -131,6 +133,29 @@ pub(crate) trait Node: View {
             (upto + 1) * step
         };
         Ok((below * step, high))
+    }
+
+    /// How many hints are below a head, and how many at or below, without looking at all.
+    #[inline(always)]
+    fn rank_by_words<L: Layout>(self, head: u64) -> Result<(usize, usize), Restart> {
+        let hint = |index: usize| {
+            let at = HEADER + index * L::HEAD;
+            if L::HEAD == 8 {
+                self.u64(at)
+            } else {
+                Ok(u64::from(self.u32(at)?))
+            }
+        };
+        let mut below = 0;
+        for half in [HINTS / 2, HINTS / 4, HINTS / 8, HINTS / 16] {
+            below += half * usize::from(hint(below + half - 1)? < head);
+        }
+        below += usize::from(hint(below)? < head);
+        let mut upto = below;
+        while upto < HINTS && hint(upto)? == head {
+            upto += 1;
+        }
+        Ok((below, upto))
     }
 
     /// The first index of `low..high` whose head is not `before`, without a branch that the keys
