@@ -86,6 +86,8 @@ const PACES: &[(&str, Pace)] = &[
     ("matryoshka flat u32", times(0.4)),
     ("matryoshka flat u64", times(0.5)),
     ("matryoshka flat fast u64", times(0.5)),
+    ("matryoshka flat batches u32", times(0.4)),
+    ("matryoshka flat batches u64", times(0.5)),
     ("matryoshka shared u64", times(0.6)),
     ("btree semi dense", times(0.8)),
     ("btree fully dense", times(0.8)),

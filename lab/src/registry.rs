@@ -18,7 +18,7 @@ use hedgerow_matryoshka::{
 };
 
 use crate::contenders::{
-    BTreeMark, Empty, Engine, Indexed, Inline, Integer, Integers, Paged, Words,
+    BTreeMark, Batched, Empty, Engine, Indexed, Inline, Integer, Integers, Paged, Words,
 };
 
 /// The contenders of this build.
@@ -167,6 +167,14 @@ fn matryoshka<K: Integer<Encoded: Lane>, S: Strategy>(name: &'static str) -> Map
     }
 }
 
+/// The same with writes in batches.
+fn batched<K: Integer<Encoded: Lane>, S: Strategy>(name: &'static str) -> MapEntry {
+    MapEntry {
+        entry: own(name, of_integers::<K>()),
+        build: single::<Batched<K, S>>(),
+    }
+}
+
 /// The standard library's map of integers of one width.
 fn integer_mark<K: Integer>(name: &'static str) -> MapEntry {
     MapEntry {
@@ -254,6 +262,8 @@ fn own_maps() -> Vec<MapEntry> {
         matryoshka::<u32, Flat>("matryoshka flat u32"),
         matryoshka::<u64, Flat>("matryoshka flat u64"),
         matryoshka::<u64, FlatFast>("matryoshka flat fast u64"),
+        batched::<u32, Flat>("matryoshka flat batches u32"),
+        batched::<u64, Flat>("matryoshka flat batches u64"),
         MapEntry {
             entry: Entry {
                 version: rust_version(),

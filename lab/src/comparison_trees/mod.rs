@@ -1,5 +1,5 @@
 //! Trees that exist only to be compared with: the steps of the Masstree paper's factor analysis
-//! (§6.2, Fig. 8), and a hash table (§6.4).
+//! (§6.2, Fig. 8), a hash table (§6.4), and a tree that does not change (`static_tree`).
 //!
 //! They are for one thread, so they show what node layout and memory do, not what concurrency
 //! costs; the fair neighbour is our single-threaded Masstree. They offer no scans, and removal
@@ -13,6 +13,7 @@ mod btree;
 mod four;
 mod hash;
 mod key;
+mod static_tree;
 
 use hedgerow_lab_contender::{Entry, MapEntry, Promises};
 
@@ -23,6 +24,7 @@ use btree::BTree;
 use four::FourTree;
 use hash::HashTable;
 use key::{ByBytes, ByIntegers, Fixed, Slot};
+use static_tree::StaticTree;
 
 /// "Nothing here" among links.
 const NONE: u32 = u32::MAX;
@@ -33,7 +35,7 @@ type Inline = Slot<ByIntegers>;
 /// A tree of this module by its name in results.
 #[must_use]
 pub fn tree(name: &'static str) -> Option<MapEntry> {
-    let mut fixed = false;
+    let mut fixed = None;
     let build = match name {
         BINARY => single::<BoxedBinary>(),
         ARENA | SUPERPAGE => single::<Binary<ByBytes>>(),
@@ -43,17 +45,26 @@ pub fn tree(name: &'static str) -> Option<MapEntry> {
         PREFETCH => single::<BTree<Inline, true, false>>(),
         PERMUTER => single::<BTree<Inline, true, true>>(),
         FIXED => {
-            fixed = true;
+            fixed = Some(8);
             single::<BTree<Fixed, true, true>>()
         }
         HASH => {
-            fixed = true;
+            fixed = Some(8);
             single::<HashTable>()
+        }
+        STATIC_U32 => {
+            fixed = Some(4);
+            single::<StaticTree<u32>>()
+        }
+        STATIC_U64 => {
+            fixed = Some(8);
+            single::<StaticTree<u64>>()
         }
         _ => return None,
     };
     let promises = Promises {
-        variable_keys: !fixed,
+        variable_keys: fixed.is_none(),
+        longest_key: fixed,
         ..Promises::default()
     };
     Some(MapEntry {
@@ -86,10 +97,15 @@ pub const PERMUTER: &str = "B-tree +permuter";
 pub const FIXED: &str = "B-tree, 8-byte keys";
 /// The hash table.
 pub const HASH: &str = "hash table";
+/// The tree that does not change, of 4-byte keys.
+pub const STATIC_U32: &str = "static S+-tree u32";
+/// The same of 8-byte keys.
+pub const STATIC_U64: &str = "static S+-tree u64";
 
 /// All of them.
-pub const NAMES: [&str; 10] = [
-    BINARY, ARENA, SUPERPAGE, INTEGERS, FOUR, BTREE, PREFETCH, PERMUTER, FIXED, HASH,
+pub const NAMES: [&str; 12] = [
+    BINARY, ARENA, SUPERPAGE, INTEGERS, FOUR, BTREE, PREFETCH, PERMUTER, FIXED, HASH, STATIC_U32,
+    STATIC_U64,
 ];
 
 #[cfg(test)]
@@ -102,10 +118,10 @@ mod tests {
     fn every_comparison_tree_answers_rightly() {
         for name in NAMES {
             let tree = tree(name).expect(name);
-            let sets: &[&str] = if tree.entry.promises.variable_keys {
-                &["sparse-u64", "decimal", "prefixed-decimal:40", "email"]
-            } else {
-                &["sparse-u64", "prefixed-decimal:0", "dense-u64"]
+            let sets: &[&str] = match tree.entry.promises.longest_key {
+                None => &["sparse-u64", "decimal", "prefixed-decimal:40", "email"],
+                Some(4) => &["dense-u32", "monotone-u32"],
+                Some(_) => &["sparse-u64", "prefixed-decimal:0", "dense-u64"],
             };
             for set in sets {
                 let set: KeySet = set.parse().expect("a key set");

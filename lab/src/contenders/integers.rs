@@ -49,7 +49,7 @@ integer!(u64);
 /// An index of integers behind a `RefCell`, whose flag costs nothing next to a cache miss;
 /// `GROUPS` says whether it overlaps lookups that come in groups.
 #[derive(Debug)]
-pub struct Integers<K, T, const GROUPS: bool>(RefCell<T>, PhantomData<K>);
+pub struct Integers<K, T, const GROUPS: bool>(pub(super) RefCell<T>, PhantomData<K>);
 
 impl<K, T: Default, const GROUPS: bool> Default for Integers<K, T, GROUPS> {
     fn default() -> Self {

@@ -18,5 +18,5 @@ pub use empty::Empty;
 pub use engine::Engine;
 pub use integers::{Integer, Integers};
 pub use masstree::{Indexed, Inline};
-pub use matryoshka::Words;
+pub use matryoshka::{Batched, Words};
 pub use standard::BTreeMark;

@@ -15,6 +15,8 @@ mod server_scans;
 
 use crate::experiment::Experiment;
 
+pub use fig8::comparison;
+
 /// All of them, in the paper's order.
 pub fn all() -> Vec<Box<dyn Experiment>> {
     vec![

@@ -5,6 +5,7 @@
 //! their own, as many maps hold no others. Every map of the registry that holds such keys takes
 //! part, so an index over integers joins by being a contender.
 
+mod lookups;
 mod proposed;
 mod scaling;
 mod table5;
@@ -22,6 +23,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(scaling::experiment()),
         Box::new(table5::experiment()),
         Box::new(proposed::experiment()),
+        Box::new(lookups::experiment()),
     ]
 }
 
@@ -49,15 +51,25 @@ const RIVALS: [&str; 8] = [
     Empty::NAME,
 ];
 
+/// Our trees whose writes come in batches; the report's workloads write one key at a time.
+const BATCHES: &str = "matryoshka flat batches";
+
 /// Our trees for integers in all variants, and their rivals. The index of byte keys is none of
 /// the report's.
-fn rivals(registry: &Registry) -> Vec<Contestant> {
+fn rivals_and_batches(registry: &Registry) -> Vec<Contestant> {
     let ours = |name: &str| name.starts_with("matryoshka ") && name != "matryoshka index";
     let mut maps = best_of_all_and(registry, ours);
     maps.retain(|contestant| {
         let name = contestant.map.entry.name;
         ours(name) || RIVALS.contains(&map_of(name))
     });
+    maps
+}
+
+/// The same without batches.
+fn rivals(registry: &Registry) -> Vec<Contestant> {
+    let mut maps = rivals_and_batches(registry);
+    maps.retain(|contestant| map_of(contestant.map.entry.name) != BATCHES);
     maps
 }
 

@@ -1,14 +1,16 @@
-//! The six access patterns that the report proposes and does not measure (§11.9).
+//! The six access patterns that the report proposes and does not measure (§11.9), and random
+//! inserts, which a contender of ours makes in batches.
 
 use hedgerow_lab_report::X;
 
-use super::{on_integers, point, rivals};
+use super::{on_integers, point, rivals_and_batches};
 use crate::experiment::{About, Settings};
 use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::mixed_workload::MixedWorkload;
 
-/// Those on integers, in the report's order.
-const ON_INTEGERS: [&str; 5] = [
+/// Those on integers, in the report's order, behind what they are to be seen beside.
+const ON_INTEGERS: [&str; 6] = [
+    "rand_insert",
     "zipf_insert",
     "scan_after_insert",
     "lookup_then_insert",
@@ -20,7 +22,8 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
     MapExperiment {
         about: About {
             name: "matryoshka/proposed",
-            title: "Skewed inserts, ranges, lookups before inserts, long keys, shrinking, bulk loads",
+            title: "Inserts in batches, skewed ones, ranges, lookups before inserts, long keys, \
+                    shrinking, bulk loads",
             source: "Matryoshka B+ Tree: Insert/Delete Performance Report, §11.9",
             claim: "Proposed, not measured. The report expects Matryoshka to lead on ranges of \
                     1000 and on bulk loads, to search as well while it shrinks, and to suffer from \
@@ -29,7 +32,7 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
             x_log: false,
             baseline: "std BTreeMap",
         },
-        maps: rivals,
+        maps: rivals_and_batches,
         points,
     }
 }
