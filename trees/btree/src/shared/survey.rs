@@ -15,6 +15,9 @@ use crate::statistics::Counts;
 use crate::tree::{Chain, layer_root};
 use crate::verify::Seen;
 
+/// Pages that are read together when a tree is given back.
+const AHEAD: usize = 32;
+
 /// A page of a pool under a shared latch.
 struct Latched<'p, const PAGE: usize>(SharedLatch<'p, PAGE>);
 
@@ -148,8 +151,13 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// What the pool says of pages that it cannot read; what they lead to stays in use.
     pub fn release(self) -> Result<(), Error> {
+        let pool: &Pool<PAGE> = &self.pool;
         let (mut open, mut released) = (vec![self.root], Ok(()));
         while let Some(id) = open.pop() {
+            // Pages that come next are read together.
+            if open.len().is_multiple_of(AHEAD) {
+                pool.load_many(&open[open.len().saturating_sub(AHEAD)..]);
+            }
             let one = self.repeat(|| self.release_node(id, &mut open));
             released = released.and(one);
         }
