@@ -10,6 +10,11 @@ use std::ops::{Bound, ControlFlow};
 
 use hedgerow_index::{Decision, Direction, Index, IndexError, Statistics};
 
+/// What [`Index::update`] asks.
+type Decide<'a> = dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<()> + 'a;
+/// What [`Index::scan`] calls.
+type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+
 /// [`Index`] with callbacks that are pointers. Every index is one; and it is an [`Index`] again.
 pub(crate) trait ErasedIndex: Send + Sync {
     fn erased_get(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> Result<(), IndexError>;
@@ -26,14 +31,14 @@ pub(crate) trait ErasedIndex: Send + Sync {
         &self,
         key: &[u8],
         new: &mut Vec<u8>,
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<()>,
+        decide: &mut Decide<'_>,
     ) -> Result<(), IndexError>;
 
     fn erased_scan(
         &self,
         from: Bound<&[u8]>,
         direction: Direction,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut Visit<'_>,
     ) -> Result<(), IndexError>;
 
     fn erased_scan_keys(
@@ -71,7 +76,7 @@ impl<I: Index> ErasedIndex for I {
         &self,
         key: &[u8],
         new: &mut Vec<u8>,
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<()>,
+        decide: &mut Decide<'_>,
     ) -> Result<(), IndexError> {
         self.update(key, new, decide)
     }
@@ -80,7 +85,7 @@ impl<I: Index> ErasedIndex for I {
         &self,
         from: Bound<&[u8]>,
         direction: Direction,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut Visit<'_>,
     ) -> Result<(), IndexError> {
         self.scan(from, direction, visit)
     }
