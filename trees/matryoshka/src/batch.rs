@@ -32,6 +32,29 @@ const FEW_CLASSES: u32 = 8;
 /// No page: the key that was on its way there begins at the root.
 const NOWHERE: u32 = u32::MAX;
 
+/// Where a key of a group is on its way down.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The node or tagged page that it has reached; in the end a page, or [`NOWHERE`].
+    page: u32,
+    /// The page's leaf.
+    leaf: u8,
+    /// The node that led there, and the number of the child.
+    parent: u32,
+    index: u32,
+}
+
+impl Place {
+    fn at(root: u32) -> Self {
+        Self {
+            page: root,
+            leaf: 0,
+            parent: NOWHERE,
+            index: 0,
+        }
+    }
+}
+
 /// A page that a batch works on, and the greatest key that belongs there.
 struct Cursor<L> {
     path: OuterPath,
@@ -91,36 +114,51 @@ where
         }
     }
 
-    /// Takes all keys to their leaves, step by step; page and leaf of each.
+    /// Takes all keys to their leaves, step by step.
     #[inline(always)]
     fn walk<N: Kernel>(
         &self,
         keys: impl ExactSizeIterator<Item = K::Encoded> + Clone,
-    ) -> [(u32, u8); GROUP] {
-        let mut at = [self.root; GROUP];
+    ) -> [Place; GROUP] {
+        let mut places = [Place::at(self.root); GROUP];
+        let count = keys.len();
         for level in 0..self.height {
-            for (at, key) in at.iter_mut().zip(keys.clone()) {
-                let node = self.node(level, *at);
-                *at = node.child(node.route::<N, S>(key));
-                if level + 1 == self.height {
-                    self.prefetch_page(*at);
+            let lowest = level + 1 == self.height;
+            // The root stays in the first-level cache. Nodes right above pages often do not, and
+            // then their separators are waited for together, too.
+            let apart = lowest && level > 0;
+            let mut lines = [0; GROUP];
+            if apart {
+                for ((line, place), key) in lines.iter_mut().zip(&places).zip(keys.clone()) {
+                    *line = self.node(level, place.page).line_of::<N, S>(key);
+                }
+            }
+            for ((place, &line), key) in places.iter_mut().zip(&lines).zip(keys.clone()) {
+                let node = self.node(level, place.page);
+                let index = if apart {
+                    node.route_in::<N>(line, key)
                 } else {
-                    self.node(level + 1, *at).prefetch::<S>();
+                    node.route::<N, S>(key)
+                };
+                (place.parent, place.index) = (place.page, index as u32);
+                place.page = node.child(index);
+                if lowest {
+                    self.prefetch_page(place.page);
+                } else {
+                    self.node(level + 1, place.page).prefetch::<S>();
                 }
             }
         }
-        let count = keys.len();
-        let mut leaves = [(0, 0); GROUP];
-        for (leaf, &at) in leaves.iter_mut().zip(&at[..count]) {
-            let page = untag(at);
-            *leaf = (page, self.pages.get(page).enter());
+        for place in &mut places[..count] {
+            place.page = untag(place.page);
+            place.leaf = self.pages.get(place.page).enter();
         }
         for step in 0..<S::Page<K::Encoded, V, S> as PageForm<K::Encoded, V, S>>::STEPS {
-            for ((page, leaf), key) in leaves.iter_mut().zip(keys.clone()) {
-                *leaf = self.pages.get(*page).step::<N>(step, *leaf, key);
+            for (place, key) in places.iter_mut().zip(keys.clone()) {
+                place.leaf = self.pages.get(place.page).step::<N>(step, place.leaf, key);
             }
         }
-        leaves
+        places
     }
 
     /// The page of `key`, by way of the one before where that is near; counts what is not.
@@ -150,6 +188,21 @@ where
         self.prefetch_next(&path);
         let bound = self.bound(&path);
         Cursor { path, bound }
+    }
+
+    /// The pages beside a place's, under the same parent.
+    #[inline(always)]
+    fn neighbours(&self, place: &Place) -> impl Iterator<Item = Option<u32>> {
+        let level = self
+            .height
+            .checked_sub(1)
+            .filter(|_| place.parent != NOWHERE);
+        let node = level.map(|level| self.node(level, place.parent));
+        let indices = [place.index.wrapping_sub(1), place.index + 1];
+        indices.into_iter().map(move |index| {
+            let node = node.filter(|node| index as usize <= node.count())?;
+            Some(node.child(index as usize))
+        })
     }
 
     #[inline(always)]
@@ -185,21 +238,21 @@ impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Task for LookUp<'
     #[inline(always)]
     fn run<N: Kernel>(self) {
         let Self(tree, keys, values) = self;
-        let leaves = tree.walk::<N>(keys.iter().map(|key| key.encode()));
-        for ((value, &(page, leaf)), key) in values.iter_mut().zip(&leaves).zip(keys) {
-            let page = tree.pages.get(page);
-            let spot = page.find_in::<N>(leaf, key.encode());
-            *value = spot.found.then(|| page.values(leaf)[spot.position]);
+        let places = tree.walk::<N>(keys.iter().map(|key| key.encode()));
+        for ((value, place), key) in values.iter_mut().zip(&places).zip(keys) {
+            let page = tree.pages.get(place.page);
+            let spot = page.find_in::<N>(place.leaf, key.encode());
+            *value = spot.found.then(|| page.values(place.leaf)[spot.position]);
         }
     }
 }
 
-/// Whether few pages hold these leaves, as far as their classes tell.
+/// Whether these places are in few pages, as far as the pages' classes tell.
 #[inline(always)]
-fn are_near(leaves: &[(u32, u8)]) -> bool {
-    let classes = leaves
+fn are_near(places: &[Place]) -> bool {
+    let classes = places
         .iter()
-        .fold(0_u64, |seen, leaf| seen | 1 << (leaf.0 & 63));
+        .fold(0_u64, |seen, place| seen | 1 << (place.page & 63));
     classes.count_ones() < FEW_CLASSES
 }
 
@@ -208,9 +261,9 @@ trait Change<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy>: Copy {
     /// The key that it is of.
     fn key(&self) -> K::Encoded;
 
-    /// Asks for what it reads of a page beyond the leaf of its key.
+    /// Asks for what such changes read beyond the leaves of their keys.
     #[inline(always)]
-    fn prefetch(_page: &S::Page<K::Encoded, V, S>, _leaf: u8) {}
+    fn prefetch(_tree: &Matryoshka<K, V, S>, _places: &[Place]) {}
 
     /// Makes it in the page that is responsible for the key, and more where there is too much or
     /// too little in it; tells which pages are then others.
@@ -235,9 +288,27 @@ impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Change<K, V, S> f
         self.0.encode()
     }
 
+    /// A page that overflows is levelled with the emptier of its neighbours, all of which is then
+    /// read: two steps, for what the pages of the whole group need.
     #[inline(always)]
-    fn prefetch(page: &S::Page<K::Encoded, V, S>, leaf: u8) {
-        page.prefetch_insert(leaf);
+    fn prefetch(tree: &Matryoshka<K, V, S>, places: &[Place]) {
+        let (mut full, mut count) = ([0; GROUP], 0);
+        for (at, place) in places.iter().enumerate() {
+            if tree.pages.get(place.page).prefetch_insert(place.leaf) {
+                full[count] = at;
+                count += 1;
+                tree.neighbours(place)
+                    .flatten()
+                    .for_each(|page| tree.prefetch_page(page));
+            }
+        }
+        for &at in &full[..count] {
+            let neighbours = tree.neighbours(&places[at]).flatten();
+            let pages = neighbours.map(|page| tree.pages.get(untag(page)));
+            if let Some(emptier) = pages.min_by_key(|page| page.key_count()) {
+                emptier.prefetch_scan();
+            }
+        }
     }
 
     #[inline(always)]
@@ -350,14 +421,12 @@ where
             }
             return descents <= MOST_DESCENTS;
         }
-        let mut leaves = tree.walk::<N>(changes.iter().map(|change| change.key()));
-        let near = are_near(&leaves[..changes.len()]);
-        for &(page, leaf) in &leaves[..changes.len()] {
-            E::prefetch(tree.pages.get(page), leaf);
-        }
+        let mut places = tree.walk::<N>(changes.iter().map(|change| change.key()));
+        let near = are_near(&places[..changes.len()]);
+        E::prefetch(tree, &places[..changes.len()]);
         for (at, &change) in changes.iter().enumerate() {
-            let page = leaves[at].0;
-            let rest = &mut leaves[at + 1..];
+            let page = places[at].page;
+            let rest = &mut places[at + 1..];
             if page == NOWHERE {
                 change.descending::<N>(tree, |moved| forget(rest, moved));
             } else {
@@ -370,15 +439,15 @@ where
 
 /// Sends keys that were on their way to pages that have changed to the root instead.
 #[inline(never)]
-fn forget(leaves: &mut [(u32, u8)], moved: Moved) {
-    for (page, _) in leaves {
+fn forget(places: &mut [Place], moved: Moved) {
+    for place in places {
         let gone = match moved {
             Moved::None => false,
-            Moved::Pages(pages) => pages.contains(page),
+            Moved::Pages(pages) => pages.contains(&place.page),
             Moved::Any => true,
         };
         if gone {
-            *page = NOWHERE;
+            place.page = NOWHERE;
         }
     }
 }

@@ -283,21 +283,20 @@ impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for FlatPage<L, 
     }
 
     #[inline(always)]
-    fn prefetch_insert(&self, leaf: u8) {
+    fn prefetch_insert(&self, leaf: u8) -> bool {
         let (line, lines) = (usize::from(leaf), Self::lines::<S>());
         if self.count(line) < L::LANES {
-            return;
+            return false;
         }
         // A full line is levelled with a neighbour, or the page is written anew.
-        let near = if self.total() > L::LANES * lines * 3 / 4 {
-            0..lines
-        } else {
-            line.saturating_sub(1)..lines.min(line + 2)
-        };
+        let beside = line.saturating_sub(1)..lines.min(line + 2);
+        let crowded = beside.clone().all(|line| self.count(line) == L::LANES);
+        let near = if crowded { 0..lines } else { beside };
         for line in near {
             prefetch_line(self.line(line));
             self.prefetch_values(line);
         }
+        crowded && self.total() > L::LANES * lines * 7 / 8
     }
 
     #[inline(always)]

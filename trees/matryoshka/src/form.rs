@@ -70,9 +70,12 @@ pub trait PageForm<L: Lane, V: Copy + Default, S: Strategy>: Copy {
     /// One step, and a request for what the next one reads. Once at a leaf, stays there.
     fn step<N: Kernel>(&self, step: usize, at: u8, key: L) -> u8;
 
-    /// Asks for what an insert into the leaf that the steps led to reads beyond it.
+    /// Asks for what an insert into the leaf that the steps led to reads beyond it; whether there
+    /// is no room for it, by all appearances.
     #[inline(always)]
-    fn prefetch_insert(&self, _leaf: u8) {}
+    fn prefetch_insert(&self, _leaf: u8) -> bool {
+        false
+    }
 
     /// Where the key is or would be in the leaf that the steps led to.
     fn find_in<N: Kernel>(&self, leaf: u8, key: L) -> Spot;

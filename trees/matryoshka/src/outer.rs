@@ -120,6 +120,13 @@ impl<L: Lane> Inner<L> {
     /// Which child is responsible for `key`.
     #[inline(always)]
     pub(crate) fn route<N: Kernel, S: Strategy>(&self, key: L) -> usize {
+        let line = self.line_of::<N, S>(key);
+        self.route_in::<N>(line, key)
+    }
+
+    /// The line of separators for `key`; asks for it, and for the children that it leads to.
+    #[inline(always)]
+    pub(crate) fn line_of<N: Kernel, S: Strategy>(&self, key: L) -> usize {
         let mut line = 0;
         let used = const { lines_of::<L, S>().div_ceil(L::LANES) };
         if S::Search::BY_TOP && used > 1 {
@@ -130,8 +137,15 @@ impl<L: Lane> Inner<L> {
                 line += samples.rank::<N>(key);
             }
         }
+        prefetch_line(&raw const self.lines[line]);
         // The child's number is in one line of few, already known: it comes beside the separators.
         prefetch_line(self.children.as_ptr().wrapping_add(line * L::LANES));
+        line
+    }
+
+    /// Which child is responsible for `key`, by the line that [`line_of`](Self::line_of) found.
+    #[inline(always)]
+    pub(crate) fn route_in<N: Kernel>(&self, line: usize, key: L) -> usize {
         line * L::LANES + self.lines[line].rank::<N>(key)
     }
 
