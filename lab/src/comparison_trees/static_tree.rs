@@ -42,7 +42,7 @@ impl Lane for u32 {
 
     #[inline(always)]
     fn below<N: Kernel>(node: &[Self; KEYS], key: Self) -> usize {
-        N::below_32(node, key).count_ones() as usize
+        N::count_32(node, 0, key)
     }
 }
 
@@ -51,10 +51,7 @@ impl Lane for u64 {
 
     #[inline(always)]
     fn below<N: Kernel>(node: &[Self; KEYS], key: Self) -> usize {
-        let lines = node.as_chunks().0.iter();
-        lines
-            .map(|line| N::below_64(line, key).count_ones() as usize)
-            .sum()
+        N::count_all_64(node.as_chunks().0.iter(), key)
     }
 }
 

@@ -79,8 +79,8 @@ impl<L: Lane, V: Copy + Default> FlatPage<L, V> {
         Spot {
             leaf: line as u8,
             position,
-            // The greatest integer is a key only where there is one.
-            found: there && position < self.count(line),
+            // The greatest integer fills places without a key, too.
+            found: there && (key != L::MAX || position < self.count(line)),
         }
     }
 

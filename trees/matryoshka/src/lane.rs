@@ -50,8 +50,10 @@ pub trait Lane: Copy + Ord + Debug + Send + Sync + 'static + sealed::Sealed {
     const EMPTY: Self::Lanes;
     /// A line of the greatest integer.
     const PADDING: Self::Lanes;
-    /// A bit for every lane below `key`.
-    fn below<S: Kernel>(lanes: &Self::Lanes, key: Self) -> u32;
+    /// Lanes below `key`, not counting the first `skip`, which are at most 16 bytes.
+    fn count<S: Kernel>(lanes: &Self::Lanes, skip: usize, key: Self) -> usize;
+    /// Lanes below `key` of all lines.
+    fn count_all<'a, S: Kernel>(lines: impl Iterator<Item = &'a Self::Lanes>, key: Self) -> usize;
     /// Byte `index` of the first 16.
     fn byte(lanes: &Self::Lanes, index: usize) -> u8;
     /// Changes byte `index` of the first 16.
@@ -92,7 +94,7 @@ fn pull<T: Copy, const LANES: usize>(lanes: &mut [T; LANES], position: usize) {
 }
 
 macro_rules! lane {
-    ($lane:ty, $lanes:literal, $leaf:literal, $inner:literal, $fences:literal, $group:literal, $below:ident) => {
+    ($lane:ty, $lanes:literal, $leaf:literal, $inner:literal, $fences:literal, $group:literal, $count:ident, $count_all:ident) => {
         impl Lane for $lane {
             type Lanes = [$lane; $lanes];
             type Values<V: Copy> = [V; $lanes];
@@ -113,8 +115,16 @@ macro_rules! lane {
             };
 
             #[inline(always)]
-            fn below<S: Kernel>(lanes: &Self::Lanes, key: Self) -> u32 {
-                S::$below(lanes, key)
+            fn count<S: Kernel>(lanes: &Self::Lanes, skip: usize, key: Self) -> usize {
+                S::$count(lanes, skip, key)
+            }
+
+            #[inline(always)]
+            fn count_all<'a, S: Kernel>(
+                lines: impl Iterator<Item = &'a Self::Lanes>,
+                key: Self,
+            ) -> usize {
+                S::$count_all(lines, key)
             }
 
             #[inline(always)]
@@ -166,5 +176,5 @@ macro_rules! lane {
     };
 }
 
-lane!(u32, 16, 15, 12, 6, 13, below_32);
-lane!(u64, 8, 7, 6, 3, 7, below_64);
+lane!(u32, 16, 15, 12, 6, 13, count_32, count_all_32);
+lane!(u64, 8, 7, 6, 3, 7, count_64, count_all_64);

@@ -48,19 +48,19 @@ impl<L: Lane> Line<L> {
     /// Keys of this leaf below `key`.
     #[inline(always)]
     pub(crate) fn leaf_rank<S: Kernel>(&self, key: L) -> usize {
-        (L::below::<S>(&self.0, key) >> 1).count_ones() as usize
+        L::count::<S>(&self.0, 1, key)
     }
 
     /// Which child of this inner node is responsible for `key`.
     #[inline(always)]
     pub(crate) fn route<S: Kernel>(&self, key: L) -> usize {
-        (L::below::<S>(&self.0, key) >> Self::INNER_FROM).count_ones() as usize
+        L::count::<S>(&self.0, Self::INNER_FROM, key)
     }
 
     /// Keys below `key` in a line that holds nothing else.
     #[inline(always)]
     pub(crate) fn rank<S: Kernel>(&self, key: L) -> usize {
-        L::below::<S>(&self.0, key).count_ones() as usize
+        L::count::<S>(&self.0, 0, key)
     }
 
     #[inline(always)]

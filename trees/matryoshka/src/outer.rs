@@ -127,16 +127,13 @@ impl<L: Lane> Inner<L> {
     /// The line of separators for `key`; asks for it, and for the children that it leads to.
     #[inline(always)]
     pub(crate) fn line_of<N: Kernel, S: Strategy>(&self, key: L) -> usize {
-        let mut line = 0;
         let used = const { lines_of::<L, S>().div_ceil(L::LANES) };
-        if S::Search::BY_TOP && used > 1 {
+        let line = if S::Search::BY_TOP && used > 1 {
             let samples = self.top.rank::<N>(key);
-            line = samples * L::LANES + self.samples[samples].rank::<N>(key);
+            samples * L::LANES + self.samples[samples].rank::<N>(key)
         } else {
-            for samples in &self.samples[..used] {
-                line += samples.rank::<N>(key);
-            }
-        }
+            L::count_all::<N>(self.samples[..used].iter().map(|line| &line.0), key)
+        };
         prefetch_line(&raw const self.lines[line]);
         // The child's number is in one line of few, already known: it comes beside the separators.
         prefetch_line(self.children.as_ptr().wrapping_add(line * L::LANES));

@@ -21,16 +21,29 @@ pub trait Kernel: Copy + 'static {
     /// below `key`. `count` is at most 15.
     fn rank(slots: &Slots, count: usize, key: u64) -> usize;
 
-    /// A bit for every lane of the line that is below `key`.
+    /// How many lanes of the line are below `key`, not counting the first `skip`, which are at most
+    /// 16 bytes.
     #[inline(always)]
-    fn below_32(line: &Line32, key: u32) -> u32 {
-        line::below(line, key)
+    fn count_32(line: &Line32, skip: usize, key: u32) -> usize {
+        (line::below(line, key) >> skip).count_ones() as usize
     }
 
-    /// A bit for every lane of the line that is below `key`.
+    /// As [`count_32`](Self::count_32), for lanes of 64 bits.
     #[inline(always)]
-    fn below_64(line: &Line64, key: u64) -> u32 {
-        line::below(line, key)
+    fn count_64(line: &Line64, skip: usize, key: u64) -> usize {
+        (line::below(line, key) >> skip).count_ones() as usize
+    }
+
+    /// How many lanes of all these lines are below `key`. Cheaper than to count them line by line.
+    #[inline(always)]
+    fn count_all_32<'a>(lines: impl Iterator<Item = &'a Line32>, key: u32) -> usize {
+        lines.map(|line| Self::count_32(line, 0, key)).sum()
+    }
+
+    /// As [`count_all_32`](Self::count_all_32), for lanes of 64 bits.
+    #[inline(always)]
+    fn count_all_64<'a>(lines: impl Iterator<Item = &'a Line64>, key: u64) -> usize {
+        lines.map(|line| Self::count_64(line, 0, key)).sum()
     }
 
     /// A bit for every lane below `key`, of a line that another thread may be writing: each lane

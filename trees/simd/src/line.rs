@@ -2,8 +2,8 @@
 //! [`SharedLine`], for trees that many threads write.
 //!
 //! A line is the unit that a memory access brings, and (with AVX-512) the unit that one
-//! instruction compares. The kernels answer with a bit for every lane below the key, whatever
-//! order the lanes have: the caller shifts away lanes that hold no key and counts the bits.
+//! instruction compares. The kernels count the lanes below the key, whatever order the lanes
+//! have, and leave out first ones that hold no key.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -33,9 +33,10 @@ fn below_32_sse2(line: &Line32, key: u32) -> u32 {
 
 impl Kernel for Sse2 {
     #[inline(always)]
-    fn below_32(line: &Line32, key: u32) -> u32 {
+    fn count_32(line: &Line32, skip: usize, key: u32) -> usize {
         // SAFETY: every x86-64 processor has SSE2.
-        unsafe { below_32_sse2(line, key) }
+        let below = unsafe { below_32_sse2(line, key) };
+        (below >> skip).count_ones() as usize
     }
 
     #[inline(always)]

@@ -81,33 +81,88 @@ fn above_avx2(slots: &Slots, key: u64) -> u32 {
     a | (b << 4) | (c << 8) | (d << 12)
 }
 
+/// Half a line from lane `first` on: all ones in the lanes that are below the flipped `key`.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn below_32_avx2(line: &Line32, key: u32) -> u32 {
-    let flip = _mm256_set1_epi32(i32::MIN);
-    let key = _mm256_xor_si256(_mm256_set1_epi32(key as i32), flip);
-    let half = |first: usize| {
-        let words: &[u32; 8] = line[first..].first_chunk().expect("half a line");
-        // SAFETY: the load is of exactly these eight words, and needs no alignment.
-        let lanes = unsafe { _mm256_loadu_si256(words.as_ptr().cast()) };
-        let below = _mm256_cmpgt_epi32(key, _mm256_xor_si256(lanes, flip));
-        _mm256_movemask_ps(_mm256_castsi256_ps(below)) as u32
-    };
-    half(0) | (half(8) << 8)
+fn half_32_avx2(line: &Line32, first: usize, key: __m256i) -> __m256i {
+    let words: &[u32; 8] = line[first..].first_chunk().expect("half a line");
+    // SAFETY: the load is of exactly these eight words, and needs no alignment.
+    let lanes = unsafe { _mm256_loadu_si256(words.as_ptr().cast()) };
+    _mm256_cmpgt_epi32(key, _mm256_xor_si256(lanes, _mm256_set1_epi32(i32::MIN)))
 }
 
+/// As `half_32_avx2`.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn below_64_avx2(line: &Line64, key: u64) -> u32 {
-    let flip = _mm256_set1_epi64x(i64::MIN);
-    let key = _mm256_xor_si256(_mm256_set1_epi64x(key as i64), flip);
-    let half = |first: usize| {
-        let words: &[u64; 4] = line[first..].first_chunk().expect("half a line");
-        // SAFETY: the load is of exactly these four words, and needs no alignment.
-        let lanes = unsafe { _mm256_loadu_si256(words.as_ptr().cast()) };
-        bits4(_mm256_cmpgt_epi64(key, _mm256_xor_si256(lanes, flip)))
-    };
-    half(0) | (half(4) << 4)
+fn half_64_avx2(line: &Line64, first: usize, key: __m256i) -> __m256i {
+    let words: &[u64; 4] = line[first..].first_chunk().expect("half a line");
+    // SAFETY: the load is of exactly these four words, and needs no alignment.
+    let lanes = unsafe { _mm256_loadu_si256(words.as_ptr().cast()) };
+    _mm256_cmpgt_epi64(key, _mm256_xor_si256(lanes, _mm256_set1_epi64x(i64::MIN)))
+}
+
+/// The halves of a line are packed into one vector of narrower lanes, 16 bytes of either in turn.
+/// The first lanes stay the first, and no other order matters for a count.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn count_32_avx2(line: &Line32, skip: usize, key: u32) -> usize {
+    let key = _mm256_set1_epi32((key ^ (1 << 31)) as i32);
+    let both = _mm256_packs_epi32(half_32_avx2(line, 0, key), half_32_avx2(line, 8, key));
+    let two_each = _mm256_movemask_epi8(both) as u32;
+    ((two_each >> (2 * skip)).count_ones() / 2) as usize
+}
+
+/// As `count_32_avx2`.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn count_64_avx2(line: &Line64, skip: usize, key: u64) -> usize {
+    let key = _mm256_set1_epi64x(flip(key) as i64);
+    let both = _mm256_packs_epi32(half_64_avx2(line, 0, key), half_64_avx2(line, 4, key));
+    let bits = _mm256_movemask_ps(_mm256_castsi256_ps(both)) as u32;
+    (bits >> skip).count_ones() as usize
+}
+
+/// A lane that is below counts -1: all lines are added up before one number leaves the vectors.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn count_all_32_avx2<'a>(lines: impl Iterator<Item = &'a Line32>, key: u32) -> usize {
+    let key = _mm256_set1_epi32((key ^ (1 << 31)) as i32);
+    let mut sum = _mm256_setzero_si256();
+    for line in lines {
+        sum = _mm256_sub_epi32(sum, half_32_avx2(line, 0, key));
+        sum = _mm256_sub_epi32(sum, half_32_avx2(line, 8, key));
+    }
+    let four = _mm_add_epi32(
+        _mm256_castsi256_si128(sum),
+        _mm256_extracti128_si256::<1>(sum),
+    );
+    let two = _mm_add_epi32(four, _mm_unpackhi_epi64(four, four));
+    let both = _mm_cvtsi128_si64(two) as u64;
+    ((both as u32) + (both >> 32) as u32) as usize
+}
+
+/// As `count_all_32_avx2`.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn count_all_64_avx2<'a>(lines: impl Iterator<Item = &'a Line64>, key: u64) -> usize {
+    let key = _mm256_set1_epi64x(flip(key) as i64);
+    let mut sum = _mm256_setzero_si256();
+    for line in lines {
+        sum = _mm256_sub_epi64(sum, half_64_avx2(line, 0, key));
+        sum = _mm256_sub_epi64(sum, half_64_avx2(line, 4, key));
+    }
+    sum_of_four(sum)
+}
+
+/// The sum of four lanes.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn sum_of_four(four: __m256i) -> usize {
+    let two = _mm_add_epi64(
+        _mm256_castsi256_si128(four),
+        _mm256_extracti128_si256::<1>(four),
+    );
+    _mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two))) as usize
 }
 
 /// Four words of a line, their bits flipped where `flip` has ones, in one instruction.
@@ -176,12 +231,7 @@ fn count_flipped_avx2<const LINES: usize>(lines: [&SharedLine; LINES], key: u64)
             _mm256_sub_epi64(sums.1, high),
         );
     }
-    let four = _mm256_add_epi64(sums.0, sums.1);
-    let two = _mm_add_epi64(
-        _mm256_castsi256_si128(four),
-        _mm256_extracti128_si256::<1>(four),
-    );
-    _mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two))) as usize
+    sum_of_four(_mm256_add_epi64(sums.0, sums.1))
 }
 
 impl Kernel for Avx2 {
@@ -192,15 +242,27 @@ impl Kernel for Avx2 {
     }
 
     #[inline(always)]
-    fn below_32(line: &Line32, key: u32) -> u32 {
+    fn count_32(line: &Line32, skip: usize, key: u32) -> usize {
         // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
-        unsafe { below_32_avx2(line, key) }
+        unsafe { count_32_avx2(line, skip, key) }
     }
 
     #[inline(always)]
-    fn below_64(line: &Line64, key: u64) -> u32 {
+    fn count_64(line: &Line64, skip: usize, key: u64) -> usize {
         // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
-        unsafe { below_64_avx2(line, key) }
+        unsafe { count_64_avx2(line, skip, key) }
+    }
+
+    #[inline(always)]
+    fn count_all_32<'a>(lines: impl Iterator<Item = &'a Line32>, key: u32) -> usize {
+        // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
+        unsafe { count_all_32_avx2(lines, key) }
+    }
+
+    #[inline(always)]
+    fn count_all_64<'a>(lines: impl Iterator<Item = &'a Line64>, key: u64) -> usize {
+        // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
+        unsafe { count_all_64_avx2(lines, key) }
     }
 
     #[inline(always)]
@@ -326,15 +388,17 @@ impl Kernel for Avx512 {
     }
 
     #[inline(always)]
-    fn below_32(line: &Line32, key: u32) -> u32 {
+    fn count_32(line: &Line32, skip: usize, key: u32) -> usize {
         // SAFETY: an `Avx512` kernel runs only inside `Level::run`, after detection.
-        unsafe { below_32_avx512(line, key) }
+        let below = unsafe { below_32_avx512(line, key) };
+        (below >> skip).count_ones() as usize
     }
 
     #[inline(always)]
-    fn below_64(line: &Line64, key: u64) -> u32 {
+    fn count_64(line: &Line64, skip: usize, key: u64) -> usize {
         // SAFETY: an `Avx512` kernel runs only inside `Level::run`, after detection.
-        unsafe { below_64_avx512(line, key) }
+        let below = unsafe { below_64_avx512(line, key) };
+        (below >> skip).count_ones() as usize
     }
 
     #[inline(always)]

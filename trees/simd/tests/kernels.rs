@@ -70,45 +70,61 @@ proptest! {
     }
 }
 
-struct LineMasks<'a> {
-    narrow: &'a Line32,
-    wide: &'a Line64,
+#[derive(Clone, Copy)]
+struct LineCounts<'a> {
+    narrow: &'a [Line32; 3],
+    wide: &'a [Line64; 3],
     key: u64,
 }
 
-impl Task for LineMasks<'_> {
-    type Output = (u32, u32, u32);
-    fn run<K: Kernel>(self) -> Self::Output {
-        let shared: SharedLine = std::array::from_fn(|lane| self.wide[lane].into());
+impl LineCounts<'_> {
+    /// What all kernels must answer.
+    fn expected(&self) -> <Self as Task>::Output {
+        let Self { narrow, wide, key } = *self;
+        let below_32 = |lanes: &[u32]| lanes.iter().filter(|&&lane| lane < key as u32).count();
+        let below_64 = |lanes: &[u64]| lanes.iter().filter(|&&lane| lane < key).count();
+        let bits = (0..8).filter(|&lane| wide[0][lane] < key);
         (
-            K::below_32(self.narrow, self.key as u32),
-            K::below_64(self.wide, self.key),
-            K::below_shared(&shared, self.key),
+            std::array::from_fn(|skip| below_32(&narrow[0][skip..])),
+            std::array::from_fn(|skip| below_64(&wide[0][skip..])),
+            below_32(narrow.as_flattened()),
+            below_64(wide.as_flattened()),
+            bits.map(|lane| 1_u32 << lane).sum(),
+        )
+    }
+}
+
+impl Task for LineCounts<'_> {
+    type Output = ([usize; 5], [usize; 3], usize, usize, u32);
+    fn run<K: Kernel>(self) -> Self::Output {
+        let (narrow, wide, key) = (self.narrow, self.wide, self.key);
+        let shared: SharedLine = std::array::from_fn(|lane| wide[0][lane].into());
+        (
+            std::array::from_fn(|skip| K::count_32(&narrow[0], skip, key as u32)),
+            std::array::from_fn(|skip| K::count_64(&wide[0], skip, key)),
+            K::count_all_32(narrow.iter(), key as u32),
+            K::count_all_64(wide.iter(), key),
+            K::below_shared(&shared, key),
         )
     }
 }
 
 proptest! {
     #[test]
-    fn lines_give_a_bit_for_every_lane_below(
-        words in proptest::collection::vec(slice(), 16),
+    fn lanes_below_are_counted(
+        words in proptest::collection::vec(slice(), 48),
         probe in slice(),
-        choose in 0..16_usize,
+        choose in 0..48_usize,
     ) {
-        let narrow: Line32 = std::array::from_fn(|lane| words[lane] as u32);
-        let wide: Line64 = std::array::from_fn(|lane| words[lane]);
+        let narrow: [Line32; 3] =
+            std::array::from_fn(|line| std::array::from_fn(|lane| words[16 * line + lane] as u32));
+        let wide: [Line64; 3] =
+            std::array::from_fn(|line| std::array::from_fn(|lane| words[8 * line + lane]));
         for key in [probe, words[choose]] {
-            let mask = |below: &dyn Fn(usize) -> bool, lanes: usize| {
-                (0..lanes).filter(|&lane| below(lane)).map(|lane| 1_u32 << lane).sum::<u32>()
-            };
-            let expected = (
-                mask(&|lane| narrow[lane] < key as u32, 16),
-                mask(&|lane| wide[lane] < key, 8),
-                mask(&|lane| wide[lane] < key, 8),
-            );
+            let counts = LineCounts { narrow: &narrow, wide: &wide, key };
             for level in Level::supported() {
-                let got = level.run(LineMasks { narrow: &narrow, wide: &wide, key });
-                prop_assert_eq!(got, expected, "{}", level.name());
+                let got = level.run(counts);
+                prop_assert_eq!(got, counts.expected(), "{}", level.name());
             }
         }
     }
@@ -193,7 +209,11 @@ fn check_position(position: usize, edge: u64, other: u64) {
             mask(WIDTH, &|slot| value(slot) <= key).count_ones() as usize,
         );
         let below = mask(8, &|lane| value(lane) < key);
-        let lines = (mask(16, &|lane| narrow[lane] < key as u32), below, below);
+        let lines = LineCounts {
+            narrow: &[narrow; 3],
+            wide: &[wide; 3],
+            key,
+        };
         for level in Level::supported() {
             let (slots, sorted) = (&slots, &sorted);
             let answers = Answers {
@@ -201,11 +221,6 @@ fn check_position(position: usize, edge: u64, other: u64) {
                 sorted,
                 order,
                 count: WIDTH,
-                key,
-            };
-            let masks = LineMasks {
-                narrow: &narrow,
-                wide: &wide,
                 key,
             };
             let name = level.name();
@@ -220,8 +235,8 @@ fn check_position(position: usize, edge: u64, other: u64) {
                 "{name}: {key:#x} beside {edge:#x}, {other:#x}"
             );
             assert_eq!(
-                level.run(masks),
-                lines,
+                level.run(lines),
+                lines.expected(),
                 "{name}: {key:#x} beside {edge:#x}, {other:#x}"
             );
         }
