@@ -15,6 +15,7 @@
 //! * [`history`]: record what concurrent threads saw, then check each key for linearizability
 //!   and each scan for order and completeness.
 //! * [`databases`]: options for databases of each index.
+//! * [`pressure`]: more data than memory, and the proof that pages came and went.
 //! * [`tree_duels`], [`matryoshka_duels`], [`db_duels`]: threads led into the situations that the
 //!   protocols of the trees and of commits are made for.
 
@@ -35,5 +36,6 @@ pub mod matryoshka_duels;
 #[cfg(feature = "planted-bugs")]
 pub mod plants;
 pub mod powercut;
+pub mod pressure;
 pub mod rot;
 pub mod tree_duels;

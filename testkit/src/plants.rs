@@ -75,6 +75,7 @@ fn campaign(seed: u64, images: usize) -> PowerCutCampaign {
     PowerCutCampaign {
         images,
         threads: 2,
+        cuts_per_life: None,
         seed,
         failures: None,
     }

@@ -6,6 +6,8 @@
 //! write that the crash tore: then what is recovered must be a state that existed.
 
 use std::collections::BTreeMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +18,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::databases::builder_of;
-use crate::powercut::oracle::Contents;
 use crate::powercut::workload::contents;
+use crate::pressure::{self, LEAST_MEMORY, Pressure, Watch};
 
 const DATA: &str = "/data";
 
@@ -30,6 +32,8 @@ pub struct RotCampaign {
     pub seed: u64,
     /// The index of the database; `None` for the default one.
     pub index: Option<IndexKind>,
+    /// Ten times as much data as memory, in a page file that grew and shrank; for B-trees.
+    pub under_pressure: bool,
 }
 
 /// What a campaign did.
@@ -47,6 +51,8 @@ pub struct RotReport {
     pub found_by_check: usize,
     /// For each file: flips, and how many of them were refused.
     pub files: BTreeMap<PathBuf, (usize, usize)>,
+    /// What happened to page files, before the flips and while they were read, if that counts.
+    pub pressure: Option<Pressure>,
 }
 
 /// Runs the campaign; the error names file, byte and bit.
@@ -54,7 +60,7 @@ pub fn run(campaign: &RotCampaign) -> Result<RotReport, String> {
     let mut rng = StdRng::seed_from_u64(campaign.seed);
     let mut report = RotReport::default();
     for closed in [true, false] {
-        let rest = at_rest(closed, campaign.index)?;
+        let rest = at_rest(closed, campaign, &mut report)?;
         let files: Vec<(PathBuf, Vec<u8>)> = rest
             .disk
             .files()
@@ -76,18 +82,35 @@ pub fn run(campaign: &RotCampaign) -> Result<RotReport, String> {
             }
         }
     }
+    if let Some(pressure) = &report.pressure {
+        pressure.judge()?;
+    }
     Ok(report)
 }
 
 /// A disk and what its database shows: at the end, and (if it was not closed) after each commit.
-struct AtRest {
+struct AtRest<'a> {
     disk: MemoryVfs,
-    index: Option<IndexKind>,
-    states: Vec<Contents>,
+    campaign: &'a RotCampaign,
+    states: Vec<Fingerprint>,
 }
 
-fn open(vfs: Arc<dyn Vfs>, index: Option<IndexKind>) -> hedgerow::Result<Db> {
-    builder_of(index)
+/// Stands for contents, of which there may be many and large ones.
+type Fingerprint = u64;
+
+fn fingerprint(db: &Db) -> Result<Fingerprint, String> {
+    let mut hasher = DefaultHasher::new();
+    contents(db)?.hash(&mut hasher);
+    Ok(hasher.finish())
+}
+
+fn open(vfs: Arc<dyn Vfs>, campaign: &RotCampaign) -> hedgerow::Result<Db> {
+    let builder = builder_of(campaign.index);
+    let builder = match campaign.under_pressure {
+        true => builder.memory_limit(Some(LEAST_MEMORY)),
+        false => builder,
+    };
+    builder
         .vfs(vfs)
         .workers(2)
         .flush_interval(Duration::from_millis(100))
@@ -95,12 +118,22 @@ fn open(vfs: Arc<dyn Vfs>, index: Option<IndexKind>) -> hedgerow::Result<Db> {
 }
 
 /// Builds a small database with all kinds of files: a checkpoint, logs before and behind it.
-fn at_rest(closed: bool, index: Option<IndexKind>) -> Result<AtRest, String> {
+fn at_rest<'a>(
+    closed: bool,
+    campaign: &'a RotCampaign,
+    report: &mut RotReport,
+) -> Result<AtRest<'a>, String> {
     let failed = |error: hedgerow::Error| format!("building the database: {error}");
     let disk = MemoryVfs::new();
     let mut states = Vec::new();
+    if campaign.under_pressure {
+        let db = open(Arc::new(disk.clone()), campaign).map_err(failed)?;
+        let pressure = press(&db).map_err(failed)?;
+        report.pressure.get_or_insert_default().add(&pressure);
+        db.close().map_err(failed)?;
+    }
     for round in 0..2 {
-        let db = open(Arc::new(disk.clone()), index).map_err(failed)?;
+        let db = open(Arc::new(disk.clone()), campaign).map_err(failed)?;
         let keyspace = db.keyspace("main").map_err(failed)?;
         let options = WriteOptions::default().durability(Durability::Sync);
         for number in 0..30 {
@@ -113,42 +146,67 @@ fn at_rest(closed: bool, index: Option<IndexKind>) -> Result<AtRest, String> {
                 )
                 .map_err(failed)?;
             if round == 1 {
-                states.push(contents(&db)?);
+                states.push(fingerprint(&db)?);
             }
             let columns: [(&[u8], &[u8]); 2] = [(b"a", value.as_bytes()), (b"b", b"-")];
             keyspace
                 .put_columns(format!("row{number}").as_bytes(), &columns)
                 .map_err(failed)?;
             if round == 1 {
-                states.push(contents(&db)?);
+                states.push(fingerprint(&db)?);
             }
             if number == 15 {
                 db.checkpoint().map_err(failed)?;
             }
         }
         if round == 0 || closed {
-            states.push(contents(&db)?);
+            states.push(fingerprint(&db)?);
             db.close().map_err(failed)?;
         } else {
             // What a kill leaves: everything synced is on the disk, nothing was closed.
             keyspace
                 .put_with(b"last", b"synced", &options)
                 .map_err(failed)?;
-            states.push(contents(&db)?);
+            states.push(fingerprint(&db)?);
             let killed = disk.deep_clone();
             drop(db);
             return Ok(AtRest {
                 disk: killed,
-                index,
+                campaign,
                 states,
             });
         }
     }
     Ok(AtRest {
         disk,
-        index,
+        campaign,
         states,
     })
+}
+
+/// Has the page file grow, shrink, and grow again.
+fn press(db: &Db) -> hedgerow::Result<Pressure> {
+    let keyspace = db.keyspace("main")?;
+    let mut watch = Watch::default();
+    for version in ["first", "second"] {
+        for first in (0..pressure::ROWS).step_by(100) {
+            let mut batch = db.batch();
+            for number in first..first + 100 {
+                let value = pressure::value(number, version);
+                batch.put(&keyspace, &pressure::key("row/", number), &value);
+            }
+            batch.commit(WriteOptions::default())?;
+            watch.look(db);
+        }
+        if version == "first" {
+            keyspace.delete_range("row/1".."row/~")?;
+            for _ in 0..4 {
+                db.checkpoint()?;
+                watch.look(db);
+            }
+        }
+    }
+    Ok(watch.seen())
 }
 
 fn flip(
@@ -174,8 +232,8 @@ fn flip(
     };
     report.found_by_check += usize::from(complaint.is_some());
     // A page is read when it is needed, so that its damage may show only then.
-    let opened = open(Arc::new(disk), rest.index).map_err(|error| error.to_string());
-    match opened.and_then(|db| contents(&db)) {
+    let opened = open(Arc::new(disk), rest.campaign).map_err(|error| error.to_string());
+    match opened.and_then(|db| fingerprint(&db)) {
         Err(error) => {
             counted.1 += 1;
             report.refused += 1;

@@ -2,8 +2,9 @@
 //! `campaign fault` and `campaign rot` run all of them. The seed is printed.
 
 use hedgerow::IndexKind;
-use hedgerow_testkit::faults::{self, FaultCampaign};
-use hedgerow_testkit::rot::{self, RotCampaign};
+use hedgerow_testkit::faults::{self, FaultCampaign, FaultReport};
+use hedgerow_testkit::rot::{self, RotCampaign, RotReport};
+use hedgerow_vfs::CallKind;
 
 fn seed() -> u64 {
     let seed = std::env::var("HEDGEROW_SEED").map_or_else(
@@ -14,51 +15,66 @@ fn seed() -> u64 {
     seed
 }
 
-fn faults(index: Option<IndexKind>, stride: usize) {
+fn faults(index: Option<IndexKind>, stride: usize, under_pressure: bool) -> FaultReport {
     let campaign = FaultCampaign {
         seed: seed(),
         stride,
+        first: 0,
         cuts: 1,
         index,
+        under_pressure,
     };
     let report = faults::run(&campaign).unwrap_or_else(|e| panic!("{e}"));
     println!("{report:?}");
+    report
+}
+
+fn small_faults(index: Option<IndexKind>) {
+    let report = faults(index, 6, false);
     assert!(report.cases > 100 && report.poisoned > 10);
     assert!(report.full_disks > 10 && report.resumed > 10);
 }
 
 #[test]
 fn faults_and_full_disks_lose_nothing_acknowledged() {
-    faults(None, 6);
+    small_faults(None);
 }
 
 #[test]
 fn faults_and_full_disks_lose_nothing_acknowledged_in_a_page_file() {
-    faults(Some(IndexKind::BTree), 6);
+    small_faults(Some(IndexKind::BTree));
+}
+
+#[test]
+fn faults_and_full_disks_lose_nothing_acknowledged_with_ten_times_as_much_data_as_memory() {
+    // The campaign itself asks for evictions, writes of pages, growth and shrinking.
+    let report = faults(Some(IndexKind::BTree), 149, true);
+    assert!(report.cases > 20 && report.full_disks > 4 && report.pressure.is_some());
+    assert!(report.by_kind[&CallKind::Read] > 2 && report.by_kind[&CallKind::Write] > 20);
+}
+
+fn rot(flips: usize, index: Option<IndexKind>, under_pressure: bool) -> RotReport {
+    let campaign = RotCampaign {
+        flips,
+        seed: seed(),
+        index,
+        under_pressure,
+    };
+    let report = rot::run(&campaign).unwrap_or_else(|e| panic!("{e}"));
+    println!("{report:?}");
+    assert!(report.flips >= flips);
+    assert_eq!(report.found_by_check, report.refused);
+    report
 }
 
 #[test]
 fn rot_is_found_and_never_served() {
-    let campaign = RotCampaign {
-        flips: 1_500,
-        seed: seed(),
-        index: None,
-    };
-    let report = rot::run(&campaign).unwrap_or_else(|e| panic!("{e}"));
-    println!("{report:?}");
-    assert!(report.flips >= 1_500 && report.refused > 1_400 && report.torn < 100);
-    assert_eq!(report.found_by_check, report.refused);
+    let report = rot(1_500, None, false);
+    assert!(report.refused > 1_400 && report.torn < 100);
 }
 
-#[test]
-fn rot_in_a_page_file_is_found_and_never_served() {
-    let campaign = RotCampaign {
-        flips: 1_000,
-        seed: seed(),
-        index: Some(IndexKind::BTree),
-    };
-    let report = rot::run(&campaign).unwrap_or_else(|e| panic!("{e}"));
-    println!("{report:?}");
+fn rot_in_pages(flips: usize, under_pressure: bool) {
+    let report = rot(flips, Some(IndexKind::BTree), under_pressure);
     let pages = report
         .files
         .iter()
@@ -66,5 +82,15 @@ fn rot_in_a_page_file_is_found_and_never_served() {
     // Blocks that are free, or of a checkpoint that was replaced, may rot.
     let (_, (flips, refused)) = pages.expect("a page file");
     assert!(*refused > 0 && refused < flips);
-    assert_eq!(report.found_by_check, report.refused);
+}
+
+#[test]
+fn rot_in_a_page_file_is_found_and_never_served() {
+    rot_in_pages(1_000, false);
+}
+
+#[test]
+fn rot_in_a_page_file_of_ten_times_the_memory_is_found_and_never_served() {
+    // The campaign itself asks for evictions, writes of pages, growth and shrinking.
+    rot_in_pages(300, true);
 }

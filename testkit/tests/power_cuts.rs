@@ -13,6 +13,7 @@ fn campaign(images: usize) -> PowerCutCampaign {
     PowerCutCampaign {
         images,
         threads: 2,
+        cuts_per_life: None,
         seed,
         failures: None,
     }
@@ -38,4 +39,14 @@ fn the_engine_keeps_its_promises_in_a_page_file() {
     let report = run(&campaign(1_500), subject).unwrap_or_else(|e| panic!("{e}"));
     println!("{report:?}");
     assert!(report.images >= 1_500 && report.distinct_images > 150 && report.second_level > 30);
+}
+
+#[test]
+fn the_engine_keeps_its_promises_with_ten_times_as_much_data_as_memory() {
+    let mut campaign = campaign(300);
+    campaign.cuts_per_life = Some(40);
+    // The campaign itself asks for evictions, writes of pages, growth and shrinking.
+    let report = run(&campaign, DbSubject::under_pressure).unwrap_or_else(|e| panic!("{e}"));
+    println!("{report:?}");
+    assert!(report.images >= 300 && report.second_level > 5 && report.pressure.is_some());
 }

@@ -499,33 +499,34 @@ impl FileState {
         if self.pending.is_empty() {
             return self.durable.clone();
         }
-        // All versions of the file since its sync, and which sectors each change touched.
-        let mut versions = vec![self.durable.clone()];
-        let mut touched: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        // How long each change left the file, and which changes touched each sector.
+        let mut lengths_after = vec![self.durable.len()];
+        let mut touched: BTreeMap<usize, Vec<&DataChange>> = BTreeMap::new();
         for (i, change) in self.pending.iter().enumerate() {
-            let mut next = versions[i].clone();
-            let sectors = change.sectors(next.len());
-            change.apply(&mut next);
-            versions.push(next);
-            for sector in sectors {
-                touched.entry(sector).or_default().push(i + 1);
+            for sector in change.sectors(lengths_after[i]) {
+                touched.entry(sector).or_default().push(change);
             }
+            lengths_after.push(change.length_after(lengths_after[i]));
         }
-        let length = versions[lengths.version(self.pending.len(), decide)].len();
+        let length = lengths_after[lengths.version(self.pending.len(), decide)];
         let mut bytes = self.durable.clone();
         bytes.resize(length, 0);
         for (sector, changes) in touched {
             let start = sector * SECTOR_BYTES;
             let end = (start + SECTOR_BYTES).min(length);
-            let chosen = match data.version(changes.len(), decide) {
-                0 => continue,
-                n => &versions[changes[n - 1]],
-            };
-            if start < end {
-                bytes[start..end].fill(0);
-                let copied = chosen.get(start..end.min(chosen.len())).unwrap_or_default();
-                bytes[start..start + copied.len()].copy_from_slice(copied);
+            let happened = data.version(changes.len(), decide);
+            if happened == 0 || start >= end {
+                continue;
             }
+            // The sector alone, not the file: a page file has thousands of unsynced changes.
+            let mut held = [0; SECTOR_BYTES];
+            let durable = self.durable.get(start..).unwrap_or_default();
+            let kept = durable.len().min(SECTOR_BYTES);
+            held[..kept].copy_from_slice(&durable[..kept]);
+            for change in &changes[..happened] {
+                change.apply_to_sector(start, &mut held);
+            }
+            bytes[start..end].copy_from_slice(&held[..end - start]);
         }
         bytes
     }
@@ -541,6 +542,31 @@ impl DataChange {
                 bytes[*offset..offset + new.len()].copy_from_slice(new);
             }
             DataChange::Truncate { length } => bytes.resize(*length, 0),
+        }
+    }
+
+    /// Applies what concerns the sector that begins at `start`; beyond a file's end are zeros.
+    fn apply_to_sector(&self, start: usize, held: &mut [u8; SECTOR_BYTES]) {
+        match self {
+            DataChange::Write { offset, bytes } => {
+                let from = start.max(*offset);
+                let to = (start + SECTOR_BYTES).min(offset + bytes.len());
+                if from < to {
+                    held[from - start..to - start]
+                        .copy_from_slice(&bytes[from - offset..to - offset]);
+                }
+            }
+            DataChange::Truncate { length } => {
+                let kept = length.saturating_sub(start).min(SECTOR_BYTES);
+                held[kept..].fill(0);
+            }
+        }
+    }
+
+    fn length_after(&self, length: usize) -> usize {
+        match self {
+            DataChange::Write { offset, bytes } => length.max(offset + bytes.len()),
+            DataChange::Truncate { length } => *length,
         }
     }
 

@@ -59,6 +59,10 @@ enum Campaign {
         /// The log alone instead of the whole engine.
         #[arg(long)]
         log_only: bool,
+        /// Cut so many of a life's boundaries at random [default: all; 60 with B-trees, whose lives
+        /// have thousands].
+        #[arg(long)]
+        cuts_per_life: Option<usize>,
         /// Where to keep an image that was recovered wrongly.
         #[arg(long, default_value = "target/power-cut-failure")]
         failures: PathBuf,
@@ -80,6 +84,9 @@ enum Campaign {
         /// Run every n-th case only.
         #[arg(long, default_value_t = 1)]
         stride: usize,
+        /// Which of every n cases: to divide the campaign.
+        #[arg(long, default_value_t = 0)]
+        first: usize,
         /// Power cuts after each case.
         #[arg(long, default_value_t = 3)]
         cuts: usize,
@@ -146,16 +153,21 @@ fn run(campaign: Campaign, seed: u64, index: Option<IndexKind>) -> Result<String
             images,
             threads,
             log_only,
+            cuts_per_life,
             failures,
         } => {
+            let under_pressure = index == Some(IndexKind::BTree) && !log_only;
             let campaign = PowerCutCampaign {
                 images,
                 threads,
+                cuts_per_life: cuts_per_life.or(under_pressure.then_some(60)),
                 seed,
                 failures: Some(failures),
             };
             let report = if log_only {
                 powercut::run(&campaign, LogSubject::default)
+            } else if under_pressure {
+                powercut::run(&campaign, DbSubject::under_pressure)
             } else {
                 powercut::run(&campaign, || {
                     index.map_or_else(DbSubject::default, DbSubject::of_index)
@@ -179,22 +191,34 @@ fn run(campaign: Campaign, seed: u64, index: Option<IndexKind>) -> Result<String
                 writers,
                 seed,
                 index,
+                under_pressure: index == Some(IndexKind::BTree),
                 slack,
             };
             Ok(format!("{:#?}", kill::run(&campaign)?))
         }
-        Campaign::Fault { stride, cuts } => Ok(format!(
+        Campaign::Fault {
+            stride,
+            first,
+            cuts,
+        } => Ok(format!(
             "{:#?}",
             faults::run(&FaultCampaign {
                 seed,
                 stride,
+                first,
                 cuts,
-                index
+                index,
+                under_pressure: index == Some(IndexKind::BTree),
             })?
         )),
         Campaign::Rot { flips } => Ok(format!(
             "{:#?}",
-            rot::run(&RotCampaign { flips, seed, index })?
+            rot::run(&RotCampaign {
+                flips,
+                seed,
+                index,
+                under_pressure: index == Some(IndexKind::BTree),
+            })?
         )),
         Campaign::Churn {
             operations,

@@ -58,6 +58,11 @@ impl Ledger {
         };
     }
 
+    /// What was read back at the last restart.
+    pub fn base(&self) -> &State {
+        &self.base
+    }
+
     /// A commit is being sent: each key with its new value, or `None` for its removal.
     pub fn issue(&mut self, changes: Vec<(Vec<u8>, Option<Vec<u8>>)>) {
         self.writes.push(Write {

@@ -8,11 +8,11 @@
 mod ballast;
 pub mod client;
 pub mod ledger;
+pub mod server;
 
-use std::io::{self, Read};
-use std::net::{SocketAddr, TcpListener};
+use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,8 +21,10 @@ use hedgerow::IndexKind;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use crate::pressure::{LEAST_MEMORY, Pressure, Watch};
 use client::{Client, Reply};
 use ledger::{Ledger, Promise, State};
+use server::Server;
 
 /// What the flusher is promised to keep to under `--durability periodic`.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
@@ -45,6 +47,8 @@ pub struct KillCampaign {
     pub seed: u64,
     /// The index of the database; `None`: any of those in memory.
     pub index: Option<IndexKind>,
+    /// Ten times as much data as memory, and a page file that grows and shrinks; for B-trees.
+    pub under_pressure: bool,
     /// How much later than the flush interval a periodic flush may be on this machine.
     pub slack: Duration,
 }
@@ -64,6 +68,12 @@ pub struct KillReport {
     pub acknowledged: usize,
     /// Acknowledged commits that a weaker durability lost, as it may.
     pub lost_as_promised: usize,
+    /// Of the kills, those with a `FLUSHALL` under way or just done.
+    pub kills_in_flush: usize,
+    /// Of the kills, those of servers that evicted pages while they were written to.
+    pub kills_in_eviction: usize,
+    /// What happened to the page file, if that counts.
+    pub pressure: Option<Pressure>,
 }
 
 /// The options of one start.
@@ -88,6 +98,19 @@ impl Start {
         }
     }
 
+    /// Starts a server like this.
+    fn spawn(&self, campaign: &KillCampaign) -> Result<Server, String> {
+        let workers = self.workers.to_string();
+        let mut flags = vec!["--workers", &workers, "--durability", self.durability];
+        flags.extend(["--checkpoint-log", self.checkpoint_log]);
+        flags.extend(["--index", self.index.name()]);
+        let memory = LEAST_MEMORY.to_string();
+        if self.index == IndexKind::BTree {
+            flags.extend(["--memory", &memory]);
+        }
+        Server::spawn(&campaign.program, &campaign.data, &flags).map_err(|e| e.to_string())
+    }
+
     fn promise(&self, slack: Duration) -> Promise {
         match self.durability {
             "sync" => Promise::Sync,
@@ -99,77 +122,222 @@ impl Start {
 
 /// Runs the campaign; the error names round, seed and what was lost.
 pub fn run(campaign: &KillCampaign) -> Result<KillReport, String> {
-    let mut rng = StdRng::seed_from_u64(campaign.seed);
-    let mut ledgers = vec![Ledger::new(); campaign.writers];
-    let mut report = KillReport::default();
-    let has_ballast = campaign.index == Some(IndexKind::BTree);
-    if has_ballast {
-        ballast::fill(campaign).map_err(|e| format!("filling: {e}"))?;
-    }
-    let mut killed = Instant::now();
-    while report.kills < campaign.kills {
-        let round = report.kills;
-        let context = |what: String| format!("round {round} (seed {}): {what}", campaign.seed);
-        let start = Start::random(&mut rng, campaign.index);
-        let mut server = Server::spawn(campaign, &start).map_err(|e| context(e.to_string()))?;
-        if rng.random_range(0..4) == 0 {
-            thread::sleep(Duration::from_micros(rng.random_range(0..20_000)));
-            server.kill().map_err(|e| context(e.to_string()))?;
-            report.kills += 1;
-            report.kills_in_recovery += 1;
-            continue;
-        }
-        let mut client = server
-            .connect()
-            .map_err(|e| context(format!("{start:?}: {e}")))?;
-        read_back(
-            &mut client,
-            &mut ledgers,
-            killed,
-            start.promise(campaign.slack),
-            &mut report,
-        )
-        .map_err(|e| context(format!("after restart with {start:?}: {e}")))?;
-        if has_ballast {
-            ballast::check(&mut client, &mut rng)
-                .map_err(|e| context(format!("after restart with {start:?}: {e}")))?;
-        }
-        let checkpoint = rng.random_bool(0.4);
-        let life = match rng.random_range(0..12) {
-            0 => Duration::from_millis(rng.random_range(300..700)),
-            _ => Duration::from_micros(rng.random_range(1_000..50_000)),
-        };
-        killed = write_and_kill(&mut server, &mut ledgers, &mut rng, life, checkpoint)
-            .map_err(|e| context(format!("{start:?}: {e}")))?;
-        report.kills += 1;
-        report.kills_in_checkpoint += usize::from(checkpoint);
-    }
-    let start = Start {
-        workers: 1,
-        durability: "sync",
-        checkpoint_log: "16MiB",
-        index: campaign.index.unwrap_or_default(),
+    let mut run = Run {
+        campaign,
+        rng: StdRng::seed_from_u64(campaign.seed),
+        ledgers: vec![Ledger::new(); campaign.writers],
+        rows: campaign.under_pressure.then(Ledger::new),
+        watch: Watch::default(),
+        killed: Instant::now(),
+        report: KillReport::default(),
     };
+    while run.report.kills < campaign.kills {
+        let round = run.report.kills;
+        let start = Start::random(&mut run.rng, campaign.index);
+        run.round(&start)
+            .map_err(|what| format!("round {round} (seed {}), {start:?}: {what}", campaign.seed))?;
+    }
     let last = |e: String| format!("after the last kill (seed {}): {e}", campaign.seed);
-    let mut server = Server::spawn(campaign, &start).map_err(|e| last(e.to_string()))?;
-    let mut client = server.connect().map_err(|e| last(e.to_string()))?;
-    read_back(
-        &mut client,
-        &mut ledgers,
-        killed,
-        Promise::Sync,
-        &mut report,
-    )
-    .map_err(last)?;
-    server.kill().map_err(|e| last(e.to_string()))?;
-    Ok(report)
+    run.last().map_err(last)?;
+    if let Some(pressure) = &run.report.pressure {
+        pressure.judge().map_err(last)?;
+    }
+    Ok(run.report)
 }
 
-/// Flags that leave an index as little memory as it can work in, if it can do with less than all.
-fn memory(index: IndexKind) -> &'static [&'static str] {
-    match index {
-        IndexKind::BTree => &["--memory", "1MiB"],
-        _ => &[],
+/// A campaign under way.
+struct Run<'a> {
+    campaign: &'a KillCampaign,
+    rng: StdRng,
+    ledgers: Vec<Ledger>,
+    /// The ballast's, if there is any.
+    rows: Option<Ledger>,
+    watch: Watch,
+    /// When the last server was killed.
+    killed: Instant,
+    report: KillReport,
+}
+
+impl Run<'_> {
+    fn round(&mut self, start: &Start) -> Result<(), String> {
+        let mut server = start.spawn(self.campaign)?;
+        if self.rng.random_range(0..4) == 0 && !self.shrinks() {
+            thread::sleep(Duration::from_micros(self.rng.random_range(0..20_000)));
+            server.kill().map_err(|e| e.to_string())?;
+            self.report.kills += 1;
+            self.report.kills_in_recovery += 1;
+            return Ok(());
+        }
+        let mut client = server.connect().map_err(|e| e.to_string())?;
+        let restarted = |e: String| format!("after the restart: {e}");
+        let promise = start.promise(self.campaign.slack);
+        self.read_back(&mut client, promise).map_err(restarted)?;
+        let evicted = self.look(&mut client)?;
+        if self.rng.random_range(0..16) == 0 && !self.shrinks() {
+            self.flush_and_kill(server, client)?;
+            self.report.kills_in_flush += 1;
+        } else {
+            let checkpoint = self.rng.random_bool(0.4);
+            self.killed = self.write_and_kill(&mut server, client, checkpoint)?;
+            self.report.kills_in_checkpoint += usize::from(checkpoint);
+            let evicts = self.watch.seen().evictions > evicted;
+            self.report.kills_in_eviction += usize::from(evicts);
+        }
+        self.report.kills += 1;
+        if self.campaign.under_pressure {
+            let pressure = self.report.pressure.get_or_insert_default();
+            pressure.add(&self.watch.take());
+        }
+        Ok(())
+    }
+
+    /// Whether this round is one of those that have the page file shrink.
+    fn shrinks(&self) -> bool {
+        self.rows.is_some() && self.report.kills % 6 == 3
+    }
+
+    /// Reads everything back once more.
+    fn last(&mut self) -> Result<(), String> {
+        let start = Start {
+            workers: 1,
+            durability: "sync",
+            checkpoint_log: "16MiB",
+            index: self.campaign.index.unwrap_or_default(),
+        };
+        let mut server = start.spawn(self.campaign)?;
+        let mut client = server.connect().map_err(|e| e.to_string())?;
+        self.read_back(&mut client, Promise::Sync)?;
+        server.kill().map_err(|e| e.to_string())
+    }
+
+    /// Reads all keys, judges them and starts new ledgers from what is there.
+    fn read_back(&mut self, client: &mut Client, promise: Promise) -> Result<(), String> {
+        for (writer, ledger) in self.ledgers.iter_mut().enumerate() {
+            let keys = (0..KEYS).map(|number| key(writer, number)).collect();
+            read_back(client, keys, ledger, self.killed, promise, &mut self.report)
+                .map_err(|e| format!("writer {writer}: {e}"))?;
+        }
+        if let Some(rows) = &mut self.rows {
+            let keys = ballast::keys();
+            read_back(client, keys, rows, self.killed, promise, &mut self.report)
+                .map_err(|e| format!("ballast: {e}"))?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the server's counters, if they count; says how many pages it evicted.
+    fn look(&mut self, client: &mut Client) -> Result<u64, String> {
+        if !self.campaign.under_pressure {
+            return Ok(0);
+        }
+        let reply = client.call(&[b"INFO"]).map_err(|e| format!("INFO: {e}"))?;
+        let Reply::Bulk(Some(text)) = reply else {
+            return Err(format!("INFO answered {reply:?}"));
+        };
+        let text = String::from_utf8_lossy(&text);
+        self.watch.note(|name| {
+            let mut lines = text.lines();
+            let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            value
+                .and_then(|value| value.trim().parse().ok())
+                .unwrap_or(0)
+        });
+        Ok(self.watch.seen().evictions)
+    }
+
+    /// Removes everything at once, with nobody else writing, and kills the server about then.
+    fn flush_and_kill(&mut self, mut server: Server, mut client: Client) -> Result<(), String> {
+        let writers = 0..self.ledgers.len();
+        let of_writers: Vec<Vec<_>> = writers
+            .map(|writer| {
+                (0..KEYS)
+                    .map(|number| (key(writer, number), None))
+                    .collect()
+            })
+            .collect();
+        for (ledger, changes) in self.ledgers.iter_mut().zip(of_writers) {
+            ledger.issue(changes);
+        }
+        if let Some(rows) = &mut self.rows {
+            rows.issue(ballast::keys().into_iter().map(|key| (key, None)).collect());
+        }
+        client.queue(&[b"FLUSHALL"]);
+        client.send().map_err(|e| e.to_string())?;
+        if self.rng.random_bool(0.5) {
+            let reply = client.receive().map_err(|e| format!("FLUSHALL: {e}"))?;
+            if let Reply::Error(message) = reply {
+                return Err(format!("FLUSHALL: {message}"));
+            }
+            let ledgers = self.ledgers.iter_mut().chain(&mut self.rows);
+            ledgers.for_each(Ledger::acknowledge);
+        }
+        thread::sleep(Duration::from_micros(self.rng.random_range(0..5_000)));
+        self.killed = Instant::now();
+        server.kill().map_err(|e| e.to_string())
+    }
+
+    /// Lets all writers write for a while, then kills the server under them.
+    fn write_and_kill(
+        &mut self,
+        server: &mut Server,
+        mut client: Client,
+        checkpoint: bool,
+    ) -> Result<Instant, String> {
+        let shrinks = self.shrinks();
+        let is_small = self.rows.as_ref().is_some_and(ballast::is_small);
+        let is_long = self.rng.random_range(0..12) == 0 || shrinks || is_small;
+        let life = if is_long {
+            Duration::from_millis(self.rng.random_range(300..700))
+        } else {
+            Duration::from_micros(self.rng.random_range(1_000..50_000))
+        };
+        let dead = AtomicBool::new(false);
+        let address = server.address();
+        let delay = life.mul_f64(self.rng.random_range(0.0..1.0));
+        let (mut ledgers, mut rows) = (std::mem::take(&mut self.ledgers), self.rows.take());
+        let killed = thread::scope(|scope| {
+            let dead = &dead;
+            // Losing the connection is how a writer learns of the kill.
+            let unless_dead = |result: io::Result<()>| match result {
+                Err(error) if !dead.load(Ordering::SeqCst) => Err(error),
+                _ => Ok(()),
+            };
+            let mut threads = Vec::new();
+            for (writer, ledger) in ledgers.iter_mut().enumerate() {
+                let seed = self.rng.random();
+                threads.push(scope.spawn(move || {
+                    unless_dead(write_until_killed(address, writer, ledger, seed, dead))
+                }));
+            }
+            if let Some(rows) = &mut rows {
+                let seed = self.rng.random();
+                threads.push(scope.spawn(move || {
+                    unless_dead(press_until_killed(address, rows, seed, shrinks, dead))
+                }));
+            }
+            if checkpoint {
+                thread::sleep(delay);
+                if let Ok(mut client) = Client::connect(address) {
+                    let _started = client.call(&[b"BGSAVE"]);
+                }
+                thread::sleep(life - delay);
+            } else {
+                thread::sleep(life);
+            }
+            let looked = self.look(&mut client);
+            dead.store(true, Ordering::SeqCst);
+            let killed = Instant::now();
+            server.kill().map_err(|e| e.to_string())?;
+            for thread in threads {
+                thread
+                    .join()
+                    .expect("a writer panicked")
+                    .map_err(|e| format!("a writer: {e}"))?;
+            }
+            looked.map(|_| killed)
+        });
+        (self.ledgers, self.rows) = (ledgers, rows);
+        killed
     }
 }
 
@@ -177,90 +345,52 @@ fn key(writer: usize, number: usize) -> Vec<u8> {
     format!("writer{writer}/key{number}").into_bytes()
 }
 
-/// Reads all keys, judges them and starts new ledgers from what is there.
+/// Reads one ledger's keys, judges them and starts it anew from what is there.
 fn read_back(
     client: &mut Client,
-    ledgers: &mut [Ledger],
+    keys: Vec<Vec<u8>>,
+    ledger: &mut Ledger,
     killed: Instant,
     promise: Promise,
     report: &mut KillReport,
 ) -> Result<(), String> {
-    for (writer, ledger) in ledgers.iter_mut().enumerate() {
-        let keys: Vec<Vec<u8>> = (0..KEYS).map(|number| key(writer, number)).collect();
-        let mut words: Vec<&[u8]> = vec![b"MGET"];
-        words.extend(keys.iter().map(Vec::as_slice));
-        let reply = client.call(&words).map_err(|e| format!("MGET: {e}"))?;
-        let Reply::Array(Some(values)) = reply else {
-            return Err(format!("MGET answered {reply:?}"));
-        };
-        let mut found = State::new();
-        for (key, value) in keys.iter().zip(values) {
-            match value {
-                Reply::Bulk(Some(value)) => drop(found.insert(key.clone(), value)),
-                Reply::Bulk(None) => {}
-                other => return Err(format!("MGET holds {other:?}")),
-            }
+    let mut words: Vec<&[u8]> = vec![b"MGET"];
+    words.extend(keys.iter().map(Vec::as_slice));
+    let reply = client.call(&words).map_err(|e| format!("MGET: {e}"))?;
+    let Reply::Array(Some(values)) = reply else {
+        return Err(format!("MGET answered {reply:?}"));
+    };
+    let mut found = State::new();
+    for (key, value) in keys.iter().zip(values) {
+        match value {
+            Reply::Bulk(Some(value)) => drop(found.insert(key.clone(), value)),
+            Reply::Bulk(None) => {}
+            other => return Err(format!("MGET holds {other:?}")),
         }
-        let survived = ledger
-            .check(killed, &found)
-            .map_err(|e| format!("writer {writer}: {e}"))?;
-        let (issued, acknowledged) = ledger.counts();
-        report.issued += issued;
-        report.acknowledged += acknowledged;
-        report.lost_as_promised += acknowledged.saturating_sub(survived);
-        ledger.restart(found, promise);
     }
+    let survived = ledger.check(killed, &found)?;
+    let (issued, acknowledged) = ledger.counts();
+    report.issued += issued;
+    report.acknowledged += acknowledged;
+    report.lost_as_promised += acknowledged.saturating_sub(survived);
+    ledger.restart(found, promise);
     Ok(())
 }
 
-/// Lets all writers write for `life`, then kills the server under them.
-fn write_and_kill(
-    server: &mut Server,
-    ledgers: &mut [Ledger],
-    rng: &mut StdRng,
-    life: Duration,
-    checkpoint: bool,
-) -> Result<Instant, String> {
-    let dead = AtomicBool::new(false);
-    let address = server.address;
-    let seeds: Vec<u64> = ledgers.iter().map(|_| rng.random()).collect();
-    let delay = life.mul_f64(rng.random_range(0.0..1.0));
-    thread::scope(|scope| {
-        let dead = &dead;
-        let mut threads = Vec::new();
-        for ((writer, ledger), seed) in ledgers.iter_mut().enumerate().zip(seeds) {
-            threads.push(scope.spawn(move || {
-                let result = write_until_killed(address, writer, ledger, seed, dead);
-                // Losing the connection is how a writer learns of the kill.
-                result.or_else(|e| {
-                    if dead.load(Ordering::SeqCst) {
-                        Ok(())
-                    } else {
-                        Err(e)
-                    }
-                })
-            }));
-        }
-        if checkpoint {
-            thread::sleep(delay);
-            if let Ok(mut client) = Client::connect(address) {
-                let _started = client.call(&[b"BGSAVE"]);
-            }
-            thread::sleep(life - delay);
-        } else {
-            thread::sleep(life);
-        }
-        dead.store(true, Ordering::SeqCst);
-        let killed = Instant::now();
-        server.kill().map_err(|e| e.to_string())?;
-        for thread in threads {
-            thread
-                .join()
-                .expect("a writer panicked")
-                .map_err(|e| format!("a writer: {e}"))?;
-        }
-        Ok(killed)
-    })
+fn press_until_killed(
+    address: SocketAddr,
+    rows: &mut Ledger,
+    seed: u64,
+    shrinks: bool,
+    dead: &AtomicBool,
+) -> io::Result<()> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut client = Client::connect(address)?;
+    let done = || dead.load(Ordering::SeqCst);
+    if shrinks {
+        return ballast::shrink(&mut client, rows, &mut rng, done);
+    }
+    ballast::write(&mut client, rows, seed, &mut rng, done)
 }
 
 fn write_until_killed(
@@ -336,78 +466,5 @@ fn queue_commit(
             ledger.issue(vec![(a, Some(value)), (b, None)]);
             4
         }
-    }
-}
-
-/// A running server process; killed when dropped.
-struct Server {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl Server {
-    fn spawn(campaign: &KillCampaign, start: &Start) -> io::Result<Self> {
-        // The port is free now and, with nobody else picking ports in the meantime, a moment
-        // later; if not, the server says so and the round fails loudly.
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let child = Command::new(&campaign.program)
-            .arg("serve")
-            .arg("--data")
-            .arg(&campaign.data)
-            .args([
-                "--resp",
-                &address.to_string(),
-                "--memcached",
-                "none",
-                "--http",
-                "none",
-            ])
-            .args(["--workers", &start.workers.to_string()])
-            .args(["--durability", start.durability])
-            .args(["--checkpoint-log", start.checkpoint_log])
-            .args(["--index", start.index.name()])
-            .args(memory(start.index))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|e| io::Error::other(format!("{}: {e}", campaign.program.display())))?;
-        Ok(Server { child, address })
-    }
-
-    /// Connects once the server listens; fails with its own words if it exits instead.
-    fn connect(&mut self) -> io::Result<Client> {
-        let patience = Instant::now() + Duration::from_secs(30);
-        loop {
-            if let Ok(client) = Client::connect(self.address) {
-                return Ok(client);
-            }
-            if let Some(status) = self.child.try_wait()? {
-                let mut words = String::new();
-                if let Some(stderr) = &mut self.child.stderr {
-                    stderr.read_to_string(&mut words)?;
-                }
-                return Err(io::Error::other(format!(
-                    "the server exited with {status}: {words}"
-                )));
-            }
-            if Instant::now() > patience {
-                return Err(io::Error::other("the server neither listens nor exits"));
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    fn kill(&mut self) -> io::Result<()> {
-        self.child.kill()?;
-        self.child.wait().map(drop)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Already killed in the ordinary case; this covers early returns.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }

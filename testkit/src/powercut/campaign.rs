@@ -15,9 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hedgerow_vfs::{MemoryVfs, RecordingVfs, Vfs};
 use rand::rngs::StdRng;
+use rand::seq::index::sample;
 use rand::{Rng, SeedableRng};
 
 use super::oracle::{Contents, Verdicts};
+use crate::pressure::Pressure;
 
 /// Lives of a chain before a new one begins on an empty disk.
 const LIVES: usize = 4;
@@ -48,6 +50,11 @@ pub trait Subject: Send {
         Ok(0)
     }
 
+    /// What happened to its page files, if that counts; a campaign without it is red.
+    fn pressure(&self) -> Option<Pressure> {
+        None
+    }
+
     /// Looks at the disk of a database that recovered and closed.
     fn verify(&mut self, _disk: Arc<dyn Vfs>) -> Result<(), String> {
         Ok(())
@@ -61,6 +68,8 @@ pub struct PowerCutCampaign {
     pub images: usize,
     /// Chains run at once.
     pub threads: usize,
+    /// How many of a life's boundaries to cut, at random; `None` for all of them.
+    pub cuts_per_life: Option<usize>,
     /// Seed of workloads and cuts; the interleaving of threads is the machine's.
     pub seed: u64,
     /// Where to write an image that was recovered wrongly.
@@ -84,6 +93,8 @@ pub struct PowerCutReport {
     pub boundaries: usize,
     /// Commits in all lives.
     pub commits: usize,
+    /// What happened to page files, if that counts.
+    pub pressure: Option<Pressure>,
 }
 
 /// Runs the campaign; the error names the seed and what was wrong first.
@@ -115,6 +126,10 @@ pub fn run<S: Subject>(
     .map_err(|error: String| format!("seed {}: {error}", campaign.seed))?;
     let mut report = shared.report().clone();
     report.distinct_images = shared.seen().len();
+    if let Some(pressure) = &report.pressure {
+        let judged = pressure.judge();
+        judged.map_err(|error| format!("seed {}: {error}", campaign.seed))?;
+    }
     Ok(report)
 }
 
@@ -191,6 +206,13 @@ fn chain<S: Subject>(
             .recover(Arc::new(disk.deep_clone()), &mut rng)
             .map_err(context)?;
     }
+    if let Some(pressure) = subject.pressure() {
+        shared
+            .report()
+            .pressure
+            .get_or_insert_default()
+            .add(&pressure);
+    }
     Ok(())
 }
 
@@ -206,7 +228,14 @@ struct Judge<'a, S> {
 impl<S: Subject> Judge<'_, S> {
     fn all_cuts(&mut self, rng: &mut StdRng) -> Result<(), String> {
         let end = self.recording.operations();
-        for cut in 0..=end {
+        let most = self.campaign.cuts_per_life.unwrap_or(usize::MAX);
+        let mut cuts = match most <= end {
+            // Ascending, as the recording likes them.
+            true => sample(rng, end + 1, most).into_vec(),
+            false => (0..=end).collect(),
+        };
+        cuts.sort_unstable();
+        for cut in cuts {
             for _ in 0..rng.random_range(1..=3) {
                 if !self.shared.goes_on(self.campaign) {
                     return Ok(());

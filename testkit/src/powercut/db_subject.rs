@@ -15,6 +15,7 @@ use super::campaign::Subject;
 use super::oracle::{Contents, Oracle, Verdicts};
 use super::workload::{self, Backup, Life};
 use crate::databases::builder_of;
+use crate::pressure::{LEAST_MEMORY, Pressure, Watch};
 
 /// Where the database lies on the modelled disks.
 const DATA: &str = "/data";
@@ -28,6 +29,8 @@ pub struct DbSubject {
     lives: usize,
     /// Backups finished in the current life.
     backups: Vec<Backup>,
+    /// What happened to page files, if they are to be under pressure.
+    pressure: Option<Pressure>,
 }
 
 impl Default for DbSubject {
@@ -38,6 +41,7 @@ impl Default for DbSubject {
             clock_ms,
             lives: 0,
             backups: Vec::new(),
+            pressure: None,
         }
     }
 }
@@ -51,29 +55,53 @@ impl DbSubject {
         }
     }
 
+    /// A database of B-trees with ten times as much data as memory, whose page file grows and
+    /// shrinks in each life.
+    pub fn under_pressure() -> DbSubject {
+        DbSubject {
+            pressure: Some(Pressure::default()),
+            ..DbSubject::of_index(IndexKind::BTree)
+        }
+    }
+
     /// Opens the database; every opening has options of its own.
     fn open(&self, vfs: Arc<dyn Vfs>, dir: &Path, rng: &mut StdRng) -> Result<Db, String> {
         let clock_ms = Arc::clone(&self.clock_ms);
         let any = [IndexKind::Masstree, IndexKind::Matryoshka][rng.random_range(0..2)];
-        builder_of(Some(self.index.unwrap_or(any)))
+        let builder = builder_of(Some(self.index.unwrap_or(any)));
+        let (builder, log_bytes) = match self.pressure {
+            None => (builder, [4 << 10, 64 << 10]),
+            Some(_) => (
+                builder.memory_limit(Some(LEAST_MEMORY)),
+                [512 << 10, 4 << 20],
+            ),
+        };
+        builder
             .vfs(vfs)
             .workers(rng.random_range(1..=3))
             .flush_interval(Duration::from_millis(rng.random_range(1..20)))
             .sweep_interval(Some(Duration::from_millis(rng.random_range(1..20))))
-            .checkpoint_log_bytes([None, Some(4 << 10), Some(64 << 10)][rng.random_range(0..3)])
+            .checkpoint_log_bytes(
+                [None, Some(log_bytes[0]), Some(log_bytes[1])][rng.random_range(0..3)],
+            )
             .now(Box::new(move || clock_ms.load(Ordering::SeqCst)))
             .open(dir)
             .map_err(|error| format!("opening failed: {error}"))
     }
 
     fn recover_at(
-        &self,
+        &mut self,
         disk: Arc<dyn Vfs>,
         dir: &Path,
         rng: &mut StdRng,
     ) -> Result<Contents, String> {
         let db = self.open(disk, dir, rng)?;
         let contents = workload::contents(&db)?;
+        if let Some(pressure) = &mut self.pressure {
+            let mut watch = Watch::default();
+            watch.look(&db);
+            pressure.add(&watch.seen());
+        }
         db.close()
             .map_err(|error| format!("closing after recovery failed: {error}"))?;
         Ok(contents)
@@ -105,11 +133,16 @@ impl Subject for DbSubject {
             oracle: Mutex::new(Oracle::new(contents)),
             backups: Mutex::default(),
             number: self.lives,
+            pressure: self.pressure.map(|_| Mutex::default()),
         };
         workload::prepare(&life)?;
         let steps = rng.random_range(5..40);
         std::thread::scope(|scope| {
-            let writers: Vec<_> = (0..rng.random_range(1..=3))
+            let threads = match self.pressure {
+                None => rng.random_range(1..=3),
+                Some(_) => workload::PRESSED_THREADS,
+            };
+            let writers: Vec<_> = (0..threads)
                 .map(|thread| {
                     let (life, rng) = (&life, StdRng::seed_from_u64(rng.random()));
                     scope.spawn(move || workload::write(life, thread, steps, rng))
@@ -120,8 +153,15 @@ impl Subject for DbSubject {
                 .try_for_each(|w| w.join().expect("a writer panicked"))
         })?;
         let Life {
-            oracle, backups, ..
+            oracle,
+            backups,
+            pressure,
+            ..
         } = life;
+        if let (Some(sum), Some(watch)) = (&mut self.pressure, pressure) {
+            let watch = watch.into_inner().unwrap_or_else(PoisonError::into_inner);
+            sum.add(&watch.seen());
+        }
         self.backups = backups.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut oracle = oracle.into_inner().unwrap_or_else(PoisonError::into_inner);
         if rng.random_bool(0.5) {
@@ -167,6 +207,10 @@ impl Subject for DbSubject {
                 .map_err(|error| format!("restored {name}: {error}"))?;
         }
         Ok(finished.len())
+    }
+
+    fn pressure(&self) -> Option<Pressure> {
+        self.pressure
     }
 
     fn verify(&mut self, disk: Arc<dyn Vfs>) -> Result<(), String> {

@@ -3,16 +3,22 @@
 //! Each thread owns its keys, so that the state after an epoch does not depend on the order of
 //! commits within it. Values are up to a few sectors long, so that they can tear.
 
+mod pressed;
+
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hedgerow::{Action, Commit, Db, Durability, Keyspace, Locks, Timestamp, WriteOptions};
 use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::oracle::{Change, Content, Contents, Oracle, Row, Rows};
+use crate::pressure::Watch;
+
+pub use pressed::THREADS as PRESSED_THREADS;
 
 /// The keyspaces that all threads write; they are created once and never dropped.
 const SHARED: [&str; 2] = ["main", "other"];
@@ -44,6 +50,8 @@ pub struct Life<'a> {
     pub backups: Mutex<Vec<Backup>>,
     /// Distinguishes the backups of different lives.
     pub number: usize,
+    /// What happened to the page file, if the life is to put it under pressure.
+    pub pressure: Option<Mutex<Watch>>,
 }
 
 type Outcome<T = ()> = Result<T, String>;
@@ -80,6 +88,9 @@ pub fn write(life: &Life<'_>, thread: usize, steps: usize, rng: StdRng) -> Outco
             .map_err(failed("opening a keyspace"))?;
         writer.keyspaces.insert(name.to_owned(), keyspace);
     }
+    if life.pressure.is_some() {
+        return writer.press(steps);
+    }
     for _ in 0..steps {
         writer.step()?;
     }
@@ -102,6 +113,11 @@ pub fn prepare(life: &Life<'_>) -> Outcome {
 impl Life<'_> {
     fn with_oracle<R>(&self, with: impl FnOnce(&mut Oracle) -> R) -> R {
         with(&mut self.oracle.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        let watch = self.pressure.as_ref().expect("asked only under pressure");
+        watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn create(&self, name: &str) -> Outcome<Keyspace> {
@@ -317,17 +333,24 @@ impl Writer<'_> {
 
     /// Removes some neighbours among the own keys of one kind, or all of them.
     fn remove_range(&mut self) -> Outcome {
-        let (keyspace, incarnation) = self.keyspace();
+        let index = self.rng.random_range(0..self.keyspaces.len());
+        let name = self.keyspaces.keys().nth(index).expect("below the length");
+        let name = name.clone();
         let kind = ["plain", "expiring", "columns"][self.rng.random_range(0..3)];
-        let durability = self.durability();
         let first = format!("{kind}{}-{}", self.thread, self.rng.random_range(0..4));
         // The character behind the dash ends them all.
         let last = [format!("{first}~"), format!("{kind}{}.", self.thread)];
         let last = &last[self.rng.random_range(0..2)];
-        let range = first.as_bytes()..last.as_bytes();
-        let keys = self
-            .life
-            .with_oracle(|oracle| oracle.keys(incarnation, range.clone()));
+        self.remove_between(&name, first.as_bytes()..last.as_bytes())
+    }
+
+    fn remove_between(&mut self, name: &str, range: Range<&[u8]>) -> Outcome {
+        let keyspace = self.keyspaces[name].clone();
+        let durability = self.durability();
+        let (incarnation, keys) = self.life.with_oracle(|oracle| {
+            let incarnation = oracle.incarnation(name).expect("open keyspaces are alive");
+            (incarnation, oracle.keys(incarnation, range.clone()))
+        });
         let changes = keys.into_iter().map(|key| Change {
             incarnation,
             key,
