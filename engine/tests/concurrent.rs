@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use hedgerow::{Action, Db, Direction, Durability, Error, Locks, WriteOptions};
-use hedgerow_testkit::db_duels;
+use hedgerow::{Action, Db, Direction, Durability, Error, IndexKind, Locks, WriteOptions};
+use hedgerow_testkit::databases::builder_of;
+use hedgerow_testkit::{db_duels, over_each_index};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 
 const DIR: &str = "/data";
@@ -17,8 +18,20 @@ fn memory() -> Arc<dyn Vfs> {
     Arc::new(MemoryVfs::new())
 }
 
-fn open(vfs: &Arc<dyn Vfs>, dir: &str) -> Db {
-    Db::builder()
+over_each_index! {
+    updates_from_many_threads_lose_nothing,
+    batches_and_transactions_are_seen_whole,
+    single_reads_never_go_back_behind_a_batch,
+    checkpoints_and_backups_beside_writers,
+    scans_beside_writers_are_ordered_and_complete,
+    a_checkpoint_comes_by_itself_when_the_log_is_long,
+    durability_is_asked_for_without_blocking_and_announced,
+    expired_rows_go_in_the_background,
+    batches_of_reads_see_commits_of_several_keys_whole,
+}
+
+fn open(index: IndexKind, vfs: &Arc<dyn Vfs>, dir: &str) -> Db {
+    builder_of(Some(index))
         .vfs(Arc::clone(vfs))
         .workers(3)
         .sweep_interval(None)
@@ -31,10 +44,9 @@ fn number(bytes: &[u8]) -> u64 {
     std::str::from_utf8(bytes).unwrap().parse().unwrap()
 }
 
-#[test]
-fn updates_from_many_threads_lose_nothing() {
+fn updates_from_many_threads_lose_nothing(index: IndexKind) {
     let vfs = memory();
-    let db = open(&vfs, DIR);
+    let db = open(index, &vfs, DIR);
     let counters = db.keyspace("counters").unwrap();
     const THREADS: u64 = 4;
     const ROUNDS: u64 = 500;
@@ -96,16 +108,15 @@ fn updates_from_many_threads_lose_nothing() {
     };
     check(&db);
     db.close().unwrap();
-    check(&open(&vfs, DIR));
+    check(&open(index, &vfs, DIR));
 }
 
 /// Money moves between accounts; its sum is seen to stay the same by everyone who may rely on it.
-#[test]
-fn batches_and_transactions_are_seen_whole() {
+fn batches_and_transactions_are_seen_whole(index: IndexKind) {
     const ACCOUNTS: u64 = 8;
     const START: u64 = 1000;
     let vfs = memory();
-    let db = open(&vfs, DIR);
+    let db = open(index, &vfs, DIR);
     let accounts = db.keyspace("accounts").unwrap();
     let keys: Vec<Vec<u8>> = (0..ACCOUNTS).map(|i| i.to_be_bytes().to_vec()).collect();
     for key in &keys {
@@ -168,7 +179,7 @@ fn batches_and_transactions_are_seen_whole() {
     });
     assert!(sums.into_inner() > 0);
     db.close().unwrap();
-    let db = open(&vfs, DIR);
+    let db = open(index, &vfs, DIR);
     let accounts = db.keyspace("accounts").unwrap();
     let sum: u64 = accounts
         .range(..)
@@ -179,10 +190,9 @@ fn batches_and_transactions_are_seen_whole() {
 }
 
 /// Whoever has read one key of a batch finds the others, one plain read after the other.
-#[test]
-fn single_reads_never_go_back_behind_a_batch() {
+fn single_reads_never_go_back_behind_a_batch(index: IndexKind) {
     let vfs = memory();
-    let db = open(&vfs, DIR);
+    let db = open(index, &vfs, DIR);
     let keyspace = db.keyspace("k").unwrap();
     let keys: Vec<Vec<u8>> = (0..6u8).map(|i| vec![b'k', i]).collect();
     let done = AtomicBool::new(false);
@@ -230,10 +240,9 @@ fn single_reads_never_go_back_behind_a_batch() {
 
 /// Three writers; checkpoints, backups and clearing beside them. Writer `w` writes, in order,
 /// its round to `w.first`, a batch to both `w.pair.*`, and counts up a column.
-#[test]
-fn checkpoints_and_backups_beside_writers() {
+fn checkpoints_and_backups_beside_writers(index: IndexKind) {
     let vfs = memory();
-    let db = open(&vfs, DIR);
+    let db = open(index, &vfs, DIR);
     let keyspace = db.keyspace("k").unwrap();
     let scratch = db.keyspace("scratch").unwrap();
     for i in 0..30_000u32 {
@@ -280,7 +289,7 @@ fn checkpoints_and_backups_beside_writers() {
     });
     let before: Vec<_> = keyspace.range(..).unwrap().map(Result::unwrap).collect();
     db.close().unwrap();
-    let reopened = open(&vfs, DIR);
+    let reopened = open(index, &vfs, DIR);
     let after: Vec<_> = reopened
         .keyspace("k")
         .unwrap()
@@ -296,7 +305,7 @@ fn checkpoints_and_backups_beside_writers() {
             .check(Path::new(&dir))
             .unwrap();
         assert_eq!(report.problems, []);
-        check_state(&open(&vfs, &dir));
+        check_state(&open(index, &vfs, &dir));
     }
 }
 
@@ -322,10 +331,9 @@ fn check_state(db: &Db) {
     }
 }
 
-#[test]
-fn scans_beside_writers_are_ordered_and_complete() {
+fn scans_beside_writers_are_ordered_and_complete(index: IndexKind) {
     let vfs = memory();
-    let db = open(&vfs, DIR);
+    let db = open(index, &vfs, DIR);
     let keyspace = db.keyspace("k").unwrap();
     for i in (0..4000u32).step_by(2) {
         keyspace.put(&i.to_be_bytes(), b"stays").unwrap();
@@ -369,10 +377,9 @@ fn scans_beside_writers_are_ordered_and_complete() {
     });
 }
 
-#[test]
-fn a_checkpoint_comes_by_itself_when_the_log_is_long() {
+fn a_checkpoint_comes_by_itself_when_the_log_is_long(index: IndexKind) {
     let vfs = memory();
-    let db = Db::builder()
+    let db = builder_of(Some(index))
         .vfs(Arc::clone(&vfs))
         .workers(2)
         .checkpoint_log_bytes(Some(64 << 10))
@@ -392,13 +399,15 @@ fn a_checkpoint_comes_by_itself_when_the_log_is_long() {
     }
     assert_eq!(db.statistics().get("checkpoint_failures_total"), Some(0.0));
     db.close().unwrap();
-    assert_eq!(open(&vfs, DIR).keyspace("k").unwrap().len(), 500.min(i));
+    assert_eq!(
+        open(index, &vfs, DIR).keyspace("k").unwrap().len(),
+        500.min(i)
+    );
 }
 
-#[test]
-fn durability_is_asked_for_without_blocking_and_announced() {
+fn durability_is_asked_for_without_blocking_and_announced(index: IndexKind) {
     let vfs = memory();
-    let db = open(&vfs, DIR);
+    let db = open(index, &vfs, DIR);
     let keyspace = db.keyspace("k").unwrap();
     let newest = Arc::new(AtomicU64::new(0));
     let told = Arc::clone(&newest);
@@ -421,12 +430,11 @@ fn durability_is_asked_for_without_blocking_and_announced() {
     assert!(db.is_durable(&commit));
 }
 
-#[test]
-fn expired_rows_go_in_the_background() {
+fn expired_rows_go_in_the_background(index: IndexKind) {
     let vfs = memory();
     let clock = Arc::new(AtomicU64::new(1000));
     let now = Arc::clone(&clock);
-    let db = Db::builder()
+    let db = builder_of(Some(index))
         .vfs(Arc::clone(&vfs))
         .sweep_interval(Some(std::time::Duration::from_millis(1)))
         .now(Box::new(move || now.load(Ordering::Relaxed)))
@@ -448,7 +456,7 @@ fn expired_rows_go_in_the_background() {
     }
     assert_eq!(keyspace.count(..).unwrap(), 3);
     drop(db);
-    let db = open(&vfs, DIR);
+    let db = open(index, &vfs, DIR);
     assert_eq!(
         db.keyspace("k").unwrap().len(),
         3,
@@ -456,10 +464,9 @@ fn expired_rows_go_in_the_background() {
     );
 }
 
-#[test]
-fn batches_of_reads_see_commits_of_several_keys_whole() {
+fn batches_of_reads_see_commits_of_several_keys_whole(index: IndexKind) {
     let vfs = memory();
-    let db = open(&vfs, DIR);
+    let db = open(index, &vfs, DIR);
     let pairs = db.keyspace("pairs").unwrap();
     let keys: Vec<Vec<u8>> = (0..40u32).map(|i| i.to_be_bytes().to_vec()).collect();
     let stop = AtomicBool::new(false);

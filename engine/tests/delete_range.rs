@@ -5,11 +5,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hedgerow::{Db, Durability, Keyspace, WriteOptions};
+use hedgerow::{Db, Durability, IndexKind, Keyspace, WriteOptions};
+use hedgerow_testkit::databases::builder_of;
+use hedgerow_testkit::over_each_index;
 use hedgerow_vfs::MemoryVfs;
 
-fn open(vfs: &MemoryVfs, workers: usize) -> Db {
-    Db::builder()
+over_each_index! {
+    the_record_of_a_removal_does_not_grow_with_its_range,
+    recovery_removes_what_was_there_and_keeps_what_came_later,
+    readers_of_several_keys_see_a_range_whole_or_gone,
+    bounds_longer_than_any_key_are_as_good_as_others,
+}
+
+fn open(index: IndexKind, vfs: &MemoryVfs, workers: usize) -> Db {
+    builder_of(Some(index))
         .vfs(Arc::new(vfs.clone()))
         .workers(workers)
         .open(Path::new("/db"))
@@ -25,9 +34,8 @@ fn keys(keyspace: &Keyspace) -> Vec<Vec<u8>> {
     rows.map(|entry| entry.unwrap().into_key()).collect()
 }
 
-#[test]
-fn the_record_of_a_removal_does_not_grow_with_its_range() {
-    let db = open(&MemoryVfs::new(), 2);
+fn the_record_of_a_removal_does_not_grow_with_its_range(index: IndexKind) {
+    let db = open(index, &MemoryVfs::new(), 2);
     let keyspace = db.keyspace("default").unwrap();
     for i in 0..10_000 {
         keyspace.put(&key(i), b"value").unwrap();
@@ -51,11 +59,10 @@ fn the_record_of_a_removal_does_not_grow_with_its_range() {
     assert_eq!(inverted.unwrap(), 0);
 }
 
-#[test]
-fn recovery_removes_what_was_there_and_keeps_what_came_later() {
+fn recovery_removes_what_was_there_and_keeps_what_came_later(index: IndexKind) {
     let vfs = MemoryVfs::new();
     for (round, workers) in [3, 1, 4, 2].into_iter().enumerate() {
-        let db = open(&vfs, workers);
+        let db = open(index, &vfs, workers);
         let keyspace = db.keyspace("default").unwrap();
         let other = db.keyspace("other").unwrap();
         if round > 0 {
@@ -89,9 +96,8 @@ fn recovery_removes_what_was_there_and_keeps_what_came_later() {
     }
 }
 
-#[test]
-fn readers_of_several_keys_see_a_range_whole_or_gone() {
-    let db = open(&MemoryVfs::new(), 2);
+fn readers_of_several_keys_see_a_range_whole_or_gone(index: IndexKind) {
+    let db = open(index, &MemoryVfs::new(), 2);
     let keyspace = db.keyspace("default").unwrap();
     let options = WriteOptions::default().durability(Durability::Periodic);
     let done = AtomicBool::new(false);
@@ -121,12 +127,11 @@ fn readers_of_several_keys_see_a_range_whole_or_gone() {
     assert!(keyspace.is_empty());
 }
 
-#[test]
-fn bounds_longer_than_any_key_are_as_good_as_others() {
+fn bounds_longer_than_any_key_are_as_good_as_others(index: IndexKind) {
     let vfs = MemoryVfs::new();
     let longest = vec![b'k'; hedgerow::MAX_KEY_BYTES];
     let longer = [longest.as_slice(), b"more"].concat();
-    let db = open(&vfs, 1);
+    let db = open(index, &vfs, 1);
     let keyspace = db.keyspace("default").unwrap();
     for key in [&b""[..], b"a", &longest, b"z"] {
         keyspace.put(key, b"value").unwrap();
@@ -134,6 +139,6 @@ fn bounds_longer_than_any_key_are_as_good_as_others() {
     assert_eq!(keyspace.delete_range(longer.clone()..).unwrap(), 1);
     assert_eq!(keyspace.delete_range(b"a".to_vec()..longer).unwrap(), 2);
     db.close().unwrap();
-    let db = open(&vfs, 2);
+    let db = open(index, &vfs, 2);
     assert_eq!(keys(&db.keyspace("default").unwrap()), [b""]);
 }

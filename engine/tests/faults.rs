@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use hedgerow::{Db, Durability, Error, Health, WriteOptions};
+use hedgerow::{Db, Durability, Error, Health, IndexKind, WriteOptions};
+use hedgerow_testkit::databases::builder_of;
+use hedgerow_testkit::over_each_index;
 use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, Vfs};
 
 const DIR: &str = "/data";
@@ -13,8 +15,15 @@ fn faulty() -> FaultyVfs {
     FaultyVfs::new(Arc::new(MemoryVfs::new()))
 }
 
-fn open(vfs: &FaultyVfs) -> hedgerow::Result<Db> {
-    Db::builder()
+over_each_index! {
+    dropping_a_keyspace_on_a_full_disk_is_refused_and_harms_nothing,
+    a_full_disk_refuses_writes_until_there_is_space,
+    a_failed_sync_stops_writing_for_good,
+    every_file_operation_may_fail_once,
+}
+
+fn open(index: IndexKind, vfs: &FaultyVfs) -> hedgerow::Result<Db> {
+    builder_of(Some(index))
         .vfs(Arc::new(vfs.clone()))
         .workers(2)
         .sweep_interval(None)
@@ -26,10 +35,9 @@ fn sync() -> WriteOptions {
     Durability::Sync.into()
 }
 
-#[test]
-fn dropping_a_keyspace_on_a_full_disk_is_refused_and_harms_nothing() {
+fn dropping_a_keyspace_on_a_full_disk_is_refused_and_harms_nothing(index: IndexKind) {
     let vfs = faulty();
-    let db = open(&vfs).unwrap();
+    let db = open(index, &vfs).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     keyspace.put_with(b"key", b"1", &sync()).unwrap();
     vfs.set_space(Some(0));
@@ -43,10 +51,9 @@ fn dropping_a_keyspace_on_a_full_disk_is_refused_and_harms_nothing() {
     db.close().unwrap();
 }
 
-#[test]
-fn a_full_disk_refuses_writes_until_there_is_space() {
+fn a_full_disk_refuses_writes_until_there_is_space(index: IndexKind) {
     let vfs = faulty();
-    let db = open(&vfs).unwrap();
+    let db = open(index, &vfs).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     keyspace.put_with(b"before", b"1", &sync()).unwrap();
     vfs.set_space(Some(20_000));
@@ -79,17 +86,16 @@ fn a_full_disk_refuses_writes_until_there_is_space() {
     db.keyspace("new").unwrap();
     db.checkpoint().unwrap();
     db.close().unwrap();
-    let db = open(&vfs).unwrap();
+    let db = open(index, &vfs).unwrap();
     assert_eq!(db.keyspaces(), ["k", "new"]);
     let keyspace = db.keyspace("k").unwrap();
     assert!(keyspace.contains(b"after").unwrap() && keyspace.contains(b"before").unwrap());
     assert!((0..stored).all(|i| keyspace.contains(&i.to_be_bytes()).unwrap()));
 }
 
-#[test]
-fn a_failed_sync_stops_writing_for_good() {
+fn a_failed_sync_stops_writing_for_good(index: IndexKind) {
     let vfs = faulty();
-    let db = open(&vfs).unwrap();
+    let db = open(index, &vfs).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     keyspace.put_with(b"before", b"1", &sync()).unwrap();
     vfs.fail_once(CallKind::Sync, 0, Fault::Error(std::io::ErrorKind::Other));
@@ -105,7 +111,7 @@ fn a_failed_sync_stops_writing_for_good() {
     assert!(matches!(db.checkpoint(), Err(Error::Poisoned(_))));
     assert_eq!(keyspace.get(b"before").unwrap().as_deref(), Some(&b"1"[..]));
     assert!(db.close().is_err());
-    let db = open(&vfs).unwrap();
+    let db = open(index, &vfs).unwrap();
     assert!(db.keyspace("k").unwrap().contains(b"before").unwrap());
 }
 
@@ -141,8 +147,8 @@ impl Expected {
 }
 
 /// A life with all kinds of file operations. Stops at nothing.
-fn live(vfs: &FaultyVfs, expected: &mut Expected, round: u8) {
-    let Ok(db) = open(vfs) else { return };
+fn live(index: IndexKind, vfs: &FaultyVfs, expected: &mut Expected, round: u8) {
+    let Ok(db) = open(index, vfs) else { return };
     let Ok(keyspace) = db.keyspace("k") else {
         return;
     };
@@ -174,11 +180,10 @@ fn live(vfs: &FaultyVfs, expected: &mut Expected, round: u8) {
     let _ = db.close();
 }
 
-#[test]
-fn every_file_operation_may_fail_once() {
+fn every_file_operation_may_fail_once(index: IndexKind) {
     let vfs = faulty();
-    live(&vfs, &mut Expected::default(), 0);
-    live(&vfs, &mut Expected::default(), 1);
+    live(index, &vfs, &mut Expected::default(), 0);
+    live(index, &vfs, &mut Expected::default(), 1);
     let calls: Vec<(CallKind, usize)> = CallKind::ALL
         .into_iter()
         .map(|kind| (kind, vfs.calls(kind)))
@@ -200,10 +205,11 @@ fn every_file_operation_may_fail_once() {
                 let vfs = faulty();
                 vfs.fail_once(kind, n, fault);
                 let mut expected = Expected::default();
-                live(&vfs, &mut expected, 0);
-                live(&vfs, &mut expected, 1);
+                live(index, &vfs, &mut expected, 0);
+                live(index, &vfs, &mut expected, 1);
                 vfs.heal();
-                let db = open(&vfs).unwrap_or_else(|e| panic!("{kind:?} {n} {fault:?}: {e}"));
+                let db =
+                    open(index, &vfs).unwrap_or_else(|e| panic!("{kind:?} {n} {fault:?}: {e}"));
                 expected.check(&db);
                 db.close().unwrap();
                 let report = Db::builder().vfs(Arc::new(vfs.clone())).check(DIR).unwrap();

@@ -4,8 +4,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hedgerow::{Db, Durability, Locks, WriteOptions};
+use hedgerow::{Db, Durability, IndexKind, Locks, WriteOptions};
+use hedgerow_testkit::databases::builder_of;
+use hedgerow_testkit::over_each_index;
 use hedgerow_vfs::MemoryVfs;
+
+over_each_index! {
+    rows_survive_with_and_without_a_checkpoint,
+    what_was_written_out_survives_the_process,
+    keyspaces_come_go_and_are_cleared,
+    a_backup_is_a_database_and_can_be_restored,
+    reading_only_changes_no_file,
+}
 
 fn pairs(db: &Db, keyspace: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
     let keyspace = db.open_keyspace(keyspace).unwrap();
@@ -20,11 +30,10 @@ fn pair(key: &str, value: &str) -> (Vec<u8>, Vec<u8>) {
     (key.into(), value.into())
 }
 
-#[test]
-fn rows_survive_with_and_without_a_checkpoint() {
+fn rows_survive_with_and_without_a_checkpoint(index: IndexKind) {
     let dir = tempfile::tempdir().unwrap();
     for round in 0..4 {
-        let db = Db::builder().workers(2).open(dir.path()).unwrap();
+        let db = builder_of(Some(index)).workers(2).open(dir.path()).unwrap();
         let a = db.keyspace("a").unwrap();
         let b = db.keyspace("b").unwrap();
         if round == 0 {
@@ -53,7 +62,7 @@ fn rows_survive_with_and_without_a_checkpoint() {
         }
         db.close().unwrap();
     }
-    let db = Db::open(dir.path()).unwrap();
+    let db = builder_of(Some(index)).open(dir.path()).unwrap();
     assert_eq!(db.keyspaces(), ["a", "b"]);
     let columns = db
         .keyspace("b")
@@ -64,12 +73,11 @@ fn rows_survive_with_and_without_a_checkpoint() {
     assert_eq!(pairs(&db, "a")[0], pair("more 0", "more"));
 }
 
-#[test]
-fn what_was_written_out_survives_the_process() {
+fn what_was_written_out_survives_the_process(index: IndexKind) {
     let vfs = MemoryVfs::new();
     let dir = Path::new("/db");
     let builder = |vfs: &MemoryVfs| {
-        Db::builder()
+        builder_of(Some(index))
             .vfs(Arc::new(vfs.clone()))
             .workers(2)
             .durability(Durability::Periodic)
@@ -88,10 +96,9 @@ fn what_was_written_out_survives_the_process() {
     db.close().unwrap();
 }
 
-#[test]
-fn keyspaces_come_go_and_are_cleared() {
+fn keyspaces_come_go_and_are_cleared(index: IndexKind) {
     let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path()).unwrap();
+    let db = builder_of(Some(index)).open(dir.path()).unwrap();
     let kept = db.create_keyspace("kept").unwrap();
     let cleared = db.create_keyspace("cleared").unwrap();
     let dropped = db.create_keyspace("dropped").unwrap();
@@ -117,7 +124,7 @@ fn keyspaces_come_go_and_are_cleared() {
     })
     .unwrap();
     drop(db);
-    let db = Db::open(dir.path()).unwrap();
+    let db = builder_of(Some(index)).open(dir.path()).unwrap();
     assert_eq!(db.keyspaces(), ["cleared", "kept"]);
     assert_eq!(
         pairs(&db, "cleared"),
@@ -131,15 +138,14 @@ fn keyspaces_come_go_and_are_cleared() {
     assert!(reborn.is_empty());
 }
 
-#[test]
-fn a_backup_is_a_database_and_can_be_restored() {
+fn a_backup_is_a_database_and_can_be_restored(index: IndexKind) {
     let dir = tempfile::tempdir().unwrap();
     let (data, copy, restored) = (
         dir.path().join("data"),
         dir.path().join("copy"),
         dir.path().join("restored"),
     );
-    let db = Db::builder().workers(3).open(&data).unwrap();
+    let db = builder_of(Some(index)).workers(3).open(&data).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     for i in 0..2000 {
         keyspace
@@ -163,18 +169,23 @@ fn a_backup_is_a_database_and_can_be_restored() {
     for dir in [&copy, &restored] {
         let report = Db::check(dir).unwrap();
         assert_eq!((report.problems, report.rows), (vec![], 2000));
-        let db = Db::open(dir).unwrap();
+        let db = builder_of(Some(index)).open(dir).unwrap();
         assert_eq!(pairs(&db, "k"), expected);
         db.keyspace("k").unwrap().put(b"own", b"life").unwrap();
     }
-    assert_eq!(pairs(&Db::open(&restored).unwrap(), "k").len(), 2001);
-    assert_eq!(pairs(&Db::open(&data).unwrap(), "k").len(), 2001);
+    assert_eq!(
+        pairs(&builder_of(Some(index)).open(&restored).unwrap(), "k").len(),
+        2001
+    );
+    assert_eq!(
+        pairs(&builder_of(Some(index)).open(&data).unwrap(), "k").len(),
+        2001
+    );
 }
 
-#[test]
-fn reading_only_changes_no_file() {
+fn reading_only_changes_no_file(index: IndexKind) {
     let dir = tempfile::tempdir().unwrap();
-    let db = Db::open(dir.path()).unwrap();
+    let db = builder_of(Some(index)).open(dir.path()).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     keyspace.put(b"key", b"value").unwrap();
     db.close().unwrap();
@@ -192,7 +203,10 @@ fn reading_only_changes_no_file() {
         files
     };
     let before = listing();
-    let db = Db::builder().read_only(true).open(dir.path()).unwrap();
+    let db = builder_of(Some(index))
+        .read_only(true)
+        .open(dir.path())
+        .unwrap();
     let keyspace = db.keyspace("k").unwrap();
     assert_eq!(
         keyspace.get(b"key").unwrap().as_deref(),

@@ -16,3 +16,24 @@ pub fn builder_of(index: Option<IndexKind>) -> Builder {
         Some(index) => Db::builder().index(index),
     }
 }
+
+/// Makes tests of functions of an [`IndexKind`]: each runs over the default index, over Matryoshka,
+/// and over B-trees with [`LITTLE_MEMORY`], in modules of these names.
+#[macro_export]
+macro_rules! over_each_index {
+    ($($test:ident),+ $(,)?) => {
+        $crate::over_each_index!(@in masstree, Masstree: $($test),+);
+        $crate::over_each_index!(@in matryoshka, Matryoshka: $($test),+);
+        $crate::over_each_index!(@in btree, BTree: $($test),+);
+    };
+    (@in $module:ident, $index:ident: $($test:ident),+) => {
+        mod $module {
+            $(
+                #[test]
+                fn $test() {
+                    super::$test(::hedgerow::IndexKind::$index);
+                }
+            )+
+        }
+    };
+}

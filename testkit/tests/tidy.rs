@@ -132,12 +132,6 @@ const EMPTY_NAMES: &[&str] = &[
 
 const MAX_LINES: usize = 700;
 
-/// Files that may be longer than [`MAX_LINES`], each with the reason.
-const GIANTS: &[(&str, &str)] = &[(
-    "engine/tests/model.rs",
-    "one generator and one model of every operation; halves would need each other",
-)];
-
 fn root() -> PathBuf {
     let testkit = Path::new(env!("CARGO_MANIFEST_DIR"));
     testkit
@@ -296,12 +290,8 @@ fn files_stay_readable() {
     let mut problems = Vec::new();
     for (path, text) in files("rs") {
         let lines = text.lines().count();
-        let excused = GIANTS.iter().any(|(giant, _)| *giant == path);
-        if lines > MAX_LINES && !excused {
+        if lines > MAX_LINES {
             problems.push(format!("{path} has {lines} lines"));
-        }
-        if lines <= MAX_LINES && excused {
-            problems.push(format!("{path} is short again: take it off the list"));
         }
         let first = text
             .lines()
