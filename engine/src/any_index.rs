@@ -12,7 +12,9 @@ use hedgerow_matryoshka::MatryoshkaIndex;
 
 use crate::erased::ErasedIndex;
 use crate::options::IndexKind;
-use hedgerow_index::{Decision, Direction, Index, IndexError, LockedMap, Statistics};
+use hedgerow_index::{
+    Decision, Direction, Index, IndexError, LockedMap, RangeDecision, Statistics,
+};
 
 // One per keyspace: boxing the tree would cost every operation a load to save nothing.
 #[allow(clippy::large_enum_variant)]
@@ -95,6 +97,15 @@ impl Index for AnyIndex {
         decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> Result<R, IndexError> {
         dispatch!(self, index => Index::update(index, key, new, decide))
+    }
+
+    fn remove_range(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        decide: &mut dyn FnMut(&[u8], &[u8]) -> RangeDecision,
+    ) -> Result<(), IndexError> {
+        dispatch!(self, index => Index::remove_range(index, from, to, decide))
     }
 
     #[inline]

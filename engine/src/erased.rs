@@ -8,7 +8,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_index::{Decision, Direction, Index, IndexError, Statistics};
+use hedgerow_index::{Decision, Direction, Index, IndexError, RangeDecision, Statistics};
 
 /// What [`Index::update`] asks.
 type Decide<'a> = dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<()> + 'a;
@@ -32,6 +32,13 @@ pub(crate) trait ErasedIndex: Send + Sync {
         key: &[u8],
         new: &mut Vec<u8>,
         decide: &mut Decide<'_>,
+    ) -> Result<(), IndexError>;
+
+    fn erased_remove_range(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        decide: &mut dyn FnMut(&[u8], &[u8]) -> RangeDecision,
     ) -> Result<(), IndexError>;
 
     fn erased_scan(
@@ -79,6 +86,15 @@ impl<I: Index> ErasedIndex for I {
         decide: &mut Decide<'_>,
     ) -> Result<(), IndexError> {
         self.update(key, new, decide)
+    }
+
+    fn erased_remove_range(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        decide: &mut dyn FnMut(&[u8], &[u8]) -> RangeDecision,
+    ) -> Result<(), IndexError> {
+        self.remove_range(from, to, decide)
     }
 
     fn erased_scan(
@@ -158,6 +174,15 @@ impl Index for dyn ErasedIndex + '_ {
             decision
         })?;
         Ok(told.expect("an update that succeeded has asked what to do"))
+    }
+
+    fn remove_range(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        decide: &mut dyn FnMut(&[u8], &[u8]) -> RangeDecision,
+    ) -> Result<(), IndexError> {
+        self.erased_remove_range(from, to, decide)
     }
 
     #[inline]

@@ -234,8 +234,7 @@ impl Recovery<'_> {
                     // What came before is in the tree first.
                     self.apply_group(&mut group)?;
                     let is_own = |key: &[u8]| self.is_own(thread, operation.keyspace, key);
-                    let row = &mut group.row;
-                    self.replay_range(commit.timestamp(), &operation, row, is_own)?;
+                    self.replay_range(commit.timestamp(), &operation, is_own)?;
                     applied += u64::from(thread == 0);
                     continue;
                 }
@@ -266,7 +265,6 @@ impl Recovery<'_> {
         &self,
         timestamp: Timestamp,
         operation: &Operation<'_>,
-        row: &mut Vec<u8>,
         is_own: impl Fn(&[u8]) -> bool,
     ) -> Result<()> {
         let Operation {
@@ -289,7 +287,7 @@ impl Recovery<'_> {
         loop {
             let bounds = (start.as_ref().map(Vec::as_slice), bounds.1);
             let expiries = self.expiries;
-            let removed = space.replay_remove_range(expiries, bounds, timestamp, row, &is_own);
+            let removed = space.replay_remove_range(expiries, bounds, timestamp, &is_own);
             let Err(error) = removed else { return Ok(()) };
             // What is behind a page that cannot be read goes all the same.
             let next = error.keys().and_then(|keys| keys.to.clone());

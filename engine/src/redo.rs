@@ -190,7 +190,6 @@ impl Redo<'_> {
         let recovery = self.recovery;
         recovery.report(RecoveryPhase::Log, 0, self.total_bytes);
         let mut commits = logs.commits()?;
-        let mut row = Vec::new();
         loop {
             let bytes_read = commits.bytes_read();
             let Some(commit) = commits.next()? else { break };
@@ -199,7 +198,7 @@ impl Redo<'_> {
                 if operation.kind == OperationKind::RemoveRange {
                     // What came before is in the tree first.
                     self.apply(bytes_read)?;
-                    recovery.replay_range(commit.timestamp(), &operation, &mut row, |_| true)?;
+                    recovery.replay_range(commit.timestamp(), &operation, |_| true)?;
                     continue;
                 }
                 // Also of what will be dropped: a damaged log is no reason for silence.

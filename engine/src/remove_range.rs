@@ -5,16 +5,17 @@
 //! is later than that of every row then in the range, and earlier than that of every row written
 //! there afterwards. To replay it is to remove the rows of the range that are older.
 //!
-//! While the rows leave the index, other writers wait, and so do readers of single keys: about as
-//! long as a scan of the range and as many removals take. Scans do not wait, and may see a part.
+//! While the rows leave the index, other writers wait, and so do readers of single keys: with a
+//! B-tree about as long as a scan of the range takes, since it is emptied a leaf at a time; with
+//! other indexes as long as so many removals. Scans do not wait, and may see a part.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 use std::sync::atomic::Ordering;
 
-use hedgerow_index::{Direction, Index, IndexError, MAX_KEY_BYTES};
+use hedgerow_index::{IndexError, MAX_KEY_BYTES};
 use hedgerow_log::{Operation, OperationKind, Timestamp};
 
-use crate::bounds::{Stop, is_inverted};
+use crate::bounds::is_inverted;
 use crate::commit::Commit;
 use crate::engine::Engine;
 use crate::error::Result;
@@ -22,13 +23,9 @@ use crate::expiry::ExpiryIndex;
 use crate::keyspace::Keyspace;
 use crate::options::WriteOptions;
 use crate::row::Row;
-use crate::space::Space;
+use crate::space::{PartlyRemoved, Space};
 use crate::stripes::STRIPES;
 use crate::worker::Scratch;
-
-/// Keys that are collected, and then removed, together.
-const CHUNK_KEYS: usize = 1024;
-const CHUNK_BYTES: usize = 1 << 20;
 
 pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
@@ -86,62 +83,6 @@ pub(crate) fn decode<'a>(key: &'a [u8], payload: &'a [u8]) -> Option<Bounds<'a>>
     Some((bound(start_kind, key)?, bound(end_kind, end)?))
 }
 
-/// Keys copied out of the index, since a scan must not change what it walks.
-#[derive(Default)]
-struct Doomed {
-    bytes: Vec<u8>,
-    lengths: Vec<usize>,
-    /// Where the scan stopped for want of room.
-    last: Option<Vec<u8>>,
-}
-
-impl Doomed {
-    /// Takes the next of the keys between two bounds for which `wanted` holds.
-    fn fill(
-        &mut self,
-        space: &Space,
-        (start, end): Bounds<'_>,
-        mut wanted: impl FnMut(&[u8], Row<'_>) -> bool,
-    ) -> std::result::Result<(), IndexError> {
-        self.bytes.clear();
-        self.lengths.clear();
-        let after = self.last.take();
-        let from = after.as_deref().map_or(start, Bound::Excluded);
-        let stop = Stop::new((start, end), Direction::Forward);
-        let mut last = None;
-        space.index.scan(from, Direction::Forward, |key, row| {
-            if stop.is_passed_by(key) {
-                return ControlFlow::Break(());
-            }
-            if wanted(key, Row::new(row)) {
-                self.bytes.extend_from_slice(key);
-                self.lengths.push(key.len());
-            }
-            if self.lengths.len() == CHUNK_KEYS || self.bytes.len() >= CHUNK_BYTES {
-                last = Some(key.to_vec());
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
-        })?;
-        self.last = last;
-        Ok(())
-    }
-
-    fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        let mut rest = self.bytes.as_slice();
-        self.lengths.iter().map(move |&length| {
-            let (key, left) = rest.split_at(length);
-            rest = left;
-            key
-        })
-    }
-
-    /// Whether keys may follow those that were taken.
-    fn has_more(&self) -> bool {
-        self.last.is_some()
-    }
-}
-
 impl Engine {
     /// Removes all rows between two bounds at once; how many had not expired, and the commit if
     /// there were any rows.
@@ -155,44 +96,30 @@ impl Engine {
         if is_inverted(bounds.0, bounds.1) {
             return Ok((0, None));
         }
-        let (live, timestamp) = Scratch::with(|scratch| {
+        let (live, timestamp) = Scratch::with(|_| {
             let mut guard = self.stripes.lock_many((0..STRIPES as u32).collect());
             // Cannot be retired any more while we hold a stripe.
             let space = keyspace.space()?;
             let now_ms = self.now_ms();
             let mut live = 0;
-            let mut count = |_: &[u8], row: Row<'_>| {
-                live += u64::from(!row.is_expired(|| now_ms));
-                true
-            };
-            let mut doomed = Doomed::default();
-            doomed.fill(&space, bounds, &mut count)?;
-            if doomed.lengths.is_empty() {
-                return Ok((0, None));
-            }
             let mut shard = self.shard()?;
+            let done = space.uninstall_range(&self.expiries, bounds, |key, row| {
+                live += u64::from(!row.is_expired(|| now_ms));
+                self.watches.removed(&space, key, row.expiry_ms());
+                true
+            });
+            if let Ok(0) | Err(PartlyRemoved { last: None, .. }) = &done {
+                drop(shard);
+                return match done {
+                    Ok(_) => Ok((0, None)),
+                    Err(failed) => Err(failed.error.into()),
+                };
+            }
             let timestamp = shard.timestamp(guard.floor());
-            let done = loop {
-                let gone = doomed.keys().try_for_each(|key| {
-                    space
-                        .uninstall(&self.expiries, &self.watches, key, &mut scratch.row)
-                        .map_err(|error| (Bound::Excluded(key.to_vec()), error))
-                });
-                if gone.is_err() || !doomed.has_more() {
-                    break gone;
-                }
-                let last = doomed
-                    .last
-                    .clone()
-                    .map_or(Bound::Unbounded, Bound::Included);
-                if let Err(error) = doomed.fill(&space, bounds, &mut count) {
-                    break Err((last, error));
-                }
-            };
             // What is gone before an error is gone: the record says how far it came.
             let end = match &done {
-                Ok(()) => bounds.1,
-                Err((end, _)) => end.as_ref().map(Vec::as_slice),
+                Ok(_) => bounds.1,
+                Err(failed) => failed.last.as_deref().map_or(bounds.1, Bound::Included),
             };
             let bounds = (bounds.0, end);
             let (_, key) = parts(bounds.0);
@@ -212,8 +139,8 @@ impl Engine {
             let commits = &self.counters.multi_commits;
             commits.fetch_add(1, Ordering::Relaxed);
             match done {
-                Ok(()) => Ok((live, Some(timestamp))),
-                Err((_, error)) => Err(error.into()),
+                Ok(_) => Ok((live, Some(timestamp))),
+                Err(failed) => Err(failed.error.into()),
             }
         })?;
         let commit = timestamp
@@ -231,25 +158,15 @@ impl Space {
         expiries: &ExpiryIndex,
         bounds: Bounds<'_>,
         timestamp: Timestamp,
-        buffer: &mut Vec<u8>,
         is_own: impl Fn(&[u8]) -> bool,
     ) -> std::result::Result<(), IndexError> {
         if is_inverted(bounds.0, bounds.1) {
             return Ok(());
         }
-        let mut doomed = Doomed::default();
-        loop {
-            let filled = doomed.fill(self, bounds, |key, row| {
-                is_own(key) && row.timestamp() < timestamp
-            });
-            // Also those before what could not be read.
-            for key in doomed.keys() {
-                self.replay_remove(expiries, key, timestamp, buffer)?;
-            }
-            filled?;
-            if !doomed.has_more() {
-                return Ok(());
-            }
+        let is_older = |key: &[u8], row: Row<'_>| row.timestamp() < timestamp && is_own(key);
+        match self.uninstall_range(expiries, bounds, is_older) {
+            Ok(_) => Ok(()),
+            Err(failed) => Err(failed.error),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A keyspace's contents: its index, and what is kept true beside it.
 //!
-//! [`Space::install`], [`Space::uninstall`] and their twins for recovery are the only places where
-//! rows change: they keep the row count and the expiry index in step.
+//! [`Space::install`], [`Space::uninstall`], [`Space::uninstall_range`] and their twins for recovery
+//! are the only places where rows change: they keep the row count and the expiry index in step.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +13,7 @@ use crate::any_index::AnyIndex;
 use crate::expiry::ExpiryIndex;
 use crate::options::IndexKind;
 use crate::page_file::Stored;
+use crate::remove_range::Bounds;
 use crate::row::{self, ColumnChanges, Columns, Row};
 use crate::watch::Watches;
 use crate::worker::StripedCounter;
@@ -159,6 +160,89 @@ impl Space {
         }
         self.follow(expiries, key, replaced.expiry_ms, None);
         Ok(())
+    }
+}
+
+impl Space {
+    /// Removes the rows between two bounds for which `wanted` holds; how many those were. The
+    /// caller holds the stripes of their keys, or is the only thread that writes them.
+    pub(crate) fn uninstall_range(
+        &self,
+        expiries: &ExpiryIndex,
+        (start, end): Bounds<'_>,
+        mut wanted: impl FnMut(&[u8], Row<'_>) -> bool,
+    ) -> std::result::Result<u64, PartlyRemoved> {
+        let mut gone = Gone::default();
+        let mut all = 0;
+        loop {
+            let from = gone.last.clone();
+            let from = from.as_deref().map_or(start, Bound::Excluded);
+            let removed = self.index.remove_range(from, end, &mut |key, bytes| {
+                if gone.is_full() {
+                    return ControlFlow::Break(());
+                }
+                let row = Row::new(bytes);
+                let wanted = wanted(key, row);
+                if wanted {
+                    gone.push(key, row.expiry_ms());
+                }
+                ControlFlow::Continue(wanted)
+            });
+            let is_full = gone.is_full();
+            all += gone.rows;
+            self.length.add(-(gone.rows as i64));
+            // Not from within the tree, which lies on the same pages.
+            for (key, expiry_ms) in gone.take() {
+                self.follow(expiries, &key, Some(expiry_ms), None);
+            }
+            match removed {
+                Ok(()) if is_full => {}
+                Ok(()) => return Ok(all),
+                Err(error) => {
+                    let last = gone.last;
+                    return Err(PartlyRemoved { last, error });
+                }
+            }
+        }
+    }
+}
+
+/// A removal of a range that failed.
+pub(crate) struct PartlyRemoved {
+    /// The last row that went.
+    pub(crate) last: Option<Vec<u8>>,
+    pub(crate) error: IndexError,
+}
+
+/// Expiries that wait for rows to be removed, at most.
+const MOST_EXPIRIES: usize = 1 << 14;
+
+/// Rows that went, and what is still to be done for them.
+#[derive(Default)]
+struct Gone {
+    rows: u64,
+    last: Option<Vec<u8>>,
+    expiring: Vec<(Vec<u8>, u64)>,
+}
+
+impl Gone {
+    fn push(&mut self, key: &[u8], expiry_ms: Option<u64>) {
+        self.rows += 1;
+        let last = self.last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
+        if let Some(expiry_ms) = expiry_ms {
+            self.expiring.push((key.to_vec(), expiry_ms));
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.expiring.len() >= MOST_EXPIRIES
+    }
+
+    fn take(&mut self) -> Vec<(Vec<u8>, u64)> {
+        self.rows = 0;
+        std::mem::take(&mut self.expiring)
     }
 }
 

@@ -5,10 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hedgerow::{Db, Durability, IndexKind, Keyspace, WriteOptions};
+use hedgerow::{Db, Durability, IndexKind, Keyspace, Locks, Watch, WriteOptions};
 use hedgerow_testkit::databases::builder_of;
 use hedgerow_testkit::over_each_index;
 use hedgerow_vfs::MemoryVfs;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 
 over_each_index! {
     the_record_of_a_removal_does_not_grow_with_its_range,
@@ -141,4 +143,135 @@ fn bounds_longer_than_any_key_are_as_good_as_others(index: IndexKind) {
     db.close().unwrap();
     let db = open(index, &vfs, 2);
     assert_eq!(keys(&db.keyspace("default").unwrap()), [b""]);
+}
+
+fn open_kind(disk: &MemoryVfs, kind: IndexKind) -> Db {
+    builder_of(Some(kind))
+        .vfs(Arc::new(disk.clone()))
+        .workers(2)
+        .sweep_interval(None)
+        .checkpoint_log_bytes(None)
+        .now(Box::new(|| 1_000))
+        .open(Path::new("/db"))
+        .unwrap()
+}
+
+/// A key; some are longer than what a leaf keeps of one, and many of those begin alike.
+fn odd_key(n: u32) -> Vec<u8> {
+    let mut key = format!("{:08x}", n.wrapping_mul(0x9e37_79b9)).into_bytes();
+    if n.is_multiple_of(40) {
+        key[3..].fill(b'k');
+        key.resize(1_500, b'k');
+        key.extend_from_slice(&n.to_be_bytes());
+    }
+    key
+}
+
+/// What a keyspace is to hold: whether the row has an expiry, and its value.
+type Model = std::collections::BTreeMap<Vec<u8>, (bool, Vec<u8>)>;
+
+fn agrees(db: &Db, keyspace: &Keyspace, model: &Model) {
+    let rows = keyspace.range(..).unwrap().map(|entry| {
+        let entry = entry.unwrap();
+        (entry.key().to_vec(), entry.value().unwrap().to_vec())
+    });
+    let expected = model
+        .iter()
+        .map(|(key, (_, value))| (key.clone(), value.clone()));
+    assert!(rows.eq(expected));
+    let expiring = model.values().filter(|(expires, _)| *expires).count();
+    assert_eq!(keyspace.len(), model.len() as u64);
+    assert_eq!(keyspace.expiring(), expiring as u64);
+    assert_eq!(db.verify().unwrap(), model.len() as u64);
+}
+
+#[test]
+fn ranges_go_from_every_index_and_come_back_gone() {
+    use IndexKind::{BTree, LockedMap, Masstree, Matryoshka};
+    for kind in [BTree, Masstree, Matryoshka, LockedMap] {
+        let disk = MemoryVfs::new();
+        let db = open_kind(&disk, kind);
+        let keyspace = db.keyspace("rows").unwrap();
+        let mut random = StdRng::seed_from_u64(11);
+        let mut model = Model::new();
+        for round in 0..12 {
+            for _ in 0..3_000 {
+                let key = odd_key(random.random_range(0..20_000));
+                let expires = random.random_range(0..10) == 0;
+                // Of those that expire, some are longer than a page.
+                let longest = if expires { 5 } else { 4 };
+                let length = [0, 8, 60, 500, 9_000][random.random_range(0..longest)];
+                let value = vec![round; length];
+                let options = WriteOptions {
+                    expiry_ms: expires.then_some(2_000 + u64::from(round)),
+                    ..WriteOptions::default()
+                };
+                keyspace.put_with(&key, &value, &options).unwrap();
+                model.insert(key, (expires, value));
+            }
+            let mut ends = [0; 2].map(|_| odd_key(random.random_range(0..20_000)));
+            ends.sort();
+            let [from, to] = ends;
+            let gone: Vec<_> = model.range(from.clone()..=to.clone()).collect();
+            let gone: Vec<_> = gone.into_iter().map(|(key, _)| key.clone()).collect();
+            assert_eq!(keyspace.delete_range(from..=to).unwrap(), gone.len() as u64);
+            gone.iter().for_each(|key| drop(model.remove(key)));
+            agrees(&db, &keyspace, &model);
+            if round == 5 {
+                db.checkpoint().unwrap();
+            }
+        }
+        db.sync().unwrap();
+        let crashed = disk.deep_clone();
+        drop((keyspace, db));
+        let db = open_kind(&crashed, kind);
+        let keyspace = db.keyspace("rows").unwrap();
+        agrees(&db, &keyspace, &model);
+        // What expires is still swept, and what went with a range is not there to be.
+        assert_eq!(keyspace.delete_range(..).unwrap(), model.len() as u64);
+        agrees(&db, &keyspace, &Model::new());
+    }
+}
+
+#[test]
+fn whoever_watches_an_absent_key_learns_that_it_went_with_a_range() {
+    for kind in [IndexKind::BTree, IndexKind::Masstree] {
+        let db = open_kind(&MemoryVfs::new(), kind);
+        let keyspace = db.keyspace("rows").unwrap();
+        let watches = [b"a", b"b", b"z"].map(|key| (key, keyspace.watch(key).unwrap()));
+        for key in ["a", "b", "z"] {
+            keyspace.put(key.as_bytes(), b"value").unwrap();
+        }
+        assert_eq!(keyspace.delete_range("a".."c").unwrap(), 2);
+        let changed = |key: &[u8], watch: &Watch| {
+            let locks = Locks::Keys(&[(&keyspace, key)]);
+            let changed = db.transact(locks, &WriteOptions::default(), |transaction| {
+                transaction.changed_since(&keyspace, key, watch)
+            });
+            changed.unwrap().0
+        };
+        assert!(watches.iter().all(|(key, watch)| changed(*key, watch)));
+        let watch = keyspace.watch(b"a").unwrap();
+        assert_eq!(keyspace.delete_range("a".."c").unwrap(), 0);
+        assert!(!changed(b"a", &watch), "nothing was there");
+    }
+}
+
+#[test]
+fn a_b_tree_gives_a_range_up_leaf_by_leaf() {
+    let db = open_kind(&MemoryVfs::new(), IndexKind::BTree);
+    let keyspace = db.keyspace("rows").unwrap();
+    for i in 0..20_000 {
+        keyspace.put(&key(i), &[7; 60]).unwrap();
+    }
+    let number = |name: &str| {
+        let statistics = keyspace.index_statistics().unwrap();
+        statistics.get(name).unwrap() as u64
+    };
+    let pages = || number("live_bytes") / number("page_bytes");
+    let before = pages();
+    assert_eq!(keyspace.delete_range(..).unwrap(), 20_000);
+    let went_through = number("range_leaves");
+    assert!(went_through <= before, "{went_through} of {before}");
+    assert_eq!(pages(), 1);
 }

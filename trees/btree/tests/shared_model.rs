@@ -14,7 +14,7 @@ use hedgerow_index::{Decision, Direction};
 use hedgerow_pages::{Options, PageId, Pages, Pool};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 use proptest::prelude::*;
-use steps::{Map, Model, Step, scan, step, take};
+use steps::{Map, Model, Step, key, scan, step, take};
 
 /// More than fit the memory of the pool.
 const OTHERS: usize = 200;
@@ -148,6 +148,151 @@ fn check<C: Configuration, const PAGE: usize>(steps: &[Step]) {
     let pool = crowded.tree.pool().clone();
     crowded.tree.release().unwrap();
     assert_eq!(pool.statistics().live, OTHERS as u64);
+}
+
+/// A removal between two bounds; every so many pairs stay, and after so many more it stops.
+#[derive(Debug, Clone)]
+struct Removal {
+    from: Bound<Vec<u8>>,
+    to: Bound<Vec<u8>>,
+    stays: usize,
+    most: usize,
+}
+
+fn removal() -> impl Strategy<Value = Removal> {
+    fn bound() -> impl Strategy<Value = Bound<Vec<u8>>> {
+        prop_oneof![
+            2 => Just(Bound::Unbounded),
+            3 => key().prop_map(Bound::Included),
+            3 => key().prop_map(Bound::Excluded),
+        ]
+    }
+    let stays = prop_oneof![3 => Just(usize::MAX), 1 => 1..50_usize];
+    let most = prop_oneof![5 => Just(usize::MAX), 1 => 0..100_usize];
+    (bound(), bound(), stays, most).prop_map(|(from, to, stays, most)| Removal {
+        from,
+        to,
+        stays,
+        most,
+    })
+}
+
+/// Removes a range from both and compares what was asked and what is left.
+fn remove_range<C: Configuration, const PAGE: usize>(
+    crowded: &mut Crowded<C, PAGE>,
+    model: &mut Model,
+    removal: &Removal,
+) {
+    let (from, to) = (removal.from.as_ref(), removal.to.as_ref());
+    let (from, to) = (from.map(Vec::as_slice), to.map(Vec::as_slice));
+    let mut asked = Vec::new();
+    let mut gone = Vec::new();
+    let mut decide = |key: &[u8], value: &[u8]| {
+        if asked.len() == removal.most {
+            return ControlFlow::Break(());
+        }
+        asked.push((key.to_vec(), value.to_vec()));
+        let goes = asked.len() % removal.stays != 0;
+        if goes {
+            gone.push(key.to_vec());
+        }
+        ControlFlow::Continue(goes)
+    };
+    crowded.tree().remove_range(from, to, &mut decide).unwrap();
+    let after = |key: &[u8]| match from {
+        Bound::Included(from) => key >= from,
+        Bound::Excluded(from) => key > from,
+        Bound::Unbounded => true,
+    };
+    let before = |key: &[u8]| match to {
+        Bound::Included(to) => key <= to,
+        Bound::Excluded(to) => key < to,
+        Bound::Unbounded => true,
+    };
+    let pairs = model.iter().filter(|(key, _)| after(key) && before(key));
+    let pairs = pairs.map(|(key, value)| (key.clone(), value.clone()));
+    let expected: Vec<_> = pairs.take(removal.most).collect();
+    assert_eq!(asked, expected);
+    gone.iter().for_each(|key| drop(model.remove(key)));
+    scan(crowded, model, None, true, usize::MAX);
+    crowded.verify().unwrap();
+}
+
+fn check_ranges<C: Configuration, const PAGE: usize>(rounds: &[(Vec<Step>, Removal)]) {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let mut crowded = Crowded::<C, PAGE>::new(open(&vfs));
+    let mut model = Model::new();
+    for (steps, removal) in rounds {
+        for step in steps {
+            take(&mut crowded, &mut model, step.clone());
+        }
+        remove_range(&mut crowded, &mut model, removal);
+    }
+    let everything = Removal {
+        from: Bound::Unbounded,
+        to: Bound::Unbounded,
+        stays: usize::MAX,
+        most: usize::MAX,
+    };
+    remove_range(&mut crowded, &mut model, &everything);
+    assert_eq!((crowded.live(), crowded.tree.len()), (1, 0));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #[test]
+    fn ranges_go_from_adaptive_leaves(
+        rounds in prop::collection::vec((prop::collection::vec(step(), 1..120), removal()), 1..5)
+    ) {
+        check_ranges::<Adaptive, 1024>(&rounds);
+    }
+
+    #[test]
+    fn ranges_go_from_fingerprint_leaves(
+        rounds in prop::collection::vec((prop::collection::vec(step(), 1..120), removal()), 1..5)
+    ) {
+        check_ranges::<Fingerprint, 1024>(&rounds);
+    }
+}
+
+#[test]
+fn a_range_goes_leaf_by_leaf() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let tree: BTreeIndex = BTreeIndex::create(open(&vfs)).unwrap();
+    let keys: Vec<[u8; 4]> = (0..20_000_u32).map(u32::to_be_bytes).collect();
+    for key in &keys {
+        tree.insert(key, &[7; 60]).unwrap();
+    }
+    let leaves = tree.pool().statistics().live;
+    let mut visited = 0;
+    let (from, to) = (100_u32.to_be_bytes(), 19_900_u32.to_be_bytes());
+    let bounds = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
+    tree.remove_range(bounds.0, bounds.1, &mut |_, _| {
+        visited += 1;
+        ControlFlow::Continue(true)
+    })
+    .unwrap();
+    assert_eq!((visited, tree.len()), (19_800, 200));
+    let went_through = tree.statistics().get("range_leaves").unwrap();
+    assert!(went_through as u64 <= leaves, "{went_through} of {leaves}");
+    let left = tree.verified_pages().unwrap();
+    assert!(left < 12, "{left} pages for 200 keys");
+    assert_eq!(tree.pool().statistics().live as usize, left);
+}
+
+#[test]
+fn no_empty_leaf_stays_where_several_levels_were() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let tree: BTreeIndex<Adaptive, 1024> = BTreeIndex::create(open(&vfs)).unwrap();
+    for key in (0..20_000_u32).map(u32::to_be_bytes) {
+        tree.insert(&key, &[7; 60]).unwrap();
+    }
+    let depth = tree.statistics().get("depth_levels").unwrap();
+    assert!(depth >= 3.0, "{depth} levels");
+    let mut all = |_: &[u8], _: &[u8]| ControlFlow::Continue(true);
+    let (from, to) = (Bound::Unbounded, Bound::Unbounded);
+    tree.remove_range(from, to, &mut all).unwrap();
+    assert_eq!(tree.verified_pages().unwrap(), 1);
 }
 
 macro_rules! models {

@@ -13,11 +13,13 @@ use std::ops::{Bound, ControlFlow};
 mod error;
 mod integers;
 mod locked_map;
+mod remove_range;
 mod statistics;
 
 pub use error::{IndexError, IndexErrorKind, KeySpan};
 pub use integers::{BulkLoad, IntIndex, IntKey, NotAscending};
 pub use locked_map::LockedMap;
+pub use remove_range::RangeDecision;
 pub use statistics::{Statistic, Statistics};
 
 /// The longest key that an index must accept, in bytes (64 KiB).
@@ -96,6 +98,24 @@ pub trait Index: Send + Sync {
         new: &mut Vec<u8>,
         decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> Result<R, IndexError>;
+
+    /// Removes the pairs between two bounds of which `decide` says so, in the order of their
+    /// keys, until it breaks or they end.
+    ///
+    /// `decide` is asked once of each pair, and what it said has been done when the call returns,
+    /// also by one that fails: it went no further than what it could not read. Nobody else may
+    /// change the pairs that go. `decide` may be called while a node is latched; it must use no
+    /// index.
+    ///
+    /// The default, for indexes that never fail, removes key by key.
+    fn remove_range(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        decide: &mut dyn FnMut(&[u8], &[u8]) -> RangeDecision,
+    ) -> Result<(), IndexError> {
+        remove_range::by_keys(self, from, to, decide)
+    }
 
     /// Visits pairs in key order, starting at `from`, until `visit` breaks or keys end.
     ///

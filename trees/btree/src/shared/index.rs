@@ -2,7 +2,9 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_index::{Decision, Direction, Index, IndexError, IndexErrorKind, KeySpan, Statistics};
+use hedgerow_index::{
+    Decision, Direction, Index, IndexError, IndexErrorKind, KeySpan, RangeDecision, Statistics,
+};
 use hedgerow_pages::Error;
 
 use super::BTreeIndex;
@@ -62,6 +64,16 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
     ) -> Result<R, IndexError> {
         self.update(key, new, decide)
             .map_err(|error| told(&error, || self.lost_on(&[], Aim::Key(key))))
+    }
+
+    fn remove_range(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        decide: &mut dyn FnMut(&[u8], &[u8]) -> RangeDecision,
+    ) -> Result<(), IndexError> {
+        self.remove_to_failure(from, to, decide)
+            .map_err(|(error, key)| told(&error, || self.lost_on(&[], Aim::Key(&key))))
     }
 
     fn scan(

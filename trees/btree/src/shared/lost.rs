@@ -29,7 +29,7 @@ pub(crate) fn span(prefix: &[u8], lower: &[u8], upper: &[u8]) -> KeySpan {
 }
 
 /// The first key after all that begin with a prefix; none, if there is no such key.
-fn after_all(prefix: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn after_all(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
     let mut key = prefix[..=last].to_vec();
     key[last] += 1;

@@ -38,6 +38,7 @@ mod index;
 mod kept;
 pub(crate) mod lost;
 mod read;
+mod remove_range;
 mod scan;
 mod survey;
 mod unite;
@@ -69,7 +70,7 @@ pub struct BTreeIndex<C = Adaptive, const PAGE: usize = 4096> {
     pool: Arc<Pool<PAGE>>,
     root: PageId,
     len: AtomicU64,
-    events: Counters<3>,
+    events: Counters<4>,
     conversions: Mutex<Conversions>,
     configuration: PhantomData<fn() -> C>,
 }
@@ -77,6 +78,7 @@ pub struct BTreeIndex<C = Adaptive, const PAGE: usize = 4096> {
 const RESTARTS: usize = 0;
 const SPLITS: usize = 1;
 const UNIONS: usize = 2;
+const RANGE_LEAVES: usize = 3;
 
 /// Attempts that only spin in between, and those after which a thread sleeps.
 const SPINNING: u32 = 6;

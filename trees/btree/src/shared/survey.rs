@@ -5,7 +5,7 @@ use std::ops::Deref;
 use hedgerow_index::Statistics;
 use hedgerow_pages::{Error, PageId, Pages, Pool, SharedLatch, Stop};
 
-use super::{BTreeIndex, RESTARTS, SPLITS, UNIONS, image};
+use super::{BTreeIndex, RANGE_LEAVES, RESTARTS, SPLITS, UNIONS, image};
 use crate::configuration::Configuration;
 use crate::page::{Image, Tag, node};
 use crate::pages::{PageNumber, ReadPages};
@@ -88,6 +88,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         );
         push("splits", SPLITS, "Nodes that were divided.");
         push("unions", UNIONS, "Nodes that went into a neighbour.");
+        push(
+            "range_leaves",
+            RANGE_LEAVES,
+            "Leaves that the removal of a range went through.",
+        );
         all
     }
 

@@ -265,7 +265,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Gives back what a record named that is gone. What cannot be read of it stays in use: the
     /// change is made.
-    fn release_old(&self, chain: Option<Chain>, operation: &Operation<'_>) {
+    pub(super) fn release_old(&self, chain: Option<Chain>, operation: &Operation<'_>) {
         if let Some(chain) = chain {
             let _ = self.release_chain(chain, operation);
         }

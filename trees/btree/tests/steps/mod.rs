@@ -96,7 +96,8 @@ fn numbers() -> impl Strategy<Value = Numbers> {
     )
 }
 
-fn key() -> impl Strategy<Value = Vec<u8>> {
+/// Keys that hurt.
+pub fn key() -> impl Strategy<Value = Vec<u8>> {
     let tail = prop::collection::vec(prop_oneof![Just(0_u8), Just(b'a'), any::<u8>()], 0..6);
     let lengths = prop_oneof![Just(0_usize), 0..12_usize, 0..65_usize, 100..700_usize];
     prop_oneof![

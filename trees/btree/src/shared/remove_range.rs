@@ -1,0 +1,343 @@
+//! Removal of the keys between two bounds, a leaf at a time.
+//!
+//! A key after the other would cost a descent, a latch and a change of a page each. Here a leaf is
+//! found and latched once, all of its keys in the range are asked about, and what is left of it is
+//! stored once, which for most leaves is nothing. Empty leaves go when the last one below a parent
+//! is done: empty neighbours unite at little cost. Leaves that follow below the parent are read
+//! together, few at first, so that a short range reads little beyond its end.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::Ordering;
+
+use hedgerow_index::RangeDecision;
+use hedgerow_pages::{Error, ExclusiveLatch, Operation, PageId, Pages, Pool, Result, Stop};
+
+use super::descend::{At, DEEPEST, Leaf, NotedPath};
+use super::lost::after_all;
+use super::{BTreeIndex, RANGE_LEAVES, UNIONS, image};
+use crate::configuration::Configuration;
+use crate::leaf::End;
+use crate::page::Image;
+use crate::plan::first_leaf;
+use crate::scan::Start;
+use crate::search::Node;
+use crate::slotted::{Comparison, Kind, SLACK};
+use crate::tree::{Chain, layer_root};
+
+/// Leaves that are read together at most.
+const MOST_AHEAD: usize = 32;
+
+/// What a caller says of a pair.
+type Decide<'d> = dyn FnMut(&[u8], &[u8]) -> RangeDecision + 'd;
+
+/// Where a removal goes on.
+struct Place {
+    key: Vec<u8>,
+    inclusive: bool,
+}
+
+/// How far ahead leaves were read.
+#[derive(Default)]
+struct Ahead {
+    parent: Option<PageId>,
+    /// The first child that was not.
+    until: usize,
+    window: usize,
+}
+
+/// Leaves that became sparse: the node above them, and a key of one.
+type Untidy = Option<(PageId, Vec<u8>)>;
+
+/// The leaf of a place, latched within an operation.
+struct Site<'p, const PAGE: usize> {
+    // Dropped in this order: an operation ends after its latches.
+    latch: ExclusiveLatch<'p, PAGE>,
+    operation: Operation<'p>,
+    leaf: Leaf,
+    /// Bytes of the key that lead to the leaf's layer.
+    base: usize,
+}
+
+/// What goes from a leaf, and why the walk over it came to its end.
+#[derive(Default)]
+struct Doomed {
+    places: Vec<usize>,
+    chains: Vec<Chain>,
+    ended: Option<Ended>,
+}
+
+enum Ended {
+    /// At the end of the range, or because the caller has enough.
+    Whole,
+    /// At a layer, or at a value that cannot be read, under this stem.
+    Before(Vec<u8>, Option<Stop>),
+}
+
+/// Whether a key is behind the end of a range.
+fn is_beyond(to: Bound<&[u8]>, key: &[u8]) -> bool {
+    match to {
+        Bound::Included(end) => key > end,
+        Bound::Excluded(end) => key >= end,
+        Bound::Unbounded => false,
+    }
+}
+
+impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
+    /// Removes the pairs between two bounds of which `decide` says so, in the order of their keys,
+    /// until it breaks. It is asked once of each pair, while the pair's leaf is latched, and what
+    /// it said is then done: also of a call that fails, which goes no further than what cannot be
+    /// read. It must not use an index whose pages are in the same pool.
+    ///
+    /// # Errors
+    ///
+    /// What the pool says of pages that it cannot read or give.
+    pub fn remove_range(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        decide: &mut dyn FnMut(&[u8], &[u8]) -> RangeDecision,
+    ) -> std::result::Result<(), Error> {
+        self.remove_to_failure(from, to, decide)
+            .map_err(|(error, _)| error)
+    }
+
+    /// [`remove_range`](Self::remove_range), which also says at which key it failed.
+    pub(super) fn remove_to_failure(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        decide: &mut Decide<'_>,
+    ) -> std::result::Result<(), (Error, Vec<u8>)> {
+        let start = Start::of(from);
+        let mut at = Place {
+            key: start.map_or_else(Vec::new, |start| start.key.to_vec()),
+            inclusive: start.is_none_or(|start| start.inclusive),
+        };
+        let (mut ahead, mut untidy) = (Ahead::default(), Untidy::None);
+        let mut restarts = 0;
+        let removed = loop {
+            match self.remove_in_leaf(&mut at, to, decide, &mut ahead, &mut untidy) {
+                Ok(ControlFlow::Continue(())) => restarts = 0,
+                Ok(ControlFlow::Break(())) => break Ok(()),
+                Err(Stop::Restart) => self.pause(&mut restarts),
+                Err(Stop::Failed(error)) => break Err((*error, at.key)),
+            }
+        };
+        if let Some((_, key)) = untidy {
+            self.tidy_whole(&key);
+        }
+        removed
+    }
+
+    /// Unites empty leaves around a key. When their parents unite, too, empty leaves of both may
+    /// be left below one, so it tries until nothing unites.
+    fn tidy_whole(&self, key: &[u8]) {
+        for _ in 0..DEEPEST {
+            let before = self.events.sum(UNIONS);
+            self.tidy(key);
+            if self.events.sum(UNIONS) == before {
+                return;
+            }
+        }
+    }
+
+    /// Removes what is in the leaf of a place, which moves to what comes behind.
+    fn remove_in_leaf(
+        &self,
+        at: &mut Place,
+        to: Bound<&[u8]>,
+        decide: &mut Decide<'_>,
+        ahead: &mut Ahead,
+        untidy: &mut Untidy,
+    ) -> Result<ControlFlow<()>> {
+        let mut site = self.site_of(&at.key, ahead)?;
+        let mut page = Image::zeroed();
+        page.copy_used::<C>(image(&site.latch));
+        page.order::<C>();
+        // From here on nothing fails but the reading of a long value.
+        self.prepare(&mut site.latch, &site.operation)?;
+        let doomed = self.doomed(&page, &site, at, to, decide);
+        self.events.count(RANGE_LEAVES);
+        let upper = page.upper().to_vec();
+        if !doomed.places.is_empty() {
+            self.take_all(&mut site, &mut page, &doomed);
+        }
+        let (base, leaf) = (site.base, site.leaf);
+        drop(site);
+        let parent = leaf.above.unwrap_or(leaf.at).id;
+        let sparse = match leaf.above {
+            Some(_) => page.sparse::<C>(),
+            None => base > 0 && page.count() == 0,
+        };
+        let is_other = |(other, _): &mut (PageId, Vec<u8>)| *other != parent || !sparse;
+        if let Some((_, key)) = untidy.take_if(is_other) {
+            self.tidy_whole(&key);
+        }
+        if sparse {
+            *untidy = Some((parent, at.key.clone()));
+        }
+        let next = match doomed.ended {
+            Some(Ended::Whole) => None,
+            Some(Ended::Before(key, stop)) => {
+                (at.key, at.inclusive) = (key, true);
+                return stop.map_or(Ok(ControlFlow::Continue(())), Err);
+            }
+            None if upper.is_empty() => after_all(&at.key[..base]),
+            None => Some([&at.key[..base], &upper].concat()),
+        };
+        Ok(match next.filter(|key| !is_beyond(to, key)) {
+            Some(key) => {
+                (at.key, at.inclusive) = (key, true);
+                ControlFlow::Continue(())
+            }
+            None => ControlFlow::Break(()),
+        })
+    }
+
+    /// Goes down to the leaf of a key, through layers.
+    fn site_of(&self, key: &[u8], ahead: &mut Ahead) -> Result<Site<'_, PAGE>> {
+        let pool: &Pool<PAGE> = &self.pool;
+        let (mut layer, mut base) = (self.note_root()?, 0);
+        loop {
+            let cut = Self::cut(&key[base..]);
+            let (path, leaf) = self.path(layer, cut.stem)?;
+            self.read_ahead(&path, ahead);
+            let operation = pool.begin();
+            let latch = self.own(&leaf)?;
+            let page = image(&latch);
+            match page.find::<C>(cut.stem) {
+                Some(record) if record.kind == Kind::Layer => {
+                    layer = self.note_layer(layer_root(page.payload(record)))?;
+                    base += cut.stem.len();
+                }
+                _ => {
+                    return Ok(Site {
+                        latch,
+                        operation,
+                        leaf,
+                        base,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Reads leaves that follow below the same node, twice as many each time.
+    fn read_ahead(&self, path: &NotedPath, ahead: &mut Ahead) {
+        let pool: &Pool<PAGE> = &self.pool;
+        let Some(&(At { id, note }, index)) = path.last() else {
+            return;
+        };
+        if ahead.parent == Some(id) && index < ahead.until {
+            return;
+        }
+        ahead.window = (2 * ahead.window).clamp(1, MOST_AHEAD);
+        (ahead.parent, ahead.until) = (Some(id), index + ahead.window);
+        let page = pool.seen(&note);
+        let Ok(count) = page.records() else { return };
+        let children = index..ahead.until.min(count + 1);
+        let child = |index| page.child_at::<Comparison<C>>(index, count).map(PageId);
+        // A hint: what changed meanwhile is found out by whoever goes there.
+        let children: Vec<PageId> = children.filter_map(|index| child(index).ok()).collect();
+        pool.load_many(&children);
+    }
+
+    /// Asks about the pairs of a leaf from a place on.
+    fn doomed(
+        &self,
+        page: &Image<PAGE>,
+        site: &Site<'_, PAGE>,
+        at: &Place,
+        to: Bound<&[u8]>,
+        decide: &mut Decide<'_>,
+    ) -> Doomed {
+        let base = site.base;
+        let start = Start {
+            key: &at.key[base..],
+            inclusive: at.inclusive,
+        };
+        let (mut left, through) = page.range_from::<C, true>(Some(start), Self::STEM);
+        let mut key = at.key[..base].to_vec();
+        key.resize(base + Self::STEM + SLACK, 0);
+        let mut doomed = Doomed::default();
+        let mut ask = |key: &[u8], value: &[u8]| {
+            if is_beyond(to, key) {
+                return ControlFlow::Break(());
+            }
+            decide(key, value)
+        };
+        loop {
+            let mut places = page.taken::<C>(left.clone());
+            let mut visit = |key: &[u8], value: &[u8]| {
+                let place = places.next();
+                if ask(key, value)? {
+                    doomed.places.extend(place);
+                }
+                ControlFlow::Continue(())
+            };
+            let end = page.walk::<C, true, _>(left.clone(), &mut key, base, &mut visit);
+            let (place, len, record) = match end {
+                End::Visited => return doomed,
+                End::Stopped => {
+                    doomed.ended = Some(Ended::Whole);
+                    return doomed;
+                }
+                End::At(place, len, record) => (place, len, record),
+            };
+            let stem = &key[..len];
+            if is_beyond(to, stem) {
+                doomed.ended = Some(Ended::Whole);
+                return doomed;
+            }
+            if record.kind == Kind::Layer {
+                doomed.ended = Some(Ended::Before(stem.to_vec(), None));
+                return doomed;
+            }
+            let chain = Chain::read(page.payload(record));
+            let bytes = match self.load_chain(chain, chain.len) {
+                Ok(bytes) => bytes,
+                Err(stop) => {
+                    doomed.ended = Some(Ended::Before(stem.to_vec(), Some(stop)));
+                    return doomed;
+                }
+            };
+            let (rest, value) = bytes.split_at(chain.key_len);
+            let from = through.filter(|cut| cut.0 == place).map(|cut| cut.1);
+            if from.is_none_or(|from| from.admits::<true>(rest)) {
+                match ask(&[stem, rest].concat(), value) {
+                    ControlFlow::Continue(false) => {}
+                    ControlFlow::Continue(true) => {
+                        doomed.places.push(place);
+                        doomed.chains.push(chain);
+                    }
+                    ControlFlow::Break(()) => {
+                        doomed.ended = Some(Ended::Whole);
+                        return doomed;
+                    }
+                }
+            }
+            left.start = place + 1;
+        }
+    }
+
+    /// Takes records out of a leaf, of which `page` is an ordered copy that becomes what is left.
+    fn take_all<'p>(
+        &'p self,
+        site: &mut Site<'p, PAGE>,
+        page: &mut Image<PAGE>,
+        Doomed { places, chains, .. }: &Doomed,
+    ) {
+        if places.len() == page.count() {
+            let (lower, upper) = (page.lower().to_vec(), page.upper().to_vec());
+            page.begin::<C>(first_leaf::<C>(), &lower, &upper);
+        } else {
+            // From behind, since those behind a sorted slot move.
+            places.iter().rev().for_each(|&place| page.take::<C>(place));
+        }
+        self.store_node(&mut site.latch, page);
+        self.len.fetch_sub(places.len() as u64, Ordering::Relaxed);
+        for &chain in chains {
+            self.release_old(Some(chain), &site.operation);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! How an index removes a range if it has no better way: keys are collected, then removed.
+
+use std::ops::{Bound, ControlFlow};
+
+use crate::{Decision, Direction, Index, IndexError};
+
+/// Keys that are collected, and then removed, together.
+const CHUNK_KEYS: usize = 1024;
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// What a caller of [`Index::remove_range`] says of a pair: whether it is to go, or that he has
+/// enough.
+pub type RangeDecision = ControlFlow<(), bool>;
+
+/// Keys copied out of an index, since a scan must not change what it walks.
+#[derive(Default)]
+struct Doomed {
+    bytes: Vec<u8>,
+    lengths: Vec<usize>,
+}
+
+impl Doomed {
+    fn push(&mut self, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.lengths.push(key.len());
+    }
+
+    fn is_full(&self) -> bool {
+        self.lengths.len() == CHUNK_KEYS || self.bytes.len() >= CHUNK_BYTES
+    }
+
+    /// Removes the keys.
+    fn remove(&mut self, index: &(impl Index + ?Sized)) -> Result<(), IndexError> {
+        let mut rest = self.bytes.as_slice();
+        for &length in &self.lengths {
+            let (key, left) = rest.split_at(length);
+            rest = left;
+            index.update(key, &mut Vec::new(), |_, _| Decision::Remove(()))?;
+        }
+        self.bytes.clear();
+        self.lengths.clear();
+        Ok(())
+    }
+}
+
+/// Whether a key is behind the end of a range.
+fn is_beyond(to: Bound<&[u8]>, key: &[u8]) -> bool {
+    match to {
+        Bound::Included(end) => key > end,
+        Bound::Excluded(end) => key >= end,
+        Bound::Unbounded => false,
+    }
+}
+
+/// Removes a range key by key.
+pub(crate) fn by_keys(
+    index: &(impl Index + ?Sized),
+    from: Bound<&[u8]>,
+    to: Bound<&[u8]>,
+    decide: &mut dyn FnMut(&[u8], &[u8]) -> RangeDecision,
+) -> Result<(), IndexError> {
+    let mut doomed = Doomed::default();
+    // Where the scan stopped for want of room.
+    let mut last: Option<Vec<u8>> = None;
+    loop {
+        let from = last.as_deref().map_or(from, Bound::Excluded);
+        let mut stopped = None;
+        index.scan(from, Direction::Forward, |key, value| {
+            if is_beyond(to, key) {
+                return ControlFlow::Break(());
+            }
+            if decide(key, value)? {
+                doomed.push(key);
+            }
+            if doomed.is_full() {
+                stopped = Some(key.to_vec());
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        })?;
+        doomed.remove(index)?;
+        if stopped.is_none() {
+            return Ok(());
+        }
+        last = stopped;
+    }
+}
