@@ -17,7 +17,7 @@ use hedgerow_simd::{Kernel, Task};
 use crate::form::{Inserted, PageForm};
 use crate::lane::Lane;
 use crate::strategy::Strategy;
-use crate::tree::{Matryoshka, Moved, OuterPath, untag};
+use crate::tree::{Matryoshka, Moved, OuterPath, TAG_MASK, untag};
 
 /// Keys that go side by side: more than a core can have under way at a time, so that it always
 /// has something to wait for.
@@ -32,28 +32,31 @@ const FEW_CLASSES: u32 = 8;
 /// No page: the key that was on its way there begins at the root.
 const NOWHERE: u32 = u32::MAX;
 
-/// Where a key of a group is on its way down.
-#[derive(Clone, Copy)]
-struct Place {
-    /// The node or tagged page that it has reached; in the end a page, or [`NOWHERE`].
-    page: u32,
+/// The page where a key of a group arrived, and how.
+struct Place<'a, P> {
+    page: &'a P,
+    /// The page's number.
+    number: u32,
     /// The page's leaf.
     leaf: u8,
-    /// The node that led there, and the number of the child.
+    /// The node above the page, if there is one, and which of its children the page is.
     parent: u32,
     index: u32,
 }
 
-impl Place {
-    fn at(root: u32) -> Self {
-        Self {
-            page: root,
-            leaf: 0,
-            parent: NOWHERE,
-            index: 0,
-        }
+impl<P> Clone for Place<'_, P> {
+    fn clone(&self) -> Self {
+        *self
     }
 }
+
+impl<P> Copy for Place<'_, P> {}
+
+/// A place in a tree of these keys and values.
+type PlaceOf<'a, K, V, S> = Place<'a, <S as Strategy>::Page<<K as IntKey>::Encoded, V, S>>;
+
+/// The places of a group's keys, and more behind them that mean nothing.
+type Places<'a, L, V, S> = [Place<'a, <S as Strategy>::Page<L, V, S>>; GROUP];
 
 /// A page that a batch works on, and the greatest key that belongs there.
 struct Cursor<L> {
@@ -70,11 +73,8 @@ where
     /// Calls `read(i, value)` for each `keys[i]`, in order.
     pub(crate) fn look_up(&self, keys: &[K], mut read: impl FnMut(usize, Option<V>)) {
         for (group, keys) in keys.chunks(GROUP).enumerate() {
-            let mut values = [None; GROUP];
-            self.level.run(LookUp(self, keys, &mut values));
-            for (index, &value) in values[..keys.len()].iter().enumerate() {
-                read(group * GROUP + index, value);
-            }
+            let read = |index, value| read(group * GROUP + index, value);
+            self.level.run(LookUp(self, keys, read));
         }
     }
 
@@ -119,46 +119,80 @@ where
     fn walk<N: Kernel>(
         &self,
         keys: impl ExactSizeIterator<Item = K::Encoded> + Clone,
-    ) -> [Place; GROUP] {
-        let mut places = [Place::at(self.root); GROUP];
-        let count = keys.len();
-        for level in 0..self.height {
-            let lowest = level + 1 == self.height;
-            // The root stays in the first-level cache. Nodes right above pages often do not, and
-            // then their separators are waited for together, too.
-            let apart = lowest && level > 0;
-            let mut lines = [0; GROUP];
-            if apart {
-                for ((line, place), key) in lines.iter_mut().zip(&places).zip(keys.clone()) {
-                    *line = self.node(level, place.page).line_of::<N, S>(key);
-                }
-            }
-            for ((place, &line), key) in places.iter_mut().zip(&lines).zip(keys.clone()) {
-                let node = self.node(level, place.page);
-                let index = if apart {
-                    node.route_in::<N>(line, key)
-                } else {
-                    node.route::<N, S>(key)
-                };
-                (place.parent, place.index) = (place.page, index as u32);
-                place.page = node.child(index);
-                if lowest {
-                    self.prefetch_page(place.page);
-                } else {
-                    self.node(level + 1, place.page).prefetch::<S>();
-                }
-            }
-        }
-        for place in &mut places[..count] {
-            place.page = untag(place.page);
-            place.leaf = self.pages.get(place.page).enter();
+    ) -> Places<'_, K::Encoded, V, S> {
+        // Above pages, any page stands in for those that the walk will find: the first is there.
+        let number = if self.height == 0 {
+            untag(self.root)
+        } else {
+            0
+        };
+        let mut places = [Place {
+            page: self.pages.get(number),
+            number,
+            leaf: 0,
+            parent: NOWHERE,
+            index: 0,
+        }; GROUP];
+        if self.height > 0 {
+            self.walk_to_pages::<N>(keys.clone(), &mut places);
         }
         for step in 0..<S::Page<K::Encoded, V, S> as PageForm<K::Encoded, V, S>>::STEPS {
             for (place, key) in places.iter_mut().zip(keys.clone()) {
-                place.leaf = self.pages.get(place.page).step::<N>(step, place.leaf, key);
+                let leaf = if step == 0 {
+                    place.page.enter()
+                } else {
+                    place.leaf
+                };
+                place.leaf = place.page.step::<N>(step, leaf, key);
             }
         }
         places
+    }
+
+    /// Takes all keys to their pages, in a tree that has nodes above pages.
+    #[inline(always)]
+    fn walk_to_pages<'a, N: Kernel>(
+        &'a self,
+        keys: impl ExactSizeIterator<Item = K::Encoded> + Clone,
+        places: &mut Places<'a, K::Encoded, V, S>,
+    ) {
+        // References, so that a number is taken apart once and not at each step.
+        let mut nodes = [(self.node(0, self.root), self.root); GROUP];
+        for level in 1..self.height {
+            for (node, key) in nodes.iter_mut().zip(keys.clone()) {
+                let child = node.0.child(node.0.route::<N, S>(key));
+                *node = (self.node(level, child), child);
+                node.0.prefetch::<S>();
+            }
+        }
+        // Right above pages there are many nodes, and their separators are waited for together,
+        // too; a root stays in the first-level cache.
+        let apart = self.height > 1;
+        let mut lines = [0; GROUP];
+        if apart {
+            for ((line, node), key) in lines.iter_mut().zip(&nodes).zip(keys.clone()) {
+                *line = node.0.line_of::<N, S>(key);
+            }
+        }
+        for (at, key) in keys.enumerate() {
+            let (node, parent) = nodes[at];
+            let index = if apart {
+                node.route_in::<N>(lines[at], key)
+            } else {
+                node.route::<N, S>(key)
+            };
+            let child = node.child(index);
+            let number = untag(child);
+            let page = self.pages.get(number);
+            page.prefetch(child & TAG_MASK);
+            places[at] = Place {
+                page,
+                number,
+                leaf: 0,
+                parent,
+                index: index as u32,
+            };
+        }
     }
 
     /// The page of `key`, by way of the one before where that is near; counts what is not.
@@ -192,7 +226,10 @@ where
 
     /// The pages beside a place's, under the same parent.
     #[inline(always)]
-    fn neighbours(&self, place: &Place) -> impl Iterator<Item = Option<u32>> {
+    fn neighbours(
+        &self,
+        place: &Place<'_, S::Page<K::Encoded, V, S>>,
+    ) -> impl Iterator<Item = Option<u32>> {
         let level = self
             .height
             .checked_sub(1)
@@ -226,33 +263,41 @@ where
     }
 }
 
-struct LookUp<'a, K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy>(
+struct LookUp<'a, K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy, R>(
     &'a Matryoshka<K, V, S>,
     &'a [K],
-    &'a mut [Option<V>; GROUP],
+    R,
 );
 
-impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Task for LookUp<'_, K, V, S> {
+impl<K, V, S, R> Task for LookUp<'_, K, V, S, R>
+where
+    K: IntKey<Encoded: Lane>,
+    V: Copy + Default,
+    S: Strategy,
+    R: FnMut(usize, Option<V>),
+{
     type Output = ();
 
     #[inline(always)]
     fn run<N: Kernel>(self) {
-        let Self(tree, keys, values) = self;
+        let Self(tree, keys, mut read) = self;
         let places = tree.walk::<N>(keys.iter().map(|key| key.encode()));
-        for ((value, place), key) in values.iter_mut().zip(&places).zip(keys) {
-            let page = tree.pages.get(place.page);
-            let spot = page.find_in::<N>(place.leaf, key.encode());
-            *value = spot.found.then(|| page.values(place.leaf)[spot.position]);
+        for (index, (place, key)) in places.iter().zip(keys).enumerate() {
+            let spot = place.page.find_in::<N>(place.leaf, key.encode());
+            let value = spot
+                .found
+                .then(|| place.page.values(place.leaf)[spot.position]);
+            read(index, value);
         }
     }
 }
 
-/// Whether these places are in few pages, as far as the pages' classes tell.
+/// Whether these are few pages, as far as their classes tell.
 #[inline(always)]
-fn are_near(places: &[Place]) -> bool {
-    let classes = places
+fn are_near(pages: &[u32]) -> bool {
+    let classes = pages
         .iter()
-        .fold(0_u64, |seen, place| seen | 1 << (place.page & 63));
+        .fold(0_u64, |seen, page| seen | 1 << (page & 63));
     classes.count_ones() < FEW_CLASSES
 }
 
@@ -263,7 +308,7 @@ trait Change<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy>: Copy {
 
     /// Asks for what such changes read beyond the leaves of their keys.
     #[inline(always)]
-    fn prefetch(_tree: &Matryoshka<K, V, S>, _places: &[Place]) {}
+    fn prefetch(_tree: &Matryoshka<K, V, S>, _places: &[PlaceOf<'_, K, V, S>]) {}
 
     /// Makes it in the page that is responsible for the key, and more where there is too much or
     /// too little in it; tells which pages are then others.
@@ -291,10 +336,10 @@ impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Change<K, V, S> f
     /// A page that overflows is levelled with the emptier of its neighbours, all of which is then
     /// read: two steps, for what the pages of the whole group need.
     #[inline(always)]
-    fn prefetch(tree: &Matryoshka<K, V, S>, places: &[Place]) {
+    fn prefetch(tree: &Matryoshka<K, V, S>, places: &[PlaceOf<'_, K, V, S>]) {
         let (mut full, mut count) = ([0; GROUP], 0);
         for (at, place) in places.iter().enumerate() {
-            if tree.pages.get(place.page).prefetch_insert(place.leaf) {
+            if place.page.prefetch_insert(place.leaf) {
                 full[count] = at;
                 count += 1;
                 tree.neighbours(place)
@@ -421,12 +466,13 @@ where
             }
             return descents <= MOST_DESCENTS;
         }
-        let mut places = tree.walk::<N>(changes.iter().map(|change| change.key()));
-        let near = are_near(&places[..changes.len()]);
+        let places = tree.walk::<N>(changes.iter().map(|change| change.key()));
         E::prefetch(tree, &places[..changes.len()]);
+        let mut pages = places.map(|place| place.number);
+        let near = are_near(&pages[..changes.len()]);
         for (at, &change) in changes.iter().enumerate() {
-            let page = places[at].page;
-            let rest = &mut places[at + 1..];
+            let page = pages[at];
+            let rest = &mut pages[at + 1..];
             if page == NOWHERE {
                 change.descending::<N>(tree, |moved| forget(rest, moved));
             } else {
@@ -439,15 +485,15 @@ where
 
 /// Sends keys that were on their way to pages that have changed to the root instead.
 #[inline(never)]
-fn forget(places: &mut [Place], moved: Moved) {
-    for place in places {
+fn forget(pages: &mut [u32], moved: Moved) {
+    for page in pages {
         let gone = match moved {
             Moved::None => false,
-            Moved::Pages(pages) => pages.contains(&place.page),
+            Moved::Pages(pages) => pages.contains(page),
             Moved::Any => true,
         };
         if gone {
-            place.page = NOWHERE;
+            *page = NOWHERE;
         }
     }
 }

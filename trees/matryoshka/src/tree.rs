@@ -20,6 +20,9 @@ const MOST_HEIGHT: usize = 20;
 /// Bits of a page's number that the page chose.
 const TAG_BITS: u32 = 6;
 
+/// Those bits.
+pub(crate) const TAG_MASK: u32 = (1 << TAG_BITS) - 1;
+
 /// Where a strategy's pages lie.
 pub(crate) type Pages<L, V, S> = Arena<<S as Strategy>::Page<L, V, S>, <S as Strategy>::Head<L>>;
 
@@ -170,7 +173,7 @@ where
     #[inline(always)]
     pub(crate) fn prefetch_page(&self, child: u32) {
         let page = self.pages.get(untag(child));
-        page.prefetch(child & ((1 << TAG_BITS) - 1));
+        page.prefetch(child & TAG_MASK);
     }
 
     #[inline(always)]
