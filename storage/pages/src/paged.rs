@@ -12,6 +12,9 @@ use crate::state::Seen;
 use crate::table::{Entry, fan};
 use crate::view::Image;
 
+/// Looks at a latch by somebody who will not wait for it.
+const MOMENT: u32 = 64;
+
 /// A page of a [`Pool`] as an optimistic reader noted it.
 #[derive(Clone, Copy, Debug)]
 pub struct Noted {
@@ -150,6 +153,71 @@ impl<const PAGE: usize> Pool<PAGE> {
             space.changed.set(page.0 / fan(PAGE) as u32);
             if old != Entry::LOST {
                 space.blocks.give(old.block());
+            }
+        }
+    }
+
+    /// Latches a page for itself, after bringing it to memory if need be, without waiting for whoever
+    /// has it: `None` if somebody has it for more than a moment.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop::Restart`](crate::Stop::Restart) says that the page is not in use; else why it cannot
+    /// be read.
+    pub fn try_exclusive(&self, id: PageId) -> Result<Option<ExclusiveLatch<'_, PAGE>>> {
+        self.check_used(id)?;
+        let word = self.word(id);
+        for _ in 0..MOMENT {
+            let seen = word.note();
+            if seen.is_evicted() {
+                self.load(id, seen)?;
+            } else if seen.is_free() && word.try_exclusive(seen) {
+                return Ok(Some(ExclusiveLatch {
+                    pool: self,
+                    page: id,
+                    changed: false,
+                }));
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives back a page to which nothing refers any more, as [`Pages::release`] does, but by its
+    /// number: a page that is not in memory is not brought there.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop::Restart`](crate::Stop::Restart) says that the page is not in use.
+    pub fn release_unseen<'p>(&'p self, id: PageId, operation: &Operation<'p>) -> Result<()> {
+        self.check_used(id)?;
+        let (word, mut attempts) = (self.word(id), 0);
+        loop {
+            let seen = word.note();
+            if seen.is_free() && word.try_exclusive(seen) {
+                let latch = ExclusiveLatch {
+                    pool: self,
+                    page: id,
+                    changed: false,
+                };
+                let mut pool = self;
+                return Pages::release(&mut pool, latch, operation);
+            }
+            if !seen.is_evicted() {
+                word.wait(&self.parking, &mut attempts, not_free);
+            } else if word.try_load(seen) {
+                // Latched, and without memory: what the file has of it is all there is.
+                let in_use = !self.entries.get(id).is_none();
+                if in_use {
+                    self.forget(id);
+                }
+                self.evicted(id);
+                if !in_use {
+                    return Err(Restart.into());
+                }
+                lock(&self.space).free.push(id);
+                return Ok(());
             }
         }
     }

@@ -383,7 +383,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 
     /// Ends the exclusive latch of a page that has no memory (any more).
-    fn evicted(&self, page: PageId) {
+    pub(crate) fn evicted(&self, page: PageId) {
         let word = self.word(page);
         if word.evict() {
             word.wake(&self.parking);

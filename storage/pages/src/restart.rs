@@ -166,6 +166,16 @@ pub enum Error {
         /// The newest version known here.
         supported: u32,
     },
+    /// A file of an older version of this software, whose pages are laid out otherwise.
+    #[error("{} has format version {found}, this program reads {supported}; export its rows with the program that wrote it", file.display())]
+    OlderFormat {
+        /// The file.
+        file: PathBuf,
+        /// The version it says.
+        found: u32,
+        /// The version known here.
+        supported: u32,
+    },
     /// A memory budget that the pool cannot work in.
     #[error("a memory budget of {asked} bytes is too small for {}: at least {minimum} bytes are needed; raise it", file.display())]
     BudgetTooSmall {

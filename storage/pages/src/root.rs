@@ -3,7 +3,7 @@
 //! ```text
 //!  0      8        12          16       24     32     36      40      44        48       52   56
 //! ┌──────┬────────┬───────────┬────────┬──────┬──────┬───────┬───────┬─────────┬────────┬────┐
-//! │magic │format 1│page bytes │database│epoch │pages │blocks │levels │owner len│entries │crc │
+//! │magic │format 2│page bytes │database│epoch │pages │blocks │levels │owner len│entries │crc │
 //! └──────┴────────┴───────────┴────────┴──────┴──────┴───────┴───────┴─────────┴────────┴────┘
 //!  64: 512 bytes of the owner · 576: entries of the table's top level, 8 bytes each
 //! ```
@@ -16,7 +16,9 @@ use std::path::Path;
 use crate::restart::Error;
 
 const MAGIC: &[u8; 8] = b"HDGPAGES";
-const FORMAT: u32 = 1;
+/// The layout of the file and of what trees put into its pages. Files of format 1 have other records
+/// of long values.
+const FORMAT: u32 = 2;
 /// Bytes of a root for its owner.
 pub const OWNER_BYTES: usize = 512;
 const OWNER_AT: usize = 64;
@@ -80,6 +82,13 @@ impl Root {
         let file = || file.to_path_buf();
         if word(8) > FORMAT {
             return Err(Error::NewerFormat {
+                file: file(),
+                found: word(8),
+                supported: FORMAT,
+            });
+        }
+        if word(8) < FORMAT {
+            return Err(Error::OlderFormat {
                 file: file(),
                 found: word(8),
                 supported: FORMAT,

@@ -67,6 +67,9 @@ fn write(mut pool: &Pool<PAGE>, id: PageId, value: u64) {
 
 fn release(mut pool: &Pool<PAGE>, id: PageId) {
     let operation = pool.begin();
+    if id.0.is_multiple_of(2) {
+        return pool.release_unseen(id, &operation).unwrap();
+    }
     let page = pool.exclusive(id).unwrap();
     pool.release(page, &operation).unwrap();
 }
@@ -154,6 +157,55 @@ fn a_checkpoint_that_was_given_up_is_not_published() {
     let pool = open(&vfs, SMALL);
     assert_eq!(pool.owner(), b"second");
     assert_eq!(read(&pool, id), Some(2));
+}
+
+#[test]
+fn a_page_that_is_given_back_by_its_number_is_not_read() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let pool = open(&vfs, SMALL);
+    let ids: Vec<PageId> = (0..1000).map(|n| allocate(&pool, n)).collect();
+    let kept = pool.begin_checkpoint(|| b"all".to_vec()).unwrap();
+    let before = pool.statistics();
+    let mut handle = &pool;
+    let gone = |id: PageId| {
+        let operation = handle.begin();
+        pool.release_unseen(id, &operation)
+    };
+    ids.iter().for_each(|&id| gone(id).unwrap());
+    assert!(ids.iter().all(|&id| matches!(gone(id), Err(Stop::Restart))));
+    assert!(matches!(gone(PageId(1 << 20)), Err(Stop::Restart)));
+    assert!(matches!(pool.try_exclusive(ids[0]), Err(Stop::Restart)));
+    let after = pool.statistics();
+    assert_eq!(
+        (after.reads, after.live, after.resident),
+        (before.reads, 0, 0)
+    );
+    // The checkpoint that was begun before has them all.
+    pool.finish_checkpoint(kept).unwrap();
+    let again = handle.begin();
+    let page = handle.allocate(&again).unwrap();
+    assert!(ids.contains(&handle.id(&page)));
+    drop((page, again));
+    let copy = open(&vfs, SMALL);
+    for (n, &id) in ids.iter().enumerate() {
+        assert_eq!(read(&copy, id), Some(n as u64));
+    }
+}
+
+#[test]
+fn who_will_not_wait_gets_a_page_that_nobody_has() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let pool = open(&vfs, SMALL);
+    let ids: Vec<PageId> = (0..400).map(|n| allocate(&pool, n)).collect();
+    for (n, &id) in ids.iter().enumerate() {
+        let latch = pool.try_exclusive(id).unwrap().expect("nobody has it");
+        assert_eq!(content(latch.image()).unwrap(), Some(n as u64));
+        assert!(pool.try_exclusive(id).unwrap().is_none());
+        drop(latch);
+        let shared = Pages::shared(&&pool, id).unwrap();
+        assert!(pool.try_exclusive(id).unwrap().is_none());
+        drop(shared);
+    }
 }
 
 #[test]
@@ -362,6 +414,21 @@ fn bad_input_is_refused_with_a_remedy() {
     memory.insert_file(Path::new("/text"), b"no pages here".to_vec());
     let text = refused(Pool::open(&vfs, Path::new("/text"), &Options::new(SMALL)));
     assert!(text.contains("/text is not a Hedgerow page file"), "{text}");
+
+    for (format, remedy) in [(1_u32, "export its rows with"), (3, "use a newer program")] {
+        let root = [
+            b"HDGPAGES".as_slice(),
+            &format.to_le_bytes(),
+            &[0; PAGE - 12],
+        ]
+        .concat();
+        memory.insert_file(Path::new("/other"), root);
+        let other = refused(Pool::open(&vfs, Path::new("/other"), &Options::new(SMALL)));
+        assert!(
+            other.contains("/other") && other.contains(remedy),
+            "{other}"
+        );
+    }
 
     let file = vfs.open(path, OpenMode::ReadWrite).unwrap();
     file.truncate(500 * PAGE as u64).unwrap();

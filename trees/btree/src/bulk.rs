@@ -73,7 +73,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             }
             last.get_or_insert_default().clear();
             last.get_or_insert_default().extend_from_slice(key);
-            let long = key.len() >= Self::STEM || key.len() + value.len() > 2 * Self::STEM;
+            let long = !Self::cut(key).fits(value, Self::STEM);
             if long || !self.waits(key, &waiting, fill) {
                 self.flush(&mut waiting, None, fill);
                 self.insert(key, value);

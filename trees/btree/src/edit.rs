@@ -123,7 +123,7 @@ pub(crate) trait Edit<const PAGE: usize>: ViewMut<PAGE> + Sized {
             return at + 1;
         }
         self.put_u8(at, payload.kind.mark());
-        if payload.kind != Kind::Inline {
+        if payload.kind == Kind::Layer {
             return at + 1;
         }
         self.put_u16(at + 1, len as u16);

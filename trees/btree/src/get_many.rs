@@ -8,7 +8,7 @@ use hedgerow_simd::prefetch_line;
 use crate::configuration::Configuration;
 use crate::pages::{PageNumber, Pages};
 use crate::slotted::{Comparison, Kind};
-use crate::tree::{BTree, Chain};
+use crate::tree::BTree;
 
 /// Lookups under way at once: more than a core has outstanding misses.
 const GROUP: usize = 16;
@@ -55,7 +55,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
                 read(found.as_deref());
             }
             _ => {
-                let found = self.get_chained(Chain::read(payload), cut, <[u8]>::to_vec);
+                let found = self.get_chained(payload, cut, <[u8]>::to_vec);
                 read(found.as_deref());
             }
         }

@@ -17,13 +17,14 @@
 //!
 //! Reading order: [`page`], `slotted`, `search` and `edit` (one page), `leaf` (what all
 //! leaves can do), `fingerprint`, `semi_dense` and `fully_dense`; `tree`, `split` and `unite` (many
-//! pages); `plan`, `densify` and `adapt` (which form a leaf has); `scan`; `shared` (the same with
+//! pages); `chain`, `rack` and `overflow` (what does not fit a leaf); `plan`, `densify` and `adapt` (which form a leaf has); `scan`; `shared` (the same with
 //! many threads). The layouts and limits are in `docs/btree.md`.
 
 #![deny(unsafe_code)]
 
 mod adapt;
 mod bulk;
+mod chain;
 pub mod configuration;
 mod dense;
 mod densify;
@@ -36,6 +37,7 @@ mod overflow;
 pub mod page;
 pub mod pages;
 mod plan;
+mod rack;
 mod scan;
 mod search;
 mod semi_dense;

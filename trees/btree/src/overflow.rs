@@ -1,78 +1,206 @@
-//! Chains of pages for what does not fit a leaf.
+//! Overflow pages, for what does not fit a leaf: how they are written, read and given back.
 //!
-//! Records cannot grow past about a quarter of a page, or a split could not make room. A longer
-//! value lies in overflow pages, each the header (of which only the tag and the number of the
-//! next page, in the place of the upper child, are used) and then bytes.
+//! What a record says of them, and how many bytes go where, is in `chain`. A page that a value has
+//! for itself is the header (of which only the tag and the number of the next page, in the place of
+//! the upper child, are used) and then bytes; a [rack](crate::rack) is that of several.
+//!
+//! Both trees use this text: [`Look`] and [`Keep`] are what they have to do for it.
 
+use std::borrow::Cow;
+
+use crate::chain::{Chain, Made};
 use crate::page::{HEADER, Image, Tag};
-use crate::pages::{PageNumber, Pages};
+use crate::pages::PageNumber;
+use crate::rack::{self, Racks};
+use crate::slotted::Payload;
+use crate::tree::Cut;
 
-/// Writes the concatenation of `parts` and returns the first page.
-pub(crate) fn store<const PAGE: usize, P: Pages<PAGE>>(
-    pages: &mut P,
-    parts: [&[u8]; 2],
-) -> PageNumber {
-    let first = pages.allocate();
-    let mut page = first;
-    let mut at = HEADER;
-    start(pages.page_mut(page));
-    for mut part in parts {
-        while !part.is_empty() {
-            if at == PAGE {
-                let next = pages.allocate();
-                pages.page_mut(page).set_upper_child(next as usize);
-                start(pages.page_mut(next));
-                page = next;
-                at = HEADER;
+/// Racks that are tried before a new one is made.
+const TRIED: usize = 3;
+
+/// Bytes that are reserved for a value at once; a longer one grows.
+const MOST_RESERVED: usize = 1 << 20;
+
+/// Pages that can be read.
+pub(crate) trait Look<const PAGE: usize> {
+    /// Why a page cannot be read.
+    type Error;
+    /// Runs `look` on an overflow page.
+    fn look<R>(
+        &self,
+        page: PageNumber,
+        look: impl FnOnce(&Image<PAGE>) -> R,
+    ) -> Result<R, Self::Error>;
+    /// What to say of a page that is not what it is to be.
+    fn damaged(&self, page: PageNumber, what: &str) -> Self::Error;
+}
+
+/// Pages that can be taken and given back.
+pub(crate) trait Keep<const PAGE: usize>: Look<PAGE> {
+    /// The number by which racks know their tree.
+    fn tree(&self) -> PageNumber;
+    /// A new page of this content.
+    fn add(&mut self, image: &Image<PAGE>) -> Result<PageNumber, Self::Error>;
+    /// Gives a page back without looking at it.
+    fn release(&mut self, page: PageNumber) -> Result<(), Self::Error>;
+    /// Puts bytes into a slot of what was a rack, if it is one still, has a vacant slot, and
+    /// nobody is in the way.
+    fn fill(
+        &mut self,
+        rack: PageNumber,
+        class: usize,
+        bytes: &[u8],
+    ) -> Result<Option<usize>, Self::Error>;
+    /// Makes a slot vacant. Gives the rack back if no other is taken, and says whether it did.
+    fn vacate(&mut self, rack: PageNumber, slot: usize) -> Result<bool, Self::Error>;
+    /// Runs `what` on the racks that the tree knows.
+    fn racks<R>(&mut self, what: impl FnOnce(&mut Racks) -> R) -> R;
+}
+
+/// Writes the rest of a key and a value to overflow pages, divided as planned, and returns the
+/// record that names them. Leaves nothing behind when it fails.
+pub(crate) fn store<const PAGE: usize, K: Keep<PAGE>>(
+    keep: &mut K,
+    mut chain: Chain,
+    cut: Cut<'_>,
+    value: &[u8],
+) -> Result<Made, K::Error> {
+    let bytes: Cow<'_, [u8]> = match cut.rest {
+        None | Some([]) => value.into(),
+        Some(rest) => [rest, value].concat().into(),
+    };
+    let mut written = Vec::with_capacity(chain.pages);
+    match write(keep, &mut chain, &bytes, &mut written) {
+        Ok(()) => Ok(chain.made(&bytes[..chain.head])),
+        Err(error) => {
+            for page in written {
+                keep.release(page)?;
             }
-            let (now, rest) = part.split_at(part.len().min(PAGE - at));
-            pages.page_mut(page).put(at, now);
-            at += now.len();
-            part = rest;
+            Err(error)
         }
     }
-    first
 }
 
-fn start<const PAGE: usize>(page: &mut Image<PAGE>) {
-    page.slice_mut(0..HEADER).fill(0);
-    page.set_tag(Tag::Overflow);
-}
-
-/// Reads `len` bytes.
-pub(crate) fn load<const PAGE: usize, P: Pages<PAGE>>(
-    pages: &P,
-    first: PageNumber,
-    len: usize,
-) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(len);
-    let mut page = first;
-    loop {
-        let image = pages.page(page);
-        let some = (len - bytes.len()).min(PAGE - HEADER);
-        bytes.extend_from_slice(image.slice(HEADER..HEADER + some));
-        if bytes.len() == len {
-            return bytes;
+fn write<const PAGE: usize, K: Keep<PAGE>>(
+    keep: &mut K,
+    chain: &mut Chain,
+    bytes: &[u8],
+    written: &mut Vec<PageNumber>,
+) -> Result<(), K::Error> {
+    let (mut image, mut next) = (Image::<PAGE>::zeroed(), 0);
+    image.set_tag(Tag::Overflow);
+    // From the end on, so that each page is written once, with the number of the next.
+    for index in (0..chain.pages).rev() {
+        image.set_upper_child(next as usize);
+        image.put(HEADER, &bytes[chain.in_page::<PAGE>(index)]);
+        next = keep.add(&image)?;
+        written.push(next);
+        if index < chain.listed {
+            chain.numbers[index] = next;
         }
-        page = image.upper_child() as PageNumber;
     }
+    if chain.class > 0 {
+        (chain.rack, chain.slot) = put(keep, chain.class, &bytes[chain.in_rack::<PAGE>()])?;
+    }
+    Ok(())
 }
 
-/// How many pages `len` bytes take.
-pub(crate) fn pages_of<const PAGE: usize>(len: usize) -> usize {
-    len.div_ceil(PAGE - HEADER).max(1)
+/// Puts bytes into a slot of a class: which of which rack.
+fn put<const PAGE: usize, K: Keep<PAGE>>(
+    keep: &mut K,
+    class: usize,
+    bytes: &[u8],
+) -> Result<(PageNumber, usize), K::Error> {
+    for _ in 0..TRIED {
+        let Some(page) = keep.racks(|racks| racks.take(class)) else {
+            break;
+        };
+        // One that is full, or not a rack any more, or in somebody's use, is out of the way.
+        if let Some(slot) = keep.fill(page, class, bytes)? {
+            if slot + 1 < rack::SLOTS[class] {
+                keep.racks(|racks| racks.offer(class, page));
+            }
+            return Ok((page, slot));
+        }
+    }
+    let mut image = rack::start(class, keep.tree());
+    let slot = rack::fill(&mut image, class, bytes).expect("an empty rack");
+    let page = keep.add(&image)?;
+    keep.racks(|racks| racks.offer(class, page));
+    Ok((page, slot))
 }
 
-/// Gives back a chain of `len` bytes.
-pub(crate) fn release<const PAGE: usize, P: Pages<PAGE>>(
-    pages: &mut P,
-    first: PageNumber,
-    len: usize,
-) {
-    let mut page = first;
-    for _ in 0..pages_of::<PAGE>(len) {
-        let next = pages.page(page).upper_child() as PageNumber;
-        pages.release(page);
+/// Reads the first bytes, `most` at most, of what a record names: the rest of a key and the value.
+pub(crate) fn load<const PAGE: usize, L: Look<PAGE>>(
+    pages: &L,
+    payload: Payload<'_>,
+    most: usize,
+) -> Result<Vec<u8>, L::Error> {
+    let chain = Chain::read::<PAGE>(payload);
+    let len = chain.len.min(most);
+    let mut bytes = Vec::with_capacity(len.min(MOST_RESERVED));
+    bytes.extend_from_slice(chain.head_of(payload));
+    let mut next = 0;
+    for index in 0..chain.pages {
+        if bytes.len() >= len {
+            break;
+        }
+        let page = chain.number(index).unwrap_or(next);
+        let read = pages.look(page, |image| {
+            let is_of_chain = image.is(Tag::Overflow);
+            if is_of_chain {
+                let some = chain.in_page::<PAGE>(index).len();
+                bytes.extend_from_slice(image.slice(HEADER..HEADER + some));
+                next = image.upper_child() as PageNumber;
+            }
+            is_of_chain
+        })?;
+        if !read {
+            return Err(pages.damaged(page, "is to be of a long value, but is not"));
+        }
+    }
+    if bytes.len() < len && chain.class > 0 {
+        let at = rack::slot_at::<PAGE>(chain.class, chain.slot);
+        let read = pages.look(chain.rack, |image| {
+            let is_rack = image.is(Tag::Rack);
+            if is_rack {
+                bytes.extend_from_slice(image.slice(at..at + chain.in_rack::<PAGE>().len()));
+            }
+            is_rack
+        })?;
+        if !read {
+            return Err(pages.damaged(chain.rack, "is to be a rack of long values, but is not"));
+        }
+    }
+    bytes.truncate(len);
+    Ok(bytes)
+}
+
+/// Gives back what a record named. Only pages whose numbers other pages have are looked at.
+pub(crate) fn release<const PAGE: usize, K: Keep<PAGE>>(
+    keep: &mut K,
+    chain: &Chain,
+) -> Result<(), K::Error> {
+    let mut page = chain.numbers[0];
+    for index in 0..chain.pages {
+        let next = match chain.number(index + 1) {
+            Some(next) => next,
+            None if index + 1 == chain.pages => 0,
+            None => keep.look(page, |image| image.upper_child() as PageNumber)?,
+        };
+        keep.release(page)?;
         page = next;
     }
+    if chain.class > 0 {
+        let (class, rack) = (chain.class, chain.rack);
+        let is_gone = keep.vacate(rack, chain.slot)?;
+        keep.racks(|racks| {
+            if is_gone {
+                racks.forget(class, rack);
+            } else {
+                racks.offer(class, rack);
+            }
+        });
+    }
+    Ok(())
 }

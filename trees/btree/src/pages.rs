@@ -4,9 +4,12 @@
 //! them in memory. A pool, whose pages may be missing, changing or unreadable, has another trait
 //! (that of `hedgerow-pages`), and another tree on it: [`BTreeIndex`](crate::BTreeIndex).
 
+use std::convert::Infallible;
 use std::ops::Deref;
 
+use crate::overflow::{Keep, Look};
 use crate::page::Image;
+use crate::rack::{self, Racks};
 
 /// The number of a page.
 pub type PageNumber = u32;
@@ -48,6 +51,85 @@ impl<const PAGE: usize, P: Pages<PAGE>> ReadPages<PAGE> for Owned<'_, P> {
 
     fn read(&self, page: PageNumber) -> Result<&Image<PAGE>, String> {
         Ok(self.0.page(page))
+    }
+}
+
+impl<const PAGE: usize, P: Pages<PAGE>> Look<PAGE> for Owned<'_, P> {
+    type Error = Infallible;
+
+    fn look<R>(
+        &self,
+        page: PageNumber,
+        look: impl FnOnce(&Image<PAGE>) -> R,
+    ) -> Result<R, Infallible> {
+        Ok(look(self.0.page(page)))
+    }
+
+    fn damaged(&self, page: PageNumber, what: &str) -> Infallible {
+        unreachable!("page {page} {what}, though nobody else changes it")
+    }
+}
+
+/// The pages of one writer's tree, and the racks that it knows.
+pub(crate) struct Kept<'t, P> {
+    pub pages: &'t mut P,
+    pub racks: &'t mut Racks,
+    pub tree: PageNumber,
+}
+
+impl<const PAGE: usize, P: Pages<PAGE>> Look<PAGE> for Kept<'_, P> {
+    type Error = Infallible;
+
+    fn look<R>(
+        &self,
+        page: PageNumber,
+        look: impl FnOnce(&Image<PAGE>) -> R,
+    ) -> Result<R, Infallible> {
+        Owned(&*self.pages).look(page, look)
+    }
+
+    fn damaged(&self, page: PageNumber, what: &str) -> Infallible {
+        Look::<PAGE>::damaged(&Owned(&*self.pages), page, what)
+    }
+}
+
+impl<const PAGE: usize, P: Pages<PAGE>> Keep<PAGE> for Kept<'_, P> {
+    fn tree(&self) -> PageNumber {
+        self.tree
+    }
+
+    fn add(&mut self, image: &Image<PAGE>) -> Result<PageNumber, Infallible> {
+        let page = self.pages.allocate();
+        self.pages.page_mut(page).clone_from(image);
+        Ok(page)
+    }
+
+    fn release(&mut self, page: PageNumber) -> Result<(), Infallible> {
+        self.pages.release(page);
+        Ok(())
+    }
+
+    fn fill(
+        &mut self,
+        rack: PageNumber,
+        class: usize,
+        bytes: &[u8],
+    ) -> Result<Option<usize>, Infallible> {
+        Ok(rack::fill(self.pages.page_mut(rack), class, bytes))
+    }
+
+    fn vacate(&mut self, rack: PageNumber, slot: usize) -> Result<bool, Infallible> {
+        let page = self.pages.page_mut(rack);
+        rack::vacate(page, slot);
+        let is_empty = page.count() == 0;
+        if is_empty {
+            self.pages.release(rack);
+        }
+        Ok(is_empty)
+    }
+
+    fn racks<R>(&mut self, what: impl FnOnce(&mut Racks) -> R) -> R {
+        what(self.racks)
     }
 }
 

@@ -11,11 +11,10 @@ use hedgerow_index::Direction;
 
 use crate::configuration::Configuration;
 use crate::leaf::End;
-use crate::overflow;
 use crate::page::Image;
 use crate::pages::{PageNumber, Pages};
 use crate::slotted::{Comparison, Kind, SLACK};
-use crate::tree::{BTree, Chain, Cut, Path, layer_root};
+use crate::tree::{BTree, Cut, Path, layer_root};
 
 /// Where a scan begins, if not at the end of the key space.
 #[derive(Debug, Clone, Copy)]
@@ -72,9 +71,10 @@ impl<const PAGE: usize> Image<PAGE> {
     }
 }
 
-/// Where a value that is not in its leaf is.
+/// A value that is not in its leaf.
 enum Value {
-    Chained(Chain),
+    /// The rest of a key, of so many bytes, and a value.
+    Chained(Vec<u8>, usize),
     Layer(PageNumber),
 }
 
@@ -205,7 +205,10 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             let payload = image.payload(record);
             let value = match payload.kind {
                 Kind::Layer => Value::Layer(layer_root(payload)),
-                _ => Value::Chained(Chain::read(payload)),
+                _ => {
+                    let (bytes, key_len) = self.load_chain(payload);
+                    Value::Chained(bytes, key_len)
+                }
             };
             let from = cut.filter(|cut| cut.0 == place).map(|cut| cut.1);
             self.scan_elsewhere::<FORWARD, V>(value, (&mut *key, len), from, visit)?;
@@ -228,15 +231,14 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     where
         V: FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     {
-        let chain = match value {
+        let (bytes, key_len) = match value {
             Value::Layer(root) => {
                 let path = &mut Path::new();
                 return self.scan_layer::<FORWARD, V>(root, (key, len), path, from, visit);
             }
-            Value::Chained(chain) => chain,
+            Value::Chained(bytes, key_len) => (bytes, key_len),
         };
-        let bytes = overflow::load(&self.pages, chain.first, chain.len);
-        let (rest, value) = bytes.split_at(chain.key_len);
+        let (rest, value) = bytes.split_at(key_len);
         if from.is_none_or(|from| from.admits::<FORWARD>(rest)) {
             let whole = len + rest.len();
             if key.len() < whole {

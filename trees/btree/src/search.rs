@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use hedgerow_pages::{Restart, View};
 
 use crate::page::{COUNT_AT, HEADER, Image, PREFIX_AT, Tag, UPPER_CHILD_AT};
-use crate::slotted::{Kind, LONGEST_SHORT_KEY, LONGEST_SHORT_VALUE, Layout, Record};
+use crate::slotted::{Kind, LAYER_BYTES, LONGEST_SHORT_KEY, LONGEST_SHORT_VALUE, Layout, Record};
 
 /// Heads that are repeated at the start of a page.
 pub(crate) const HINTS: usize = 16;
@@ -251,9 +251,9 @@ pub(crate) trait Node: View {
         Ok(match usize::from(self.u8(at)?) {
             len @ 0..=LONGEST_SHORT_VALUE => (Kind::Inline, len, at + 1),
             251 => (Kind::Inline, usize::from(self.u16(at + 1)?), at + 3),
-            252 => (Kind::Overflow, Kind::Overflow.bytes(), at + 1),
-            253 => (Kind::Long, Kind::Long.bytes(), at + 1),
-            _ => (Kind::Layer, Kind::Layer.bytes(), at + 1),
+            252 => (Kind::Overflow, usize::from(self.u16(at + 1)?), at + 3),
+            253 => (Kind::Long, usize::from(self.u16(at + 1)?), at + 3),
+            _ => (Kind::Layer, LAYER_BYTES, at + 1),
         })
     }
 

@@ -65,10 +65,9 @@ pub(crate) const SLACK: usize = 32;
 pub(crate) enum Kind {
     /// The value's bytes.
     Inline,
-    /// A value in overflow pages: page (4 bytes), length (8).
+    /// A value that is not in its leaf, but for its beginning: see `chain`.
     Overflow,
-    /// A key longer than a stem, and its value, in overflow pages: page (4), bytes of the key (4),
-    /// bytes of both (8).
+    /// A key longer than a stem, and its value: the same.
     Long,
     /// The root (4) of a tree of all longer keys that begin with this one.
     Layer,
@@ -94,15 +93,6 @@ impl Kind {
             Kind::Layer => 254,
         }
     }
-
-    pub(crate) const fn bytes(self) -> usize {
-        match self {
-            Kind::Inline => 0,
-            Kind::Overflow => 12,
-            Kind::Long => 16,
-            Kind::Layer => 4,
-        }
-    }
 }
 
 /// A record's parts, as offsets into its page.
@@ -123,10 +113,16 @@ impl Record {
     }
 }
 
+/// Bytes of the number of a layer's root.
+pub(crate) const LAYER_BYTES: usize = 4;
+
 /// Bytes that say of what kind and length a value is.
 pub(crate) fn mark_len(payload: Payload<'_>) -> usize {
-    let long = payload.kind == Kind::Inline && payload.bytes.len() > LONGEST_SHORT_VALUE;
-    if long { 3 } else { 1 }
+    match payload.kind {
+        Kind::Inline if payload.bytes.len() <= LONGEST_SHORT_VALUE => 1,
+        Kind::Layer => 1,
+        _ => 3,
+    }
 }
 
 /// Bytes of heap that a record will take.

@@ -1,13 +1,16 @@
 //! What a tree consists of, by kind of page.
 
+use std::collections::HashSet;
+
 use hedgerow_index::Statistics;
 
+use crate::chain::Chain;
 use crate::configuration::Configuration;
 use crate::leaf::FormOf;
-use crate::overflow;
 use crate::pages::{Owned, PageNumber, Pages, ReadPages};
-use crate::slotted::{Comparison, Kind, Payload};
-use crate::tree::{BTree, Chain, layer_root};
+use crate::rack::slot_bytes;
+use crate::slotted::{Comparison, Kind};
+use crate::tree::{BTree, layer_root};
 
 /// Pages by kind, and what is in them.
 #[derive(Default)]
@@ -21,6 +24,9 @@ pub(crate) struct Counts {
     places: usize,
     dense_records: usize,
     overflow: usize,
+    racks: HashSet<PageNumber>,
+    /// Bytes of racks' slots that records have, their unused ends included.
+    slot_bytes: usize,
     layers: usize,
     depth: usize,
     prefix_bytes: usize,
@@ -89,7 +95,17 @@ impl Counts {
         push(
             "overflow_pages",
             counts.overflow as f64,
-            "Pages of long values and keys.",
+            "Pages of long values and keys that one record has for itself.",
+        );
+        push(
+            "racks",
+            counts.racks.len() as f64,
+            "Pages that the ends of several long values share.",
+        );
+        push(
+            "rack_taken_ratio",
+            counts.slot_bytes as f64 / (counts.racks.len() * PAGE).max(1) as f64,
+            "Part of such pages that is taken.",
         );
         push(
             "layers",
@@ -157,22 +173,24 @@ impl Counts {
                     counts.layers += 1;
                     open.push((layer_root(payload), depth + 1));
                 }
-                counts.overflow += chain_pages::<PAGE>(payload);
+                if matches!(payload.kind, Kind::Overflow | Kind::Long) {
+                    counts.chain::<PAGE>(&Chain::read::<PAGE>(payload));
+                }
             }
         }
         Ok(counts)
     }
 
+    fn chain<const PAGE: usize>(&mut self, chain: &Chain) {
+        self.overflow += chain.pages;
+        if chain.class > 0 {
+            self.racks.insert(chain.rack);
+            self.slot_bytes += slot_bytes::<PAGE>(chain.class);
+        }
+    }
+
     /// All pages that were counted.
     pub(crate) fn pages(&self) -> usize {
-        self.nodes + self.overflow
-    }
-}
-
-/// Overflow pages of a record.
-pub(crate) fn chain_pages<const PAGE: usize>(payload: Payload<'_>) -> usize {
-    match payload.kind {
-        Kind::Overflow | Kind::Long => overflow::pages_of::<PAGE>(Chain::read(payload).len),
-        Kind::Inline | Kind::Layer => 0,
+        self.nodes + self.overflow + self.racks.len()
     }
 }

@@ -17,10 +17,12 @@ use std::marker::PhantomData;
 use hedgerow_index::Decision;
 
 use crate::adapt::Conversions;
+use crate::chain::{Chain, Made};
 use crate::configuration::{Configuration, Hints};
 use crate::overflow;
 use crate::page::{Image, Tag};
-use crate::pages::{PageNumber, Pages, Resident};
+use crate::pages::{Kept, Owned, PageNumber, Pages, Resident};
+use crate::rack::Racks;
 use crate::slotted::{Comparison, Kind, Layout, Payload, Record};
 
 /// An ordered map from byte strings to byte strings, for one writer.
@@ -38,6 +40,7 @@ pub struct BTree<C = Hints, const PAGE: usize = 4096, P = Resident<PAGE>> {
     pub(crate) conversions: Conversions,
     /// Of the coins that adaption tosses.
     pub(crate) random: u32,
+    racks: Racks,
     configuration: PhantomData<C>,
 }
 
@@ -55,6 +58,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Default for BTree<C, P
             scan_path: Path::new(),
             conversions: Conversions::default(),
             random: 0x9e37_79b9,
+            racks: Racks::default(),
             configuration: PhantomData,
         }
     }
@@ -90,69 +94,6 @@ impl<'k> Cut<'k> {
 /// Bytes after which keys are cut: about an eighth of a page.
 pub(crate) const fn stem_bytes<C: Configuration, const PAGE: usize>() -> usize {
     (PAGE - Comparison::<C>::BODY - 48) / 8
-}
-
-/// Where a record of overflow pages says they are.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Chain {
-    pub first: PageNumber,
-    /// Bytes of the key before the value.
-    pub key_len: usize,
-    /// Bytes of both.
-    pub len: usize,
-}
-
-impl Chain {
-    pub(crate) fn read(payload: Payload<'_>) -> Self {
-        let word = |at: usize| u32::from_le_bytes(*payload.bytes[at..].first_chunk().expect("4"));
-        let long = payload.kind == Kind::Long;
-        let at = if long { 8 } else { 4 };
-        let len = u64::from_le_bytes(*payload.bytes[at..].first_chunk().expect("8"));
-        Self {
-            first: word(0),
-            key_len: if long { word(4) as usize } else { 0 },
-            len: len as usize,
-        }
-    }
-}
-
-/// A payload made for a new record.
-pub(crate) struct Made {
-    kind: Kind,
-    bytes: [u8; 16],
-    len: usize,
-}
-
-impl Made {
-    pub(crate) fn new(kind: Kind, parts: &[&[u8]]) -> Self {
-        let mut bytes = [0; 16];
-        let mut len = 0;
-        for part in parts {
-            bytes[len..len + part.len()].copy_from_slice(part);
-            len += part.len();
-        }
-        Self { kind, bytes, len }
-    }
-
-    /// The payload of a key and value whose rest and bytes are a chain that begins at `first`.
-    pub(crate) fn chain(first: PageNumber, cut: Cut<'_>, value: &[u8]) -> Self {
-        let first = first.to_le_bytes();
-        let rest = cut.rest.unwrap_or(&[]);
-        let len = ((rest.len() + value.len()) as u64).to_le_bytes();
-        if cut.rest.is_some() {
-            let key_len = u32::try_from(rest.len()).expect("keys below 4 GiB");
-            Self::new(Kind::Long, &[&first, &key_len.to_le_bytes(), &len])
-        } else {
-            Self::new(Kind::Overflow, &[&first, &len])
-        }
-    }
-
-    pub(crate) fn payload(&self) -> Payload<'_> {
-        Payload {
-            kind: self.kind,
-            bytes: &self.bytes[..self.len],
-        }
-    }
 }
 
 impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
@@ -206,7 +147,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
                     root = layer_root(payload);
                     cut = Self::cut(cut.rest.unwrap_or(&[]));
                 }
-                _ => return self.get_chained(Chain::read(payload), cut, read),
+                _ => return self.get_chained(payload, cut, read),
             }
         }
     }
@@ -214,12 +155,12 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     #[cold]
     pub(crate) fn get_chained<R>(
         &self,
-        chain: Chain,
+        payload: Payload<'_>,
         cut: Cut<'_>,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Option<R> {
-        let bytes = overflow::load(&self.pages, chain.first, chain.len);
-        let (rest, value) = bytes.split_at(chain.key_len);
+        let (bytes, key_len) = self.load_chain(payload);
+        let (rest, value) = bytes.split_at(key_len);
         (rest == cut.rest.unwrap_or(&[])).then(|| read(value))
     }
 
@@ -257,7 +198,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
                 self.put_record(root, page, cut, (index, Some(record)), value);
                 return false;
             }
-            root = self.make_layer(root, page, cut.stem, Chain::read(payload));
+            root = self.make_layer(root, page, cut.stem);
             key = cut.rest.unwrap_or(&[]);
         }
     }
@@ -268,9 +209,24 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         if payload.kind != Kind::Long {
             return true;
         }
-        let chain = Chain::read(payload);
-        let rest = overflow::load(&self.pages, chain.first, chain.key_len);
+        let key_len = Chain::read::<PAGE>(payload).key_len;
+        let Ok(rest) = overflow::load(&Owned(&self.pages), payload, key_len);
         cut.rest == Some(&rest)
+    }
+
+    /// What a record of overflow pages names: the rest of a key, of so many bytes, and a value.
+    pub(crate) fn load_chain(&self, payload: Payload<'_>) -> (Vec<u8>, usize) {
+        let Ok(bytes) = overflow::load(&Owned(&self.pages), payload, usize::MAX);
+        (bytes, Chain::read::<PAGE>(payload).key_len)
+    }
+
+    /// The pages, to take some and give some back.
+    fn keep(&mut self) -> Kept<'_, P> {
+        Kept {
+            pages: &mut self.pages,
+            racks: &mut self.racks,
+            tree: self.root,
+        }
     }
 
     /// Puts a value under a stem, in `page` if it fits there; `place` is where, and the record
@@ -284,16 +240,15 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         place: (usize, Option<Record>),
         value: &[u8],
     ) {
-        if cut.rest.is_none() && cut.stem.len() + value.len() <= 2 * Self::STEM {
+        if cut.fits(value, Self::STEM) {
             let payload = Payload {
                 kind: Kind::Inline,
                 bytes: value,
             };
             return self.put_payload(root, page, cut.stem, place, payload);
         }
-        let rest = cut.rest.unwrap_or(&[]);
-        let first = overflow::store(&mut self.pages, [rest, value]);
-        let made = Made::chain(first, cut, value);
+        let chain = Chain::plan::<PAGE>(cut, value, Self::STEM);
+        let Ok(made) = overflow::store(&mut self.keep(), chain, cut, value);
         self.put_payload(root, page, cut.stem, place, made.payload());
     }
 
@@ -336,28 +291,24 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     /// Gives back the overflow pages of a record.
     fn release_chain(&mut self, page: PageNumber, record: Record) {
         if matches!(record.kind, Kind::Overflow | Kind::Long) {
-            let chain = Chain::read(self.pages.page(page).payload(record));
-            overflow::release(&mut self.pages, chain.first, chain.len);
+            let chain = Chain::read::<PAGE>(self.pages.page(page).payload(record));
+            let Ok(()) = overflow::release(&mut self.keep(), &chain);
         }
     }
 
     /// Turns the lone long key of a stem into a layer of one key, and returns its root.
-    fn make_layer(
-        &mut self,
-        root: PageNumber,
-        page: PageNumber,
-        stem: &[u8],
-        chain: Chain,
-    ) -> PageNumber {
+    fn make_layer(&mut self, root: PageNumber, page: PageNumber, stem: &[u8]) -> PageNumber {
+        let image = self.pages.page(page);
+        let record = image.find::<C>(stem).expect("found before");
+        let (bytes, key_len) = self.load_chain(image.payload(record));
+        let (rest, value) = bytes.split_at(key_len);
         let layer = self.pages.allocate();
         self.pages.page_mut(layer).start::<C>();
-        let bytes = overflow::load(&self.pages, chain.first, chain.len);
-        let (rest, value) = bytes.split_at(chain.key_len);
         self.insert_below(layer, rest, value);
         let image = self.pages.page(page);
         let index = image.index_of::<C>(stem).expect("found before");
         let place = (index, Some(image.leaf_record::<C>(index)));
-        let made = Made::new(Kind::Layer, &[&layer.to_le_bytes()]);
+        let made = Made::layer(layer);
         self.put_payload(root, page, stem, place, made.payload());
         layer
     }

@@ -1,19 +1,24 @@
 //! Whether a tree is one: every invariant of every page.
 
+use std::collections::HashMap;
+
 use crate::adapt::DISABLED;
+use crate::chain::Chain;
 use crate::configuration::Configuration;
 use crate::page::{Image, Tag, shared};
 use crate::pages::{Owned, PageNumber, Pages, ReadPages};
+use crate::rack::{self, SLOTS};
 use crate::shared::lost::span;
-use crate::slotted::{Comparison, Kind, Payload};
-use crate::statistics::chain_pages;
-use crate::tree::{BTree, Chain, layer_root, stem_bytes};
+use crate::slotted::{Comparison, Kind};
+use crate::tree::{BTree, layer_root, stem_bytes};
 
 /// What a walk over a tree counts.
 #[derive(Default)]
 pub(crate) struct Seen {
     pub keys: usize,
     pub pages: usize,
+    /// Racks: their class and the slots that records name, as bits.
+    racks: HashMap<PageNumber, (usize, u16)>,
 }
 
 impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
@@ -43,6 +48,11 @@ impl Seen {
     ) -> Result<Self, String> {
         let mut seen = Self::default();
         seen.layer::<C, PAGE>(pages, root, &[])?;
+        for (&page, &named) in &seen.racks {
+            rack::verify(&*pages.read(page)?, named, root)
+                .map_err(|what| format!("page {page}: {what}"))?;
+        }
+        seen.pages += seen.racks.len();
         Ok(seen)
     }
 
@@ -111,30 +121,58 @@ impl Seen {
             }
             self.keys += 1;
             if payload.kind != Kind::Inline {
-                self.pages += verify_chain::<PAGE>(pages, payload)
+                self.chain(pages, &Chain::read::<PAGE>(payload))
                     .map_err(|what| format!("{what}; key {} needs it", stem().escape_ascii()))?;
             }
         }
         Ok(layers)
     }
-}
 
-/// Looks at the pages of a chain; how many there are.
-fn verify_chain<const PAGE: usize>(
-    pages: &impl ReadPages<PAGE>,
-    payload: Payload<'_>,
-) -> Result<usize, String> {
-    let (count, mut next) = (chain_pages::<PAGE>(payload), Chain::read(payload).first);
-    for _ in 0..count {
-        let page = pages.read(next)?;
-        if !page.is(Tag::Overflow) {
+    /// Looks at the pages of a chain, and notes which slot of which rack it has.
+    fn chain<const PAGE: usize>(
+        &mut self,
+        pages: &impl ReadPages<PAGE>,
+        chain: &Chain,
+    ) -> Result<(), String> {
+        self.pages += chain.pages;
+        let mut next = 0;
+        for index in 0..chain.pages {
+            let number = chain.number(index).unwrap_or(next);
+            if index > 0 && number != next {
+                return Err(format!(
+                    "page {number} is named, but {next} by the one before"
+                ));
+            }
+            let page = pages.read(number)?;
+            if !page.is(Tag::Overflow) {
+                return Err(format!(
+                    "page {number}: it is to be of a long value, but is not"
+                ));
+            }
+            next = page.upper_child() as u32;
+        }
+        if chain.class == 0 {
+            return Ok(());
+        }
+        // The rest of it is looked at when all of its slots that are named are known.
+        if !pages.read(chain.rack)?.is(Tag::Rack) {
             return Err(format!(
-                "page {next}: it is to be of a long value, but is not"
+                "page {}: it is to be a rack of long values, but is not",
+                chain.rack
             ));
         }
-        next = page.upper_child() as u32;
+        let (class, bits) = self.racks.entry(chain.rack).or_insert((chain.class, 0));
+        let bit = 1 << chain.slot;
+        if *class != chain.class || *bits & bit != 0 || chain.slot >= SLOTS[chain.class] {
+            let slot = chain.slot;
+            return Err(format!(
+                "page {}: slot {slot} is named as another's, too",
+                chain.rack
+            ));
+        }
+        *bits |= bit;
+        Ok(())
     }
-    Ok(count)
 }
 
 /// One page by itself: fences, prefix, order, heap.

@@ -1,39 +1,121 @@
-//! Chains of overflow pages, under the latch of the leaf that names them.
+//! Overflow pages of the shared tree, under the latch of the leaf that names them.
 //!
-//! Nobody changes a chain: it is written before a record names it and released after none does,
-//! and both happen with the leaf's exclusive latch. So whoever has any latch of the leaf can
-//! follow the chain page by page.
+//! Nobody changes the bytes of a value: they are written before a record names them and given back
+//! after none does, and both happen with the leaf's exclusive latch. So whoever has any latch of
+//! the leaf can follow the record page by page. A rack is shared with records of other leaves: it
+//! has a latch for the moment in which a slot is read, filled or vacated, and whoever has that waits
+//! for nothing else. A rack to be filled was met before and may be any page by now; so it is not
+//! waited for, but taken if nobody has it.
 
 use hedgerow_pages::{ExclusiveLatch, Operation, PageId, Pages, Pool, Result, Stop};
 
 use super::{BTreeIndex, image};
+use crate::chain::{Chain, Made};
 use crate::configuration::Configuration;
-use crate::overflow::pages_of;
-use crate::page::{HEADER, Image, Tag, node};
-use crate::tree::Chain;
+use crate::overflow::{self, Keep, Look};
+use crate::page::{Image, node};
+use crate::pages::PageNumber;
+use crate::rack::{self, Racks};
+use crate::slotted::Payload;
+use crate::tree::Cut;
 
-/// Bytes that are reserved for a chain at once; a longer one grows.
-const MOST_RESERVED: usize = 1 << 20;
+/// The pool of a tree, to be read.
+struct Shared<'t, C, const PAGE: usize>(&'t BTreeIndex<C, PAGE>);
+
+/// The pool of a tree, to be changed within an operation.
+struct Within<'t, 'o, C, const PAGE: usize> {
+    tree: &'t BTreeIndex<C, PAGE>,
+    operation: &'o Operation<'t>,
+}
+
+impl<C: Configuration, const PAGE: usize> Look<PAGE> for Shared<'_, C, PAGE> {
+    type Error = Stop;
+
+    fn look<R>(&self, page: PageNumber, look: impl FnOnce(&Image<PAGE>) -> R) -> Result<R> {
+        let (pool, id): (&Pool<PAGE>, _) = (&self.0.pool, PageId(page));
+        let latch = self.0.of_chain(id, pool.shared(id))?;
+        Ok(look(node(latch.image())))
+    }
+
+    fn damaged(&self, page: PageNumber, what: &str) -> Stop {
+        self.0.damaged(PageId(page), what)
+    }
+}
+
+impl<C: Configuration, const PAGE: usize> Look<PAGE> for Within<'_, '_, C, PAGE> {
+    type Error = Stop;
+
+    fn look<R>(&self, page: PageNumber, look: impl FnOnce(&Image<PAGE>) -> R) -> Result<R> {
+        Shared(self.tree).look(page, look)
+    }
+
+    fn damaged(&self, page: PageNumber, what: &str) -> Stop {
+        Shared(self.tree).damaged(page, what)
+    }
+}
+
+impl<'t, C: Configuration, const PAGE: usize> Keep<PAGE> for Within<'t, '_, C, PAGE> {
+    fn tree(&self) -> PageNumber {
+        self.tree.root.0
+    }
+
+    fn add(&mut self, image: &Image<PAGE>) -> Result<PageNumber> {
+        let mut pool: &'t Pool<PAGE> = &self.tree.pool;
+        let mut latch = pool.allocate(self.operation)?;
+        self.tree.store(&mut latch, image);
+        Ok(pool.id(&latch).0)
+    }
+
+    fn release(&mut self, page: PageNumber) -> Result<()> {
+        let (pool, id): (&'t Pool<PAGE>, _) = (&self.tree.pool, PageId(page));
+        let released = pool.release_unseen(id, self.operation);
+        self.tree.of_chain(id, released)
+    }
+
+    fn fill(&mut self, rack: PageNumber, class: usize, bytes: &[u8]) -> Result<Option<usize>> {
+        let mut pool: &'t Pool<PAGE> = &self.tree.pool;
+        // What cannot be read is no room, and somebody else's error.
+        let Ok(Some(mut latch)) = pool.try_exclusive(PageId(rack)) else {
+            return Ok(None);
+        };
+        if !rack::is_rack(image(&latch), class, self.tree.root.0) {
+            return Ok(None);
+        }
+        let mut page = Pages::change(&mut pool, &mut latch, self.operation)?;
+        Ok(rack::fill(&mut page, class, bytes))
+    }
+
+    fn vacate(&mut self, rack: PageNumber, slot: usize) -> Result<bool> {
+        let mut pool: &'t Pool<PAGE> = &self.tree.pool;
+        let id = PageId(rack);
+        let mut latch: ExclusiveLatch<'t, PAGE> = self.tree.of_chain(id, pool.exclusive(id))?;
+        let page = image(&latch);
+        if rack::taken_bits(page) & 1 << slot == 0
+            || !rack::is_rack(page, page.counter(), self.tree())
+        {
+            return Err(self.damaged(rack, "is to be a rack of long values, but is not"));
+        }
+        let is_last = page.count() == 1;
+        if is_last {
+            pool.release(latch, self.operation)?;
+        } else {
+            rack::vacate(
+                &mut Pages::change(&mut pool, &mut latch, self.operation)?,
+                slot,
+            );
+        }
+        Ok(is_last)
+    }
+
+    fn racks<R>(&mut self, what: impl FnOnce(&mut Racks) -> R) -> R {
+        what(&mut self.tree.racks())
+    }
+}
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
-    /// The first `len` bytes of a chain.
-    pub(super) fn load_chain(&self, chain: Chain, len: usize) -> Result<Vec<u8>> {
-        let pool: &Pool<PAGE> = &self.pool;
-        let mut bytes = Vec::with_capacity(len.min(MOST_RESERVED));
-        let mut id = PageId(chain.first);
-        loop {
-            let latch = self.of_chain(id, pool.shared(id))?;
-            let page = node(latch.image());
-            if !page.is(Tag::Overflow) {
-                return Err(self.damaged(id, "is to be of a long value, but is not"));
-            }
-            let some = (len - bytes.len()).min(PAGE - HEADER);
-            bytes.extend_from_slice(page.slice(HEADER..HEADER + some));
-            if bytes.len() == len {
-                return Ok(bytes);
-            }
-            id = PageId(page.upper_child() as u32);
-        }
+    /// The first bytes, `most` at most, of what a record names.
+    pub(super) fn load_chain(&self, payload: Payload<'_>, most: usize) -> Result<Vec<u8>> {
+        overflow::load(&Shared(self), payload, most)
     }
 
     /// What came of latching a page of a chain, which nobody can have released.
@@ -44,77 +126,32 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Writes the concatenation of `parts` and returns the first page. Leaves nothing behind when
-    /// it fails.
-    pub(super) fn store_chain(
-        &self,
-        parts: [&[u8]; 2],
-        operation: &Operation<'_>,
-    ) -> Result<PageId> {
-        let mut written = Vec::new();
-        match self.write_chain(parts, operation, &mut written) {
-            Ok(()) => Ok(written[0]),
-            Err(error) => {
-                for id in written {
-                    self.release_page(id, operation)?;
-                }
-                Err(error)
-            }
-        }
-    }
-
-    fn write_chain(
-        &self,
-        parts: [&[u8]; 2],
-        operation: &Operation<'_>,
-        written: &mut Vec<PageId>,
-    ) -> Result<()> {
-        let mut pool: &Pool<PAGE> = &self.pool;
-        let mut page = Image::<PAGE>::zeroed();
-        let mut start = |page: &mut Image<PAGE>| -> Result<(ExclusiveLatch<'_, PAGE>, usize)> {
-            page.slice_mut(0..HEADER).fill(0);
-            page.set_tag(Tag::Overflow);
-            let latch = pool.allocate(operation)?;
-            let id = pool.id(&latch);
-            written.push(id);
-            Ok((latch, id.0 as usize))
+    /// Writes the rest of a key and a value to overflow pages and returns the record that names
+    /// them. Leaves nothing behind when it fails.
+    pub(super) fn store_chain<'p>(
+        &'p self,
+        chain: Chain,
+        cut: Cut<'_>,
+        value: &[u8],
+        operation: &Operation<'p>,
+    ) -> Result<Made> {
+        let mut within = Within {
+            tree: self,
+            operation,
         };
-        let (mut latch, _) = start(&mut page)?;
-        let mut at = HEADER;
-        for mut part in parts {
-            while !part.is_empty() {
-                if at == PAGE {
-                    let mut following = Image::zeroed();
-                    let (next, number) = start(&mut following)?;
-                    page.set_upper_child(number);
-                    self.store(&mut latch, &page);
-                    (latch, page, at) = (next, following, HEADER);
-                }
-                let (now, rest) = part.split_at(part.len().min(PAGE - at));
-                page.put(at, now);
-                at += now.len();
-                part = rest;
-            }
-        }
-        self.store(&mut latch, &page);
-        Ok(())
+        overflow::store(&mut within, chain, cut, value)
     }
 
-    /// Gives back a chain that nothing names any more.
-    pub(super) fn release_chain(&self, chain: Chain, operation: &Operation<'_>) -> Result<()> {
-        let mut id = PageId(chain.first);
-        for _ in 0..pages_of::<PAGE>(chain.len) {
-            id = self.release_page(id, operation)?;
-        }
-        Ok(())
-    }
-
-    /// Gives back a page that nothing names any more, and returns what it names as the next.
-    fn release_page(&self, id: PageId, operation: &Operation<'_>) -> Result<PageId> {
-        let mut pool: &Pool<PAGE> = &self.pool;
-        let latch = self.of_chain(id, pool.exclusive(id))?;
-        let next = image(&latch).upper_child();
-        pool.release(latch, operation)?;
-        Ok(PageId(next as u32))
+    /// Gives back what a record named that is gone.
+    pub(super) fn release_chain<'p>(
+        &'p self,
+        chain: &Chain,
+        operation: &Operation<'p>,
+    ) -> Result<()> {
+        let mut within = Within {
+            tree: self,
+            operation,
+        };
+        overflow::release(&mut within, chain)
     }
 }

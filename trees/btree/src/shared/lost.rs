@@ -12,7 +12,7 @@ use super::descend::{Aim, At};
 use crate::configuration::Configuration;
 use crate::page::{Image, node};
 use crate::slotted::Kind;
-use crate::tree::{Chain, layer_root};
+use crate::tree::layer_root;
 
 /// Attempts at a way that others change.
 const ATTEMPTS: u32 = 100;
@@ -112,12 +112,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 Self::lost_or(self.note_layer(layer_root(payload)), keys)
             }
             kind => {
-                let chain = Chain::read(payload);
                 let keys = match kind {
                     Kind::Long => span(&whole_stem, &[], &[]),
                     _ => span(&whole_stem, &[], &[0]),
                 };
-                Ok(match self.load_chain(chain, chain.len) {
+                Ok(match self.load_chain(payload, usize::MAX) {
                     Err(Stop::Failed(_)) => Step::Lost(keys),
                     _ => Step::End,
                 })

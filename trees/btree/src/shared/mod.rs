@@ -22,7 +22,7 @@
 //!
 //! Whoever waits for a latch holds only latches of pages *above* it, or *to the left* below one
 //! parent that he has for himself: an inner node before its child, a leaf before the root of a
-//! layer that it names, before the pages of a chain. The parent of a split is never waited for. So
+//! layer that it names, before the pages of a chain, of which one at a time is latched. The parent of a split is never waited for. So
 //! there is no circle. An operation begins before its first latch, because a checkpoint that waits
 //! for others must not find its latch in their way; and the pool evicts without waiting.
 //!
@@ -49,13 +49,13 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hedgerow_index::Decision;
 use hedgerow_pages::{Error, ExclusiveLatch, Operation, PageId, Pages, Pool, Stop, ViewMut};
 use hedgerow_sync::Counters;
 
 use crate::adapt::Conversions;
 use crate::configuration::{Adaptive, Configuration};
 use crate::page::{Image, node};
+use crate::rack::Racks;
 use crate::tree::{Cut, stem_bytes};
 
 /// An ordered map from byte strings to byte strings on the pages of a pool, for any number of
@@ -72,6 +72,7 @@ pub struct BTreeIndex<C = Adaptive, const PAGE: usize = 4096> {
     len: AtomicU64,
     events: Counters<4>,
     conversions: Mutex<Conversions>,
+    racks: Mutex<Racks>,
     configuration: PhantomData<fn() -> C>,
 }
 
@@ -115,6 +116,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             len: AtomicU64::new(len),
             events: Counters::new(),
             conversions: Mutex::default(),
+            racks: Mutex::default(),
             configuration: PhantomData,
         }
     }
@@ -142,17 +144,6 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Removes a key; true if it was there.
-    ///
-    /// # Errors
-    ///
-    /// What the pool says of pages that it cannot read.
-    pub fn remove(&self, key: &[u8]) -> Result<bool, Error> {
-        self.update(key, &mut Vec::new(), |old, _| {
-            Decision::Remove(old.is_some())
-        })
     }
 
     fn cut(key: &[u8]) -> Cut<'_> {
@@ -187,6 +178,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         } else {
             std::thread::sleep(std::time::Duration::from_micros(50));
         }
+    }
+
+    fn racks(&self) -> MutexGuard<'_, Racks> {
+        // Hints.
+        self.racks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn conversions(&self) -> MutexGuard<'_, Conversions> {

@@ -7,13 +7,14 @@ use hedgerow_pages::{Error, PageId, Pages, Pool, Restart, Result, SharedLatch, V
 use super::descend::{Aim, At, Leaf};
 use super::{BTreeIndex, image};
 use crate::adapt::{Conversions, POINT_COUNTS};
+use crate::chain::Chain;
 use crate::configuration::Configuration;
 use crate::fingerprint::{Fingerprints, find_fingerprint};
 use crate::fully_dense::find_value;
 use crate::page::{COUNTER_AT, Image, Tag, node};
 use crate::search::Node;
 use crate::slotted::{Comparison, Kind, Record};
-use crate::tree::{Chain, Cut, layer_root};
+use crate::tree::{Cut, layer_root};
 
 /// Values up to this are copied to the stack.
 const SMALL: usize = 64;
@@ -136,10 +137,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 return Ok(Looked::Layer(root));
             }
             _ => {
-                let chain = Chain::read(payload);
-                let bytes = self.load_chain(chain, chain.len)?;
+                let bytes = self.load_chain(payload, usize::MAX)?;
+                let key_len = Chain::read::<PAGE>(payload).key_len;
                 drop(latch);
-                let (rest, value) = bytes.split_at(chain.key_len);
+                let (rest, value) = bytes.split_at(key_len);
                 if rest == cut.rest.unwrap_or(&[]) {
                     read.take().map(|read| read(value))
                 } else {

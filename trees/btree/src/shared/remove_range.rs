@@ -15,6 +15,7 @@ use hedgerow_pages::{Error, ExclusiveLatch, Operation, PageId, Pages, Pool, Resu
 use super::descend::{At, DEEPEST, Leaf, NotedPath};
 use super::lost::after_all;
 use super::{BTreeIndex, RANGE_LEAVES, UNIONS, image};
+use crate::chain::Chain;
 use crate::configuration::Configuration;
 use crate::leaf::End;
 use crate::page::Image;
@@ -22,7 +23,7 @@ use crate::plan::first_leaf;
 use crate::scan::Start;
 use crate::search::Node;
 use crate::slotted::{Comparison, Kind, SLACK};
-use crate::tree::{Chain, layer_root};
+use crate::tree::layer_root;
 
 /// Leaves that are read together at most.
 const MOST_AHEAD: usize = 32;
@@ -293,8 +294,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 doomed.ended = Some(Ended::Before(stem.to_vec(), None));
                 return doomed;
             }
-            let chain = Chain::read(page.payload(record));
-            let bytes = match self.load_chain(chain, chain.len) {
+            let payload = page.payload(record);
+            let chain = Chain::read::<PAGE>(payload);
+            let bytes = match self.load_chain(payload, usize::MAX) {
                 Ok(bytes) => bytes,
                 Err(stop) => {
                     doomed.ended = Some(Ended::Before(stem.to_vec(), Some(stop)));

@@ -13,12 +13,13 @@ use super::descend::{Aim, At, Leaf};
 use super::kept::Kept;
 use super::read::chance;
 use crate::adapt::{SCAN_COUNTS, SCANNED};
+use crate::chain::Chain;
 use crate::configuration::Configuration;
 use crate::leaf::End;
 use crate::page::{Image, node};
 use crate::scan::Start;
-use crate::slotted::{Kind, SLACK};
-use crate::tree::{Chain, layer_root};
+use crate::slotted::{Kind, Payload, SLACK};
+use crate::tree::layer_root;
 
 /// A scan under way.
 struct Scan<'t, C, const PAGE: usize, V> {
@@ -236,7 +237,7 @@ where
                     kept.keep();
                     ended?
                 }
-                _ => self.chain::<FORWARD>(leaf, Chain::read(payload), len, from)?,
+                _ => self.chain::<FORWARD>(leaf, payload, len, from)?,
             };
             if ended.is_break() {
                 return Ok(ended);
@@ -253,7 +254,7 @@ where
     fn chain<const FORWARD: bool>(
         &mut self,
         leaf: &Leaf,
-        chain: Chain,
+        payload: Payload<'_>,
         len: usize,
         from: Option<Start<'_>>,
     ) -> Result<ControlFlow<()>> {
@@ -261,13 +262,13 @@ where
         let loaded = {
             let _latch = pool.shared(leaf.at.id)?;
             pool.validate(&leaf.at.note)?;
-            self.tree.load_chain(chain, chain.len)
+            self.tree.load_chain(payload, usize::MAX)
         };
         let bytes = loaded.map_err(|stop| {
             let key = self.key[..len].to_vec();
             self.failed(stop, 0, Aim::Key(&key))
         })?;
-        let (rest, value) = bytes.split_at(chain.key_len);
+        let (rest, value) = bytes.split_at(Chain::read::<PAGE>(payload).key_len);
         if !from.is_none_or(|from| from.admits::<FORWARD>(rest)) {
             return Ok(ControlFlow::Continue(()));
         }

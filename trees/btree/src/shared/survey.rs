@@ -6,13 +6,14 @@ use hedgerow_index::Statistics;
 use hedgerow_pages::{Error, PageId, Pages, Pool, SharedLatch, Stop};
 
 use super::{BTreeIndex, RANGE_LEAVES, RESTARTS, SPLITS, UNIONS, image};
+use crate::chain::Chain;
 use crate::configuration::Configuration;
 use crate::page::{Image, Tag, node};
 use crate::pages::{PageNumber, ReadPages};
 use crate::search::Node;
 use crate::slotted::{Comparison, Kind};
 use crate::statistics::Counts;
-use crate::tree::{Chain, layer_root};
+use crate::tree::layer_root;
 use crate::verify::Seen;
 
 /// Pages that are read together when a tree is given back.
@@ -188,7 +189,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 match payload.kind {
                     Kind::Inline => {}
                     Kind::Layer => open.push(PageId(layer_root(payload))),
-                    _ => self.release_chain(Chain::read(payload), &operation)?,
+                    _ => self.release_chain(&Chain::read::<PAGE>(payload), &operation)?,
                 }
             }
         }

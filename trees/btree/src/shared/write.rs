@@ -9,12 +9,13 @@ use super::descend::{Aim, At, Leaf};
 use super::read::chance;
 use super::{BTreeIndex, image};
 use crate::adapt::{Conversions, POINT_COUNTS};
+use crate::chain::{Chain, Made};
 use crate::configuration::Configuration;
 use crate::edit::Edit;
 use crate::leaf::{FormOf, put_in_gap, take_from};
 use crate::page::{COUNTER_AT, Image};
 use crate::slotted::{Kind, Payload, Record};
-use crate::tree::{Chain, Cut, Made, layer_root};
+use crate::tree::{Cut, layer_root};
 
 /// Where a key is or would be: in a leaf that is latched, within an operation.
 struct Site<'p, 'k, const PAGE: usize> {
@@ -74,7 +75,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     pub fn insert(&self, key: &[u8], value: &[u8]) -> std::result::Result<bool, Error> {
         self.repeat(|| {
             let site = self.site(key)?;
-            let is_new = match self.found(&site)? {
+            let is_new = match self.found(&site, false)? {
                 Found::Inline | Found::Chained(..) => false,
                 Found::Absent => true,
                 Found::Other => {
@@ -85,6 +86,25 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             self.put(site, value)?;
             Ok(is_new)
         })
+    }
+
+    /// Removes a key; true if it was there.
+    ///
+    /// # Errors
+    ///
+    /// What the pool says of pages that it cannot read. Nothing was changed then.
+    pub fn remove(&self, key: &[u8]) -> std::result::Result<bool, Error> {
+        let (present, sparse) = self.repeat(|| {
+            let site = self.site(key)?;
+            match self.found(&site, false)? {
+                Found::Inline | Found::Chained(..) => Ok((true, self.take(site)?)),
+                Found::Absent | Found::Other => Ok((false, false)),
+            }
+        })?;
+        if sparse {
+            self.tidy(key);
+        }
+        Ok(present)
     }
 
     /// Goes down to the leaf of a key, through layers.
@@ -127,7 +147,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         decide: &mut impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> Result<(R, bool)> {
         new.clear();
-        let found = self.found(&site)?;
+        let found = self.found(&site, true)?;
         let decision = match (&found, site.record) {
             (Found::Inline, Some(record)) => {
                 decide(Some(image(&site.latch).payload(record).bytes), new)
@@ -151,17 +171,21 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    fn found(&self, site: &Site<'_, '_, PAGE>) -> Result<Found> {
+    /// What is at a site. A value in overflow pages is read only if it is `wanted`; else they are
+    /// looked at as far as they have the rest of a key.
+    fn found(&self, site: &Site<'_, '_, PAGE>, wanted: bool) -> Result<Found> {
         let Some(record) = site.record else {
             return Ok(Found::Absent);
         };
         if record.kind == Kind::Inline {
             return Ok(Found::Inline);
         }
-        let chain = Chain::read(image(&site.latch).payload(record));
-        let bytes = self.load_chain(chain, chain.len)?;
-        if bytes[..chain.key_len] == *site.cut.rest.unwrap_or(&[]) {
-            Ok(Found::Chained(bytes, chain.key_len))
+        let payload = image(&site.latch).payload(record);
+        let key_len = Chain::read::<PAGE>(payload).key_len;
+        let most = if wanted { usize::MAX } else { key_len };
+        let bytes = self.load_chain(payload, most)?;
+        if bytes[..key_len] == *site.cut.rest.unwrap_or(&[]) {
+            Ok(Found::Chained(bytes, key_len))
         } else {
             Ok(Found::Other)
         }
@@ -171,7 +195,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     #[inline(always)]
     fn put<'p>(&'p self, mut site: Site<'p, '_, PAGE>, value: &[u8]) -> Result<()> {
         let cut = site.cut;
-        let inline = cut.rest.is_none() && cut.stem.len() + value.len() <= 2 * Self::STEM;
+        let inline = cut.fits(value, Self::STEM);
         if inline
             && let Some(old) = site.record
             && old.kind == Kind::Inline
@@ -192,9 +216,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             }
             return self.put_payload(site, payload, None, counted);
         }
-        // What the record will be, but for the number of the chain's first page.
-        let made = Made::chain(0, cut, value);
-        self.put_payload(site, made.payload(), Some(value), counted)
+        // What the record will be, but for the numbers of pages.
+        let chain = Chain::plan::<PAGE>(cut, value, Self::STEM);
+        let head = cut.rest.unwrap_or(&[]).iter().chain(value).take(chain.head);
+        let made = chain.made(&head.copied().collect::<Vec<u8>>());
+        self.put_payload(site, made.payload(), Some((chain, value)), counted)
     }
 
     /// Stores a record where there is a gap for it, in place: most insertions. Says whether that
@@ -230,7 +256,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         &'p self,
         mut site: Site<'p, '_, PAGE>,
         payload: Payload<'_>,
-        chained: Option<&[u8]>,
+        chained: Option<(Chain, &[u8])>,
         counted: bool,
     ) -> Result<()> {
         let cut = site.cut;
@@ -246,11 +272,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
         let old = site.chain();
         self.prepare(&mut site.latch, &site.operation)?;
-        if let Some(value) = chained {
-            let rest = cut.rest.unwrap_or(&[]);
-            let first = self.store_chain([rest, value], &site.operation)?;
+        if let Some((chain, value)) = chained {
+            let made = self.store_chain(chain, cut, value, &site.operation)?;
             let record = page.find::<C>(cut.stem).expect("just added");
-            let made = Made::chain(first.0, cut, value);
             let done = page.overwrite(record, made.payload());
             debug_assert!(done, "as long as it was");
         }
@@ -265,9 +289,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Gives back what a record named that is gone. What cannot be read of it stays in use: the
     /// change is made.
-    pub(super) fn release_old(&self, chain: Option<Chain>, operation: &Operation<'_>) {
+    pub(super) fn release_old<'p>(&'p self, chain: Option<Chain>, operation: &Operation<'p>) {
         if let Some(chain) = chain {
-            let _ = self.release_chain(chain, operation);
+            let _ = self.release_chain(&chain, operation);
         }
     }
 
@@ -310,8 +334,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Turns the lone long key of a stem into a layer of one key.
     fn make_layer<'p>(&'p self, mut site: Site<'p, '_, PAGE>) -> Result<()> {
         let mut pool: &Pool<PAGE> = &self.pool;
-        let chain = site.chain().expect("a lone long key has a chain");
-        let bytes = self.load_chain(chain, chain.len)?;
+        let record = site.record.expect("a lone long key has a record");
+        let payload = image(&site.latch).payload(record);
+        let chain = Chain::read::<PAGE>(payload);
+        let bytes = self.load_chain(payload, usize::MAX)?;
         let (key, value) = bytes.split_at(chain.key_len);
         self.prepare(&mut site.latch, &site.operation)?;
         let mut latch = pool.allocate(&site.operation)?;
@@ -324,7 +350,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         self.store_node(&mut latch, &below);
         let layer = pool.id(&latch);
         drop(latch);
-        let made = Made::new(Kind::Layer, &[&layer.0.to_le_bytes()]);
+        let made = Made::layer(layer.0);
         let mut page = image(&site.latch).clone();
         page.take::<C>(site.place);
         let done = page.add::<C>(site.place, site.cut.stem, made.payload());
@@ -335,23 +361,23 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 
     /// Puts a record into an empty leaf.
-    fn put_first(
-        &self,
+    fn put_first<'p>(
+        &'p self,
         page: &mut Image<PAGE>,
         key: &[u8],
         value: &[u8],
-        operation: &Operation<'_>,
+        operation: &Operation<'p>,
     ) -> Result<()> {
         let cut = Self::cut(key);
         let made;
-        let payload = if cut.rest.is_none() && key.len() + value.len() <= 2 * Self::STEM {
+        let payload = if cut.fits(value, Self::STEM) {
             Payload {
                 kind: Kind::Inline,
                 bytes: value,
             }
         } else {
-            let first = self.store_chain([cut.rest.unwrap_or(&[]), value], operation)?;
-            made = Made::chain(first.0, cut, value);
+            let chain = Chain::plan::<PAGE>(cut, value, Self::STEM);
+            made = self.store_chain(chain, cut, value, operation)?;
             made.payload()
         };
         let (place, _) = page.locate::<C>(cut.stem);
@@ -388,6 +414,6 @@ impl<const PAGE: usize> Site<'_, '_, PAGE> {
     fn chain(&self) -> Option<Chain> {
         let record = self.record?;
         let chained = matches!(record.kind, Kind::Overflow | Kind::Long);
-        chained.then(|| Chain::read(image(&self.latch).payload(record)))
+        chained.then(|| Chain::read::<PAGE>(image(&self.latch).payload(record)))
     }
 }

@@ -1,0 +1,134 @@
+//! Racks: overflow pages that several records share.
+//!
+//! A rack has slots of one size, its class, each for the end of one record's value. Which are taken
+//! is a bit each in the header:
+//!
+//! ```text
+//!  0     1       2       4                8              32
+//! +-----+-------+-------+----------------+--------------+---------------------------+
+//! | tag | class | taken | the tree: root | bits of 16   | slots, equal, 2–16 of them |
+//! +-----+-------+-------+----------------+--------------+---------------------------+
+//! ```
+//!
+//! A tree knows racks of its own that have a vacant slot, as far as it filled or vacated one since it
+//! was opened ([`Racks`]); it meets another when a slot there becomes vacant. A rack of which no slot is
+//! taken is given back. Whoever vacates a slot must look at the rack, which is that of other
+//! records, too: only pages that one record has for itself go unseen.
+
+use crate::edit::Edit;
+use crate::page::{COUNT_AT, HEADER, Image, Tag};
+use crate::pages::PageNumber;
+
+/// Classes of slots, from 1 on.
+pub(crate) const CLASSES: usize = 7;
+
+/// How many slots a rack of a class has. Class 0 is none.
+pub(crate) const SLOTS: [usize; CLASSES + 1] = [0, 2, 3, 4, 6, 8, 12, 16];
+
+/// Where the bits of taken slots are.
+const BITS_AT: usize = 8;
+
+/// Racks that a tree remembers of each class.
+const MOST_KNOWN: usize = 1024;
+
+/// Bytes of a slot: whole words.
+pub(crate) const fn slot_bytes<const PAGE: usize>(class: usize) -> usize {
+    (PAGE - HEADER) / SLOTS[class] / 8 * 8
+}
+
+/// Where a slot begins.
+pub(crate) const fn slot_at<const PAGE: usize>(class: usize, slot: usize) -> usize {
+    HEADER + slot * slot_bytes::<PAGE>(class)
+}
+
+/// The bits of taken slots.
+pub(crate) fn taken_bits<const PAGE: usize>(page: &Image<PAGE>) -> u16 {
+    page.u16_at(BITS_AT) as u16
+}
+
+/// An empty rack of a tree.
+pub(crate) fn start<const PAGE: usize>(class: usize, tree: PageNumber) -> Image<PAGE> {
+    let mut page = Image::zeroed();
+    page.set_tag(Tag::Rack);
+    page.set_counter(class);
+    page.set_upper_child(tree as usize);
+    page
+}
+
+/// Whether a page is a rack of this class and tree.
+pub(crate) fn is_rack<const PAGE: usize>(
+    page: &Image<PAGE>,
+    class: usize,
+    tree: PageNumber,
+) -> bool {
+    page.is(Tag::Rack) && page.counter() == class && page.upper_child() == tree as usize
+}
+
+/// What is wrong with a rack of which `bits` are named by records.
+pub(crate) fn verify<const PAGE: usize>(
+    page: &Image<PAGE>,
+    (class, bits): (usize, u16),
+    tree: PageNumber,
+) -> Result<(), String> {
+    if !is_rack(page, class, tree) {
+        return Err("it is to be a rack of long values, but is not".into());
+    }
+    let (taken, count) = (taken_bits(page), page.count());
+    if taken != bits || count != taken.count_ones() as usize {
+        return Err(format!(
+            "slots {taken:#b} of a rack are taken and {count} counted, but {bits:#b} are named"
+        ));
+    }
+    Ok(())
+}
+
+/// Puts bytes into a vacant slot, if there is one, and says which.
+pub(crate) fn fill<const PAGE: usize>(
+    page: &mut impl Edit<PAGE>,
+    class: usize,
+    bytes: &[u8],
+) -> Option<usize> {
+    let (taken, count) = (taken_bits(page.node()), page.node().count());
+    let slot = (!taken).trailing_zeros() as usize;
+    if slot >= SLOTS[class] {
+        return None;
+    }
+    page.put(slot_at::<PAGE>(class, slot), bytes);
+    page.put_u16(BITS_AT, taken | 1 << slot);
+    page.put_u16(COUNT_AT, count as u16 + 1);
+    Some(slot)
+}
+
+/// Makes a slot vacant.
+pub(crate) fn vacate<const PAGE: usize>(page: &mut impl Edit<PAGE>, slot: usize) {
+    let (taken, count) = (taken_bits(page.node()), page.node().count());
+    page.put_u16(BITS_AT, taken & !(1 << slot));
+    page.put_u16(COUNT_AT, count as u16 - 1);
+}
+
+/// The racks of a tree, by class, that are known to have vacant slots. What is here is a hint:
+/// whoever takes one looks at it.
+#[derive(Debug, Default)]
+pub(crate) struct Racks {
+    known: [Vec<PageNumber>; CLASSES + 1],
+}
+
+impl Racks {
+    /// The rack that was met last; it is his who takes it, until he offers it again.
+    pub(crate) fn take(&mut self, class: usize) -> Option<PageNumber> {
+        self.known[class].pop()
+    }
+
+    /// Says that a rack has a vacant slot.
+    pub(crate) fn offer(&mut self, class: usize, rack: PageNumber) {
+        let known = &mut self.known[class];
+        if known.len() < MOST_KNOWN && !known.contains(&rack) {
+            known.push(rack);
+        }
+    }
+
+    /// Says that a page is no rack any more.
+    pub(crate) fn forget(&mut self, class: usize, rack: PageNumber) {
+        self.known[class].retain(|&known| known != rack);
+    }
+}

@@ -1,0 +1,348 @@
+//! Values around the longest that a leaf takes, and around what fills pages and slots of racks,
+//! with short and long keys: against the standard library's map, for both trees.
+
+mod steps;
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+use std::path::Path;
+use std::sync::Arc;
+
+use hedgerow_btree::configuration::{Adaptive, Baseline, Configuration, Fingerprint, SemiDense};
+use hedgerow_btree::{BTree, BTreeIndex};
+use hedgerow_index::{Decision, Direction};
+use hedgerow_pages::{Options, Pool};
+use hedgerow_vfs::{MemoryVfs, Vfs};
+use proptest::prelude::*;
+use steps::{Map, Model, Step, scan, take};
+
+/// Keys of which many share their stem, dense numbers, and lengths up to two stems.
+fn key(page: usize) -> impl Strategy<Value = Vec<u8>> {
+    let long = (0..4_usize, 0..page / 4, any::<u8>()).prop_map(|(fill, len, last)| {
+        let mut key = vec![fill as u8; len];
+        key.push(last);
+        key
+    });
+    prop_oneof![
+        3 => (0..60_u32).prop_map(|n| n.to_be_bytes().to_vec()),
+        2 => any::<u16>().prop_map(|n| n.wrapping_mul(31).to_be_bytes().to_vec()),
+        3 => long,
+    ]
+}
+
+/// From a fifth to three fifths of a page; less often anything up to three pages, and short.
+fn value(page: usize) -> impl Strategy<Value = Vec<u8>> {
+    let len = prop_oneof![
+        6 => page / 5..page * 3 / 5,
+        2 => 0..page * 3,
+        1 => page - 40..page + 10,
+        2 => 0..40_usize,
+    ];
+    (len, any::<u8>()).prop_map(|(len, byte)| (0..len).map(|n| byte ^ (n / 7) as u8).collect())
+}
+
+fn step(page: usize) -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => (key(page), value(page)).prop_map(|(key, value)| Step::Insert(key, value)),
+        4 => any::<usize>().prop_map(Step::RemoveNth),
+        2 => key(page).prop_map(Step::Remove),
+        2 => key(page).prop_map(Step::Get),
+        1 => prop::collection::vec(key(page), 0..10).prop_map(Step::GetMany),
+        2 => (key(page), any::<u8>()).prop_map(|(key, byte)| Step::Append(key, byte)),
+        1 => (key(page), any::<bool>(), 0..20_usize)
+            .prop_map(|(key, up, n)| Step::Scan(Some((key, true)), up, n)),
+        4 => steps::step(),
+    ]
+}
+
+/// A tree on a pool, which is opened again now and then and forgets the racks that it knows.
+struct Reopened<C, const PAGE: usize> {
+    tree: BTreeIndex<C, PAGE>,
+    calls: usize,
+}
+
+impl<C: Configuration, const PAGE: usize> Default for Reopened<C, PAGE> {
+    fn default() -> Self {
+        let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+        let budget = (4 * 8 + 140) * PAGE as u64 + 64 * 1024;
+        let pool = Pool::open(&vfs, Path::new("/pages"), &Options::new(budget)).unwrap();
+        Self {
+            tree: BTreeIndex::create(Arc::new(pool)).unwrap(),
+            calls: 0,
+        }
+    }
+}
+
+/// A map of which the pages in use are known.
+trait Paged: Map + Default {
+    fn live(&self) -> usize;
+}
+
+/// A tree for one writer.
+struct One<C: Configuration, const PAGE: usize>(BTree<C, PAGE>);
+
+impl<C: Configuration, const PAGE: usize> Default for One<C, PAGE> {
+    fn default() -> Self {
+        Self(BTree::default())
+    }
+}
+
+impl<C: Configuration, const PAGE: usize> Paged for One<C, PAGE> {
+    fn live(&self) -> usize {
+        self.0.statistics().get("live_bytes").unwrap() as usize / PAGE
+    }
+}
+
+impl<C: Configuration, const PAGE: usize> Paged for Reopened<C, PAGE> {
+    fn live(&self) -> usize {
+        self.tree.pool().statistics().live as usize
+    }
+}
+
+impl<C: Configuration, const PAGE: usize> Map for One<C, PAGE> {
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> bool {
+        self.0.insert(key, value)
+    }
+
+    fn remove(&mut self, key: &[u8]) -> bool {
+        self.0.remove(key)
+    }
+
+    fn get(&mut self, key: &[u8]) -> Option<Vec<u8>> {
+        self.0.get(key, <[u8]>::to_vec)
+    }
+
+    fn get_many(&mut self, keys: &[&[u8]], read: impl FnMut(usize, Option<&[u8]>)) {
+        self.0.get_many(keys, read);
+    }
+
+    fn update(
+        &mut self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<()>,
+    ) {
+        self.0.update(key, new, decide);
+    }
+
+    fn scan(
+        &mut self,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) {
+        self.0.scan(from, direction, visit);
+    }
+
+    fn verify(&self) -> Result<(), String> {
+        self.0.verify()
+    }
+}
+
+impl<C: Configuration, const PAGE: usize> Map for Reopened<C, PAGE> {
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> bool {
+        self.calls += 1;
+        if self.calls.is_multiple_of(50) {
+            let tree = &self.tree;
+            self.tree = BTreeIndex::open(Arc::clone(tree.pool()), tree.root(), tree.len());
+        }
+        self.tree.insert(key, value).unwrap()
+    }
+
+    fn remove(&mut self, key: &[u8]) -> bool {
+        self.tree.remove(key).unwrap()
+    }
+
+    fn get(&mut self, key: &[u8]) -> Option<Vec<u8>> {
+        self.tree.get(key, <[u8]>::to_vec).unwrap()
+    }
+
+    fn get_many(&mut self, keys: &[&[u8]], read: impl FnMut(usize, Option<&[u8]>)) {
+        self.tree.get_many(keys, read).unwrap();
+    }
+
+    fn update(
+        &mut self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<()>,
+    ) {
+        self.tree.update(key, new, decide).unwrap();
+    }
+
+    fn scan(
+        &mut self,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) {
+        self.tree.scan(from, direction, visit).unwrap();
+    }
+
+    fn verify(&self) -> Result<(), String> {
+        let (pages, live) = (self.tree.verified_pages()?, self.live());
+        if pages != live {
+            return Err(format!("{pages} pages reached, but {live} in use"));
+        }
+        Ok(())
+    }
+}
+
+fn check<T: Paged>(steps: &[Step]) {
+    let (mut tree, mut model) = (T::default(), Model::new());
+    for step in steps {
+        take(&mut tree, &mut model, step.clone());
+    }
+    tree.verify().unwrap();
+    scan(&mut tree, &model, None, true, usize::MAX);
+    scan(&mut tree, &model, None, false, usize::MAX);
+    for key in model.keys() {
+        assert!(tree.remove(key));
+    }
+    tree.verify().unwrap();
+    assert_eq!(tree.live(), 1);
+}
+
+macro_rules! models {
+    ($($name:ident $tree:ident $config:ident $page:literal;)*) => {
+        proptest! {
+            #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+            $(
+                #[test]
+                fn $name(steps in prop::collection::vec(step($page), 1..250)) {
+                    check::<$tree<$config, $page>>(&steps);
+                }
+            )*
+        }
+    };
+}
+
+models! {
+    baseline_256 One Baseline 256;
+    fingerprint_256 One Fingerprint 256;
+    semi_dense_1024 One SemiDense 1024;
+    adaptive_1024 One Adaptive 1024;
+    adaptive_4096 One Adaptive 4096;
+    shared_fingerprint_1024 Reopened Fingerprint 1024;
+    shared_semi_dense_1024 Reopened SemiDense 1024;
+    shared_adaptive_1024 Reopened Adaptive 1024;
+    shared_adaptive_4096 Reopened Adaptive 4096;
+}
+
+fn numbered(number: u64) -> [u8; 8] {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
+}
+
+#[test]
+fn values_of_any_length_take_about_one_and_a_half_times_their_bytes() {
+    for len in [600, 1000, 1400, 2000, 2040, 3000, 4070, 5000, 10_000] {
+        let mut tree = BTree::<Adaptive>::default();
+        let value = vec![7; len];
+        for number in 0..2000 {
+            tree.insert(&numbered(number), &value);
+        }
+        tree.verify().unwrap();
+        let ratio = tree.statistics().get("bytes_per_key").unwrap() / (8 + len) as f64;
+        // Five or six records to a leaf leave more of it unused than racks do.
+        let most = if len < 980 { 1.7 } else { 1.5 };
+        assert!(ratio < most, "{ratio} times {len}");
+        // Slots that become vacant are taken again.
+        let live = tree.statistics().get("live_bytes").unwrap();
+        for round in 0..4 {
+            for number in (0..2000).filter(|n| n % 4 == round) {
+                assert!(tree.remove(&numbered(number)));
+            }
+            for number in (0..2000).filter(|n| n % 4 == round) {
+                assert!(tree.insert(&numbered(number), &value));
+            }
+        }
+        tree.verify().unwrap();
+        let grown = tree.statistics().get("live_bytes").unwrap();
+        assert!(grown < live * 1.2, "{grown} after {live} with {len}");
+    }
+}
+
+#[test]
+fn what_goes_by_its_number_is_not_read() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let options = Options::new((4 * 8 + 300) * 4096 + 64 * 1024);
+    let pool = Arc::new(Pool::<4096>::open(&vfs, Path::new("/pages"), &options).unwrap());
+    let tree: BTreeIndex<Adaptive> = BTreeIndex::create(Arc::clone(&pool)).unwrap();
+    let mut model = BTreeMap::new();
+    for number in 0..1000_u64 {
+        // A page or three of its own, and no part of a rack.
+        let len = 4000 + 2 * 4064 * (number as usize % 2);
+        tree.insert(&numbered(number), &vec![1; len]).unwrap();
+        model.insert(numbered(number), len);
+    }
+    pool.checkpoint(Vec::new).unwrap();
+    let (leaves, before) = (
+        tree.statistics().get("comparison_leaves").unwrap(),
+        pool.statistics(),
+    );
+    assert!(
+        before.evictions > 1500 && leaves < 30.0,
+        "{before:?} {leaves}"
+    );
+    for (number, key) in model.keys().enumerate() {
+        match number % 3 {
+            0 => assert!(tree.remove(key).unwrap()),
+            1 => assert!(!tree.insert(key, b"short").unwrap()),
+            _ => assert!(!tree.insert(key, &[2; 4010]).unwrap()),
+        }
+    }
+    let read = pool.statistics().reads - before.reads;
+    assert!(read < 60, "{read} pages were read");
+    assert_eq!(
+        tree.verified_pages().unwrap() as u64,
+        pool.statistics().live
+    );
+    assert_eq!(tree.statistics().get("overflow_pages"), Some(333.0));
+}
+
+#[test]
+fn threads_share_racks() {
+    const THREADS: u64 = 3;
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let options = Options::new((4 * 8 + 400) * 1024 + 128 * 1024);
+    let pool = Arc::new(Pool::<1024>::open(&vfs, Path::new("/pages"), &options).unwrap());
+    let tree: BTreeIndex<Adaptive, 1024> = BTreeIndex::create(pool).unwrap();
+    let done = std::sync::atomic::AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (tree, done) = (&tree, &done);
+            scope.spawn(move || {
+                for step in 0..3000_u64 {
+                    let number = step % 211 * THREADS + thread;
+                    let value = vec![number as u8; 240 + (step * 37 % 500) as usize];
+                    if step % 5 == 4 {
+                        tree.remove(&numbered(number)).unwrap();
+                    } else {
+                        tree.insert(&numbered(number), &value).unwrap();
+                        let same = tree.get(&numbered(number), |found| found == value);
+                        assert_eq!(same.unwrap(), Some(true));
+                    }
+                }
+                done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            });
+        }
+        scope.spawn(|| {
+            while done.load(std::sync::atomic::Ordering::Relaxed) < THREADS {
+                tree.scan(Bound::Unbounded, Direction::Forward, |key, value| {
+                    let first = value[0];
+                    assert!(value.iter().all(|&byte| byte == first), "{key:?}");
+                    ControlFlow::Continue(())
+                })
+                .unwrap();
+            }
+        });
+    });
+    let statistics = tree.statistics();
+    assert!(statistics.get("racks").unwrap() > 50.0, "{statistics:?}");
+    assert!(
+        statistics.get("rack_taken_ratio").unwrap() > 0.6,
+        "{statistics:?}"
+    );
+    let pages = tree.verified_pages().unwrap() as u64;
+    assert_eq!(pages, tree.pool().statistics().live);
+}
