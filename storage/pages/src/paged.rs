@@ -383,8 +383,11 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
 
     /// Does not wait if the pool has a [`Tender`](crate::Tender).
     fn prefetch(&self, ids: &[PageId]) {
-        if !self.wish(ids) {
-            self.load_all(ids);
+        let used = self.used.load(Ordering::Relaxed);
+        let missing = |id: &PageId| id.0 < used && self.word(*id).note().is_evicted();
+        let ids: Vec<PageId> = ids.iter().copied().filter(missing).collect();
+        if !ids.is_empty() && !self.wish(&ids) {
+            self.load_all(&ids);
         }
     }
 

@@ -72,6 +72,8 @@ impl Options {
 pub struct PoolStatistics {
     /// Pages read from the file.
     pub reads: u64,
+    /// Batches of two or more of these, whose reads were under way at once.
+    pub read_batches: u64,
     /// Pages written to the file.
     pub writes: u64,
     /// Pages whose memory was given back.
@@ -98,6 +100,7 @@ pub(crate) const EVICTIONS: usize = 2;
 pub(crate) const WASTED: usize = 3;
 pub(crate) const SAVED: usize = 4;
 pub(crate) const CHECKPOINTS: usize = 5;
+pub(crate) const READ_BATCHES: usize = 6;
 
 /// What changes under the pool's mutex, which nobody holds while reading or writing a file.
 pub(crate) struct Space {
@@ -158,7 +161,7 @@ pub struct Pool<const PAGE: usize> {
     /// Held through a checkpoint; says why there can be no more of them.
     pub(crate) checkpointing: Mutex<Option<String>>,
     pub(crate) holes: AtomicBool,
-    pub(crate) counters: Counters<6>,
+    pub(crate) counters: Counters<7>,
     pub(crate) database: u64,
     pub(crate) read_only: bool,
     pub(crate) owner: Mutex<Vec<u8>>,
@@ -506,6 +509,9 @@ impl<const PAGE: usize> Pool<PAGE> {
                     ReadAt::new(block::offset::<PAGE>(entry.block()), &mut block.0)
                 })
                 .collect();
+            if reads.len() > 1 {
+                self.counters.count(READ_BATCHES);
+            }
             self.file.read_many(&mut reads);
             let results: Vec<_> = reads.into_iter().map(|read| read.result).collect();
             for (((page, entry), block), result) in wanted.into_iter().zip(&blocks).zip(results) {
@@ -535,6 +541,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         PoolStatistics {
             dirty,
             reads: self.counters.sum(READS),
+            read_batches: self.counters.sum(READ_BATCHES),
             writes: self.counters.sum(WRITES),
             evictions: self.counters.sum(EVICTIONS),
             wasted_writes: self.counters.sum(WASTED),

@@ -210,6 +210,12 @@ impl Chain {
         self.numbers[..self.listed].get(index).copied()
     }
 
+    /// The pages that the record names.
+    pub(crate) fn named(&self) -> impl Iterator<Item = PageNumber> {
+        let rack = (self.class > 0).then_some(self.rack);
+        self.numbers.into_iter().take(self.listed).chain(rack)
+    }
+
     /// Which of the bytes are in page `index`.
     pub(crate) fn in_page<const PAGE: usize>(&self, index: usize) -> std::ops::Range<usize> {
         let start = self.head + index * page_room::<PAGE>();

@@ -30,6 +30,7 @@
 //! page is damaged, and that is the error which is returned: so a damaged page cannot make anybody
 //! go round for ever. Operations that restart often yield, then sleep.
 
+mod ahead;
 mod chains;
 mod descend;
 mod divide;

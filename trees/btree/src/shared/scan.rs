@@ -1,7 +1,8 @@
 //! Scans in both directions, through layers, without a latch while pairs are visited.
 //!
 //! A scan copies a leaf, visits the copy, and goes on at the copy's fence. When something is in
-//! its way it begins again behind what it has visited last.
+//! its way it begins again behind what it has visited last. What it will come to is asked for
+//! [ahead](super::ahead).
 
 use std::ops::{Bound, ControlFlow};
 
@@ -9,6 +10,7 @@ use hedgerow_index::{Direction, KeySpan};
 use hedgerow_pages::{Error, PageId, Pages, Pool, Result, Stop, ViewMut};
 
 use super::BTreeIndex;
+use super::ahead::Ahead;
 use super::descend::{Aim, At, Leaf};
 use super::kept::Kept;
 use super::read::chance;
@@ -155,6 +157,7 @@ where
         let Kept { page, fence, .. } = kept;
         // Whether there is the fence of the leaf visited last, on the side where the next one is.
         let mut fenced = false;
+        let mut ahead = Ahead::default();
         loop {
             let (key, inclusive): (&[u8], _) = (fence, FORWARD);
             let (aim, from) = match (fenced, FORWARD) {
@@ -164,11 +167,16 @@ where
             };
             let leaf = self.tree.descend(root, aim);
             let copied = leaf.and_then(|leaf| {
+                self.tree.ask_ahead::<FORWARD>(&mut ahead, &leaf, aim);
                 self.tree.copy_ordered(&leaf, page)?;
                 Ok(leaf)
             });
             let leaf = copied.map_err(|stop| self.failed(stop, base, aim))?;
-            if self.leaf::<FORWARD>(&leaf, page, base, from)?.is_break() {
+            let values = ahead.goes_on();
+            if self
+                .leaf::<FORWARD>(&leaf, page, base, from, values)?
+                .is_break()
+            {
                 return Ok(ControlFlow::Break(()));
             }
             let next = if FORWARD { page.upper() } else { page.lower() };
@@ -196,13 +204,14 @@ where
     }
 
     /// Scans the copy of a leaf. Its first record may be the stem of the start, of which only a
-    /// part is wanted.
+    /// part is wanted. `values` says whether to ask for those in overflow pages ahead.
     fn leaf<const FORWARD: bool>(
         &mut self,
         leaf: &Leaf,
         page: &Image<PAGE>,
         base: usize,
         start: Option<Start<'_>>,
+        mut values: bool,
     ) -> Result<ControlFlow<()>> {
         let stem = BTreeIndex::<C, PAGE>::STEM;
         let (whole, cut) = page.range_from::<C, FORWARD>(start, stem);
@@ -237,7 +246,12 @@ where
                     kept.keep();
                     ended?
                 }
-                _ => self.chain::<FORWARD>(leaf, payload, len, from)?,
+                _ => {
+                    if std::mem::take(&mut values) {
+                        self.tree.ask_for_values::<FORWARD>(page, left.clone());
+                    }
+                    self.chain::<FORWARD>(leaf, payload, len, from)?
+                }
             };
             if ended.is_break() {
                 return Ok(ended);

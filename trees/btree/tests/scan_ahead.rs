@@ -1,0 +1,109 @@
+//! Scans of a tree that does not fit the memory of its pool read leaves ahead, and short ones do not.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+use std::path::Path;
+use std::sync::Arc;
+
+use hedgerow_btree::BTreeIndex;
+use hedgerow_btree::configuration::Adaptive;
+use hedgerow_index::Direction;
+use hedgerow_pages::{Options, Pool};
+use hedgerow_vfs::{MemoryVfs, Vfs};
+
+type Tree = BTreeIndex<Adaptive, 4096>;
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn filled(records: u64, len: usize) -> (Tree, Model) {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let options = Options::new((4 * 8 + 300) * 4096 + 256 * 1024);
+    let pool = Pool::open(&vfs, Path::new("/pages"), &options).unwrap();
+    let tree = Tree::create(Arc::new(pool)).unwrap();
+    let mut model = Model::new();
+    for n in 0..records {
+        let key = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        let value = vec![n as u8; len];
+        tree.insert(&key, &value).unwrap();
+        model.insert(key.to_vec(), value);
+    }
+    assert!(tree.pool().statistics().evictions > 300);
+    (tree, model)
+}
+
+fn scan(tree: &Tree, from: &[u8], forward: bool, most: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let direction = if forward {
+        Direction::Forward
+    } else {
+        Direction::Reverse
+    };
+    let mut found = Vec::new();
+    tree.scan(Bound::Included(from), direction, |key, value| {
+        found.push((key.to_vec(), value.to_vec()));
+        if found.len() == most {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })
+    .unwrap();
+    found
+}
+
+/// Pages read and batches of them while `run` ran.
+fn read(tree: &Tree, run: impl FnOnce()) -> (u64, u64) {
+    let before = tree.pool().statistics();
+    run();
+    let after = tree.pool().statistics();
+    (
+        after.reads - before.reads,
+        after.read_batches - before.read_batches,
+    )
+}
+
+#[test]
+fn long_scans_read_leaves_together() {
+    let (tree, model) = filled(30_000, 100);
+    let leaves = tree.pool().statistics().live;
+    assert!(leaves > 900, "{leaves}");
+    for (forward, from) in [(true, [0; 8]), (false, [0xff; 8])] {
+        let mut pairs = Vec::new();
+        let (pages, batches) = read(&tree, || pairs = scan(&tree, &from, forward, usize::MAX));
+        let expected = model.clone().into_iter();
+        let same = if forward {
+            expected.eq(pairs)
+        } else {
+            expected.rev().eq(pairs)
+        };
+        assert!(same, "forward {forward}");
+        // Nothing is read twice, and about eight pages or more with each batch.
+        assert!(pages < leaves + 50, "{pages} reads of {leaves}");
+        assert!(
+            batches > 20 && batches < leaves / 7,
+            "{batches} of {leaves}"
+        );
+    }
+}
+
+#[test]
+fn short_scans_read_nothing_ahead() {
+    // Each leaf has more than 25.
+    let (tree, model) = filled(30_000, 40);
+    let mut pages = 0;
+    for (n, key) in model.keys().enumerate().filter(|(n, _)| n % 300 == 107) {
+        let mut found = Vec::new();
+        let (some, batches) = read(&tree, || found = scan(&tree, key, n % 600 == 107, 25));
+        assert_eq!((found.len(), batches), (25, 0), "{n}");
+        pages += some;
+    }
+    assert!(pages <= 100 * 3, "{pages}");
+}
+
+#[test]
+fn values_in_overflow_pages_are_read_together() {
+    let (tree, model) = filled(4_000, 1500);
+    let mut pairs = Vec::new();
+    let (pages, batches) = read(&tree, || pairs = scan(&tree, &[0; 8], true, usize::MAX));
+    assert!(model.into_iter().eq(pairs));
+    assert!(pages > 3_000 && batches > 50, "{pages} {batches}");
+    assert!(pages > 4 * batches, "{pages} {batches}");
+}
