@@ -189,9 +189,10 @@ impl<const PAGE: usize> Image<PAGE> {
 
     #[inline(always)]
     pub(crate) fn array<const N: usize>(&self, at: usize) -> &[u8; N] {
-        self.bytes()[at..]
-            .first_chunk()
-            .expect("an offset within the page")
+        // One comparison with a constant; those of the slice go away.
+        assert!(at <= PAGE - N, "an offset within the page");
+        let bytes = &self.bytes()[at..at + N];
+        bytes.first_chunk().expect("as many bytes")
     }
 
     #[inline(always)]

@@ -2,14 +2,18 @@
 //!
 //! Heads are compared as integers, by a binary search without branches on keys; 16 of them, the
 //! hints, lie at the start of the page and say where to begin. Only records with equal heads are
-//! read.
+//! read, and of their keys what follows the bytes that all of them are known to share.
 
 use std::cmp::Ordering;
+use std::hint::select_unpredictable;
 
 use hedgerow_pages::{Restart, View};
 
 use crate::page::{COUNT_AT, HEADER, Image, PREFIX_AT, Tag, UPPER_CHILD_AT};
 use crate::slotted::{Kind, LAYER_BYTES, LONGEST_SHORT_KEY, LONGEST_SHORT_VALUE, Layout, Record};
+
+/// The first and the last of the places where a search may end.
+type Slots = (usize, usize);
 
 /// Heads that are repeated at the start of a page.
 pub(crate) const HINTS: usize = 16;
@@ -84,18 +88,18 @@ pub(crate) trait Node: View {
             return self.find_tail::<L>((0, count), count, suffix);
         }
         let head = head_of::<L>(suffix);
-        let (low, high) = if L::HINTED && count > HINTS {
+        let (firsts, ends) = if L::HINTED && count > HINTS {
             self.hinted::<L>(head, count)?
         } else {
-            (0, count)
+            ((0, count), (0, count))
         };
-        let first = self.first_head::<L>(low, high, |other| other < head)?;
+        let first = self.first_head::<L>(firsts, |other| other < head)?;
         if first == count || self.head::<L>(first)? != head {
             return Ok((first, false));
         }
-        let mut end = first + 1;
-        if end < high && self.head::<L>(end)? == head {
-            end = self.first_head::<L>(end, high, |other| other <= head)?;
+        let mut end = (first + 1).max(ends.0);
+        if end < ends.1 && self.head::<L>(end)? == head {
+            end = self.first_head::<L>((end, ends.1), |other| other <= head)?;
         }
         self.find_tail::<L>((first, end), count, suffix)
     }
@@ -111,9 +115,11 @@ pub(crate) trait Node: View {
         }
     }
 
-    /// Between which slots the hints place a head.
+    /// Between which slots the hints place the first record with a head, and the first behind
+    /// those. Many hints may be equal to it, so these are searched for apart, each between two
+    /// hints.
     #[inline(always)]
-    fn hinted<L: Layout>(self, head: u64, count: usize) -> Result<(usize, usize), Restart> {
+    fn hinted<L: Layout>(self, head: u64, count: usize) -> Result<(Slots, Slots), Restart> {
         let step = count / (HINTS + 1);
         let (below, upto) = if Self::BY_WORDS {
             self.rank_by_words::<L>(head)?
@@ -127,12 +133,15 @@ pub(crate) trait Node: View {
             let hints = std::array::from_fn(|i| u32::from_le_bytes(hints[i]));
             rank(hints, head as u32)
         };
-        let high = if upto == HINTS {
-            count
-        } else {
-            (upto + 1) * step
+        let between = |rank: usize| {
+            let end = if rank == HINTS {
+                count
+            } else {
+                (rank + 1) * step
+            };
+            (rank * step, end)
         };
-        Ok((below * step, high))
+        Ok((between(below), between(upto)))
     }
 
     /// How many hints are below a head, and how many at or below, without looking at all.
@@ -148,7 +157,8 @@ pub(crate) trait Node: View {
         };
         let mut below = 0;
         for half in [HINTS / 2, HINTS / 4, HINTS / 8, HINTS / 16] {
-            below += half * usize::from(hint(below + half - 1)? < head);
+            let is_below = hint(below + half - 1)? < head;
+            below = select_unpredictable(is_below, below + half, below);
         }
         below += usize::from(hint(below)? < head);
         let mut upto = below;
@@ -158,20 +168,20 @@ pub(crate) trait Node: View {
         Ok((below, upto))
     }
 
-    /// The first index of `low..high` whose head is not `before`, without a branch that the keys
-    /// decide.
+    /// The first index from `low` to `high` whose head is not `before`, without a branch that the
+    /// keys decide: multiplied by the outcome, the compiler made one of it.
     #[inline(always)]
     fn first_head<L: Layout>(
         self,
-        low: usize,
-        high: usize,
+        (low, high): Slots,
         before: impl Fn(u64) -> bool,
     ) -> Result<usize, Restart> {
         let mut base = low;
         let mut len = high - low;
         while len > 1 {
             let half = len / 2;
-            base += half * usize::from(before(self.head::<L>(base + half - 1)?));
+            let is_before = before(self.head::<L>(base + half - 1)?);
+            base = select_unpredictable(is_before, base + half, base);
             len -= half;
         }
         Ok(base + usize::from(len == 1 && before(self.head::<L>(base)?)))
@@ -181,19 +191,73 @@ pub(crate) trait Node: View {
     #[inline(always)]
     fn find_tail<L: Layout>(
         self,
-        (mut low, mut high): (usize, usize),
+        (mut low, mut high): Slots,
         count: usize,
         suffix: &[u8],
     ) -> Result<(usize, bool), Restart> {
+        let other = suffix.get(L::HEAD..).unwrap_or(&[]);
+        let first = first_word(other);
+        let slots = L::BODY + count * L::SIDE;
+        // How many bytes of the tail the records at both ends have, and so all between them.
+        let (mut below, mut above) = (0, 0);
         while low < high {
             let middle = (low + high) / 2;
-            match self.compare_to::<L>(middle, count, suffix)? {
-                Ordering::Less => low = middle + 1,
-                Ordering::Greater => high = middle,
+            let at = usize::from(self.u16(slots + 2 * middle)?);
+            let (key_len, tail_at) = self.key_at_offset(at)?;
+            let both = key_len.saturating_sub(L::HEAD).min(other.len());
+            let (order, shared) = if both >= 8 {
+                self.order_by_words(tail_at, &other[..both], below.min(above))?
+            } else {
+                (self.order_of_few(tail_at, &other[..both], first)?, 0)
+            };
+            match order.then(key_len.cmp(&suffix.len())) {
+                Ordering::Less => (low, below) = (middle + 1, shared),
+                Ordering::Greater => (high, above) = (middle, shared),
                 Ordering::Equal => return Ok((middle, true)),
             }
         }
         Ok((low, false))
+    }
+
+    /// Compares what lies at `at` with as many bytes, eight or more, of which `skip` are known to
+    /// be equal; also how many are.
+    #[inline(always)]
+    fn order_by_words(
+        self,
+        at: usize,
+        other: &[u8],
+        skip: usize,
+    ) -> Result<(Ordering, usize), Restart> {
+        let last = other.len() - 8;
+        let mut next = skip.min(last);
+        loop {
+            let word = u64::from_be_bytes(self.array(at + next)?);
+            let bytes = other[next..].first_chunk().expect("eight from the last");
+            let difference = word ^ u64::from_be_bytes(*bytes);
+            if difference != 0 {
+                let order = word.cmp(&u64::from_be_bytes(*bytes));
+                return Ok((order, next + difference.leading_zeros() as usize / 8));
+            }
+            if next == last {
+                return Ok((Ordering::Equal, other.len()));
+            }
+            next = (next + 8).min(last);
+        }
+    }
+
+    /// Compares what lies at `at` with as many bytes, fewer than eight, with which the word
+    /// `first` begins.
+    #[inline(always)]
+    fn order_of_few(self, at: usize, other: &[u8], first: u64) -> Result<Ordering, Restart> {
+        if other.is_empty() {
+            return Ok(Ordering::Equal);
+        }
+        if at + 8 > self.page_bytes() {
+            return self.compare(at..at + other.len(), other);
+        }
+        let rest = 64 - 8 * other.len() as u32;
+        let word = u64::from_be_bytes(self.array(at)?);
+        Ok((word >> rest).cmp(&(first >> rest)))
     }
 
     /// Compares the key of a record with `suffix`, given that their heads are equal.
@@ -207,15 +271,41 @@ pub(crate) trait Node: View {
         count: usize,
         suffix: &[u8],
     ) -> Result<Ordering, Restart> {
-        let record = self.record::<L>(index, count)?;
+        let slots = L::BODY + count * L::SIDE;
+        let at = usize::from(self.u16(slots + 2 * index)?);
+        let (key_len, tail_at) = self.key_at_offset(at)?;
+        let tail_len = key_len.saturating_sub(L::HEAD);
         let other = suffix.get(L::HEAD..).unwrap_or(&[]);
-        if record.tail_at != record.value_at && !other.is_empty() {
-            let order = self.compare(record.tail_at..record.value_at, other)?;
+        if tail_len > 0 && !other.is_empty() {
+            let order = self.compare(tail_at..tail_at + tail_len, other)?;
             if order != Ordering::Equal {
                 return Ok(order);
             }
         }
-        Ok(record.key_len.cmp(&suffix.len()))
+        Ok(key_len.cmp(&suffix.len()))
+    }
+
+    /// How long the key of the record at an offset of the heap is, and where it goes on behind
+    /// its head. Most records are short, and these two bytes say all of it.
+    #[inline(always)]
+    fn key_at_offset(self, at: usize) -> Result<(usize, usize), Restart> {
+        let [key_len, mark] = self.array(at)?.map(usize::from);
+        if key_len <= LONGEST_SHORT_KEY && mark <= LONGEST_SHORT_VALUE {
+            return Ok((key_len, at + 2));
+        }
+        let (key_len, next) = self.key_len(at)?;
+        let (_, _, tail_at) = self.mark(next)?;
+        Ok((key_len, tail_at))
+    }
+
+    /// How long the key of the record at an offset is, and the place after what says so.
+    #[inline(always)]
+    fn key_len(self, at: usize) -> Result<(usize, usize), Restart> {
+        let len = usize::from(self.u8(at)?);
+        if len > LONGEST_SHORT_KEY {
+            return Ok((usize::from(self.u16(at + 1)?), at + 3));
+        }
+        Ok((len, at + 1))
     }
 
     /// A record by its index among `count`.
@@ -228,12 +318,7 @@ pub(crate) trait Node: View {
     /// The record at an offset of the heap.
     #[inline(always)]
     fn record_at_offset<L: Layout>(self, at: usize) -> Result<Record, Restart> {
-        let mut key_len = usize::from(self.u8(at)?);
-        let mut next = at + 1;
-        if key_len > LONGEST_SHORT_KEY {
-            key_len = usize::from(self.u16(next)?);
-            next += 2;
-        }
+        let (key_len, next) = self.key_len(at)?;
         let (kind, value_len, tail_at) = self.mark(next)?;
         Ok(Record {
             at,
