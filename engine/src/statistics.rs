@@ -84,6 +84,11 @@ fn push_pages(engine: &Engine, pool: &PoolStatistics, list: &mut Statistics) {
             "Pages written to the file.",
         ),
         (
+            "pages_writes_total",
+            pool.write_calls,
+            "Writes that took: pages side by side in the file go with one.",
+        ),
+        (
             "pages_evicted_total",
             pool.evictions,
             "Pages whose memory was given back.",

@@ -13,6 +13,16 @@ impl<const PAGE: usize> Block<PAGE> {
         vec![Self::zeroed(); count]
     }
 
+    /// The bytes of blocks, one behind the other; none if there is padding between.
+    pub(crate) fn bytes_of(blocks: &[Self]) -> Option<&[u8]> {
+        if size_of::<Self>() != PAGE {
+            return None;
+        }
+        // SAFETY: a block has the size of its only field, an array of bytes; so a slice of blocks
+        // is that many initialised bytes, borrowed for as long.
+        Some(unsafe { std::slice::from_raw_parts(blocks.as_ptr().cast(), size_of_val(blocks)) })
+    }
+
     pub(crate) fn crc(&self) -> u32 {
         crc32c::crc32c(&self.0)
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use hedgerow_vfs::WriteAt;
 
 use crate::block::{self, Block};
-use crate::pool::{EVICTIONS, Pool, Space, WASTED, WRITES, lock};
+use crate::pool::{EVICTIONS, Pool, Space, WASTED, WRITE_CALLS, WRITES, lock};
 use crate::provider::PageId;
 use crate::restart::Error;
 use crate::state::Seen;
@@ -184,23 +184,51 @@ impl<const PAGE: usize> Pool<PAGE> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Writes blocks to free places, which are then in use.
-    pub(crate) fn write_blocks(
-        &self,
-        blocks: &[Block<PAGE>],
-    ) -> (Vec<u32>, Vec<std::io::Result<()>>) {
+    /// Writes blocks to free places, which are then in use: those that come to lie side by side
+    /// with one write, since what a disk does in a second is limited in number, too.
+    pub(crate) fn write_blocks(&self, all: &[Block<PAGE>]) -> (Vec<u32>, Vec<std::io::Result<()>>) {
         let places: Vec<u32> = {
             let mut space = lock(&self.space);
-            blocks.iter().map(|_| space.blocks.take()).collect()
+            all.iter().map(|_| space.blocks.take()).collect()
         };
-        let mut writes: Vec<WriteAt<'_>> = blocks
-            .iter()
-            .zip(&places)
-            .map(|(block, &place)| WriteAt::new(block::offset::<PAGE>(place), &block.0))
-            .collect();
+        let (mut runs, mut writes) = (Vec::new(), Vec::new());
+        let mut at = 0;
+        let is_next = |a: &u32, b: &u32| a + 1 == *b && size_of::<Block<PAGE>>() == PAGE;
+        for run in places.chunk_by(is_next) {
+            let of_run = &all[at..at + run.len()];
+            let bytes = Block::bytes_of(of_run).unwrap_or(&of_run[0].0);
+            writes.push(WriteAt::new(block::offset::<PAGE>(run[0]), bytes));
+            runs.push(run.len());
+            at += run.len();
+        }
         self.file.write_many(&mut writes);
-        let results = writes.into_iter().map(|write| write.result).collect();
+        let mut results = Vec::with_capacity(all.len());
+        for (write, blocks) in writes.into_iter().zip(runs) {
+            self.counters.count(WRITE_CALLS);
+            let first = results.len();
+            match write.result {
+                // For some of them there may be room.
+                Err(error) if is_full(&error) && blocks > 1 => {
+                    let singly = first..first + blocks;
+                    results.extend(singly.map(|at| self.write_alone(&all[at], places[at])));
+                }
+                Err(error) => {
+                    results.extend((1..blocks).map(|_| Err(again(&error))));
+                    results.push(Err(error));
+                }
+                Ok(()) => results.extend((0..blocks).map(|_| Ok(()))),
+            }
+        }
         (places, results)
+    }
+
+    /// Writes one block.
+    fn write_alone(&self, block: &Block<PAGE>, place: u32) -> std::io::Result<()> {
+        self.counters.count(WRITE_CALLS);
+        let mut write = [WriteAt::new(block::offset::<PAGE>(place), &block.0)];
+        self.file.write_many(&mut write);
+        let [write] = write;
+        write.result
     }
 
     /// Makes a written block the page's, if the page is still what was written.
@@ -230,5 +258,19 @@ impl<const PAGE: usize> Pool<PAGE> {
             }
             None => space.changed.set(chunk),
         }
+    }
+}
+
+/// Whether a disk had no room.
+fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), QuotaExceeded | StorageFull)
+}
+
+/// The same error once more, for the next block of a write that failed.
+fn again(error: &std::io::Error) -> std::io::Error {
+    match error.raw_os_error() {
+        Some(code) => std::io::Error::from_raw_os_error(code),
+        None => std::io::Error::new(error.kind(), error.to_string()),
     }
 }

@@ -76,6 +76,8 @@ pub struct PoolStatistics {
     pub read_batches: u64,
     /// Pages written to the file.
     pub writes: u64,
+    /// Writes that this took, of the table, too: neighbours in the file go with one.
+    pub write_calls: u64,
     /// Pages whose memory was given back.
     pub evictions: u64,
     /// Pages written in vain, since they were changed meanwhile.
@@ -101,6 +103,7 @@ pub(crate) const WASTED: usize = 3;
 pub(crate) const SAVED: usize = 4;
 pub(crate) const CHECKPOINTS: usize = 5;
 pub(crate) const READ_BATCHES: usize = 6;
+pub(crate) const WRITE_CALLS: usize = 7;
 
 /// What changes under the pool's mutex, which nobody holds while reading or writing a file.
 pub(crate) struct Space {
@@ -161,7 +164,7 @@ pub struct Pool<const PAGE: usize> {
     /// Held through a checkpoint; says why there can be no more of them.
     pub(crate) checkpointing: Mutex<Option<String>>,
     pub(crate) holes: AtomicBool,
-    pub(crate) counters: Counters<7>,
+    pub(crate) counters: Counters<8>,
     pub(crate) database: u64,
     pub(crate) read_only: bool,
     pub(crate) owner: Mutex<Vec<u8>>,
@@ -543,6 +546,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             reads: self.counters.sum(READS),
             read_batches: self.counters.sum(READ_BATCHES),
             writes: self.counters.sum(WRITES),
+            write_calls: self.counters.sum(WRITE_CALLS),
             evictions: self.counters.sum(EVICTIONS),
             wasted_writes: self.counters.sum(WASTED),
             saved: self.counters.sum(SAVED),

@@ -75,6 +75,23 @@ fn release(mut pool: &Pool<PAGE>, id: PageId) {
 }
 
 #[test]
+fn pages_that_come_to_lie_side_by_side_are_written_together() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let pool = open(&vfs, SMALL);
+    let ids: Vec<PageId> = (0..2_000).map(|n| allocate(&pool, n)).collect();
+    pool.checkpoint(Vec::new).unwrap();
+    let statistics = pool.statistics();
+    assert!(statistics.writes >= 2_000, "{statistics:?}");
+    assert!(
+        statistics.write_calls * 4 < statistics.writes,
+        "{statistics:?}"
+    );
+    for (n, &id) in ids.iter().enumerate() {
+        assert_eq!(read(&pool, id), Some(n as u64));
+    }
+}
+
+#[test]
 fn what_is_written_is_read_through_evictions_checkpoints_and_reopens() {
     let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
     let mut random = StdRng::seed_from_u64(1);
