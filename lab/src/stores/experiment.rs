@@ -97,12 +97,30 @@ impl Experiment for StoreExperiment {
     }
 }
 
-/// Why an engine cannot hold a workload's keys, if it cannot.
+/// Engines that have no cache of a limited size, with why, and what it would take.
+pub const UNLIMITED: [(&str, &str, &str); 2] = [
+    (
+        "hedgerow",
+        "all of its data is in memory, so there is no cache that it could be larger than",
+        "`hedgerow btree`, whose trees lie in a page file",
+    ),
+    (
+        "lmdb",
+        "its cache is the system's page cache, which has no limit of its own",
+        "a machine, or a control group, with less memory than data",
+    ),
+];
+
+/// Why an engine cannot take a workload, if it cannot: its cache or the keys are not for it.
 fn refusal(
     registry: &Registry,
     entry: &StoreEntry,
     workload: &StoreWorkload,
 ) -> Result<Option<String>> {
+    let mut unlimited = UNLIMITED.iter().filter(|_| workload.cold);
+    if let Some((_, why, _)) = unlimited.find(|(name, ..)| *name == entry.entry.name) {
+        return Ok(Some((*why).to_owned()));
+    }
     let set: hedgerow_lab_data::KeySet = workload.set.parse()?;
     let keys = set.up_to(workload.records.min(10_000))?;
     let refusal = registry.limits(entry.entry.name).refusal(&keys);

@@ -24,7 +24,7 @@ use serde_json::Value;
 use crate::experiment::Need;
 use crate::{LabError, Result};
 
-pub use experiment::{StoreExperiment, StorePoint};
+pub use experiment::{StoreExperiment, StorePoint, UNLIMITED};
 pub use schedule::Leg;
 
 /// When commits reach storage.
@@ -87,6 +87,9 @@ pub struct StoreWorkload {
     /// Whether the legs begin with the files out of the system's page cache, and what they read
     /// from storage is reported.
     pub cold: bool,
+    /// Seconds after which a leg that only reads ends, whatever is left of its operations: so a
+    /// slow disk makes figures from fewer operations, not a round without end.
+    pub longest_reading_seconds: Option<f64>,
     /// What a process of a round does and where; the whole round if not given.
     part: Option<(Part, PathBuf)>,
 }
@@ -105,6 +108,7 @@ impl StoreWorkload {
             commits,
             cache_bytes: 0,
             cold: false,
+            longest_reading_seconds: None,
             part: None,
         };
         // A power of two, as one engine takes nothing else.

@@ -104,9 +104,9 @@ pub(super) fn work(entry: &StoreEntry, workload: &StoreWorkload, folder: &Path) 
     round.look(workload.records.min(workload.operations as usize) / 16)?;
     for planned in &schedule.legs {
         let read = read_bytes();
-        round.leg(planned)?;
+        let done = round.leg(planned)?;
         if workload.cold {
-            let each = (read_bytes() - read) as f64 / planned.plan.operations.max(1) as f64;
+            let each = (read_bytes() - read) as f64 / done.max(1) as f64;
             let column = format!("{}: read from storage", planned.leg.column());
             let answer = &mut round.answer;
             answer.push(&column, "bytes/operation", Better::Lower, each);
@@ -154,6 +154,7 @@ fn warm_up(entry: &StoreEntry, workload: &StoreWorkload, directory: &Path) -> Re
 struct Share {
     seconds: f64,
     latencies: Histogram<u64>,
+    operations: usize,
     wrong: u64,
     put_bytes: u64,
     inserted: u64,
@@ -164,6 +165,7 @@ impl Share {
         Ok(Self {
             seconds: 0.0,
             latencies: Histogram::new(3).map_err(LabError::from_display)?,
+            operations: 0,
             wrong: 0,
             put_bytes: 0,
             inserted: 0,
@@ -269,10 +271,13 @@ impl Round<'_> {
         Ok(())
     }
 
-    fn leg(&mut self, planned: &Planned) -> Result<()> {
+    /// Runs a leg; how many of its operations there was time for.
+    fn leg(&mut self, planned: &Planned) -> Result<usize> {
         let threads = self.workload.threads.max(1);
         let shares: Vec<Vec<Operation>> = (0..threads).map(|nth| planned.operations(nth)).collect();
-        let operations = shares.iter().map(Vec::len).sum();
+        // What others write is counted on later, so that only reading can end early.
+        let longest = self.workload.longest_reading_seconds;
+        let longest = longest.filter(|_| planned.leg.only_reads());
         let barrier = Barrier::new(threads);
         let this = &*self;
         let done: Result<Vec<Share>> = std::thread::scope(|scope| {
@@ -282,7 +287,7 @@ impl Round<'_> {
                     let barrier = &barrier;
                     scope.spawn(move || {
                         barrier.wait();
-                        this.share(operations, planned.may_miss())
+                        this.share(operations, planned.may_miss(), longest)
                     })
                 })
                 .collect();
@@ -295,6 +300,7 @@ impl Round<'_> {
         let mut all = Share::new()?;
         for (thread, share) in done?.iter().enumerate() {
             all.seconds = all.seconds.max(share.seconds);
+            all.operations += share.operations;
             all.wrong += share.wrong;
             all.put_bytes += share.put_bytes;
             all.latencies
@@ -306,12 +312,17 @@ impl Round<'_> {
         self.answer.errors += all.wrong;
         let tail = matches!(&planned.leg, Leg::Get | Leg::Update | Leg::DeleteHeavy)
             || matches!(&planned.leg, Leg::Named(name) if name == "ycsb/a" || name == "ycsb/e");
-        self.report(planned.leg.column(), operations, &all, tail);
-        Ok(())
+        self.report(planned.leg.column(), all.operations, &all, tail);
+        Ok(all.operations)
     }
 
-    /// One thread's operations.
-    fn share(&self, operations: &[Operation], may_miss: bool) -> Result<Share> {
+    /// One thread's operations, or those of the first `longest` seconds.
+    fn share(
+        &self,
+        operations: &[Operation],
+        may_miss: bool,
+        longest: Option<f64>,
+    ) -> Result<Share> {
         let mut share = Share::new()?;
         let (mut value, mut found) = (Vec::new(), Vec::new());
         let start = Instant::now();
@@ -342,7 +353,11 @@ impl Round<'_> {
                 }
             }
             share.inserted += u64::from(matches!(operation.kind, Kind::Insert | Kind::ReadInsert));
+            share.operations += 1;
             lap(&mut last, &mut share.latencies)?;
+            if longest.is_some_and(|longest| last.duration_since(start).as_secs_f64() > longest) {
+                break;
+            }
         }
         share.seconds = start.elapsed().as_secs_f64();
         Ok(share)

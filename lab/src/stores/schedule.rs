@@ -45,6 +45,12 @@ impl Leg {
         }
     }
 
+    /// Whether it changes nothing.
+    #[must_use]
+    pub fn only_reads(&self) -> bool {
+        matches!(self, Self::Get | Self::ZipfGet | Self::Scan)
+    }
+
     /// What it does.
     fn workload(&self, operations: u64) -> Result<Workload> {
         let failed = |error: hedgerow_lab_data::WorkloadError| LabError::Usage(error.to_string());

@@ -9,7 +9,7 @@ use hedgerow_lab_report::X;
 
 use crate::experiment::{About, Scale, Settings};
 use crate::registry::Registry;
-use crate::stores::{Commits, Leg, StoreExperiment, StorePoint, StoreWorkload};
+use crate::stores::{Commits, Leg, StoreExperiment, StorePoint, StoreWorkload, UNLIMITED};
 
 /// Key sets, with the mean length of a key.
 const SETS: [(&str, usize); 3] = [("dense-u64", 8), ("sparse-u64", 8), ("path", 44)];
@@ -20,19 +20,8 @@ const RATIOS: [u64; 4] = [1, 2, 4, 8];
 /// The source's values are 8 bytes; larger ones need fewer records for as many pages.
 const VALUE_BYTES: usize = 112;
 
-/// Engines that have no cache of a limited size, with why, and what it would take.
-const UNLIMITED: [(&str, &str, &str); 2] = [
-    (
-        "hedgerow",
-        "all of its data is in memory, so there is no cache that it could be larger than",
-        "`hedgerow btree`, whose trees lie in a page file",
-    ),
-    (
-        "lmdb",
-        "its cache is the system's page cache, which has no limit of its own",
-        "a machine, or a control group, with less memory than data",
-    ),
-];
+/// Seconds for the lookups of one kind: a slow disk must not make a round of minutes.
+const LONGEST_SECONDS: f64 = 1.5;
 
 pub fn experiment() -> StoreExperiment {
     StoreExperiment {
@@ -68,7 +57,7 @@ fn stores(registry: &Registry) -> Vec<StoreEntry> {
 }
 
 fn points(settings: &Settings) -> Vec<StorePoint> {
-    let data_bytes: u64 = settings.scale.pick(6 << 20, 12 << 20, 8 << 30);
+    let data_bytes: u64 = settings.scale.pick(6 << 20, 8 << 20, 8 << 30);
     let threads = settings.scale.pick(4, 32, 256);
     let mut points = Vec::new();
     let (sets, ratios): (&[_], &[u64]) = match settings.scale {
@@ -88,6 +77,10 @@ fn points(settings: &Settings) -> Vec<StorePoint> {
             workload.threads = threads;
             workload.operations = settings.scale.pick(1000, 25_000, 10_000_000);
             workload.legs = vec![Leg::Get, Leg::ZipfGet];
+            workload.longest_reading_seconds = match settings.scale {
+                Scale::Smoke | Scale::Small => Some(LONGEST_SECONDS),
+                Scale::Paper => Some(60.0),
+            };
             StorePoint {
                 parameters: vec![
                     ("key set", set.into()),
