@@ -103,6 +103,10 @@ impl Engine {
             let now_ms = self.now_ms();
             let mut live = 0;
             let mut shard = self.shard()?;
+            // Before the first row goes: a checkpoint that sees some of them gone waits for this
+            // shard, and must then find the record in an epoch that it waits for, not in a later
+            // one, which a power cut may take back.
+            let timestamp = shard.timestamp(guard.floor());
             let done = space.uninstall_range(&self.expiries, bounds, |key, row| {
                 live += u64::from(!row.is_expired(|| now_ms));
                 self.watches.removed(&space, key, row.expiry_ms());
@@ -115,7 +119,6 @@ impl Engine {
                     Err(failed) => Err(failed.error.into()),
                 };
             }
-            let timestamp = shard.timestamp(guard.floor());
             // What is gone before an error is gone: the record says how far it came.
             let end = match &done {
                 Ok(_) => bounds.1,

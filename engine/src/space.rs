@@ -214,8 +214,9 @@ pub(crate) struct PartlyRemoved {
     pub(crate) error: IndexError,
 }
 
-/// Expiries that wait for rows to be removed, at most.
+/// Expiries that wait for rows to be removed, at most, and bytes of their keys.
 const MOST_EXPIRIES: usize = 1 << 14;
+const MOST_EXPIRY_BYTES: usize = 1 << 20;
 
 /// Rows that went, and what is still to be done for them.
 #[derive(Default)]
@@ -223,6 +224,8 @@ struct Gone {
     rows: u64,
     last: Option<Vec<u8>>,
     expiring: Vec<(Vec<u8>, u64)>,
+    /// Bytes of the keys of these.
+    expiring_bytes: usize,
 }
 
 impl Gone {
@@ -233,15 +236,16 @@ impl Gone {
         last.extend_from_slice(key);
         if let Some(expiry_ms) = expiry_ms {
             self.expiring.push((key.to_vec(), expiry_ms));
+            self.expiring_bytes += key.len();
         }
     }
 
     fn is_full(&self) -> bool {
-        self.expiring.len() >= MOST_EXPIRIES
+        self.expiring.len() >= MOST_EXPIRIES || self.expiring_bytes >= MOST_EXPIRY_BYTES
     }
 
     fn take(&mut self) -> Vec<(Vec<u8>, u64)> {
-        self.rows = 0;
+        (self.rows, self.expiring_bytes) = (0, 0);
         std::mem::take(&mut self.expiring)
     }
 }
