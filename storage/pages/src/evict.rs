@@ -207,15 +207,13 @@ impl<const PAGE: usize> Pool<PAGE> {
             self.counters.count(WRITE_CALLS);
             let first = results.len();
             match write.result {
-                // For some of them there may be room.
-                Err(error) if is_full(&error) && blocks > 1 => {
+                // For some of them there may be room, and one bad place is no reason to keep the
+                // others in memory.
+                Err(_) if blocks > 1 => {
                     let singly = first..first + blocks;
                     results.extend(singly.map(|at| self.write_alone(&all[at], places[at])));
                 }
-                Err(error) => {
-                    results.extend((1..blocks).map(|_| Err(again(&error))));
-                    results.push(Err(error));
-                }
+                Err(error) => results.push(Err(error)),
                 Ok(()) => results.extend((0..blocks).map(|_| Ok(()))),
             }
         }
@@ -234,6 +232,14 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// Makes a written block the page's, if the page is still what was written.
     fn install(&self, space: &mut Space, page: PageId, seen: Seen, entry: Entry) {
         let old = self.entries.get(page);
+        // A page that is dirty as it was stays in memory while `space` is held. Any other may have
+        // been evicted or given back, and whoever reads it now must not see what was written.
+        let now = self.word(page).note();
+        if now.version() != seen.version() || !now.is_dirty() {
+            space.blocks.give(entry.block());
+            self.counters.count(WASTED);
+            return;
+        }
         // Before the page is clean: from then on somebody may evict it and read it back.
         self.entries.set(page, entry);
         if !self.word(page).try_clean(seen) {
@@ -258,19 +264,5 @@ impl<const PAGE: usize> Pool<PAGE> {
             }
             None => space.changed.set(chunk),
         }
-    }
-}
-
-/// Whether a disk had no room.
-fn is_full(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
-    matches!(error.kind(), QuotaExceeded | StorageFull)
-}
-
-/// The same error once more, for the next block of a write that failed.
-fn again(error: &std::io::Error) -> std::io::Error {
-    match error.raw_os_error() {
-        Some(code) => std::io::Error::from_raw_os_error(code),
-        None => std::io::Error::new(error.kind(), error.to_string()),
     }
 }

@@ -87,7 +87,10 @@ impl Root {
                 supported: FORMAT,
             });
         }
-        if word(8) < FORMAT {
+        let mut zeroed = block.to_vec();
+        zeroed[CRC_AT..CRC_AT + 4].fill(0);
+        let whole = crc32c::crc32c(&zeroed) == word(CRC_AT);
+        if whole && word(8) < FORMAT {
             return Err(Error::OlderFormat {
                 file: file(),
                 found: word(8),
@@ -102,11 +105,9 @@ impl Root {
                 expected,
             });
         }
-        let mut zeroed = block.to_vec();
-        zeroed[CRC_AT..CRC_AT + 4].fill(0);
         let (owner, entries) = (word(44) as usize, word(48) as usize);
-        let whole = crc32c::crc32c(&zeroed) == word(CRC_AT);
-        if !whole || owner > OWNER_BYTES || entries > top_entries(block.len()) {
+        if !whole || word(8) != FORMAT || owner > OWNER_BYTES || entries > top_entries(block.len())
+        {
             return Ok(None);
         }
         let top = (0..entries).map(|i| long(ENTRIES_AT + 8 * i)).collect();
@@ -152,6 +153,17 @@ mod tests {
         let error = Root::decode(&wide, file).unwrap_err().to_string();
         assert!(
             error.contains("pages of 4096 bytes, not of 16384"),
+            "{error}"
+        );
+        // A whole root of another format is named; one that is not whole is none.
+        block[8..12].copy_from_slice(&1_u32.to_le_bytes());
+        assert_eq!(Root::decode(&block, file).unwrap(), None);
+        block[CRC_AT..CRC_AT + 4].fill(0);
+        let crc = crc32c::crc32c(&block);
+        block[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+        let error = Root::decode(&block, file).unwrap_err();
+        assert!(
+            matches!(error, Error::OlderFormat { found: 1, .. }),
             "{error}"
         );
     }

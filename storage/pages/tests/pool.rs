@@ -273,7 +273,8 @@ fn threads_share_pages_under_eviction_and_checkpoints_are_moments() {
         scope.spawn(|| transfer(2));
         scope.spawn(|| look(3));
         scope.spawn(|| look(4));
-        for round in 0..25_u64 {
+        // Until a page was changed that a checkpoint had not written yet.
+        for round in (0..500_u64).take_while(|&round| round < 25 || pool.statistics().saved == 0) {
             std::thread::sleep(std::time::Duration::from_millis(20));
             pool.checkpoint(|| round.to_le_bytes().to_vec()).unwrap();
             let copy: Arc<dyn Vfs> = Arc::new(memory.deep_clone());
@@ -433,12 +434,14 @@ fn bad_input_is_refused_with_a_remedy() {
     assert!(text.contains("/text is not a Hedgerow page file"), "{text}");
 
     for (format, remedy) in [(1_u32, "export its rows with"), (3, "use a newer program")] {
-        let root = [
+        let mut root = [
             b"HDGPAGES".as_slice(),
             &format.to_le_bytes(),
             &[0; PAGE - 12],
         ]
         .concat();
+        let crc = crc32c::crc32c(&root);
+        root[52..56].copy_from_slice(&crc.to_le_bytes());
         memory.insert_file(Path::new("/other"), root);
         let other = refused(Pool::open(&vfs, Path::new("/other"), &Options::new(SMALL)));
         assert!(
