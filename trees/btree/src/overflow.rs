@@ -176,8 +176,18 @@ pub(crate) fn load<const PAGE: usize, L: Look<PAGE>>(
     Ok(bytes)
 }
 
-/// Gives back what a record named. Only pages whose numbers other pages have are looked at.
+/// Gives back what a record named. Only pages whose numbers other pages have are looked at. What is
+/// behind one that cannot be read stays in use.
 pub(crate) fn release<const PAGE: usize, K: Keep<PAGE>>(
+    keep: &mut K,
+    chain: &Chain,
+) -> Result<(), K::Error> {
+    let vacated = release_slot(keep, chain);
+    let released = release_pages(keep, chain);
+    vacated.and(released)
+}
+
+fn release_pages<const PAGE: usize, K: Keep<PAGE>>(
     keep: &mut K,
     chain: &Chain,
 ) -> Result<(), K::Error> {
@@ -186,11 +196,24 @@ pub(crate) fn release<const PAGE: usize, K: Keep<PAGE>>(
         let next = match chain.number(index + 1) {
             Some(next) => next,
             None if index + 1 == chain.pages => 0,
-            None => keep.look(page, |image| image.upper_child() as PageNumber)?,
+            None => {
+                let next = keep.look(page, |image| {
+                    let is_of_chain = image.is(Tag::Overflow);
+                    is_of_chain.then(|| image.upper_child() as PageNumber)
+                })?;
+                next.ok_or_else(|| keep.damaged(page, "is to be of a long value, but is not"))?
+            }
         };
         keep.release(page)?;
         page = next;
     }
+    Ok(())
+}
+
+fn release_slot<const PAGE: usize, K: Keep<PAGE>>(
+    keep: &mut K,
+    chain: &Chain,
+) -> Result<(), K::Error> {
     if chain.class > 0 {
         let (class, rack) = (chain.class, chain.rack);
         let is_gone = keep.vacate(rack, chain.slot)?;

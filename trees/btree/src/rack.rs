@@ -64,22 +64,24 @@ pub(crate) fn is_rack<const PAGE: usize>(
     page.is(Tag::Rack) && page.counter() == class && page.upper_child() == tree as usize
 }
 
-/// What is wrong with a rack of which `bits` are named by records.
+/// What is wrong with a rack of which `bits` are named by records; else how many slots are taken
+/// in vain: nobody names one that could not be made vacant, since the disk was full or the rack
+/// could not be read at that moment.
 pub(crate) fn verify<const PAGE: usize>(
     page: &Image<PAGE>,
     (class, bits): (usize, u16),
     tree: PageNumber,
-) -> Result<(), String> {
+) -> Result<u32, String> {
     if !is_rack(page, class, tree) {
         return Err("it is to be a rack of long values, but is not".into());
     }
     let (taken, count) = (taken_bits(page), page.count());
-    if taken != bits || count != taken.count_ones() as usize {
+    if bits & !taken != 0 || count != taken.count_ones() as usize {
         return Err(format!(
             "slots {taken:#b} of a rack are taken and {count} counted, but {bits:#b} are named"
         ));
     }
-    Ok(())
+    Ok((taken & !bits).count_ones())
 }
 
 /// Puts bytes into a vacant slot, if there is one, and says which.

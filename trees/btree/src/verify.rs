@@ -17,6 +17,8 @@ use crate::tree::{BTree, layer_root, stem_bytes};
 pub(crate) struct Seen {
     pub keys: usize,
     pub pages: usize,
+    /// Slots of racks that are taken, but that no record names.
+    unnamed: u32,
     /// Racks: their class and the slots that records name, as bits.
     racks: HashMap<PageNumber, (usize, u16)>,
 }
@@ -36,6 +38,10 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             let live = self.pages.live();
             return Err(format!("{} pages reached, but {live} in use", seen.pages));
         }
+        // Here nothing can be in the way of making them vacant.
+        if seen.unnamed != 0 {
+            return Err(format!("{} slots of racks are taken in vain", seen.unnamed));
+        }
         Ok(())
     }
 }
@@ -49,7 +55,7 @@ impl Seen {
         let mut seen = Self::default();
         seen.layer::<C, PAGE>(pages, root, &[])?;
         for (&page, &named) in &seen.racks {
-            rack::verify(&*pages.read(page)?, named, root)
+            seen.unnamed += rack::verify(&*pages.read(page)?, named, root)
                 .map_err(|what| format!("page {page}: {what}"))?;
         }
         seen.pages += seen.racks.len();
@@ -162,8 +168,13 @@ impl Seen {
             ));
         }
         let (class, bits) = self.racks.entry(chain.rack).or_insert((chain.class, 0));
-        let bit = 1 << chain.slot;
-        if *class != chain.class || *bits & bit != 0 || chain.slot >= SLOTS[chain.class] {
+        let bit = if chain.slot < SLOTS[chain.class] {
+            1 << chain.slot
+        } else {
+            // No slot of a rack: as wrong as one that is another's.
+            u16::MAX
+        };
+        if *class != chain.class || *bits & bit != 0 || bit == u16::MAX {
             let slot = chain.slot;
             return Err(format!(
                 "page {}: slot {slot} is named as another's, too",

@@ -15,7 +15,7 @@ use crate::configuration::Configuration;
 use crate::overflow::{self, Keep, Look};
 use crate::page::{Image, node};
 use crate::pages::PageNumber;
-use crate::rack::{self, Racks};
+use crate::rack::{self, CLASSES, Racks, SLOTS};
 use crate::slotted::Payload;
 use crate::tree::Cut;
 
@@ -90,9 +90,8 @@ impl<'t, C: Configuration, const PAGE: usize> Keep<PAGE> for Within<'t, '_, C, P
         let id = PageId(rack);
         let mut latch: ExclusiveLatch<'t, PAGE> = self.tree.of_chain(id, pool.exclusive(id))?;
         let page = image(&latch);
-        if rack::taken_bits(page) & 1 << slot == 0
-            || !rack::is_rack(page, page.counter(), self.tree())
-        {
+        let is_taken = slot < SLOTS[CLASSES] && rack::taken_bits(page) & 1 << slot != 0;
+        if !is_taken || !rack::is_rack(page, page.counter(), self.tree()) {
             return Err(self.damaged(rack, "is to be a rack of long values, but is not"));
         }
         let is_last = page.count() == 1;
