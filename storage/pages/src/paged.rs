@@ -33,6 +33,8 @@ pub struct ExclusiveLatch<'p, const PAGE: usize> {
     pool: &'p Pool<PAGE>,
     page: PageId,
     changed: bool,
+    /// Whether somebody else had the page when this was asked for.
+    waited: bool,
 }
 
 impl<const PAGE: usize> SharedLatch<'_, PAGE> {
@@ -47,6 +49,13 @@ impl<const PAGE: usize> SharedLatch<'_, PAGE> {
 }
 
 impl<const PAGE: usize> ExclusiveLatch<'_, PAGE> {
+    /// Whether somebody else had the page when this latch was asked for.
+    #[inline(always)]
+    #[must_use]
+    pub fn waited(&self) -> bool {
+        self.waited
+    }
+
     /// The bytes of the page.
     #[inline(always)]
     #[must_use]
@@ -176,6 +185,7 @@ impl<const PAGE: usize> Pool<PAGE> {
                     pool: self,
                     page: id,
                     changed: false,
+                    waited: false,
                 }));
             } else {
                 std::hint::spin_loop();
@@ -200,6 +210,7 @@ impl<const PAGE: usize> Pool<PAGE> {
                     pool: self,
                     page: id,
                     changed: false,
+                    waited: false,
                 };
                 let mut pool = self;
                 return Pages::release(&mut pool, latch, operation);
@@ -276,6 +287,7 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
             pool,
             page,
             changed: true,
+            waited: false,
         })
     }
 
@@ -331,11 +343,14 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
     #[inline]
     fn exclusive(&self, id: PageId) -> Result<ExclusiveLatch<'p, PAGE>> {
         let pool: &'p Pool<PAGE> = self;
+        let mut waited = false;
         pool.latch(id, not_free, |seen| {
+            waited |= not_free(seen);
             (seen.is_free() && pool.word(id).try_exclusive(seen)).then(|| ExclusiveLatch {
                 pool,
                 page: id,
                 changed: false,
+                waited,
             })
         })
     }
@@ -350,6 +365,7 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
             pool,
             page: page.page,
             changed: false,
+            waited: false,
         })
     }
 

@@ -50,7 +50,7 @@ impl<const PAGE: usize> Image<PAGE> {
     }
 
     /// Divides between the records below and from a place on.
-    fn cut_between<C: Configuration>(&self, at: usize) -> Cut {
+    pub(crate) fn cut_between<C: Configuration>(&self, at: usize) -> Cut {
         let shape = self.shape();
         let mut separator = Vec::new();
         self.place_key(shape.reference + at as u32, &mut separator);

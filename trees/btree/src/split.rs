@@ -19,6 +19,7 @@
 
 use crate::adapt::Conversions;
 use crate::configuration::Configuration;
+use crate::densify::shortest_between;
 use crate::leaf::FormOf;
 use crate::page::{Image, Tag, shared};
 use crate::pages::{PageNumber, Pages};
@@ -65,6 +66,21 @@ impl<const PAGE: usize> Image<PAGE> {
             }
         }
         unreachable!("the last key of the range differs from the first there")
+    }
+
+    /// The cut of an ordered leaf of two records or more just before a key, or near it.
+    pub(crate) fn cut_near<C: Configuration>(&self, key: &[u8]) -> Cut {
+        if self.is_dense() {
+            let place = self.lower_bound::<C>(key).0;
+            let at = self.all_taken::<C>().skip(1).find(|&other| other >= place);
+            let at = at.or_else(|| self.all_taken::<C>().last());
+            return self.cut_between::<C>(at.expect("two records or more"));
+        }
+        let at = self.lower_bound::<C>(key).0.clamp(1, self.count() - 1);
+        let (mut low, mut high) = (Vec::new(), Vec::new());
+        self.node_key::<C>(at - 1, &mut low);
+        self.node_key::<C>(at, &mut high);
+        Cut::new(at, shortest_between(&low, &high))
     }
 
     /// Chooses the key of an inner node that moves up: the shortest near the median.

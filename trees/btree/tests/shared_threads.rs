@@ -183,6 +183,58 @@ fn threads_find_what_they_put_and_every_checkpoint_is_a_tree() {
     }
 }
 
+/// Adds to counters until a leaf was divided because of that, or for so many rounds, and returns
+/// what they sum up to and how many such divisions there were.
+fn count_up(threads: u64, rounds: u64) -> (u64, f64) {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let tree = Tree::create(open(&vfs)).unwrap();
+    for n in 0..200_u64 {
+        tree.insert(&(n << 20).to_be_bytes(), &[0; 8]).unwrap();
+    }
+    let (done, added) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let splits = || tree.statistics().get("contention_splits").unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (tree, done, added, splits) = (&tree, &done, &added, &splits);
+            scope.spawn(move || {
+                let mut new = Vec::new();
+                for round in (0..rounds).take_while(|_| !done.load(Ordering::Relaxed)) {
+                    let key = ((round + thread) % 6) << 20;
+                    tree.update(&key.to_be_bytes(), &mut new, |old, new| {
+                        // The leaf is latched: others come and wait for it.
+                        std::thread::yield_now();
+                        let old = u64::from_le_bytes(old.unwrap().try_into().unwrap());
+                        new.extend_from_slice(&(old + 1).to_le_bytes());
+                        Decision::Put(())
+                    })
+                    .unwrap();
+                    added.fetch_add(1, Ordering::Relaxed);
+                    if round % 1024 == 1023 && splits() > 0.0 {
+                        done.store(true, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    tree.verify().unwrap();
+    let mut sum = 0;
+    tree.scan(Bound::Unbounded, Direction::Forward, |_, value| {
+        sum += u64::from_le_bytes(value.try_into().unwrap());
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(sum, added.into_inner() as u64);
+    (sum, splits())
+}
+
+#[test]
+fn leaves_that_writers_wait_for_are_divided() {
+    let (sum, splits) = count_up(THREADS, 500_000);
+    assert!(splits > 0.0, "{sum} changes");
+    let (sum, splits) = count_up(1, 50_000);
+    assert_eq!((sum, splits), (50_000, 0.0));
+}
+
 #[test]
 fn counters_lose_no_increment() {
     const ROUNDS: u64 = 2000;

@@ -13,9 +13,9 @@ use crate::slotted::{Comparison, Payload};
 use crate::split::Cut;
 
 /// An inner node that is latched, and the index of one of its children.
-struct Above<'p, const PAGE: usize> {
-    latch: ExclusiveLatch<'p, PAGE>,
-    index: usize,
+pub(super) struct Above<'p, const PAGE: usize> {
+    pub latch: ExclusiveLatch<'p, PAGE>,
+    pub index: usize,
 }
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
@@ -24,7 +24,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// latch, until the leaf takes the record.
     #[cold]
     pub(super) fn make_room(&self, root: At, key: &[u8], payload: Payload<'_>) -> Result<()> {
-        let mut pool: &Pool<PAGE> = &self.pool;
+        let pool: &Pool<PAGE> = &self.pool;
         let (path, leaf) = self.path(root, key)?;
         let operation = pool.begin();
         let mut node = leaf.at;
@@ -72,10 +72,20 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 return Ok(());
             }
         }
-        self.prepare(&mut latch, &operation)?;
-        let mut below = pool.allocate(&operation)?;
+        self.raise_root(latch, page, &operation)
+    }
+
+    /// Puts a level between a root, of which `page` is a copy, and its content.
+    pub(super) fn raise_root<'p>(
+        &'p self,
+        mut latch: ExclusiveLatch<'p, PAGE>,
+        mut page: Image<PAGE>,
+        operation: &Operation<'p>,
+    ) -> Result<()> {
+        let mut pool: &Pool<PAGE> = &self.pool;
+        self.prepare(&mut latch, operation)?;
+        let mut below = pool.allocate(operation)?;
         self.store_node(&mut below, &page);
-        let mut page = page;
         page.become_root_above::<C>(pool.id(&below).0);
         self.store_node(&mut latch, &page);
         Ok(())
@@ -174,7 +184,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 
     /// Divides a node, of which `page` is an ordered copy. Its parent has room for the separator.
-    fn divide<'p>(
+    pub(super) fn divide<'p>(
         &'p self,
         mut latch: ExclusiveLatch<'p, PAGE>,
         mut above: Above<'p, PAGE>,

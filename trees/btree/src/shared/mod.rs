@@ -32,6 +32,7 @@
 
 mod ahead;
 mod chains;
+mod contention;
 mod descend;
 mod divide;
 mod get_many;
@@ -53,6 +54,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hedgerow_pages::{Error, ExclusiveLatch, Operation, PageId, Pages, Pool, Stop, ViewMut};
 use hedgerow_sync::Counters;
 
+use self::contention::Contention;
 use crate::adapt::Conversions;
 use crate::configuration::{Adaptive, Configuration};
 use crate::page::{Image, node};
@@ -71,7 +73,9 @@ pub struct BTreeIndex<C = Adaptive, const PAGE: usize = 4096> {
     pool: Arc<Pool<PAGE>>,
     root: PageId,
     len: AtomicU64,
-    events: Counters<4>,
+    events: Counters<5>,
+    /// None where leaves are not to be divided for this.
+    contention: Option<Contention>,
     conversions: Mutex<Conversions>,
     racks: Mutex<Racks>,
     configuration: PhantomData<fn() -> C>,
@@ -81,6 +85,7 @@ const RESTARTS: usize = 0;
 const SPLITS: usize = 1;
 const UNIONS: usize = 2;
 const RANGE_LEAVES: usize = 3;
+const CONTENTION_SPLITS: usize = 4;
 
 /// Attempts that only spin in between, and those after which a thread sleeps.
 const SPINNING: u32 = 6;
@@ -116,10 +121,19 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             root,
             len: AtomicU64::new(len),
             events: Counters::new(),
+            contention: Some(Contention::new()),
             conversions: Mutex::default(),
             racks: Mutex::default(),
             configuration: PhantomData,
         }
+    }
+
+    /// The same tree, whose leaves are not divided when writers wait for them (§7.3), to measure
+    /// what that brings.
+    #[must_use]
+    pub fn without_contention_splits(mut self) -> Self {
+        self.contention = None;
+        self
     }
 
     /// The page of the root.

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use hedgerow_index::Statistics;
 use hedgerow_pages::{Error, PageId, Pages, Pool, SharedLatch, Stop};
 
-use super::{BTreeIndex, RANGE_LEAVES, RESTARTS, SPLITS, UNIONS, image};
+use super::{BTreeIndex, CONTENTION_SPLITS, RANGE_LEAVES, RESTARTS, SPLITS, UNIONS, image};
 use crate::chain::Chain;
 use crate::configuration::Configuration;
 use crate::page::{Image, Tag, node};
@@ -89,6 +89,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         );
         push("splits", SPLITS, "Nodes that were divided.");
         push("unions", UNIONS, "Nodes that went into a neighbour.");
+        push(
+            "contention_splits",
+            CONTENTION_SPLITS,
+            "Leaves that were divided since writers waited for each other.",
+        );
         push(
             "range_leaves",
             RANGE_LEAVES,

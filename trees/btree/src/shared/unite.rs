@@ -46,7 +46,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// The roots of the layers that a key leads through, each with the part of the key from
     /// there on.
-    fn layers_of<'k>(&self, key: &'k [u8]) -> Result<Vec<(At, Cut<'k>)>> {
+    pub(super) fn layers_of<'k>(&self, key: &'k [u8]) -> Result<Vec<(At, Cut<'k>)>> {
         let (mut root, mut cut) = (self.note_root()?, Self::cut(key));
         let mut layers = Vec::new();
         loop {

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use hedgerow_index::Decision;
 use hedgerow_pages::{Error, ExclusiveLatch, Operation, Pages, Pool, Result, Stop, ViewMut};
 
+use super::contention::Contention;
 use super::descend::{Aim, At, Leaf};
 use super::read::chance;
 use super::{BTreeIndex, image};
@@ -41,6 +42,16 @@ enum Found {
     Other,
 }
 
+/// What is left to do after a change, without any latch.
+#[derive(Clone, Copy)]
+enum Then {
+    Nothing,
+    /// The leaf became so empty that it may go.
+    Tidy,
+    /// Writers wait for each other at the leaf.
+    Relieve,
+}
+
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Atomically replaces, inserts or removes one key.
     ///
@@ -57,14 +68,36 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         new: &mut Vec<u8>,
         mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> std::result::Result<R, Error> {
-        let (result, sparse) = self.repeat(|| {
+        let (result, then) = self.repeat(|| {
             let site = self.site(key)?;
             self.change(site, new, &mut decide)
         })?;
-        if sparse {
-            self.tidy(key);
-        }
+        self.finish(key, then);
         Ok(result)
+    }
+
+    /// Does what is left to do after a change.
+    #[inline(always)]
+    fn finish(&self, key: &[u8], then: Then) {
+        match then {
+            Then::Nothing => {}
+            Then::Tidy => self.tidy(key),
+            Then::Relieve => self.relieve(key),
+        }
+    }
+
+    /// Whether a site's leaf is one that writers wait for, as far as this one is looked at.
+    #[inline(always)]
+    fn sample(&self, site: &Site<'_, '_, PAGE>) -> Then {
+        let divides = self.contention.as_ref().is_some_and(|contention| {
+            Contention::samples()
+                && contention.count(site.leaf.at.id, site.cut.stem, site.latch.waited())
+        });
+        if divides {
+            Then::Relieve
+        } else {
+            Then::Nothing
+        }
     }
 
     /// Stores a value; true if the key is new.
@@ -73,7 +106,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// What the pool says of pages that it cannot read or give. Nothing was changed then.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> std::result::Result<bool, Error> {
-        self.repeat(|| {
+        let (is_new, then) = self.repeat(|| {
             let site = self.site(key)?;
             let is_new = match self.found(&site, false)? {
                 Found::Inline | Found::Chained(..) => false,
@@ -83,9 +116,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                     return Err(Stop::Restart);
                 }
             };
-            self.put(site, value)?;
-            Ok(is_new)
-        })
+            let then = self.put(site, value)?;
+            Ok((is_new, then))
+        })?;
+        self.finish(key, then);
+        Ok(is_new)
     }
 
     /// Removes a key; true if it was there.
@@ -94,16 +129,14 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// What the pool says of pages that it cannot read. Nothing was changed then.
     pub fn remove(&self, key: &[u8]) -> std::result::Result<bool, Error> {
-        let (present, sparse) = self.repeat(|| {
+        let (present, then) = self.repeat(|| {
             let site = self.site(key)?;
             match self.found(&site, false)? {
                 Found::Inline | Found::Chained(..) => Ok((true, self.take(site)?)),
-                Found::Absent | Found::Other => Ok((false, false)),
+                Found::Absent | Found::Other => Ok((false, Then::Nothing)),
             }
         })?;
-        if sparse {
-            self.tidy(key);
-        }
+        self.finish(key, then);
         Ok(present)
     }
 
@@ -137,15 +170,14 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Asks what to do at a site and does it. Says also whether the leaf became so empty that it
-    /// may go.
+    /// Asks what to do at a site and does it. Says also what is left to do.
     #[inline(always)]
     fn change<'p, R>(
         &'p self,
         site: Site<'p, '_, PAGE>,
         new: &mut Vec<u8>,
         decide: &mut impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
-    ) -> Result<(R, bool)> {
+    ) -> Result<(R, Then)> {
         new.clear();
         let found = self.found(&site, true)?;
         let decision = match (&found, site.record) {
@@ -157,17 +189,17 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         };
         let present = matches!(found, Found::Inline | Found::Chained(..));
         match decision {
-            Decision::Keep(result) => Ok((result, false)),
+            Decision::Keep(result) => Ok((result, Then::Nothing)),
             Decision::Put(_) if matches!(found, Found::Other) => {
                 self.make_layer(site)?;
                 Err(Stop::Restart)
             }
             Decision::Put(result) => {
-                self.put(site, new)?;
-                Ok((result, false))
+                let then = self.put(site, new)?;
+                Ok((result, then))
             }
             Decision::Remove(result) if present => Ok((result, self.take(site)?)),
-            Decision::Remove(result) => Ok((result, false)),
+            Decision::Remove(result) => Ok((result, Then::Nothing)),
         }
     }
 
@@ -193,8 +225,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Stores a value at a site; restarts after making room if there is none.
     #[inline(always)]
-    fn put<'p>(&'p self, mut site: Site<'p, '_, PAGE>, value: &[u8]) -> Result<()> {
-        let cut = site.cut;
+    fn put<'p>(&'p self, mut site: Site<'p, '_, PAGE>, value: &[u8]) -> Result<Then> {
+        let (cut, then) = (site.cut, self.sample(&site));
         let inline = cut.fits(value, Self::STEM);
         if inline
             && let Some(old) = site.record
@@ -204,23 +236,24 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let mut pool: &Pool<PAGE> = &self.pool;
             let mut page = Pages::change(&mut pool, &mut site.latch, &site.operation)?;
             page.put(old.value_at, value);
-            return Ok(());
+            return Ok(then);
         }
         let counted = counts::<C, PAGE>(image(&site.latch));
         if inline {
             let bytes = value;
             let kind = Kind::Inline;
             let payload = Payload { kind, bytes };
-            if self.put_direct(&mut site, payload, counted)? {
-                return Ok(());
+            if !self.put_direct(&mut site, payload, counted)? {
+                self.put_payload(site, payload, None, counted)?;
             }
-            return self.put_payload(site, payload, None, counted);
+            return Ok(then);
         }
         // What the record will be, but for the numbers of pages.
         let chain = Chain::plan::<PAGE>(cut, value, Self::STEM);
         let head = cut.rest.unwrap_or(&[]).iter().chain(value).take(chain.head);
         let made = chain.made(&head.copied().collect::<Vec<u8>>());
-        self.put_payload(site, made.payload(), Some((chain, value)), counted)
+        self.put_payload(site, made.payload(), Some((chain, value)), counted)?;
+        Ok(then)
     }
 
     /// Stores a record where there is a gap for it, in place: most insertions. Says whether that
@@ -304,8 +337,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Removes the record at a site. Says whether the leaf became so empty that it may go.
-    fn take<'p>(&'p self, mut site: Site<'p, '_, PAGE>) -> Result<bool> {
+    /// Removes the record at a site.
+    fn take<'p>(&'p self, mut site: Site<'p, '_, PAGE>) -> Result<Then> {
+        let then = self.sample(&site);
         let page = image(&site.latch);
         let counted = counts::<C, PAGE>(page);
         let old = site.chain();
@@ -324,11 +358,12 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         self.len.fetch_sub(1, Ordering::Relaxed);
         self.release_old(old, &site.operation);
         let page = image(&site.latch);
-        Ok(if site.leaf.above.is_some() {
+        let sparse = if site.leaf.above.is_some() {
             page.sparse::<C>()
         } else {
             site.layer.id != self.root && page.count() == 0
-        })
+        };
+        Ok(if sparse { Then::Tidy } else { then })
     }
 
     /// Turns the lone long key of a stem into a layer of one key.
