@@ -74,6 +74,19 @@ pub(crate) trait Node: View {
         Ok(self.u8(0)? == tag as u8)
     }
 
+    /// Whether the page is a leaf, of whatever layout.
+    #[inline(always)]
+    fn is_leaf(self) -> Result<bool, Restart> {
+        let tag = self.u8(0)?;
+        let is = |kind: Tag| tag == kind as u8;
+        Ok(
+            is(Tag::Comparison)
+                || is(Tag::Fingerprint)
+                || is(Tag::SemiDense)
+                || is(Tag::FullyDense),
+        )
+    }
+
     /// How many records there are.
     #[inline(always)]
     fn records(self) -> Result<usize, Restart> {

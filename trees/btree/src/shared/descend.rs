@@ -51,14 +51,23 @@ impl<'k> Aim<'k> {
         }
     }
 
-    /// The child that leads there and its index, or none of a page that is no inner node.
+    /// The child that leads there and its index, or none of a leaf.
+    ///
+    /// A page that is pushed out of memory while it is read looks like one of zeros: neither an inner
+    /// node nor a leaf. To take all that is no inner node for a leaf would be to take an inner node
+    /// for one at that moment, and nothing that is validated later need tell: the node above it was
+    /// not changed.
     #[inline(always)]
     pub(super) fn child<C: Configuration>(
         self,
         page: impl View,
     ) -> std::result::Result<Option<(PageId, usize)>, Restart> {
         if !page.has_tag(Tag::Inner)? {
-            return Ok(None);
+            return if page.is_leaf()? {
+                Ok(None)
+            } else {
+                Err(Restart)
+            };
         }
         let (child, index) = match self {
             Aim::Key(key) => page.child_over::<Comparison<C>>(key)?,
@@ -135,7 +144,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let (child, index) = match aim.child::<C>(seen) {
                 Ok(Some(child)) => child,
                 Ok(None) => return Ok(Leaf { at, above }),
-                Err(Restart) => return Err(self.blame(&at, "refers to bytes beyond its end")),
+                Err(Restart) => {
+                    return Err(self.blame(&at, "is no node, or refers to bytes beyond its end"));
+                }
             };
             let below = self.note_below(&at, child)?;
             step(at, index);
@@ -207,5 +218,22 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             }
             self.pause(&mut attempts);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration::Adaptive;
+    use crate::page::Image;
+
+    #[test]
+    fn a_page_that_has_just_left_memory_is_no_leaf() {
+        let mut page = Image::<1024>::zeroed();
+        assert!(Aim::Last.child::<Adaptive>(&page).is_err());
+        page.set_tag(Tag::Overflow);
+        assert!(Aim::Last.child::<Adaptive>(&page).is_err());
+        page.start::<Adaptive>();
+        assert!(matches!(Aim::Last.child::<Adaptive>(&page), Ok(None)));
     }
 }
