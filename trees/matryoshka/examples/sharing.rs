@@ -3,9 +3,9 @@
 //! machine slows both alike:
 //!
 //! ```text
-//! cargo build --release -p hedgerow-matryoshka --example shared_cost
-//! HEDGEROW_SIMD=avx2 valgrind --tool=callgrind target/release/examples/shared_cost single get 100000
-//! target/release/examples/shared_cost flat compare 4000000
+//! cargo build --release -p hedgerow-matryoshka --example sharing
+//! HEDGEROW_SIMD=avx2 valgrind --tool=callgrind target/release/examples/sharing single get 100000
+//! target/release/examples/sharing flat compare 4000000
 //! ```
 //!
 //! The map is filled with random keys first; `none` does only that, to be subtracted. `compare` takes
@@ -133,7 +133,7 @@ fn single(map: impl Map, operation: &str, count: u64) -> Result<(), String> {
 fn main() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [form, operation, count] = &arguments[..] else {
-        let usage = "shared_cost single|flat|fence|shared none|get|insert|remove|compare COUNT";
+        let usage = "sharing single|flat|fence|shared none|get|insert|remove|compare COUNT";
         return Err(usage.to_owned());
     };
     let count = count.parse().map_err(|_| format!("no number: {count:?}"))?;
