@@ -19,19 +19,11 @@ impl World {
         match change {
             Change::Put(value) => drop(keyspace.put(key, value).unwrap()),
             Change::PutWith(value, expiry_ms, user_flags) => {
-                let (expiry_ms, user_flags) = (*expiry_ms, *user_flags);
-                let options = WriteOptions {
-                    expiry_ms,
-                    user_flags,
-                    ..WriteOptions::default()
-                };
+                let options = until(*expiry_ms, *user_flags);
                 keyspace.put_with(key, value, &options).unwrap();
             }
             Change::PutColumns(columns) => {
-                let columns: Vec<(&[u8], &[u8])> = columns
-                    .iter()
-                    .map(|(n, v)| (n.as_slice(), v.as_slice()))
-                    .collect();
+                let columns = borrowed(columns);
                 keyspace.put_columns(key, &columns).unwrap();
             }
             Change::Remove => assert_eq!(keyspace.remove(key).unwrap(), there),
@@ -168,19 +160,11 @@ impl World {
             match change {
                 Change::Put(value) => batch.put(keyspace, key, value),
                 Change::PutWith(value, expiry_ms, user_flags) => {
-                    let (expiry_ms, user_flags) = (*expiry_ms, *user_flags);
-                    let options = WriteOptions {
-                        expiry_ms,
-                        user_flags,
-                        ..Default::default()
-                    };
+                    let options = until(*expiry_ms, *user_flags);
                     batch.put_with(keyspace, key, value, &options)
                 }
                 Change::PutColumns(columns) => {
-                    let columns: Vec<(&[u8], &[u8])> = columns
-                        .iter()
-                        .map(|(n, v)| (n.as_slice(), v.as_slice()))
-                        .collect();
+                    let columns = borrowed(columns);
                     batch.put_columns(keyspace, key, &columns)
                 }
                 Change::Remove => batch.remove(keyspace, key),
@@ -269,21 +253,27 @@ fn stage(
     match change {
         Change::Put(value) => tx.put(keyspace, key, value),
         Change::PutWith(value, expiry_ms, user_flags) => {
-            let (expiry_ms, user_flags) = (*expiry_ms, *user_flags);
-            let options = WriteOptions {
-                expiry_ms,
-                user_flags,
-                ..WriteOptions::default()
-            };
+            let options = until(*expiry_ms, *user_flags);
             tx.put_with(keyspace, key, value, &options)
         }
         Change::PutColumns(columns) => {
-            let columns: Vec<(&[u8], &[u8])> = columns
-                .iter()
-                .map(|(n, v)| (n.as_slice(), v.as_slice()))
-                .collect();
+            let columns = borrowed(columns);
             tx.put_columns(keyspace, key, &columns)
         }
         Change::Remove => tx.remove(keyspace, key).map(drop),
     }
+}
+
+/// The options of a put that sets these two.
+fn until(expiry_ms: Option<u64>, user_flags: u32) -> WriteOptions {
+    WriteOptions {
+        expiry_ms,
+        user_flags,
+        ..WriteOptions::default()
+    }
+}
+
+fn borrowed(columns: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
+    let pairs = columns.iter();
+    pairs.map(|(n, v)| (n.as_slice(), v.as_slice())).collect()
 }

@@ -20,9 +20,10 @@ use crate::adapt::Conversions;
 use crate::chain::{Chain, Made};
 use crate::configuration::{Configuration, Hints};
 use crate::overflow;
-use crate::page::{Image, Tag};
+use crate::page::Image;
 use crate::pages::{Kept, Owned, PageNumber, Pages, Resident};
 use crate::rack::Racks;
+use crate::search::{Node, settled};
 use crate::slotted::{Comparison, Kind, Layout, Payload, Record};
 
 /// An ordered map from byte strings to byte strings, for one writer.
@@ -401,6 +402,6 @@ pub(crate) fn layer_root(payload: Payload<'_>) -> PageNumber {
 impl<const PAGE: usize> Image<PAGE> {
     /// Whether a leaf, of whatever layout.
     pub(crate) fn is_leaf(&self) -> bool {
-        self.is(Tag::Comparison) || self.is(Tag::Fingerprint) || self.is_dense()
+        settled(Node::is_leaf(self))
     }
 }
