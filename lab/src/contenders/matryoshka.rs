@@ -69,6 +69,12 @@ impl Map for Words {
         }
     }
 
+    fn load_sorted_run(&self, keys: KeyRange<'_>) {
+        let pairs = keys.iter().map(|key| (u64::of(key), value_of(key)));
+        let loaded = self.0.bulk_load(pairs);
+        loaded.expect("an empty map, and a sorted run of keys ascends");
+    }
+
     fn get_many_run(&self, keys: KeyRange<'_>, group: usize) -> Option<Tally> {
         let mut tally = Tally::default();
         let mut integers: Vec<u64> = Vec::with_capacity(group);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use hedgerow_index::{Decision, Direction, Index, IndexError, Statistics};
-use hedgerow_matryoshka::{Capacity, Change, Full, SharedMatryoshka};
+use hedgerow_index::{Decision, Direction, Index, IndexError, NotAscending, Statistics};
+use hedgerow_matryoshka::{Capacity, Change, Full, LoadError, SharedMatryoshka};
 use hedgerow_simd::Level;
 use hedgerow_testkit::index_workload::{
     ConcurrentRun, check_concurrent, check_sequential, decode_value, encode_value,
@@ -314,6 +314,131 @@ fn ascending_inserts_leave_nearly_full_pages() {
     map.verify().expect("sound");
     let statistics = map.statistics();
     assert!(statistics.get("page_fill") > Some(0.9), "{statistics:?}");
+}
+
+fn contents<C: Capacity>(map: &SharedMatryoshka<C>) -> BTreeMap<u64, u64> {
+    let mut contents = BTreeMap::new();
+    map.scan(Bound::Unbounded, Direction::Forward, |key, word| {
+        contents.insert(key, word);
+        ControlFlow::Continue(())
+    });
+    contents
+}
+
+/// Loads maps of all these sizes, looks at them, changes them and empties them.
+fn bulk_loads<C: Capacity>(sizes: &[u64]) {
+    for &size in sizes {
+        let map = SharedMatryoshka::<C>::new();
+        let mut model: BTreeMap<u64, u64> = (0..size).map(|at| (spread(at), at)).collect();
+        map.bulk_load(model.clone()).expect("ascending keys");
+        map.verify()
+            .unwrap_or_else(|error| panic!("{size}: {error}"));
+        assert_eq!(contents(&map), model, "{size}");
+        let mut rng = StdRng::seed_from_u64(size);
+        for _ in 0..size {
+            let (key, word) = (spread(rng.random_range(0..2 * size)), rng.random());
+            assert_eq!(map.insert(key, word), model.insert(key, word));
+            let key = spread(rng.random_range(0..2 * size));
+            assert_eq!(map.remove(key), model.remove(&key));
+        }
+        map.verify()
+            .unwrap_or_else(|error| panic!("{size}: {error}"));
+        assert_eq!(contents(&map), model, "{size}");
+        for (key, word) in model {
+            assert_eq!(map.remove(key), Some(word));
+        }
+        map.verify()
+            .unwrap_or_else(|error| panic!("{size}: {error}"));
+        assert_eq!(map.statistics().get("pages"), Some(1.0), "{size}");
+        // What was emptied can be filled again.
+        assert_eq!(map.bulk_load([(1, 1), (2, 2)]), Ok(()));
+        assert_eq!(map.get(2), Some(2));
+    }
+}
+
+#[test]
+fn bulk_loads_of_any_size_hold() {
+    bulk_loads::<Tiny>(&(0..120).chain([1_000, 5_000]).collect::<Vec<_>>());
+    bulk_loads::<Small>(&[1, 90, 91, 92, 182, 183, 184, 4_000]);
+    bulk_loads::<Full>(&[1, 355, 356, 710, 711, 712, 50_000, 250_000]);
+}
+
+#[test]
+fn a_bulk_load_is_refused_whole() {
+    let map = SharedMatryoshka::<Tiny>::new();
+    let twice = (0..100).chain([99]).map(|key| (key, key));
+    let refused = LoadError::NotAscending(NotAscending { position: 100 });
+    assert_eq!(map.bulk_load(twice), Err(refused));
+    assert_eq!(map.get(5), None);
+    map.insert(7, 8);
+    let pairs = (0..100).map(|key| (key, key));
+    assert_eq!(map.bulk_load(pairs), Err(LoadError::NotEmpty));
+    assert_eq!(contents(&map), BTreeMap::from([(7, 8)]));
+    map.verify().expect("sound");
+}
+
+#[test]
+fn a_bulk_load_leaves_pages_that_inserts_find_room_in() {
+    let map: SharedMatryoshka = SharedMatryoshka::new();
+    map.bulk_load((0..100_000).map(|key| (2 * key, key)))
+        .expect("ascending keys");
+    let loaded = map.statistics();
+    assert!(loaded.get("page_fill") > Some(0.85), "{loaded:?}");
+    let mut rng = StdRng::seed_from_u64(9);
+    for _ in 0..2_000 {
+        map.insert(2 * rng.random_range(0..100_000) + 1, 0);
+    }
+    map.verify().expect("sound");
+    let later = map.statistics();
+    assert!(later.get("page_splits") < Some(20.0), "{later:?}");
+}
+
+/// Loads, an insert and readers race for an empty map: some order of all explains what they saw.
+#[test]
+fn a_bulk_load_is_one_moment_for_all_threads() {
+    let (mut loads, mut refused) = (0, 0);
+    for round in 0..300_u64 {
+        let map = SharedMatryoshka::<Tiny>::new();
+        let start = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            let load = |source: u64| {
+                let (map, start) = (&map, &start);
+                scope.spawn(move || {
+                    let pairs: Vec<_> = (0..200).map(|key| (key, source)).collect();
+                    start.wait();
+                    map.bulk_load(pairs)
+                })
+            };
+            let loaders = [load(1), load(2)];
+            let inserter = scope.spawn(|| {
+                start.wait();
+                for _ in 0..round * 4 {
+                    std::hint::spin_loop();
+                }
+                map.insert(round % 200, 3)
+            });
+            start.wait();
+            let mut seen = None;
+            for key in (0..200).cycle().take(1_000) {
+                let word = map.get(key).filter(|&word| word != 3);
+                assert!(seen.is_none() || word == seen || key == round % 200);
+                seen = seen.or(word);
+            }
+            let results = loaders.map(|loader| loader.join().expect("a loader"));
+            let before = inserter.join().expect("an inserter");
+            let winner = results.iter().position(|result| result.is_ok());
+            // Whoever came first, the insert or a load, kept the (other) loads out.
+            assert_eq!(before, winner.map(|winner| winner as u64 + 1));
+            assert!(results.contains(&Err(LoadError::NotEmpty)));
+            loads += usize::from(winner.is_some());
+            refused += usize::from(winner.is_none());
+            map.verify().expect("sound at rest");
+            let keys = if winner.is_some() { 200 } else { 1 };
+            assert_eq!(contents(&map).len(), keys);
+        });
+    }
+    assert_eq!(loads + refused, 300);
+    assert!(loads > 0, "no load ever came first");
 }
 
 #[test]

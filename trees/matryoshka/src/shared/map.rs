@@ -7,6 +7,7 @@ use hedgerow_simd::{Kernel, Level, Task};
 use hedgerow_sync::epoch::{self, Guard};
 
 use super::get_many::{Progress, Traveller, travel};
+use super::load::LoadError;
 use super::scan::beyond;
 use super::tree::{Events, Tree};
 use super::update::Change;
@@ -164,6 +165,18 @@ impl<C: Capacity> SharedMatryoshka<C> {
     #[inline]
     pub fn remove(&self, key: u64) -> Option<u64> {
         self.update(key, Change::Remove)
+    }
+
+    /// Fills an empty map with pairs whose keys ascend strictly, in one pass from below: much faster
+    /// than inserts, and nodes are left an eighth of their room. Other threads find no pair before
+    /// some moment, and every pair after it.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`] when the keys do not ascend, or when there are keys at that moment; the map
+    /// stays as it was.
+    pub fn bulk_load(&self, pairs: impl IntoIterator<Item = (u64, u64)>) -> Result<(), LoadError> {
+        self.tree.load(pairs)
     }
 
     /// Visits pairs in key order from `from` on, until `visit` breaks or keys end. With

@@ -18,13 +18,14 @@
 //!
 //! * `words`, `routing`: lines of atomics, and the search among separators.
 //! * `page`, `leaf`, `inner`: the nodes. `tree`: the way down. `update`: one key.
-//! * `grow`, `shrink`: splits and merges. `scan`, `get_many`, `verify`.
+//! * `grow`, `shrink`: splits and merges. `load`: many pairs at once. `scan`, `get_many`, `verify`.
 //! * `map`: the map that users see, and the capacities of its nodes.
 
 pub(crate) mod get_many;
 mod grow;
 mod inner;
 mod leaf;
+mod load;
 mod map;
 mod page;
 mod routing;
@@ -37,5 +38,6 @@ pub(crate) mod update;
 pub(crate) mod verify;
 mod words;
 
+pub use load::LoadError;
 pub use map::{Capacity, Full, SharedMatryoshka};
 pub use update::Change;

@@ -291,6 +291,21 @@ impl<C: Capacity> Tree<C> {
     /// Takes an empty layer's tree away; whether that succeeded. The caller holds the latch of the
     /// page that names the layer, and then unlinks and retires it.
     pub(crate) fn close(&self, guard: &Guard) -> bool {
+        self.take_empty_page(guard, || self.anchor.mark_deleted())
+    }
+
+    /// Puts a root that nobody knows of yet in the place of an empty tree's only page; whether the
+    /// tree was one.
+    pub(crate) fn fill(&self, root: usize, guard: &Guard) -> bool {
+        self.take_empty_page(guard, || {
+            self.anchor.mark_inserting();
+            self.root.store(root as u64, Ordering::Release);
+        })
+    }
+
+    /// If the tree is one page without keys, lets `unlink` take it from the anchor, under the
+    /// latches of both, and retires it. Whether it was.
+    fn take_empty_page(&self, guard: &Guard, unlink: impl FnOnce()) -> bool {
         let _anchor = Latched::linked(&self.anchor);
         let address = self.root.load(Ordering::Acquire) as usize;
         // SAFETY: the latched anchor names the root, which is therefore linked.
@@ -303,9 +318,10 @@ impl<C: Capacity> Tree<C> {
         if unsafe { Page::at(address) }.keys() > 0 {
             return false;
         }
-        self.anchor.mark_deleted();
+        unlink();
         latch.mark_deleted();
-        // SAFETY: the anchor is closed to all who arrive from now on; see `retire_page`.
+        // SAFETY: the anchor names it no more, or is closed to all who arrive from now on; see
+        // `retire_page`.
         unsafe { retire_page(guard, address) };
         true
     }
@@ -340,13 +356,29 @@ impl<C: Capacity> Tree<C> {
     /// it miss some or meet some twice; under a guard all are alive, as each address was linked
     /// when it was read.
     pub(crate) fn nodes(&self) -> Vec<Node> {
-        let root = self.root().map(|address| Node {
+        self.root().map_or_else(Vec::new, Node::with_all_below)
+    }
+}
+
+/// A node as a walk of a tree at rest finds it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Node {
+    pub(crate) address: usize,
+    pub(crate) level: usize,
+    pub(crate) low: Option<u64>,
+    pub(crate) high: Option<u64>,
+}
+
+impl Node {
+    /// The node at an address as a root, and all nodes below it, as [`Tree::nodes`] has them.
+    fn with_all_below(address: usize) -> Vec<Self> {
+        let root = Self {
             address,
             level: 0,
             low: None,
             high: None,
-        });
-        let (mut nodes, mut stack) = (Vec::new(), Vec::from_iter(root));
+        };
+        let (mut nodes, mut stack) = (Vec::new(), vec![root]);
         while let Some(node) = stack.pop() {
             nodes.push(node);
             let Some(inner) = node.inner() else { continue };
@@ -367,18 +399,7 @@ impl<C: Capacity> Tree<C> {
         }
         nodes
     }
-}
 
-/// A node as a walk of a tree at rest finds it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Node {
-    pub(crate) address: usize,
-    pub(crate) level: usize,
-    pub(crate) low: Option<u64>,
-    pub(crate) high: Option<u64>,
-}
-
-impl Node {
     fn version<'g>(self) -> &'g VersionWord {
         // SAFETY: made by `Tree::nodes`, under a guard or with nobody else about.
         unsafe { &*std::ptr::with_exposed_provenance::<VersionWord>(self.address) }
@@ -406,14 +427,26 @@ impl Node {
 impl<C: Capacity> Drop for Tree<C> {
     fn drop(&mut self) {
         // A tree that was closed has retired its page.
-        for node in self.nodes() {
-            // SAFETY: `&mut self` says that no operation is running; each node is linked once.
-            unsafe {
-                if node.page().is_some() {
-                    Page::release(node.address);
-                } else {
-                    Inner::release(node.address);
-                }
+        if let Some(root) = self.root() {
+            // SAFETY: `&mut self` says that no operation is running.
+            unsafe { release_nodes(root) }
+        }
+    }
+}
+
+/// Releases a node and all nodes below it.
+///
+/// # Safety
+///
+/// Nobody uses them any more; each is linked once.
+pub(crate) unsafe fn release_nodes(root: usize) {
+    for node in Node::with_all_below(root) {
+        // SAFETY: as the caller promises; the list was made before the first went.
+        unsafe {
+            if node.page().is_some() {
+                Page::release(node.address);
+            } else {
+                Inner::release(node.address);
             }
         }
     }

@@ -1,0 +1,126 @@
+//! The bulk load: ascending pairs become a tree from below, in one pass, and appear at once.
+//!
+//! Pages are built as pairs come, nodes above them when all have come; nobody else knows of them
+//! yet, so nothing is latched. The root is then put in the place of the empty map's only page, under
+//! the latches of the anchor and of that page, as a split of the root would put it: who searches
+//! finds no pair or any of them.
+
+use hedgerow_index::NotAscending;
+use hedgerow_sync::epoch;
+
+use super::inner::Inner;
+use super::leaf::LEAF;
+use super::map::Capacity;
+use super::page::Page;
+use super::tree::{Tree, release_nodes};
+
+/// Why a bulk load was refused. The map is as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadError {
+    /// The keys do not ascend strictly.
+    NotAscending(NotAscending),
+    /// The map holds keys already.
+    NotEmpty,
+}
+
+impl std::fmt::Display for LoadError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotAscending(error) => error.fmt(out),
+            Self::NotEmpty => out.write_str(
+                "the map holds keys already; load into an empty one, or insert the pairs one by \
+                 one",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// A node that is built, and the greatest key below it.
+type Built = (u64, usize);
+
+/// Nodes that nobody else knows of, all of one level; given back unless they are taken.
+#[derive(Default)]
+struct Level(Vec<Built>);
+
+impl Drop for Level {
+    fn drop(&mut self) {
+        for &(_, root) in &self.0 {
+            // SAFETY: built here and linked nowhere, so that this is the last use of all below it.
+            unsafe { release_nodes(root) }
+        }
+    }
+}
+
+impl Level {
+    /// Adds a page of these pairs with an eighth of its room left, if there are any.
+    fn push_page<C: Capacity>(&mut self, pairs: &[(u64, u64)]) {
+        if let Some(last) = pairs.last() {
+            let lines = pairs.len().div_ceil(LEAF - 1).min(C::LINES);
+            self.0.push((last.0, Page::build(pairs, lines, C::LINES)));
+        }
+    }
+
+    /// The nodes above these, as even as can be and an eighth of their room left.
+    fn above<C: Capacity>(mut self, over_pages: bool) -> Self {
+        let below = std::mem::take(&mut self.0);
+        let nodes = below.len().div_ceil((C::FAN_OUT * 7 / 8).max(3));
+        let part = |node: usize| below.len() * node / nodes;
+        let node = |node: usize| {
+            let (greatest, children): (Vec<u64>, Vec<usize>) =
+                below[part(node)..part(node + 1)].iter().copied().unzip();
+            let (last, separators) = greatest.split_last().expect("a part has nodes");
+            (*last, Inner::build(separators, &children, over_pages))
+        };
+        Self((0..nodes).map(node).collect())
+    }
+}
+
+/// Builds all nodes; the root's address, or `None` without pairs.
+fn build<C: Capacity>(
+    pairs: impl IntoIterator<Item = (u64, u64)>,
+) -> Result<Option<Level>, NotAscending> {
+    let each = C::LINES * LEAF * 7 / 8;
+    let mut level = Level::default();
+    // Two pages' worth, so that the last two can share what there is.
+    let mut run: Vec<(u64, u64)> = Vec::with_capacity(2 * each);
+    for (position, pair) in pairs.into_iter().enumerate() {
+        if run.last().is_some_and(|last| last.0 >= pair.0) {
+            return Err(NotAscending { position });
+        }
+        if run.len() == 2 * each {
+            level.push_page::<C>(&run[..each]);
+            run.drain(..each);
+        }
+        run.push(pair);
+    }
+    let cut = if run.len() > each { run.len() / 2 } else { 0 };
+    level.push_page::<C>(&run[..cut]);
+    level.push_page::<C>(&run[cut..]);
+    let mut over_pages = true;
+    while level.0.len() > 1 {
+        level = level.above::<C>(over_pages);
+        over_pages = false;
+    }
+    Ok(Some(level).filter(|level| !level.0.is_empty()))
+}
+
+impl<C: Capacity> Tree<C> {
+    /// Puts ascending pairs into an empty tree, all at one moment.
+    pub(crate) fn load(
+        &self,
+        pairs: impl IntoIterator<Item = (u64, u64)>,
+    ) -> Result<(), LoadError> {
+        let Some(mut level) = build::<C>(pairs).map_err(LoadError::NotAscending)? else {
+            return Ok(());
+        };
+        let guard = epoch::pin();
+        if !level.0.iter().all(|&(_, root)| self.fill(root, &guard)) {
+            return Err(LoadError::NotEmpty);
+        }
+        // The tree's now.
+        level.0.clear();
+        Ok(())
+    }
+}
