@@ -56,7 +56,7 @@ impl Capacity for Small {
     const FAN_OUT: usize = 4;
 }
 
-type Map = SharedMatryoshka<Small>;
+type Map = SharedMatryoshka<u64, Small>;
 
 /// Stores each number under itself.
 fn filled(numbers: impl Iterator<Item = u64>) -> Map {

@@ -36,7 +36,7 @@ pub use bytes::MatryoshkaIndex;
 pub use lane::Lane;
 #[cfg(feature = "planted-bugs")]
 pub use planted::{PlantedBug, plant};
-pub use shared::{Capacity, Change, Full, LoadError, SharedMatryoshka};
+pub use shared::{Capacity, Change, Full, LoadError, SharedLane, SharedMatryoshka};
 pub use strategy::{
     Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Plain, Strategy,
 };

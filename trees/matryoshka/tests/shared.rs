@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use hedgerow_index::{Decision, Direction, Index, IndexError, NotAscending, Statistics};
-use hedgerow_matryoshka::{Capacity, Change, Full, LoadError, SharedMatryoshka};
+use hedgerow_index::{Decision, Direction, Index, IndexError, IntKey, NotAscending, Statistics};
+use hedgerow_matryoshka::{Capacity, Change, Full, LoadError, SharedLane, SharedMatryoshka};
 use hedgerow_simd::Level;
 use hedgerow_testkit::index_workload::{
     ConcurrentRun, check_concurrent, check_sequential, decode_value, encode_value,
@@ -32,17 +32,42 @@ impl Capacity for Small {
     const FAN_OUT: usize = 6;
 }
 
-/// The map behind the interface that the drivers of `testkit` know: keys of eight bytes, and
-/// values that are numbers in disguise.
-struct ByNumber<C: Capacity>(SharedMatryoshka<C>);
-
-fn number(key: &[u8]) -> u64 {
-    u64::from_be_bytes(*key.first_chunk().expect("keys of eight bytes"))
+/// A key as the drivers of `testkit` know it: bytes that sort as it does.
+trait Key: IntKey<Encoded: SharedLane> {
+    fn of(bytes: &[u8]) -> Self;
+    fn bytes(self) -> Vec<u8>;
+    /// A key for every number that fits the width; two numbers may share one.
+    fn numbered(number: u64) -> Self;
 }
 
-impl<C: Capacity> Index for ByNumber<C> {
+macro_rules! key {
+    ($($key:ty, $word:ty);*) => {$(
+        impl Key for $key {
+            fn of(bytes: &[u8]) -> Self {
+                let bytes = bytes.first_chunk().expect("as many bytes as a key has");
+                Self::decode(<$word>::from_be_bytes(*bytes))
+            }
+
+            fn bytes(self) -> Vec<u8> {
+                self.encode().to_be_bytes().to_vec()
+            }
+
+            fn numbered(number: u64) -> Self {
+                number as Self
+            }
+        }
+    )*};
+}
+
+key!(u64, u64; i64, u64; u32, u32; i32, u32);
+
+/// The map behind the interface that the drivers of `testkit` know: keys of four or eight bytes,
+/// and values that are numbers in disguise.
+struct ByNumber<K: Key, C: Capacity>(SharedMatryoshka<K, C>);
+
+impl<K: Key, C: Capacity> Index for ByNumber<K, C> {
     fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError> {
-        Ok(self.0.get(number(key)).map(|word| read(&value(word))))
+        Ok(self.0.get(K::of(key)).map(|word| read(&value(word))))
     }
 
     fn get_many(
@@ -50,7 +75,7 @@ impl<C: Capacity> Index for ByNumber<C> {
         keys: &[&[u8]],
         mut read: impl FnMut(usize, Option<&[u8]>),
     ) -> Result<(), IndexError> {
-        let keys: Vec<u64> = keys.iter().map(|key| number(key)).collect();
+        let keys: Vec<K> = keys.iter().map(|key| K::of(key)).collect();
         self.0
             .get_many(&keys, |at, word| read(at, word.map(value).as_deref()));
         Ok(())
@@ -62,7 +87,7 @@ impl<C: Capacity> Index for ByNumber<C> {
         new: &mut Vec<u8>,
         mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> Result<R, IndexError> {
-        Ok(self.0.update(number(key), |word| {
+        Ok(self.0.update(K::of(key), |word| {
             new.clear();
             match decide(word.map(value).as_deref(), new) {
                 Decision::Keep(result) => Change::Keep(result),
@@ -80,8 +105,8 @@ impl<C: Capacity> Index for ByNumber<C> {
         direction: Direction,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        self.0.scan(from.map(number), direction, |key, word| {
-            visit(&key.to_be_bytes(), &value(word))
+        self.0.scan(from.map(K::of), direction, |key, word| {
+            visit(&key.bytes(), &value(word))
         });
         Ok(())
     }
@@ -106,26 +131,26 @@ fn value(word: u64) -> Vec<u8> {
 }
 
 /// Keys at both ends of the key space, in a dense run, and all over.
-fn keys(count: usize, seed: u64) -> Vec<Vec<u8>> {
+fn keys<K: Key>(count: usize, seed: u64) -> Vec<Vec<u8>> {
     let mut rng = StdRng::seed_from_u64(seed);
-    let mut keys: Vec<u64> = (0..count as u64)
+    let mut keys: Vec<K> = (0..count as u64)
         .map(|at| match at % 4 {
-            0 => at,
-            1 => u64::MAX - at / 4,
-            2 => 1 << 40 | at,
-            _ => rng.random(),
+            0 => K::numbered(at),
+            1 => K::numbered(u64::MAX - at / 4),
+            2 => K::numbered(1 << 40 | 1 << 30 | at),
+            _ => K::numbered(rng.random()),
         })
         .collect();
     keys.sort_unstable();
     keys.dedup();
-    keys.iter().map(|key| key.to_be_bytes().to_vec()).collect()
+    keys.into_iter().map(K::bytes).collect()
 }
 
-fn sequential<C: Capacity>(sizes: &[usize], operations: usize) {
+fn sequential<K: Key, C: Capacity>(sizes: &[usize], operations: usize) {
     for level in Level::supported() {
         for &size in sizes {
-            let map = ByNumber(SharedMatryoshka::<C>::with_level(level));
-            check_sequential(&map, &keys(size, size as u64), operations, size as u64)
+            let map = ByNumber(SharedMatryoshka::<K, C>::with_level(level));
+            check_sequential(&map, &keys::<K>(size, size as u64), operations, size as u64)
                 .unwrap_or_else(|violation| panic!("{}: {violation:?}", level.name()));
         }
     }
@@ -133,23 +158,28 @@ fn sequential<C: Capacity>(sizes: &[usize], operations: usize) {
 
 #[test]
 fn tiny_nodes_match_the_model() {
-    sequential::<Tiny>(&[20, 400], 8_000);
+    sequential::<u64, Tiny>(&[20, 400], 8_000);
+    sequential::<i64, Tiny>(&[400], 4_000);
+    sequential::<u32, Tiny>(&[20, 400, 1_000], 8_000);
+    sequential::<i32, Tiny>(&[400], 4_000);
 }
 
 #[test]
 fn small_nodes_match_the_model() {
-    sequential::<Small>(&[600, 3_000], 20_000);
+    sequential::<u64, Small>(&[600, 3_000], 20_000);
+    sequential::<i32, Small>(&[600, 3_000], 20_000);
 }
 
 #[test]
 fn full_nodes_match_the_model() {
-    sequential::<Full>(&[8_000], 60_000);
+    sequential::<u64, Full>(&[8_000], 60_000);
+    sequential::<u32, Full>(&[8_000], 20_000);
 }
 
-fn histories<C: Capacity>(count: usize, remove_percent: u32, seed: u64) {
-    let map = ByNumber(SharedMatryoshka::<C>::new());
+fn histories<K: Key, C: Capacity>(count: usize, remove_percent: u32, seed: u64) {
+    let map = ByNumber(SharedMatryoshka::<K, C>::new());
     let run = ConcurrentRun {
-        keys: keys(count, seed),
+        keys: keys::<K>(count, seed),
         threads: 4,
         operations: 3_000,
         remove_percent,
@@ -163,24 +193,28 @@ fn histories<C: Capacity>(count: usize, remove_percent: u32, seed: u64) {
 #[test]
 fn histories_are_linearizable_per_key() {
     for (seed, remove_percent) in [5, 25, 45].into_iter().enumerate() {
-        histories::<Tiny>(8, remove_percent, seed as u64);
-        histories::<Tiny>(120, remove_percent, seed as u64);
-        histories::<Small>(400, remove_percent, seed as u64);
-        histories::<Full>(30, remove_percent, seed as u64);
+        histories::<u64, Tiny>(8, remove_percent, seed as u64);
+        histories::<u64, Tiny>(120, remove_percent, seed as u64);
+        histories::<u64, Small>(400, remove_percent, seed as u64);
+        histories::<u64, Full>(30, remove_percent, seed as u64);
+        histories::<i32, Tiny>(8, remove_percent, seed as u64);
+        histories::<i32, Tiny>(200, remove_percent, seed as u64);
+        histories::<u32, Small>(800, remove_percent, seed as u64);
     }
 }
 
 /// Even numbers stay throughout, odd ones come and go.
-fn spread(number: u64) -> u64 {
-    number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+fn spread<K: Key>(number: u64) -> K {
+    // The product with an odd number differs in its lower half, too.
+    K::numbered(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 /// Writers make nodes split, merge and collapse around keys that stay; readers, batches and scans
 /// must find those, always.
-fn keys_that_stay_are_found<C: Capacity>(numbers: u64, rounds: usize) {
-    let map = SharedMatryoshka::<C>::new();
+fn keys_that_stay_are_found<K: Key, C: Capacity>(numbers: u64, rounds: usize) {
+    let map = SharedMatryoshka::<K, C>::new();
     (0..numbers).step_by(32).for_each(|number| {
-        map.insert(spread(number), number);
+        map.insert(spread::<K>(number), number);
     });
     let (done, passes) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -195,11 +229,11 @@ fn keys_that_stay_are_found<C: Capacity>(numbers: u64, rounds: usize) {
                     for round in 0..rounds {
                         mine.shuffle(&mut rng);
                         for &number in &mine {
-                            assert_eq!(map.insert(spread(number), number), None);
+                            assert_eq!(map.insert(spread::<K>(number), number), None);
                         }
                         mine.shuffle(&mut rng);
                         for &number in &mine {
-                            assert_eq!(map.remove(spread(number)), Some(number), "{round}");
+                            assert_eq!(map.remove(spread::<K>(number)), Some(number), "{round}");
                         }
                     }
                 })
@@ -208,24 +242,24 @@ fn keys_that_stay_are_found<C: Capacity>(numbers: u64, rounds: usize) {
         for reader in 0..2 {
             let (map, done, passes) = (&map, &done, &passes);
             scope.spawn(move || {
-                let mut stay: Vec<u64> = (0..numbers).step_by(32).map(spread).collect();
+                let mut stay: Vec<K> = (0..numbers).step_by(32).map(spread).collect();
                 stay.sort_unstable();
                 while !done.load(Ordering::Relaxed) || passes.load(Ordering::Relaxed) < 2 {
                     let mut found = 0;
                     map.get_many(&stay, |at, word| {
-                        assert_eq!(word.map(spread), Some(stay[at]), "in a batch");
+                        assert_eq!(word.map(spread::<K>), Some(stay[at]), "in a batch");
                         found += 1;
                     });
                     assert_eq!(found, stay.len());
                     let direction = [Direction::Forward, Direction::Reverse][reader];
                     let (mut seen, mut last) = (Vec::new(), None);
                     map.scan(Bound::Unbounded, direction, |key, word| {
-                        assert_eq!(key, spread(word), "a word of another key");
+                        assert_eq!(key, spread::<K>(word), "a word of another key");
                         let ordered = last.is_none_or(|last| match direction {
                             Direction::Forward => last < key,
                             Direction::Reverse => last > key,
                         });
-                        assert!(ordered, "{key} after {last:?}");
+                        assert!(ordered, "{key:?} after {last:?}");
                         last = Some(key);
                         if word % 32 == 0 {
                             seen.push(key);
@@ -256,14 +290,16 @@ fn keys_that_stay_are_found<C: Capacity>(numbers: u64, rounds: usize) {
 
 #[test]
 fn keys_that_stay_are_found_whatever_the_writers_do() {
-    keys_that_stay_are_found::<Tiny>(2_048, 6);
-    keys_that_stay_are_found::<Small>(4_096, 4);
-    keys_that_stay_are_found::<Full>(20_000, 2);
+    keys_that_stay_are_found::<u64, Tiny>(2_048, 6);
+    keys_that_stay_are_found::<u64, Small>(4_096, 4);
+    keys_that_stay_are_found::<u64, Full>(20_000, 2);
+    keys_that_stay_are_found::<i32, Tiny>(4_096, 4);
+    keys_that_stay_are_found::<u32, Full>(20_000, 2);
 }
 
 #[test]
 fn many_threads_count_one_word_exactly() {
-    let map = SharedMatryoshka::<Tiny>::new();
+    let map = SharedMatryoshka::<u64, Tiny>::new();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -316,7 +352,7 @@ fn ascending_inserts_leave_nearly_full_pages() {
     assert!(statistics.get("page_fill") > Some(0.9), "{statistics:?}");
 }
 
-fn contents<C: Capacity>(map: &SharedMatryoshka<C>) -> BTreeMap<u64, u64> {
+fn contents<K: Key, C: Capacity>(map: &SharedMatryoshka<K, C>) -> BTreeMap<K, u64> {
     let mut contents = BTreeMap::new();
     map.scan(Bound::Unbounded, Direction::Forward, |key, word| {
         contents.insert(key, word);
@@ -326,10 +362,10 @@ fn contents<C: Capacity>(map: &SharedMatryoshka<C>) -> BTreeMap<u64, u64> {
 }
 
 /// Loads maps of all these sizes, looks at them, changes them and empties them.
-fn bulk_loads<C: Capacity>(sizes: &[u64]) {
+fn bulk_loads<K: Key, C: Capacity>(sizes: &[u64]) {
     for &size in sizes {
-        let map = SharedMatryoshka::<C>::new();
-        let mut model: BTreeMap<u64, u64> = (0..size).map(|at| (spread(at), at)).collect();
+        let map = SharedMatryoshka::<K, C>::new();
+        let mut model: BTreeMap<K, u64> = (0..size).map(|at| (spread(at), at)).collect();
         map.bulk_load(model.clone()).expect("ascending keys");
         map.verify()
             .unwrap_or_else(|error| panic!("{size}: {error}"));
@@ -338,7 +374,7 @@ fn bulk_loads<C: Capacity>(sizes: &[u64]) {
         for _ in 0..size {
             let (key, word) = (spread(rng.random_range(0..2 * size)), rng.random());
             assert_eq!(map.insert(key, word), model.insert(key, word));
-            let key = spread(rng.random_range(0..2 * size));
+            let key = spread::<K>(rng.random_range(0..2 * size));
             assert_eq!(map.remove(key), model.remove(&key));
         }
         map.verify()
@@ -351,21 +387,26 @@ fn bulk_loads<C: Capacity>(sizes: &[u64]) {
             .unwrap_or_else(|error| panic!("{size}: {error}"));
         assert_eq!(map.statistics().get("pages"), Some(1.0), "{size}");
         // What was emptied can be filled again.
-        assert_eq!(map.bulk_load([(1, 1), (2, 2)]), Ok(()));
-        assert_eq!(map.get(2), Some(2));
+        assert_eq!(
+            map.bulk_load([(K::numbered(1), 1), (K::numbered(2), 2)]),
+            Ok(())
+        );
+        assert_eq!(map.get(K::numbered(2)), Some(2));
     }
 }
 
 #[test]
 fn bulk_loads_of_any_size_hold() {
-    bulk_loads::<Tiny>(&(0..120).chain([1_000, 5_000]).collect::<Vec<_>>());
-    bulk_loads::<Small>(&[1, 90, 91, 92, 182, 183, 184, 4_000]);
-    bulk_loads::<Full>(&[1, 355, 356, 710, 711, 712, 50_000, 250_000]);
+    bulk_loads::<u64, Tiny>(&(0..120).chain([1_000, 5_000]).collect::<Vec<_>>());
+    bulk_loads::<i32, Tiny>(&(0..120).chain([1_000, 5_000]).collect::<Vec<_>>());
+    bulk_loads::<i64, Small>(&[1, 90, 91, 92, 182, 183, 184, 4_000]);
+    bulk_loads::<u64, Full>(&[1, 355, 356, 710, 711, 712, 50_000, 250_000]);
+    bulk_loads::<u32, Full>(&[1, 525, 526, 1_050, 1_051, 50_000, 250_000]);
 }
 
 #[test]
 fn a_bulk_load_is_refused_whole() {
-    let map = SharedMatryoshka::<Tiny>::new();
+    let map = SharedMatryoshka::<u64, Tiny>::new();
     let twice = (0..100).chain([99]).map(|key| (key, key));
     let refused = LoadError::NotAscending(NotAscending { position: 100 });
     assert_eq!(map.bulk_load(twice), Err(refused));
@@ -398,7 +439,7 @@ fn a_bulk_load_leaves_pages_that_inserts_find_room_in() {
 fn a_bulk_load_is_one_moment_for_all_threads() {
     let (mut loads, mut refused) = (0, 0);
     for round in 0..300_u64 {
-        let map = SharedMatryoshka::<Tiny>::new();
+        let map = SharedMatryoshka::<u64, Tiny>::new();
         let start = std::sync::Barrier::new(4);
         std::thread::scope(|scope| {
             let load = |source: u64| {
@@ -463,7 +504,7 @@ proptest! {
         bound in key(),
         kind in 0..3_usize,
     ) {
-        let map = SharedMatryoshka::<Tiny>::new();
+        let map = SharedMatryoshka::<u64, Tiny>::new();
         let mut model: BTreeMap<u64, u64> = pairs;
         model.iter().for_each(|(&key, &word)| {
             map.insert(key, word);

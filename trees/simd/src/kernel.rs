@@ -53,11 +53,24 @@ pub trait Kernel: Copy + 'static {
         line::below_shared(line, key)
     }
 
+    /// As [`below_shared`](Self::below_shared), for lanes of 32 bits.
+    #[inline(always)]
+    fn below_shared_32(line: &SharedLine, key: u32) -> u32 {
+        line::below_shared_32(line, key)
+    }
+
     /// How many lanes of lines of [flipped](crate::flip) words are below `key`; lines are read as in
     /// [`below_shared`](Self::below_shared). Cheaper than as many bits, the more so the more lines.
     #[inline(always)]
     fn count_flipped<const LINES: usize>(lines: [&SharedLine; LINES], key: u64) -> usize {
         line::count_flipped(lines, key)
+    }
+
+    /// As [`count_flipped`](Self::count_flipped), for lanes of 32 bits, [flipped](crate::flip_pair)
+    /// as such.
+    #[inline(always)]
+    fn count_flipped_32<const LINES: usize>(lines: [&SharedLine; LINES], key: u32) -> usize {
+        line::count_flipped_32(lines, key)
     }
 }
 

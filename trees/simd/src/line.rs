@@ -13,7 +13,8 @@ pub type Line32 = [u32; 16];
 /// A line of 64-bit lanes.
 pub type Line64 = [u64; 8];
 
-/// A line of 64-bit lanes that readers compare while a writer changes them.
+/// A line that readers compare while a writer changes it: 64-bit lanes, or pairs of 32-bit lanes,
+/// the first of which is the lower half of the first word.
 pub type SharedLine = [AtomicU64; 8];
 
 /// A bit for every lane below `key`: the portable kernel and the vector kernels' oracle.
@@ -36,6 +37,24 @@ pub(crate) fn below_shared(line: &SharedLine, key: u64) -> u32 {
     mask
 }
 
+/// The two 32-bit lanes of a word.
+#[inline(always)]
+fn pair(word: &AtomicU64) -> [u32; 2] {
+    let word = word.load(Ordering::Relaxed);
+    [word as u32, (word >> 32) as u32]
+}
+
+/// [`below_shared`] for 32-bit lanes.
+#[inline(always)]
+pub(crate) fn below_shared_32(line: &SharedLine, key: u32) -> u32 {
+    let mut mask = 0;
+    for (word, lane) in line.iter().zip((0..).step_by(2)) {
+        let [low, high] = pair(word);
+        mask |= u32::from(low < key) << lane | u32::from(high < key) << (lane + 1);
+    }
+    mask
+}
+
 /// A word for a line of flipped words, and the word of one: signed comparison, which is all that
 /// some processors have, orders flipped words as unsigned comparison orders words.
 #[inline(always)]
@@ -54,6 +73,28 @@ pub(crate) fn count_flipped<const LINES: usize>(lines: [&SharedLine; LINES], key
     for (line, first) in lines.into_iter().zip((0..).step_by(8)) {
         for (lane, value) in line.iter().enumerate() {
             mask |= u64::from((value.load(Ordering::Relaxed) as i64) < key) << (first + lane);
+        }
+    }
+    mask.count_ones() as usize
+}
+
+/// [`flip`] for both 32-bit lanes of a word.
+#[inline(always)]
+#[must_use]
+pub fn flip_pair(word: u64) -> u64 {
+    word ^ (1 << 63 | 1 << 31)
+}
+
+/// How many 32-bit lanes of lines of words that are flipped by [`flip_pair`] are below `key`.
+#[inline(always)]
+pub(crate) fn count_flipped_32<const LINES: usize>(lines: [&SharedLine; LINES], key: u32) -> usize {
+    let key = (key ^ (1 << 31)) as i32;
+    const { assert!(LINES <= 4) };
+    let mut mask = 0;
+    for (line, first) in lines.into_iter().zip((0..).step_by(16)) {
+        for (word, lane) in line.iter().zip((first..).step_by(2)) {
+            let [low, high] = pair(word).map(|lane| u64::from((lane as i32) < key));
+            mask |= low << lane | high << (lane + 1);
         }
     }
     mask.count_ones() as usize

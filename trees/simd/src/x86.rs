@@ -132,9 +132,16 @@ fn count_all_32_avx2<'a>(lines: impl Iterator<Item = &'a Line32>, key: u32) -> u
         sum = _mm256_sub_epi32(sum, half_32_avx2(line, 0, key));
         sum = _mm256_sub_epi32(sum, half_32_avx2(line, 8, key));
     }
+    sum_of_eight(sum)
+}
+
+/// The sum of eight lanes.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn sum_of_eight(eight: __m256i) -> usize {
     let four = _mm_add_epi32(
-        _mm256_castsi256_si128(sum),
-        _mm256_extracti128_si256::<1>(sum),
+        _mm256_castsi256_si128(eight),
+        _mm256_extracti128_si256::<1>(eight),
     );
     let two = _mm_add_epi32(four, _mm_unpackhi_epi64(four, four));
     let both = _mm_cvtsi128_si64(two) as u64;
@@ -234,7 +241,66 @@ fn count_flipped_avx2<const LINES: usize>(lines: [&SharedLine; LINES], key: u64)
     sum_of_four(_mm256_add_epi64(sums.0, sums.1))
 }
 
+#[target_feature(enable = "avx2")]
+#[inline]
+fn below_shared_32_avx2(line: &SharedLine, key: u32) -> u32 {
+    let flip = _mm256_set1_epi32(i32::MIN);
+    let key = _mm256_xor_si256(_mm256_set1_epi32(key as i32), flip);
+    let bits = |half| _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(key, half))) as u32;
+    bits(flipped4(line, 0, flip)) | (bits(flipped4(line, 4, flip)) << 8)
+}
+
+/// As `flipped_below4`, for eight lanes of 32 bits.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn flipped_below8(line: &SharedLine, first: usize, key: __m256i) -> __m256i {
+    let words = &line[first..first + 4];
+    let vector: __m256i;
+    // SAFETY: as in `load4`.
+    unsafe {
+        asm!(
+            "vpcmpgtd {vector}, {key}, ymmword ptr [{address}]",
+            vector = lateout(ymm_reg) vector,
+            key = in(ymm_reg) key,
+            address = in(reg) words.as_ptr(),
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    vector
+}
+
+/// As `count_flipped_avx2`.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn count_flipped_32_avx2<const LINES: usize>(lines: [&SharedLine; LINES], key: u32) -> usize {
+    let key = _mm256_set1_epi32((key ^ (1 << 31)) as i32);
+    let halves = |line: &SharedLine| (flipped_below8(line, 0, key), flipped_below8(line, 4, key));
+    if LINES == 1 {
+        let (low, high) = halves(lines[0]);
+        let two_each = _mm256_movemask_epi8(_mm256_packs_epi32(low, high)) as u32;
+        return (two_each.count_ones() / 2) as usize;
+    }
+    let mut sum = _mm256_setzero_si256();
+    for line in lines {
+        let (low, high) = halves(line);
+        sum = _mm256_sub_epi32(_mm256_sub_epi32(sum, low), high);
+    }
+    sum_of_eight(sum)
+}
+
 impl Kernel for Avx2 {
+    #[inline(always)]
+    fn below_shared_32(line: &SharedLine, key: u32) -> u32 {
+        // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
+        unsafe { below_shared_32_avx2(line, key) }
+    }
+
+    #[inline(always)]
+    fn count_flipped_32<const LINES: usize>(lines: [&SharedLine; LINES], key: u32) -> usize {
+        // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
+        unsafe { count_flipped_32_avx2(lines, key) }
+    }
+
     #[inline(always)]
     fn count_flipped<const LINES: usize>(lines: [&SharedLine; LINES], key: u64) -> usize {
         // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
@@ -371,6 +437,24 @@ fn below_shared_avx512(line: &SharedLine, key: u64) -> u32 {
 
 #[target_feature(enable = "avx512f")]
 #[inline]
+fn below_shared_32_avx512(line: &SharedLine, key: u32) -> u32 {
+    let key = _mm512_set1_epi32(key as i32);
+    u32::from(_mm512_cmplt_epu32_mask(load8(line, 0), key))
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn count_flipped_32_avx512<const LINES: usize>(lines: [&SharedLine; LINES], key: u32) -> usize {
+    let key = _mm512_set1_epi32((key ^ (1 << 31)) as i32);
+    let below = |line: &SharedLine| _mm512_cmplt_epi32_mask(load8(line, 0), key);
+    lines
+        .map(|line| below(line).count_ones() as usize)
+        .into_iter()
+        .sum()
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
 fn count_flipped_avx512<const LINES: usize>(lines: [&SharedLine; LINES], key: u64) -> usize {
     let key = _mm512_set1_epi64(flip(key) as i64);
     let below = |line: &SharedLine| _mm512_cmplt_epi64_mask(load8(line, 0), key);
@@ -381,6 +465,18 @@ fn count_flipped_avx512<const LINES: usize>(lines: [&SharedLine; LINES], key: u6
 }
 
 impl Kernel for Avx512 {
+    #[inline(always)]
+    fn below_shared_32(line: &SharedLine, key: u32) -> u32 {
+        // SAFETY: an `Avx512` kernel runs only inside `Level::run`, after detection.
+        unsafe { below_shared_32_avx512(line, key) }
+    }
+
+    #[inline(always)]
+    fn count_flipped_32<const LINES: usize>(lines: [&SharedLine; LINES], key: u32) -> usize {
+        // SAFETY: an `Avx512` kernel runs only inside `Level::run`, after detection.
+        unsafe { count_flipped_32_avx512(lines, key) }
+    }
+
     #[inline(always)]
     fn count_flipped<const LINES: usize>(lines: [&SharedLine; LINES], key: u64) -> usize {
         // SAFETY: an `Avx512` kernel runs only inside `Level::run`, after detection.

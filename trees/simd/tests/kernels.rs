@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 
 use hedgerow_simd::{
-    Kernel, Level, Line32, Line64, SharedLine, Slots, Task, WIDTH, flip, live_slots,
+    Kernel, Level, Line32, Line64, SharedLine, Slots, Task, WIDTH, flip, flip_pair, live_slots,
 };
 use proptest::prelude::*;
 
@@ -70,6 +70,12 @@ proptest! {
     }
 }
 
+/// A shared line of these lanes, two to a word.
+fn pairs(lanes: &[u32]) -> SharedLine {
+    let lane = |at: usize| u64::from(lanes[at]);
+    std::array::from_fn(|word| (lane(2 * word) | lane(2 * word + 1) << 32).into())
+}
+
 #[derive(Clone, Copy)]
 struct LineCounts<'a> {
     narrow: &'a [Line32; 3],
@@ -90,12 +96,16 @@ impl LineCounts<'_> {
             below_32(narrow.as_flattened()),
             below_64(wide.as_flattened()),
             bits.map(|lane| 1_u32 << lane).sum(),
+            (0..16)
+                .filter(|&lane| narrow[0][lane] < key as u32)
+                .map(|lane| 1_u32 << lane)
+                .sum(),
         )
     }
 }
 
 impl Task for LineCounts<'_> {
-    type Output = ([usize; 5], [usize; 3], usize, usize, u32);
+    type Output = ([usize; 5], [usize; 3], usize, usize, u32, u32);
     fn run<K: Kernel>(self) -> Self::Output {
         let (narrow, wide, key) = (self.narrow, self.wide, self.key);
         let shared: SharedLine = std::array::from_fn(|lane| wide[0][lane].into());
@@ -105,6 +115,7 @@ impl Task for LineCounts<'_> {
             K::count_all_32(narrow.iter(), key as u32),
             K::count_all_64(wide.iter(), key),
             K::below_shared(&shared, key),
+            K::below_shared_32(&pairs(&narrow[0]), key as u32),
         )
     }
 }
@@ -130,35 +141,50 @@ proptest! {
     }
 }
 
-struct Counts<'a>([&'a SharedLine; 3], u64);
+/// Lines of flipped lanes, wide and narrow ones.
+#[derive(Clone, Copy)]
+struct Counts<'a> {
+    wide: [&'a SharedLine; 3],
+    narrow: [&'a SharedLine; 3],
+    key: u64,
+}
 
 impl Task for Counts<'_> {
-    type Output = (usize, usize);
+    type Output = [usize; 4];
     fn run<K: Kernel>(self) -> Self::Output {
-        let Self(lines, key) = self;
-        (
-            K::count_flipped(lines, key),
-            K::count_flipped([lines[0]], key),
-        )
+        let Self { wide, narrow, key } = self;
+        [
+            K::count_flipped(wide, key),
+            K::count_flipped([wide[0]], key),
+            K::count_flipped_32(narrow, key as u32),
+            K::count_flipped_32([narrow[0]], key as u32),
+        ]
     }
 }
 
 proptest! {
     #[test]
     fn flipped_lines_are_counted(
-        words in proptest::collection::vec(slice(), 24),
+        words in proptest::collection::vec(slice(), 48),
         probe in slice(),
-        choose in 0..24_usize,
+        choose in 0..48_usize,
     ) {
-        let line = |first: usize| -> SharedLine {
-            std::array::from_fn(|lane| flip(words[first + lane]).into())
-        };
-        let lines = [line(0), line(8), line(16)];
+        let lanes: Vec<u32> = words.iter().map(|&word| word as u32).collect();
+        let wide: [SharedLine; 3] = std::array::from_fn(|line| {
+            std::array::from_fn(|lane| flip(words[8 * line + lane]).into())
+        });
+        let narrow: [SharedLine; 3] = std::array::from_fn(|line| {
+            let words = pairs(&lanes[16 * line..]);
+            words.map(|word| flip_pair(word.into_inner()).into())
+        });
         for key in [probe, words[choose]] {
-            let count = |lanes: usize| words[..lanes].iter().filter(|&&word| word < key).count();
+            let count = |most: usize| words[..most].iter().filter(|&&word| word < key).count();
+            let count_32 =
+                |most: usize| lanes[..most].iter().filter(|&&lane| lane < key as u32).count();
+            let expected = [count(24), count(8), count_32(48), count_32(16)];
+            let counts = Counts { wide: wide.each_ref(), narrow: narrow.each_ref(), key };
             for level in Level::supported() {
-                let got = level.run(Counts(lines.each_ref(), key));
-                prop_assert_eq!(got, (count(24), count(8)), "{}", level.name());
+                prop_assert_eq!(level.run(counts), expected, "{}", level.name());
             }
         }
     }
@@ -209,6 +235,8 @@ fn check_position(position: usize, edge: u64, other: u64) {
             mask(WIDTH, &|slot| value(slot) <= key).count_ones() as usize,
         );
         let below = mask(8, &|lane| value(lane) < key);
+        let below_32 = mask(16, &|lane| narrow[lane] < key as u32);
+        let narrow_flipped = pairs(&narrow).map(|word| flip_pair(word.into_inner()).into());
         let lines = LineCounts {
             narrow: &[narrow; 3],
             wide: &[wide; 3],
@@ -224,10 +252,16 @@ fn check_position(position: usize, edge: u64, other: u64) {
                 key,
             };
             let name = level.name();
-            let counts = level.run(Counts([&flipped; 3], key));
+            let counts = level.run(Counts {
+                wide: [&flipped; 3],
+                narrow: [&narrow_flipped; 3],
+                key,
+            });
+            let [wide_below, narrow_below] = [below, below_32].map(u32::count_ones);
             assert_eq!(
-                counts,
-                (3 * below.count_ones() as usize, below.count_ones() as usize)
+                counts.map(|count| count as u32),
+                [3 * wide_below, wide_below, 3 * narrow_below, narrow_below],
+                "{name}: {key:#x} beside {edge:#x}, {other:#x}"
             );
             assert_eq!(
                 level.run(answers),

@@ -121,7 +121,7 @@ impl<C: Capacity, F: FnMut(usize, Option<Item<'_>>)> Task for FindMany<'_, C, F>
         };
         let (mut waiting, mut arrived) = ([(0, 0); DELAY], 0);
         let depart = |number: usize| Traveller::new(&index.tree, slice(keys[number], 0), 0);
-        travel::<N>(keys.len(), depart, |number, offset, progress| {
+        travel::<N, _>(keys.len(), depart, |number, offset, progress| {
             let key = keys[number];
             let lead = match progress {
                 // SAFETY: read and validated just now, under the guard held here.

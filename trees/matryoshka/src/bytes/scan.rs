@@ -18,7 +18,7 @@ use super::layer::Layer;
 use super::map::MatryoshkaIndex;
 use super::slice::slice;
 use crate::shared::Capacity;
-use crate::shared::scan::beyond;
+use crate::shared::SharedLane;
 use crate::shared::tree::Tree;
 
 /// `scan`, for a kernel.
@@ -176,7 +176,7 @@ where
             match turn {
                 ControlFlow::Break(Turn::Enough) => return,
                 ControlFlow::Break(Turn::Down(slice, layer, pending)) => {
-                    frame.cursor = beyond(slice, direction);
+                    frame.cursor = slice.beyond(direction);
                     frame.pending = pending;
                     above.push(frame);
                     frame = Frame {

@@ -168,7 +168,7 @@ impl<C: Capacity> MatryoshkaIndex<C> {
         for (name, value, help) in numbers {
             statistics.push(name, value, help);
         }
-        shape.push::<C>(&mut statistics, &self.events);
+        shape.push(&mut statistics, &self.events);
         statistics
     }
 }

@@ -9,22 +9,24 @@ use hedgerow_sync::{Version, VersionWord};
 use super::inner::Inner;
 use super::map::Capacity;
 use super::page::Page;
+use super::routing::Router;
 use super::tree::{Above, Tree};
+use super::width::SharedLane;
 use crate::planted::{PlantedBug, planted};
 
 /// Lookups that go side by side: what a core can have under way at a time, about.
 pub(crate) const GROUP: usize = 16;
 
 /// One lookup on its way.
-pub(crate) struct Traveller<'g> {
+pub(crate) struct Traveller<'g, L: SharedLane = u64> {
     /// Where in a longer key the searched slice begins.
     pub(crate) offset: usize,
-    key: u64,
-    above: Above<'g>,
+    key: L,
+    above: Above<'g, L>,
     /// The node to be read next.
     address: usize,
     /// The leaf line to be read next, once the page was.
-    leaf: Option<(&'g Page, Version, usize)>,
+    leaf: Option<(&'g Page<L>, Version, usize)>,
 }
 
 /// How far a step led.
@@ -36,10 +38,10 @@ pub(crate) enum Progress {
     Contended,
 }
 
-impl<'g> Traveller<'g> {
+impl<'g, L: SharedLane> Traveller<'g, L> {
     /// A lookup of `key` in `tree` that has not begun.
     #[inline(always)]
-    pub(crate) fn new<C: Capacity>(tree: &'g Tree<C>, key: u64, offset: usize) -> Self {
+    pub(crate) fn new<C: Capacity>(tree: &'g Tree<C, L>, key: L, offset: usize) -> Self {
         let version = tree.anchor.load();
         Self {
             offset,
@@ -86,13 +88,13 @@ impl<'g> Traveller<'g> {
             return Progress::OnTheWay;
         }
         // SAFETY: as above, and an inner node.
-        let inner = unsafe { Inner::at(self.address) };
+        let inner = unsafe { Inner::<L>::at(self.address) };
         let index = inner.routing.route::<N>(self.key);
         self.address = inner.child(index);
         if inner.over_pages {
-            Page::prefetch(self.address);
+            Page::<L>::prefetch(self.address);
         } else {
-            Inner::prefetch(self.address);
+            Inner::<L>::prefetch(self.address);
         }
         self.above = Above {
             latch: own,
@@ -106,15 +108,15 @@ impl<'g> Traveller<'g> {
 /// Takes `count` lookups to their ends, some at a time. `depart` begins one; `arrive` hears of its
 /// number, its offset and its end, and may send it on to another tree.
 #[inline(always)]
-pub(crate) fn travel<'g, N: Kernel>(
+pub(crate) fn travel<'g, N: Kernel, L: SharedLane>(
     count: usize,
-    mut depart: impl FnMut(usize) -> Traveller<'g>,
-    mut arrive: impl FnMut(usize, usize, Progress) -> Option<Traveller<'g>>,
+    mut depart: impl FnMut(usize) -> Traveller<'g, L>,
+    mut arrive: impl FnMut(usize, usize, Progress) -> Option<Traveller<'g, L>>,
 ) {
     if count == 0 {
         return;
     }
-    let mut travellers: [(usize, Traveller<'g>); GROUP] = std::array::from_fn(|number| {
+    let mut travellers: [(usize, Traveller<'g, L>); GROUP] = std::array::from_fn(|number| {
         let number = number.min(count - 1);
         (number, depart(number))
     });

@@ -7,27 +7,27 @@ use hedgerow_simd::Kernel;
 use hedgerow_sync::epoch::Guard;
 
 use super::inner::Inner;
-use super::leaf::LEAF;
 use super::map::Capacity;
 use super::page::Page;
 use super::tree::{Arrival, Event, Events, Gone, Latched, Passed, Tree, Watch};
 use super::tree::{retire_inner, retire_page};
+use super::width::SharedLane;
 
 /// Splits the full inner nodes that a descent passes.
-struct SplitFull<'g, C: Capacity> {
-    tree: &'g Tree<C>,
+struct SplitFull<'g, C: Capacity, L: SharedLane> {
+    tree: &'g Tree<C, L>,
     events: &'g Events,
     guard: &'g Guard,
     /// Whether every node passed was taken at its right edge.
     rightmost: bool,
 }
 
-impl<'g, C: Capacity> Watch<'g> for SplitFull<'g, C> {
+impl<'g, C: Capacity, L: SharedLane> Watch<'g, L> for SplitFull<'g, C, L> {
     fn begin(&mut self) {
         self.rightmost = true;
     }
 
-    fn pass(&mut self, passed: &Passed<'_, 'g>) -> bool {
+    fn pass(&mut self, passed: &Passed<'_, 'g, L>) -> bool {
         let inner = passed.inner;
         self.rightmost &= passed.index + 1 == inner.count();
         if inner.count() < C::FAN_OUT {
@@ -55,19 +55,19 @@ impl<'g, C: Capacity> Watch<'g> for SplitFull<'g, C> {
             .replace_by_two(passed.above, separators[cut - 1], halves, false);
         inner.version.mark_deleted();
         // SAFETY: unlinked by the line above, and deleted.
-        unsafe { retire_inner(self.guard, passed.address) };
+        unsafe { retire_inner::<L>(self.guard, passed.address) };
         self.events.count(Event::InnerSplit as usize);
         true
     }
 }
 
-impl<C: Capacity> Tree<C> {
+impl<C: Capacity, L: SharedLane> Tree<C, L> {
     /// Makes room for `key`, unless another thread has meanwhile.
     #[cold]
     #[inline(never)]
     pub(crate) fn make_room<'g, N: Kernel>(
         &'g self,
-        key: u64,
+        key: L,
         events: &'g Events,
         guard: &'g Guard,
     ) -> Result<(), Gone> {
@@ -89,8 +89,8 @@ impl<C: Capacity> Tree<C> {
     /// False when something changed meanwhile.
     fn replace_full<N: Kernel>(
         &self,
-        key: u64,
-        arrival: &Arrival<'_>,
+        key: L,
+        arrival: &Arrival<'_, L>,
         rightmost: bool,
         events: &Events,
         guard: &Guard,
@@ -111,26 +111,26 @@ impl<C: Capacity> Tree<C> {
             return true;
         }
         let pairs = page.pairs();
-        if page.may_grow(C::LINES) {
-            self.replace(&above, Page::build(&pairs, page.lines(), C::LINES));
+        if page.may_grow(Self::LINES) {
+            self.replace(&above, Page::build(&pairs, page.lines(), Self::LINES));
             events.count(Event::PageGrowth as usize);
         } else {
             let appends = rightmost && pairs[pairs.len() - 1].0 < key;
             // Ascending inserts leave full pages behind.
             let (cut, left) = if appends {
-                let cut = pairs.len() - LEAF;
-                (cut, Page::build(&pairs[..cut], 1, C::LINES))
+                let cut = pairs.len() - L::LEAF;
+                (cut, Page::build(&pairs[..cut], 1, Self::LINES))
             } else {
                 let cut = pairs.len() / 2;
-                (cut, Page::roomy(&pairs[..cut], C::LINES))
+                (cut, Page::roomy(&pairs[..cut], Self::LINES))
             };
-            let right = Page::roomy(&pairs[cut..], C::LINES);
+            let right = Page::roomy(&pairs[cut..], Self::LINES);
             self.replace_by_two(&above, pairs[cut - 1].0, [left, right], true);
             events.count(Event::PageSplit as usize);
         }
         page.mark_replaced();
         // SAFETY: unlinked above, and deleted.
-        unsafe { retire_page(guard, address) };
+        unsafe { retire_page::<L>(guard, address) };
         true
     }
 }

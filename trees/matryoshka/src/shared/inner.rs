@@ -1,4 +1,4 @@
-//! An inner node of the outer tree: up to 312 separators and 313 children.
+//! An inner node of the outer tree: up to 312 separators and 313 children. Of 64-bit keys:
 //!
 //! ```text
 //! 0     version 8 │ children in use 8 │ whether they are pages
@@ -12,26 +12,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hedgerow_simd::prefetch_line;
 use hedgerow_sync::VersionWord;
 
-use super::routing::Routing;
-
-/// Lines of samples.
-const SAMPLES: usize = 5;
+use super::routing::Router;
+use super::width::SharedLane;
 
 /// The most children of a node.
 pub(crate) const MOST_CHILDREN: usize = 313;
 
 /// An inner node.
 #[repr(C, align(64))]
-pub(crate) struct Inner {
+pub(crate) struct Inner<L: SharedLane> {
     pub(crate) version: VersionWord,
     count: AtomicU64,
     /// Whether its children are pages.
     pub(crate) over_pages: bool,
-    pub(crate) routing: Routing<SAMPLES, 39>,
+    pub(crate) routing: L::InnerRouting,
     children: [AtomicU64; MOST_CHILDREN],
 }
 
-impl Inner {
+impl<L: SharedLane> Inner<L> {
     /// The node at an address.
     ///
     /// # Safety
@@ -45,7 +43,8 @@ impl Inner {
 
     /// A new node of these separators and one child more, all pages or all inner nodes; its
     /// address.
-    pub(crate) fn build(separators: &[u64], children: &[usize], over_pages: bool) -> usize {
+    pub(crate) fn build(separators: &[L], children: &[usize], over_pages: bool) -> usize {
+        const { assert!(L::InnerRouting::ROOM >= MOST_CHILDREN - 1) };
         assert_eq!(
             separators.len() + 1,
             children.len(),
@@ -56,7 +55,7 @@ impl Inner {
             version: VersionWord::new(false, false),
             count: AtomicU64::new(children.len() as u64),
             over_pages,
-            routing: Routing::new(separators.iter().copied()),
+            routing: L::InnerRouting::new(separators.iter().copied()),
             children: std::array::from_fn(|at| AtomicU64::new(child(at))),
         };
         let block = hedgerow_memory::allocate(size_of::<Self>()).as_ptr();
@@ -69,7 +68,7 @@ impl Inner {
     #[inline(always)]
     pub(crate) fn prefetch(address: usize) {
         let node = std::ptr::with_exposed_provenance::<u8>(address);
-        for line in 0..1 + SAMPLES {
+        for line in 0..1 + L::InnerRouting::SAMPLE_LINES {
             prefetch_line(node.wrapping_add(64 * line));
         }
     }
@@ -100,7 +99,7 @@ impl Inner {
         self.children[index].load(Ordering::Acquire) as usize
     }
 
-    pub(crate) fn separators(&self) -> Vec<u64> {
+    pub(crate) fn separators(&self) -> Vec<L> {
         (1..self.count())
             .map(|at| self.routing.get(at - 1))
             .collect()
@@ -117,7 +116,7 @@ impl Inner {
     }
 
     /// Puts two nodes in the place of child `index`. The caller holds the latch, and there is room.
-    pub(crate) fn split_child(&self, index: usize, separator: u64, halves: [usize; 2]) {
+    pub(crate) fn split_child(&self, index: usize, separator: L, halves: [usize; 2]) {
         self.version.mark_inserting();
         let count = self.count();
         for from in (index + 1..count).rev() {
@@ -143,7 +142,7 @@ impl Inner {
     }
 
     /// Puts two nodes in the place of children `index` and `index + 1`. The caller holds the latch.
-    pub(crate) fn level_children(&self, index: usize, separator: u64, both: [usize; 2]) {
+    pub(crate) fn level_children(&self, index: usize, separator: L, both: [usize; 2]) {
         self.version.mark_inserting();
         self.routing.set(index, separator);
         self.replace_child(index, both[0]);

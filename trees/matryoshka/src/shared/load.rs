@@ -9,10 +9,10 @@ use hedgerow_index::NotAscending;
 use hedgerow_sync::epoch;
 
 use super::inner::Inner;
-use super::leaf::LEAF;
 use super::map::Capacity;
 use super::page::Page;
 use super::tree::{Tree, release_nodes};
+use super::width::SharedLane;
 
 /// Why a bulk load was refused. The map is as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,27 +38,27 @@ impl std::fmt::Display for LoadError {
 impl std::error::Error for LoadError {}
 
 /// A node that is built, and the greatest key below it.
-type Built = (u64, usize);
+type Built<L> = (L, usize);
 
 /// Nodes that nobody else knows of, all of one level; given back unless they are taken.
-#[derive(Default)]
-struct Level(Vec<Built>);
+struct Level<L: SharedLane>(Vec<Built<L>>);
 
-impl Drop for Level {
+impl<L: SharedLane> Drop for Level<L> {
     fn drop(&mut self) {
         for &(_, root) in &self.0 {
             // SAFETY: built here and linked nowhere, so that this is the last use of all below it.
-            unsafe { release_nodes(root) }
+            unsafe { release_nodes::<L>(root) }
         }
     }
 }
 
-impl Level {
+impl<L: SharedLane> Level<L> {
     /// Adds a page of these pairs with an eighth of its room left, if there are any.
-    fn push_page<C: Capacity>(&mut self, pairs: &[(u64, u64)]) {
+    fn push_page<C: Capacity>(&mut self, pairs: &[(L, u64)]) {
         if let Some(last) = pairs.last() {
-            let lines = pairs.len().div_ceil(LEAF - 1).min(C::LINES);
-            self.0.push((last.0, Page::build(pairs, lines, C::LINES)));
+            let most = Tree::<C, L>::LINES;
+            let lines = (pairs.len() * 8).div_ceil(L::LEAF * 7).min(most);
+            self.0.push((last.0, Page::build(pairs, lines, most)));
         }
     }
 
@@ -68,7 +68,7 @@ impl Level {
         let nodes = below.len().div_ceil((C::FAN_OUT * 7 / 8).max(3));
         let part = |node: usize| below.len() * node / nodes;
         let node = |node: usize| {
-            let (greatest, children): (Vec<u64>, Vec<usize>) =
+            let (greatest, children): (Vec<L>, Vec<usize>) =
                 below[part(node)..part(node + 1)].iter().copied().unzip();
             let (last, separators) = greatest.split_last().expect("a part has nodes");
             (*last, Inner::build(separators, &children, over_pages))
@@ -77,14 +77,14 @@ impl Level {
     }
 }
 
-/// Builds all nodes; the root's address, or `None` without pairs.
-fn build<C: Capacity>(
-    pairs: impl IntoIterator<Item = (u64, u64)>,
-) -> Result<Option<Level>, NotAscending> {
-    let each = C::LINES * LEAF * 7 / 8;
-    let mut level = Level::default();
+/// Builds all nodes; the level of the root, or `None` without pairs.
+fn build<C: Capacity, L: SharedLane>(
+    pairs: impl IntoIterator<Item = (L, u64)>,
+) -> Result<Option<Level<L>>, NotAscending> {
+    let each = Tree::<C, L>::LINES * L::LEAF * 7 / 8;
+    let mut level = Level(Vec::new());
     // Two pages' worth, so that the last two can share what there is.
-    let mut run: Vec<(u64, u64)> = Vec::with_capacity(2 * each);
+    let mut run: Vec<(L, u64)> = Vec::with_capacity(2 * each);
     for (position, pair) in pairs.into_iter().enumerate() {
         if run.last().is_some_and(|last| last.0 >= pair.0) {
             return Err(NotAscending { position });
@@ -106,13 +106,10 @@ fn build<C: Capacity>(
     Ok(Some(level).filter(|level| !level.0.is_empty()))
 }
 
-impl<C: Capacity> Tree<C> {
+impl<C: Capacity, L: SharedLane> Tree<C, L> {
     /// Puts ascending pairs into an empty tree, all at one moment.
-    pub(crate) fn load(
-        &self,
-        pairs: impl IntoIterator<Item = (u64, u64)>,
-    ) -> Result<(), LoadError> {
-        let Some(mut level) = build::<C>(pairs).map_err(LoadError::NotAscending)? else {
+    pub(crate) fn load(&self, pairs: impl IntoIterator<Item = (L, u64)>) -> Result<(), LoadError> {
+        let Some(mut level) = build::<C, L>(pairs).map_err(LoadError::NotAscending)? else {
             return Ok(());
         };
         let guard = epoch::pin();

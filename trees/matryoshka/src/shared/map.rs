@@ -2,20 +2,21 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_index::{Direction, Statistics};
+use hedgerow_index::{Direction, IntKey, Statistics};
 use hedgerow_simd::{Kernel, Level, Task};
 use hedgerow_sync::epoch::{self, Guard};
 
 use super::get_many::{Progress, Traveller, travel};
 use super::load::LoadError;
-use super::scan::beyond;
 use super::tree::{Events, Tree};
 use super::update::Change;
 use super::verify::Shape;
+use super::width::SharedLane;
+use crate::lane::Lane;
 
 /// How large nodes become. Small ones, for tests, split and merge all the time.
 pub trait Capacity: Send + Sync + 'static {
-    /// Leaf lines of a page, 3 to 58.
+    /// Leaf lines of a page, 3 to 58; pages of 32-bit keys never have more than 40.
     const LINES: usize;
     /// Children of an inner node, 4 to 313.
     const FAN_OUT: usize;
@@ -32,47 +33,56 @@ impl Capacity for Full {
     const FAN_OUT: usize = super::inner::MOST_CHILDREN;
 }
 
-/// An ordered map from `u64` to `u64` that any number of threads read and write at once.
+/// An ordered map from integers (`u64`, `i64`, `u32` or `i32`) to words of 64 bits that any number of threads read and write at once.
 ///
 /// Every method takes `&self`. Reads write no shared memory; a write latches one page, rarely also
 /// its neighbour and its parent.
-pub struct SharedMatryoshka<C: Capacity = Full> {
-    tree: Tree<C>,
+pub struct SharedMatryoshka<K: IntKey<Encoded: SharedLane> = u64, C: Capacity = Full> {
+    tree: Tree<C, K::Encoded>,
     level: Level,
     events: Events,
 }
 
-impl<C: Capacity> Default for SharedMatryoshka<C> {
+impl<K: IntKey<Encoded: SharedLane>, C: Capacity> Default for SharedMatryoshka<K, C> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-struct Get<'a, C: Capacity>(&'a SharedMatryoshka<C>, u64);
+struct Get<'a, C: Capacity, L: SharedLane>(&'a Tree<C, L>, &'a Events, L);
 
-impl<C: Capacity> Task for Get<'_, C> {
+impl<C: Capacity, L: SharedLane> Task for Get<'_, C, L> {
     type Output = Option<u64>;
 
     #[inline(always)]
     fn run<N: Kernel>(self) -> Option<u64> {
-        let Self(map, key) = self;
-        map.tree.get::<N>(key, &map.events).unwrap_or_default()
+        let Self(tree, events, key) = self;
+        tree.get::<N>(key, events).unwrap_or_default()
     }
 }
 
-struct GetMany<'a, C: Capacity, F>(&'a SharedMatryoshka<C>, &'a [u64], F);
+struct GetMany<'a, K: IntKey<Encoded: SharedLane>, C: Capacity, F>(
+    &'a SharedMatryoshka<K, C>,
+    &'a [K],
+    F,
+);
 
-impl<C: Capacity, F: FnMut(usize, Option<u64>)> Task for GetMany<'_, C, F> {
+impl<K, C, F> Task for GetMany<'_, K, C, F>
+where
+    K: IntKey<Encoded: SharedLane>,
+    C: Capacity,
+    F: FnMut(usize, Option<u64>),
+{
     type Output = ();
 
     #[inline(always)]
     fn run<N: Kernel>(self) {
         let Self(map, keys, mut read) = self;
-        let depart = |number: usize| Traveller::new(&map.tree, keys[number], 0);
-        travel::<N>(keys.len(), depart, |number, _, progress| {
+        let depart = |number: usize| Traveller::new(&map.tree, keys[number].encode(), 0);
+        travel::<N, _>(keys.len(), depart, |number, _, progress| {
             let word = match progress {
                 Progress::Arrived(word) => word,
-                _ => Get(map, keys[number]).run::<N>(),
+                _ => Get(&map.tree, &map.events, keys[number].encode()).run::<N>(),
             };
             read(number, word);
             None
@@ -80,43 +90,48 @@ impl<C: Capacity, F: FnMut(usize, Option<u64>)> Task for GetMany<'_, C, F> {
     }
 }
 
-struct Update<'a, C: Capacity, F>(&'a SharedMatryoshka<C>, u64, &'a Guard, F);
+struct Update<'a, C: Capacity, L: SharedLane, F>(&'a Tree<C, L>, &'a Events, L, &'a Guard, F);
 
-impl<C: Capacity, R, F: FnMut(Option<u64>) -> Change<R>> Task for Update<'_, C, F> {
+impl<C, L, R, F> Task for Update<'_, C, L, F>
+where
+    C: Capacity,
+    L: SharedLane,
+    F: FnMut(Option<u64>) -> Change<R>,
+{
     type Output = R;
 
     #[inline(always)]
     fn run<N: Kernel>(self) -> R {
-        let Self(map, key, guard, mut change) = self;
+        let Self(tree, events, key, guard, mut change) = self;
         loop {
             // Only layers go away, and this tree is none.
-            if let Ok(result) = map
-                .tree
-                .modify::<N, R>(key, &map.events, guard, &mut change)
-            {
+            if let Ok(result) = tree.modify::<N, R>(key, events, guard, &mut change) {
                 return result;
             }
         }
     }
 }
 
-struct Scan<'a, C: Capacity, F>(&'a SharedMatryoshka<C>, u64, Direction, F);
+struct Scan<'a, C: Capacity, L: SharedLane, F>(&'a Tree<C, L>, &'a Events, L, Direction, F);
 
-impl<C: Capacity, F: FnMut(u64, u64) -> ControlFlow<()>> Task for Scan<'_, C, F> {
+impl<C, L, F> Task for Scan<'_, C, L, F>
+where
+    C: Capacity,
+    L: SharedLane,
+    F: FnMut(L, u64) -> ControlFlow<()>,
+{
     type Output = ();
 
     #[inline(always)]
     fn run<N: Kernel>(self) {
-        let Self(map, from, direction, mut visit) = self;
-        let _ = map
-            .tree
-            .scan::<N, ()>(from, direction, &map.events, |pairs| {
-                pairs.iter().try_for_each(|&(key, word)| visit(key, word))
-            });
+        let Self(tree, events, from, direction, mut visit) = self;
+        let _ = tree.scan::<N, ()>(from, direction, events, |pairs| {
+            pairs.iter().try_for_each(|&(key, word)| visit(key, word))
+        });
     }
 }
 
-impl<C: Capacity> SharedMatryoshka<C> {
+impl<K: IntKey<Encoded: SharedLane>, C: Capacity> SharedMatryoshka<K, C> {
     /// An empty map that searches with the best kernel of this processor.
     #[must_use]
     pub fn new() -> Self {
@@ -135,14 +150,14 @@ impl<C: Capacity> SharedMatryoshka<C> {
 
     /// The word of `key`.
     #[inline]
-    pub fn get(&self, key: u64) -> Option<u64> {
+    pub fn get(&self, key: K) -> Option<u64> {
         let _guard = epoch::pin();
-        self.level.run(Get(self, key))
+        self.level.run(Get(&self.tree, &self.events, key.encode()))
     }
 
     /// Looks up all `keys`, overlapping their cache misses; calls `read` once for each, in no
     /// particular order.
-    pub fn get_many(&self, keys: &[u64], read: impl FnMut(usize, Option<u64>)) {
+    pub fn get_many(&self, keys: &[K], read: impl FnMut(usize, Option<u64>)) {
         let _guard = epoch::pin();
         self.level.run(GetMany(self, keys, read));
     }
@@ -150,20 +165,22 @@ impl<C: Capacity> SharedMatryoshka<C> {
     /// Changes one key: `change` sees its word and decides, once, while no other thread can
     /// change the key. It must be short, and must not call back into the map.
     #[inline]
-    pub fn update<R>(&self, key: u64, change: impl FnMut(Option<u64>) -> Change<R>) -> R {
+    pub fn update<R>(&self, key: K, change: impl FnMut(Option<u64>) -> Change<R>) -> R {
         let guard = epoch::pin();
-        self.level.run(Update(self, key, &guard, change))
+        let (tree, events) = (&self.tree, &self.events);
+        self.level
+            .run(Update(tree, events, key.encode(), &guard, change))
     }
 
     /// Stores a word; the word before.
     #[inline]
-    pub fn insert(&self, key: u64, word: u64) -> Option<u64> {
+    pub fn insert(&self, key: K, word: u64) -> Option<u64> {
         self.update(key, |present| Change::Put(word, present))
     }
 
     /// Removes a key; its word.
     #[inline]
-    pub fn remove(&self, key: u64) -> Option<u64> {
+    pub fn remove(&self, key: K) -> Option<u64> {
         self.update(key, Change::Remove)
     }
 
@@ -175,8 +192,9 @@ impl<C: Capacity> SharedMatryoshka<C> {
     ///
     /// [`LoadError`] when the keys do not ascend, or when there are keys at that moment; the map
     /// stays as it was.
-    pub fn bulk_load(&self, pairs: impl IntoIterator<Item = (u64, u64)>) -> Result<(), LoadError> {
-        self.tree.load(pairs)
+    pub fn bulk_load(&self, pairs: impl IntoIterator<Item = (K, u64)>) -> Result<(), LoadError> {
+        let encode = |(key, word): (K, u64)| (key.encode(), word);
+        self.tree.load(pairs.into_iter().map(encode))
     }
 
     /// Visits pairs in key order from `from` on, until `visit` breaks or keys end. With
@@ -184,19 +202,21 @@ impl<C: Capacity> SharedMatryoshka<C> {
     /// that stays is visited once; one that comes or goes meanwhile is visited once or not at all.
     pub fn scan(
         &self,
-        from: Bound<u64>,
+        from: Bound<K>,
         direction: Direction,
-        visit: impl FnMut(u64, u64) -> ControlFlow<()>,
+        mut visit: impl FnMut(K, u64) -> ControlFlow<()>,
     ) {
         let from = match (from, direction) {
-            (Bound::Included(key), _) => Some(key),
-            (Bound::Excluded(key), _) => beyond(key, direction),
-            (Bound::Unbounded, Direction::Forward) => Some(0),
-            (Bound::Unbounded, Direction::Reverse) => Some(u64::MAX),
+            (Bound::Included(key), _) => Some(key.encode()),
+            (Bound::Excluded(key), _) => key.encode().beyond(direction),
+            (Bound::Unbounded, Direction::Forward) => Some(K::Encoded::MIN),
+            (Bound::Unbounded, Direction::Reverse) => Some(K::Encoded::MAX),
         };
         let Some(from) = from else { return };
         let _guard = epoch::pin();
-        self.level.run(Scan(self, from, direction, visit));
+        let visit = |key, word| visit(K::decode(key), word);
+        self.level
+            .run(Scan(&self.tree, &self.events, from, direction, visit));
     }
 
     /// Numbers that show every mechanism at work. Walks all nodes; for quiet moments, like
@@ -207,7 +227,7 @@ impl<C: Capacity> SharedMatryoshka<C> {
         shape.add(&self.tree);
         let mut statistics = Statistics::new();
         statistics.push("keys", shape.pairs as f64, "Keys stored.");
-        shape.push::<C>(&mut statistics, &self.events);
+        shape.push(&mut statistics, &self.events);
         statistics
     }
 

@@ -1,4 +1,4 @@
-//! A page: header, order, routing, and up to 58 leaf lines with their words, in at most 8 KiB.
+//! A page: header, order, routing, and leaf lines with their words, in at most 8 KiB. Of 64-bit keys:
 //!
 //! ```text
 //! 0    version 8 │ capacity 8 │ lines in use 8 │ keys 8
@@ -7,8 +7,9 @@
 //! 704  leaf lines, 64 bytes of keys and 64 bytes of words each
 //! ```
 //!
-//! (8192 - 704) / 128 = 58 leaf lines. A page is born with one of four capacities, each the most
-//! that fits a size class of the pools; one that is full is replaced by a larger one.
+//! (8192 - 704) / 128 = 58 leaf lines. For 32-bit keys the routing ends at 384, and
+//! (8192 - 384) / 192 = 40. A page is born with one of four capacities, each the most that fits a
+//! size class of the pools; one that is full is replaced by a larger one.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,45 +17,50 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hedgerow_simd::{Kernel, prefetch_line};
 use hedgerow_sync::VersionWord;
 
-use super::leaf::{LEAF, Leaf, Run};
-use super::routing::Routing;
+use super::leaf::{Leaf, Run};
+use super::routing::Router;
+use super::width::SharedLane;
 use super::words::Words;
 use crate::planted::{PlantedBug, planted};
 
-/// The most leaf lines of a page.
-pub(crate) const MOST_LINES: usize = 58;
+/// The most leaf lines of a page, of either width.
+pub(crate) const MOST_LINES: usize = most_lines::<u64>();
 
-/// Leaf lines of the sizes of pages: with 704 bytes they fill classes of 1,280, 2,560, 5,120 and
-/// 8,192 bytes.
-const CAPACITIES: [usize; 4] = [4, 14, 34, MOST_LINES];
+/// The most leaf lines of a page.
+pub(crate) const fn most_lines<L: SharedLane>() -> usize {
+    L::CAPACITIES[3]
+}
 
 /// Keys to a leaf line in a page that is built for growing.
-const ROOMY: usize = 5;
+const fn roomy<L: SharedLane>() -> usize {
+    L::LEAF * 3 / 4
+}
 
 /// A page.
 #[repr(C, align(64))]
-pub(crate) struct Page {
+pub(crate) struct Page<L: SharedLane> {
     pub(crate) version: VersionWord,
     capacity: usize,
     lines: AtomicU64,
     keys: AtomicU64,
     order: Words,
-    routing: Routing<1, 8>,
-    leaves: [Leaf],
+    routing: L::PageRouting,
+    leaves: [Leaf<L>],
 }
 
 /// The part of a page whose size is known.
 #[repr(C, align(64))]
-struct Head {
+struct Head<L: SharedLane> {
     version: VersionWord,
     capacity: usize,
     lines: AtomicU64,
     keys: AtomicU64,
     order: Words,
-    routing: Routing<1, 8>,
+    routing: L::PageRouting,
 }
 
-const _: () = assert!(size_of::<Head>() == 704 && size_of::<Leaf>() == 128);
+const _: () = assert!(size_of::<Head<u64>>() == 704 && size_of::<Leaf<u64>>() == 128);
+const _: () = assert!(size_of::<Head<u32>>() == 384 && size_of::<Leaf<u32>>() == 192);
 
 /// Where a key is or belongs in a page.
 #[derive(Debug, Clone, Copy)]
@@ -66,17 +72,19 @@ pub(crate) struct Place {
     pub(crate) found: bool,
 }
 
-fn bytes_of(capacity: usize) -> usize {
-    size_of::<Head>() + capacity * size_of::<Leaf>()
+fn bytes_of<L: SharedLane>(capacity: usize) -> usize {
+    size_of::<Head<L>>() + capacity * size_of::<Leaf<L>>()
 }
 
 /// The smallest capacity for so many lines, or the most.
-fn capacity_for(lines: usize, most: usize) -> usize {
-    let fits = CAPACITIES.into_iter().find(|&capacity| capacity >= lines);
-    fits.unwrap_or(MOST_LINES).min(most)
+fn capacity_for<L: SharedLane>(lines: usize, most: usize) -> usize {
+    let fits = L::CAPACITIES
+        .into_iter()
+        .find(|&capacity| capacity >= lines);
+    fits.unwrap_or(most_lines::<L>()).min(most)
 }
 
-impl Page {
+impl<L: SharedLane> Page<L> {
     /// The page at an address.
     ///
     /// # Safety
@@ -84,7 +92,7 @@ impl Page {
     /// `address` came from [`build`](Self::build), and the page is not released during `'g`.
     #[inline(always)]
     pub(crate) unsafe fn at<'g>(address: usize) -> &'g Self {
-        let head = std::ptr::with_exposed_provenance::<Head>(address);
+        let head = std::ptr::with_exposed_provenance::<Head<L>>(address);
         // SAFETY: the page is alive; its capacity never changes, and `build` allocated as many
         // leaf lines behind the head, whose fields are those of `Page`.
         unsafe {
@@ -95,12 +103,12 @@ impl Page {
 
     /// A new page of ascending pairs in so many leaf lines, with room for more as far as `most`
     /// allows; its address.
-    pub(crate) fn build(pairs: &[(u64, u64)], lines: usize, most: usize) -> usize {
-        let lines = lines.max(pairs.len().div_ceil(LEAF)).clamp(1, most);
-        let capacity = capacity_for(lines + lines / 4 + 1, most);
+    pub(crate) fn build(pairs: &[(L, u64)], lines: usize, most: usize) -> usize {
+        let lines = lines.max(pairs.len().div_ceil(L::LEAF)).clamp(1, most);
+        let capacity = capacity_for::<L>(lines + lines / 4 + 1, most);
         let part =
             |line: usize| &pairs[pairs.len() * line / lines..pairs.len() * (line + 1) / lines];
-        let separators = (0..lines - 1).map(|line| part(line).last().map_or(0, |pair| pair.0));
+        let separators = (0..lines - 1).map(|line| part(line).last().map_or(L::MIN, |pair| pair.0));
         let head = Head {
             version: VersionWord::new(true, false),
             capacity,
@@ -109,14 +117,14 @@ impl Page {
             order: Words::new(std::array::from_fn(|word| {
                 u64::from_le_bytes(std::array::from_fn(|byte| (8 * word + byte) as u8))
             })),
-            routing: Routing::new(separators),
+            routing: L::PageRouting::new(separators),
         };
-        let block = hedgerow_memory::allocate(bytes_of(capacity)).as_ptr();
+        let block = hedgerow_memory::allocate(bytes_of::<L>(capacity)).as_ptr();
         // SAFETY: the block is new, aligned to 64 (its size is a multiple), and has room for the
         // head and `capacity` leaf lines behind it.
         unsafe {
-            block.cast::<Head>().write(head);
-            let leaves = block.add(size_of::<Head>()).cast::<Leaf>();
+            block.cast::<Head<L>>().write(head);
+            let leaves = block.add(size_of::<Head<L>>()).cast::<Leaf<L>>();
             for line in 0..capacity {
                 leaves.add(line).write(Leaf::empty());
                 if line < lines {
@@ -128,8 +136,12 @@ impl Page {
     }
 
     /// A new page of ascending pairs, three quarters full lines where there is room.
-    pub(crate) fn roomy(pairs: &[(u64, u64)], most: usize) -> usize {
-        Self::build(pairs, pairs.len().div_ceil(ROOMY).min(most * 4 / 5), most)
+    pub(crate) fn roomy(pairs: &[(L, u64)], most: usize) -> usize {
+        Self::build(
+            pairs,
+            pairs.len().div_ceil(roomy::<L>()).min(most * 4 / 5),
+            most,
+        )
     }
 
     /// Gives a page's memory back.
@@ -143,19 +155,19 @@ impl Page {
         let block = std::ptr::with_exposed_provenance_mut::<u8>(address);
         if let Some(block) = NonNull::new(block) {
             // SAFETY: allocated by `build` with this size, and this is its last use.
-            unsafe { hedgerow_memory::release(block, bytes_of(capacity)) }
+            unsafe { hedgerow_memory::release(block, bytes_of::<L>(capacity)) }
         }
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        hedgerow_memory::block_bytes(bytes_of(self.capacity))
+        hedgerow_memory::block_bytes(bytes_of::<L>(self.capacity))
     }
 
     /// Asks for what a search reads before the leaf line.
     #[inline(always)]
     pub(crate) fn prefetch(address: usize) {
-        let head = std::ptr::with_exposed_provenance::<Head>(address);
-        for line in 0..size_of::<Head>() / 64 {
+        let head = std::ptr::with_exposed_provenance::<Head<L>>(address);
+        for line in 0..size_of::<Head<L>>() / 64 {
             prefetch_line(head.cast::<u8>().wrapping_add(64 * line));
         }
     }
@@ -184,19 +196,19 @@ impl Page {
 
     /// The leaf line at `index` in key order.
     #[inline(always)]
-    pub(crate) fn leaf(&self, index: usize) -> &Leaf {
+    pub(crate) fn leaf(&self, index: usize) -> &Leaf<L> {
         &self.leaves[self.slot(index).min(self.capacity - 1)]
     }
 
     /// The leaf line that is responsible for `key`.
     #[inline(always)]
-    pub(crate) fn route<N: Kernel>(&self, key: u64) -> usize {
+    pub(crate) fn route<N: Kernel>(&self, key: L) -> usize {
         self.routing.route::<N>(key)
     }
 
     /// Where `key` is or belongs.
     #[inline(always)]
-    pub(crate) fn find<N: Kernel>(&self, key: u64) -> Place {
+    pub(crate) fn find<N: Kernel>(&self, key: L) -> Place {
         let index = self.route::<N>(key);
         let (rank, found) = self.leaf(index).find::<N>(key);
         Place { index, rank, found }
@@ -209,7 +221,7 @@ impl Page {
 
     /// The word of `key`, if it is there.
     #[inline(always)]
-    pub(crate) fn get<N: Kernel>(&self, key: u64) -> Option<u64> {
+    pub(crate) fn get<N: Kernel>(&self, key: L) -> Option<u64> {
         let leaf = self.leaf(self.route::<N>(key));
         let (rank, found) = leaf.find::<N>(key);
         found.then(|| leaf.word(rank))
@@ -225,13 +237,13 @@ impl Page {
     fn neighbour_with_room(&self, index: usize) -> Option<usize> {
         let near = [index.wrapping_sub(1), index + 1];
         near.into_iter()
-            .find(|&near| near < self.lines() && self.leaf(near).count() < LEAF)
+            .find(|&near| near < self.lines() && self.leaf(near).count() < L::LEAF)
     }
 
     /// Whether a key can be put there. The caller holds the latch.
     #[inline(always)]
     pub(crate) fn has_room(&self, place: &Place) -> bool {
-        self.leaf(place.index).count() < LEAF
+        self.leaf(place.index).count() < L::LEAF
             || self.lines() < self.capacity
             || self.neighbour_with_room(place.index).is_some()
     }
@@ -259,11 +271,11 @@ impl Page {
 
     /// Puts a new key at a place that has room. The caller holds the latch.
     #[inline(always)]
-    pub(crate) fn insert(&self, place: &Place, key: u64, word: u64) {
+    pub(crate) fn insert(&self, place: &Place, key: L, word: u64) {
         self.mark_changing();
         self.add_keys(1);
         let leaf = self.leaf(place.index);
-        if leaf.count() < LEAF {
+        if leaf.count() < L::LEAF {
             leaf.insert(place.rank, key, word);
         } else {
             self.insert_into_full(place, (key, word));
@@ -271,15 +283,15 @@ impl Page {
     }
 
     #[inline(never)]
-    fn insert_into_full(&self, place: &Place, pair: (u64, u64)) {
+    fn insert_into_full(&self, place: &Place, pair: (L, u64)) {
         let (index, lines) = (place.index, self.lines());
         let mut run = Run::new();
         if lines < self.capacity {
             run.append(self.leaf(index));
             run.insert(place.rank, pair);
             // Ascending inserts leave full lines behind.
-            let last = index + 1 == lines && place.rank == LEAF;
-            let cut = if last { LEAF } else { LEAF.div_ceil(2) };
+            let last = index + 1 == lines && place.rank == L::LEAF;
+            let cut = if last { L::LEAF } else { L::LEAF.div_ceil(2) };
             let (low, high) = run.pairs().split_at(cut);
             self.insert_slot(index + 1);
             self.routing.insert(lines - 1, index, low[cut - 1].0);
@@ -303,7 +315,7 @@ impl Page {
     }
 
     /// Shares the pairs of `run` between the leaf line at `left` and its right neighbour.
-    fn share(&self, left: usize, run: &Run) {
+    fn share(&self, left: usize, run: &Run<L>) {
         let (low, high) = run.pairs().split_at(run.pairs().len().div_ceil(2));
         self.leaf(left).write(low);
         self.leaf(left + 1).write(high);
@@ -317,7 +329,7 @@ impl Page {
         self.add_keys(-1);
         let leaf = self.leaf(place.index);
         leaf.remove(place.rank);
-        if leaf.count() < LEAF / 2 {
+        if leaf.count() < L::LEAF / 2 {
             self.merge(place.index);
         }
     }
@@ -335,7 +347,7 @@ impl Page {
             let mut run = Run::new();
             run.append(self.leaf(left));
             run.append(self.leaf(right));
-            if run.pairs().len() > ROOMY && self.leaf(index).count() > 0 {
+            if run.pairs().len() > roomy::<L>() && self.leaf(index).count() > 0 {
                 continue;
             }
             self.leaf(left).write(run.pairs());
@@ -376,7 +388,7 @@ impl Page {
     }
 
     /// All pairs in key order. The caller holds the latch.
-    pub(crate) fn pairs(&self) -> Vec<(u64, u64)> {
+    pub(crate) fn pairs(&self) -> Vec<(L, u64)> {
         let mut pairs = Vec::with_capacity(self.keys());
         for index in 0..self.lines() {
             let leaf = self.leaf(index);
@@ -386,7 +398,7 @@ impl Page {
     }
 
     /// Checks everything; how many keys there are. Keys lie above `low` and at or below `high`.
-    pub(crate) fn verify(&self, low: Option<u64>, high: Option<u64>) -> Result<usize, String> {
+    pub(crate) fn verify(&self, low: Option<L>, high: Option<L>) -> Result<usize, String> {
         let lines = self.lines.load(Ordering::Relaxed) as usize;
         if lines == 0 || lines > self.capacity {
             return Err(format!("{lines} leaf lines of {}", self.capacity));
@@ -410,7 +422,7 @@ impl Page {
             }
             for key in keys {
                 if last.is_some_and(|last| last >= key) || high.is_some_and(|high| key > high) {
-                    return Err(format!("leaf line {index}: key {key} is out of order"));
+                    return Err(format!("leaf line {index}: key {key:?} is out of order"));
                 }
                 last = Some(key);
                 count += 1;

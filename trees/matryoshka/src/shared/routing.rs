@@ -3,31 +3,67 @@
 //! Separator `i` is at or above every key of child `i` and below every key of child `i + 1`.
 //! Places without a separator hold the greatest integer, which is below no key, so that a search
 //! needs no count. Sample `j` is the last place of line `j`: as many samples are below the key as
-//! whole lines are. Words stand in their lines [flipped](hedgerow_simd::flip), as the search wants
+//! whole lines are. Keys stand in their lines [flipped](hedgerow_simd::flip), as the search wants
 //! them.
 
-use hedgerow_simd::{Kernel, flip};
+use std::fmt::Debug;
+use std::marker::PhantomData;
 
-use super::words::{LANES, Words};
+use hedgerow_simd::Kernel;
 
-/// Room for `8 * LINES` separators; `SAMPLES` lines hold a sample of each line but the last.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Routing<const SAMPLES: usize, const LINES: usize> {
-    samples: [Words; SAMPLES],
-    lines: [Words; LINES],
+use super::width::{SharedLane, line_of};
+use super::words::Words;
+
+/// Separators of one size of node, for keys of one width.
+pub trait Router<L>: Debug {
+    /// Lines that a search reads before the line of separators.
+    const SAMPLE_LINES: usize;
+    /// The most separators.
+    const ROOM: usize;
+    /// These separators.
+    fn new(separators: impl IntoIterator<Item = L>) -> Self;
+    /// The child that is responsible for `key`.
+    fn route<N: Kernel>(&self, key: L) -> usize;
+    /// A separator.
+    fn get(&self, at: usize) -> L;
+    /// Changes one separator, and the sample that repeats it.
+    fn set(&self, at: usize, separator: L);
+    /// Puts a separator among the first `count`.
+    fn insert(&self, count: usize, at: usize, separator: L);
+    /// Takes one of the first `count` separators out.
+    fn remove(&self, count: usize, at: usize);
+    /// Checks that the first `count` separators ascend, that nothing follows them, and that samples
+    /// repeat what they should.
+    fn verify(&self, count: usize) -> Result<(), String>;
 }
 
-impl<const SAMPLES: usize, const LINES: usize> Routing<SAMPLES, LINES> {
-    pub(crate) const ROOM: usize = LINES * LANES;
+/// Room for as many separators as `LINES` lines have lanes; `SAMPLES` lines hold a sample of each
+/// line but the last.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Routing<L, const SAMPLES: usize, const LINES: usize> {
+    samples: [Words; SAMPLES],
+    lines: [Words; LINES],
+    keys: PhantomData<L>,
+}
 
-    /// These separators.
-    pub(crate) fn new(separators: impl IntoIterator<Item = u64>) -> Self {
-        const { assert!(SAMPLES * LANES >= LINES - 1) };
-        let none = || Words::new([flip(u64::MAX); LANES]);
+impl<L: SharedLane, const SAMPLES: usize, const LINES: usize> Router<L>
+    for Routing<L, SAMPLES, LINES>
+{
+    const SAMPLE_LINES: usize = SAMPLES;
+    const ROOM: usize = LINES * L::LANES;
+
+    fn new(separators: impl IntoIterator<Item = L>) -> Self {
+        const { assert!(SAMPLES * L::LANES >= LINES - 1) };
+        let none = || {
+            let mut lanes = L::PADDING;
+            lanes.as_mut().fill(L::MAX.flipped());
+            line_of::<L>(&lanes)
+        };
         let routing = Self {
             samples: std::array::from_fn(|_| none()),
             lines: std::array::from_fn(|_| none()),
+            keys: PhantomData,
         };
         for (at, separator) in separators.into_iter().enumerate() {
             routing.set(at, separator);
@@ -35,60 +71,58 @@ impl<const SAMPLES: usize, const LINES: usize> Routing<SAMPLES, LINES> {
         routing
     }
 
-    /// The child that is responsible for `key`.
     #[inline(always)]
-    pub(crate) fn route<N: Kernel>(&self, key: u64) -> usize {
+    fn route<N: Kernel>(&self, key: L) -> usize {
         let samples = self.samples.each_ref().map(|line| &line.0);
         // A torn read may count too many.
-        let line = N::count_flipped(samples, key).min(LINES - 1);
-        line * LANES + N::count_flipped([&self.lines[line].0], key)
+        let line = L::count_flipped::<N, SAMPLES>(samples, key).min(LINES - 1);
+        line * L::LANES + L::count_flipped::<N, 1>([&self.lines[line].0], key)
     }
 
     #[inline(always)]
-    pub(crate) fn get(&self, at: usize) -> u64 {
-        flip(self.lines[at / LANES].get(at % LANES))
+    fn get(&self, at: usize) -> L {
+        L::get(&self.lines[at / L::LANES], at % L::LANES).flipped()
     }
 
-    /// Changes one separator, and the sample that repeats it.
     #[inline(always)]
-    pub(crate) fn set(&self, at: usize, separator: u64) {
-        let (line, lane) = (at / LANES, at % LANES);
-        self.lines[line].set(lane, flip(separator));
-        if lane == LANES - 1 && line + 1 < LINES {
-            self.samples[line / LANES].set(line % LANES, flip(separator));
+    fn set(&self, at: usize, separator: L) {
+        let (line, lane) = (at / L::LANES, at % L::LANES);
+        L::set(&self.lines[line], lane, separator.flipped());
+        if lane == L::LANES - 1 && line + 1 < LINES {
+            L::set(
+                &self.samples[line / L::LANES],
+                line % L::LANES,
+                separator.flipped(),
+            );
         }
     }
 
-    /// Puts a separator among the first `count`.
-    pub(crate) fn insert(&self, count: usize, at: usize, separator: u64) {
+    fn insert(&self, count: usize, at: usize, separator: L) {
         for from in (at..count).rev() {
             self.set(from + 1, self.get(from));
         }
         self.set(at, separator);
     }
 
-    /// Takes one of the first `count` separators out.
-    pub(crate) fn remove(&self, count: usize, at: usize) {
+    fn remove(&self, count: usize, at: usize) {
         for to in at..count - 1 {
             self.set(to, self.get(to + 1));
         }
-        self.set(count - 1, u64::MAX);
+        self.set(count - 1, L::MAX);
     }
 
-    /// Checks that the first `count` separators ascend, that nothing follows them, and that samples
-    /// repeat what they should.
-    pub(crate) fn verify(&self, count: usize) -> Result<(), String> {
-        let separators: Vec<u64> = (0..Self::ROOM).map(|at| self.get(at)).collect();
+    fn verify(&self, count: usize) -> Result<(), String> {
+        let separators: Vec<L> = (0..Self::ROOM).map(|at| self.get(at)).collect();
         let (live, padding) = separators.split_at(count);
         if !live.windows(2).all(|pair| pair[0] < pair[1]) {
             return Err(format!("separators {live:?} do not ascend"));
         }
-        if padding.iter().any(|&separator| separator != u64::MAX) {
+        if padding.iter().any(|&separator| separator != L::MAX) {
             return Err("a separator stands behind the last".to_owned());
         }
         for line in 0..LINES - 1 {
-            let sample = flip(self.samples[line / LANES].get(line % LANES));
-            if sample != self.get(line * LANES + LANES - 1) {
+            let sample = L::get(&self.samples[line / L::LANES], line % L::LANES).flipped();
+            if sample != self.get(line * L::LANES + L::LANES - 1) {
                 return Err(format!("sample {line} is not the last of its line"));
             }
         }
@@ -102,9 +136,9 @@ mod tests {
 
     use super::*;
 
-    struct Route<'a>(&'a Routing<1, 3>, u64);
+    struct Route<'a, L>(&'a Routing<L, 1, 3>, L);
 
-    impl Task for Route<'_> {
+    impl<L: SharedLane> Task for Route<'_, L> {
         type Output = usize;
         fn run<N: Kernel>(self) -> usize {
             self.0.route::<N>(self.1)
@@ -113,11 +147,19 @@ mod tests {
 
     #[test]
     fn every_count_of_separators_routes_as_counting_does() {
-        let routing: Routing<1, 3> = Routing::new([]);
-        let mut model: Vec<u64> = Vec::new();
-        let check = |model: &[u64]| {
+        routes_as_counting_does(|number| number, [u64::MAX]);
+        routes_as_counting_does(|number| number as u32, [u32::MAX, 1 << 31]);
+    }
+
+    fn routes_as_counting_does<L: SharedLane, const MORE: usize>(
+        key: fn(u64) -> L,
+        more: [L; MORE],
+    ) {
+        let routing: Routing<L, 1, 3> = Routing::new([]);
+        let mut model: Vec<L> = Vec::new();
+        let check = |model: &[L]| {
             routing.verify(model.len()).expect("sound");
-            for key in (0..120).chain([u64::MAX]) {
+            for key in (0..120).map(key).chain(more) {
                 let expected = model.iter().filter(|&&separator| separator < key).count();
                 for level in Level::supported() {
                     assert_eq!(
@@ -130,7 +172,7 @@ mod tests {
             }
         };
         for number in 0..23_u64 {
-            let separator = number * 37 % 100;
+            let separator = key(number * 37 % 100);
             let at = model.partition_point(|&other| other < separator);
             routing.insert(model.len(), at, separator);
             model.insert(at, separator);

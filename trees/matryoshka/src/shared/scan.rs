@@ -12,32 +12,29 @@ use std::ops::ControlFlow;
 use hedgerow_index::Direction;
 use hedgerow_simd::Kernel;
 
-use super::leaf::LEAF;
+use super::leaf::MOST_KEYS;
 use super::map::Capacity;
 use super::tree::{Arrival, Bounds, Event, Events, Tree};
+use super::width::SharedLane;
 use crate::planted::{PlantedBug, planted};
 
-/// The key after `key` in a direction.
-#[inline(always)]
-pub(crate) fn beyond(key: u64, direction: Direction) -> Option<u64> {
-    match direction {
-        Direction::Forward => key.checked_add(1),
-        Direction::Reverse => key.checked_sub(1),
-    }
-}
-
 /// The pairs of one line, in the direction of a scan.
-struct Copied {
-    pairs: [(u64, u64); LEAF],
+struct Copied<L> {
+    pairs: [(L, u64); MOST_KEYS],
     count: usize,
 }
 
 /// Copies what a leaf line holds from `cursor` on; nothing is validated.
 #[inline(always)]
-fn copy(arrival: &Arrival<'_>, index: usize, cursor: u64, direction: Direction) -> Copied {
+fn copy<L: SharedLane>(
+    arrival: &Arrival<'_, L>,
+    index: usize,
+    cursor: L,
+    direction: Direction,
+) -> Copied<L> {
     let leaf = arrival.page.leaf(index);
     let mut copied = Copied {
-        pairs: [(0, 0); LEAF],
+        pairs: [(L::MIN, 0); MOST_KEYS],
         count: 0,
     };
     let held = leaf.count();
@@ -59,19 +56,19 @@ fn copy(arrival: &Arrival<'_>, index: usize, cursor: u64, direction: Direction) 
     copied
 }
 
-impl<C: Capacity> Tree<C> {
+impl<C: Capacity, L: SharedLane> Tree<C, L> {
     /// Shows the pairs from `cursor` on, some at a time, until `visit` breaks. A tree that is gone
     /// holds none.
     #[inline(always)]
     pub(crate) fn scan<N: Kernel, B>(
         &self,
-        mut cursor: u64,
+        mut cursor: L,
         direction: Direction,
         events: &Events,
-        mut visit: impl FnMut(&[(u64, u64)]) -> ControlFlow<B>,
+        mut visit: impl FnMut(&[(L, u64)]) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         'descent: loop {
-            let mut bounds = Bounds::default();
+            let mut bounds = Bounds::NONE;
             let Ok(arrival) = self.arrive::<N>(cursor, events, &mut bounds) else {
                 return ControlFlow::Continue(());
             };
@@ -94,13 +91,13 @@ impl<C: Capacity> Tree<C> {
                 let pairs = &copied.pairs[..copied.count];
                 let Some(last) = pairs.last() else { continue };
                 visit(pairs)?;
-                match beyond(last.0, direction) {
+                match last.0.beyond(direction) {
                     Some(key) => cursor = key,
                     None => return ControlFlow::Continue(()),
                 }
             }
             let edge = match direction {
-                Direction::Forward => bounds.high.and_then(|high| high.checked_add(1)),
+                Direction::Forward => bounds.high.and_then(|high| high.beyond(direction)),
                 // Keys of the page before are at or below the separator.
                 Direction::Reverse => bounds.low,
             };

@@ -9,16 +9,12 @@ use hedgerow_simd::Kernel;
 use hedgerow_sync::epoch::Guard;
 
 use super::inner::Inner;
-use super::leaf::LEAF;
 use super::map::Capacity;
 use super::page::Page;
+use super::routing::Router;
 use super::tree::{Above, Event, Events, Latched, Passed, Tree, Watch};
 use super::tree::{retire_inner, retire_page};
-
-/// A page with fewer keys is low.
-pub(crate) const fn few_keys<C: Capacity>() -> usize {
-    C::LINES * LEAF / 4
-}
+use super::width::SharedLane;
 
 /// An inner node with fewer children is low.
 const fn few_children<C: Capacity>() -> usize {
@@ -30,14 +26,14 @@ const fn few_children<C: Capacity>() -> usize {
 }
 
 /// Repairs low inner nodes that a descent passes.
-struct JoinLow<'g, C: Capacity> {
-    tree: &'g Tree<C>,
+struct JoinLow<'g, C: Capacity, L: SharedLane> {
+    tree: &'g Tree<C, L>,
     events: &'g Events,
     guard: &'g Guard,
 }
 
-impl<'g, C: Capacity> Watch<'g> for JoinLow<'g, C> {
-    fn pass(&mut self, passed: &Passed<'_, 'g>) -> bool {
+impl<'g, C: Capacity, L: SharedLane> Watch<'g, L> for JoinLow<'g, C, L> {
+    fn pass(&mut self, passed: &Passed<'_, 'g, L>) -> bool {
         match passed.above.inner {
             None if passed.inner.count() == 1 => self.collapse(passed),
             Some((parent, index)) if passed.inner.count() < few_children::<C>() => {
@@ -48,9 +44,9 @@ impl<'g, C: Capacity> Watch<'g> for JoinLow<'g, C> {
     }
 }
 
-impl<'g, C: Capacity> JoinLow<'g, C> {
+impl<'g, C: Capacity, L: SharedLane> JoinLow<'g, C, L> {
     /// The root has one child, which becomes the root.
-    fn collapse(&self, passed: &Passed<'_, 'g>) -> bool {
+    fn collapse(&self, passed: &Passed<'_, 'g, L>) -> bool {
         let Some(_above) = Latched::unchanged(passed.above.latch, passed.above.version) else {
             return true;
         };
@@ -60,11 +56,11 @@ impl<'g, C: Capacity> JoinLow<'g, C> {
         self.tree.replace(passed.above, passed.inner.child(0));
         passed.inner.version.mark_deleted();
         // SAFETY: unlinked by the line above, and deleted.
-        unsafe { retire_inner(self.guard, passed.address) };
+        unsafe { retire_inner::<L>(self.guard, passed.address) };
         true
     }
 
-    fn join(&self, passed: &Passed<'_, 'g>, parent: &'g Inner, index: usize) -> bool {
+    fn join(&self, passed: &Passed<'_, 'g, L>, parent: &'g Inner<L>, index: usize) -> bool {
         let Some(_above) = Latched::unchanged(passed.above.latch, passed.above.version) else {
             return true;
         };
@@ -75,7 +71,7 @@ impl<'g, C: Capacity> JoinLow<'g, C> {
         let first = index.saturating_sub(1);
         let both = [parent.child(first), parent.child(first + 1)];
         // SAFETY: the latched parent keeps its children linked, and siblings are of one kind.
-        let [left, right] = both.map(|address| unsafe { Inner::at(address) });
+        let [left, right] = both.map(|address| unsafe { Inner::<L>::at(address) });
         let _left = Latched::linked(&left.version);
         let _right = Latched::linked(&right.version);
         let mut separators = left.separators();
@@ -95,18 +91,21 @@ impl<'g, C: Capacity> JoinLow<'g, C> {
         for (node, address) in [(left, both[0]), (right, both[1])] {
             node.version.mark_deleted();
             // SAFETY: unlinked above, and deleted.
-            unsafe { retire_inner(self.guard, address) };
+            unsafe { retire_inner::<L>(self.guard, address) };
         }
         self.events.count(Event::InnerMerge as usize);
         true
     }
 }
 
-impl<C: Capacity> Tree<C> {
+impl<C: Capacity, L: SharedLane> Tree<C, L> {
+    /// A page with fewer keys is low.
+    pub(crate) const FEW_KEYS: usize = Self::LINES * L::LEAF / 4;
+
     /// Repairs what is low on the way to `key`.
     #[cold]
     #[inline(never)]
-    pub(crate) fn shrink<'g, N: Kernel>(&'g self, key: u64, events: &'g Events, guard: &'g Guard) {
+    pub(crate) fn shrink<'g, N: Kernel>(&'g self, key: L, events: &'g Events, guard: &'g Guard) {
         loop {
             let mut watch = JoinLow {
                 tree: self,
@@ -117,7 +116,7 @@ impl<C: Capacity> Tree<C> {
             let Ok(arrival) = self.arrive::<N>(key, events, &mut watch) else {
                 return;
             };
-            let low = arrival.page.keys() < few_keys::<C>();
+            let low = arrival.page.keys() < Self::FEW_KEYS;
             let Some((parent, index)) = arrival.above.inner.filter(|_| low) else {
                 return;
             };
@@ -128,8 +127,8 @@ impl<C: Capacity> Tree<C> {
 
     fn join_pages(
         &self,
-        above: &Above<'_>,
-        parent: &Inner,
+        above: &Above<'_, L>,
+        parent: &Inner<L>,
         index: usize,
         events: &Events,
         guard: &Guard,
@@ -143,22 +142,22 @@ impl<C: Capacity> Tree<C> {
         let first = index.saturating_sub(1);
         let both = [parent.child(first), parent.child(first + 1)];
         // SAFETY: the latched parent keeps its children linked, and siblings are of one kind.
-        let [left, right] = both.map(|address| unsafe { Page::at(address) });
+        let [left, right] = both.map(|address| unsafe { Page::<L>::at(address) });
         let _left = Latched::linked(&left.version);
         let _right = Latched::linked(&right.version);
         let pairs = [left.pairs(), right.pairs()].concat();
-        if pairs.len() <= C::LINES * LEAF * 3 / 4 {
-            parent.merge_children(first, Page::roomy(&pairs, C::LINES));
+        if pairs.len() <= Self::LINES * L::LEAF * 3 / 4 {
+            parent.merge_children(first, Page::roomy(&pairs, Self::LINES));
         } else {
             let cut = pairs.len() / 2;
             let (low, high) = pairs.split_at(cut);
-            let halves = [low, high].map(|half| Page::roomy(half, C::LINES));
+            let halves = [low, high].map(|half| Page::roomy(half, Self::LINES));
             parent.level_children(first, low[cut - 1].0, halves);
         }
         for (page, address) in [(left, both[0]), (right, both[1])] {
             page.mark_replaced();
             // SAFETY: unlinked above, and deleted.
-            unsafe { retire_page(guard, address) };
+            unsafe { retire_page::<L>(guard, address) };
         }
         events.count(Event::PageMerge as usize);
     }

@@ -24,6 +24,8 @@ use hedgerow_sync::{Counters, Version, VersionWord};
 use super::inner::Inner;
 use super::map::Capacity;
 use super::page::Page;
+use super::routing::Router;
+use super::width::SharedLane;
 use crate::planted::{PlantedBug, planted};
 
 /// Things that are counted when they happen.
@@ -49,10 +51,10 @@ pub(crate) type Events = Counters<EVENTS>;
 pub(crate) struct Gone;
 
 /// A tree without the parts that layers share.
-pub(crate) struct Tree<C: Capacity> {
+pub(crate) struct Tree<C: Capacity, L: SharedLane = u64> {
     pub(crate) anchor: VersionWord,
     pub(crate) root: AtomicU64,
-    capacity: PhantomData<C>,
+    kind: PhantomData<(C, L)>,
 }
 
 /// A latch that is held; dropping it unlocks and counts what was marked.
@@ -83,34 +85,34 @@ impl Drop for Latched<'_> {
 
 /// What led to a node.
 #[derive(Clone, Copy)]
-pub(crate) struct Above<'g> {
+pub(crate) struct Above<'g, L: SharedLane> {
     pub(crate) latch: &'g VersionWord,
     pub(crate) version: Version,
     /// The inner node and the child taken; `None` for the anchor.
-    pub(crate) inner: Option<(&'g Inner, usize)>,
+    pub(crate) inner: Option<(&'g Inner<L>, usize)>,
 }
 
 /// The page that was responsible for a key when its version was noted.
 #[derive(Clone, Copy)]
-pub(crate) struct Arrival<'g> {
-    pub(crate) page: &'g Page,
+pub(crate) struct Arrival<'g, L: SharedLane> {
+    pub(crate) page: &'g Page<L>,
     pub(crate) address: usize,
     pub(crate) version: Version,
-    pub(crate) above: Above<'g>,
+    pub(crate) above: Above<'g, L>,
 }
 
 /// An inner node that a descent passes.
-pub(crate) struct Passed<'a, 'g> {
-    pub(crate) above: &'a Above<'g>,
+pub(crate) struct Passed<'a, 'g, L: SharedLane> {
+    pub(crate) above: &'a Above<'g, L>,
     pub(crate) address: usize,
-    pub(crate) inner: &'g Inner,
+    pub(crate) inner: &'g Inner<L>,
     pub(crate) version: Version,
     /// The child taken.
     pub(crate) index: usize,
 }
 
 /// Looks over the shoulder of a descent.
-pub(crate) trait Watch<'g> {
+pub(crate) trait Watch<'g, L: SharedLane> {
     /// The descent begins (again).
     #[inline(always)]
     fn begin(&mut self) {}
@@ -118,29 +120,36 @@ pub(crate) trait Watch<'g> {
     /// The descent passes an inner node and takes one of its children; what it read there is not
     /// validated yet. Whether the descent must begin again, as the watcher changed the tree.
     #[inline(always)]
-    fn pass(&mut self, _passed: &Passed<'_, 'g>) -> bool {
+    fn pass(&mut self, _passed: &Passed<'_, 'g, L>) -> bool {
         false
     }
 }
 
-impl Watch<'_> for () {}
+impl<L: SharedLane> Watch<'_, L> for () {}
 
 /// The separators next to the way that was taken: keys of the page lie above `low` and at or
 /// below `high`.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Bounds {
-    pub(crate) low: Option<u64>,
-    pub(crate) high: Option<u64>,
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds<L> {
+    pub(crate) low: Option<L>,
+    pub(crate) high: Option<L>,
 }
 
-impl<'g> Watch<'g> for Bounds {
+impl<L> Bounds<L> {
+    pub(crate) const NONE: Self = Self {
+        low: None,
+        high: None,
+    };
+}
+
+impl<'g, L: SharedLane> Watch<'g, L> for Bounds<L> {
     #[inline(always)]
     fn begin(&mut self) {
-        *self = Self::default();
+        *self = Self::NONE;
     }
 
     #[inline(always)]
-    fn pass(&mut self, passed: &Passed<'_, 'g>) -> bool {
+    fn pass(&mut self, passed: &Passed<'_, 'g, L>) -> bool {
         let (node, index) = (passed.inner, passed.index);
         if index > 0 {
             self.low = Some(node.routing.get(index - 1));
@@ -152,15 +161,21 @@ impl<'g> Watch<'g> for Bounds {
     }
 }
 
-impl<C: Capacity> Tree<C> {
+impl<C: Capacity, L: SharedLane> Tree<C, L> {
+    /// Leaf lines of a page: as many as the capacity says, if a page has room for them.
+    pub(crate) const LINES: usize = {
+        let most = super::page::most_lines::<L>();
+        if C::LINES < most { C::LINES } else { most }
+    };
+
     /// A tree of ascending pairs, few enough for one page.
-    pub(crate) fn of(pairs: &[(u64, u64)]) -> Self {
+    pub(crate) fn of(pairs: &[(L, u64)]) -> Self {
         const { assert!(C::LINES >= 3 && C::LINES <= super::page::MOST_LINES) };
         const { assert!(C::FAN_OUT >= 4 && C::FAN_OUT <= super::inner::MOST_CHILDREN) };
         Self {
             anchor: VersionWord::new(false, true),
-            root: AtomicU64::new(Page::roomy(pairs, C::LINES) as u64),
-            capacity: PhantomData,
+            root: AtomicU64::new(Page::roomy(pairs, Self::LINES) as u64),
+            kind: PhantomData,
         }
     }
 
@@ -168,10 +183,10 @@ impl<C: Capacity> Tree<C> {
     #[inline(always)]
     pub(crate) fn arrive<'g, N: Kernel>(
         &'g self,
-        key: u64,
+        key: L,
         events: &Events,
-        watch: &mut impl Watch<'g>,
-    ) -> Result<Arrival<'g>, Gone> {
+        watch: &mut impl Watch<'g, L>,
+    ) -> Result<Arrival<'g, L>, Gone> {
         loop {
             if let Some(arrival) = self.try_arrive::<N>(key, watch)? {
                 return Ok(arrival);
@@ -185,9 +200,9 @@ impl<C: Capacity> Tree<C> {
     #[inline(always)]
     fn try_arrive<'g, N: Kernel>(
         &'g self,
-        key: u64,
-        watch: &mut impl Watch<'g>,
-    ) -> Result<Option<Arrival<'g>>, Gone> {
+        key: L,
+        watch: &mut impl Watch<'g, L>,
+    ) -> Result<Option<Arrival<'g, L>>, Gone> {
         watch.begin();
         let version = self.anchor.stable();
         if version.is_deleted() {
@@ -221,12 +236,12 @@ impl<C: Capacity> Tree<C> {
                 }));
             }
             // SAFETY: as above, and not a page.
-            let inner = unsafe { Inner::at(address) };
+            let inner = unsafe { Inner::<L>::at(address) };
             let index = inner.routing.route::<N>(key);
             let child = inner.child(index);
             // What an inner node's search reads first is read at once, with nothing to wait for.
             if inner.over_pages {
-                Page::prefetch(child);
+                Page::<L>::prefetch(child);
             }
             let passed = Passed {
                 above: &above,
@@ -249,7 +264,7 @@ impl<C: Capacity> Tree<C> {
 
     /// The word of `key`.
     #[inline(always)]
-    pub(crate) fn get<N: Kernel>(&self, key: u64, events: &Events) -> Result<Option<u64>, Gone> {
+    pub(crate) fn get<N: Kernel>(&self, key: L, events: &Events) -> Result<Option<u64>, Gone> {
         loop {
             let arrival = self.arrive::<N>(key, events, &mut ())?;
             let word = arrival.page.get::<N>(key);
@@ -263,7 +278,7 @@ impl<C: Capacity> Tree<C> {
     }
 
     /// Puts another node in the place of the one below `above`, whose latch is held.
-    pub(crate) fn replace(&self, above: &Above<'_>, address: usize) {
+    pub(crate) fn replace(&self, above: &Above<'_, L>, address: usize) {
         match above.inner {
             Some((inner, index)) => inner.replace_child(index, address),
             None => {
@@ -277,8 +292,8 @@ impl<C: Capacity> Tree<C> {
     /// which, if an inner node, has room.
     pub(crate) fn replace_by_two(
         &self,
-        above: &Above<'_>,
-        separator: u64,
+        above: &Above<'_, L>,
+        separator: L,
         halves: [usize; 2],
         pages: bool,
     ) {
@@ -315,14 +330,14 @@ impl<C: Capacity> Tree<C> {
             return false;
         }
         // SAFETY: as above, and a page.
-        if unsafe { Page::at(address) }.keys() > 0 {
+        if unsafe { Page::<L>::at(address) }.keys() > 0 {
             return false;
         }
         unlink();
         latch.mark_deleted();
         // SAFETY: the anchor names it no more, or is closed to all who arrive from now on; see
         // `retire_page`.
-        unsafe { retire_page(guard, address) };
+        unsafe { retire_page::<L>(guard, address) };
         true
     }
 
@@ -349,27 +364,27 @@ impl<C: Capacity> Tree<C> {
         // SAFETY: under the caller's guard (see `root`); every node begins with its version.
         let latch = unsafe { &*std::ptr::with_exposed_provenance::<VersionWord>(address) };
         // SAFETY: as above; the border bit says that it is a page.
-        latch.load().is_border() && unsafe { Page::at(address) }.keys() == 0
+        latch.load().is_border() && unsafe { Page::<L>::at(address) }.keys() == 0
     }
 
     /// All nodes, children after their parents and in key order. Whoever writes meanwhile may make
     /// it miss some or meet some twice; under a guard all are alive, as each address was linked
     /// when it was read.
-    pub(crate) fn nodes(&self) -> Vec<Node> {
+    pub(crate) fn nodes(&self) -> Vec<Node<L>> {
         self.root().map_or_else(Vec::new, Node::with_all_below)
     }
 }
 
 /// A node as a walk of a tree at rest finds it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Node {
+pub(crate) struct Node<L> {
     pub(crate) address: usize,
     pub(crate) level: usize,
-    pub(crate) low: Option<u64>,
-    pub(crate) high: Option<u64>,
+    pub(crate) low: Option<L>,
+    pub(crate) high: Option<L>,
 }
 
-impl Node {
+impl<L: SharedLane> Node<L> {
     /// The node at an address as a root, and all nodes below it, as [`Tree::nodes`] has them.
     fn with_all_below(address: usize) -> Vec<Self> {
         let root = Self {
@@ -405,13 +420,13 @@ impl Node {
         unsafe { &*std::ptr::with_exposed_provenance::<VersionWord>(self.address) }
     }
 
-    pub(crate) fn page<'g>(self) -> Option<&'g Page> {
+    pub(crate) fn page<'g>(self) -> Option<&'g Page<L>> {
         // SAFETY: as in `version`, and a page.
         let page = || unsafe { Page::at(self.address) };
         self.version().load().is_border().then(page)
     }
 
-    pub(crate) fn inner<'g>(self) -> Option<&'g Inner> {
+    pub(crate) fn inner<'g>(self) -> Option<&'g Inner<L>> {
         // SAFETY: as in `version`, and an inner node.
         let inner = || unsafe { Inner::at(self.address) };
         (!self.version().load().is_border()).then(inner)
@@ -424,12 +439,12 @@ impl Node {
     }
 }
 
-impl<C: Capacity> Drop for Tree<C> {
+impl<C: Capacity, L: SharedLane> Drop for Tree<C, L> {
     fn drop(&mut self) {
         // A tree that was closed has retired its page.
         if let Some(root) = self.root() {
             // SAFETY: `&mut self` says that no operation is running.
-            unsafe { release_nodes(root) }
+            unsafe { release_nodes::<L>(root) }
         }
     }
 }
@@ -439,14 +454,14 @@ impl<C: Capacity> Drop for Tree<C> {
 /// # Safety
 ///
 /// Nobody uses them any more; each is linked once.
-pub(crate) unsafe fn release_nodes(root: usize) {
-    for node in Node::with_all_below(root) {
+pub(crate) unsafe fn release_nodes<L: SharedLane>(root: usize) {
+    for node in Node::<L>::with_all_below(root) {
         // SAFETY: as the caller promises; the list was made before the first went.
         unsafe {
             if node.page().is_some() {
-                Page::release(node.address);
+                Page::<L>::release(node.address);
             } else {
-                Inner::release(node.address);
+                Inner::<L>::release(node.address);
             }
         }
     }
@@ -457,14 +472,14 @@ pub(crate) unsafe fn release_nodes(root: usize) {
 /// # Safety
 ///
 /// The page is marked as deleted and no longer linked, or will be before its latch is given back.
-pub(crate) unsafe fn retire_page(guard: &Guard, address: usize) {
+pub(crate) unsafe fn retire_page<L: SharedLane>(guard: &Guard, address: usize) {
     if planted(PlantedBug::ReleasedAtOnce) {
         // SAFETY: broken on purpose, as readers may be there; slots of the pools stay mapped.
-        unsafe { Page::release(address) };
+        unsafe { Page::<L>::release(address) };
         return;
     }
     // SAFETY: who pins from now on cannot find the page; releasing may happen on any thread.
-    unsafe { epoch::retire(guard, move || Page::release(address)) }
+    unsafe { epoch::retire(guard, move || Page::<L>::release(address)) }
 }
 
 /// Releases an inner node when nobody can be reading it any more.
@@ -472,7 +487,7 @@ pub(crate) unsafe fn retire_page(guard: &Guard, address: usize) {
 /// # Safety
 ///
 /// As for [`retire_page`].
-pub(crate) unsafe fn retire_inner(guard: &Guard, address: usize) {
+pub(crate) unsafe fn retire_inner<L: SharedLane>(guard: &Guard, address: usize) {
     // SAFETY: as in `retire_page`.
-    unsafe { epoch::retire(guard, move || Inner::release(address)) }
+    unsafe { epoch::retire(guard, move || Inner::<L>::release(address)) }
 }

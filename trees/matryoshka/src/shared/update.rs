@@ -5,6 +5,7 @@ use hedgerow_sync::epoch::Guard;
 
 use super::map::Capacity;
 use super::tree::{Event, Events, Gone, Latched, Tree};
+use super::width::SharedLane;
 use crate::planted::{PlantedBug, planted};
 
 /// What a change wants done with its key. `R` goes back to the caller.
@@ -18,12 +19,12 @@ pub enum Change<R> {
     Remove(R),
 }
 
-impl<C: Capacity> Tree<C> {
+impl<C: Capacity, L: SharedLane> Tree<C, L> {
     /// Runs `change` on the word of `key`, once, while no other thread can change it.
     #[inline(always)]
     pub(crate) fn modify<N: Kernel, R>(
         &self,
-        key: u64,
+        key: L,
         events: &Events,
         guard: &Guard,
         mut change: impl FnMut(Option<u64>) -> Change<R>,
@@ -60,7 +61,7 @@ impl<C: Capacity> Tree<C> {
                 Change::Remove(result) => {
                     if place.found {
                         page.remove(&place);
-                        let low = page.keys() < super::shrink::few_keys::<C>();
+                        let low = page.keys() < Self::FEW_KEYS;
                         drop(latched);
                         if low && arrival.above.inner.is_some() {
                             self.shrink::<N>(key, events, guard);

@@ -3,9 +3,10 @@
 use hedgerow_index::Statistics;
 
 use super::inner::Inner;
-use super::leaf::LEAF;
 use super::map::Capacity;
+use super::routing::Router;
 use super::tree::{EVENTS, Events, Node, Tree};
+use super::width::SharedLane;
 
 const EVENT_NAMES: [(&str, &str); EVENTS] = [
     (
@@ -30,31 +31,36 @@ pub(crate) struct Shape {
     pub(crate) pages: usize,
     pub(crate) inner_nodes: usize,
     pub(crate) page_bytes: usize,
+    inner_bytes: usize,
+    /// Pairs that as many pages of full size could hold.
+    room: usize,
     /// Inner levels above the pages, of the highest tree.
     pub(crate) height: usize,
 }
 
 impl Shape {
-    pub(crate) fn add<C: Capacity>(&mut self, tree: &Tree<C>) {
+    pub(crate) fn add<C: Capacity, L: SharedLane>(&mut self, tree: &Tree<C, L>) {
         for node in tree.nodes() {
             self.height = self.height.max(node.level);
             if let Some(page) = node.page() {
                 self.pages += 1;
                 self.pairs += page.keys();
                 self.page_bytes += page.bytes();
+                self.room += Tree::<C, L>::LINES * L::LEAF;
             } else {
                 self.inner_nodes += 1;
+                self.inner_bytes += size_of::<Inner<L>>();
             }
         }
     }
 
     /// Bytes of all nodes.
     pub(crate) fn node_bytes(&self) -> usize {
-        self.page_bytes + self.inner_nodes * size_of::<Inner>()
+        self.page_bytes + self.inner_bytes
     }
 
-    pub(crate) fn push<C: Capacity>(&self, statistics: &mut Statistics, events: &Events) {
-        let room = (self.pages * C::LINES * LEAF) as f64;
+    pub(crate) fn push(&self, statistics: &mut Statistics, events: &Events) {
+        let room = self.room as f64;
         let numbers = [
             (
                 "outer_height",
@@ -83,14 +89,14 @@ impl Shape {
     }
 }
 
-impl<C: Capacity> Tree<C> {
+impl<C: Capacity, L: SharedLane> Tree<C, L> {
     /// Checks everything; the first violation in words.
     pub(crate) fn verify(&self) -> Result<(), String> {
         let nodes = self.nodes();
         let pages = nodes.iter().filter(|node| node.page().is_some());
         let height = pages.map(|node| node.level).max().unwrap_or(0);
         for node in nodes {
-            verify_node::<C>(node, height).map_err(|problem| {
+            verify_node::<C, L>(node, height).map_err(|problem| {
                 format!("node {:#x}, level {}: {problem}", node.address, node.level)
             })?;
         }
@@ -98,7 +104,7 @@ impl<C: Capacity> Tree<C> {
     }
 }
 
-fn verify_node<C: Capacity>(node: Node, height: usize) -> Result<(), String> {
+fn verify_node<C: Capacity, L: SharedLane>(node: Node<L>, height: usize) -> Result<(), String> {
     if !node.settled() {
         return Err("is latched, marked or deleted".to_owned());
     }
@@ -119,7 +125,7 @@ fn verify_node<C: Capacity>(node: Node, height: usize) -> Result<(), String> {
             return Err("does not know what its children are".to_owned());
         }
         inner.routing.verify(count - 1)?;
-        let inside = |separator: &u64| {
+        let inside = |separator: &L| {
             node.low.is_none_or(|low| low < *separator)
                 && node.high.is_none_or(|high| *separator <= high)
         };

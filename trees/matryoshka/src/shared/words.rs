@@ -1,21 +1,21 @@
-//! One cache line of words that threads share.
+//! Cache lines of words that threads share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hedgerow_simd::SharedLine;
-
-use crate::line::Line;
-
-/// Words in a line.
-pub(crate) const LANES: usize = 8;
-
-/// A line of atomics. Words may be addresses of blocks, so stores release and loads acquire; on
-/// x86-64 that costs nothing.
+/// One line of atomics, or more side by side. Words may be addresses of blocks, so stores release
+/// and loads acquire; on x86-64 that costs nothing.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Words(pub(crate) SharedLine);
+pub struct Words<const LANES: usize = 8>(pub(crate) [AtomicU64; LANES]);
 
-impl Words {
+impl<const LANES: usize> AsRef<[AtomicU64]> for Words<LANES> {
+    #[inline(always)]
+    fn as_ref(&self) -> &[AtomicU64] {
+        &self.0
+    }
+}
+
+impl<const LANES: usize> Words<LANES> {
     pub(crate) fn new(lanes: [u64; LANES]) -> Self {
         Self(lanes.map(AtomicU64::new))
     }
@@ -40,12 +40,5 @@ impl Words {
         for (lane, &word) in lanes.iter().enumerate() {
             self.set(lane, word);
         }
-    }
-
-    /// The line as the single writer's code knows it. Consistent only for who holds the latch, or
-    /// validates afterwards.
-    #[inline(always)]
-    pub(crate) fn line(&self) -> Line<u64> {
-        Line(self.load())
     }
 }

@@ -1,0 +1,190 @@
+//! What 32-bit and 64-bit keys make of the nodes that threads share.
+//!
+//! | | 32-bit | 64-bit |
+//! |---|---|---|
+//! | leaf line: keys; bytes of keys and words | 15; 64 + 128 | 7; 64 + 64 |
+//! | leaf lines of a page; keys | 40; 600 | 58; 406 |
+//! | routing of a page: lines of samples and of separators | 1 + 3 | 1 + 8 |
+//! | routing of an inner node | 2 + 20 | 5 + 39 |
+//!
+//! Memory is the same lines of 64-bit atomics for both ([`Words`]). A 32-bit lane is half a word: who
+//! holds the latch stores the whole word with one half changed, so that readers see either lane
+//! whole.
+
+use std::fmt::Debug;
+use std::sync::atomic::AtomicU64;
+
+use hedgerow_index::Direction;
+use hedgerow_simd::{Kernel, SharedLine, flip};
+
+use super::routing::{Router, Routing};
+use super::words::Words;
+use crate::lane::Lane;
+
+/// A key's encoded form in a map for many threads: `u32` or `u64`.
+pub trait SharedLane: Lane {
+    /// The words beside the keys of a leaf line, each at the lane of its key.
+    type Beside: AsRef<[AtomicU64]> + Debug;
+    /// The separators of a page.
+    type PageRouting: Router<Self>;
+    /// The separators of an inner node.
+    type InnerRouting: Router<Self>;
+    /// Leaf lines of the sizes of pages, the last the most: with their heads they fill classes of
+    /// 1,280, 2,560, 5,120 and 8,192 bytes.
+    const CAPACITIES: [usize; 4];
+    /// Zeros beside a leaf line.
+    fn no_words() -> Self::Beside;
+    /// A bit for every lane below `key`.
+    fn below_shared<N: Kernel>(line: &SharedLine, key: Self) -> u32;
+    /// How many lanes of lines of flipped keys are below `key`.
+    fn count_flipped<N: Kernel, const LINES: usize>(
+        lines: [&SharedLine; LINES],
+        key: Self,
+    ) -> usize;
+    /// A key as lines of separators hold it, and the key of one.
+    fn flipped(self) -> Self;
+    /// The lane of a line.
+    fn get(line: &Words, lane: usize) -> Self;
+    /// Changes one lane. The caller holds the latch.
+    fn set(line: &Words, lane: usize, key: Self);
+    /// All lanes. Consistent only for who holds the latch, or validates afterwards.
+    fn load(line: &Words) -> Self::Lanes;
+    /// Changes all lanes.
+    fn store(line: &Words, lanes: &Self::Lanes);
+    /// The key after this one in a direction.
+    fn beyond(self, direction: Direction) -> Option<Self>;
+}
+
+/// A line of words with these lanes.
+pub(crate) fn line_of<L: SharedLane>(lanes: &L::Lanes) -> Words {
+    let line = Words::new([0; 8]);
+    L::store(&line, lanes);
+    line
+}
+
+impl SharedLane for u64 {
+    type Beside = Words;
+    type PageRouting = Routing<u64, 1, 8>;
+    type InnerRouting = Routing<u64, 5, 39>;
+    const CAPACITIES: [usize; 4] = [4, 14, 34, 58];
+
+    fn no_words() -> Words {
+        Words::new([0; 8])
+    }
+
+    #[inline(always)]
+    fn below_shared<N: Kernel>(line: &SharedLine, key: u64) -> u32 {
+        N::below_shared(line, key)
+    }
+
+    #[inline(always)]
+    fn count_flipped<N: Kernel, const LINES: usize>(
+        lines: [&SharedLine; LINES],
+        key: u64,
+    ) -> usize {
+        N::count_flipped(lines, key)
+    }
+
+    #[inline(always)]
+    fn flipped(self) -> u64 {
+        flip(self)
+    }
+
+    #[inline(always)]
+    fn get(line: &Words, lane: usize) -> u64 {
+        line.get(lane)
+    }
+
+    #[inline(always)]
+    fn set(line: &Words, lane: usize, key: u64) {
+        line.set(lane, key);
+    }
+
+    #[inline(always)]
+    fn load(line: &Words) -> [u64; 8] {
+        line.load()
+    }
+
+    #[inline(always)]
+    fn store(line: &Words, lanes: &[u64; 8]) {
+        line.store(lanes);
+    }
+
+    #[inline(always)]
+    fn beyond(self, direction: Direction) -> Option<u64> {
+        match direction {
+            Direction::Forward => self.checked_add(1),
+            Direction::Reverse => self.checked_sub(1),
+        }
+    }
+}
+
+/// The lane of a word, by its number in the line.
+#[inline(always)]
+fn half(word: u64, lane: usize) -> u32 {
+    (word >> (lane % 2 * 32)) as u32
+}
+
+impl SharedLane for u32 {
+    type Beside = Words<16>;
+    type PageRouting = Routing<u32, 1, 3>;
+    type InnerRouting = Routing<u32, 2, 20>;
+    const CAPACITIES: [usize; 4] = [4, 11, 24, 40];
+
+    fn no_words() -> Words<16> {
+        Words::new([0; 16])
+    }
+
+    #[inline(always)]
+    fn below_shared<N: Kernel>(line: &SharedLine, key: u32) -> u32 {
+        N::below_shared_32(line, key)
+    }
+
+    #[inline(always)]
+    fn count_flipped<N: Kernel, const LINES: usize>(
+        lines: [&SharedLine; LINES],
+        key: u32,
+    ) -> usize {
+        N::count_flipped_32(lines, key)
+    }
+
+    #[inline(always)]
+    fn flipped(self) -> u32 {
+        // What `flip_pair` does to each half of a word.
+        self ^ (1 << 31)
+    }
+
+    #[inline(always)]
+    fn get(line: &Words, lane: usize) -> u32 {
+        half(line.get(lane / 2), lane)
+    }
+
+    #[inline(always)]
+    fn set(line: &Words, lane: usize, key: u32) {
+        let shift = lane % 2 * 32;
+        let other = line.get(lane / 2) & !(u64::from(u32::MAX) << shift);
+        line.set(lane / 2, other | u64::from(key) << shift);
+    }
+
+    #[inline(always)]
+    fn load(line: &Words) -> [u32; 16] {
+        let words = line.load();
+        std::array::from_fn(|lane| half(words[lane / 2], lane))
+    }
+
+    #[inline(always)]
+    fn store(line: &Words, lanes: &[u32; 16]) {
+        let lane = |at: usize| u64::from(lanes[at]);
+        line.store(&std::array::from_fn(|word| {
+            lane(2 * word) | lane(2 * word + 1) << 32
+        }));
+    }
+
+    #[inline(always)]
+    fn beyond(self, direction: Direction) -> Option<u32> {
+        match direction {
+            Direction::Forward => self.checked_add(1),
+            Direction::Reverse => self.checked_sub(1),
+        }
+    }
+}
