@@ -15,6 +15,9 @@
 //! of the first pages if there are any; later pages are named by the page before. So short chains
 //! are given back without a look at them.
 //!
+//! The first bytes of a value are always in the head, unless a key's rest comes before them: who
+//! removes a range is asked about these, and need not look at a page for them.
+//!
 //! **How bytes are divided** follows from what it costs. A byte of the head costs 1.5, since leaves
 //! are two thirds full; a slot costs its part of a page, and a page costs a page, however much of
 //! it is used. The cheapest division is taken whose head leaves the record within its limit. So a
@@ -24,6 +27,8 @@
 //! Records of values in a leaf have the same limit: with the stem at most [two stems](Cut::fits).
 //! Splits would allow three (`split`), but no more than three such records fit a leaf, and leaves of
 //! two or three use 1.7 times the bytes of their records: racks are better from there on.
+
+use hedgerow_index::RANGE_VALUE_BYTES;
 
 use crate::page::HEADER;
 use crate::pages::PageNumber;
@@ -129,7 +134,13 @@ impl Chain {
         // What the record has besides its head and the numbers of pages, at most.
         let fixed = 1 + varint_len(len) + key_bytes + varint_len(2 * stem) + 4;
         let room = (2 * stem).saturating_sub(cut.stem.len() + fixed);
-        let (head, pages, class) = divide::<PAGE>(len, room.saturating_sub(4 * LISTED));
+        let room_of_head = room.saturating_sub(4 * LISTED);
+        let least = match kind {
+            Kind::Overflow => RANGE_VALUE_BYTES.min(len).min(room_of_head),
+            _ => 0,
+        };
+        let (more, pages, class) = divide::<PAGE>(len - least, room_of_head - least);
+        let head = least + more;
         let most = ((room.saturating_sub(head)) / 4).max(1);
         Self {
             kind,
@@ -220,6 +231,11 @@ impl Chain {
     pub(crate) fn in_page<const PAGE: usize>(&self, index: usize) -> std::ops::Range<usize> {
         let start = self.head + index * page_room::<PAGE>();
         start..self.len.min(start + page_room::<PAGE>())
+    }
+
+    /// The bit of the slot among those of the rack; none if no rack has such a slot.
+    pub(crate) fn slot_bit(&self) -> u16 {
+        u16::try_from(1_u64 << self.slot).unwrap_or(0)
     }
 
     /// Which of the bytes are in the rack.

@@ -51,8 +51,8 @@ pub(crate) trait Keep<const PAGE: usize>: Look<PAGE> {
         class: usize,
         bytes: &[u8],
     ) -> Result<Option<usize>, Self::Error>;
-    /// Makes a slot vacant. Gives the rack back if no other is taken, and says whether it did.
-    fn vacate(&mut self, rack: PageNumber, slot: usize) -> Result<bool, Self::Error>;
+    /// Makes slots vacant. Gives the rack back if no other is taken, and says whether it did.
+    fn vacate(&mut self, rack: PageNumber, bits: u16) -> Result<bool, Self::Error>;
     /// Runs `what` on the racks that the tree knows.
     fn racks<R>(&mut self, what: impl FnOnce(&mut Racks) -> R) -> R;
 }
@@ -182,12 +182,16 @@ pub(crate) fn release<const PAGE: usize, K: Keep<PAGE>>(
     keep: &mut K,
     chain: &Chain,
 ) -> Result<(), K::Error> {
-    let vacated = release_slot(keep, chain);
+    let vacated = match chain.class {
+        0 => Ok(()),
+        class => vacate(keep, class, chain.rack, chain.slot_bit()),
+    };
     let released = release_pages(keep, chain);
     vacated.and(released)
 }
 
-fn release_pages<const PAGE: usize, K: Keep<PAGE>>(
+/// As [`release`], but not what is in a rack.
+pub(crate) fn release_pages<const PAGE: usize, K: Keep<PAGE>>(
     keep: &mut K,
     chain: &Chain,
 ) -> Result<(), K::Error> {
@@ -210,20 +214,20 @@ fn release_pages<const PAGE: usize, K: Keep<PAGE>>(
     Ok(())
 }
 
-fn release_slot<const PAGE: usize, K: Keep<PAGE>>(
+/// Makes slots of a rack vacant.
+pub(crate) fn vacate<const PAGE: usize, K: Keep<PAGE>>(
     keep: &mut K,
-    chain: &Chain,
+    class: usize,
+    rack: PageNumber,
+    bits: u16,
 ) -> Result<(), K::Error> {
-    if chain.class > 0 {
-        let (class, rack) = (chain.class, chain.rack);
-        let is_gone = keep.vacate(rack, chain.slot)?;
-        keep.racks(|racks| {
-            if is_gone {
-                racks.forget(class, rack);
-            } else {
-                racks.offer(class, rack);
-            }
-        });
-    }
+    let is_gone = keep.vacate(rack, bits)?;
+    keep.racks(|racks| {
+        if is_gone {
+            racks.forget(class, rack);
+        } else {
+            racks.offer(class, rack);
+        }
+    });
     Ok(())
 }

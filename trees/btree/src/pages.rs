@@ -118,9 +118,9 @@ impl<const PAGE: usize, P: Pages<PAGE>> Keep<PAGE> for Kept<'_, P> {
         Ok(rack::fill(self.pages.page_mut(rack), class, bytes))
     }
 
-    fn vacate(&mut self, rack: PageNumber, slot: usize) -> Result<bool, Infallible> {
+    fn vacate(&mut self, rack: PageNumber, bits: u16) -> Result<bool, Infallible> {
         let page = self.pages.page_mut(rack);
-        rack::vacate(page, slot);
+        rack::vacate(page, bits);
         let is_empty = page.count() == 0;
         if is_empty {
             self.pages.release(rack);

@@ -13,7 +13,8 @@
 //! A tree knows racks of its own that have a vacant slot, as far as it filled or vacated one since it
 //! was opened ([`Racks`]); it meets another when a slot there becomes vacant. A rack of which no slot is
 //! taken is given back. Whoever vacates a slot must look at the rack, which is that of other
-//! records, too: only pages that one record has for itself go unseen.
+//! records, too: pages that one record has for itself go unseen, and of racks those whose slots
+//! [all go with one range](crate::shared).
 
 use crate::edit::Edit;
 use crate::page::{COUNT_AT, HEADER, Image, Tag};
@@ -39,6 +40,11 @@ pub(crate) const fn slot_bytes<const PAGE: usize>(class: usize) -> usize {
 /// Where a slot begins.
 pub(crate) const fn slot_at<const PAGE: usize>(class: usize, slot: usize) -> usize {
     HEADER + slot * slot_bytes::<PAGE>(class)
+}
+
+/// The bits of all slots of a class.
+pub(crate) fn all_bits(class: usize) -> u16 {
+    ((1_u32 << SLOTS[class]) - 1) as u16
 }
 
 /// The bits of taken slots.
@@ -101,11 +107,11 @@ pub(crate) fn fill<const PAGE: usize>(
     Some(slot)
 }
 
-/// Makes a slot vacant.
-pub(crate) fn vacate<const PAGE: usize>(page: &mut impl Edit<PAGE>, slot: usize) {
+/// Makes slots vacant, which are taken.
+pub(crate) fn vacate<const PAGE: usize>(page: &mut impl Edit<PAGE>, bits: u16) {
     let (taken, count) = (taken_bits(page.node()), page.node().count());
-    page.put_u16(BITS_AT, taken & !(1 << slot));
-    page.put_u16(COUNT_AT, count as u16 - 1);
+    page.put_u16(BITS_AT, taken & !bits);
+    page.put_u16(COUNT_AT, count as u16 - bits.count_ones() as u16);
 }
 
 /// The racks of a tree, by class, that are known to have vacant slots. What is here is a hint:

@@ -346,3 +346,82 @@ fn threads_share_racks() {
     let pages = tree.verified_pages().unwrap() as u64;
     assert_eq!(pages, tree.pool().statistics().live);
 }
+
+/// A tree of values of which four fill a rack, in random order, in a pool that holds few of them.
+fn racked(values: u64) -> BTreeIndex<Adaptive> {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let options = Options::new((4 * 8 + 300) * 4096 + values * 4);
+    let pool = Pool::<4096>::open(&vfs, Path::new("/pages"), &options).unwrap();
+    let tree: BTreeIndex<Adaptive> = BTreeIndex::create(Arc::new(pool)).unwrap();
+    for number in 0..values {
+        tree.insert(&numbered(number), &[7; 1030]).unwrap();
+    }
+    assert!(tree.statistics().get("racks").unwrap() as u64 >= values / 4);
+    tree
+}
+
+#[test]
+fn racks_whose_values_all_go_with_a_range_are_not_read() {
+    let tree = racked(4000);
+    let leaves = tree.statistics().get("comparison_leaves").unwrap() as u64;
+    let before = tree.pool().statistics();
+    let mut shown = 0;
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    tree.remove_range(all.0, all.1, &mut |_, value| {
+        shown += value.len();
+        ControlFlow::Continue(true)
+    })
+    .unwrap();
+    let after = tree.pool().statistics();
+    // The last rack may have a vacant slot.
+    let read = after.reads - before.reads;
+    assert!(read < leaves + 20, "{read} read of {leaves} leaves");
+    assert!(shown < 4000 * 100, "{shown} bytes shown");
+    assert_eq!((tree.verified_pages().unwrap(), after.live), (1, 1));
+}
+
+#[test]
+fn racks_of_which_a_part_goes_are_read_together() {
+    // More of them than are noted at a time.
+    let tree = racked(40_000);
+    let live = tree.pool().statistics().live;
+    let before = tree.pool().statistics();
+    let (mut asked, mut stay) = (0, Vec::new());
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    tree.remove_range(all.0, all.1, &mut |key, _| {
+        asked += 1;
+        let goes = asked % 3 != 0;
+        if !goes {
+            stay.push(key.to_vec());
+        }
+        ControlFlow::Continue(goes)
+    })
+    .unwrap();
+    assert_eq!((asked, tree.len()), (40_000, stay.len() as u64));
+    let after = tree.pool().statistics();
+    let (read, batches) = (
+        after.reads - before.reads,
+        after.read_batches - before.read_batches,
+    );
+    assert!(5 * batches < read, "{read} read in {batches} batches");
+    assert!(after.live < live, "{} pages of {live}", after.live);
+    for key in &stay {
+        let whole = tree.get(key, |value| *value == [7; 1030]);
+        assert_eq!(whole.unwrap(), Some(true));
+    }
+    assert_eq!(tree.verified_pages().unwrap() as u64, after.live);
+}
+
+#[test]
+fn a_removal_that_takes_nothing_changes_nothing() {
+    let tree = racked(2000);
+    tree.pool().checkpoint(Vec::new).unwrap();
+    let mut asked = 0;
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    tree.remove_range(all.0, all.1, &mut |_, _| {
+        asked += 1;
+        ControlFlow::Continue(false)
+    })
+    .unwrap();
+    assert_eq!((asked, tree.pool().statistics().dirty), (2000, 0));
+}

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use hedgerow_btree::BTreeIndex;
 use hedgerow_btree::configuration::{Adaptive, Configuration, Fingerprint, Hints, SemiDense};
-use hedgerow_index::{Decision, Direction};
+use hedgerow_index::{Decision, Direction, RANGE_VALUE_BYTES};
 use hedgerow_pages::{Options, PageId, Pages, Pool};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 use proptest::prelude::*;
@@ -212,7 +212,11 @@ fn remove_range<C: Configuration, const PAGE: usize>(
     let pairs = model.iter().filter(|(key, _)| after(key) && before(key));
     let pairs = pairs.map(|(key, value)| (key.clone(), value.clone()));
     let expected: Vec<_> = pairs.take(removal.most).collect();
-    assert_eq!(asked, expected);
+    assert_eq!(asked.len(), expected.len());
+    for ((key, shown), (expected, value)) in asked.iter().zip(&expected) {
+        assert_eq!(key, expected);
+        assert!(value.starts_with(shown) && shown.len() >= value.len().min(RANGE_VALUE_BYTES));
+    }
     gone.iter().for_each(|key| drop(model.remove(key)));
     scan(crowded, model, None, true, usize::MAX);
     crowded.verify().unwrap();

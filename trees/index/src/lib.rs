@@ -25,6 +25,10 @@ pub use statistics::{Statistic, Statistics};
 /// The longest key that an index must accept, in bytes (64 KiB).
 pub const MAX_KEY_BYTES: usize = 64 * 1024;
 
+/// What [`Index::remove_range`] shows of a value at least, in bytes: enough for a header that says
+/// whether it is to go, and so little that an index need not look for the rest of a long value.
+pub const RANGE_VALUE_BYTES: usize = 24;
+
 /// What an [`Index::update`] callback wants done with its key.
 ///
 /// `R` is what the callback tells its caller; it is returned unchanged.
@@ -105,7 +109,8 @@ pub trait Index: Send + Sync {
     /// `decide` is asked once of each pair, and what it said has been done when the call returns,
     /// also by one that fails: it went no further than what it could not read. Nobody else may
     /// change the pairs that go. `decide` may be called while a node is latched; it must use no
-    /// index.
+    /// index. Of a value it is shown the first [`RANGE_VALUE_BYTES`] at least: all of a short one,
+    /// maybe no more of a long one.
     ///
     /// The default, for indexes that never fail, removes key by key.
     fn remove_range(

@@ -15,7 +15,7 @@ use crate::configuration::Configuration;
 use crate::overflow::{self, Keep, Look};
 use crate::page::{Image, node};
 use crate::pages::PageNumber;
-use crate::rack::{self, CLASSES, Racks, SLOTS};
+use crate::rack::{self, Racks};
 use crate::slotted::Payload;
 use crate::tree::Cut;
 
@@ -85,22 +85,22 @@ impl<'t, C: Configuration, const PAGE: usize> Keep<PAGE> for Within<'t, '_, C, P
         Ok(rack::fill(&mut page, class, bytes))
     }
 
-    fn vacate(&mut self, rack: PageNumber, slot: usize) -> Result<bool> {
+    fn vacate(&mut self, rack: PageNumber, bits: u16) -> Result<bool> {
         let mut pool: &'t Pool<PAGE> = &self.tree.pool;
         let id = PageId(rack);
         let mut latch: ExclusiveLatch<'t, PAGE> = self.tree.of_chain(id, pool.exclusive(id))?;
         let page = image(&latch);
-        let is_taken = slot < SLOTS[CLASSES] && rack::taken_bits(page) & 1 << slot != 0;
+        let is_taken = bits != 0 && rack::taken_bits(page) & bits == bits;
         if !is_taken || !rack::is_rack(page, page.counter(), self.tree()) {
             return Err(self.damaged(rack, "is to be a rack of long values, but is not"));
         }
-        let is_last = page.count() == 1;
+        let is_last = page.count() == bits.count_ones() as usize;
         if is_last {
             pool.release(latch, self.operation)?;
         } else {
             rack::vacate(
                 &mut Pages::change(&mut pool, &mut latch, self.operation)?,
-                slot,
+                bits,
             );
         }
         Ok(is_last)
@@ -152,5 +152,48 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             operation,
         };
         overflow::release(&mut within, chain)
+    }
+
+    /// As [`release_chain`](Self::release_chain), but not the slot of a rack.
+    pub(super) fn release_pages<'p>(
+        &'p self,
+        chain: &Chain,
+        operation: &Operation<'p>,
+    ) -> Result<()> {
+        let mut within = Within {
+            tree: self,
+            operation,
+        };
+        overflow::release_pages(&mut within, chain)
+    }
+
+    /// Gives a rack back without looking at it, of which nobody names a slot any more.
+    pub(super) fn release_rack<'p>(
+        &'p self,
+        class: usize,
+        rack: PageNumber,
+        operation: &Operation<'p>,
+    ) -> Result<()> {
+        let mut within = Within {
+            tree: self,
+            operation,
+        };
+        within.release(rack)?;
+        self.racks().forget(class, rack);
+        Ok(())
+    }
+
+    /// Makes slots of a rack vacant.
+    pub(super) fn vacate<'p>(
+        &'p self,
+        class: usize,
+        (rack, bits): (PageNumber, u16),
+        operation: &Operation<'p>,
+    ) -> Result<()> {
+        let mut within = Within {
+            tree: self,
+            operation,
+        };
+        overflow::vacate(&mut within, class, rack, bits)
     }
 }

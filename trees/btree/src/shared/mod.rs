@@ -44,6 +44,7 @@ mod remove_range;
 mod scan;
 mod survey;
 mod unite;
+mod vacancies;
 mod write;
 
 use std::fmt;

@@ -3,17 +3,22 @@
 //! A key after the other would cost a descent, a latch and a change of a page each. Here a leaf is
 //! found and latched once, all of its keys in the range are asked about, and what is left of it is
 //! stored once, which for most leaves is nothing. Empty leaves go when the last one below a parent
-//! is done: empty neighbours unite at little cost. Leaves that follow below the parent are read
-//! together, few at first, so that a short range reads little beyond its end.
+//! is done: empty neighbours unite at little cost. Leaves that follow are [asked for](super::ahead)
+//! as a scan's are.
+//!
+//! Of a value only the beginning is shown, which is in its record, so that pages of values go
+//! unseen; racks go [by and by](super::vacancies).
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::Ordering;
 
-use hedgerow_index::RangeDecision;
+use hedgerow_index::{RANGE_VALUE_BYTES, RangeDecision};
 use hedgerow_pages::{Error, ExclusiveLatch, Operation, PageId, Pages, Pool, Result, Stop};
 
-use super::descend::{At, DEEPEST, Leaf, NotedPath};
+use super::ahead::Ahead;
+use super::descend::{Aim, DEEPEST, Leaf};
 use super::lost::after_all;
+use super::vacancies::Vacancies;
 use super::{BTreeIndex, RANGE_LEAVES, UNIONS, image};
 use crate::chain::Chain;
 use crate::configuration::Configuration;
@@ -21,29 +26,22 @@ use crate::leaf::End;
 use crate::page::Image;
 use crate::plan::first_leaf;
 use crate::scan::Start;
-use crate::search::Node;
-use crate::slotted::{Comparison, Kind, SLACK};
+use crate::slotted::{Kind, SLACK};
 use crate::tree::layer_root;
-
-/// Leaves that are read together at most.
-const MOST_AHEAD: usize = 32;
 
 /// What a caller says of a pair.
 type Decide<'d> = dyn FnMut(&[u8], &[u8]) -> RangeDecision + 'd;
 
-/// Where a removal goes on.
-struct Place {
+/// A removal under way.
+struct Removal<'p, const PAGE: usize> {
+    /// Where it goes on.
     key: Vec<u8>,
     inclusive: bool,
-}
-
-/// How far ahead leaves were read.
-#[derive(Default)]
-struct Ahead {
-    parent: Option<PageId>,
-    /// The first child that was not.
-    until: usize,
-    window: usize,
+    /// How far ahead leaves were asked for, in the layer that so many bytes of the key lead to.
+    ahead: Ahead,
+    ahead_base: usize,
+    untidy: Untidy,
+    vacancies: Vacancies<'p, PAGE>,
 }
 
 /// Leaves that became sparse: the node above them, and a key of one.
@@ -110,24 +108,28 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         decide: &mut Decide<'_>,
     ) -> std::result::Result<(), (Error, Vec<u8>)> {
         let start = Start::of(from);
-        let mut at = Place {
+        let mut at = Removal {
             key: start.map_or_else(Vec::new, |start| start.key.to_vec()),
             inclusive: start.is_none_or(|start| start.inclusive),
+            ahead: Ahead::default(),
+            ahead_base: 0,
+            untidy: None,
+            vacancies: Vacancies::default(),
         };
-        let (mut ahead, mut untidy) = (Ahead::default(), Untidy::None);
         let mut restarts = 0;
         let removed = loop {
-            match self.remove_in_leaf(&mut at, to, decide, &mut ahead, &mut untidy) {
+            match self.remove_in_leaf(&mut at, to, decide) {
                 Ok(ControlFlow::Continue(())) => restarts = 0,
                 Ok(ControlFlow::Break(())) => break Ok(()),
                 Err(Stop::Restart) => self.pause(&mut restarts),
-                Err(Stop::Failed(error)) => break Err((*error, at.key)),
+                Err(Stop::Failed(error)) => break Err(*error),
             }
         };
-        if let Some((_, key)) = untidy {
+        self.vacate_noted(&mut at.vacancies);
+        if let Some((_, key)) = at.untidy {
             self.tidy_whole(&key);
         }
-        removed
+        removed.map_err(|error| (error, at.key))
     }
 
     /// Unites empty leaves around a key. When their parents unite, too, empty leaves of both may
@@ -142,26 +144,25 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Removes what is in the leaf of a place, which moves to what comes behind.
-    fn remove_in_leaf(
-        &self,
-        at: &mut Place,
+    /// Removes what is in the leaf where a removal goes on, which moves to what comes behind.
+    fn remove_in_leaf<'p>(
+        &'p self,
+        at: &mut Removal<'p, PAGE>,
         to: Bound<&[u8]>,
         decide: &mut Decide<'_>,
-        ahead: &mut Ahead,
-        untidy: &mut Untidy,
     ) -> Result<ControlFlow<()>> {
-        let mut site = self.site_of(&at.key, ahead)?;
+        self.vacate_if_full(&mut at.vacancies);
+        let mut site = self.site_of(at)?;
         let mut page = Image::zeroed();
         page.copy_used::<C>(image(&site.latch));
         page.order::<C>();
-        // From here on nothing fails but the reading of a long value.
-        self.prepare(&mut site.latch, &site.operation)?;
         let doomed = self.doomed(&page, &site, at, to, decide);
         self.events.count(RANGE_LEAVES);
         let upper = page.upper().to_vec();
         if !doomed.places.is_empty() {
-            self.take_all(&mut site, &mut page, &doomed);
+            // If a checkpoint needs the leaf and cannot save it, the checkpoint fails, not this.
+            self.prepare(&mut site.latch, &site.operation)?;
+            self.take_all(&mut site, &mut page, &doomed, &mut at.vacancies);
         }
         let (base, leaf) = (site.base, site.leaf);
         drop(site);
@@ -171,11 +172,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             None => base > 0 && page.count() == 0,
         };
         let is_other = |(other, _): &mut (PageId, Vec<u8>)| *other != parent || !sparse;
-        if let Some((_, key)) = untidy.take_if(is_other) {
+        if let Some((_, key)) = at.untidy.take_if(is_other) {
             self.tidy_whole(&key);
         }
         if sparse {
-            *untidy = Some((parent, at.key.clone()));
+            at.untidy = Some((parent, at.key.clone()));
         }
         let next = match doomed.ended {
             Some(Ended::Whole) => None,
@@ -196,13 +197,16 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 
     /// Goes down to the leaf of a key, through layers.
-    fn site_of(&self, key: &[u8], ahead: &mut Ahead) -> Result<Site<'_, PAGE>> {
+    fn site_of<'p>(&'p self, at: &mut Removal<'p, PAGE>) -> Result<Site<'p, PAGE>> {
         let pool: &Pool<PAGE> = &self.pool;
         let (mut layer, mut base) = (self.note_root()?, 0);
         loop {
-            let cut = Self::cut(&key[base..]);
-            let (path, leaf) = self.path(layer, cut.stem)?;
-            self.read_ahead(&path, ahead);
+            let cut = Self::cut(&at.key[base..]);
+            let aim = Aim::Key(cut.stem);
+            let leaf = self.descend(layer, aim)?;
+            if base == at.ahead_base {
+                self.ask_ahead::<true>(&mut at.ahead, &leaf, aim);
+            }
             let operation = pool.begin();
             let latch = self.own(&leaf)?;
             let page = image(&latch);
@@ -212,6 +216,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                     base += cut.stem.len();
                 }
                 _ => {
+                    if base != at.ahead_base {
+                        (at.ahead, at.ahead_base) = (Ahead::default(), base);
+                    }
                     return Ok(Site {
                         latch,
                         operation,
@@ -223,32 +230,12 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Reads leaves that follow below the same node, twice as many each time.
-    fn read_ahead(&self, path: &NotedPath, ahead: &mut Ahead) {
-        let pool: &Pool<PAGE> = &self.pool;
-        let Some(&(At { id, note }, index)) = path.last() else {
-            return;
-        };
-        if ahead.parent == Some(id) && index < ahead.until {
-            return;
-        }
-        ahead.window = (2 * ahead.window).clamp(1, MOST_AHEAD);
-        (ahead.parent, ahead.until) = (Some(id), index + ahead.window);
-        let page = pool.seen(&note);
-        let Ok(count) = page.records() else { return };
-        let children = index..ahead.until.min(count + 1);
-        let child = |index| page.child_at::<Comparison<C>>(index, count).map(PageId);
-        // A hint: what changed meanwhile is found out by whoever goes there.
-        let children: Vec<PageId> = children.filter_map(|index| child(index).ok()).collect();
-        pool.load_many(&children);
-    }
-
     /// Asks about the pairs of a leaf from a place on.
     fn doomed(
         &self,
         page: &Image<PAGE>,
         site: &Site<'_, PAGE>,
-        at: &Place,
+        at: &Removal<'_, PAGE>,
         to: Bound<&[u8]>,
         decide: &mut Decide<'_>,
     ) -> Doomed {
@@ -261,6 +248,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let mut key = at.key[..base].to_vec();
         key.resize(base + Self::STEM + SLACK, 0);
         let mut doomed = Doomed::default();
+        let mut values = at.ahead.goes_on();
         let mut ask = |key: &[u8], value: &[u8]| {
             if is_beyond(to, key) {
                 return ControlFlow::Break(());
@@ -296,7 +284,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             }
             let payload = page.payload(record);
             let chain = Chain::read::<PAGE>(payload);
-            let bytes = match self.load_chain(payload, usize::MAX) {
+            let shown = chain.key_len + RANGE_VALUE_BYTES;
+            if chain.head < shown.min(chain.len) && std::mem::take(&mut values) {
+                self.ask_for_values::<true>(page, left.clone());
+            }
+            let bytes = match self.load_chain(payload, shown) {
                 Ok(bytes) => bytes,
                 Err(stop) => {
                     doomed.ended = Some(Ended::Before(stem.to_vec(), Some(stop)));
@@ -328,6 +320,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         site: &mut Site<'p, PAGE>,
         page: &mut Image<PAGE>,
         Doomed { places, chains, .. }: &Doomed,
+        vacancies: &mut Vacancies<'p, PAGE>,
     ) {
         if places.len() == page.count() {
             let (lower, upper) = (page.lower().to_vec(), page.upper().to_vec());
@@ -338,8 +331,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
         self.store_node(&mut site.latch, page);
         self.len.fetch_sub(places.len() as u64, Ordering::Relaxed);
-        for &chain in chains {
-            self.release_old(Some(chain), &site.operation);
+        for chain in chains {
+            self.release_by_and_by(chain, vacancies, &site.operation);
         }
     }
 }
