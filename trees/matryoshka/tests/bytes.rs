@@ -256,6 +256,114 @@ fn one_layer_bridges_a_long_shared_prefix_and_goes_when_it_is_empty() {
     assert_eq!(index.statistics().unwrap().get("pages"), Some(1.0));
 }
 
+/// Groups of keys that share 16 bytes: many of them make a layer, a few need none.
+fn grouped(group: u64, member: u64) -> Vec<u8> {
+    [group.to_be_bytes(), *b"together", member.to_be_bytes()].concat()
+}
+
+#[test]
+fn layers_fold_when_few_keys_are_left_and_memory_comes_back() {
+    const GROUPS: u64 = 200;
+    let index: MatryoshkaIndex = MatryoshkaIndex::new();
+    let number = |index: &MatryoshkaIndex, name| index.statistics().unwrap().get(name).unwrap();
+    for kept in [0, 1, 4] {
+        let few: MatryoshkaIndex = MatryoshkaIndex::new();
+        for group in 0..GROUPS {
+            // Keys that end within the slice lie beside the layer.
+            put(&index, &group.to_be_bytes(), b"short");
+            put(&few, &group.to_be_bytes(), b"short");
+            (0..60).for_each(|member| assert!(!put(&index, &grouped(group, member), b"long")));
+            (0..kept).for_each(|member| assert!(!put(&few, &grouped(group, member), b"long")));
+        }
+        assert_eq!(number(&index, "layers"), GROUPS as f64);
+        for group in 0..GROUPS {
+            for member in (kept..60).rev() {
+                assert!(remove(&index, &grouped(group, member)));
+            }
+        }
+        index.verify().expect("sound when folded");
+        let all = |index| pairs(index, Bound::Unbounded, Direction::Forward);
+        assert_eq!(all(&index), all(&few), "{kept}");
+        assert_eq!(number(&index, "layers"), 0.0, "{kept}");
+        // Pages that grew stay larger than those of a map that never was.
+        let bytes = |index| number(index, "bytes_per_key") * number(index, "keys");
+        assert!(bytes(&index) < 1.3 * bytes(&few), "{kept}");
+        for group in 0..GROUPS {
+            (0..kept).for_each(|member| assert!(remove(&index, &grouped(group, member))));
+        }
+    }
+}
+
+#[test]
+fn a_layer_that_holds_another_alone_folds() {
+    let index: MatryoshkaIndex = MatryoshkaIndex::new();
+    let key = |number: u64| [&[b'p'; 100][..], &number.to_be_bytes()].concat();
+    (0..40).for_each(|number| assert!(!put(&index, &key(number), &number.to_be_bytes())));
+    let statistic = |name| index.statistics().unwrap().get(name);
+    for forks in [&[50][..], &[20, 50, 90], &[96, 97, 98, 99, 100]] {
+        for &fork in forks {
+            assert!(!put(&index, &key(0)[..fork], b"fork"));
+        }
+        index.verify().expect("sound with forks");
+        assert!(statistic("deepest_layer") > Some(1.0));
+        for &fork in forks {
+            assert!(remove(&index, &key(0)[..fork]));
+        }
+        index.verify().expect("sound without");
+        assert_eq!(statistic("layers"), Some(1.0));
+    }
+    for number in 0..40 {
+        assert_eq!(
+            get(&index, &key(number)),
+            Some(number.to_be_bytes().to_vec())
+        );
+    }
+}
+
+/// Layers of one group come and go under the visitor of a scan, which must go on where it stood.
+#[test]
+fn a_scan_goes_on_when_the_layer_that_it_is_in_folds() {
+    for direction in [Direction::Forward, Direction::Reverse] {
+        for stop in 0..20 {
+            let index: MatryoshkaIndex = MatryoshkaIndex::new();
+            // The last member's slice is the greatest, and the first the least.
+            let member = |number: u64| number.wrapping_sub(1);
+            let mut keys: Vec<Vec<u8>> = (0..3)
+                .flat_map(|group| (0..20).map(move |at| grouped(group, member(at))))
+                .chain((0..3).map(|group| grouped(group, 0)[..16].to_vec()))
+                .collect();
+            keys.sort();
+            keys.iter().for_each(|key| assert!(!put(&index, key, b"v")));
+            let (mut seen, mut inside) = (Vec::new(), 0);
+            let visit = |key: &[u8], _: &[u8]| {
+                seen.push(key.to_vec());
+                inside += usize::from(key.len() > 16 && key[7] == 1);
+                if inside == stop + 1 && key[7] == 1 {
+                    // All but three of the group go, among them what comes next.
+                    for at in (0..20).filter(|at| at % 7 != 3) {
+                        remove(&index, &grouped(1, member(at)));
+                    }
+                }
+                ControlFlow::Continue(())
+            };
+            index.scan(Bound::Unbounded, direction, visit).unwrap();
+            if direction == Direction::Reverse {
+                seen.reverse();
+            }
+            assert!(seen.is_sorted_by(|one, other| one < other), "{stop}");
+            let left = pairs(&index, Bound::Unbounded, Direction::Forward);
+            for (key, _) in left {
+                assert!(
+                    seen.contains(&key),
+                    "{direction:?}, {stop}: {key:?} left out"
+                );
+            }
+            // Each other group keeps its layer, and the one above for the key that ends before it.
+            assert_eq!(index.statistics().unwrap().get("layers"), Some(4.0));
+        }
+    }
+}
+
 #[test]
 fn keys_within_one_slice_are_told_apart() {
     let index = MatryoshkaIndex::<Tiny>::new();

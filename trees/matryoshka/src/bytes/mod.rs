@@ -18,19 +18,20 @@
 //!
 //! **Sharing.** A change runs under the latch of the page that holds the slice's word. Items,
 //! buckets and layers' prefixes are not changed once linked; what is unlinked is retired through
-//! the epoch, afterwards. An empty layer is closed under the latch of the page that names it and
-//! its own anchor's: whoever is on the way into it begins again at the top.
+//! the epoch, afterwards. A layer that is down to a few keys folds: under the latches of the page that
+//! names it, of its anchor and of its only page it is closed, and its keys go where its word was.
+//! Whoever is on the way into it begins again at the top.
 //!
 //! * `item`, `bucket`, `layer`: the blocks. `slice`: slices and common prefixes.
-//! * `map`: the index. `find`, `update`, `prune`, `scan`, `verify`.
+//! * `map`: the index. `find`, `update`, `fold`, `scan`, `verify`.
 
 mod bucket;
 mod entry;
 mod find;
+mod fold;
 mod item;
 mod layer;
 mod map;
-mod prune;
 mod scan;
 mod slice;
 mod update;

@@ -4,7 +4,11 @@
 //! allocated before the first layer. Until the first key beyond the bound, layers whose prefix says
 //! that they lie before it are passed over, and the one that the bound leads into is entered at the
 //! bound's slice.
+//!
+//! A layer may fold while the scan is in it: its keys, which may have come to lie in any tree above,
+//! are then looked for from the top, with a bound where the scan stood.
 
+use std::borrow::Cow;
 use std::ops::{Bound, ControlFlow};
 
 use hedgerow_index::Direction;
@@ -33,6 +37,8 @@ pub(crate) struct Scan<'a, C: Capacity, F>(
 /// A tree that the scan is in.
 struct Frame<'g, C: Capacity> {
     tree: &'g Tree<C>,
+    /// What all keys of the tree begin with.
+    prefix: &'g [u8],
     /// The next slice; `None` when all have been seen.
     cursor: Option<u64>,
     /// A bucket whose items come after its layer's, in the reverse direction.
@@ -49,7 +55,7 @@ enum Turn<'g, C: Capacity> {
 
 /// Keys from a bound on, in a direction.
 struct Visitor<'a, F> {
-    from: Bound<&'a [u8]>,
+    from: Bound<Cow<'a, [u8]>>,
     direction: Direction,
     /// Whether a key beyond the bound was seen: then all that follow are.
     inside: bool,
@@ -60,7 +66,7 @@ impl<F: FnMut(Item<'_>) -> ControlFlow<()>> Visitor<'_, F> {
     #[inline(always)]
     fn show<'g, C: Capacity>(&mut self, item: Item<'_>) -> ControlFlow<Turn<'g, C>> {
         if !self.inside {
-            self.inside = match (self.from, self.direction) {
+            self.inside = match (self.from.as_ref().map(AsRef::as_ref), self.direction) {
                 (Bound::Unbounded, _) => true,
                 (Bound::Included(key), Direction::Forward) => item.key >= key,
                 (Bound::Excluded(key), Direction::Forward) => item.key > key,
@@ -93,7 +99,7 @@ impl<F: FnMut(Item<'_>) -> ControlFlow<()>> Visitor<'_, F> {
             Direction::Forward => 0,
             Direction::Reverse => u64::MAX,
         };
-        let key = match self.from {
+        let key: &[u8] = match &self.from {
             Bound::Included(key) | Bound::Excluded(key) if !self.inside => key,
             _ => return Some(whole),
         };
@@ -105,6 +111,23 @@ impl<F: FnMut(Item<'_>) -> ControlFlow<()>> Visitor<'_, F> {
             Direction::Reverse => prefix < key,
         };
         ahead.then_some(whole)
+    }
+
+    /// Makes the keys of a tree from slice `cursor` on the next to be shown, wherever they are found.
+    fn stand_at(&mut self, prefix: &[u8], cursor: u64) {
+        if !self.inside {
+            return;
+        }
+        self.inside = false;
+        self.from = match self.direction {
+            // All keys go on after the prefix, and one that ends there was shown before.
+            Direction::Forward if cursor == 0 => Bound::Excluded(Cow::Owned(prefix.to_vec())),
+            Direction::Forward => Bound::Included(Cow::Owned(least(prefix, cursor))),
+            Direction::Reverse => match beyond_slice(prefix, cursor) {
+                Some(key) => Bound::Excluded(Cow::Owned(key)),
+                None => Bound::Unbounded,
+            },
+        };
     }
 
     /// What a word names; stops where a layer begins.
@@ -132,6 +155,26 @@ impl<F: FnMut(Item<'_>) -> ControlFlow<()>> Visitor<'_, F> {
     }
 }
 
+/// The least key that begins with `prefix` and has this slice behind it: keys are padded with zeros
+/// to slices, so that it is the one without any at its end.
+fn least(prefix: &[u8], slice: u64) -> Vec<u8> {
+    let bytes = slice.to_be_bytes();
+    let zeros = (slice.trailing_zeros() / 8) as usize;
+    [prefix, &bytes[..bytes.len() - zeros]].concat()
+}
+
+/// A key above all that begin with `prefix` and have this slice or a lower one behind it, and not
+/// above any other; `None` when no key is.
+fn beyond_slice(prefix: &[u8], slice: u64) -> Option<Vec<u8>> {
+    if let Some(next) = slice.checked_add(1) {
+        return Some(least(prefix, next));
+    }
+    let last = prefix.iter().rposition(|&byte| byte < u8::MAX)?;
+    let mut next = prefix[..=last].to_vec();
+    next[last] += 1;
+    Some(next)
+}
+
 impl<'a, C, F> Task for Scan<'a, C, F>
 where
     C: Capacity,
@@ -143,17 +186,19 @@ where
     fn run<N: Kernel>(self) {
         let Self(index, from, direction, _guard, visit) = self;
         let mut visitor = Visitor {
-            from,
+            from: from.map(Cow::Borrowed),
             direction,
             inside: false,
             visit,
         };
         let mut above: Vec<Frame<'a, C>> = Vec::new();
-        let mut frame = Frame {
+        let first = |visitor: &Visitor<'_, F>| Frame {
             tree: &index.tree,
+            prefix: &[],
             cursor: visitor.start(&[]),
             pending: None,
         };
+        let mut frame = first(&visitor);
         loop {
             if let Some(bucket) = frame.pending.take()
                 && visitor.show_bucket::<C>(&bucket).is_break()
@@ -171,21 +216,27 @@ where
                                 .try_for_each(|&(slice, word)| visitor.turn(slice, word))
                         })
                 }
-                None => ControlFlow::Continue(()),
+                None => Ok(ControlFlow::Continue(())),
             };
             match turn {
-                ControlFlow::Break(Turn::Enough) => return,
-                ControlFlow::Break(Turn::Down(slice, layer, pending)) => {
+                Err(cursor) => {
+                    visitor.stand_at(frame.prefix, cursor);
+                    above.clear();
+                    frame = first(&visitor);
+                }
+                Ok(ControlFlow::Break(Turn::Enough)) => return,
+                Ok(ControlFlow::Break(Turn::Down(slice, layer, pending))) => {
                     frame.cursor = slice.beyond(direction);
                     frame.pending = pending;
                     above.push(frame);
                     frame = Frame {
                         tree: layer.tree,
+                        prefix: layer.prefix,
                         cursor: visitor.start(layer.prefix),
                         pending: None,
                     };
                 }
-                ControlFlow::Continue(()) => match above.pop() {
+                Ok(ControlFlow::Continue(())) => match above.pop() {
                     Some(before) => frame = before,
                     None => return,
                 },
@@ -221,7 +272,7 @@ impl<C: Capacity> MatryoshkaIndex<C> {
     }
 
     /// The layer that holds all of a tree, if one does.
-    fn only_layer<'g>(&'g self, tree: &'g Tree<C>) -> Option<Layer<'g, C>> {
+    pub(crate) fn only_layer<'g>(&'g self, tree: &'g Tree<C>) -> Option<Layer<'g, C>> {
         let pages = tree.nodes().into_iter().filter_map(|node| node.page());
         let words: Vec<u64> = pages
             .flat_map(|page| page.pairs())

@@ -5,6 +5,7 @@ use hedgerow_sync::epoch::Guard;
 
 use super::bucket::Bucket;
 use super::entry::{Entry, entry, is_long, retire};
+use super::fold::few_keys;
 use super::item::Item;
 use super::layer::Layer;
 use super::map::MatryoshkaIndex;
@@ -59,8 +60,8 @@ where
                     Err(_) => continue 'top,
                     Ok(Step::Down(layer)) => (tree, offset) = (layer.tree, layer.prefix.len()),
                     Ok(Step::Done { result, removed }) => {
-                        if removed && offset > 0 && tree.is_empty_page() {
-                            index.prune::<N>(key, guard);
+                        if removed && offset > 0 && few_keys::<C>(tree) {
+                            index.fold_layers::<N>(key, guard);
                         }
                         return result;
                     }

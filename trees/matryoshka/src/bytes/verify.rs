@@ -82,11 +82,12 @@ impl<C: Capacity> MatryoshkaIndex<C> {
             |seen| {
                 let within = |problem| format!("layer {:?}: {problem}", seen.prefix);
                 seen.tree.verify().map_err(within)?;
-                let empty = seen.depth > 0 && seen.tree.is_empty_page();
-                if empty {
-                    Err(within("is empty".to_owned()))
-                } else {
-                    Ok(())
+                match seen.tree.keys_of_one_page() {
+                    Some(0) if seen.depth > 0 => Err(within("is empty".to_owned())),
+                    Some(1) if seen.depth > 0 && self.only_layer(seen.tree).is_some() => {
+                        Err(within("has nothing but another layer".to_owned()))
+                    }
+                    _ => Ok(()),
                 }
             },
             |seen, at, held| {

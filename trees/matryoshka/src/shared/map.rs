@@ -125,6 +125,7 @@ where
     #[inline(always)]
     fn run<N: Kernel>(self) {
         let Self(tree, events, from, direction, mut visit) = self;
+        // Only layers go away, and this tree is none.
         let _ = tree.scan::<N, ()>(from, direction, events, |pairs| {
             pairs.iter().try_for_each(|&(key, word)| visit(key, word))
         });

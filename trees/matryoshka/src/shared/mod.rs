@@ -28,7 +28,7 @@ mod inner;
 mod leaf;
 mod load;
 mod map;
-mod page;
+pub(crate) mod page;
 mod routing;
 pub(crate) mod scan;
 mod shrink;

@@ -57,8 +57,11 @@ fn copy<L: SharedLane>(
 }
 
 impl<C: Capacity, L: SharedLane> Tree<C, L> {
-    /// Shows the pairs from `cursor` on, some at a time, until `visit` breaks. A tree that is gone
-    /// holds none.
+    /// Shows the pairs from `cursor` on, some at a time, until `visit` breaks.
+    ///
+    /// # Errors
+    ///
+    /// The tree was a layer and is gone: what is left to show, from this key on, is elsewhere.
     #[inline(always)]
     pub(crate) fn scan<N: Kernel, B>(
         &self,
@@ -66,11 +69,11 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
         direction: Direction,
         events: &Events,
         mut visit: impl FnMut(&[(L, u64)]) -> ControlFlow<B>,
-    ) -> ControlFlow<B> {
+    ) -> Result<ControlFlow<B>, L> {
         'descent: loop {
             let mut bounds = Bounds::NONE;
             let Ok(arrival) = self.arrive::<N>(cursor, events, &mut bounds) else {
-                return ControlFlow::Continue(());
+                return Err(cursor);
             };
             let page = arrival.page;
             let mut next = Some(page.route::<N>(cursor));
@@ -90,10 +93,12 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
                 }
                 let pairs = &copied.pairs[..copied.count];
                 let Some(last) = pairs.last() else { continue };
-                visit(pairs)?;
+                if let ControlFlow::Break(end) = visit(pairs) {
+                    return Ok(ControlFlow::Break(end));
+                }
                 match last.0.beyond(direction) {
                     Some(key) => cursor = key,
-                    None => return ControlFlow::Continue(()),
+                    None => return Ok(ControlFlow::Continue(())),
                 }
             }
             let edge = match direction {
@@ -103,7 +108,7 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
             };
             match edge {
                 Some(edge) => cursor = edge,
-                None => return ControlFlow::Continue(()),
+                None => return Ok(ControlFlow::Continue(())),
             }
         }
     }

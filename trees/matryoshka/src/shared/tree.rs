@@ -303,42 +303,51 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
         }
     }
 
-    /// Takes an empty layer's tree away; whether that succeeded. The caller holds the latch of the
-    /// page that names the layer, and then unlinks and retires it.
-    pub(crate) fn close(&self, guard: &Guard) -> bool {
-        self.take_empty_page(guard, || self.anchor.mark_deleted())
+    /// Takes a layer's tree away if it is one page and `decide` says so of what it holds. The caller
+    /// holds the latch of the page that names the layer; there it puts what `decide` made of the
+    /// pairs, and then retires the layer.
+    pub(crate) fn close<R>(
+        &self,
+        guard: &Guard,
+        decide: impl FnOnce(&Page<L>) -> Option<R>,
+    ) -> Option<R> {
+        self.take_page(guard, |page| {
+            let decision = decide(page)?;
+            self.anchor.mark_deleted();
+            Some(decision)
+        })
     }
 
     /// Puts a root that nobody knows of yet in the place of an empty tree's only page; whether the
     /// tree was one.
     pub(crate) fn fill(&self, root: usize, guard: &Guard) -> bool {
-        self.take_empty_page(guard, || {
-            self.anchor.mark_inserting();
-            self.root.store(root as u64, Ordering::Release);
-        })
+        let filled = self.take_page(guard, |page| {
+            (page.keys() == 0).then(|| {
+                self.anchor.mark_inserting();
+                self.root.store(root as u64, Ordering::Release);
+            })
+        });
+        filled.is_some()
     }
 
-    /// If the tree is one page without keys, lets `unlink` take it from the anchor, under the
-    /// latches of both, and retires it. Whether it was.
-    fn take_empty_page(&self, guard: &Guard, unlink: impl FnOnce()) -> bool {
+    /// If the tree is one page, lets `take` look at it and unlink it, under the latches of the anchor
+    /// and of the page; then retires it.
+    fn take_page<R>(&self, guard: &Guard, take: impl FnOnce(&Page<L>) -> Option<R>) -> Option<R> {
         let _anchor = Latched::linked(&self.anchor);
         let address = self.root.load(Ordering::Acquire) as usize;
         // SAFETY: the latched anchor names the root, which is therefore linked.
         let latch = unsafe { &*std::ptr::with_exposed_provenance::<VersionWord>(address) };
         let _root = Latched::linked(latch);
         if !latch.load().is_border() {
-            return false;
+            return None;
         }
         // SAFETY: as above, and a page.
-        if unsafe { Page::<L>::at(address) }.keys() > 0 {
-            return false;
-        }
-        unlink();
+        let taken = take(unsafe { Page::<L>::at(address) })?;
         latch.mark_deleted();
         // SAFETY: the anchor names it no more, or is closed to all who arrive from now on; see
         // `retire_page`.
         unsafe { retire_page::<L>(guard, address) };
-        true
+        Some(taken)
     }
 
     /// The root's address; `None` when the tree is gone. It was linked a moment ago, so that under
@@ -356,15 +365,14 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
         }
     }
 
-    /// Whether the tree is one page without keys, at this moment.
-    pub(crate) fn is_empty_page(&self) -> bool {
-        let Some(address) = self.root() else {
-            return false;
-        };
+    /// How many keys there are at this moment, if the tree is one page.
+    pub(crate) fn keys_of_one_page(&self) -> Option<usize> {
+        let address = self.root()?;
         // SAFETY: under the caller's guard (see `root`); every node begins with its version.
         let latch = unsafe { &*std::ptr::with_exposed_provenance::<VersionWord>(address) };
         // SAFETY: as above; the border bit says that it is a page.
-        latch.load().is_border() && unsafe { Page::<L>::at(address) }.keys() == 0
+        let keys = || unsafe { Page::<L>::at(address) }.keys();
+        latch.load().is_border().then(keys)
     }
 
     /// All nodes, children after their parents and in key order. Whoever writes meanwhile may make
