@@ -103,6 +103,7 @@ impl Engine {
         let space = self.find_keyspace(name).ok_or_else(missing)?;
         let mut changed = manifest.clone();
         let successor = change(&mut changed, &space)?;
+        let _no_removals = self.removals.hold_off();
         let standstill = self.stripes.lock_many((0..STRIPES as u32).collect());
         if let Err(error) = changed.store(&*self.options.vfs, &self.dir) {
             // The new manifest may be in place all the same. Writes to this keyspace must not be

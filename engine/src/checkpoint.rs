@@ -98,8 +98,10 @@ impl Engine {
             .map(|(_, newest)| *newest)
             .max()
             .unwrap_or(Timestamp::ZERO);
-        // A scan also sees what is gone, and that has no timestamp to look at. The epoch after
-        // the current one is above every timestamp handed out by now.
+        // A scan also sees what is gone, and that has no timestamp to look at; of a range that is
+        // going there is none yet. The epoch after the current one is above every timestamp
+        // handed out by now.
+        drop(self.removals.hold_off());
         if !planted(PlantedBug::CheckpointTooEarly) {
             log.wait_durable(newest.epoch().max(log.epoch() + 1))?;
         }
@@ -131,6 +133,7 @@ impl Engine {
         pages.compact();
         let before = pages.statistics().writes;
         let mut begun = None;
+        let no_removals = self.removals.hold_off();
         let rotated = log.rotate_at(|generation| {
             let spaces = self.spaces();
             // What a commit left half done must not be published.
@@ -139,6 +142,7 @@ impl Engine {
                     .and_then(|_| pages.begin(generation, &spaces, &self.expiries)),
             );
         });
+        drop(no_removals);
         let begun = begun
             .transpose()
             .map_err(|error| self.stop_if_poisoned(error))?;

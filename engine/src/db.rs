@@ -23,6 +23,7 @@ use crate::lost::Lost;
 use crate::options::{Builder, IndexKind, WriteOptions};
 use crate::page_file::PageFile;
 use crate::recovery::Recovery;
+use crate::removals::Removals;
 use crate::stripes::Stripes;
 use crate::transaction::{Batch, Locks, Transaction};
 use crate::watch::Watches;
@@ -133,6 +134,7 @@ impl Db {
             kind,
             pages,
             stripes: Stripes::new(),
+            removals: Removals::default(),
             expiries,
             watches: Watches::default(),
             catalog: RwLock::new(catalog),

@@ -15,6 +15,7 @@ use crate::expiry::ExpiryIndex;
 use crate::lost::Lost;
 use crate::options::{Builder, IndexKind};
 use crate::page_file::PageFile;
+use crate::removals::Removals;
 use crate::space::Space;
 use crate::stripes::Stripes;
 use crate::watch::Watches;
@@ -65,6 +66,7 @@ pub(crate) struct Engine {
     /// Where the keyspaces are, if they are B-trees.
     pub(crate) pages: Option<Arc<PageFile>>,
     pub(crate) stripes: Stripes,
+    pub(crate) removals: Removals,
     pub(crate) expiries: ExpiryIndex,
     pub(crate) watches: Watches,
     pub(crate) catalog: RwLock<Catalog>,

@@ -95,10 +95,23 @@ impl Keyspace {
             let space = self.space()?;
             let guard = self.engine.stripes.lock(stripes::stripe_of(space.id, key));
             // Keyspaces retire under all stripes: not any more while we hold one.
-            if !space.is_retired() {
+            if space.is_retired() {
+                continue;
+            }
+            if !self.engine.stripes.is_going(space.id, key) {
                 return Ok((space, guard));
             }
+            drop(guard);
+            self.await_going(&space, &[key]);
         }
+    }
+
+    /// Waits while a range with one of the keys is going.
+    #[cold]
+    fn await_going(&self, space: &Space, keys: &[&[u8]]) {
+        let stripes = &self.engine.stripes;
+        let is_going = |key: &&[u8]| stripes.is_going(space.id, key);
+        stripes.await_going(|| keys.iter().any(is_going));
     }
 
     /// Waits out a commit of several keys to which this one may belong.
@@ -156,16 +169,22 @@ impl Keyspace {
             self.engine.check_key(key)?;
         }
         let stripes = &self.engine.stripes;
-        let batch = worker::Batch::enter(|worker| stripes.begin_batch(worker));
-        let _stripes = batch.must_lock().then(|| {
-            let mut held: Vec<u32> = keys
-                .iter()
-                .map(|key| stripes::stripe_of(space.id, key))
-                .collect();
-            held.sort_unstable();
-            held.dedup();
-            stripes.lock_many(held)
-        });
+        let (_batch, _stripes) = loop {
+            let batch = worker::Batch::enter(|worker| stripes.begin_batch(worker));
+            let held = batch.must_lock().then(|| {
+                let stripe_of = |key: &&[u8]| stripes::stripe_of(space.id, key);
+                let mut held: Vec<u32> = keys.iter().map(stripe_of).collect();
+                held.sort_unstable();
+                held.dedup();
+                stripes.lock_many(held)
+            });
+            let is_going = |key: &&[u8]| stripes.is_going(space.id, key);
+            if batch.is_nested() || !stripes.has_going() || !keys.iter().any(is_going) {
+                break (batch, held);
+            }
+            drop((batch, held));
+            self.await_going(&space, keys);
+        };
         let mut now_ms = None;
         space.index.get_many(keys, |i, bytes| {
             let now_ms = || *now_ms.get_or_insert_with(|| self.engine.now_ms());
@@ -414,9 +433,11 @@ impl Keyspace {
     /// record of the log, so that after a crash all of them are gone or none. Durable like a
     /// single write.
     ///
-    /// Writers of the database and readers of single keys wait until the rows are out of memory,
-    /// about as long as scanning and removing them takes; clearing a keyspace
-    /// ([`Db::clear_keyspace`](crate::Db::clear_keyspace)) does not depend on its size.
+    /// Writers of keys of the range, and those who read them one by one, wait until the rows are out
+    /// of memory, about as long as scanning and removing them takes; so do a checkpoint and
+    /// transactions on all keys. Scans do not wait and may see a part of the range gone. Whoever
+    /// writes or reads elsewhere waits for a moment at the beginning and the end. Clearing
+    /// a keyspace ([`Db::clear_keyspace`](crate::Db::clear_keyspace)) does not depend on its size.
     ///
     /// # Errors
     /// As for [`Keyspace::put_with`]. After [`Error::Index`] the rows before the one that could not

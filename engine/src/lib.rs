@@ -60,6 +60,7 @@ mod page_file;
 mod planted;
 mod recovery;
 mod redo;
+mod removals;
 mod remove_range;
 mod row;
 mod row_builder;

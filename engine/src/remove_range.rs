@@ -1,31 +1,33 @@
 //! Removing a range of keys: one commit, one record of the log, whatever the range holds.
 //!
 //! The record names the two ends of the range, not its keys, so it is small and atomic like that
-//! of a single put. What makes this right is time: the commit holds every stripe, so its timestamp
-//! is later than that of every row then in the range, and earlier than that of every row written
-//! there afterwards. To replay it is to remove the rows of the range that are older.
+//! of a single put. What makes this right is time: the commit's timestamp is taken under every
+//! stripe, so it is later than that of every row then in the range, and earlier than that of every
+//! row written there afterwards. To replay it is to remove the rows of the range that are older.
 //!
-//! While the rows leave the index, other writers wait, and so do readers of single keys: with a
-//! B-tree about as long as a scan of the range takes, since it is emptied a leaf at a time; with
-//! other indexes as long as so many removals. Scans do not wait, and may see a part.
+//! The first rows leave the index under all stripes, and that is often all. If there are more, the
+//! stripes are given back, and only the range stays closed to writers and to readers of single keys
+//! ([`removals`](crate::removals)) until the last row has left: with a B-tree about as long as a scan
+//! of the range takes, since it is emptied a leaf at a time; with other indexes as long as so many
+//! removals. Scans do not wait, and may see a part.
 
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::Ordering;
 
 use hedgerow_index::{IndexError, MAX_KEY_BYTES};
-use hedgerow_log::{Operation, OperationKind, Timestamp};
+use hedgerow_log::{Operation, OperationKind, ShardGuard, Timestamp};
 
 use crate::bounds::is_inverted;
 use crate::commit::Commit;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::expiry::ExpiryIndex;
-use crate::keyspace::Keyspace;
+use crate::keyspace::{Keyspace, SpaceRef};
 use crate::options::WriteOptions;
 use crate::row::Row;
-use crate::space::{PartlyRemoved, Space};
-use crate::stripes::STRIPES;
-use crate::worker::Scratch;
+use crate::space::Space;
+use crate::stripes::{MultiGuard, STRIPES};
+use crate::worker::{self, Scratch};
 
 pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
@@ -97,59 +99,144 @@ impl Engine {
             return Ok((0, None));
         }
         let (live, timestamp) = Scratch::with(|_| {
-            let mut guard = self.stripes.lock_many((0..STRIPES as u32).collect());
-            // Cannot be retired any more while we hold a stripe.
-            let space = keyspace.space()?;
-            let now_ms = self.now_ms();
-            let mut live = 0;
-            let mut shard = self.shard()?;
-            // Before the first row goes: a checkpoint that sees some of them gone waits for this
-            // shard, and must then find the record in an epoch that it waits for, not in a later
-            // one, which a power cut may take back.
-            let timestamp = shard.timestamp(guard.floor());
-            let done = space.uninstall_range(&self.expiries, bounds, |key, row| {
-                live += u64::from(!row.is_expired(|| now_ms));
-                self.watches.removed(&space, key, row.expiry_ms());
-                true
-            });
-            if let Ok(0) | Err(PartlyRemoved { last: None, .. }) = &done {
-                drop(shard);
-                return match done {
-                    Ok(_) => Ok((0, None)),
-                    Err(failed) => Err(failed.error.into()),
-                };
-            }
-            // What is gone before an error is gone: the record says how far it came.
-            let end = match &done {
-                Ok(_) => bounds.1,
-                Err(failed) => failed.last.as_deref().map_or(bounds.1, Bound::Included),
+            // A checkpoint that saw some of the rows gone would need the record: it waits.
+            let _under_way = self.removals.begin();
+            let (guard, space) = self.close_range(keyspace, bounds)?;
+            // Whether the log accepts commits is known before the first row goes.
+            let (log, shard) = (self.log()?, self.shard()?);
+            let mut removal = Removal {
+                space: &space,
+                live: 0,
+                rows: 0,
+                now_ms: self.now_ms(),
+                last: None,
             };
-            let bounds = (bounds.0, end);
-            let (_, key) = parts(bounds.0);
-            let payload = &encode_payload(bounds);
-            let (keyspace, kind) = (space.id, OperationKind::RemoveRange);
-            shard.append(
-                timestamp,
-                &[Operation {
-                    keyspace,
-                    kind,
-                    key,
-                    payload,
-                }],
-            );
-            drop(shard);
-            guard.commit(timestamp);
-            let commits = &self.counters.multi_commits;
-            commits.fetch_add(1, Ordering::Relaxed);
-            match done {
-                Ok(_) => Ok((live, Some(timestamp))),
-                Err(failed) => Err(failed.error.into()),
+            let failed = match removal.take(self, bounds, MOST_UNDER_STRIPES) {
+                Ok(true) => None,
+                Err(error) => Some(error),
+                Ok(false) => {
+                    drop(shard);
+                    let going = self.stripes.note_going(&guard, space.id, bounds);
+                    drop(guard);
+                    let failed = removal.take(self, bounds, u64::MAX).err();
+                    // Nobody was in the range meanwhile, neither batches of reads.
+                    let guard = self.stripes.lock_all_beside_batches();
+                    let shard = log.shard_to_finish(worker::number() % log.shards());
+                    let timestamp = removal.append((guard, shard), bounds, failed.is_some());
+                    drop(going);
+                    return Ok((removal.live, self.removed(timestamp, failed)?));
+                }
+            };
+            if removal.rows == 0 {
+                return failed.map_or(Ok((0, None)), |error| Err(error.into()));
             }
+            let timestamp = removal.append((guard, shard), bounds, failed.is_some());
+            Ok((removal.live, self.removed(timestamp, failed)?))
         })?;
         let commit = timestamp
             .map(|timestamp| self.settle(timestamp, options))
             .transpose()?;
         Ok((live, commit))
+    }
+
+    /// Locks all stripes while no range is going that meets this one.
+    fn close_range<'a>(
+        &'a self,
+        keyspace: &'a Keyspace,
+        bounds: Bounds<'_>,
+    ) -> Result<(MultiGuard<'a>, SpaceRef<'a>)> {
+        loop {
+            let guard = self.stripes.lock_many((0..STRIPES as u32).collect());
+            // Cannot be retired any more while the removal is under way.
+            let space = keyspace.space()?;
+            let meets = || self.stripes.meets_going(space.id, bounds);
+            if !meets() {
+                return Ok((guard, space));
+            }
+            drop(guard);
+            self.stripes.await_going(meets);
+        }
+    }
+
+    /// What comes of a removal whose record is in the log.
+    fn removed(
+        &self,
+        timestamp: Timestamp,
+        failed: Option<IndexError>,
+    ) -> Result<Option<Timestamp>> {
+        let commits = &self.counters.multi_commits;
+        commits.fetch_add(1, Ordering::Relaxed);
+        match failed {
+            None => Ok(Some(timestamp)),
+            Some(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Rows that go under all stripes: more of them take longer than to stop all writers once more.
+const MOST_UNDER_STRIPES: u64 = 64;
+
+/// A removal of a range under way.
+struct Removal<'a> {
+    space: &'a Space,
+    /// Rows that went, and those of them that had not expired.
+    rows: u64,
+    live: u64,
+    now_ms: u64,
+    /// The last row that went.
+    last: Option<Vec<u8>>,
+}
+
+impl Removal<'_> {
+    /// Takes rows out of the index, so many at most: whether those are all.
+    fn take(
+        &mut self,
+        engine: &Engine,
+        (start, end): Bounds<'_>,
+        most: u64,
+    ) -> std::result::Result<bool, IndexError> {
+        let (space, now_ms, live) = (self.space, self.now_ms, &mut self.live);
+        let last = self.last.take();
+        let from = last.as_deref().map_or(start, Bound::Excluded);
+        let mut left = most;
+        let took = space.uninstall_range(&engine.expiries, (from, end), |key, row| {
+            if left == 0 {
+                return ControlFlow::Break(());
+            }
+            left -= 1;
+            *live += u64::from(!row.is_expired(|| now_ms));
+            engine.watches.removed(space, key, row.expiry_ms());
+            ControlFlow::Continue(true)
+        });
+        self.rows += took.rows;
+        self.last = took.last.or(last);
+        took.failed.map_or(Ok(took.is_all), Err)
+    }
+
+    /// Appends the record, and has the stripes know its time.
+    fn append(
+        &self,
+        (mut guard, mut shard): (MultiGuard<'_>, ShardGuard<'_>),
+        bounds: Bounds<'_>,
+        failed: bool,
+    ) -> Timestamp {
+        let timestamp = shard.timestamp(guard.floor());
+        // What is gone before an error is gone: the record says how far it came.
+        let end = match (failed, &self.last) {
+            (true, Some(last)) => Bound::Included(last.as_slice()),
+            _ => bounds.1,
+        };
+        let (_, key) = parts(bounds.0);
+        let operation = Operation {
+            keyspace: self.space.id,
+            kind: OperationKind::RemoveRange,
+            key,
+            payload: &encode_payload((bounds.0, end)),
+        };
+        shard.append(timestamp, &[operation]);
+        drop(shard);
+        guard.commit(timestamp);
+        timestamp
     }
 }
 
@@ -166,11 +253,11 @@ impl Space {
         if is_inverted(bounds.0, bounds.1) {
             return Ok(());
         }
-        let is_older = |key: &[u8], row: Row<'_>| row.timestamp() < timestamp && is_own(key);
-        match self.uninstall_range(expiries, bounds, is_older) {
-            Ok(_) => Ok(()),
-            Err(failed) => Err(failed.error),
-        }
+        let is_older = |key: &[u8], row: Row<'_>| {
+            ControlFlow::Continue(row.timestamp() < timestamp && is_own(key))
+        };
+        let took = self.uninstall_range(expiries, bounds, is_older);
+        took.failed.map_or(Ok(()), Err)
     }
 }
 

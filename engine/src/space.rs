@@ -6,7 +6,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hedgerow_index::{Decision, Direction, Index, IndexError};
+use hedgerow_index::{Decision, Direction, Index, IndexError, RangeDecision};
 use hedgerow_log::Timestamp;
 
 use crate::any_index::AnyIndex;
@@ -164,54 +164,59 @@ impl Space {
 }
 
 impl Space {
-    /// Removes the rows between two bounds for which `wanted` holds; how many those were. The
-    /// caller holds the stripes of their keys, or is the only thread that writes them.
+    /// Removes the rows between two bounds for which `wanted` holds, until it breaks. The caller
+    /// sees to it that nobody else writes them.
     pub(crate) fn uninstall_range(
         &self,
         expiries: &ExpiryIndex,
         (start, end): Bounds<'_>,
-        mut wanted: impl FnMut(&[u8], Row<'_>) -> bool,
-    ) -> std::result::Result<u64, PartlyRemoved> {
+        mut wanted: impl FnMut(&[u8], Row<'_>) -> RangeDecision,
+    ) -> Uninstalled {
         let mut gone = Gone::default();
-        let mut all = 0;
+        let mut rows = 0;
         loop {
             let from = gone.last.clone();
             let from = from.as_deref().map_or(start, Bound::Excluded);
+            let mut is_all = true;
             let removed = self.index.remove_range(from, end, &mut |key, bytes| {
                 if gone.is_full() {
                     return ControlFlow::Break(());
                 }
                 let row = Row::new(bytes);
                 let wanted = wanted(key, row);
-                if wanted {
+                is_all = wanted.is_continue();
+                if wanted? {
                     gone.push(key, row.expiry_ms());
                 }
-                ControlFlow::Continue(wanted)
+                wanted
             });
             let is_full = gone.is_full();
-            all += gone.rows;
+            rows += gone.rows;
             self.length.add(-(gone.rows as i64));
             // Not from within the tree, which lies on the same pages.
             for (key, expiry_ms) in gone.take() {
                 self.follow(expiries, &key, Some(expiry_ms), None);
             }
-            match removed {
-                Ok(()) if is_full => {}
-                Ok(()) => return Ok(all),
-                Err(error) => {
-                    let last = gone.last;
-                    return Err(PartlyRemoved { last, error });
-                }
+            if removed.is_err() || !is_all || !is_full {
+                return Uninstalled {
+                    rows,
+                    last: gone.last,
+                    is_all,
+                    failed: removed.err(),
+                };
             }
         }
     }
 }
 
-/// A removal of a range that failed.
-pub(crate) struct PartlyRemoved {
-    /// The last row that went.
+/// What came of a removal of rows.
+pub(crate) struct Uninstalled {
+    /// Rows that went, and the last of them.
+    pub(crate) rows: u64,
     pub(crate) last: Option<Vec<u8>>,
-    pub(crate) error: IndexError,
+    /// Whether all were asked about.
+    pub(crate) is_all: bool,
+    pub(crate) failed: Option<IndexError>,
 }
 
 /// Expiries that wait for rows to be removed, at most, and bytes of their keys.

@@ -15,6 +15,9 @@
 //! whoever saw one key of the commit cannot then miss another. Readers look at the marks only
 //! while such a commit is under way, which a count beside the array tells them.
 //!
+//! A range whose rows go for longer is noted beside the stripes (`removals`): who locks a stripe for a
+//! key of it gives the stripe back and waits.
+//!
 //! Nobody waits for a stripe while holding a log shard; the holder of stripes may wait for a
 //! shard. That order excludes deadlock between the two.
 
@@ -25,6 +28,7 @@ use std::time::Duration;
 use hedgerow_log::Timestamp;
 
 use crate::planted::{PlantedBug, planted};
+use crate::removals::GoingRanges;
 
 /// How many stripes there are: few enough to stay in a core's cache, many enough that writers of
 /// different keys rarely meet.
@@ -33,10 +37,15 @@ const LOCKED: u64 = 1;
 const MULTI: u64 = 2;
 const FLAGS: u64 = LOCKED | MULTI;
 
+/// What a range that is going counts in `multi`: above all commits of several keys.
+pub(crate) const REMOVAL: usize = 1 << (usize::BITS / 2);
+
 pub(crate) struct Stripes {
     words: Box<[AtomicU64]>,
-    /// Commits of several keys under way.
-    multi: Padded,
+    /// Commits of several keys under way, and ranges that are going: one load tells of both.
+    pub(crate) multi: Padded,
+    /// The ranges that are going: see `removals`.
+    pub(crate) going: GoingRanges,
     /// Batches of reads under way, by groups of threads.
     batches: [Padded; BATCH_LANES],
 }
@@ -58,7 +67,7 @@ impl Drop for BatchGuard<'_> {
 }
 
 #[repr(align(128))]
-struct Padded(AtomicUsize);
+pub(crate) struct Padded(pub(crate) AtomicUsize);
 
 /// The stripe of a key.
 #[inline]
@@ -93,6 +102,7 @@ impl Stripes {
         Stripes {
             words: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
             multi: Padded(AtomicUsize::new(0)),
+            going: GoingRanges::default(),
             batches: std::array::from_fn(|_| Padded(AtomicUsize::new(0))),
         }
     }
@@ -110,7 +120,6 @@ impl Stripes {
 
     /// Locks several stripes (ascending, distinct) for one commit of all of them.
     pub(crate) fn lock_many(&self, held: Vec<u32>) -> MultiGuard<'_> {
-        debug_assert!(held.is_sorted_by(|a, b| a < b), "ascending and distinct");
         self.multi.0.fetch_add(1, Ordering::SeqCst);
         // Batches of reads that began before finish first; later ones wait for us. Sequentially
         // consistent on both sides: either we see their lane, or they see our count.
@@ -120,6 +129,19 @@ impl Stripes {
                 patience.wait();
             }
         }
+        self.take_many(held)
+    }
+
+    /// Locks all stripes, but beside batches of reads: for a commit that changes nothing which one
+    /// of them could read.
+    pub(crate) fn lock_all_beside_batches(&self) -> MultiGuard<'_> {
+        self.multi.0.fetch_add(1, Ordering::SeqCst);
+        self.take_many((0..STRIPES as u32).collect())
+    }
+
+    /// Takes stripes for a commit that is counted.
+    fn take_many(&self, held: Vec<u32>) -> MultiGuard<'_> {
+        debug_assert!(held.is_sorted_by(|a, b| a < b), "ascending and distinct");
         let words = held.iter().map(|&stripe| &self.words[stripe as usize]);
         let after = words.map(|word| acquire(word, FLAGS)).max().unwrap_or(0);
         MultiGuard {
@@ -139,7 +161,8 @@ impl Stripes {
         loop {
             lane.fetch_add(1, Ordering::SeqCst);
             let guard = BatchGuard { lane };
-            if self.multi.0.load(Ordering::SeqCst) == 0 || planted(PlantedBug::CommitsNotAwaited) {
+            let multi = self.multi.0.load(Ordering::SeqCst);
+            if multi.is_multiple_of(REMOVAL) || planted(PlantedBug::CommitsNotAwaited) {
                 return Some(guard);
             }
             drop(guard);
@@ -150,18 +173,19 @@ impl Stripes {
         }
     }
 
-    /// Whether any commit of several keys is under way.
+    /// Whether any commit of several keys is under way, or a range is going.
     #[inline]
     pub(crate) fn has_multi(&self) -> bool {
         self.multi.0.load(Ordering::Acquire) != 0
     }
 
-    /// Waits while a commit of several keys holds the key's stripe.
+    /// Waits while a commit of several keys holds the key's stripe, or the key's range is going.
     #[cold]
     pub(crate) fn await_multi(&self, keyspace: u32, key: &[u8]) {
         let word = &self.words[stripe_of(keyspace, key) as usize];
         let mut patience = Patience::new();
-        while word.load(Ordering::Acquire) & MULTI != 0 {
+        // A range is noted before its stripes are given back.
+        while word.load(Ordering::Acquire) & MULTI != 0 || self.is_going(keyspace, key) {
             patience.wait();
         }
     }
@@ -199,16 +223,16 @@ fn acquire_slowly(word: &AtomicU64, flags: u64) -> u64 {
 
 /// Spins, then yields, then sleeps: a holder is usually done within a microsecond, but may wait
 /// for the log's buffer to drain.
-struct Patience {
+pub(crate) struct Patience {
     rounds: u32,
 }
 
 impl Patience {
-    fn new() -> Patience {
+    pub(crate) fn new() -> Patience {
         Patience { rounds: 0 }
     }
 
-    fn wait(&mut self) {
+    pub(crate) fn wait(&mut self) {
         self.rounds = self.rounds.saturating_add(1);
         match self.rounds {
             0..64 => std::hint::spin_loop(),

@@ -192,6 +192,10 @@ impl Transaction<'_> {
         if !self.locks_all && !self.guard.holds(stripe_of(space.id, key)) {
             return Err(Error::NotLocked);
         }
+        // Not one of the keys that were to be locked, but of the same stripe as one.
+        if self.engine.stripes.is_going(space.id, key) {
+            return Err(Error::NotLocked);
+        }
         let before = self.staged_row(space.id, key);
         let was_staged = before.is_some();
         let now_ms = self.now_ms();
@@ -471,9 +475,15 @@ impl Engine {
                 // A keyspace may have been cleared before we had the locks: its keys have other
                 // stripes now. Once we hold any, that cannot happen any more.
                 stripes = lock_order(locks)?;
-                if stripes == guard.held() {
+                if stripes != guard.held() {
+                    continue;
+                }
+                if !self.stripes.has_going() || !self.meets_going(locks)? {
                     break guard;
                 }
+                drop(guard);
+                self.stripes
+                    .await_going(|| matches!(self.meets_going(locks), Ok(true)));
             };
             let mut transaction = Transaction {
                 engine: self,
@@ -491,6 +501,22 @@ impl Engine {
             timestamp => self.settle(timestamp, options)?,
         };
         Ok((result, commit))
+    }
+}
+
+impl Engine {
+    /// Whether a range is going that has to do with what is locked.
+    #[cold]
+    fn meets_going(&self, locks: Locks<'_>) -> Result<bool> {
+        let Locks::Keys(keys) = locks else {
+            return Ok(self.stripes.has_going());
+        };
+        for (keyspace, key) in keys {
+            if self.stripes.is_going(keyspace.space()?.id, key) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

@@ -50,6 +50,10 @@ impl<'a> Batch<'a> {
         batch
     }
 
+    pub(crate) fn is_nested(&self) -> bool {
+        matches!(self, Batch::Nested)
+    }
+
     pub(crate) fn must_lock(&self) -> bool {
         matches!(self, Batch::MustLock)
     }

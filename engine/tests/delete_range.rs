@@ -4,6 +4,7 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use hedgerow::{Db, Durability, IndexKind, Keyspace, Locks, Watch, WriteOptions};
 use hedgerow_testkit::databases::builder_of;
@@ -274,4 +275,86 @@ fn a_b_tree_gives_a_range_up_leaf_by_leaf() {
     let went_through = number("range_leaves");
     assert!(went_through <= before, "{went_through} of {before}");
     assert_eq!(pages(), 1);
+}
+
+#[test]
+fn no_checkpoint_and_no_crash_shows_a_part_of_a_long_removal() {
+    for kind in [IndexKind::BTree, IndexKind::Masstree] {
+        let disk = MemoryVfs::new();
+        let db = open_kind(&disk, kind);
+        let keyspace = db.keyspace("rows").unwrap();
+        let options = WriteOptions::default().durability(Durability::Sync);
+        for round in 0..6 {
+            for i in 0..8_000 {
+                keyspace.put(&key(i), &[7; 30]).unwrap();
+            }
+            keyspace.put_with(b"last", b"value", &options).unwrap();
+            let crashed = thread::scope(|scope| {
+                let removal = scope.spawn(|| keyspace.delete_range("key".."key~").unwrap());
+                // Between the first row and the last.
+                while keyspace.len() > 7_900 - 1_000 * round {
+                    thread::yield_now();
+                }
+                db.checkpoint().unwrap();
+                let crashed = disk.deep_clone();
+                assert_eq!(removal.join().unwrap(), 8_000);
+                crashed
+            });
+            let rows = open_kind(&crashed, kind).keyspace("rows").unwrap().len();
+            assert!([1, 8_001].contains(&rows), "{rows} rows, {kind:?}");
+        }
+    }
+}
+
+#[test]
+fn writers_beside_a_long_removal_keep_their_places() {
+    const ROWS: u32 = 4_000;
+    for kind in [IndexKind::BTree, IndexKind::Masstree] {
+        let disk = MemoryVfs::new();
+        let db = open_kind(&disk, kind);
+        let keyspace = db.keyspace("rows").unwrap();
+        for round in 0..20_u32 {
+            for i in 0..ROWS {
+                keyspace.put(&key(i), b"old").unwrap();
+            }
+            let done = AtomicBool::new(false);
+            let written = thread::scope(|scope| {
+                let writers = [0_u32, 1].map(|thread| {
+                    let (keyspace, done) = (&keyspace, &done);
+                    scope.spawn(move || {
+                        let mut written = 0;
+                        while !done.load(Ordering::Relaxed) && written < 500 {
+                            // Each key once: from the middle of the range, and outside.
+                            let i = ROWS / 2 - 700 + 2 * written + thread;
+                            keyspace
+                                .put(&key(i), format!("{round}").as_bytes())
+                                .unwrap();
+                            keyspace.put(&key(ROWS + i), b"outside").unwrap();
+                            assert!(keyspace.contains(&key(ROWS + i)).unwrap());
+                            written += 1;
+                        }
+                        written
+                    })
+                });
+                keyspace.delete_range(..key(ROWS)).unwrap();
+                done.store(true, Ordering::Relaxed);
+                writers.map(|writer| writer.join().unwrap())
+            });
+            let outside = keyspace.count(key(ROWS)..).unwrap();
+            assert!(outside >= u64::from(written[0].max(written[1])));
+            // What recovery makes of the log is what was there.
+            db.sync().unwrap();
+            let rows = |db: &Db| {
+                let keyspace = db.keyspace("rows").unwrap();
+                let rows = keyspace.range(..).unwrap().map(|entry| entry.unwrap());
+                rows.map(|entry| (entry.key().to_vec(), entry.row().timestamp()))
+                    .collect::<Vec<_>>()
+            };
+            let (now, later) = (rows(&db), rows(&open_kind(&disk.deep_clone(), kind)));
+            assert_eq!(now.len(), later.len());
+            assert!(now == later, "{kind:?}");
+            keyspace.delete_range(..).unwrap();
+            assert_eq!(keyspace.len(), 0);
+        }
+    }
 }

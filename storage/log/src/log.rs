@@ -237,6 +237,16 @@ impl Log {
         self.shared.shards[shard].guard(&self.shared)
     }
 
+    /// Locks a shard for a commit whose changes are made already: does not wait for room, nor look
+    /// at the log's state. On a full disk the record is written when there is room again, like
+    /// those that were appended shortly before; after a failure it is lost as they are.
+    ///
+    /// # Panics
+    /// If there is no such shard.
+    pub fn shard_to_finish(&self, shard: usize) -> ShardGuard<'_> {
+        self.shared.shards[shard].guard_to_finish(&self.shared)
+    }
+
     /// Hands everything appended so far, by all threads, over to the operating system: it survives
     /// the death of this process (not of the machine). Costs one write per shard that has
     /// something, and no sync; the caller holds no [`ShardGuard`].

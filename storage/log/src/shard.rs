@@ -74,6 +74,12 @@ impl Shard {
         Ok(ShardGuard { buffer, shared })
     }
 
+    /// Locks the buffer, whatever there is in it.
+    pub(crate) fn guard_to_finish<'a>(&'a self, shared: &'a Shared) -> ShardGuard<'a> {
+        let buffer = self.lock();
+        ShardGuard { buffer, shared }
+    }
+
     /// Lets those who wait for room look again. The caller holds (or has just held) the lock.
     pub(crate) fn wake_waiters(&self, waiters: u32) {
         if waiters > 0 {
