@@ -58,6 +58,8 @@ pub trait Lane: Copy + Ord + Debug + Send + Sync + 'static + sealed::Sealed {
     fn byte(lanes: &Self::Lanes, index: usize) -> u8;
     /// Changes byte `index` of the first 16.
     fn set_byte(lanes: &mut Self::Lanes, index: usize, value: u8);
+    /// Puts `value` at byte `index` of the first 16, and moves what is there and behind it up by one.
+    fn push_byte(lanes: &mut Self::Lanes, index: usize, value: u8);
     /// Copies of one value.
     fn values<V: Copy>(value: V) -> Self::Values<V>;
     /// Copies of one thing.
@@ -138,6 +140,19 @@ macro_rules! lane {
                 const BYTES: usize = size_of::<$lane>();
                 let (lane, shift) = (&mut lanes[index / BYTES % $lanes], 8 * (index % BYTES));
                 *lane = *lane & !(0xff << shift) | <$lane>::from(value) << shift;
+            }
+
+            #[inline(always)]
+            fn push_byte(lanes: &mut Self::Lanes, index: usize, value: u8) {
+                const BITS: usize = 8 * size_of::<$lane>();
+                let old = (0..128 / BITS).fold(0, |bytes, lane| {
+                    bytes | u128::from(lanes[lane]) << (BITS * lane)
+                });
+                let before = (1_u128 << (8 * index)) - 1;
+                let pushed = old & before | (old & !before) << 8 | u128::from(value) << (8 * index);
+                for lane in 0..128 / BITS {
+                    lanes[lane] = (pushed >> (BITS * lane)) as $lane;
+                }
             }
 
             #[inline(always)]

@@ -96,6 +96,42 @@ impl<L: Lane> Line<L> {
         self.set_count(self.count() - 1);
     }
 
+    /// Hangs `child` behind child `index` of an inner node that is not full, with `key` between them.
+    #[inline(always)]
+    pub(crate) fn inner_insert(&mut self, index: usize, key: L, child: u8) {
+        L::push_in(&mut self.0, Self::INNER_FROM + index, key);
+        L::push_byte(&mut self.0, 2 + index, child);
+        self.set_count(self.count() + 1);
+    }
+
+    /// Leaves the first `cut` keys in this leaf; a leaf of the others.
+    pub(crate) fn split_leaf(&mut self, cut: usize) -> Self {
+        let count = self.count();
+        let mut right = Self::EMPTY;
+        right.0.as_mut()[1..1 + count - cut].copy_from_slice(&self.0.as_ref()[1 + cut..1 + count]);
+        right.set_count(count - cut);
+        self.0.as_mut()[1 + cut..].fill(L::MAX);
+        self.set_count(cut);
+        right
+    }
+
+    /// A leaf of the keys of the first `count` of these pairs.
+    #[inline(always)]
+    pub(crate) fn leaf_of<V>(pairs: &[(L, V)], count: usize) -> Self {
+        let Some(whole) = pairs.get(..L::LEAF) else {
+            return Self::leaf(pairs[..count].iter().map(|pair| pair.0));
+        };
+        // As many as fit are copied, and what is too much is written over: loops of fixed lengths.
+        let mut line = Self::EMPTY;
+        let lanes = &mut line.0.as_mut()[1..=L::LEAF];
+        for at in 0..L::LEAF {
+            lanes[at] = whole[at].0;
+        }
+        lanes[count..].fill(L::MAX);
+        line.set_count(count);
+        line
+    }
+
     /// A leaf of these keys.
     pub(crate) fn leaf(keys: impl ExactSizeIterator<Item = L>) -> Self {
         let mut line = Self::EMPTY;

@@ -61,7 +61,7 @@ impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for Page<L, V> {
         }
         // Lines that are not full can be packed closer together.
         let len = usize::from(self.head.keys);
-        if len >= <Self as PageForm<L, V, S>>::CAPACITY * 7 / 8 {
+        if len >= <Self as PageForm<L, V, S>>::CAPACITY * 3 / 4 {
             return Inserted::Full;
         }
         let mut pairs = Vec::with_capacity(len);

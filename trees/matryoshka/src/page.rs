@@ -96,14 +96,13 @@ impl<L: Lane, V: Copy> Page<L, V> {
         let roomy = pairs.len().div_ceil(L::LEAF * 3 / 4).min(most * 4 / 5);
         let leaves = full.max(roomy).max(1);
         let mut level = Vec::with_capacity(leaves);
+        let mut from = 0;
         for leaf in 0..leaves {
-            let (from, to) = (
-                pairs.len() * leaf / leaves,
-                pairs.len() * (leaf + 1) / leaves,
-            );
+            let to = pairs.len() * (leaf + 1) / leaves;
             let slot = page.take_slot();
             let some = &pairs[from..to];
-            *page.line_mut(slot) = Line::leaf(some.iter().map(|pair| pair.0));
+            *page.line_mut(slot) = Line::leaf_of(&pairs[from..], to - from);
+            from = to;
             for (place, pair) in page.values_mut(slot).iter_mut().zip(some) {
                 *place = pair.1;
             }
@@ -125,13 +124,16 @@ impl<L: Lane, V: Copy> Page<L, V> {
         for node in 0..nodes {
             let (from, to) = (level.len() * node / nodes, level.len() * (node + 1) / nodes);
             let some = &level[from..to];
-            let mut unpacked = Line::<L>::EMPTY.unpack();
-            unpacked.children[0] = some[0].0;
-            for pair in some.windows(2) {
-                unpacked.insert(unpacked.count, pair[0].1, pair[1].0);
-            }
             let slot = self.take_slot();
-            *self.line_mut(slot) = unpacked.pack(0, unpacked.count);
+            let line = self.line_mut(slot);
+            *line = Line::EMPTY;
+            line.set_count(some.len() - 1);
+            for (index, &(child, greatest)) in some.iter().enumerate() {
+                line.set_child(index, child);
+                if index + 1 < some.len() {
+                    line.set_separator(index, greatest);
+                }
+            }
             above.push((slot, some[some.len() - 1].1));
         }
         above
@@ -273,10 +275,8 @@ impl<L: Lane, V: Copy> Page<L, V> {
             count.div_ceil(2)
         };
         let right = self.take_slot();
-        let (line, values) = (*self.line(left), self.values[usize::from(left) - 1]);
-        let keys = line.leaf_keys();
-        *self.line_mut(left) = Line::leaf(keys[..cut].iter().copied());
-        *self.line_mut(right) = Line::leaf(keys[cut..].iter().copied());
+        let values = self.values[usize::from(left) - 1];
+        *self.line_mut(right) = self.line_mut(left).split_leaf(cut);
         self.values_mut(right)[..count - cut].copy_from_slice(&values.as_ref()[cut..count]);
         if at <= cut && cut < count {
             self.insert_at(left, at, key, value);
@@ -296,12 +296,13 @@ impl<L: Lane, V: Copy> Page<L, V> {
                 self.root_changed();
             }
             let slot = path.slots[level];
-            let mut node = self.line(slot).unpack();
-            node.insert(path.index[level], key, child);
-            if node.count <= L::INNER {
-                *self.line_mut(slot) = node.pack(0, node.count);
+            let line = self.line_mut(slot);
+            if line.count() < L::INNER {
+                line.inner_insert(path.index[level], key, child);
                 return;
             }
+            let mut node = line.unpack();
+            node.insert(path.index[level], key, child);
             let cut = node.count / 2;
             let right = self.take_slot();
             *self.line_mut(slot) = node.pack(0, cut);
