@@ -67,6 +67,7 @@ where
 
     #[inline(never)]
     pub(crate) fn rebalance(&mut self, path: &OuterPath) -> Moved {
+        self.edge = Self::NO_EDGE;
         let (parent, index) = path.steps[self.height - 1];
         let mut moved = Moved::Pages(self.rebalance_pages(parent, index as usize));
         for level in (1..self.height).rev() {

@@ -39,6 +39,9 @@ where
     pub(crate) root: u32,
     pub(crate) height: usize,
     pub(crate) len: usize,
+    /// Keys above the first belong to the last page, which is the second: ascending inserts need no
+    /// way from the root. The greatest integer, which no key is above, when that is not known.
+    pub(crate) edge: (K::Encoded, u32),
     pub(crate) level: Level,
     /// Room for the pairs of pages that are cut, joined or levelled.
     pub(crate) scratch: Vec<(K::Encoded, V)>,
@@ -96,6 +99,9 @@ where
     pub(crate) const CAPACITY: usize =
         <S::Page<K::Encoded, V, S> as PageForm<K::Encoded, V, S>>::CAPACITY;
 
+    /// The last page is not known.
+    pub(crate) const NO_EDGE: (K::Encoded, u32) = (K::Encoded::MAX, 0);
+
     /// An empty tree that searches with the best kernel of this processor.
     #[must_use]
     pub fn new() -> Self {
@@ -115,6 +121,7 @@ where
             root: 0,
             height: 0,
             len: 0,
+            edge: Self::NO_EDGE,
             level,
             scratch: Vec::new(),
         };
@@ -128,7 +135,7 @@ where
         self.inner = Arena::new();
         let page = S::Page::build(&[]);
         self.root = tag(self.allocate_first(&page), page.tag());
-        (self.height, self.len) = (0, 0);
+        (self.height, self.len, self.edge) = (0, 0, Self::NO_EDGE);
     }
 
     /// Whether nodes at `level` below the root are heads of superpages.
@@ -252,6 +259,7 @@ where
     /// neighbour that has a quarter free, or cut in two.
     #[inline(never)]
     fn make_room(&mut self, path: &OuterPath, key: K::Encoded) -> Moved {
+        self.edge = Self::NO_EDGE;
         let mut pairs = std::mem::take(&mut self.scratch);
         pairs.clear();
         self.pages.get(path.page).pairs(&mut pairs);
@@ -332,7 +340,9 @@ where
     fn cut(&mut self, path: &OuterPath, pairs: &[(K::Encoded, V)], at: usize) {
         let right = S::Page::build(&pairs[at..]);
         let number = self.allocate_beside(path.page, &right);
-        if at < pairs.len() {
+        if at == pairs.len() {
+            self.edge = (pairs[at - 1].0, number);
+        } else {
             *self.pages.get_mut(path.page) = S::Page::build(&pairs[..at]);
             self.retag(path);
         }
@@ -386,11 +396,23 @@ where
         key: K::Encoded,
         value: V,
     ) -> Inserted<V> {
-        let page = self.pages.get_mut(path.page);
+        self.insert_in::<N>(path.page, |_| *path, key, value)
+    }
+
+    /// `insert` into a page, if there is room; and the way there, should it be asked for.
+    #[inline(always)]
+    fn insert_in<N: Kernel>(
+        &mut self,
+        number: u32,
+        path: impl FnOnce(&Self) -> OuterPath,
+        key: K::Encoded,
+        value: V,
+    ) -> Inserted<V> {
+        let page = self.pages.get_mut(number);
         let before = page.tag();
         let inserted = page.insert::<N>(key, value);
         if page.tag() != before {
-            self.retag(path);
+            self.retag(&path(self));
         }
         if matches!(inserted, Inserted::New) {
             self.len += 1;
@@ -406,6 +428,15 @@ where
         value: V,
         mut moved: impl FnMut(Moved),
     ) -> Option<V> {
+        let (above, last) = self.edge;
+        if above < key {
+            let path = |tree: &Self| tree.find_path::<N>(key);
+            match self.insert_in::<N>(last, path, key, value) {
+                Inserted::New => return None,
+                Inserted::Replaced(old) => return Some(old),
+                Inserted::Full => {}
+            }
+        }
         loop {
             let path = self.find_path::<N>(key);
             match self.insert_at::<N>(&path, key, value) {

@@ -57,6 +57,11 @@ where
         let number = untag(child);
         let page = tree.pages.get(number);
         equal("a page's tag", child, tag(number, page.tag()))?;
+        if tree.edge != Matryoshka::<K, V, S>::NO_EDGE {
+            let last = bounds.1.is_none();
+            equal("the last page", tree.edge.1 == number, last)?;
+            equal("its bound", !last || bounds.0 == Some(tree.edge.0), true)?;
+        }
         if let Some(superpage) = walk.superpage {
             equal(
                 "a page's superpage",
