@@ -3,7 +3,8 @@
 //! In the order of the log each record would touch another page, and with a small pool each would
 //! cost a read and the write of what it displaces. So a batch of records is collected, as many as
 //! a share of the pool's memory holds; it is sorted; of each key only what counts is kept; and then
-//! it is applied from the lowest key to the highest, with the leaves ahead read together. A page is
+//! it is applied from the lowest key to the highest, with the leaves ahead read together, and the
+//! pages of the values that are replaced. A page is
 //! read and written once for each batch, however many of its rows the batch has.
 //!
 //! ```text
@@ -28,8 +29,9 @@ use crate::recovery::{REPORT_EVERY_BYTES, Recovered, Recovery, RecoveryPhase};
 const LEAST_BATCH_BYTES: usize = 256 << 10;
 /// Offsets within a batch have four bytes, and the last record of a batch may be long.
 const MOST_BATCH_BYTES: usize = 2 << 30;
-/// Leaves that a thread has read ahead at once.
+/// Leaves that a thread has read ahead at once, and pages of values beside them.
 const MOST_AHEAD: usize = 64;
+const MOST_OF_VALUES: usize = 512;
 /// Keys that are looked at to find so many leaves: at first, and at most.
 const FIRST_WINDOW: usize = 64;
 const MOST_WINDOW: usize = 2048;
@@ -146,9 +148,10 @@ impl Batch {
 /// The redo of a database's logs.
 struct Redo<'a> {
     recovery: &'a Recovery<'a>,
-    /// Threads that apply a batch, and leaves that each of them has read ahead.
+    /// Threads that apply a batch, leaves that each of them has read ahead, and pages of values.
     threads: usize,
     ahead: usize,
+    values_ahead: usize,
     total_bytes: u64,
     /// Of the log, what is applied.
     done_bytes: u64,
@@ -176,6 +179,7 @@ pub(crate) fn redo(
         recovery,
         threads,
         ahead: (room / (4 * threads)).clamp(1, MOST_AHEAD),
+        values_ahead: (room / (4 * threads)).clamp(1, MOST_OF_VALUES),
         total_bytes,
         done_bytes: 0,
         batch: Batch::new(most_bytes),
@@ -270,7 +274,7 @@ impl Redo<'_> {
                 let ahead = rest.iter().take(window);
                 let keys: Vec<&[u8]> = ahead.map(|change| change.key(bytes)).collect();
                 let covered = match space.index.tree() {
-                    Some(tree) => tree.load_ahead(&keys, self.ahead),
+                    Some(tree) => tree.load_ahead(&keys, self.ahead, self.values_ahead),
                     None => keys.len(),
                 };
                 window = (2 * covered).clamp(FIRST_WINDOW, MOST_WINDOW);

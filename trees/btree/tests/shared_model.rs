@@ -324,7 +324,7 @@ fn leaves_ahead_are_in_memory_and_no_more_than_asked_for() {
     let keys: Vec<&[u8]> = keys.iter().map(<[u8; 4]>::as_slice).collect();
     let (mut rest, mut steps, mut missed) = (keys.as_slice(), 0, 0);
     while !rest.is_empty() {
-        let covered = tree.load_ahead(&rest[..rest.len().min(1_000)], 10);
+        let covered = tree.load_ahead(&rest[..rest.len().min(1_000)], 10, 10);
         assert!(covered > 0 && covered <= 1_000, "{covered}");
         let read = tree.pool().statistics().reads;
         for key in &rest[..covered] {
@@ -344,7 +344,35 @@ fn leaves_ahead_are_in_memory_and_no_more_than_asked_for() {
         steps >= leaves / 11 && steps < leaves / 3,
         "{steps} of {leaves}"
     );
-    assert_eq!(tree.load_ahead(&[], 10), 0);
+    assert_eq!(tree.load_ahead(&[], 10, 10), 0);
+}
+
+#[test]
+fn pages_of_values_ahead_are_in_memory_and_no_more_than_asked_for() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let tree: BTreeIndex = BTreeIndex::create(open(&vfs)).unwrap();
+    let key = |number: u32| number.wrapping_mul(0x9e37_79b1).to_be_bytes();
+    let mut keys: Vec<[u8; 4]> = (0..4_000).map(key).collect();
+    for key in &keys {
+        tree.insert(key, &[7; 1_030]).unwrap();
+    }
+    keys.sort_unstable();
+    let keys: Vec<&[u8]> = keys.iter().map(<[u8; 4]>::as_slice).collect();
+    let (mut rest, mut steps, mut missed) = (keys.as_slice(), 0, 0);
+    while !rest.is_empty() {
+        let covered = tree.load_ahead(&rest[..rest.len().min(1_000)], 10, 20);
+        // Most values are in racks of others.
+        assert!((1..=30).contains(&covered), "{covered}");
+        let read = tree.pool().statistics().reads;
+        for key in &rest[..covered] {
+            assert_eq!(tree.get(key, <[u8]>::len).unwrap(), Some(1_030));
+        }
+        missed += tree.pool().statistics().reads - read;
+        rest = &rest[covered..];
+        steps += 1;
+    }
+    assert!(missed < 200, "{missed} of 4000 were not there");
+    assert!(steps <= 4_000 / 20 + 1, "{steps} steps");
 }
 
 models! {

@@ -7,7 +7,10 @@ use hedgerow_pages::{Error, PageId, Pages, Pool};
 use super::BTreeIndex;
 use super::descend::{Aim, At, DEEPEST, Leaf};
 use super::read::Looked;
+use crate::chain::Chain;
 use crate::configuration::Configuration;
+use crate::page::node;
+use crate::slotted::Kind;
 
 /// Lookups under way at once.
 const GROUP: usize = 16;
@@ -63,8 +66,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 
     /// Brings the leaves of ascending `keys` to memory, all pages of a level at once but no more
-    /// than `most`: of how many keys that takes care, one at least. A hint that does not fail.
-    pub fn load_ahead(&self, keys: &[&[u8]], most: usize) -> usize {
+    /// than `most`, and then the pages that the keys' values have elsewhere, about as many as
+    /// `most_of_values`: of how many keys that takes care, one at least. A hint that does not fail.
+    pub fn load_ahead(&self, keys: &[&[u8]], most: usize, most_of_values: usize) -> usize {
         let pool: &Pool<PAGE> = &self.pool;
         let mut covered = keys.len();
         let mut nodes = Vec::new();
@@ -89,7 +93,43 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 }
             }
         }
+        self.load_values(keys, &nodes, most_of_values, &mut covered);
         covered
+    }
+
+    /// Brings the pages to memory that the values of keys have beside their leaves; `covered` becomes
+    /// the number of keys before those of which there would be too many.
+    fn load_values(&self, keys: &[&[u8]], leaves: &[Reach], most: usize, covered: &mut usize) {
+        let pool: &Pool<PAGE> = &self.pool;
+        let mut pages: Vec<PageId> = Vec::new();
+        'leaves: for Reach { keys: reached, at } in leaves {
+            let leaf = Leaf {
+                at: *at,
+                above: None,
+            };
+            // What changed meanwhile is left to its user, as is what cannot be read.
+            let Ok(latch) = self.share(&leaf) else {
+                continue;
+            };
+            let page = node(latch.image());
+            let reached = (reached.start, reached.end.min(*covered));
+            for (index, key) in keys.iter().enumerate().take(reached.1).skip(reached.0) {
+                if pages.len() >= most.max(1) {
+                    *covered = index;
+                    break 'leaves;
+                }
+                let Some(record) = page.find::<C>(Self::cut(key).stem) else {
+                    continue;
+                };
+                if matches!(record.kind, Kind::Overflow | Kind::Long) {
+                    let chain = Chain::read::<PAGE>(page.payload(record));
+                    pages.extend(chain.named().map(PageId));
+                }
+            }
+        }
+        pages.sort_unstable_by_key(|page| page.0);
+        pages.dedup();
+        pool.load_many(&pages);
     }
 
     /// The children over runs of keys, no more than `most`; `covered` becomes the number of keys
