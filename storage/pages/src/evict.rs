@@ -7,6 +7,9 @@
 //! A clean page is latched and its memory given back, with that of the rest of its batch. A dirty
 //! page is first written: copied aside under a shared latch that lasts as long as the copy, written
 //! from there, and clean afterwards if nobody changed it meanwhile. Nothing here waits for a latch.
+//!
+//! Pages that are clean or missing make up a *reserve* that changes do not touch: a disk that is
+//! full takes no dirty page, and then clean ones are all there is to make room for reading.
 
 use std::sync::atomic::Ordering;
 
@@ -30,6 +33,14 @@ const BUDGET_PER_BATCH: u64 = 32;
 pub(crate) fn batch_pages(page_bytes: usize, budget_bytes: u64) -> usize {
     let part = budget_bytes / (BUDGET_PER_BATCH * page_bytes as u64);
     part.clamp(LEAST_BATCH, MOST_BATCH as u64) as usize
+}
+
+/// Which pages may go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Victims {
+    Any,
+    Clean,
+    Dirty,
 }
 
 /// The buffers of whoever evicts.
@@ -75,7 +86,10 @@ impl<const PAGE: usize> Pool<PAGE> {
             if self.resident.load(Ordering::Relaxed) < self.limit() {
                 return Ok(());
             }
-            let (freed, failure) = self.evict_batch(&mut evictor.batch);
+            let (mut freed, failure) = self.evict_batch(&mut evictor.batch, Victims::Any);
+            if freed == 0 && failure.is_some() {
+                (freed, _) = self.evict_batch(&mut evictor.batch, Victims::Clean);
+            }
             if freed > 0 {
                 return Ok(());
             }
@@ -97,17 +111,49 @@ impl<const PAGE: usize> Pool<PAGE> {
     pub(crate) fn evict_ahead(&self, pages: usize) {
         while self.resident.load(Ordering::Relaxed) + pages > self.limit() {
             // In between, those who cannot wait get their turn. What failed, fails them too.
-            let (freed, failure) = self.evict_batch(&mut lock(&self.evictor).batch);
+            let batch = &mut lock(&self.evictor).batch;
+            let (freed, failure) = self.evict_batch(batch, Victims::Any);
             if freed == 0 || failure.is_some() {
                 return;
             }
         }
     }
 
+    /// Counts a clean page as dirty, which the caller makes it then; with dirty pages up to the
+    /// reserve, some are written before.
+    #[cold]
+    pub(crate) fn count_dirty(&self) -> Result<(), Error> {
+        let most = |pool: &Self| pool.limit() - pool.victims();
+        let mut attempts = 0;
+        while self.dirty.load(Ordering::Relaxed) >= most(self) && attempts < 4 {
+            let batch = &mut lock(&self.evictor).batch;
+            if self.dirty.load(Ordering::Relaxed) < most(self) {
+                break;
+            }
+            let (freed, failure) = self.evict_batch(batch, Victims::Dirty);
+            match failure {
+                Some(error) if freed == 0 => return Err(error),
+                // Others have them latched: the reserve is for the time when nothing can be
+                // written, and now something can.
+                _ => attempts += 1,
+            }
+        }
+        self.dirty.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Pages that go together: a batch, which in a small pool is a small part of it.
+    fn victims(&self) -> usize {
+        self.batch.min(self.limit() / 8).max(1)
+    }
+
     /// One batch: how many pages went, and why others did not.
-    fn evict_batch(&self, batch: &mut WriteBatch<PAGE>) -> (usize, Option<Error>) {
-        // A batch of a small pool is a small part of it.
-        let wanted = self.batch.min(self.limit() / 8).max(1);
+    fn evict_batch(
+        &self,
+        batch: &mut WriteBatch<PAGE>,
+        victims: Victims,
+    ) -> (usize, Option<Error>) {
+        let wanted = self.victims();
         let mut clean = Vec::with_capacity(wanted);
         batch.pages.clear();
         let used = self.used.load(Ordering::Relaxed).max(1);
@@ -121,11 +167,10 @@ impl<const PAGE: usize> Pool<PAGE> {
             if !seen.is_marked() {
                 word.try_mark(seen);
             } else if seen.is_dirty() {
-                if self.read_only {
-                    continue;
+                if victims != Victims::Clean && !self.read_only {
+                    self.copy_aside(page, seen, batch);
                 }
-                self.copy_aside(page, seen, batch);
-            } else if word.try_exclusive(seen) {
+            } else if victims != Victims::Dirty && word.try_exclusive(seen) {
                 clean.push(page);
             }
         }
@@ -248,6 +293,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             self.counters.count(WASTED);
             return;
         }
+        self.dirty.fetch_sub(1, Ordering::Relaxed);
         self.counters.count(WRITES);
         if !old.is_none() && old != Entry::LOST {
             space.blocks.give(old.block());

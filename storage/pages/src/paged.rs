@@ -233,15 +233,19 @@ impl<const PAGE: usize> Pool<PAGE> {
         }
     }
 
-    /// Prepares a logical change: a checkpoint that needs the page as it is gets a copy.
+    /// Prepares a logical change: a checkpoint that needs the page as it is gets a copy. Fails if
+    /// the page is clean, too many are dirty, and the disk takes none of them.
     #[inline(always)]
-    fn before_change(&self, page: PageId) {
+    fn before_change(&self, page: PageId) -> std::result::Result<(), Error> {
         let (word, parity) = (self.word(page), self.parity());
         let seen = word.note();
-        if seen.is_dirty() && seen.epoch() != parity {
+        if !seen.is_dirty() {
+            self.count_dirty()?;
+        } else if seen.epoch() != parity {
             self.save(page);
         }
         word.set_dirty(parity);
+        Ok(())
     }
 }
 
@@ -270,7 +274,10 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
 
     fn allocate(&mut self, _: &Operation<'p>) -> Result<ExclusiveLatch<'p, PAGE>> {
         let pool: &'p Pool<PAGE> = self;
-        let page = pool.take_number()?;
+        pool.count_dirty()?;
+        let page = pool.take_number().inspect_err(|_| {
+            pool.dirty.fetch_sub(1, Ordering::Relaxed);
+        })?;
         let word = pool.word(page);
         let mut attempts = 0;
         loop {
@@ -293,7 +300,10 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
 
     fn release(&mut self, page: ExclusiveLatch<'p, PAGE>, _: &Operation<'p>) -> Result<()> {
         let number = page.page;
-        self.before_change(number);
+        let seen = self.word(number).note();
+        if seen.is_dirty() && seen.epoch() != self.parity() {
+            self.save(number);
+        }
         self.forget(number);
         // Ends the latch.
         std::mem::forget(page);
@@ -385,7 +395,7 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
         page: &'a mut ExclusiveLatch<'p, PAGE>,
         _: &Operation<'p>,
     ) -> Result<FrameMut<'a, PAGE>> {
-        page.pool.before_change(page.page);
+        page.pool.before_change(page.page)?;
         Ok(self.touch(page))
     }
 

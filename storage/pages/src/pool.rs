@@ -148,6 +148,8 @@ pub struct Pool<const PAGE: usize> {
     pub(crate) operations: Operations,
     /// Pages in memory, and claims to bring one there.
     pub(crate) resident: AtomicUsize,
+    /// Those of them that differ from the file.
+    pub(crate) dirty: AtomicUsize,
     pub(crate) budget_bytes: u64,
     /// Pages that are read or written together, at most.
     pub(crate) batch: usize,
@@ -232,6 +234,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             parking: Lots::new(),
             operations: Operations::default(),
             resident: AtomicUsize::new(0),
+            dirty: AtomicUsize::new(0),
             budget_bytes: options.budget_bytes,
             batch,
             lent: AtomicUsize::new(0),
@@ -391,6 +394,10 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// Ends the exclusive latch of a page that has no memory (any more).
     pub(crate) fn evicted(&self, page: PageId) {
         let word = self.word(page);
+        // Nobody cleans a page that is latched exclusively.
+        if word.note().is_dirty() {
+            self.dirty.fetch_sub(1, Ordering::Relaxed);
+        }
         if word.evict() {
             word.wake(&self.parking);
         }
@@ -534,15 +541,12 @@ impl<const PAGE: usize> Pool<PAGE> {
         lock(&self.owner).clone()
     }
 
-    /// What happened so far, and how things stand. Looks at the state of every page.
+    /// What happened so far, and how things stand.
     #[must_use]
     pub fn statistics(&self) -> PoolStatistics {
-        let used = self.used.load(Ordering::Relaxed);
-        let is_dirty = |&page: &u32| self.word(PageId(page)).note().is_dirty();
-        let dirty = (0..used).filter(is_dirty).count() as u64;
         let space = lock(&self.space);
         PoolStatistics {
-            dirty,
+            dirty: self.dirty.load(Ordering::Relaxed) as u64,
             reads: self.counters.sum(READS),
             read_batches: self.counters.sum(READ_BATCHES),
             writes: self.counters.sum(WRITES),

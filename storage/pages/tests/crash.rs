@@ -43,7 +43,9 @@ fn step(mut pool: &Pool<PAGE>, model: &mut Model, random: &mut StdRng, value: u6
         model.remove(&id);
         return true;
     }
-    let mut bytes = pool.change(&mut page, &operation).unwrap();
+    let Ok(mut bytes) = pool.change(&mut page, &operation) else {
+        return false;
+    };
     bytes.put_u64(0, value);
     bytes.put_u64(PAGE - 8, value);
     model.insert(id, value);
@@ -175,6 +177,34 @@ fn a_full_disk_stops_checkpoints_until_there_is_space() {
     assert!(agrees(&pool, &model), "reads go on");
     faulty.set_space(None);
     pool.checkpoint(Vec::new).unwrap();
+    drop(pool);
+    assert!(agrees(&open(&vfs).unwrap(), &model));
+}
+
+#[test]
+fn a_full_disk_leaves_room_for_reading() {
+    let faulty = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+    let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+    let pool = open(&vfs).unwrap();
+    let (mut model, mut random) = (Model::new(), StdRng::seed_from_u64(10));
+    (0..300).for_each(|n| assert!(step(&pool, &mut model, &mut random, n)));
+    pool.checkpoint(Vec::new).unwrap();
+    assert_eq!(pool.statistics().dirty, 0);
+    faulty.set_space(Some(0));
+    // As many changes as there can be without writing: whatever is in memory becomes dirty.
+    let mut refused = 0;
+    for n in 0..20_000 {
+        refused += u32::from(!step(&pool, &mut model, &mut random, 1_000 + n));
+    }
+    assert!(refused > 0, "memory is full of what cannot be written");
+    let after = pool.statistics();
+    assert!(after.dirty > after.resident / 2, "{after:?}");
+    assert!(after.dirty < pool.limit() as u64, "{after:?}");
+    assert!(agrees(&pool, &model), "reads go on");
+    faulty.set_space(None);
+    (0..400).for_each(|n| assert!(step(&pool, &mut model, &mut random, n)));
+    pool.checkpoint(Vec::new).unwrap();
+    assert_eq!(pool.statistics().dirty, 0);
     drop(pool);
     assert!(agrees(&open(&vfs).unwrap(), &model));
 }
