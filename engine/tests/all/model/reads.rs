@@ -5,9 +5,9 @@ use std::ops::Bound;
 
 use hedgerow::IndexKind;
 
-use crate::rows::{Key, ModelRow};
-use crate::steps::Bounds;
-use crate::world::{BALLAST, World};
+use super::rows::{Key, ModelRow};
+use super::steps::Bounds;
+use super::world::{BALLAST, World};
 
 impl World {
     pub(crate) fn iterate(&self, keyspace: usize, bounds: &Bounds, ends: &[bool]) {

@@ -1,20 +1,18 @@
 //! The tree on a pool against the standard library's map, one step after the other, while other
 //! pages push its own out of memory all the time; and what a checkpoint keeps of it.
 
-mod steps;
-
 use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::steps::{Map, Model, Step, key, scan, step, take};
 use hedgerow_btree::BTreeIndex;
 use hedgerow_btree::configuration::{Adaptive, Configuration, Fingerprint, Hints, SemiDense};
 use hedgerow_index::{Decision, Direction, RANGE_VALUE_BYTES};
 use hedgerow_pages::{Options, PageId, Pages, Pool};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 use proptest::prelude::*;
-use steps::{Map, Model, Step, key, scan, step, take};
 
 /// More than fit the memory of the pool.
 const OTHERS: usize = 200;

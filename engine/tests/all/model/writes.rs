@@ -8,9 +8,9 @@ use hedgerow::{
     Action, Direction, Error, Keyspace, Locks, Row, RowBuilder, Transaction, WriteOptions,
 };
 
-use crate::rows::{Content, Key, ModelRow};
-use crate::steps::{Change, Edit, End};
-use crate::world::World;
+use super::rows::{Content, Key, ModelRow};
+use super::steps::{Change, Edit, End};
+use super::world::World;
 
 impl World {
     pub(crate) fn change(&self, keyspace: usize, key: &Key, change: &Change) {

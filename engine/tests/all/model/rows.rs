@@ -5,8 +5,8 @@ use std::ops::Bound;
 
 use hedgerow::Row;
 
-use crate::steps::{Bounds, Change};
-use crate::world::World;
+use super::steps::{Bounds, Change};
+use super::world::World;
 
 pub(crate) type Key = Vec<u8>;
 

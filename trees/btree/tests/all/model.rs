@@ -1,10 +1,9 @@
 //! The tree against the standard library's map, on keys chosen to hurt, with pages so small
 //! that nodes divide and unite all the time.
 
-mod steps;
-
 use std::ops::{Bound, ControlFlow};
 
+use crate::steps::{Map, Model, Step, scan, step, take};
 use hedgerow_btree::BTree;
 use hedgerow_btree::configuration::{
     Adaptive, Baseline, Configuration, Fingerprint, FullyDense, Heads, Hints, Prefix, SemiDense,
@@ -12,7 +11,6 @@ use hedgerow_btree::configuration::{
 };
 use hedgerow_index::{Decision, Direction};
 use proptest::prelude::*;
-use steps::{Map, Model, Step, scan, step, take};
 
 impl<C: Configuration, const PAGE: usize> Map for BTree<C, PAGE> {
     fn insert(&mut self, key: &[u8], value: &[u8]) -> bool {

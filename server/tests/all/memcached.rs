@@ -1,14 +1,12 @@
 //! The memcached protocol over real sockets: exchanges, requests cut anywhere, real clients.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::support::Started;
 use hedgerow_server::ServerOptions;
-use support::Started;
 
 fn start() -> Started {
     let loopback = "127.0.0.1:0".parse().ok();

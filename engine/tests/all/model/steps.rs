@@ -6,7 +6,7 @@ use std::ops::Bound;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::rows::Key;
+use super::rows::Key;
 
 /// A change of one key, possible alone, in a batch and in a transaction.
 #[derive(Clone, Debug)]

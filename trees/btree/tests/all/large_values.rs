@@ -1,20 +1,18 @@
 //! Values around the longest that a leaf takes, and around what fills pages and slots of racks,
 //! with short and long keys: against the standard library's map, for both trees.
 
-mod steps;
-
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::steps::{Map, Model, Step, scan, take};
 use hedgerow_btree::configuration::{Adaptive, Baseline, Configuration, Fingerprint, SemiDense};
 use hedgerow_btree::{BTree, BTreeIndex};
 use hedgerow_index::{Decision, Direction};
 use hedgerow_pages::{Options, Pool};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 use proptest::prelude::*;
-use steps::{Map, Model, Step, scan, take};
 
 /// Keys of which many share their stem, dense numbers, and lengths up to two stems.
 fn key(page: usize) -> impl Strategy<Value = Vec<u8>> {
@@ -51,7 +49,7 @@ fn step(page: usize) -> impl Strategy<Value = Step> {
         2 => (key(page), any::<u8>()).prop_map(|(key, byte)| Step::Append(key, byte)),
         1 => (key(page), any::<bool>(), 0..20_usize)
             .prop_map(|(key, up, n)| Step::Scan(Some((key, true)), up, n)),
-        4 => steps::step(),
+        4 => crate::steps::step(),
     ]
 }
 

@@ -1,16 +1,14 @@
 //! Started servers over real sockets: pipelining, limits, shutdown, durability.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{Client, Started, Value, array, bulk, error, ok, one_worker, request};
 use hedgerow::Durability;
 use hedgerow_server::{Server, ServerOptions};
 use hedgerow_vfs::{CallKind, FaultyVfs, SystemVfs};
-use support::{Client, Started, Value, array, bulk, error, ok, one_worker, request};
 
 #[test]
 fn pipelined_requests_are_answered_in_order() {

@@ -1,11 +1,9 @@
 //! Unmodified Redis tools against a started server. Skipped where they are not installed; those
 //! of other languages run in CI (`server/tests/clients`).
 
-mod support;
-
 use std::process::Command;
 
-use support::{Started, one_worker};
+use crate::support::{Started, one_worker};
 
 /// What a program prints; `None`, with a message, if it is not installed.
 fn output(program: &str, arguments: &[&str], started: &Started) -> Option<String> {

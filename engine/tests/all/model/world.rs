@@ -10,8 +10,8 @@ use hedgerow::{Db, IndexKind, Keyspace};
 use hedgerow_testkit::databases::builder_of;
 use hedgerow_vfs::MemoryVfs;
 
-use crate::rows::Model;
-use crate::steps::Step;
+use super::rows::Model;
+use super::steps::Step;
 
 pub(crate) struct World {
     pub(crate) index: IndexKind,

@@ -1,10 +1,8 @@
 //! What Redis has not, or does otherwise: ordered commands, cursors, RESP3, transactions.
 
-mod support;
-
 use std::collections::BTreeSet;
 
-use support::{Client, Started, Value, array, bulk, error, ok, one_worker};
+use crate::support::{Client, Started, Value, array, bulk, error, ok, one_worker};
 
 fn bulks(items: &[&str]) -> Value {
     Value::Array(items.iter().map(|item| bulk(item)).collect())
@@ -435,7 +433,7 @@ fn connections_are_listed_and_ended() {
 
 #[test]
 fn nobody_sees_half_of_a_transaction() {
-    let started = Started::new(support::one_worker());
+    let started = Started::new(crate::support::one_worker());
     let address = started.resp();
     let writer = std::thread::spawn(move || {
         let mut client = Client::connect(address);

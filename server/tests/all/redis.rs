@@ -2,15 +2,13 @@
 //!
 //! Skipped where redis-server is not installed.
 
-mod support;
-
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crate::support::{Client, Started, Value, one_worker, request};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use support::{Client, Started, Value, one_worker, request};
 
 /// A redis-server, killed on drop.
 struct Redis {

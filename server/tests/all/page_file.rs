@@ -1,15 +1,13 @@
 //! A server over B-trees in a page file, one page of which is damaged: only the requests that need
 //! it fail.
 
-mod support;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
+use crate::support::{Client, Value, bulk, one_worker, request};
 use hedgerow::{Db, IndexKind};
 use hedgerow_server::{Server, ServerOptions};
-use support::{Client, Value, bulk, one_worker, request};
 
 const ROWS: u32 = 20_000;
 const MEMORY: usize = 2 << 20;

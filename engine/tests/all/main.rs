@@ -1,0 +1,13 @@
+//! What an engine promises, over each index. One program, so that each is compiled once; what
+//! counts the memory of a whole process has a program of its own beside it.
+
+mod bad_input;
+mod concurrent;
+mod damage;
+mod delete_range;
+mod faults;
+mod in_memory;
+mod model;
+mod page_file;
+mod redo;
+mod reopen;

@@ -1,0 +1,11 @@
+//! Trees of both forms beside oracles. One program, so that each kind of tree is compiled once.
+
+mod bulk;
+mod large_values;
+mod lost_keys;
+mod model;
+mod scan_ahead;
+mod shapes;
+mod shared_model;
+mod shared_threads;
+mod steps;
