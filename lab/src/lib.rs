@@ -6,7 +6,7 @@
 //! each round. Before any timing each contender answers a script of operations that is compared
 //! with a model; one that answers wrongly is not timed.
 //!
-//! * [`registry`], [`contenders`], [`forms`], [`comparison_trees`]: who can be measured.
+//! * [`registry`], [`forms`], [`servers`]: who can be measured.
 //! * [`experiment`], [`experiments`]: what is measured, one module per figure of a source.
 //! * [`runner`]: plans, rounds, processes, results.
 //! * [`map_experiment`], [`map_workload`], [`verify`]: experiments on maps in memory.
@@ -20,8 +20,6 @@
 #![forbid(unsafe_code)]
 
 pub mod advise;
-pub mod comparison_trees;
-pub mod contenders;
 pub mod counters;
 pub mod experiment;
 pub mod experiments;
@@ -37,6 +35,7 @@ pub mod pace;
 pub mod process;
 pub mod registry;
 pub mod runner;
+pub mod servers;
 pub mod stores;
 pub mod subject;
 pub mod verify;

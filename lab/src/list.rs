@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use hedgerow_lab_contender::{Entry, Promises, Unavailable};
 
-use crate::contenders::servers;
 use crate::experiments;
 use crate::registry::Registry;
+use crate::servers;
 
 /// The list as text: contenders with version, promises and origin; experiments with what
 /// their source claims.

@@ -328,7 +328,7 @@ impl<W: Course> Experiment for MapExperiment<W> {
         // Whose scans these keys would confuse takes part without scans.
         map.entry.promises.ordered &= limits.scan_refusal(&keys).is_none();
         match job.stage {
-            Stage::Verify if map.entry.name == crate::contenders::Empty::NAME => {
+            Stage::Verify if map.entry.name == hedgerow_lab_own::Empty::NAME => {
                 Ok(Answer::default())
             }
             Stage::Verify => {

@@ -191,10 +191,10 @@ impl<'a> Model<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contenders::BTreeMark;
     use hedgerow_lab_contender::{Map, Steps};
     use hedgerow_lab_data::KeySet;
     use hedgerow_lab_data::random::Random;
+    use hedgerow_lab_own::BTreeMark;
 
     #[test]
     fn the_model_answers_as_a_map_does() {

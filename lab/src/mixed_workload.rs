@@ -16,7 +16,6 @@ use hedgerow_lab_data::workload::Amount;
 use hedgerow_lab_data::{Distribution, Keys, Kind, Operation, Plan, Workload};
 use serde::{Deserialize, Serialize};
 
-use crate::contenders::Empty;
 use crate::counters;
 use crate::experiment::{Answer, Need};
 use crate::machine::{pin_this_thread, timed};
@@ -24,6 +23,7 @@ use crate::mixed_model::Model;
 use crate::pace;
 use crate::subject::Subject;
 use crate::{LabError, Result};
+use hedgerow_lab_own::Empty;
 
 /// The seed of all operations: every contender gets the same ones in every round.
 const SEED: u64 = 0x0B5E;
@@ -502,9 +502,9 @@ pub fn slice(entry: &MapEntry, mixed: &MixedWorkload, whole: bool) -> Result<Ans
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contenders::BTreeMark;
-    use crate::registry::{Registry, ordered, own, single};
+    use crate::registry::Registry;
     use hedgerow_lab_data::KeyRange;
+    use hedgerow_lab_own::{BTreeMark, ordered, own, single};
 
     #[test]
     fn every_workload_file_runs_rightly_on_every_map_of_this_build() {

@@ -160,8 +160,9 @@ pub fn verify_seconds(name: &str, need: &Need) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contenders::{Empty, servers};
     use crate::registry::Registry;
+    use crate::servers;
+    use hedgerow_lab_own::Empty;
 
     #[test]
     fn slow_contenders_and_slow_starters_take_longer() {
@@ -185,7 +186,7 @@ mod tests {
         let mut known: Vec<&str> = maps.chain(stores).collect();
         let servers = servers::all();
         known.extend(servers.iter().map(|server| server.entry.name));
-        known.extend(crate::comparison_trees::NAMES);
+        known.extend(hedgerow_lab_own::comparison_trees::NAMES);
         for (index, (name, _)) in PACES.iter().enumerate() {
             assert!(known.contains(name), "{name}");
             assert!(PACES[..index].iter().all(|(other, _)| other != name));

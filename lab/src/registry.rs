@@ -1,25 +1,13 @@
 //! Everyone whom the lab can measure, by name.
 //!
-//! Ours and the standard library's are in every build. Peers come from the crate
-//! `hedgerow-lab-peers`, with the feature `peers`; one that a build is without, or that is not
+//! Ours and the standard library's are in every build, from the crate `hedgerow-lab-own`. Peers
+//! come from the crate `hedgerow-lab-peers`, with the feature `peers`; one that a build is without, or that is not
 //! installed, stays in the list, with the command that changes that.
 
 use std::collections::BTreeMap;
 
-use hedgerow_btree::configuration;
-use hedgerow_lab_contender::{
-    Entry, Map, MapEntry, NewMap, OpenStore, Promises, StoreEntry, Unavailable,
-};
+use hedgerow_lab_contender::{MapEntry, Promises, StoreEntry};
 use hedgerow_lab_peers::Limits;
-use hedgerow_masstree::{Concurrent, SingleThreaded};
-use hedgerow_matryoshka::{
-    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, Lane, Matryoshka, MatryoshkaIndex, Plain,
-    Strategy,
-};
-
-use crate::contenders::{
-    BTreeMark, Batched, Empty, Engine, Indexed, Inline, Integer, Integers, Paged, Words,
-};
 
 /// The contenders of this build.
 #[derive(Clone)]
@@ -36,8 +24,7 @@ impl Registry {
     /// All contenders of this build.
     #[must_use]
     pub fn new() -> Self {
-        let mut maps = own_maps();
-        maps.extend(own_btrees());
+        let mut maps = hedgerow_lab_own::maps();
         let mut limits: BTreeMap<_, _> = maps
             .iter()
             .map(|map| (map.entry.name, limits_of(&map.entry.promises)))
@@ -45,7 +32,7 @@ impl Registry {
         let peers = hedgerow_lab_peers::maps();
         limits.extend(peers.iter().map(|peer| (peer.map.entry.name, peer.limits)));
         maps.extend(peers.into_iter().map(|peer| peer.map));
-        let mut stores = own_stores();
+        let mut stores = hedgerow_lab_own::stores();
         let peers = hedgerow_lab_peers::stores();
         limits.extend(
             peers
@@ -93,47 +80,6 @@ impl Default for Registry {
     }
 }
 
-/// An entry of our own.
-#[must_use]
-pub fn own(name: &'static str, promises: Promises) -> Entry {
-    Entry {
-        name,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        origin: "Hedgerow",
-        promises,
-    }
-}
-
-/// A map for one thread, made by its `Default`.
-pub fn single<M: Map + Default + 'static>() -> Result<NewMap, Unavailable> {
-    Ok(NewMap::Single(|| Box::new(M::default())))
-}
-
-/// A map for many threads, made by its `Default`.
-pub fn concurrent<M: Map + Default + Send + Sync + 'static>() -> Result<NewMap, Unavailable> {
-    Ok(NewMap::Concurrent(|| Box::new(M::default())))
-}
-
-/// What an ordered map of byte strings promises, for one thread or many.
-#[must_use]
-pub fn ordered(concurrent: bool) -> Promises {
-    Promises {
-        ordered: true,
-        concurrent,
-        variable_keys: true,
-        ..Promises::default()
-    }
-}
-
-/// What a hash table of byte strings for many threads promises, and the empty contender.
-#[must_use]
-pub fn unordered() -> Promises {
-    Promises {
-        ordered: false,
-        ..ordered(true)
-    }
-}
-
 /// The limits of a map that keeps its promises.
 fn limits_of(promises: &Promises) -> Limits {
     if promises.variable_keys {
@@ -148,159 +94,4 @@ fn limits_of(promises: &Promises) -> Limits {
         longest_key: Some(only),
         ..Limits::NONE
     }
-}
-
-/// What an ordered map of integers of one width promises, for one thread.
-fn of_integers<K: Integer>() -> Promises {
-    Promises {
-        variable_keys: false,
-        longest_key: Some(K::BYTES),
-        ..ordered(false)
-    }
-}
-
-/// Matryoshka with keys of one width, in one strategy.
-fn matryoshka<K: Integer<Encoded: Lane>, S: Strategy>(name: &'static str) -> MapEntry {
-    MapEntry {
-        entry: own(name, of_integers::<K>()),
-        build: single::<Integers<K, Matryoshka<K, u64, S>, true>>(),
-    }
-}
-
-/// The same with writes in batches.
-fn batched<K: Integer<Encoded: Lane>, S: Strategy>(name: &'static str) -> MapEntry {
-    MapEntry {
-        entry: own(name, of_integers::<K>()),
-        build: single::<Batched<K, S>>(),
-    }
-}
-
-/// The standard library's map of integers of one width.
-fn integer_mark<K: Integer>(name: &'static str) -> MapEntry {
-    MapEntry {
-        entry: Entry {
-            version: rust_version(),
-            origin: "Rust standard library",
-            ..own(name, of_integers::<K>())
-        },
-        build: single::<Integers<K, std::collections::BTreeMap<K, u64>, false>>(),
-    }
-}
-
-/// The B-tree on pages, and its configurations: each adds an idea to the one before.
-fn own_btrees() -> Vec<MapEntry> {
-    let tree = |name, build| MapEntry {
-        entry: own(name, ordered(false)),
-        build,
-    };
-    vec![
-        tree("btree adaptive", single::<Paged<configuration::Adaptive>>()),
-        tree("btree baseline", single::<Paged<configuration::Baseline>>()),
-        tree("btree prefix", single::<Paged<configuration::Prefix>>()),
-        tree("btree heads", single::<Paged<configuration::Heads>>()),
-        tree("btree hints", single::<Paged<configuration::Hints>>()),
-        tree(
-            "btree wide heads",
-            single::<Paged<configuration::WideHeads>>(),
-        ),
-        tree(
-            "btree wide hints",
-            single::<Paged<configuration::WideHints>>(),
-        ),
-        tree(
-            "btree fingerprint",
-            single::<Paged<configuration::Fingerprint>>(),
-        ),
-        tree(
-            "btree semi dense",
-            single::<Paged<configuration::SemiDense>>(),
-        ),
-        tree(
-            "btree fully dense",
-            single::<Paged<configuration::FullyDense>>(),
-        ),
-    ]
-}
-
-fn own_maps() -> Vec<MapEntry> {
-    let entry = |name, many| own(name, ordered(many));
-    vec![
-        MapEntry {
-            entry: entry("hedgerow inline", true),
-            build: concurrent::<Inline<Concurrent>>(),
-        },
-        MapEntry {
-            entry: entry("hedgerow single-threaded", false),
-            build: single::<Inline<SingleThreaded>>(),
-        },
-        MapEntry {
-            entry: entry("hedgerow index", true),
-            build: concurrent::<Indexed>(),
-        },
-        MapEntry {
-            entry: entry("matryoshka index", true),
-            build: concurrent::<Indexed<MatryoshkaIndex>>(),
-        },
-        MapEntry {
-            entry: own(
-                "matryoshka shared u64",
-                Promises {
-                    concurrent: true,
-                    ..of_integers::<u64>()
-                },
-            ),
-            build: concurrent::<Words>(),
-        },
-        matryoshka::<u32, Plain>("matryoshka plain u32"),
-        matryoshka::<u64, Plain>("matryoshka plain u64"),
-        matryoshka::<u32, Fence>("matryoshka fence u32"),
-        matryoshka::<u64, Fence>("matryoshka fence u64"),
-        matryoshka::<u32, Eytzinger>("matryoshka eytzinger u32"),
-        matryoshka::<u64, Eytzinger>("matryoshka eytzinger u64"),
-        matryoshka::<u32, FenceSuperpage>("matryoshka fence superpage u32"),
-        matryoshka::<u64, FenceSuperpage>("matryoshka fence superpage u64"),
-        matryoshka::<u32, Flat>("matryoshka flat u32"),
-        matryoshka::<u64, Flat>("matryoshka flat u64"),
-        matryoshka::<u64, FlatFast>("matryoshka flat fast u64"),
-        batched::<u32, Flat>("matryoshka flat batches u32"),
-        batched::<u64, Flat>("matryoshka flat batches u64"),
-        MapEntry {
-            entry: Entry {
-                version: rust_version(),
-                origin: "Rust standard library",
-                ..own("std BTreeMap", ordered(false))
-            },
-            build: single::<BTreeMark>(),
-        },
-        integer_mark::<u32>("std BTreeMap u32"),
-        integer_mark::<u64>("std BTreeMap u64"),
-        MapEntry {
-            entry: Entry {
-                origin: "the lab itself",
-                ..own(Empty::NAME, unordered())
-            },
-            build: concurrent::<Empty>(),
-        },
-    ]
-}
-
-fn own_stores() -> Vec<StoreEntry> {
-    let promises = Promises {
-        durable: true,
-        longest_key: Some(hedgerow::MAX_KEY_BYTES),
-        ..ordered(true)
-    };
-    let engine = |name, open: OpenStore| StoreEntry {
-        entry: own(name, promises),
-        open: Ok(open),
-    };
-    vec![
-        engine("hedgerow", Engine::open),
-        engine("hedgerow btree", Engine::open_paged),
-    ]
-}
-
-/// The compiler's version, which is the standard library's.
-fn rust_version() -> String {
-    env!("HEDGEROW_LAB_RUSTC").to_owned()
 }

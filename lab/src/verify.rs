@@ -8,8 +8,8 @@ use hedgerow_lab_contender::{Map, MapEntry, NewMap, Step, Steps, Tally};
 use hedgerow_lab_data::random::Random;
 use hedgerow_lab_data::{Keys, Kind};
 
-use crate::contenders::BTreeMark;
 use crate::{LabError, Result};
+use hedgerow_lab_own::BTreeMark;
 
 /// Most keys of a script; a tree of this many has several levels.
 pub const SCRIPT_KEYS: usize = 30_000;
@@ -180,6 +180,7 @@ mod tests {
     use super::*;
     use crate::registry::Registry;
     use hedgerow_lab_data::{KeyRange, KeySet};
+    use hedgerow_lab_own::comparison_trees;
 
     fn keys(set: &str, count: usize) -> Keys {
         let set: KeySet = set.parse().expect("a key set");
@@ -236,5 +237,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn every_comparison_tree_answers_rightly() {
+        for name in comparison_trees::NAMES {
+            let tree = comparison_trees::tree(name).expect(name);
+            let sets: &[&str] = match tree.entry.promises.longest_key {
+                None => &["sparse-u64", "decimal", "prefixed-decimal:40", "email"],
+                Some(4) => &["dense-u32", "monotone-u32"],
+                Some(_) => &["sparse-u64", "prefixed-decimal:0", "dense-u64"],
+            };
+            for set in sets {
+                let set: KeySet = set.parse().expect("a key set");
+                let keys = set.keys(20_000).expect("keys");
+                verify_entry(&tree, &keys).unwrap_or_else(|error| panic!("{set}: {error}"));
+            }
+        }
+        assert!(comparison_trees::tree("no tree").is_none());
     }
 }

@@ -83,6 +83,21 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
     ),
     ("lab/report", "hedgerow-lab-report", &[]),
     (
+        "lab/own",
+        "hedgerow-lab-own",
+        &[
+            "hedgerow",
+            "hedgerow-btree",
+            "hedgerow-index",
+            "hedgerow-lab-contender",
+            "hedgerow-lab-data",
+            "hedgerow-masstree",
+            "hedgerow-matryoshka",
+            "hedgerow-simd",
+            "hedgerow-sync",
+        ],
+    ),
+    (
         "lab/peers",
         "hedgerow-lab-peers",
         &["hedgerow-lab-contender", "hedgerow-lab-data"],
@@ -107,6 +122,7 @@ const EVERYTHING: &[&str] = &[
     "hedgerow-lab-data",
     "hedgerow-lab-contender",
     "hedgerow-lab-report",
+    "hedgerow-lab-own",
     "hedgerow-lab-peers",
 ];
 
@@ -119,6 +135,7 @@ const SAFE_ROOTS: &[&str] = &[
     "lab/data/src/lib.rs",
     "lab/contender/src/lib.rs",
     "lab/report/src/lib.rs",
+    "lab/own/src/lib.rs",
     "lab/src/lib.rs",
     "testkit/planted/src/lib.rs",
     "testkit/modelled/src/lib.rs",

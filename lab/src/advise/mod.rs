@@ -19,9 +19,9 @@ use hedgerow_lab_data::{Description, KeySet, Keys};
 use hedgerow_lab_peers::Limits;
 use hedgerow_lab_report::write_report;
 
-use crate::contenders::Empty;
 use crate::registry::Registry;
 use crate::{LabError, Result};
+use hedgerow_lab_own::Empty;
 use round::LEAST_OPERATIONS;
 pub use round::{Job, Round};
 use verdict::{Figures, Measured};

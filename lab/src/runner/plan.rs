@@ -4,12 +4,12 @@ use hedgerow_lab_contender::Entry;
 use hedgerow_lab_report::Skipped;
 
 use super::wanted::Wanted;
-use crate::contenders::Empty;
 use crate::experiment::{About, Experiment, Participant, Point, Settings};
 use crate::machine::{self, available_memory_bytes};
 use crate::pace;
 use crate::registry::Registry;
 use crate::{LabError, Result};
+use hedgerow_lab_own::Empty;
 
 /// One experiment of a run: its points with only those who can and should take part.
 pub struct Plan {

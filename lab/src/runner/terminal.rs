@@ -6,7 +6,7 @@ use hedgerow_lab_report::{Better, Figure, Skipped, X};
 
 use super::collect::Collected;
 use super::plan::Plan;
-use crate::contenders::Empty;
+use hedgerow_lab_own::Empty;
 
 /// The tables of an experiment, the harness's own share, and who is missing.
 pub fn render(

@@ -3,9 +3,10 @@
 use hedgerow_lab_contender::Entry;
 use hedgerow_lab_report::OURS;
 
-use crate::contenders::{Empty, servers};
 use crate::registry::Registry;
+use crate::servers;
 use crate::{LabError, Result};
+use hedgerow_lab_own::Empty;
 
 /// What the user asked for.
 #[derive(Debug, Clone, Default)]

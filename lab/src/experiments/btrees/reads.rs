@@ -21,12 +21,14 @@ use hedgerow_vfs::{OpenMode, ReadAt, SystemVfs, Vfs, VfsFile};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
+use hedgerow_lab_own::own;
+
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
 use crate::machine::timed;
 use crate::process::find_program;
-use crate::registry::{Registry, own};
+use crate::registry::Registry;
 use crate::{LabError, Result};
 
 const PAGE: usize = 4096;

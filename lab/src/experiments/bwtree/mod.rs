@@ -27,12 +27,12 @@ use hedgerow_lab_peers::{Protocol as Language, ServerSettings, mysql_client};
 use hedgerow_lab_report::{Better, X};
 use serde::{Deserialize, Serialize};
 
-use crate::contenders::servers::{CLIENT_CORE, OURS, named, participant, start};
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
 use crate::machine::pin_this_thread;
 use crate::registry::Registry;
+use crate::servers::{CLIENT_CORE, OURS, named, participant, start};
 use crate::wire::{Protocol, Script, load_rows, play_each, play_rows, script, steps, watched};
 use crate::{LabError, Result};
 

@@ -20,7 +20,6 @@ use hedgerow_lab_peers::ServerSettings;
 use hedgerow_lab_report::{Better, X};
 use serde::{Deserialize, Serialize};
 
-use crate::contenders::servers::{CLIENT_CORE, OURS, OURS_BY_MEMCACHED, named, participant, start};
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
@@ -28,6 +27,7 @@ use crate::machine::pin_this_thread;
 use crate::map_workload::push_percentiles;
 use crate::process::Server;
 use crate::registry::Registry;
+use crate::servers::{CLIENT_CORE, OURS, OURS_BY_MEMCACHED, named, participant, start};
 use crate::wire::{
     Protocol, Records, Script, latency, load_records, scheduled_latency, throughput, watched,
 };

@@ -8,12 +8,12 @@
 use hedgerow_lab_report::X;
 
 use super::fig8::comparison;
-use crate::comparison_trees as trees;
-use crate::contenders::Empty;
 use crate::experiment::{About, Settings};
 use crate::map_experiment::{Contestant, MapExperiment, MapPoint};
 use crate::map_workload::{MapWorkload, Phase};
 use crate::registry::Registry;
+use hedgerow_lab_own::Empty;
+use hedgerow_lab_own::comparison_trees as trees;
 
 const CONCURRENT: &str = "hedgerow inline";
 const ALONE: &str = "hedgerow single-threaded";

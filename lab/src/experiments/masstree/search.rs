@@ -16,11 +16,13 @@ use hedgerow_lab_report::{Better, X};
 use hedgerow_simd::{Kernel, Level, Slots, Task, WIDTH, prefetch_lines};
 use serde::{Deserialize, Serialize};
 
+use hedgerow_lab_own::own;
+
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
 use crate::machine::{pin_this_thread, timed};
-use crate::registry::{Registry, own};
+use crate::registry::Registry;
 use crate::{LabError, Result};
 
 /// Nodes that stay in the first-level cache (8 KiB), and nodes that do not stay in any.

@@ -25,15 +25,15 @@ use hedgerow_lab_report::Better;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::contenders::servers::{
-    CLIENT_CORE, OURS, OURS_BY_MEMCACHED, OURS_IN_MEMORY, named, participant, start,
-};
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
 use crate::machine::pin_this_thread;
 use crate::process::Server;
 use crate::registry::Registry;
+use crate::servers::{
+    CLIENT_CORE, OURS, OURS_BY_MEMCACHED, OURS_IN_MEMORY, named, participant, start,
+};
 use crate::wire::{Protocol, Records, Script, latency, load_records, throughput, watched};
 use crate::{LabError, Result};
 

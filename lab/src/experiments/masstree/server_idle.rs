@@ -9,12 +9,12 @@ use hedgerow_lab_report::Better;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::contenders::servers::{OURS, named, participant, start};
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
 use crate::machine::open_files_limit;
 use crate::registry::Registry;
+use crate::servers::{OURS, named, participant, start};
 use crate::{LabError, Result};
 
 const CONTENDERS: [&str; 3] = [OURS, "redis", "memcached"];

@@ -11,11 +11,11 @@ use serde_json::Value;
 use super::server::{
     CONNECTIONS, DEPTH, MANY_CONNECTIONS, SETTINGS, VALUE_BYTES, Workload, ask_for, need,
 };
-use crate::contenders::servers::{CLIENT_CORE, OURS, named, participant, start};
 use crate::experiment::{About, Answer, Experiment, Job, Participant, Point, Settings};
 use crate::machine::pin_this_thread;
 use crate::process::Server;
 use crate::registry::Registry;
+use crate::servers::{CLIENT_CORE, OURS, named, participant, start};
 use crate::wire::{Protocol, Records, ScanForm, load_records, play_once};
 use crate::{LabError, Result};
 

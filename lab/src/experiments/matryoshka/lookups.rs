@@ -7,12 +7,12 @@
 use hedgerow_lab_report::X;
 
 use super::rivals;
-use crate::comparison_trees as trees;
 use crate::experiment::{About, Settings};
 use crate::experiments::masstree::comparison;
 use crate::map_experiment::{Contestant, MapExperiment, MapPoint};
 use crate::map_workload::{MapWorkload, Phase};
 use crate::registry::Registry;
+use hedgerow_lab_own::comparison_trees as trees;
 
 pub fn experiment() -> MapExperiment {
     MapExperiment {

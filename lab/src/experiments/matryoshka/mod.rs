@@ -10,12 +10,12 @@ mod proposed;
 mod scaling;
 mod table5;
 
-use crate::contenders::Empty;
 use crate::experiment::{Experiment, Scale};
 use crate::forms::{best_of_all_and, map_of};
 use crate::map_experiment::{Contestant, MapPoint};
 use crate::mixed_workload::MixedWorkload;
 use crate::registry::Registry;
+use hedgerow_lab_own::Empty;
 
 /// All of them, in the report's order.
 pub fn all() -> Vec<Box<dyn Experiment>> {

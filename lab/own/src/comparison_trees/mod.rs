@@ -17,7 +17,7 @@ mod static_tree;
 
 use hedgerow_lab_contender::{Entry, MapEntry, Promises};
 
-use crate::registry::{own, single};
+use crate::{own, single};
 
 use binary::{Binary, BoxedBinary};
 use btree::BTree;
@@ -107,28 +107,3 @@ pub const NAMES: [&str; 12] = [
     BINARY, ARENA, SUPERPAGE, INTEGERS, FOUR, BTREE, PREFETCH, PERMUTER, FIXED, HASH, STATIC_U32,
     STATIC_U64,
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::verify::verify_entry;
-    use hedgerow_lab_data::KeySet;
-
-    #[test]
-    fn every_comparison_tree_answers_rightly() {
-        for name in NAMES {
-            let tree = tree(name).expect(name);
-            let sets: &[&str] = match tree.entry.promises.longest_key {
-                None => &["sparse-u64", "decimal", "prefixed-decimal:40", "email"],
-                Some(4) => &["dense-u32", "monotone-u32"],
-                Some(_) => &["sparse-u64", "prefixed-decimal:0", "dense-u64"],
-            };
-            for set in sets {
-                let set: KeySet = set.parse().expect("a key set");
-                let keys = set.keys(20_000).expect("keys");
-                verify_entry(&tree, &keys).unwrap_or_else(|error| panic!("{set}: {error}"));
-            }
-        }
-        assert!(tree("no tree").is_none());
-    }
-}

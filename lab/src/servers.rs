@@ -9,8 +9,8 @@ use hedgerow_lab_peers::{Protocol, ServerPeer, ServerSettings, mysql_client, ser
 
 use crate::experiment::Participant;
 use crate::process::Server;
-use crate::registry::own;
 use crate::{LabError, Result};
+use hedgerow_lab_own::own;
 
 /// Ours, by RESP, with a log that is synced periodically.
 pub const OURS: &str = "hedgerow server";

@@ -17,7 +17,7 @@ use hedgerow_lab_contender::{Map, Tally, value_of};
 use hedgerow_lab_data::KeyRange;
 use hedgerow_simd::{Kernel, Level, Task, prefetch_line};
 
-use crate::contenders::Integer;
+use crate::Integer;
 
 /// Keys of a node.
 const KEYS: usize = 16;

@@ -1,0 +1,27 @@
+//! What every build of the lab can measure: our trees and engine, the standard library's map, the
+//! empty map, and the trees that the papers compare theirs with.
+//!
+//! Each is an adaptor to [`Map`](hedgerow_lab_contender::Map) or
+//! [`Store`](hedgerow_lab_contender::Store). They are a crate of their own, like the peers from
+//! elsewhere, so that the lab's own code compiles without compiling each tree anew.
+
+#![forbid(unsafe_code)]
+
+mod btree;
+pub mod comparison_trees;
+mod empty;
+mod engine;
+mod entries;
+mod integers;
+mod masstree;
+mod matryoshka;
+mod standard;
+
+pub use btree::Paged;
+pub use empty::Empty;
+pub use engine::Engine;
+pub use entries::{concurrent, maps, ordered, own, single, stores, unordered};
+pub use integers::{Integer, Integers};
+pub use masstree::{Indexed, Inline};
+pub use matryoshka::{Batched, Words};
+pub use standard::BTreeMark;
