@@ -37,7 +37,7 @@ fn in_all(pairs: &[Pair]) {
         check::<Hints, 4096>(pairs, fill);
         check::<Fingerprint, 1024>(pairs, fill);
         check::<SemiDense, 1024>(pairs, fill);
-        check::<FullyDense, 1024>(pairs, fill);
+        check::<FullyDense, 512>(pairs, fill);
         check::<Adaptive, 1024>(pairs, fill);
     }
 }
