@@ -15,12 +15,12 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::Ordering;
 
 use hedgerow_index::{IndexError, MAX_KEY_BYTES};
-use hedgerow_log::{Operation, OperationKind, ShardGuard, Timestamp};
+use hedgerow_log::{Health, Operation, OperationKind, ShardGuard, Timestamp};
 
 use crate::bounds::is_inverted;
 use crate::commit::Commit;
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expiry::ExpiryIndex;
 use crate::keyspace::{Keyspace, SpaceRef};
 use crate::options::WriteOptions;
@@ -124,6 +124,10 @@ impl Engine {
                     let shard = log.shard_to_finish(worker::number() % log.shards());
                     let timestamp = removal.append((guard, shard), bounds, failed.is_some());
                     drop(going);
+                    // The log may have failed while rows went: then their record is lost.
+                    if let Health::Poisoned(reason) = log.health() {
+                        return Err(Error::Poisoned(reason));
+                    }
                     return Ok((removal.live, self.removed(timestamp, failed)?));
                 }
             };
