@@ -28,7 +28,7 @@ use std::ops::{Bound, ControlFlow};
 use hedgerow_btree::BTreeIndex;
 use hedgerow_index::{Decision, Direction, Index, IndexErrorKind};
 use hedgerow_log::{Manifest, Problem};
-use hedgerow_pages::{Begun, Loan, Options, PageId, Pool, PoolStatistics, Tender};
+use hedgerow_pages::{Begun, Loan, Options, PageId, Pool, PoolStatistics, Spending, Tender};
 
 use crate::any_index::AnyIndex;
 use crate::error::{Error, Result};
@@ -244,6 +244,7 @@ impl PageFile {
 
     /// Gives back the trees of keyspaces that were dropped and had pages when the process ended.
     fn release_orphans(&self, manifest: &Manifest) -> Result<()> {
+        let _spending = self.pool.spend_reserve();
         let mut entries = lock(&self.entries);
         let known = |id: u32| manifest.keyspaces.iter().any(|entry| entry.id == id);
         let orphans: Vec<(u32, Entry)> = entries.extract_if(|&id, _| !known(id)).collect();
@@ -321,6 +322,11 @@ impl PageFile {
         self.pool.abandon_checkpoint(begun);
     }
 
+    /// Lets changes use up what is kept for reading while the disk is full: they undo others.
+    pub(crate) fn spend_reserve(&self) -> Spending<'_> {
+        self.pool.spend_reserve()
+    }
+
     /// Leaves the pages of a keyspace that is out of the catalog to the next checkpoint.
     pub(crate) fn retire(&self, space: Arc<Space>) {
         lock(&self.retired).push(space);
@@ -329,6 +335,7 @@ impl PageFile {
     /// Gives back the pages of retired keyspaces. No checkpoint may begin meanwhile, or it would
     /// name pages that are free. Of those to which somebody still has a handle only the root stays.
     pub(crate) fn bury(&self, is_closed: impl Fn() -> bool) -> Result<()> {
+        let _spending = self.pool.spend_reserve();
         let retired = std::mem::take(&mut *lock(&self.retired));
         let mut kept = Vec::new();
         let outcome = retired.into_iter().try_for_each(|space| {

@@ -35,6 +35,7 @@ impl<'a> Undo<'a> {
 
     /// Makes all rows what they were.
     pub(crate) fn run(self, engine: &Engine) -> Result<(), IndexError> {
+        let _spending = engine.pages.as_ref().map(|pages| pages.spend_reserve());
         let mut buffer = Vec::new();
         let expiries = &engine.expiries;
         for Before { space, key, row } in self.rows.into_iter().rev() {

@@ -8,8 +8,8 @@
 //! page is first written: copied aside under a shared latch that lasts as long as the copy, written
 //! from there, and clean afterwards if nobody changed it meanwhile. Nothing here waits for a latch.
 //!
-//! Pages that are clean or missing make up a *reserve* that changes do not touch: a disk that is
-//! full takes no dirty page, and then clean ones are all there is to make room for reading.
+//! A disk that is full takes no dirty page. Then clean ones go, of which the [reserve](crate::reserve)
+//! keeps some.
 
 use std::sync::atomic::Ordering;
 
@@ -37,7 +37,7 @@ pub(crate) fn batch_pages(page_bytes: usize, budget_bytes: u64) -> usize {
 
 /// Which pages may go.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Victims {
+pub(crate) enum Victims {
     Any,
     Clean,
     Dirty,
@@ -45,7 +45,7 @@ enum Victims {
 
 /// The buffers of whoever evicts.
 pub(crate) struct Evictor<const PAGE: usize> {
-    batch: WriteBatch<PAGE>,
+    pub(crate) batch: WriteBatch<PAGE>,
 }
 
 impl<const PAGE: usize> Evictor<PAGE> {
@@ -81,25 +81,25 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// Evicts a batch of pages, unless another thread just did.
     pub(crate) fn evict_some(&self) -> Result<(), Error> {
         let mut evictor = lock(&self.evictor);
-        let mut attempts = 0;
+        let (mut attempts, mut failure) = (0, None);
         loop {
             if self.resident.load(Ordering::Relaxed) < self.limit() {
                 return Ok(());
             }
-            let (mut freed, failure) = self.evict_batch(&mut evictor.batch, Victims::Any);
-            if freed == 0 && failure.is_some() {
-                (freed, _) = self.evict_batch(&mut evictor.batch, Victims::Clean);
-            }
+            // What cannot be written once is not tried again: whoever asks next does.
+            let victims = match failure {
+                None => Victims::Any,
+                Some(_) => Victims::Clean,
+            };
+            let (freed, failed) = self.evict_batch(&mut evictor.batch, victims);
             if freed > 0 {
                 return Ok(());
             }
-            if let Some(error) = failure {
-                return Err(error);
-            }
+            failure = failure.or(failed);
             attempts += 1;
             if attempts > 200 {
                 let pages = self.limit() as u64;
-                return Err(Error::OutOfMemory { pages });
+                return Err(failure.unwrap_or(Error::OutOfMemory { pages }));
             }
             if attempts > 3 {
                 std::thread::yield_now();
@@ -119,36 +119,13 @@ impl<const PAGE: usize> Pool<PAGE> {
         }
     }
 
-    /// Counts a clean page as dirty, which the caller makes it then; with dirty pages up to the
-    /// reserve, some are written before.
-    #[cold]
-    pub(crate) fn count_dirty(&self) -> Result<(), Error> {
-        let most = |pool: &Self| pool.limit() - pool.victims();
-        let mut attempts = 0;
-        while self.dirty.load(Ordering::Relaxed) >= most(self) && attempts < 4 {
-            let batch = &mut lock(&self.evictor).batch;
-            if self.dirty.load(Ordering::Relaxed) < most(self) {
-                break;
-            }
-            let (freed, failure) = self.evict_batch(batch, Victims::Dirty);
-            match failure {
-                Some(error) if freed == 0 => return Err(error),
-                // Others have them latched: the reserve is for the time when nothing can be
-                // written, and now something can.
-                _ => attempts += 1,
-            }
-        }
-        self.dirty.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
-
     /// Pages that go together: a batch, which in a small pool is a small part of it.
     fn victims(&self) -> usize {
         self.batch.min(self.limit() / 8).max(1)
     }
 
     /// One batch: how many pages went, and why others did not.
-    fn evict_batch(
+    pub(crate) fn evict_batch(
         &self,
         batch: &mut WriteBatch<PAGE>,
         victims: Victims,

@@ -4,7 +4,7 @@
 //! for that comes out of the pool's, which has fewer pages meanwhile.
 
 use std::fmt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::pool::{LEAST_RESIDENT, Pool};
 
@@ -17,18 +17,34 @@ pub struct Loan<'p, const PAGE: usize> {
 
 impl<const PAGE: usize> Pool<PAGE> {
     /// Lends memory: as much of `bytes` as the pool can spare, which keeps a quarter of its pages,
-    /// and no fewer than it needs. One that may not write needs all that it has.
+    /// and no fewer than it needs, nor than cannot be evicted now. One that may not write needs all
+    /// that it has.
     pub fn lend(&self, bytes: usize) -> Loan<'_, PAGE> {
-        let limit = self.limit();
-        let spare = limit.saturating_sub((limit / 4).max(LEAST_RESIDENT as usize / 2));
-        let pages = if self.read_only {
-            0
-        } else {
-            spare.min(bytes.div_ceil(PAGE))
+        let mut loan = Loan {
+            pool: self,
+            pages: 0,
         };
-        self.lent.fetch_add(pages, Ordering::Relaxed);
+        if self.read_only {
+            return loan;
+        }
+        // Never fails: the closure always has an answer.
+        let _ = self.lent.fetch_update(Relaxed, Relaxed, |lent| {
+            let limit = self.limit_beside(lent);
+            let spare = limit.saturating_sub((limit / 4).max(LEAST_RESIDENT as usize / 2));
+            loan.pages = spare.min(bytes.div_ceil(PAGE));
+            Some(lent + loan.pages)
+        });
         self.evict_ahead(0);
-        Loan { pool: self, pages }
+        let over = self.resident.load(Relaxed).saturating_sub(self.limit());
+        let back = over.min(loan.pages);
+        loan.pages -= back;
+        self.lent.fetch_sub(back, Relaxed);
+        loan
+    }
+
+    /// What is lent now, in bytes.
+    pub fn lent_bytes(&self) -> usize {
+        self.lent.load(Relaxed) * PAGE
     }
 }
 
@@ -42,7 +58,7 @@ impl<const PAGE: usize> Loan<'_, PAGE> {
 
 impl<const PAGE: usize> Drop for Loan<'_, PAGE> {
     fn drop(&mut self) {
-        self.pool.lent.fetch_sub(self.pages, Ordering::Relaxed);
+        self.pool.lent.fetch_sub(self.pages, Relaxed);
     }
 }
 

@@ -49,6 +49,10 @@ impl<const PAGE: usize> SharedLatch<'_, PAGE> {
 }
 
 impl<const PAGE: usize> ExclusiveLatch<'_, PAGE> {
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.pool.word(self.page).note().is_dirty()
+    }
+
     /// Whether somebody else had the page when this latch was asked for.
     #[inline(always)]
     #[must_use]

@@ -150,6 +150,8 @@ pub struct Pool<const PAGE: usize> {
     pub(crate) resident: AtomicUsize,
     /// Those of them that differ from the file.
     pub(crate) dirty: AtomicUsize,
+    /// Changes under way that may use up the reserve.
+    pub(crate) spending: AtomicUsize,
     pub(crate) budget_bytes: u64,
     /// Pages that are read or written together, at most.
     pub(crate) batch: usize,
@@ -235,6 +237,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             operations: Operations::default(),
             resident: AtomicUsize::new(0),
             dirty: AtomicUsize::new(0),
+            spending: AtomicUsize::new(0),
             budget_bytes: options.budget_bytes,
             batch,
             lent: AtomicUsize::new(0),
@@ -335,8 +338,13 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// How many pages may be in memory now.
     #[must_use]
     pub fn limit(&self) -> usize {
+        self.limit_beside(self.lent.load(Ordering::Relaxed))
+    }
+
+    /// How many pages may be in memory while so many pages' worth is lent.
+    pub(crate) fn limit_beside(&self, lent: usize) -> usize {
         let pages = self.budget_bytes.saturating_sub(self.fixed_bytes()) / PAGE as u64;
-        let pages = pages.saturating_sub(self.lent.load(Ordering::Relaxed) as u64);
+        let pages = pages.saturating_sub(lent as u64);
         usize::try_from(pages.max(LEAST_RESIDENT / 2)).unwrap_or(usize::MAX)
     }
 

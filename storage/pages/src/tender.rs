@@ -56,11 +56,6 @@ impl<const PAGE: usize> Pool<PAGE> {
         })
     }
 
-    /// Pages that the tender keeps free.
-    fn reserve(&self) -> usize {
-        (4 * self.batch).min(self.limit() / 8)
-    }
-
     /// Tells the tender, if there is one, that this many pages were in memory.
     #[inline]
     pub(crate) fn tell(&self, resident: usize) {

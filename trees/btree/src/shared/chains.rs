@@ -74,14 +74,16 @@ impl<'t, C: Configuration, const PAGE: usize> Keep<PAGE> for Within<'t, '_, C, P
 
     fn fill(&mut self, rack: PageNumber, class: usize, bytes: &[u8]) -> Result<Option<usize>> {
         let mut pool: &'t Pool<PAGE> = &self.tree.pool;
-        // What cannot be read is no room, and somebody else's error.
+        // What cannot be read or changed is no room, and somebody else's error.
         let Ok(Some(mut latch)) = pool.try_exclusive(PageId(rack)) else {
             return Ok(None);
         };
         if !rack::is_rack(image(&latch), class, self.tree.root.0) {
             return Ok(None);
         }
-        let mut page = Pages::change(&mut pool, &mut latch, self.operation)?;
+        let Ok(mut page) = Pages::change(&mut pool, &mut latch, self.operation) else {
+            return Ok(None);
+        };
         Ok(rack::fill(&mut page, class, bytes))
     }
 
@@ -98,6 +100,8 @@ impl<'t, C: Configuration, const PAGE: usize> Keep<PAGE> for Within<'t, '_, C, P
         if is_last {
             pool.release(latch, self.operation)?;
         } else {
+            // A slot that stayed taken would stay so for good.
+            let _spending = pool.spend_reserve();
             rack::vacate(
                 &mut Pages::change(&mut pool, &mut latch, self.operation)?,
                 bits,

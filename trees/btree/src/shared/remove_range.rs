@@ -156,11 +156,14 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let mut page = Image::zeroed();
         page.copy_used::<C>(image(&site.latch));
         page.order::<C>();
+        // Before anybody is asked: what is said to go, goes.
+        self.pool.afford_change(&site.latch)?;
         let doomed = self.doomed(&page, &site, at, to, decide);
         self.events.count(RANGE_LEAVES);
         let upper = page.upper().to_vec();
         if !doomed.places.is_empty() {
             // If a checkpoint needs the leaf and cannot save it, the checkpoint fails, not this.
+            let _spending = self.pool.spend_reserve();
             self.prepare(&mut site.latch, &site.operation)?;
             self.take_all(&mut site, &mut page, &doomed, &mut at.vacancies);
         }

@@ -66,7 +66,8 @@ impl<'p, const PAGE: usize> Vacancies<'p, PAGE> {
         if self.noted.len() < self.most {
             return true;
         }
-        let lent: usize = self.loans.iter().map(Loan::bytes).sum();
+        // Of this removal and others.
+        let lent = pool.lent_bytes();
         let budget = pool.limit() * PAGE + lent;
         let wanted = (self.most * NOTE_BYTES).min((budget / 4).saturating_sub(lent));
         if wanted < FREELY * NOTE_BYTES {

@@ -1,0 +1,94 @@
+//! Pages that stay clean or missing, so that reading never needs a write to succeed.
+//!
+//! What is changed while the disk is full stays dirty, and so in memory. If all of memory could
+//! become dirty, nothing would make room for a page that is only to be read. So a clean page becomes
+//! dirty only while an eighth of the pool (256 pages at most) is not; beyond that others are written
+//! first, or the change fails before anything is changed.
+//!
+//! Some changes may use the reserve up: those that give pages back, and those that must not fail
+//! half-way. They are few, and whoever makes them says so with [`Pool::spend_reserve`].
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::evict::Victims;
+use crate::paged::ExclusiveLatch;
+use crate::pool::{Pool, lock};
+use crate::restart::{Error, Result};
+
+/// Batches that are written before a change goes on, at most: dirty pages that others have latched
+/// do not go, and the reserve is for the time when none can.
+const MOST_BATCHES: usize = 8;
+
+/// While this is there, changes may use up the reserve. Made by [`Pool::spend_reserve`].
+#[must_use = "the reserve is kept again when this is dropped"]
+pub struct Spending<'p>(&'p AtomicUsize);
+
+impl<const PAGE: usize> Pool<PAGE> {
+    /// Pages that no change touches, and that the [tender](crate::Tender) tries to keep free.
+    pub(crate) fn reserve(&self) -> usize {
+        (4 * self.batch).min(self.limit() / 8)
+    }
+
+    /// Lets changes, of all threads, use up the pages that are kept for reading while the disk is
+    /// full. For changes that give pages back, and for those that must not fail half-way. Costs an
+    /// addition to a shared counter.
+    pub fn spend_reserve(&self) -> Spending<'_> {
+        self.spending.fetch_add(1, Ordering::Relaxed);
+        Spending(&self.spending)
+    }
+
+    /// Sees to it that a latched page can be changed: [`Pages::change`](crate::Pages::change) will
+    /// not fail under a [`Spending`].
+    ///
+    /// # Errors
+    ///
+    /// What writing others reported, when so many are dirty that this one must stay clean.
+    pub fn afford_change(&self, page: &ExclusiveLatch<'_, PAGE>) -> Result<()> {
+        if !page.is_dirty() {
+            self.keep_reserve()?;
+        }
+        Ok(())
+    }
+
+    /// Counts a clean page as dirty, which the caller makes it then.
+    #[cold]
+    pub(crate) fn count_dirty(&self) -> std::result::Result<(), Error> {
+        self.keep_reserve()?;
+        self.dirty.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn is_reserve_whole(&self) -> bool {
+        self.dirty.load(Ordering::Relaxed) + self.reserve() < self.limit()
+            || self.spending.load(Ordering::Relaxed) > 0
+    }
+
+    fn keep_reserve(&self) -> std::result::Result<(), Error> {
+        for _ in 0..MOST_BATCHES {
+            if self.is_reserve_whole() {
+                break;
+            }
+            let batch = &mut lock(&self.evictor).batch;
+            if self.is_reserve_whole() {
+                break;
+            }
+            if let (0, Some(error)) = self.evict_batch(batch, Victims::Dirty) {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Spending<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Spending<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Spending")
+    }
+}
