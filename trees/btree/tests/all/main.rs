@@ -1,6 +1,7 @@
 //! Trees of both forms beside oracles. One program, so that each kind of tree is compiled once.
 
 mod bulk;
+mod full_disk;
 mod large_values;
 mod lost_keys;
 mod model;
