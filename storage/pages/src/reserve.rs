@@ -59,18 +59,20 @@ impl<const PAGE: usize> Pool<PAGE> {
         Ok(())
     }
 
-    fn is_reserve_whole(&self) -> bool {
+    /// Whether a page may become dirty now. Where nothing is ever written, waiting does not help.
+    fn may_spend(&self) -> bool {
         self.dirty.load(Ordering::Relaxed) + self.reserve() < self.limit()
+            || self.read_only
             || self.spending.load(Ordering::Relaxed) > 0
     }
 
     fn keep_reserve(&self) -> std::result::Result<(), Error> {
         for _ in 0..MOST_BATCHES {
-            if self.is_reserve_whole() {
+            if self.may_spend() {
                 break;
             }
             let batch = &mut lock(&self.evictor).batch;
-            if self.is_reserve_whole() {
+            if self.may_spend() {
                 break;
             }
             if let (0, Some(error)) = self.evict_batch(batch, Victims::Dirty) {
