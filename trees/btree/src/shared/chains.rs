@@ -138,11 +138,15 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         value: &[u8],
         operation: &Operation<'p>,
     ) -> Result<Made> {
-        let mut within = Within {
+        let mut within = self.within(operation);
+        overflow::store(&mut within, chain, cut, value)
+    }
+
+    fn within<'p, 'o>(&'p self, operation: &'o Operation<'p>) -> Within<'p, 'o, C, PAGE> {
+        Within {
             tree: self,
             operation,
-        };
-        overflow::store(&mut within, chain, cut, value)
+        }
     }
 
     /// Gives back what a record named that is gone.
@@ -151,10 +155,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         chain: &Chain,
         operation: &Operation<'p>,
     ) -> Result<()> {
-        let mut within = Within {
-            tree: self,
-            operation,
-        };
+        let mut within = self.within(operation);
         overflow::release(&mut within, chain)
     }
 
@@ -164,10 +165,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         chain: &Chain,
         operation: &Operation<'p>,
     ) -> Result<()> {
-        let mut within = Within {
-            tree: self,
-            operation,
-        };
+        let mut within = self.within(operation);
         overflow::release_pages(&mut within, chain)
     }
 
@@ -178,10 +176,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         rack: PageNumber,
         operation: &Operation<'p>,
     ) -> Result<()> {
-        let mut within = Within {
-            tree: self,
-            operation,
-        };
+        let mut within = self.within(operation);
         within.release(rack)?;
         self.racks().forget(class, rack);
         Ok(())
@@ -194,10 +189,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         (rack, bits): (PageNumber, u16),
         operation: &Operation<'p>,
     ) -> Result<()> {
-        let mut within = Within {
-            tree: self,
-            operation,
-        };
+        let mut within = self.within(operation);
         overflow::vacate(&mut within, class, rack, bits)
     }
 }
