@@ -387,14 +387,17 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// Sorts them, to give neighbours back at once.
     pub(crate) fn discard(&self, pages: &mut [PageId]) {
         pages.sort_unstable();
-        for run in pages.chunk_by(|a, b| a.0 + 1 == b.0) {
+        let of_run = |run: &[PageId]| {
             let start = run[0].0 as usize * Self::STRIDE;
-            // SAFETY: all pages of the run are latched exclusively by the caller, who uses them
-            // no more; others may only look at them through frames, atomically.
-            unsafe { self.memory.discard(start..start + run.len() * Self::STRIDE) };
-            for &page in run {
-                self.evicted(page);
-            }
+            start..start + run.len() * Self::STRIDE
+        };
+        let runs = pages.chunk_by(|a, b| a.0 + 1 == b.0);
+        let ranges: Vec<_> = runs.map(of_run).collect();
+        // SAFETY: all pages are latched exclusively by the caller, who uses them no more; others
+        // may only look at them through frames, atomically.
+        unsafe { self.memory.discard_all(&ranges) };
+        for &page in pages.iter() {
+            self.evicted(page);
         }
         self.resident.fetch_sub(pages.len(), Ordering::Relaxed);
     }
