@@ -4,6 +4,12 @@
 //! when the hand comes round was not used meanwhile and goes. Evicted pages are passed over: eight
 //! words to a cache line, which the processor fetches ahead.
 //!
+//! Of some pages their users know that they are less likely to be used again soon than others
+//! ([`Pool::demote`]): a page of values serves a few records, the leaf that leads to it a hundred.
+//! Where there are such pages, the hand stops at each of the others in every fourth round only, so
+//! that a page that is used once in several rounds stays. Without that a pool that holds all leaves
+//! many times over evicts them for values that nobody asks for twice.
+//!
 //! A clean page is latched and its memory given back, with that of the rest of its batch. A dirty
 //! page is first written: copied aside under a shared latch that lasts as long as the copy, written
 //! from there, and clean afterwards if nobody changed it meanwhile. Nothing here waits for a latch.
@@ -34,6 +40,9 @@ pub(crate) fn batch_pages(page_bytes: usize, budget_bytes: u64) -> usize {
     let part = budget_bytes / (BUDGET_PER_BATCH * page_bytes as u64);
     part.clamp(LEAST_BATCH, MOST_BATCH as u64) as usize
 }
+
+/// Where some pages are cold, the hand stops at others once in so many rounds.
+const ROUNDS_OF_WARM: u32 = 4;
 
 /// Which pages may go.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -134,13 +143,23 @@ impl<const PAGE: usize> Pool<PAGE> {
         let mut clean = Vec::with_capacity(wanted);
         batch.pages.clear();
         let used = self.used.load(Ordering::Relaxed).max(1);
+        let every = match self.has_cold.load(Ordering::Relaxed) {
+            true => ROUNDS_OF_WARM,
+            false => 1,
+        };
         // Twice round, so that a mark set on the way can be found.
-        let mut steps = u64::from(used) * 2;
+        let mut steps = u64::from(used) * 2 * u64::from(every);
         while steps > 0 && clean.len() + batch.pages.len() < wanted {
             steps -= 1;
-            let page = PageId(self.hand.fetch_add(1, Ordering::Relaxed) % used);
+            let at = self.hand.fetch_add(1, Ordering::Relaxed);
+            let page = PageId(at % used);
             let word = self.word(page);
             let seen = word.note();
+            // Neighbours have their turns in different rounds.
+            let is_turn = (page.0 ^ (at / used)).is_multiple_of(every) || seen.is_cold();
+            if seen.is_evicted() || !is_turn {
+                continue;
+            }
             if !seen.is_marked() {
                 word.try_mark(seen);
             } else if seen.is_dirty() {

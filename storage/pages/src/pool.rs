@@ -159,6 +159,8 @@ pub struct Pool<const PAGE: usize> {
     pub(crate) lent: AtomicUsize,
     /// Where the clock stands.
     pub(crate) hand: AtomicU32,
+    /// Whether any page was ever called cold.
+    pub(crate) has_cold: AtomicBool,
     pub(crate) epoch: AtomicU64,
     pub(crate) space: Mutex<Space>,
     pub(crate) evictor: Mutex<Evictor<PAGE>>,
@@ -242,6 +244,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             batch,
             lent: AtomicUsize::new(0),
             hand: AtomicU32::new(0),
+            has_cold: AtomicBool::new(false),
             epoch: AtomicU64::new(root.epoch + 1),
             space: Mutex::new(Space {
                 blocks: loaded.blocks,
@@ -425,6 +428,27 @@ impl<const PAGE: usize> Pool<PAGE> {
             self.resident.fetch_sub(1, Ordering::Relaxed);
             self.evict_some()?;
         }
+    }
+
+    /// Says that a page is less likely to be used again soon than those of which nobody says so,
+    /// until it is evicted. When memory is scarce it is looked at four times as often. Costs a look
+    /// at the page's state, and a change of it the first time.
+    pub fn demote(&self, page: PageId) {
+        let word = self.word(page);
+        let seen = word.note();
+        if !seen.is_cold() && !seen.is_evicted() {
+            word.set_cold();
+            if !self.has_cold.load(Ordering::Relaxed) {
+                self.has_cold.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Whether some page may be out of memory, so that asking for several together can help. Cheap,
+    /// and wrongly true while numbers are free.
+    #[must_use]
+    pub fn may_miss(&self) -> bool {
+        self.resident.load(Ordering::Relaxed) < self.used.load(Ordering::Relaxed) as usize
     }
 
     pub(crate) fn unclaim(&self) {

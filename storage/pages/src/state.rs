@@ -1,10 +1,10 @@
 //! The state word of a page: its latch, its version, and whether it differs from the file.
 //!
 //! ```text
-//!  63                            16 15     12 11 10     9     8       7        0
-//! ┌────────────────────────────────┬─────────┬──┬─────┬─────┬───────┬──────────┐
-//! │            version             │    0    │io│epoch│dirty│waiting│  latch   │
-//! └────────────────────────────────┴─────────┴──┴─────┴─────┴───────┴──────────┘
+//!  63                          16 15   13 12   11 10     9     8       7        0
+//! ┌──────────────────────────────┬───────┬────┬──┬─────┬─────┬───────┬──────────┐
+//! │           version            │   0   │cold│io│epoch│dirty│waiting│  latch   │
+//! └──────────────────────────────┴───────┴────┴──┴─────┴─────┴───────┴──────────┘
 //!  latch: 0 evicted · 1 exclusive · 2 marked · 3 unlocked · 3 + n shared by n
 //! ```
 //!
@@ -24,6 +24,9 @@
 //!
 //! **Dirty** is set by a change of the page's content, never by a latch; *epoch* is the parity of
 //! the checkpoint epoch in which that happened.
+//!
+//! **Cold** is said by the page's user and forgotten when the page is evicted: the clock comes to
+//! such a page at every round, and to others at every fourth.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,6 +45,7 @@ const WAITING: u64 = 1 << 8;
 const DIRTY: u64 = 1 << 9;
 const EPOCH: u64 = 1 << 10;
 const IO: u64 = 1 << 11;
+const COLD: u64 = 1 << 12;
 const VERSION_UNIT: u64 = 1 << 16;
 
 /// Rounds of spinning before a waiter parks.
@@ -105,6 +109,12 @@ impl Seen {
         self.0 & EPOCH != 0
     }
 
+    /// Whether the page is one of those that are less likely to be used again soon.
+    #[inline(always)]
+    pub fn is_cold(self) -> bool {
+        self.0 & COLD != 0
+    }
+
     fn is_io(self) -> bool {
         self.0 & IO != 0
     }
@@ -163,6 +173,11 @@ impl<W: Word> StateWord<W> {
             // If this fails somebody else changed the word, and the mark with it.
             self.exchange(seen, seen.with_latch(UNLOCKED), Ordering::Relaxed);
         }
+    }
+
+    /// Calls a page cold, until it is evicted.
+    pub fn set_cold(&self) {
+        self.alter(Ordering::Relaxed, |seen| seen.0 | COLD);
     }
 
     /// Sets the clock's mark; false if the page is in use.
@@ -256,7 +271,7 @@ impl<W: Word> StateWord<W> {
     pub fn evict(&self) -> bool {
         let before = self.alter(Ordering::Release, |seen| {
             debug_assert!(seen.is_exclusive());
-            let flags = LATCH | WAITING | DIRTY | EPOCH | IO;
+            let flags = LATCH | WAITING | DIRTY | EPOCH | IO | COLD;
             (seen.0 & !flags | EVICTED).wrapping_add(VERSION_UNIT)
         });
         before.0 & WAITING != 0
@@ -374,6 +389,18 @@ mod tests {
         assert!(word.note().is_marked() && !word.holds(seen));
         word.touch(word.note());
         assert!(!word.note().is_marked());
+    }
+
+    #[test]
+    fn a_cold_page_is_so_until_it_is_evicted() {
+        let word = loaded();
+        let seen = word.note();
+        word.set_cold();
+        assert!(word.note().is_cold() && word.holds(seen));
+        assert!(word.try_upgrade(seen) && !word.unlock_exclusive(true));
+        assert!(word.note().is_cold());
+        assert!(word.try_exclusive(word.note()) && !word.evict());
+        assert!(!word.note().is_cold());
     }
 
     #[test]

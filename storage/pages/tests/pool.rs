@@ -588,3 +588,33 @@ fn most_of_any_budget_is_for_pages() {
         );
     }
 }
+
+/// Pages that are used again and again, beside others that are each used once: how many of the
+/// former had to be read again.
+fn read_again(demoted: bool) -> u64 {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let pool = open(&vfs, SMALL);
+    let often: Vec<PageId> = (0..50).map(|n| allocate(&pool, n)).collect();
+    let once: Vec<PageId> = (50..2_050).map(|n| allocate(&pool, n)).collect();
+    pool.checkpoint(Vec::new).unwrap();
+    let mut again = 0;
+    for (turn, &id) in once.iter().enumerate() {
+        assert_eq!(read(&pool, id), Some(turn as u64 + 50));
+        if demoted {
+            pool.demote(id);
+        }
+        // Less often than the hand of the clock comes round.
+        let often = often[turn / 3 % often.len()];
+        let before = pool.statistics().reads;
+        assert!(read_optimistically(&pool, often).is_some());
+        again += pool.statistics().reads - before;
+    }
+    again
+}
+
+#[test]
+fn pages_that_are_demoted_go_before_others() {
+    let (plain, demoted) = (read_again(false), read_again(true));
+    assert!(plain > 200, "too little happens: {plain}");
+    assert!(demoted * 3 < plain, "{demoted} where it was {plain}");
+}

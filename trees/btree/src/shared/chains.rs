@@ -34,6 +34,8 @@ impl<C: Configuration, const PAGE: usize> Look<PAGE> for Shared<'_, C, PAGE> {
     fn look<R>(&self, page: PageNumber, look: impl FnOnce(&Image<PAGE>) -> R) -> Result<R> {
         let (pool, id): (&Pool<PAGE>, _) = (&self.0.pool, PageId(page));
         let latch = self.0.of_chain(id, pool.shared(id))?;
+        // Of few records, where a leaf is of a hundred.
+        pool.demote(id);
         Ok(look(node(latch.image())))
     }
 
@@ -63,7 +65,9 @@ impl<'t, C: Configuration, const PAGE: usize> Keep<PAGE> for Within<'t, '_, C, P
         let mut pool: &'t Pool<PAGE> = &self.tree.pool;
         let mut latch = pool.allocate(self.operation)?;
         self.tree.store(&mut latch, image);
-        Ok(pool.id(&latch).0)
+        let id = pool.id(&latch);
+        pool.demote(id);
+        Ok(id.0)
     }
 
     fn release(&mut self, page: PageNumber) -> Result<()> {
