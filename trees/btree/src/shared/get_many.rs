@@ -9,7 +9,7 @@ use super::descend::{Aim, At, DEEPEST, Leaf};
 use super::read::Looked;
 use crate::chain::Chain;
 use crate::configuration::Configuration;
-use crate::page::node;
+use crate::page::{Image, node};
 use crate::slotted::Kind;
 
 /// Lookups under way at once.
@@ -35,6 +35,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ) -> std::result::Result<(), Error> {
         for (number, group) in keys.chunks(GROUP).enumerate() {
             let leaves = self.leaves_of(group);
+            if self.pool.may_miss() {
+                self.load_values_of(group, &leaves);
+            }
             for (index, key) in group.iter().enumerate() {
                 let at = number * GROUP + index;
                 let mut some = Some(|value: &[u8]| read(at, Some(value)));
@@ -58,10 +61,47 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Ok(())
     }
 
-    /// Brings the leaves of keys to memory, all pages of a level at once.
+    /// Brings the leaves of keys to memory, all pages of a level at once, and then the pages that
+    /// the keys' values have elsewhere.
     pub(super) fn load_leaves(&self, keys: &[&[u8]]) {
         for group in keys.chunks(GROUP) {
-            self.leaves_of(group);
+            let leaves = self.leaves_of(group);
+            if self.pool.may_miss() {
+                self.load_values_of(group, &leaves);
+            }
+        }
+    }
+
+    /// Brings the pages to memory that the values of keys have beside their leaves.
+    fn load_values_of(&self, keys: &[&[u8]], leaves: &[Option<Leaf>; GROUP]) {
+        let mut pages = Vec::new();
+        for (key, leaf) in keys.iter().zip(leaves) {
+            // What changed meanwhile is left to its user, as is what cannot be read.
+            if let Some(latch) = leaf.and_then(|leaf| self.share(&leaf).ok()) {
+                Self::name_values(node(latch.image()), key, &mut pages);
+            }
+        }
+        self.load_named(&mut pages);
+    }
+
+    /// Adds the pages that the value of a key has beside its leaf.
+    fn name_values(page: &Image<PAGE>, key: &[u8], pages: &mut Vec<PageId>) {
+        let Some(record) = page.find::<C>(Self::cut(key).stem) else {
+            return;
+        };
+        if matches!(record.kind, Kind::Overflow | Kind::Long) {
+            let chain = Chain::read::<PAGE>(page.payload(record));
+            pages.extend(chain.named().map(PageId));
+        }
+    }
+
+    /// Brings pages to memory, each once.
+    fn load_named(&self, pages: &mut Vec<PageId>) {
+        let pool: &Pool<PAGE> = &self.pool;
+        pages.sort_unstable_by_key(|page| page.0);
+        pages.dedup();
+        if !pages.is_empty() {
+            pool.load_many(pages);
         }
     }
 
@@ -100,7 +140,6 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Brings the pages to memory that the values of keys have beside their leaves; `covered` becomes
     /// the number of keys before those of which there would be too many.
     fn load_values(&self, keys: &[&[u8]], leaves: &[Reach], most: usize, covered: &mut usize) {
-        let pool: &Pool<PAGE> = &self.pool;
         let mut pages: Vec<PageId> = Vec::new();
         'leaves: for Reach { keys: reached, at } in leaves {
             let leaf = Leaf {
@@ -118,18 +157,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                     *covered = index;
                     break 'leaves;
                 }
-                let Some(record) = page.find::<C>(Self::cut(key).stem) else {
-                    continue;
-                };
-                if matches!(record.kind, Kind::Overflow | Kind::Long) {
-                    let chain = Chain::read::<PAGE>(page.payload(record));
-                    pages.extend(chain.named().map(PageId));
-                }
+                Self::name_values(page, key, &mut pages);
             }
         }
-        pages.sort_unstable_by_key(|page| page.0);
-        pages.dedup();
-        pool.load_many(&pages);
+        self.load_named(&mut pages);
     }
 
     /// The children over runs of keys, no more than `most`; `covered` becomes the number of keys

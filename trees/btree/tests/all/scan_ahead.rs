@@ -107,3 +107,19 @@ fn values_in_overflow_pages_are_read_together() {
     assert!(pages > 3_000 && batches > 50, "{pages} {batches}");
     assert!(pages > 4 * batches, "{pages} {batches}");
 }
+
+#[test]
+fn many_lookups_read_the_pages_of_values_together() {
+    let (tree, model) = filled(6_000, 1030);
+    let keys: Vec<&[u8]> = model.keys().step_by(37).map(Vec::as_slice).collect();
+    let mut right = 0;
+    let (pages, batches) = read(&tree, || {
+        tree.get_many(&keys, |index, value| {
+            right += usize::from(value == model.get(keys[index]).map(Vec::as_slice));
+        })
+        .unwrap();
+    });
+    assert_eq!(right, keys.len());
+    // A leaf each, and a page of values each.
+    assert!(pages > 100 && 5 * batches < pages, "{pages} in {batches}");
+}
