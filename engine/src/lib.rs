@@ -40,6 +40,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod any_index;
 mod background;
 mod backup;

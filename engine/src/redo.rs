@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hedgerow_log::{Operation, OperationKind, RecoveredLogs, Timestamp};
 
+use crate::ahead::{LEAVES_OF_A_THREAD, Window};
 use crate::error::{Error, Result};
 use crate::page_file::PageFile;
 use crate::recovery::{REPORT_EVERY_BYTES, Recovered, Recovery, RecoveryPhase};
@@ -29,12 +30,6 @@ use crate::recovery::{REPORT_EVERY_BYTES, Recovered, Recovery, RecoveryPhase};
 const LEAST_BATCH_BYTES: usize = 256 << 10;
 /// Offsets within a batch have four bytes, and the last record of a batch may be long.
 const MOST_BATCH_BYTES: usize = 2 << 30;
-/// Leaves that a thread has read ahead at once, and pages of values beside them.
-const MOST_AHEAD: usize = 64;
-const MOST_OF_VALUES: usize = 512;
-/// Keys that are looked at to find so many leaves: at first, and at most.
-const FIRST_WINDOW: usize = 64;
-const MOST_WINDOW: usize = 2048;
 
 /// Changes copied from the log, to be applied in the order of their keys.
 struct Batch {
@@ -148,10 +143,9 @@ impl Batch {
 /// The redo of a database's logs.
 struct Redo<'a> {
     recovery: &'a Recovery<'a>,
-    /// Threads that apply a batch, leaves that each of them has read ahead, and pages of values.
+    /// Threads that apply a batch, and pages that fit in memory beside it.
     threads: usize,
-    ahead: usize,
-    values_ahead: usize,
+    room: usize,
     total_bytes: u64,
     /// Of the log, what is applied.
     done_bytes: u64,
@@ -174,12 +168,11 @@ pub(crate) fn redo(
     let most_bytes = loan.bytes().max(LEAST_BATCH_BYTES.min(useful));
     // Pages that were read ahead must not displace each other.
     let room = pages.room();
-    let threads = recovery.threads.min(room / MOST_AHEAD).max(1);
+    let threads = recovery.threads.min(room / LEAVES_OF_A_THREAD).max(1);
     let mut redo = Redo {
         recovery,
         threads,
-        ahead: (room / (4 * threads)).clamp(1, MOST_AHEAD),
-        values_ahead: (room / (4 * threads)).clamp(1, MOST_OF_VALUES),
+        room,
         total_bytes,
         done_bytes: 0,
         batch: Batch::new(most_bytes),
@@ -269,15 +262,15 @@ impl Redo<'_> {
             let Some(space) = self.recovery.spaces.get(&run[0].keyspace) else {
                 continue;
             };
-            let (mut rest, mut window) = (run, FIRST_WINDOW);
+            let tree = space.index.tree();
+            let mut window = tree.map(|tree| Window::new(tree, self.room, self.threads));
+            let mut rest = run;
             while !rest.is_empty() {
-                let ahead = rest.iter().take(window);
-                let keys: Vec<&[u8]> = ahead.map(|change| change.key(bytes)).collect();
-                let covered = match space.index.tree() {
-                    Some(tree) => tree.load_ahead(&keys, self.ahead, self.values_ahead),
-                    None => keys.len(),
+                let keys = rest.iter().map(|change| change.key(bytes));
+                let covered = match &mut window {
+                    Some(window) => window.load(keys),
+                    None => rest.len(),
                 };
-                window = (2 * covered).clamp(FIRST_WINDOW, MOST_WINDOW);
                 let (now, later) = rest.split_at(end_of_key(rest, covered, bytes));
                 for same_key in now.chunk_by(|a, b| a.has_key_of(b, bytes)) {
                     // The newest is the first.

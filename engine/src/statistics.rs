@@ -79,6 +79,11 @@ fn push_pages(engine: &Engine, pool: &PoolStatistics, list: &mut Statistics) {
         ),
         ("pages_read_total", pool.reads, "Pages read from the file."),
         (
+            "pages_read_batches_total",
+            pool.read_batches,
+            "Calls that read several of these together.",
+        ),
+        (
             "pages_written_total",
             pool.writes,
             "Pages written to the file.",

@@ -15,12 +15,13 @@ use std::sync::atomic::Ordering;
 use hedgerow_index::Index;
 use hedgerow_log::{Operation, OperationKind, Timestamp};
 
+use crate::ahead::LoadAhead;
 use crate::bounds::KeyRange;
 use crate::commit::{Action, Commit};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::iterate::{self, Direction};
-use crate::keyspace::Keyspace;
+use crate::keyspace::{Keyspace, SpaceRef};
 use crate::options::WriteOptions;
 use crate::planted::{PlantedBug, planted};
 use crate::row::{Row, TIMESTAMP_BYTES};
@@ -145,12 +146,15 @@ impl Transaction<'_> {
         value: &[u8],
         options: &WriteOptions,
     ) -> Result<()> {
-        self.update(keyspace, key, |_, new| {
-            new.set_value(value);
-            new.set_expiry_ms(options.expiry_ms)
+        let space = self.writable(keyspace, key)?;
+        // The row that is there leaves nothing behind, so that it need not be read.
+        let ((), staged) = decide_staged(None, |_, new| {
+            new.set_value(value)
+                .set_expiry_ms(options.expiry_ms)
                 .set_user_flags(options.user_flags);
             Action::Put(())
-        })
+        });
+        staged.map_or(Ok(()), |staged| self.stage(&space, key, staged))
     }
 
     /// Sets some columns; see [`Keyspace::put_columns`].
@@ -187,15 +191,7 @@ impl Transaction<'_> {
         key: &[u8],
         decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
     ) -> Result<R> {
-        self.engine.check_key(key)?;
-        let space = keyspace.space()?;
-        if !self.locks_all && !self.guard.holds(stripe_of(space.id, key)) {
-            return Err(Error::NotLocked);
-        }
-        // Not one of the keys that were to be locked, but of the same stripe as one.
-        if self.engine.stripes.is_going(space.id, key) {
-            return Err(Error::NotLocked);
-        }
+        let space = self.writable(keyspace, key)?;
         let before = self.staged_row(space.id, key);
         let was_staged = before.is_some();
         let now_ms = self.now_ms();
@@ -220,20 +216,40 @@ impl Transaction<'_> {
         let Some(mut staged) = staged else {
             return Ok(result);
         };
-        if let Some(row) = &staged.row {
-            self.engine.check_value(row.len() - TIMESTAMP_BYTES)?;
-            self.engine.check_memory()?;
-        }
         if was_staged {
             // Relative to a row that the log never sees.
             staged.delta = None;
         }
+        self.stage(&space, key, staged)?;
+        Ok(result)
+    }
+
+    /// The keyspace of a key that may be written.
+    fn writable<'k>(&self, keyspace: &'k Keyspace, key: &[u8]) -> Result<SpaceRef<'k>> {
+        self.engine.check_key(key)?;
+        let space = keyspace.space()?;
+        if !self.locks_all && !self.guard.holds(stripe_of(space.id, key)) {
+            return Err(Error::NotLocked);
+        }
+        // Not one of the keys that were to be locked, but of the same stripe as one.
+        if self.engine.stripes.is_going(space.id, key) {
+            return Err(Error::NotLocked);
+        }
+        Ok(space)
+    }
+
+    /// Keeps what a row is to be, in the place of what was kept before.
+    fn stage(&mut self, space: &Arc<Space>, key: &[u8], staged: Staged) -> Result<()> {
+        if let Some(row) = &staged.row {
+            self.engine.check_value(row.len() - TIMESTAMP_BYTES)?;
+            self.engine.check_memory()?;
+        }
         let rows = self.staged.entry(space.id).or_insert_with(|| StagedRows {
-            space: Arc::clone(&space),
+            space: Arc::clone(space),
             rows: BTreeMap::new(),
         });
         rows.rows.insert(key.to_vec(), staged);
-        Ok(result)
+        Ok(())
     }
 
     /// Visits the rows of a range in order, the transaction's own writes included, until `visit`
@@ -294,7 +310,12 @@ impl Transaction<'_> {
         let mut buffer = Vec::new();
         let mut undo = Undo::default();
         for StagedRows { space, rows } in self.staged.values() {
+            let keys = rows.keys().map(Vec::as_slice);
+            let mut ahead = LoadAhead::new(space, engine.pages.as_deref(), keys, rows.len());
             for (key, staged) in rows {
+                if let Some(ahead) = &mut ahead {
+                    ahead.step();
+                }
                 let installed = undo.remember(space, key).and_then(|()| match &staged.row {
                     None => space.uninstall(&engine.expiries, &engine.watches, key, &mut buffer),
                     Some(row) => {
@@ -675,12 +696,14 @@ impl BatchOperation {
                 value,
                 expiry_ms,
                 user_flags,
-            } => tx.update(keyspace, key, |_, new| {
-                new.set_value(value)
-                    .set_expiry_ms(*expiry_ms)
-                    .set_user_flags(*user_flags);
-                Action::Put(())
-            }),
+            } => {
+                let options = WriteOptions {
+                    expiry_ms: *expiry_ms,
+                    user_flags: *user_flags,
+                    ..WriteOptions::default()
+                };
+                tx.put_with(keyspace, key, value, &options)
+            }
         }
     }
 }

@@ -438,7 +438,8 @@ fn a_failed_commit_is_undone_before_a_checkpoint_can_see_it() {
         for &n in &numbers {
             batch.put(&rows, &key(n), format!("round {round}").as_bytes());
         }
-        faulty.fail_once(
+        // Until the commit has failed: what is read ahead of it is asked for again.
+        faulty.fail_from(
             CallKind::Read,
             (round % 12) as usize,
             Fault::Error(ErrorKind::Other),
@@ -460,4 +461,35 @@ fn a_failed_commit_is_undone_before_a_checkpoint_can_see_it() {
     }
     assert!(failed > 20, "only {failed} failed");
     assert_eq!(db.verify().unwrap(), 20_000);
+}
+
+#[test]
+fn a_commit_of_many_rows_reads_their_pages_together() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let db = open(&vfs);
+    let rows = db.keyspace("rows").unwrap();
+    fill(&rows, 0..60_000);
+    let (read, batches) = (
+        number(&db, "pages_read_total"),
+        number(&db, "pages_read_batches_total"),
+    );
+    // Rows of all over the tree, most of them there already, one with a value of several pages.
+    let mut batch = db.batch();
+    for n in (59_000..60_500).step_by(3) {
+        batch.put(&rows, &key(n), &value(n + 1));
+    }
+    batch.put(&rows, &key(7), &[7; 20_000]);
+    batch.remove(&rows, &key(8));
+    batch.commit(Durability::None).unwrap();
+    let read = number(&db, "pages_read_total") - read;
+    let batches = number(&db, "pages_read_batches_total") - batches;
+    assert!(read > 200, "{read} pages read");
+    assert!(4 * batches < read && batches > 0, "{read} in {batches}");
+    for n in (59_000..60_500).step_by(3) {
+        assert_eq!(rows.get(&key(n)).unwrap(), Some(value(n + 1)), "row {n}");
+    }
+    assert_eq!(rows.get(&key(7)).unwrap(), Some(vec![7; 20_000]));
+    assert_eq!(rows.get(&key(8)).unwrap(), None);
+    check(&rows, 59_001..59_003);
+    db.verify().unwrap();
 }

@@ -115,6 +115,10 @@ fn what_comes_back_in_batches_is_what_was_there() {
         if number == 10_000 {
             db.checkpoint().unwrap();
         }
+        if number % 5_000 == 0 {
+            // Else a fast machine has all of it in one block of the log, and no progress to tell.
+            db.sync().unwrap();
+        }
     }
     db.drop_keyspace("gone").unwrap();
     db.sync().unwrap();
@@ -153,7 +157,10 @@ fn what_comes_back_in_batches_is_what_was_there() {
             (last.phase, last.done_bytes),
             (RecoveryPhase::Log, last.total_bytes)
         );
-        assert!(said.len() > 2 && said.iter().all(|p| p.done_bytes <= p.total_bytes));
+        assert!(
+            said.len() > 2 && said.iter().all(|p| p.done_bytes <= p.total_bytes),
+            "{said:?}"
+        );
         // All of it is the pool's again.
         let resident = number(&db, "pages_resident") * 4096;
         assert!(resident <= memory as u64, "{resident}");
