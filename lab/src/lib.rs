@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advise;
+pub mod control_group;
 pub mod counters;
 pub mod experiment;
 pub mod experiments;

@@ -6,6 +6,9 @@ use std::path::Path;
 use hedgerow::{Db, Direction, Durability, IndexKind, Keyspace};
 use hedgerow_lab_contender::{Store, StoreError, StoreSettings, Sync};
 
+/// Of the memory of a process, what is left for stacks, allocators, logs, and who measures.
+const BESIDE_BYTES: u64 = 12 << 20;
+
 /// An engine behind the lab's interface.
 type OpenedStore = Box<dyn Store + Send + std::marker::Sync>;
 
@@ -29,6 +32,10 @@ impl Engine {
 
     /// Opens or creates a database of B-trees in a page file, whose buffer pool is the cache.
     ///
+    /// Its memory limit is one for all that the engine takes, and it reads past the system's page
+    /// cache; so where the process is limited it gets that but for a few MiB, as the page cache has
+    /// what others leave.
+    ///
     /// # Errors
     ///
     /// The engine's own, such as a cache below the least.
@@ -36,8 +43,12 @@ impl Engine {
         directory: &Path,
         settings: &StoreSettings,
     ) -> Result<OpenedStore, StoreError> {
-        let cache = usize::try_from(settings.cache_bytes).map_err(StoreError::from_display)?;
-        Self::open_with(directory, settings, IndexKind::BTree, Some(cache))
+        let bytes = match settings.process_bytes {
+            Some(bytes) => bytes.saturating_sub(BESIDE_BYTES).max(settings.cache_bytes),
+            None => settings.cache_bytes,
+        };
+        let limit = usize::try_from(bytes).map_err(StoreError::from_display)?;
+        Self::open_with(directory, settings, IndexKind::BTree, Some(limit))
     }
 
     fn open_with(

@@ -99,6 +99,7 @@ fn compare(store: &dyn Store, model: &Model) -> Result<(), StoreError> {
 
 fn settings(sync: Sync) -> StoreSettings {
     StoreSettings {
+        process_bytes: None,
         cache_bytes: 8 << 20,
         sync,
     }

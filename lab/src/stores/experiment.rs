@@ -5,6 +5,7 @@ use hedgerow_lab_report::X;
 use serde_json::Value;
 
 use super::{Part, StoreWorkload, round, verify};
+use crate::control_group::MemoryGroup;
 use crate::experiment::{About, Answer, Experiment, Job, Participant, Point, Settings, Stage};
 use crate::registry::Registry;
 use crate::{LabError, Result};
@@ -98,7 +99,7 @@ impl Experiment for StoreExperiment {
 }
 
 /// Engines that have no cache of a limited size, with why, and what it would take.
-pub const UNLIMITED: [(&str, &str, &str); 2] = [
+const UNLIMITED: [(&str, &str, &str); 2] = [
     (
         "hedgerow",
         "all of its data is in memory, so there is no cache that it could be larger than",
@@ -107,9 +108,20 @@ pub const UNLIMITED: [(&str, &str, &str); 2] = [
     (
         "lmdb",
         "its cache is the system's page cache, which has no limit of its own",
-        "a machine, or a control group, with less memory than data",
+        "a system whose control groups can be written to",
     ),
 ];
+
+/// Why an engine cannot take part beyond its cache, if it cannot, and what would help: in a control
+/// group the page cache is limited, too.
+pub fn unlimited(name: &str) -> Option<(&'static str, &'static str)> {
+    let mut unlimited = UNLIMITED.iter().filter(|(name, ..)| match *name {
+        "lmdb" => !MemoryGroup::available(),
+        _ => true,
+    });
+    let found = unlimited.find(|(unlimited, ..)| *unlimited == name);
+    found.map(|&(_, why, remedy)| (why, remedy))
+}
 
 /// Why an engine cannot take a workload, if it cannot: its cache or the keys are not for it.
 fn refusal(
@@ -117,9 +129,15 @@ fn refusal(
     entry: &StoreEntry,
     workload: &StoreWorkload,
 ) -> Result<Option<String>> {
-    let mut unlimited = UNLIMITED.iter().filter(|_| workload.cold);
-    if let Some((_, why, _)) = unlimited.find(|(name, ..)| *name == entry.entry.name) {
-        return Ok(Some((*why).to_owned()));
+    if workload.cold {
+        if let Some((why, _)) = unlimited(entry.entry.name) {
+            return Ok(Some(why.to_owned()));
+        }
+        if entry.entry.name == "lmdb" && !workload.only_reads() {
+            let why = "with so little memory a write takes it up to a second, as the system reads \
+                       ahead of each page that it touches";
+            return Ok(Some(why.to_owned()));
+        }
     }
     let set: hedgerow_lab_data::KeySet = workload.set.parse()?;
     let keys = set.up_to(workload.records.min(10_000))?;

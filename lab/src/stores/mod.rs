@@ -21,10 +21,11 @@ use hedgerow_lab_contender::{StoreSettings, Sync};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::control_group::MemoryGroup;
 use crate::experiment::Need;
 use crate::{LabError, Result};
 
-pub use experiment::{StoreExperiment, StorePoint, UNLIMITED};
+pub use experiment::{StoreExperiment, StorePoint, unlimited};
 pub use schedule::Leg;
 
 /// When commits reach storage.
@@ -61,6 +62,10 @@ enum Part {
     Reopen,
 }
 
+/// What the process of an engine may take besides its cache, where its memory is limited: recent
+/// writes, indexes, code. For this much it may use the system's page cache.
+pub const BESIDE_CACHE_BYTES: u64 = 24 << 20;
+
 /// Records and operations of the small round that is part of verifying.
 const VERIFY_RECORDS: usize = 300;
 const VERIFY_OPERATIONS: u64 = 60;
@@ -90,6 +95,11 @@ pub struct StoreWorkload {
     /// Seconds after which a leg that only reads ends, whatever is left of its operations: so a
     /// slow disk makes figures from fewer operations, not a round without end.
     pub longest_reading_seconds: Option<f64>,
+    /// The memory that an engine's process may take once its data is loaded, from opening the engine
+    /// on and with the page cache of its files, where a control group can see to that.
+    pub memory_bytes: Option<u64>,
+    /// The control group that a process of a round joins.
+    group: Option<PathBuf>,
     /// What a process of a round does and where; the whole round if not given.
     part: Option<(Part, PathBuf)>,
 }
@@ -109,6 +119,8 @@ impl StoreWorkload {
             cache_bytes: 0,
             cold: false,
             longest_reading_seconds: None,
+            memory_bytes: None,
+            group: None,
             part: None,
         };
         // A power of two, as one engine takes nothing else.
@@ -117,12 +129,28 @@ impl StoreWorkload {
         workload
     }
 
-    /// Lets the data be `ratio` times the cache, and begins with cold files.
+    /// Lets the data be `ratio` times the cache, begins with cold files, and limits the process to
+    /// its cache and [`BESIDE_CACHE_BYTES`] where that is possible.
     #[must_use]
     pub fn beyond_cache(mut self, data_bytes: u64, ratio: u64) -> Self {
         self.cache_bytes = (data_bytes / ratio.max(1)).next_power_of_two();
         self.cold = true;
+        let limit = self.cache_bytes + BESIDE_CACHE_BYTES;
+        self.memory_bytes = MemoryGroup::available().then_some(limit);
         self
+    }
+
+    /// What a table says of the memory of a process, if it is limited.
+    #[must_use]
+    pub fn memory_parameter(&self) -> Option<(&'static str, Value)> {
+        self.memory_bytes?;
+        let memory = format!("cache + {} MiB", BESIDE_CACHE_BYTES >> 20);
+        Some(("memory", memory.into()))
+    }
+
+    /// Whether no leg writes.
+    fn only_reads(&self) -> bool {
+        self.legs.iter().all(Leg::only_reads)
     }
 
     /// Bytes of keys and values, roughly.
@@ -144,6 +172,7 @@ impl StoreWorkload {
     fn verified_by(&self) -> Result<Value> {
         let few = Self {
             cache_bytes: 0,
+            memory_bytes: None,
             ..self.few()
         };
         serde_json::to_value(few).map_err(LabError::from_display)
@@ -152,6 +181,7 @@ impl StoreWorkload {
     /// How engines are opened.
     fn settings(&self) -> StoreSettings {
         StoreSettings {
+            process_bytes: self.memory_bytes,
             cache_bytes: self.cache_bytes,
             sync: match self.commits {
                 Commits::Sync => Sync::EveryCommit,

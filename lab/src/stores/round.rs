@@ -12,7 +12,8 @@ use tempfile::TempDir;
 
 use super::schedule::{Leg, Planned, Schedule};
 use super::values::Values;
-use super::{Commits, Part, StoreWorkload};
+use super::{BESIDE_CACHE_BYTES, Commits, Part, StoreWorkload};
+use crate::control_group::MemoryGroup;
 use crate::experiment::{Answer, Job, Stage};
 use crate::machine::{disk_bytes, drop_page_cache, read_bytes, resident_bytes, written_bytes};
 use crate::process::{answer_and_wait, part_answer, start_part};
@@ -33,8 +34,10 @@ const SAMPLE: usize = 20_000;
 /// Both processes of a round, one after the other.
 pub(super) fn whole(entry: &StoreEntry, job: &Job, workload: &StoreWorkload) -> Result<Answer> {
     let temporary = TempDir::with_prefix("hedgerow-lab-")?;
+    let group = workload.memory_bytes.and_then(|_| MemoryGroup::make());
     let start = |part| {
         let workload = StoreWorkload {
+            group: group.as_ref().map(|group| group.folder().to_owned()),
             part: Some((part, temporary.path().to_owned())),
             ..workload.clone()
         };
@@ -48,6 +51,13 @@ pub(super) fn whole(entry: &StoreEntry, job: &Job, workload: &StoreWorkload) -> 
     let worked = part_answer(&mut worker);
     worker.kill()?;
     worker.wait()?;
+    let killed = |group: &MemoryGroup| group.has_killed();
+    if worked.is_err() && group.as_ref().is_some_and(killed) {
+        return Ok(Answer {
+            unfit: Some(format!("{}, and was killed", too_much())),
+            ..Answer::default()
+        });
+    }
     let mut answer = worked?;
     if entry.entry.promises.durable && answer.unfit.is_none() {
         let reopened = part_answer(&mut start(Part::Reopen)?)?;
@@ -55,6 +65,25 @@ pub(super) fn whole(entry: &StoreEntry, job: &Job, workload: &StoreWorkload) -> 
         answer.figures.extend(reopened.figures);
     }
     Ok(answer)
+}
+
+/// What this process takes from here on counts.
+fn join(workload: &StoreWorkload) -> Result<()> {
+    workload.group.as_deref().map_or(Ok(()), MemoryGroup::join)
+}
+
+/// From here on this process has as much memory as it may have. Not while it loads, which is not
+/// what is asked here: the first version's groups kill whoever writes faster than the disk.
+fn limit(workload: &StoreWorkload) -> Result<()> {
+    match (&workload.group, workload.memory_bytes) {
+        (Some(folder), Some(bytes)) => MemoryGroup::limit(folder, bytes),
+        _ => Ok(()),
+    }
+}
+
+fn too_much() -> String {
+    let mib = BESIDE_CACHE_BYTES >> 20;
+    format!("it takes more memory than its cache and {mib} MiB")
 }
 
 /// Opens an engine in a directory that is made if need be.
@@ -82,6 +111,7 @@ pub(super) fn work(entry: &StoreEntry, workload: &StoreWorkload, folder: &Path) 
     let schedule = Schedule::new(workload)?;
     let keys = schedule.keys(&workload.set)?;
     let values = Values::new(workload.value_bytes);
+    join(workload)?;
     let before_bytes = resident_bytes(None);
     let data = folder.join("data");
     let store = open(entry, workload, &data)?;
@@ -99,6 +129,12 @@ pub(super) fn work(entry: &StoreEntry, workload: &StoreWorkload, folder: &Path) 
     round.footprint(before_bytes, written, &data)?;
     if workload.cold {
         drop_page_cache(&data);
+    }
+    if let Err(error) = limit(workload) {
+        return Ok(Answer {
+            unfit: Some(format!("{}: {error}", too_much())),
+            ..Answer::default()
+        });
     }
     // The processor sees the lookups once before any of them is timed.
     round.look(workload.records.min(workload.operations as usize) / 16)?;
@@ -262,7 +298,12 @@ impl Round<'_> {
     /// Untimed lookups.
     fn look(&self, count: usize) -> Result<()> {
         let mut found = Vec::new();
+        let longest = self.workload.longest_reading_seconds;
+        let start = Instant::now();
         for key in self.keys.range(0..count).iter() {
+            if longest.is_some_and(|longest| start.elapsed().as_secs_f64() > longest) {
+                break;
+            }
             let there = self.store.get(key, &mut found).map_err(failed)?;
             if !there || !self.values.is_right(key, &found) {
                 return Err(wrong(key));

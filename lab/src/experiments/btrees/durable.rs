@@ -5,7 +5,8 @@
 //! The data is half of the cache, twice it, or eight times it. Commits are synced in the
 //! background, before each acknowledgement (far fewer operations: each waits for the disk), or
 //! never. Where the data does not fit, only engines whose cache can be limited take part; all of
-//! them get the same limit, and their files begin outside of the system's page cache.
+//! them get the same limit, and their files begin outside of the system's page cache, which is
+//! part of what a process may take where there are control groups.
 
 use crate::experiment::{About, Settings};
 use crate::registry::Registry;
@@ -53,19 +54,21 @@ fn points(settings: &Settings) -> Vec<StorePoint> {
 }
 
 fn parameters(workload: &StoreWorkload, ratio: f64) -> Vec<(&'static str, serde_json::Value)> {
-    vec![
+    let mut parameters = vec![
         ("data / cache", ratio.into()),
         ("records", workload.records.into()),
         ("value bytes", workload.value_bytes.into()),
         ("commits", workload.commits.name().into()),
         ("threads", workload.threads.into()),
-    ]
+    ];
+    parameters.extend(workload.memory_parameter());
+    parameters
 }
 
 /// Everything with commits in the background, and what writes with each of them synced.
 fn beyond_cache(settings: &Settings, ratio: u64) -> Vec<StorePoint> {
     // Powers of two, as caches are; no cache is smaller than the 2 MiB that ours needs.
-    let records = settings.keys(4_096, 16_384, 8_388_608);
+    let records = settings.keys(4_096, 131_072, 8_388_608);
     let point = |commits: Commits, threads: usize, legs: Vec<Leg>, operations: u64| {
         let workload = StoreWorkload::new("ycsb", records, VALUE_BYTES, commits);
         let data_bytes = workload.data_bytes();
