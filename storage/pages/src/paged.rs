@@ -20,6 +20,17 @@ const MOMENT: u32 = 64;
 pub struct Noted {
     page: PageId,
     seen: Seen,
+    /// Whether somebody was writing to the page when this was asked for.
+    waited: bool,
+}
+
+impl Noted {
+    /// Whether somebody was writing to the page when it was to be noted, so that this was waited for.
+    #[inline(always)]
+    #[must_use]
+    pub fn waited(&self) -> bool {
+        self.waited
+    }
 }
 
 /// A shared latch on a page of a [`Pool`].
@@ -323,11 +334,19 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
 
     #[inline]
     fn optimistic(&self, id: PageId) -> Result<Noted> {
+        let mut waited = false;
         self.latch(id, Seen::is_exclusive, |seen| {
-            seen.is_readable().then(|| {
+            if seen.is_readable() {
                 self.word(id).touch(seen);
-                Noted { page: id, seen }
-            })
+                return Some(Noted {
+                    page: id,
+                    seen,
+                    waited,
+                });
+            }
+            // Who brings it to memory is in nobody's way.
+            waited |= seen.is_exclusive() && !seen.is_io();
+            None
         })
     }
 

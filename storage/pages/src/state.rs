@@ -115,7 +115,7 @@ impl Seen {
         self.0 & COLD != 0
     }
 
-    fn is_io(self) -> bool {
+    pub(crate) fn is_io(self) -> bool {
         self.0 & IO != 0
     }
 

@@ -90,8 +90,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     #[inline(always)]
     fn sample(&self, site: &Site<'_, '_, PAGE>) -> Then {
         let divides = self.contention.as_ref().is_some_and(|contention| {
-            Contention::samples()
-                && contention.count(site.leaf.at.id, site.cut.stem, site.latch.waited())
+            // Most wait before the way down has come to the leaf, and find it free then.
+            let leaf = site.leaf.at;
+            let waited = || leaf.note.waited() || site.latch.waited();
+            Contention::samples() && contention.count(leaf.id, site.cut.stem, waited())
         });
         if divides {
             Then::Relieve
