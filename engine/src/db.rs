@@ -13,6 +13,7 @@ use hedgerow_vfs::{FileLock, Vfs};
 use crate::any_index::AnyIndex;
 use crate::background;
 use crate::backup::{BackupReport, CheckReport};
+use crate::batch::Batch;
 use crate::checkpoint::CheckpointReport;
 use crate::commit::Commit;
 use crate::engine::{Catalog, Counters, Engine};
@@ -25,7 +26,7 @@ use crate::page_file::PageFile;
 use crate::recovery::Recovery;
 use crate::removals::Removals;
 use crate::stripes::Stripes;
-use crate::transaction::{Batch, Locks, Transaction};
+use crate::transaction::{Locks, Transaction};
 use crate::watch::Watches;
 
 const LOCK_FILE: &str = "LOCK";

@@ -1,0 +1,164 @@
+//! Batches: writes that are written down first and then happen at once, as one transaction.
+
+use std::sync::Arc;
+
+use crate::commit::{Action, Commit};
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::keyspace::Keyspace;
+use crate::options::WriteOptions;
+use crate::transaction::{Locks, Transaction};
+
+/// Several writes that happen at once, or not at all. Made by [`Db::batch`](crate::Db::batch).
+///
+/// Operations on one key apply in their order. Nothing happens before [`Batch::commit`].
+#[must_use = "a batch does nothing until it is committed"]
+pub struct Batch {
+    engine: Arc<Engine>,
+    operations: Vec<BatchOperation>,
+}
+
+struct BatchOperation {
+    keyspace: Keyspace,
+    key: Vec<u8>,
+    what: What,
+}
+
+enum What {
+    Put {
+        value: Vec<u8>,
+        expiry_ms: Option<u64>,
+        user_flags: u32,
+    },
+    PutColumns(Vec<(Vec<u8>, Vec<u8>)>),
+    Remove,
+}
+
+impl Batch {
+    pub(crate) fn new(engine: Arc<Engine>) -> Batch {
+        Batch {
+            engine,
+            operations: Vec::new(),
+        }
+    }
+
+    /// Stores a plain value.
+    pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> &mut Self {
+        self.put_with(keyspace, key, value, &WriteOptions::default())
+    }
+
+    /// Stores a plain value with expiry and user flags; the durability is the batch's.
+    pub fn put_with(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        value: &[u8],
+        options: &WriteOptions,
+    ) -> &mut Self {
+        let WriteOptions {
+            expiry_ms,
+            user_flags,
+            ..
+        } = *options;
+        self.push(
+            keyspace,
+            key,
+            What::Put {
+                value: value.to_vec(),
+                expiry_ms,
+                user_flags,
+            },
+        )
+    }
+
+    /// Sets some columns; see [`Keyspace::put_columns`].
+    pub fn put_columns(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        columns: &[(&[u8], &[u8])],
+    ) -> &mut Self {
+        let columns = columns
+            .iter()
+            .map(|(name, value)| (name.to_vec(), value.to_vec()));
+        self.push(keyspace, key, What::PutColumns(columns.collect()))
+    }
+
+    /// Removes a row.
+    pub fn remove(&mut self, keyspace: &Keyspace, key: &[u8]) -> &mut Self {
+        self.push(keyspace, key, What::Remove)
+    }
+
+    fn push(&mut self, keyspace: &Keyspace, key: &[u8], what: What) -> &mut Self {
+        let keyspace = keyspace.clone();
+        self.operations.push(BatchOperation {
+            keyspace,
+            key: key.to_vec(),
+            what,
+        });
+        self
+    }
+
+    /// How many operations the batch has.
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// Makes it all happen, as one commit: one log record.
+    ///
+    /// # Errors
+    /// As for [`Keyspace::put_with`]; nothing was written then.
+    pub fn commit(self, options: impl Into<WriteOptions>) -> Result<Commit> {
+        let keys: Vec<(&Keyspace, &[u8])> = self
+            .operations
+            .iter()
+            .map(|op| (&op.keyspace, op.key.as_slice()))
+            .collect();
+        let ((), commit) = self
+            .engine
+            .transact(Locks::Keys(&keys), &options.into(), |tx| {
+                self.operations.iter().try_for_each(|op| op.stage(tx))
+            })?;
+        Ok(commit)
+    }
+}
+
+impl BatchOperation {
+    fn stage(&self, tx: &mut Transaction<'_>) -> Result<()> {
+        let BatchOperation {
+            keyspace,
+            key,
+            what,
+        } = self;
+        match what {
+            What::Remove => tx.remove(keyspace, key).map(drop),
+            What::PutColumns(columns) => tx.update(keyspace, key, |_, new| {
+                for (name, value) in columns {
+                    new.set_column(name, value);
+                }
+                if columns.is_empty() {
+                    Action::Keep(())
+                } else {
+                    Action::Put(())
+                }
+            }),
+            What::Put {
+                value,
+                expiry_ms,
+                user_flags,
+            } => {
+                let options = WriteOptions {
+                    expiry_ms: *expiry_ms,
+                    user_flags: *user_flags,
+                    ..WriteOptions::default()
+                };
+                tx.put_with(keyspace, key, value, &options)
+            }
+        }
+    }
+}
