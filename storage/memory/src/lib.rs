@@ -30,7 +30,7 @@
 //!   the life of the process. Blocks over [`LARGEST_POOLED_BYTES`] come from the standard
 //!   allocator and go back to it.
 //!
-//! A tree that lays out its own nodes takes whole [`Superpage`]s instead and gives them back when
+//! A tree that lays out its own nodes takes whole [`Superpages`] instead and gives them back when
 //! it is dropped. What addresses its memory by number reserves one large [`Mapping`].
 //!
 //! With the feature `system-allocator`, and always under Miri, every block comes from the
@@ -56,7 +56,7 @@ use system as blocks;
 
 pub use mapping::Mapping;
 pub use report::{ClassReport, Report, inspect};
-pub use superpage::{SUPERPAGE_BYTES, Superpage};
+pub use superpage::{SUPERPAGE_BYTES, Superpages};
 
 /// The largest block that comes from a pool, in bytes; larger ones come from the standard
 /// allocator.

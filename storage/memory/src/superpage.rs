@@ -1,88 +1,169 @@
-//! Whole superpages, for trees that lay out nodes of one size themselves.
+//! Whole superpages side by side, for trees that lay out nodes of one size themselves.
 //!
-//! Unlike a pool's regions, a [`Superpage`] has an owner and returns to the kernel when that owner
-//! drops it: a tree that goes away leaves nothing behind.
+//! Unlike a pool's regions they have an owner and return to the kernel when that owner drops them:
+//! a tree that goes away leaves nothing behind. As they are one run, a node's place is its number
+//! times its size from the start: no table says where each superpage is. A run that needs more
+//! address space than it has moves to where there is twice as much: on Linux the kernel moves its
+//! pages, elsewhere the bytes are copied.
 
 use std::ptr::NonNull;
 
 /// Size and alignment of a superpage, in bytes.
 pub const SUPERPAGE_BYTES: usize = 2 << 20;
 
-/// 2 MiB of zeroed memory, aligned to 2 MiB and advised to be one superpage.
+/// Superpages of 2 MiB in one run, aligned to 2 MiB, advised to be superpages, zero until written
+/// (the kernel gives memory for what is touched).
 #[derive(Debug)]
-pub struct Superpage(NonNull<u8>);
+pub struct Superpages {
+    start: NonNull<u8>,
+    count: usize,
+}
 
 // SAFETY: it is memory that its owner alone may use, with no tie to a thread.
-unsafe impl Send for Superpage {}
-// SAFETY: a shared superpage gives out its address and nothing else.
-unsafe impl Sync for Superpage {}
+unsafe impl Send for Superpages {}
+// SAFETY: a shared run gives out its address and nothing else.
+unsafe impl Sync for Superpages {}
 
-impl Superpage {
-    /// A fresh one, all zero. When memory runs out the process ends through
-    /// [`std::alloc::handle_alloc_error`], as with any Rust collection.
+impl Superpages {
+    /// None yet.
     #[must_use]
-    pub fn new() -> Self {
-        match take() {
-            Some(start) => Self(start),
-            None => crate::out_of_memory(SUPERPAGE_BYTES),
+    pub const fn new() -> Self {
+        Self {
+            start: NonNull::dangling(),
+            count: 0,
         }
     }
 
-    /// Its first byte; valid for reads and writes of [`SUPERPAGE_BYTES`] while `self` lives.
+    /// The first byte; valid for reads and writes of [`count`](Self::count) superpages until the
+    /// next call of [`reserve`](Self::reserve), while `self` lives. Dangling when there are none.
     #[inline(always)]
     #[must_use]
     pub fn start(&self) -> NonNull<u8> {
-        self.0
+        self.start
+    }
+
+    /// Superpages that there is room for.
+    #[inline(always)]
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Makes room for at least so many superpages, and for twice as many as before where it has to
+    /// move. What was written stays as it was. When memory runs out the process ends through
+    /// [`std::alloc::handle_alloc_error`], as with any Rust collection.
+    pub fn reserve(&mut self, count: usize) {
+        if count <= self.count {
+            return;
+        }
+        let count = count.max(2 * self.count);
+        let Some(bytes) = count.checked_mul(SUPERPAGE_BYTES) else {
+            crate::out_of_memory(usize::MAX);
+        };
+        let fresh = if self.count == 0 {
+            take(bytes)
+        } else {
+            // SAFETY: this run came from `take` or `regrow` with as many bytes, and is given up
+            // for what comes back; should nothing come back, the process ends.
+            unsafe { regrow(self.start, self.count * SUPERPAGE_BYTES, bytes) }
+        };
+        match fresh {
+            Some(start) => (self.start, self.count) = (start, count),
+            None => crate::out_of_memory(bytes),
+        }
     }
 }
 
-impl Default for Superpage {
+impl Default for Superpages {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Drop for Superpage {
+impl Drop for Superpages {
     fn drop(&mut self) {
-        // SAFETY: `self.0` came from `take` and is given back this once.
-        unsafe { give_back(self.0) }
+        if self.count > 0 {
+            // SAFETY: the run came from `take` or `regrow` with as many bytes, and is given back
+            // this once.
+            unsafe { give_back(self.start, self.count * SUPERPAGE_BYTES) }
+        }
     }
 }
 
 #[cfg(not(any(feature = "system-allocator", miri)))]
-fn take() -> Option<NonNull<u8>> {
-    crate::region::map(SUPERPAGE_BYTES).map(|chunk| chunk.start)
+fn take(bytes: usize) -> Option<NonNull<u8>> {
+    crate::region::map(bytes).map(|chunk| chunk.start)
 }
 
+/// Moves a run to where there is room for `bytes` bytes, more than before; `None` when there is no
+/// such place, and then the run is where it was.
+///
 /// # Safety
 ///
-/// `start` came from [`take`] and is not used any more.
-#[cfg(not(any(feature = "system-allocator", miri)))]
-unsafe fn give_back(start: NonNull<u8>) {
-    // SAFETY: `take` made this mapping of exactly this size (`region::map` trims the rest), and
-    // the caller gives up the only pointer to it.
-    unsafe { libc::munmap(start.as_ptr().cast(), SUPERPAGE_BYTES) };
-}
-
-#[cfg(any(feature = "system-allocator", miri))]
-const LAYOUT: Option<std::alloc::Layout> =
-    match std::alloc::Layout::from_size_align(SUPERPAGE_BYTES, SUPERPAGE_BYTES) {
-        Ok(layout) => Some(layout),
-        Err(_) => None,
+/// `start` came from [`take`] or from here with `old_bytes` bytes, and is not used any more when a
+/// new start is returned.
+#[cfg(all(target_os = "linux", not(any(feature = "system-allocator", miri))))]
+unsafe fn regrow(start: NonNull<u8>, old_bytes: usize, bytes: usize) -> Option<NonNull<u8>> {
+    let place = take(bytes)?;
+    // SAFETY: both ranges are mappings of our own of just these sizes, which do not overlap, as
+    // both are mapped; the caller gives up the old one, and nobody knows the new one yet, which
+    // the moved one replaces.
+    let moved = unsafe {
+        libc::mremap(
+            start.as_ptr().cast(),
+            old_bytes,
+            bytes,
+            libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED,
+            place.as_ptr(),
+        )
     };
+    (moved != libc::MAP_FAILED).then_some(place)
+}
 
-#[cfg(any(feature = "system-allocator", miri))]
-fn take() -> Option<NonNull<u8>> {
-    // SAFETY: the layout is not of size 0.
-    NonNull::new(unsafe { std::alloc::alloc_zeroed(LAYOUT?) })
+/// As above, by copying.
+///
+/// # Safety
+///
+/// As above.
+#[cfg(any(not(target_os = "linux"), feature = "system-allocator", miri))]
+unsafe fn regrow(start: NonNull<u8>, old_bytes: usize, bytes: usize) -> Option<NonNull<u8>> {
+    let place = take(bytes)?;
+    // SAFETY: `place` is fresh and longer than the old run, which the caller gives up, so that
+    // this is its last use and its one return.
+    unsafe {
+        place.copy_from_nonoverlapping(start, old_bytes);
+        give_back(start, old_bytes);
+    }
+    Some(place)
 }
 
 /// # Safety
 ///
-/// `start` came from [`take`] and is not used any more.
+/// `start` came from [`take`] or [`regrow`] with as many bytes and is not used any more.
+#[cfg(not(any(feature = "system-allocator", miri)))]
+unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: the mapping is of exactly this size (`region::map` trims the rest), and the caller
+    // gives up the only pointer to it.
+    unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
+}
+
 #[cfg(any(feature = "system-allocator", miri))]
-unsafe fn give_back(start: NonNull<u8>) {
-    if let Some(layout) = LAYOUT {
+fn layout(bytes: usize) -> Option<std::alloc::Layout> {
+    std::alloc::Layout::from_size_align(bytes, SUPERPAGE_BYTES).ok()
+}
+
+#[cfg(any(feature = "system-allocator", miri))]
+fn take(bytes: usize) -> Option<NonNull<u8>> {
+    // SAFETY: the layout is not of size 0: nobody asks for no superpage.
+    NonNull::new(unsafe { std::alloc::alloc_zeroed(layout(bytes)?) })
+}
+
+/// # Safety
+///
+/// `start` came from [`take`] or [`regrow`] with as many bytes and is not used any more.
+#[cfg(any(feature = "system-allocator", miri))]
+unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
+    if let Some(layout) = layout(bytes) {
         // SAFETY: `take` allocated this block with this layout.
         unsafe { std::alloc::dealloc(start.as_ptr(), layout) }
     }
@@ -92,19 +173,44 @@ unsafe fn give_back(start: NonNull<u8>) {
 mod tests {
     use super::*;
 
+    /// A byte near the beginning and one near the end of a superpage.
+    const OFFSETS: [usize; 2] = [4095, SUPERPAGE_BYTES - 1];
+
     #[test]
-    fn superpages_are_aligned_zeroed_and_writable_to_the_end() {
-        let pages: Vec<Superpage> = (0..3).map(|_| Superpage::new()).collect();
-        for page in &pages {
-            let start = page.start().as_ptr();
-            assert_eq!(start as usize % SUPERPAGE_BYTES, 0);
-            for offset in [0, 4095, SUPERPAGE_BYTES - 1] {
-                // SAFETY: the offsets lie inside the superpage, which is ours alone.
-                unsafe {
-                    assert_eq!(start.add(offset).read(), 0);
-                    start.add(offset).write(7);
+    fn a_run_keeps_what_it_holds_when_it_moves_and_is_zero_behind_that() {
+        let mut run = Superpages::new();
+        let (mut held, mut moves) = (0, 0);
+        while held < 11 {
+            let before = run.count();
+            run.reserve(held + 1);
+            moves += usize::from(run.count() != before);
+            assert_eq!(run.start().as_ptr() as usize % SUPERPAGE_BYTES, 0);
+            assert!(run.count() > held);
+            for superpage in 0..=held {
+                for offset in OFFSETS {
+                    // SAFETY: the offsets lie inside the run, which is ours alone.
+                    let byte = unsafe { run.start().add(superpage * SUPERPAGE_BYTES + offset) };
+                    let expected = if superpage < held {
+                        superpage as u8 + 1
+                    } else {
+                        0
+                    };
+                    // SAFETY: as above.
+                    unsafe {
+                        assert_eq!(byte.read(), expected, "superpage {superpage} of {held}");
+                        byte.write(superpage as u8 + 1);
+                    }
                 }
             }
+            held += 1;
         }
+        assert!(moves <= 5, "{moves} moves for {held} superpages");
+    }
+
+    #[test]
+    fn a_run_of_none_is_given_back_as_nothing() {
+        let mut run = Superpages::default();
+        run.reserve(0);
+        assert_eq!(run.count(), 0);
     }
 }

@@ -1,22 +1,29 @@
 //! Nodes of one size in superpages, named by numbers.
 //!
 //! A number is half as long as a pointer, leaves room for a tag, and is checked at each use, so
-//! that all of the tree but this file is safe code. The price is one load from a short table
-//! that stays in the first-level cache.
+//! that all of the tree but this file is safe code. All superpages of an arena lie side by side:
+//! a node's place is its number times its size, without a table that says where superpages are.
 //!
-//! A superpage begins with a *head*, of no size for most trees. Where superpages are nodes of the
-//! tree themselves, the head is the node that routes to the superpage's pages, and nodes are
-//! allocated in the superpage of their siblings.
+//! Where superpages are nodes of the tree themselves, each begins with a *head*, the node that
+//! routes to the superpage's pages; nodes are allocated in the superpage of their siblings; and a
+//! number consists of the superpage's and of the node's in it.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use hedgerow_memory::{SUPERPAGE_BYTES, Superpage};
+use hedgerow_memory::{SUPERPAGE_BYTES, Superpages};
+
+/// Bits of a number; users put a few of their own beside them.
+const NUMBER_BITS: u32 = 26;
 
 /// An owner of nodes, and of a head for each superpage. Neither has a destructor.
 #[derive(Debug)]
 pub(crate) struct Arena<T: Copy, H: Copy = ()> {
-    shelves: Vec<Shelf>,
+    memory: Superpages,
+    /// Nodes before this one are initialised, where nodes go anywhere.
+    made: u32,
+    /// As `made`, of each superpage that has a head.
+    made_in: Vec<u32>,
     /// Nodes given back, by superpage; one list for all where nodes go anywhere.
     free: Vec<Vec<u32>>,
     /// Superpages given back.
@@ -25,27 +32,25 @@ pub(crate) struct Arena<T: Copy, H: Copy = ()> {
     nodes: PhantomData<(T, H)>,
 }
 
-#[derive(Debug)]
-struct Shelf {
-    superpage: Superpage,
-    /// Nodes from the first to before this one are initialised.
-    made: u32,
-}
-
 impl<T: Copy, H: Copy + Default> Arena<T, H> {
-    /// Where the first node of a superpage begins.
+    /// Whether superpages have heads, and nodes of their own.
+    const HEADS: bool = size_of::<H>() > 0;
+
+    /// Where the first node of a superpage with a head begins.
     const FROM: usize = size_of::<H>().next_multiple_of(align_of::<T>());
 
-    /// Nodes in a superpage.
+    /// Nodes in a superpage with a head.
     pub(crate) const EACH: u32 = ((SUPERPAGE_BYTES - Self::FROM) / size_of::<T>()) as u32;
 
-    /// Bits of a number that say which node of a superpage it is. Numbers from `EACH` on in them
-    /// name nothing: so a number is taken apart without a division.
+    /// Bits of a number that say which node of a superpage with a head it is. Numbers from `EACH`
+    /// on in them name nothing: so a number is taken apart without a division.
     const BITS: u32 = Self::EACH.next_power_of_two().ilog2();
 
     pub(crate) fn new() -> Self {
         Self {
-            shelves: Vec::new(),
+            memory: Superpages::new(),
+            made: 0,
+            made_in: Vec::new(),
             free: vec![Vec::new()],
             closed: Vec::new(),
             live: 0,
@@ -55,19 +60,21 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
 
     /// Stores a node anywhere; returns its number.
     pub(crate) fn allocate(&mut self, node: &T) -> u32 {
+        debug_assert!(!Self::HEADS, "nodes of superpages have their places");
+        self.live += 1;
         if let Some(id) = self.free[0].pop() {
-            self.live += 1;
             *self.get_mut(id) = *node;
             return id;
         }
-        if self
-            .shelves
-            .last()
-            .is_none_or(|shelf| shelf.made == Self::EACH)
-        {
-            self.add_shelf();
-        }
-        self.make(self.shelves.len() as u32 - 1, node)
+        let id = self.made;
+        assert!(id < 1 << NUMBER_BITS, "an arena has no number left");
+        let bytes = (id as usize + 1) * size_of::<T>();
+        self.memory.reserve(bytes.div_ceil(SUPERPAGE_BYTES));
+        self.made += 1;
+        // SAFETY: the place is within the superpages that were just reserved, aligned, and new:
+        // nobody else knows it.
+        unsafe { self.place(id).write(*node) };
+        id
     }
 
     /// A superpage for nodes of its own; returns its number.
@@ -75,8 +82,18 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
         if let Some(shelf) = self.closed.pop() {
             return shelf;
         }
-        self.add_shelf();
-        self.shelves.len() as u32 - 1
+        let shelf = self.made_in.len();
+        assert!(
+            shelf < 1 << (NUMBER_BITS - Self::BITS),
+            "an arena has no number left"
+        );
+        self.memory.reserve(shelf + 1);
+        self.made_in.push(0);
+        self.free.resize_with(shelf + 1, Vec::new);
+        let shelf = shelf as u32;
+        // SAFETY: a superpage is large and aligned enough for a head, and nobody knows it yet.
+        unsafe { self.superpage(shelf).cast::<H>().write(H::default()) };
+        shelf
     }
 
     /// Makes a superpage without nodes free for others.
@@ -86,37 +103,24 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
 
     /// Stores a node in this superpage, which has room; returns its number.
     pub(crate) fn allocate_in(&mut self, shelf: u32, node: &T) -> u32 {
+        self.live += 1;
         if let Some(id) = self.free[shelf as usize].pop() {
-            self.live += 1;
             *self.get_mut(id) = *node;
             return id;
         }
-        self.make(shelf, node)
+        let made = &mut self.made_in[shelf as usize];
+        let within = *made;
+        assert!(within < Self::EACH, "a superpage is full");
+        *made += 1;
+        let id = shelf << Self::BITS | within;
+        // SAFETY: the place is within the superpage, aligned, and new: nobody else knows it.
+        unsafe { self.place(id).write(*node) };
+        id
     }
 
     /// The superpage of a node.
     pub(crate) fn shelf_of(id: u32) -> u32 {
         id >> Self::BITS
-    }
-
-    fn add_shelf(&mut self) {
-        let superpage = Superpage::new();
-        // SAFETY: a superpage is large and aligned enough for a head, and nobody knows it yet.
-        unsafe { superpage.start().cast::<H>().write(H::default()) };
-        self.shelves.push(Shelf { superpage, made: 0 });
-        self.free.push(Vec::new());
-    }
-
-    fn make(&mut self, shelf: u32, node: &T) -> u32 {
-        let entry = &mut self.shelves[shelf as usize];
-        let within = entry.made;
-        assert!(within < Self::EACH, "a superpage is full");
-        entry.made += 1;
-        self.live += 1;
-        let id = shelf << Self::BITS | within;
-        // SAFETY: the place is within the superpage, aligned, and new: nobody else knows it.
-        unsafe { self.place(id).write(*node) };
-        id
     }
 
     /// Makes the number free for a node anywhere.
@@ -133,12 +137,12 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
 
     /// Nodes in use of this superpage, whose nodes are allocated in it.
     pub(crate) fn nodes_in(&self, shelf: u32) -> usize {
-        self.shelves[shelf as usize].made as usize - self.free[shelf as usize].len()
+        self.made_in[shelf as usize] as usize - self.free[shelf as usize].len()
     }
 
-    /// Superpages that are not closed.
+    /// Superpages with heads that are not closed.
     pub(crate) fn opened(&self) -> usize {
-        self.shelves.len() - self.closed.len()
+        self.made_in.len() - self.closed.len()
     }
 
     /// Nodes in use.
@@ -146,29 +150,51 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
         self.live
     }
 
-    /// Bytes taken from the kernel.
+    /// Bytes taken from the kernel, in whole superpages.
     pub(crate) fn bytes(&self) -> usize {
-        self.shelves.len() * SUPERPAGE_BYTES
+        if Self::HEADS {
+            return self.made_in.len() * SUPERPAGE_BYTES;
+        }
+        (self.made as usize * size_of::<T>()).next_multiple_of(SUPERPAGE_BYTES)
+    }
+
+    /// Where a superpage begins. Panics for one that there is not.
+    #[inline(always)]
+    fn superpage(&self, shelf: u32) -> NonNull<u8> {
+        assert!((shelf as usize) < self.made_in.len(), "no such superpage");
+        // SAFETY: so many superpages are reserved, as `open` did for each.
+        unsafe { self.memory.start().add(shelf as usize * SUPERPAGE_BYTES) }
     }
 
     /// Where a node is. Panics for a number that names none.
     #[inline(always)]
     fn place(&self, id: u32) -> NonNull<T> {
-        let shelf = &self.shelves[(id >> Self::BITS) as usize];
-        let within = id & ((1 << Self::BITS) - 1);
-        assert!(within < shelf.made, "a node that was never made");
-        // SAFETY: a superpage holds `EACH` nodes behind its head, and `made` is at most that.
-        unsafe {
-            let first = shelf.superpage.start().byte_add(Self::FROM).cast::<T>();
-            first.add(within as usize)
+        if Self::HEADS {
+            let shelf = id >> Self::BITS;
+            let within = id & ((1 << Self::BITS) - 1);
+            assert!(
+                within < self.made_in[shelf as usize],
+                "a node that was never made"
+            );
+            // SAFETY: a superpage holds `EACH` nodes behind its head, and as many as were made
+            // are at most that.
+            unsafe {
+                let first = self.superpage(shelf).byte_add(Self::FROM).cast::<T>();
+                first.add(within as usize)
+            }
+        } else {
+            assert!(id < self.made, "a node that was never made");
+            // SAFETY: there is room for as many nodes as were made, as `allocate` reserved it.
+            unsafe { self.memory.start().cast::<T>().add(id as usize) }
         }
     }
 
     /// The node of this number.
     #[inline(always)]
     pub(crate) fn get(&self, id: u32) -> &T {
-        // SAFETY: numbers that `place` accepts name nodes that `make` initialised; they stay
-        // valid as `T` is `Copy`, and `&self` keeps writers away.
+        // SAFETY: numbers that `place` accepts name nodes that were written when they were made;
+        // they stay valid as `T` is `Copy`, and `&self` keeps writers, and those who would move
+        // the superpages, away.
         unsafe { self.place(id).as_ref() }
     }
 
@@ -182,16 +208,14 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
     /// The head of this superpage.
     #[inline(always)]
     pub(crate) fn head(&self, shelf: u32) -> &H {
-        let start = self.shelves[shelf as usize].superpage.start();
-        // SAFETY: `add_shelf` initialised the head; no node overlaps it; `&self` keeps writers away.
-        unsafe { start.cast::<H>().as_ref() }
+        // SAFETY: `open` initialised the head; no node overlaps it; `&self` keeps writers away.
+        unsafe { self.superpage(shelf).cast::<H>().as_ref() }
     }
 
     /// The head of this superpage, to be changed.
     #[inline(always)]
     pub(crate) fn head_mut(&mut self, shelf: u32) -> &mut H {
-        let start = self.shelves[shelf as usize].superpage.start();
         // SAFETY: as in `head`; `&mut self` keeps everyone else away.
-        unsafe { start.cast::<H>().as_mut() }
+        unsafe { self.superpage(shelf).cast::<H>().as_mut() }
     }
 }

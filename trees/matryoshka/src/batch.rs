@@ -11,11 +11,11 @@
 //! the next is prefetched. How it went with one group decides for the next. Where pages are cut,
 //! levelled or joined, the keys of the group that were on their way to them begin at the root.
 
-use hedgerow_index::{Direction, IntIndex, IntKey};
+use hedgerow_index::{Direction, IntIndex};
 use hedgerow_simd::{Kernel, Task};
 
 use crate::form::{Inserted, PageForm};
-use crate::lane::Lane;
+use crate::lane::{LaneKey, Width};
 use crate::strategy::Strategy;
 use crate::tree::{Matryoshka, Moved, OuterPath, TAG_MASK, untag};
 
@@ -53,7 +53,7 @@ impl<P> Clone for Place<'_, P> {
 impl<P> Copy for Place<'_, P> {}
 
 /// A place in a tree of these keys and values.
-type PlaceOf<'a, K, V, S> = Place<'a, <S as Strategy>::Page<<K as IntKey>::Encoded, V, S>>;
+type PlaceOf<'a, K, V, S> = Place<'a, <S as Strategy>::Page<<K as LaneKey>::Lane, V, S>>;
 
 /// The places of a group's keys, and more behind them that mean nothing.
 type Places<'a, L, V, S> = [Place<'a, <S as Strategy>::Page<L, V, S>>; GROUP];
@@ -66,7 +66,7 @@ struct Cursor<L> {
 
 impl<K, V, S> Matryoshka<K, V, S>
 where
-    K: IntKey<Encoded: Lane>,
+    K: LaneKey,
     V: Copy + Default,
     S: Strategy,
 {
@@ -83,14 +83,14 @@ where
     pub fn insert_many(&mut self, pairs: &mut [(K, V)]) -> usize {
         let before = self.len();
         // A stable sort: of equal keys the last comes last.
-        self.change(pairs, |pairs| pairs.sort_by_key(|pair| pair.0.encode()));
+        self.change(pairs, |pairs| pairs.sort_by_key(|pair| pair.0.lane()));
         self.len() - before
     }
 
     /// Removes all `keys`; returns how many were there. Leaves `keys` in any order.
     pub fn remove_many(&mut self, keys: &mut [K]) -> usize {
         let before = self.len();
-        self.change(keys, |keys| keys.sort_unstable_by_key(|key| key.encode()));
+        self.change(keys, |keys| keys.sort_unstable_by_key(|key| key.lane()));
         before - self.len()
     }
 
@@ -118,8 +118,8 @@ where
     #[inline(always)]
     fn walk<N: Kernel>(
         &self,
-        keys: impl ExactSizeIterator<Item = K::Encoded> + Clone,
-    ) -> Places<'_, K::Encoded, V, S> {
+        keys: impl ExactSizeIterator<Item = K::Lane> + Clone,
+    ) -> Places<'_, K::Lane, V, S> {
         // Above pages, any page stands in for those that the walk will find: the first is there.
         let number = if self.height == 0 {
             untag(self.root)
@@ -136,7 +136,7 @@ where
         if self.height > 0 {
             self.walk_to_pages::<N>(keys.clone(), &mut places);
         }
-        for step in 0..<S::Page<K::Encoded, V, S> as PageForm<K::Encoded, V, S>>::STEPS {
+        for step in 0..<S::Page<K::Lane, V, S> as PageForm<K::Lane, V, S>>::STEPS {
             for (place, key) in places.iter_mut().zip(keys.clone()) {
                 let leaf = if step == 0 {
                     place.page.enter()
@@ -153,8 +153,8 @@ where
     #[inline(always)]
     fn walk_to_pages<'a, N: Kernel>(
         &'a self,
-        keys: impl ExactSizeIterator<Item = K::Encoded> + Clone,
-        places: &mut Places<'a, K::Encoded, V, S>,
+        keys: impl ExactSizeIterator<Item = K::Lane> + Clone,
+        places: &mut Places<'a, K::Lane, V, S>,
     ) {
         // References, so that a number is taken apart once and not at each step.
         let mut nodes = [(self.node(0, self.root), self.root); GROUP];
@@ -199,10 +199,10 @@ where
     #[inline(always)]
     fn seek<N: Kernel>(
         &self,
-        cursor: Option<Cursor<K::Encoded>>,
-        key: K::Encoded,
+        cursor: Option<Cursor<K::Lane>>,
+        key: K::Lane,
         descents: &mut usize,
-    ) -> Cursor<K::Encoded> {
+    ) -> Cursor<K::Lane> {
         if let Some(mut cursor) = cursor {
             if key <= cursor.bound {
                 return cursor;
@@ -228,7 +228,7 @@ where
     #[inline(always)]
     fn neighbours(
         &self,
-        place: &Place<'_, S::Page<K::Encoded, V, S>>,
+        place: &Place<'_, S::Page<K::Lane, V, S>>,
     ) -> impl Iterator<Item = Option<u32>> {
         let level = self
             .height
@@ -251,7 +251,7 @@ where
 
     /// A bound of the path's page: at or above all of its keys, below all behind it.
     #[inline(always)]
-    fn bound(&self, path: &OuterPath) -> K::Encoded {
+    fn bound(&self, path: &OuterPath) -> K::Lane {
         for level in (0..self.height).rev() {
             let (number, index) = path.steps[level];
             let node = self.node(level, number);
@@ -259,11 +259,11 @@ where
                 return node.key(index as usize);
             }
         }
-        K::Encoded::MAX
+        K::Lane::MAX
     }
 }
 
-struct LookUp<'a, K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy, R>(
+struct LookUp<'a, K: LaneKey, V: Copy + Default, S: Strategy, R>(
     &'a Matryoshka<K, V, S>,
     &'a [K],
     R,
@@ -271,7 +271,7 @@ struct LookUp<'a, K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy, R>(
 
 impl<K, V, S, R> Task for LookUp<'_, K, V, S, R>
 where
-    K: IntKey<Encoded: Lane>,
+    K: LaneKey,
     V: Copy + Default,
     S: Strategy,
     R: FnMut(usize, Option<V>),
@@ -281,13 +281,9 @@ where
     #[inline(always)]
     fn run<N: Kernel>(self) {
         let Self(tree, keys, mut read) = self;
-        let places = tree.walk::<N>(keys.iter().map(|key| key.encode()));
+        let places = tree.walk::<N>(keys.iter().map(|key| key.lane()));
         for (index, (place, key)) in places.iter().zip(keys).enumerate() {
-            let spot = place.page.find_in::<N>(place.leaf, key.encode());
-            let value = spot
-                .found
-                .then(|| place.page.values(place.leaf)[spot.position]);
-            read(index, value);
+            read(index, place.page.get_in::<N>(place.leaf, key.lane()));
         }
     }
 }
@@ -302,9 +298,9 @@ fn are_near(pages: &[u32]) -> bool {
 }
 
 /// One change of a batch.
-trait Change<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy>: Copy {
+trait Change<K: LaneKey, V: Copy + Default, S: Strategy>: Copy {
     /// The key that it is of.
-    fn key(&self) -> K::Encoded;
+    fn key(&self) -> K::Lane;
 
     /// Asks for what such changes read beyond the leaves of their keys.
     #[inline(always)]
@@ -327,10 +323,10 @@ trait Change<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy>: Copy {
 }
 
 /// An insert.
-impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Change<K, V, S> for (K, V) {
+impl<K: LaneKey, V: Copy + Default, S: Strategy> Change<K, V, S> for (K, V) {
     #[inline(always)]
-    fn key(&self) -> K::Encoded {
-        self.0.encode()
+    fn key(&self) -> K::Lane {
+        self.0.lane()
     }
 
     /// A page that overflows is levelled with the emptier of its neighbours, all of which is then
@@ -363,12 +359,12 @@ impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Change<K, V, S> f
         page: u32,
         moved: impl FnMut(Moved),
     ) {
-        let key = self.0.encode();
+        let key = self.0.lane();
         let page = tree.pages.get_mut(page);
         let before = page.tag();
         let inserted = page.insert::<N>(key, self.1);
         if page.tag() != before {
-            tree.retag(&tree.find_path::<N>(key));
+            tree.retag(&tree.path_of(key));
         }
         match inserted {
             Inserted::New => tree.len += 1,
@@ -379,27 +375,27 @@ impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Change<K, V, S> f
 
     #[inline(always)]
     fn descending<N: Kernel>(self, tree: &mut Matryoshka<K, V, S>, moved: impl FnMut(Moved)) {
-        tree.insert_from_root::<N>(self.0.encode(), self.1, moved);
+        tree.insert_from_root::<N>(self.0.lane(), self.1, moved);
     }
 
     #[inline(always)]
     fn at_path<N: Kernel>(self, tree: &mut Matryoshka<K, V, S>, path: &OuterPath) -> bool {
         let holds = !matches!(
-            tree.insert_at::<N>(path, self.0.encode(), self.1),
+            tree.insert_at::<N>(path, self.0.lane(), self.1),
             Inserted::Full
         );
         if !holds {
-            tree.insert_from_root::<N>(self.0.encode(), self.1, |_| ());
+            tree.insert_from_root::<N>(self.0.lane(), self.1, |_| ());
         }
         holds
     }
 }
 
 /// A removal.
-impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Change<K, V, S> for K {
+impl<K: LaneKey, V: Copy + Default, S: Strategy> Change<K, V, S> for K {
     #[inline(always)]
-    fn key(&self) -> K::Encoded {
-        self.encode()
+    fn key(&self) -> K::Lane {
+        self.lane()
     }
 
     #[inline(always)]
@@ -407,40 +403,27 @@ impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Change<K, V, S> f
         self,
         tree: &mut Matryoshka<K, V, S>,
         page: u32,
-        mut moved: impl FnMut(Moved),
+        moved: impl FnMut(Moved),
     ) {
-        let page = tree.pages.get_mut(page);
-        let before = page.tag();
-        if page.remove::<N>(self.encode()).is_none() {
-            return;
-        }
-        tree.len -= 1;
-        let low = page.key_count() < Matryoshka::<K, V, S>::CAPACITY / 4 && tree.height > 0;
-        if low || page.tag() != before {
-            let path = tree.find_path::<N>(self.encode());
-            tree.retag(&path);
-            if low {
-                moved(tree.rebalance(&path));
-            }
-        }
+        tree.remove_in::<N>(page, self.lane(), moved);
     }
 
     #[inline(always)]
-    fn descending<N: Kernel>(self, tree: &mut Matryoshka<K, V, S>, mut moved: impl FnMut(Moved)) {
-        let path = tree.find_path::<N>(self.encode());
-        moved(tree.remove_at::<N>(&path, self.encode()).1);
+    fn descending<N: Kernel>(self, tree: &mut Matryoshka<K, V, S>, moved: impl FnMut(Moved)) {
+        let page = tree.find_page::<N>(self.lane());
+        tree.remove_in::<N>(page, self.lane(), moved);
     }
 
     #[inline(always)]
     fn at_path<N: Kernel>(self, tree: &mut Matryoshka<K, V, S>, path: &OuterPath) -> bool {
-        let (_, moved) = tree.remove_at::<N>(path, self.encode());
+        let (_, moved) = tree.remove_at::<N>(path, self.lane());
         matches!(moved, Moved::None)
     }
 }
 
 /// Changes, and whether they are near one another, to all appearances; says the same of the next
 /// group. Near ones are in key order.
-struct Group<'a, K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy, E>(
+struct Group<'a, K: LaneKey, V: Copy + Default, S: Strategy, E>(
     &'a mut Matryoshka<K, V, S>,
     &'a [E],
     bool,
@@ -448,7 +431,7 @@ struct Group<'a, K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy, E>(
 
 impl<K, V, S, E> Task for Group<'_, K, V, S, E>
 where
-    K: IntKey<Encoded: Lane>,
+    K: LaneKey,
     V: Copy + Default,
     S: Strategy,
     E: Change<K, V, S>,

@@ -75,17 +75,22 @@ impl<L: Lane, V: Copy + Default> FlatPage<L, V> {
     fn spot<N: Kernel>(&self, line: usize, key: L) -> Spot {
         let lanes = self.line(line);
         let position = lanes.rank::<N>(key);
-        let there = lanes.0.as_ref().get(position) == Some(&key);
+        // Where all lanes are below the key, the first is not equal to it either.
+        let there = lanes.0.as_ref()[position % L::LANES] == key;
         Spot {
             leaf: line as u8,
             position,
-            // The greatest integer fills places without a key, too.
-            found: there && (key != L::MAX || position < self.count(line)),
+            // The greatest integer fills places without a key, too. In this order: whether a key is
+            // there is a branch that nothing foretells.
+            found: (key != L::MAX || position < self.count(line)) & there,
         }
     }
 
     #[inline(always)]
     fn prefetch_values(&self, line: usize) {
+        if size_of::<V>() == 0 {
+            return;
+        }
         let values = self.values.as_ref()[line].as_ref();
         prefetch_line(values.as_ptr());
         if size_of_val(values) > 64 {
@@ -118,6 +123,40 @@ impl<L: Lane, V: Copy + Default> FlatPage<L, V> {
         for ((lane, value), pair) in lanes.iter_mut().zip(values).zip(&pairs[..count]) {
             (*lane, *value) = *pair;
         }
+    }
+
+    /// The pair at `position` of a line, which has that many lanes.
+    #[inline(always)]
+    fn pair(&self, line: usize, position: usize) -> (L, V) {
+        let position = position % L::LANES;
+        let value = self.values.as_ref()[line].as_ref()[position];
+        (self.line(line).0.as_ref()[position], value)
+    }
+
+    /// The value of a key in its line.
+    #[inline(always)]
+    fn value_in<N: Kernel>(&self, line: usize, key: L) -> Option<V> {
+        let spot = self.spot::<N>(line, key);
+        // The value is read before it is known whether it is the key's: without a branch.
+        let (_, value) = self.pair(line, spot.position);
+        spot.found.then_some(value)
+    }
+
+    /// The last pair of the lines before this one.
+    #[cold]
+    #[inline(never)]
+    fn last_before(&self, line: usize) -> Option<(L, V)> {
+        let line = (0..line).rev().find(|&line| self.count(line) > 0)?;
+        Some(self.pair(line, self.count(line) - 1))
+    }
+
+    /// The first pair from this line on.
+    #[cold]
+    #[inline(never)]
+    fn first_from(&self, line: usize) -> Option<(L, V)> {
+        let lines = self.lines.as_ref().len();
+        let line = (line..lines).find(|&line| self.count(line) > 0)?;
+        Some(self.pair(line, 0))
     }
 
     /// Finds room for a pair whose line is full.
@@ -180,6 +219,7 @@ impl<L: Lane, V: Copy + Default> FlatPage<L, V> {
 impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for FlatPage<L, V> {
     const CAPACITY: usize = Self::lines::<S>() * L::LANES;
     const STEPS: usize = 1;
+    const TAGGED: bool = false;
 
     fn build(pairs: &[(L, V)]) -> Self {
         const { assert!(size_of::<L::Group<u8>>() == L::INNER + 1) };
@@ -238,6 +278,46 @@ impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for FlatPage<L, 
         let line = self.head.route::<N>(key);
         self.prefetch_values(line);
         self.spot::<N>(line, key)
+    }
+
+    #[inline(always)]
+    fn get<N: Kernel>(&self, key: L) -> Option<V> {
+        let line = self.head.route::<N>(key);
+        self.prefetch_values(line);
+        self.value_in::<N>(line, key)
+    }
+
+    #[inline(always)]
+    fn floor<N: Kernel>(&self, key: L) -> Option<(L, V)> {
+        let line = self.head.route::<N>(key);
+        self.prefetch_values(line);
+        // What is below the next key is at or below this one. The greatest integer has no next
+        // one, and fills places without a key, too.
+        let up_to = if key == L::MAX {
+            self.count(line)
+        } else {
+            self.line(line).rank::<N>(key.next())
+        };
+        match up_to.checked_sub(1) {
+            Some(last) => Some(self.pair(line, last)),
+            None => self.last_before(line),
+        }
+    }
+
+    #[inline(always)]
+    fn ceiling<N: Kernel>(&self, key: L) -> Option<(L, V)> {
+        let line = self.head.route::<N>(key);
+        self.prefetch_values(line);
+        let position = self.line(line).rank::<N>(key);
+        let pair = self.pair(line, position);
+        // Where all lanes are below the key, the first is; the greatest integer may be no key.
+        if key <= pair.0 && pair.0 != L::MAX {
+            return Some(pair);
+        }
+        if position < self.count(line) {
+            return Some(pair);
+        }
+        self.first_from(line + 1)
     }
 
     #[inline(always)]
@@ -302,6 +382,11 @@ impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for FlatPage<L, 
     #[inline(always)]
     fn find_in<N: Kernel>(&self, leaf: u8, key: L) -> Spot {
         self.spot::<N>(usize::from(leaf), key)
+    }
+
+    #[inline(always)]
+    fn get_in<N: Kernel>(&self, leaf: u8, key: L) -> Option<V> {
+        self.value_in::<N>(usize::from(leaf), key)
     }
 
     fn leaves(&self) -> ([u8; 64], usize) {

@@ -39,6 +39,8 @@ pub trait PageForm<L: Lane, V: Copy + Default, S: Strategy>: Copy {
     const CAPACITY: usize;
     /// Steps from a page to the leaf of a key, at most.
     const STEPS: usize;
+    /// Whether a page's tag says more than nothing.
+    const TAGGED: bool = true;
 
     /// A page of these pairs, which ascend and number at most [`CAPACITY`](Self::CAPACITY).
     fn build(pairs: &[(L, V)]) -> Self;
@@ -57,6 +59,32 @@ pub trait PageForm<L: Lane, V: Copy + Default, S: Strategy>: Copy {
 
     /// Where the key is or would be; asks for its value's line on the way.
     fn find<N: Kernel>(&self, key: L) -> Spot;
+
+    /// The value of a key.
+    #[inline(always)]
+    fn get<N: Kernel>(&self, key: L) -> Option<V> {
+        let spot = self.find::<N>(key);
+        spot.found.then(|| self.values(spot.leaf)[spot.position])
+    }
+
+    /// The greatest pair at or below the key. `None` when the leaf that is responsible for the key
+    /// has none, and those before it were not looked at, or have none either.
+    #[inline(always)]
+    fn floor<N: Kernel>(&self, key: L) -> Option<(L, V)> {
+        let spot = self.find::<N>(key);
+        let up_to = spot.position + usize::from(spot.found);
+        let at = up_to.checked_sub(1)?;
+        Some((self.keys(spot.leaf)[at], self.values(spot.leaf)[at]))
+    }
+
+    /// The least pair at or above the key. `None` when the leaf that is responsible for the key has
+    /// none, and those behind it were not looked at, or have none either.
+    #[inline(always)]
+    fn ceiling<N: Kernel>(&self, key: L) -> Option<(L, V)> {
+        let spot = self.find::<N>(key);
+        let found = *self.keys(spot.leaf).get(spot.position)?;
+        Some((found, self.values(spot.leaf)[spot.position]))
+    }
 
     /// Stores a pair.
     fn insert<N: Kernel>(&mut self, key: L, value: V) -> Inserted<V>;
@@ -79,6 +107,13 @@ pub trait PageForm<L: Lane, V: Copy + Default, S: Strategy>: Copy {
 
     /// Where the key is or would be in the leaf that the steps led to.
     fn find_in<N: Kernel>(&self, leaf: u8, key: L) -> Spot;
+
+    /// The value of a key in the leaf that the steps led to.
+    #[inline(always)]
+    fn get_in<N: Kernel>(&self, leaf: u8, key: L) -> Option<V> {
+        let spot = self.find_in::<N>(leaf, key);
+        spot.found.then(|| self.values(leaf)[spot.position])
+    }
 
     /// The numbers of all leaves in key order.
     fn leaves(&self) -> ([u8; 64], usize);

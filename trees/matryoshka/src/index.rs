@@ -2,19 +2,20 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_index::{BulkLoad, Direction, IntIndex, IntKey, NotAscending, Statistics};
+use hedgerow_index::{BulkLoad, Direction, IntIndex, NotAscending, Statistics};
 use hedgerow_simd::prefetch_line;
 
+use crate::find::{Ceiling, Floor, Get, Locate};
 use crate::form::{PageForm, Spot};
-use crate::lane::Lane;
+use crate::lane::{LaneKey, Width};
 use crate::outer::Inner;
 use crate::shrink::Remove;
 use crate::strategy::Strategy;
-use crate::tree::{Get, Insert, Locate, Matryoshka, OuterPath, tag, untag};
+use crate::tree::{Insert, Matryoshka, OuterPath, tag, untag};
 
 impl<K, V, S> IntIndex<K> for Matryoshka<K, V, S>
 where
-    K: IntKey<Encoded: Lane>,
+    K: LaneKey,
     V: Copy + Default,
     S: Strategy,
 {
@@ -26,7 +27,7 @@ where
 
     #[inline]
     fn get(&self, key: K) -> Option<V> {
-        self.level.run(Get(self, key.encode()))
+        self.level.run(Get(self, key.lane()))
     }
 
     fn get_many(&self, keys: &[K], read: impl FnMut(usize, Option<V>)) {
@@ -35,20 +36,28 @@ where
 
     #[inline]
     fn insert(&mut self, key: K, value: V) -> Option<V> {
-        self.level.run(Insert(self, key.encode(), value))
+        self.level.run(Insert(self, key.lane(), value))
     }
 
     #[inline]
     fn remove(&mut self, key: K) -> Option<V> {
-        self.level.run(Remove(self, key.encode()))
+        self.level.run(Remove(self, key.lane()))
     }
 
+    #[inline]
     fn predecessor(&self, key: K) -> Option<(K, V)> {
-        self.nearest(key, Direction::Reverse)
+        match self.level.run(Floor(self, key.lane())) {
+            Some((key, value)) => Some((K::of_lane(key), value)),
+            None => self.nearest(key, Direction::Reverse),
+        }
     }
 
+    #[inline]
     fn successor(&self, key: K) -> Option<(K, V)> {
-        self.nearest(key, Direction::Forward)
+        match self.level.run(Ceiling(self, key.lane())) {
+            Some((key, value)) => Some((K::of_lane(key), value)),
+            None => self.nearest(key, Direction::Forward),
+        }
     }
 
     fn scan(
@@ -58,19 +67,19 @@ where
         mut visit: impl FnMut(K, V) -> ControlFlow<()>,
     ) {
         let start = match (from, direction) {
-            (Bound::Included(key) | Bound::Excluded(key), _) => key.encode(),
-            (Bound::Unbounded, Direction::Forward) => K::Encoded::MIN,
-            (Bound::Unbounded, Direction::Reverse) => K::Encoded::MAX,
+            (Bound::Included(key) | Bound::Excluded(key), _) => key.lane(),
+            (Bound::Unbounded, Direction::Forward) => K::Lane::MIN,
+            (Bound::Unbounded, Direction::Reverse) => K::Lane::MAX,
         };
         let skip = match from {
-            Bound::Excluded(key) => Some(key.encode()),
+            Bound::Excluded(key) => Some(key.lane()),
             _ => None,
         };
-        let visit = |key: K::Encoded, value| {
+        let visit = |key: K::Lane, value| {
             if skip == Some(key) {
                 return ControlFlow::Continue(());
             }
-            visit(K::decode(key), value)
+            visit(K::of_lane(key), value)
         };
         let (path, spot) = self.level.run(Locate(self, start));
         let _ = match direction {
@@ -90,10 +99,13 @@ where
 
 impl<K, V, S> Matryoshka<K, V, S>
 where
-    K: IntKey<Encoded: Lane>,
+    K: LaneKey,
     V: Copy + Default,
     S: Strategy,
 {
+    /// The nearest pair in a direction, wherever it is: a scan that ends at once.
+    #[cold]
+    #[inline(never)]
     fn nearest(&self, key: K, direction: Direction) -> Option<(K, V)> {
         let mut found = None;
         self.scan(Bound::Included(key), direction, |key, value| {
@@ -108,7 +120,7 @@ where
         &self,
         mut path: OuterPath,
         spot: Spot,
-        mut visit: impl FnMut(K::Encoded, V) -> ControlFlow<()>,
+        mut visit: impl FnMut(K::Lane, V) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         // The first leaf needs no list of the page's leaves, and often is enough.
         let mut page = self.pages.get(path.page);
@@ -147,7 +159,7 @@ where
         &self,
         mut path: OuterPath,
         spot: Spot,
-        mut visit: impl FnMut(K::Encoded, V) -> ControlFlow<()>,
+        mut visit: impl FnMut(K::Lane, V) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let mut page = self.pages.get(path.page);
         let until = spot.position + usize::from(spot.found);
@@ -185,15 +197,15 @@ fn position(leaves: &[u8], leaf: u8) -> usize {
 
 impl<K, V, S> BulkLoad<K> for Matryoshka<K, V, S>
 where
-    K: IntKey<Encoded: Lane>,
+    K: LaneKey,
     V: Copy + Default,
     S: Strategy,
 {
     fn bulk_load(&mut self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<(), NotAscending> {
         self.clear();
         let each = Self::CAPACITY * 7 / 8;
-        let mut level: Vec<(K::Encoded, u32)> = Vec::new();
-        let mut run: Vec<(K::Encoded, V)> = Vec::with_capacity(each);
+        let mut level: Vec<(K::Lane, u32)> = Vec::new();
+        let mut run: Vec<(K::Lane, V)> = Vec::with_capacity(each);
         let mut last = None;
         for (position, (key, value)) in pairs.into_iter().enumerate() {
             if last.is_some_and(|last| last >= key) {
@@ -205,7 +217,7 @@ where
                 level.push(self.append_page(&run, level.last().map(|page| untag(page.1))));
                 run.clear();
             }
-            run.push((key.encode(), value));
+            run.push((key.lane(), value));
             self.len += 1;
         }
         level.push(self.append_page(&run, level.last().map(|page| untag(page.1))));
@@ -224,12 +236,12 @@ where
 
 impl<K, V, S> Matryoshka<K, V, S>
 where
-    K: IntKey<Encoded: Lane>,
+    K: LaneKey,
     V: Copy + Default,
     S: Strategy,
 {
     /// A page of these pairs behind page `last`; its greatest key and tagged number.
-    fn append_page(&mut self, pairs: &[(K::Encoded, V)], last: Option<u32>) -> (K::Encoded, u32) {
+    fn append_page(&mut self, pairs: &[(K::Lane, V)], last: Option<u32>) -> (K::Lane, u32) {
         let page = S::Page::build(pairs);
         let number = match last {
             // The empty tree's page becomes the first.
@@ -240,16 +252,16 @@ where
             }
             Some(last) => self.allocate_behind(last, &page),
         };
-        let greatest = pairs.last().map_or(K::Encoded::MAX, |pair| pair.0);
+        let greatest = pairs.last().map_or(K::Lane::MAX, |pair| pair.0);
         (greatest, tag(number, page.tag()))
     }
 
-    fn append_level(&mut self, below: &[(K::Encoded, u32)]) -> Vec<(K::Encoded, u32)> {
+    fn append_level(&mut self, below: &[(K::Lane, u32)]) -> Vec<(K::Lane, u32)> {
         let nodes = below.len().div_ceil(S::FAN_OUT);
         let mut level = Vec::with_capacity(nodes);
         for node in 0..nodes {
             let some = &below[below.len() * node / nodes..below.len() * (node + 1) / nodes];
-            let greatest: Vec<K::Encoded> = some.iter().map(|child| child.0).collect();
+            let greatest: Vec<K::Lane> = some.iter().map(|child| child.0).collect();
             let children: Vec<u32> = some.iter().map(|child| child.1).collect();
             let inner = Inner::new(&greatest[..some.len() - 1], &children);
             level.push((greatest[some.len() - 1], self.inner.allocate(&inner)));

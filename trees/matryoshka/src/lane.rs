@@ -11,6 +11,7 @@
 
 use std::fmt::Debug;
 
+use hedgerow_index::IntKey;
 use hedgerow_simd::Kernel;
 
 /// The most children of an inner line, of either width.
@@ -20,10 +21,12 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for u32 {}
     impl Sealed for u64 {}
+    impl Sealed for i32 {}
+    impl Sealed for i64 {}
 }
 
-/// A key's encoded form: `u32` or `u64`.
-pub trait Lane: Copy + Ord + Debug + Send + Sync + 'static + sealed::Sealed {
+/// An integer of 32 or 64 bits, and how many of them share a cache line.
+pub trait Width: Copy + Ord + Debug + Send + Sync + 'static + sealed::Sealed {
     /// One cache line.
     type Lanes: Copy + Debug + AsRef<[Self]> + AsMut<[Self]>;
     /// The values beside the keys of one leaf line.
@@ -50,10 +53,8 @@ pub trait Lane: Copy + Ord + Debug + Send + Sync + 'static + sealed::Sealed {
     const EMPTY: Self::Lanes;
     /// A line of the greatest integer.
     const PADDING: Self::Lanes;
-    /// Lanes below `key`, not counting the first `skip`, which are at most 16 bytes.
-    fn count<S: Kernel>(lanes: &Self::Lanes, skip: usize, key: Self) -> usize;
-    /// Lanes below `key` of all lines.
-    fn count_all<'a, S: Kernel>(lines: impl Iterator<Item = &'a Self::Lanes>, key: Self) -> usize;
+    /// The next integer; what comes after the greatest means nothing.
+    fn next(self) -> Self;
     /// Byte `index` of the first 16.
     fn byte(lanes: &Self::Lanes, index: usize) -> u8;
     /// Changes byte `index` of the first 16.
@@ -75,6 +76,51 @@ pub trait Lane: Copy + Ord + Debug + Send + Sync + 'static + sealed::Sealed {
     fn pull_value<V: Copy>(values: &mut Self::Values<V>, position: usize);
 }
 
+/// A key as nodes for one writer hold it: `i32` or `i64`. Signed, as that is the order which AVX2 has:
+/// it compares a line with a key straight from memory.
+pub trait Lane: Width {
+    /// Lanes below `key`, not counting the first `skip`, which are at most 16 bytes.
+    fn count<S: Kernel>(lanes: &Self::Lanes, skip: usize, key: Self) -> usize;
+    /// Lanes below `key` of all lines.
+    fn count_all<'a, S: Kernel>(lines: impl Iterator<Item = &'a Self::Lanes>, key: Self) -> usize;
+}
+
+/// A key of a map for one writer: `u32`, `i32`, `u64` or `i64`.
+pub trait LaneKey: IntKey + sealed::Sealed {
+    /// The integer that stands for it in nodes, in the same order.
+    type Lane: Lane;
+
+    /// What stands for this key.
+    fn lane(self) -> Self::Lane;
+
+    /// The key that this stands for.
+    fn of_lane(lane: Self::Lane) -> Self;
+}
+
+macro_rules! lane_key {
+    ($key:ty, $lane:ty, $flip:expr) => {
+        impl LaneKey for $key {
+            type Lane = $lane;
+
+            #[inline(always)]
+            fn lane(self) -> $lane {
+                (self ^ $flip) as $lane
+            }
+
+            #[inline(always)]
+            fn of_lane(lane: $lane) -> Self {
+                lane as Self ^ $flip
+            }
+        }
+    };
+}
+
+lane_key!(i32, i32, 0);
+lane_key!(i64, i64, 0);
+// Unsigned integers sort as signed ones do once their top bits are flipped.
+lane_key!(u32, i32, 1 << 31);
+lane_key!(u64, i64, 1 << 63);
+
 /// Moves by choosing, lane by lane, between a lane and its neighbour: loops of a fixed length
 /// without branches, which the compiler turns into a few vector instructions, where a `memmove`
 /// of a length that it does not know is a call.
@@ -95,9 +141,9 @@ fn pull<T: Copy, const LANES: usize>(lanes: &mut [T; LANES], position: usize) {
     }
 }
 
-macro_rules! lane {
-    ($lane:ty, $lanes:literal, $leaf:literal, $inner:literal, $fences:literal, $group:literal, $count:ident, $count_all:ident) => {
-        impl Lane for $lane {
+macro_rules! width {
+    ($lane:ty, $word:ty, $lanes:literal, $leaf:literal, $inner:literal, $fences:literal, $group:literal) => {
+        impl Width for $lane {
             type Lanes = [$lane; $lanes];
             type Values<V: Copy> = [V; $lanes];
             type Group<T: Copy> = [T; $group];
@@ -107,7 +153,7 @@ macro_rules! lane {
             const INNER: usize = $inner;
             const FENCES: usize = $fences;
             const LANES: usize = $lanes;
-            const MIN: Self = 0;
+            const MIN: Self = <$lane>::MIN;
             const MAX: Self = <$lane>::MAX;
             const PADDING: Self::Lanes = [<$lane>::MAX; $lanes];
             const EMPTY: Self::Lanes = {
@@ -117,16 +163,8 @@ macro_rules! lane {
             };
 
             #[inline(always)]
-            fn count<S: Kernel>(lanes: &Self::Lanes, skip: usize, key: Self) -> usize {
-                S::$count(lanes, skip, key)
-            }
-
-            #[inline(always)]
-            fn count_all<'a, S: Kernel>(
-                lines: impl Iterator<Item = &'a Self::Lanes>,
-                key: Self,
-            ) -> usize {
-                S::$count_all(lines, key)
+            fn next(self) -> Self {
+                self.wrapping_add(1)
             }
 
             #[inline(always)]
@@ -146,7 +184,7 @@ macro_rules! lane {
             fn push_byte(lanes: &mut Self::Lanes, index: usize, value: u8) {
                 const BITS: usize = 8 * size_of::<$lane>();
                 let old = (0..128 / BITS).fold(0, |bytes, lane| {
-                    bytes | u128::from(lanes[lane]) << (BITS * lane)
+                    bytes | u128::from(lanes[lane] as $word) << (BITS * lane)
                 });
                 let before = (1_u128 << (8 * index)) - 1;
                 let pushed = old & before | (old & !before) << 8 | u128::from(value) << (8 * index);
@@ -191,5 +229,29 @@ macro_rules! lane {
     };
 }
 
-lane!(u32, 16, 15, 12, 6, 13, count_32, count_all_32);
-lane!(u64, 8, 7, 6, 3, 7, count_64, count_all_64);
+width!(u32, u32, 16, 15, 12, 6, 13);
+width!(i32, u32, 16, 15, 12, 6, 13);
+width!(u64, u64, 8, 7, 6, 3, 7);
+width!(i64, u64, 8, 7, 6, 3, 7);
+
+macro_rules! compared {
+    ($lane:ty, $count:ident, $count_all:ident) => {
+        impl Lane for $lane {
+            #[inline(always)]
+            fn count<S: Kernel>(lanes: &Self::Lanes, skip: usize, key: Self) -> usize {
+                S::$count(lanes, skip, key)
+            }
+
+            #[inline(always)]
+            fn count_all<'a, S: Kernel>(
+                lines: impl Iterator<Item = &'a Self::Lanes>,
+                key: Self,
+            ) -> usize {
+                S::$count_all(lines, key)
+            }
+        }
+    };
+}
+
+compared!(i32, count_32, count_all_32);
+compared!(i64, count_64, count_all_64);

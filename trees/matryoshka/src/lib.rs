@@ -10,12 +10,13 @@
 //! * `form`: what the tree asks of a page; `flat`, `nested` over `page`, `eytzinger`: its forms.
 //! * `outer`: the nodes above pages; `superpage`: pages gathered in 2 MiB.
 //! * `arena`: where nodes lie, the only unsafe code.
-//! * `tree`: descent and growth; `shrink`, `index`, `batch`, `verify`: one file a verb.
+//! * `tree`: the tree and its growth; `find`, `shrink`, `index`, `batch`, `verify`: one file a verb.
 
 mod arena;
 mod batch;
 mod bytes;
 mod eytzinger;
+mod find;
 mod flat;
 mod form;
 mod index;
@@ -33,7 +34,7 @@ mod tree;
 mod verify;
 
 pub use bytes::MatryoshkaIndex;
-pub use lane::Lane;
+pub use lane::{Lane, LaneKey, Width};
 #[cfg(feature = "planted-bugs")]
 pub use planted::{PlantedBug, plant};
 pub use shared::{Capacity, Change, Full, LoadError, SharedLane, SharedMatryoshka};

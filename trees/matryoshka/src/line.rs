@@ -2,22 +2,22 @@
 
 use hedgerow_simd::Kernel;
 
-use crate::lane::{Lane, MOST_CHILDREN};
+use crate::lane::{Lane, MOST_CHILDREN, Width};
 
 /// A node of 64 bytes.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
-pub(crate) struct Line<L: Lane>(pub(crate) L::Lanes);
+pub(crate) struct Line<L: Width>(pub(crate) L::Lanes);
 
 /// An inner line unpacked, with room for one entry too many, so that it can be cut in two.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Unpacked<L: Lane> {
+pub(crate) struct Unpacked<L: Width> {
     pub(crate) keys: [L; 2 * MOST_CHILDREN],
     pub(crate) children: [u8; 2 * MOST_CHILDREN],
     pub(crate) count: usize,
 }
 
-impl<L: Lane> Line<L> {
+impl<L: Width> Line<L> {
     pub(crate) const EMPTY: Self = Self(L::EMPTY);
 
     /// Where keys of an inner line begin.
@@ -43,24 +43,6 @@ impl<L: Lane> Line<L> {
     /// The separators of an inner node.
     pub(crate) fn separators(&self) -> &[L] {
         &self.0.as_ref()[Self::INNER_FROM..][..self.count().min(L::INNER)]
-    }
-
-    /// Keys of this leaf below `key`.
-    #[inline(always)]
-    pub(crate) fn leaf_rank<S: Kernel>(&self, key: L) -> usize {
-        L::count::<S>(&self.0, 1, key)
-    }
-
-    /// Which child of this inner node is responsible for `key`.
-    #[inline(always)]
-    pub(crate) fn route<S: Kernel>(&self, key: L) -> usize {
-        L::count::<S>(&self.0, Self::INNER_FROM, key)
-    }
-
-    /// Keys below `key` in a line that holds nothing else.
-    #[inline(always)]
-    pub(crate) fn rank<S: Kernel>(&self, key: L) -> usize {
-        L::count::<S>(&self.0, 0, key)
     }
 
     #[inline(always)]
@@ -158,7 +140,27 @@ impl<L: Lane> Line<L> {
     }
 }
 
-impl<L: Lane> Unpacked<L> {
+impl<L: Lane> Line<L> {
+    /// Keys of this leaf below `key`.
+    #[inline(always)]
+    pub(crate) fn leaf_rank<S: Kernel>(&self, key: L) -> usize {
+        L::count::<S>(&self.0, 1, key)
+    }
+
+    /// Which child of this inner node is responsible for `key`.
+    #[inline(always)]
+    pub(crate) fn route<S: Kernel>(&self, key: L) -> usize {
+        L::count::<S>(&self.0, Self::INNER_FROM, key)
+    }
+
+    /// Keys below `key` in a line that holds nothing else.
+    #[inline(always)]
+    pub(crate) fn rank<S: Kernel>(&self, key: L) -> usize {
+        L::count::<S>(&self.0, 0, key)
+    }
+}
+
+impl<L: Width> Unpacked<L> {
     /// The line of `count` keys from `from` on, and the child after each and before the first.
     pub(crate) fn pack(&self, from: usize, count: usize) -> Line<L> {
         let mut line = Line::<L>::EMPTY;

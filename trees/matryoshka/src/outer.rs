@@ -1,8 +1,8 @@
-//! Inner nodes of the outer tree: up to 512 separators and 513 children, in 106 cache lines.
+//! Inner nodes of the outer tree: up to 511 separators and 512 children, in 106 cache lines.
 //!
 //! ```text
 //! top       1 line    the last separator of each line of samples
-//! samples   8 lines   the last separator of each line
+//! samples   8 lines   the last separator of each line (2 of them with 32-bit keys)
 //! lines    64 lines   separators (32 of them with 32-bit keys)
 //! children            numbers of nodes or pages, and a count
 //! ```
@@ -10,8 +10,12 @@
 //! A search compares lines, and no branch depends on a key. [`Sampled`] compares all samples at
 //! once, then one line: two cache misses after one another. [`Blocked`] descends a line a level
 //! as FAST does (the report's proposal D): three, but three lines in all instead of six. A binary
-//! search among as many separators has five or more. A strategy uses as many lines as its fan-out
-//! asks for: 40 lines and 5 samples by default.
+//! search among as many separators has five or more. [`Fewest`] is the one of the two that takes
+//! fewer instructions: with 32-bit keys, whose samples are two lines at most, all at once. A
+//! strategy uses as many lines as its fan-out asks for.
+//!
+//! A node has one separator less than its lines have places: the last place holds the greatest
+//! integer, so that the child of a key is always beside its line's.
 //!
 //! A node changes in place: lines of separators pass their last on to the next, a few vector
 //! instructions each. Nodes are no power of two long, so that the tops of all nodes do not meet
@@ -23,8 +27,8 @@ use crate::lane::Lane;
 use crate::line::Line;
 use crate::strategy::Strategy;
 
-/// The most separators of a node.
-pub(crate) const MOST_KEYS: usize = 512;
+/// The most children of a node.
+pub(crate) const MOST_CHILDREN: usize = 512;
 
 /// The most lines of separators, reached with 64-bit keys.
 const LINES: usize = 64;
@@ -38,7 +42,7 @@ pub struct Inner<L: Lane> {
     top: Line<L>,
     samples: [Line<L>; SAMPLES],
     lines: [Line<L>; LINES],
-    children: [u32; MOST_KEYS + 1],
+    children: [u32; MOST_CHILDREN],
     count: u32,
 }
 
@@ -46,12 +50,13 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Sampled {}
     impl Sealed for super::Blocked {}
+    impl Sealed for super::Fewest {}
 }
 
 /// How the line of a key is found within a node.
 pub trait Search: sealed::Sealed + Send + Sync + 'static {
-    /// Whether samples are found by the top line, and not all compared.
-    const BY_TOP: bool;
+    /// The most lines of samples that are all compared; more are found by the top line.
+    const MOST_SAMPLED: usize;
 }
 
 /// All samples at once.
@@ -59,7 +64,7 @@ pub trait Search: sealed::Sealed + Send + Sync + 'static {
 pub struct Sampled;
 
 impl Search for Sampled {
-    const BY_TOP: bool = false;
+    const MOST_SAMPLED: usize = SAMPLES;
 }
 
 /// One line a level.
@@ -67,7 +72,15 @@ impl Search for Sampled {
 pub struct Blocked;
 
 impl Search for Blocked {
-    const BY_TOP: bool = true;
+    const MOST_SAMPLED: usize = 1;
+}
+
+/// All samples at once where they are two lines, one line a level where they are more.
+#[derive(Debug, Clone, Copy)]
+pub struct Fewest;
+
+impl Search for Fewest {
+    const MOST_SAMPLED: usize = 2;
 }
 
 impl<L: Lane> Default for Inner<L> {
@@ -76,14 +89,14 @@ impl<L: Lane> Default for Inner<L> {
     }
 }
 
-/// Lines of separators that a strategy uses.
-const fn lines_of<L: Lane, S: Strategy>() -> usize {
-    (S::FAN_OUT - 1).div_ceil(L::LANES)
+/// Lines of samples that a strategy uses.
+const fn sample_lines_of<L: Lane, S: Strategy>() -> usize {
+    (S::FAN_OUT - 1).div_ceil(L::LANES).div_ceil(L::LANES)
 }
 
 impl<L: Lane> Inner<L> {
     /// Lines of separators, and of their samples, that there is room for.
-    const LINES: usize = MOST_KEYS / L::LANES;
+    const LINES: usize = MOST_CHILDREN / L::LANES;
     const SAMPLES: usize = Self::LINES.div_ceil(L::LANES);
 
     /// A node of these separators and one child more.
@@ -93,7 +106,7 @@ impl<L: Lane> Inner<L> {
             top: padding,
             samples: [padding; SAMPLES],
             lines: [padding; LINES],
-            children: [0; MOST_KEYS + 1],
+            children: [0; MOST_CHILDREN],
             count: keys.len() as u32,
         };
         for (line, some) in node.lines.iter_mut().zip(keys.chunks(L::LANES)) {
@@ -120,35 +133,47 @@ impl<L: Lane> Inner<L> {
     /// Which child is responsible for `key`.
     #[inline(always)]
     pub(crate) fn route<N: Kernel, S: Strategy>(&self, key: L) -> usize {
-        let line = self.line_of::<N, S>(key);
+        let line = self.sampled::<N, S>(key);
+        // The child's number is in one line of few, already known: it comes beside the separators.
+        self.prefetch_children(line);
         self.route_in::<N>(line, key)
     }
 
     /// The line of separators for `key`; asks for it, and for the children that it leads to.
     #[inline(always)]
     pub(crate) fn line_of<N: Kernel, S: Strategy>(&self, key: L) -> usize {
-        let used = const { lines_of::<L, S>().div_ceil(L::LANES) };
-        let line = if S::Search::BY_TOP && used > 1 {
+        let line = self.sampled::<N, S>(key);
+        prefetch_line(&raw const self.lines[line % LINES]);
+        self.prefetch_children(line);
+        line
+    }
+
+    #[inline(always)]
+    fn prefetch_children(&self, line: usize) {
+        prefetch_line(self.children.as_ptr().wrapping_add(line * L::LANES));
+    }
+
+    /// How many lines' last separators are below `key`.
+    #[inline(always)]
+    fn sampled<N: Kernel, S: Strategy>(&self, key: L) -> usize {
+        let used = const { sample_lines_of::<L, S>() };
+        if used > S::Search::MOST_SAMPLED {
             let samples = self.top.rank::<N>(key);
-            samples * L::LANES + self.samples[samples].rank::<N>(key)
+            samples * L::LANES + self.samples[samples % SAMPLES].rank::<N>(key)
         } else {
             L::count_all::<N>(self.samples[..used].iter().map(|line| &line.0), key)
-        };
-        prefetch_line(&raw const self.lines[line]);
-        // The child's number is in one line of few, already known: it comes beside the separators.
-        prefetch_line(self.children.as_ptr().wrapping_add(line * L::LANES));
-        line
+        }
     }
 
     /// Which child is responsible for `key`, by the line that [`line_of`](Self::line_of) found.
     #[inline(always)]
     pub(crate) fn route_in<N: Kernel>(&self, line: usize, key: L) -> usize {
-        line * L::LANES + self.lines[line].rank::<N>(key)
+        line * L::LANES + self.lines[line % LINES].rank::<N>(key)
     }
 
     #[inline(always)]
     pub(crate) fn child(&self, index: usize) -> u32 {
-        self.children[index]
+        self.children[index % MOST_CHILDREN]
     }
 
     #[inline(always)]
@@ -213,11 +238,11 @@ impl<L: Lane> Inner<L> {
     /// Asks for the lines that a search reads first.
     #[inline(always)]
     pub(crate) fn prefetch<S: Strategy>(&self) {
-        if S::Search::BY_TOP {
+        let used = const { sample_lines_of::<L, S>() };
+        if used > S::Search::MOST_SAMPLED {
             prefetch_line(&raw const self.top);
             return;
         }
-        let used = const { lines_of::<L, S>().div_ceil(L::LANES) };
         for line in &self.samples[..used] {
             prefetch_line(line);
         }

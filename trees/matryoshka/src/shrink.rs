@@ -5,45 +5,68 @@
 //! the next removals and inserts find nothing to do; and each level is visited at most once, so
 //! that a removal ends, whatever the neighbours hold.
 
-use hedgerow_index::IntKey;
 use hedgerow_simd::{Kernel, Task};
 
 use crate::form::PageForm;
-use crate::lane::Lane;
+use crate::lane::LaneKey;
 use crate::outer::Inner;
 use crate::strategy::Strategy;
 use crate::tree::{Matryoshka, Moved, OuterPath, tag, untag};
 
 /// `remove`, for a kernel.
-pub(crate) struct Remove<'a, K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy>(
+pub(crate) struct Remove<'a, K: LaneKey, V: Copy + Default, S: Strategy>(
     pub(crate) &'a mut Matryoshka<K, V, S>,
-    pub(crate) K::Encoded,
+    pub(crate) K::Lane,
 );
 
-impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Task for Remove<'_, K, V, S> {
+impl<K: LaneKey, V: Copy + Default, S: Strategy> Task for Remove<'_, K, V, S> {
     type Output = Option<V>;
 
     #[inline(always)]
     fn run<N: Kernel>(self) -> Option<V> {
         let Self(tree, key) = self;
-        let path = tree.find_path::<N>(key);
-        tree.remove_at::<N>(&path, key).0
+        let page = tree.find_page::<N>(key);
+        tree.remove_in::<N>(page, key, |_| ())
     }
 }
 
 impl<K, V, S> Matryoshka<K, V, S>
 where
-    K: IntKey<Encoded: Lane>,
+    K: LaneKey,
     V: Copy + Default,
     S: Strategy,
 {
+    /// `remove` in the page that is responsible for `key`; tells which pages are then others.
+    #[inline(always)]
+    pub(crate) fn remove_in<N: Kernel>(
+        &mut self,
+        number: u32,
+        key: K::Lane,
+        mut moved: impl FnMut(Moved),
+    ) -> Option<V> {
+        let page = self.pages.get_mut(number);
+        let before = page.tag();
+        let value = page.remove::<N>(key)?;
+        let retags = page.tag() != before;
+        let low = page.key_count() < Self::CAPACITY / 4 && self.height > 0;
+        self.len -= 1;
+        if low || retags {
+            let path = self.path_of(key);
+            self.retag(&path);
+            if low {
+                moved(self.rebalance(&path));
+            }
+        }
+        Some(value)
+    }
+
     /// `remove` at the end of a path; and which pages were joined or levelled: then the path holds
     /// no more.
     #[inline(always)]
     pub(crate) fn remove_at<N: Kernel>(
         &mut self,
         path: &OuterPath,
-        key: K::Encoded,
+        key: K::Lane,
     ) -> (Option<V>, Moved) {
         let page = self.pages.get_mut(path.page);
         let before = page.tag();

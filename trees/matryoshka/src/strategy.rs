@@ -8,7 +8,7 @@ use crate::eytzinger::EytzingerPage;
 use crate::flat::FlatPage;
 use crate::form::PageForm;
 use crate::lane::Lane;
-use crate::outer::{Blocked, Inner, Sampled, Search};
+use crate::outer::{Blocked, Fewest, Inner, Sampled, Search};
 use crate::page::Page;
 
 /// A variant, and the capacities of its nodes.
@@ -20,13 +20,13 @@ pub trait Strategy: Send + Sync + Sized + 'static {
     /// What a superpage of pages begins with: nothing, or the node that routes to its pages.
     type Head<L: Lane>: Copy + Default + AsRef<[Inner<L>]> + AsMut<[Inner<L>]>;
     /// Whether superpages are nodes of the tree.
-    const SUPERPAGES: bool = size_of::<Self::Head<u64>>() > 0;
+    const SUPERPAGES: bool = size_of::<Self::Head<i64>>() > 0;
     /// Whether headers of pages repeat the root's separators.
     const FENCES: bool = false;
     /// Lines of a page that are used, 5 to 63, if it has as many. Small ones, for tests, split
     /// all the time.
     const SLOTS: usize = 63;
-    /// Children of an inner node of the outer tree, 4 to 513.
+    /// Children of an inner node of the outer tree, 4 to 512.
     const FAN_OUT: usize = 321;
 }
 
@@ -93,8 +93,9 @@ pub struct Flat;
 
 impl Strategy for Flat {
     type Page<L: Lane, V: Copy + Default, C: Strategy> = FlatPage<L, V>;
-    type Search = Sampled;
+    type Search = Fewest;
     type Head<L: Lane> = [Inner<L>; 0];
+    const FAN_OUT: usize = 512;
 }
 
 /// [`Flat`] pages under nodes that are searched one line a level (the report's proposal D).

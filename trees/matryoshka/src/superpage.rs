@@ -11,23 +11,22 @@
 //! the root; pages only move between the two superpages that were chosen, never back; and after
 //! that both hold more than a quarter, or one of them is gone.
 
-use hedgerow_index::IntKey;
 
 use crate::form::PageForm;
-use crate::lane::Lane;
+use crate::lane::LaneKey;
 use crate::outer::Inner;
 use crate::strategy::Strategy;
 use crate::tree::{Matryoshka, OuterPath, Pages, untag};
 
 impl<K, V, S> Matryoshka<K, V, S>
 where
-    K: IntKey<Encoded: Lane>,
+    K: LaneKey,
     V: Copy + Default,
     S: Strategy,
 {
     /// Pages of a superpage, at most.
     const SUPERPAGE: usize = {
-        let each = Pages::<K::Encoded, V, S>::EACH as usize;
+        let each = Pages::<K::Lane, V, S>::EACH as usize;
         if each < S::FAN_OUT { each } else { S::FAN_OUT }
     };
 
@@ -42,11 +41,11 @@ where
 
     /// The superpage of a page.
     pub(crate) fn superpage_of(page: u32) -> u32 {
-        Pages::<K::Encoded, V, S>::shelf_of(page)
+        Pages::<K::Lane, V, S>::shelf_of(page)
     }
 
     /// Stores a new page, in the superpage of `beside` if superpages are nodes.
-    pub(crate) fn allocate_beside(&mut self, beside: u32, page: &S::Page<K::Encoded, V, S>) -> u32 {
+    pub(crate) fn allocate_beside(&mut self, beside: u32, page: &S::Page<K::Lane, V, S>) -> u32 {
         if S::SUPERPAGES {
             self.pages.allocate_in(Self::superpage_of(beside), page)
         } else {
@@ -55,7 +54,7 @@ where
     }
 
     /// Stores the first page of a tree.
-    pub(crate) fn allocate_first(&mut self, page: &S::Page<K::Encoded, V, S>) -> u32 {
+    pub(crate) fn allocate_first(&mut self, page: &S::Page<K::Lane, V, S>) -> u32 {
         if S::SUPERPAGES {
             let superpage = self.pages.open();
             self.pages.allocate_in(superpage, page)
@@ -82,7 +81,7 @@ where
     }
 
     /// Makes a tree of one page a superpage of two: `child` is the second, in the same superpage.
-    pub(crate) fn grow_superpage(&mut self, key: K::Encoded, child: u32) {
+    pub(crate) fn grow_superpage(&mut self, key: K::Lane, child: u32) {
         let superpage = Self::superpage_of(untag(self.root));
         let head = Inner::new(&[key], &[self.root, child]);
         self.pages.head_mut(superpage).as_mut()[0] = head;
@@ -147,7 +146,7 @@ where
 
     /// Stores a page behind all others, for a bulk load that fills superpages to seven eighths;
     /// `last` is the page before.
-    pub(crate) fn allocate_behind(&mut self, last: u32, page: &S::Page<K::Encoded, V, S>) -> u32 {
+    pub(crate) fn allocate_behind(&mut self, last: u32, page: &S::Page<K::Lane, V, S>) -> u32 {
         if !S::SUPERPAGES {
             return self.pages.allocate(page);
         }
@@ -160,10 +159,10 @@ where
     /// The superpages of a bulk load's pages: greatest keys and numbers.
     pub(crate) fn append_superpages(
         &mut self,
-        mut pages: Vec<(K::Encoded, u32)>,
-    ) -> Vec<(K::Encoded, u32)> {
+        mut pages: Vec<(K::Lane, u32)>,
+    ) -> Vec<(K::Lane, u32)> {
         // A superpage of one page would have no separator: it joins the one before.
-        let of = |page: &(K::Encoded, u32)| Self::superpage_of(untag(page.1));
+        let of = |page: &(K::Lane, u32)| Self::superpage_of(untag(page.1));
         if let [.., before, last] = &mut pages[..]
             && of(before) != of(last)
         {
@@ -173,7 +172,7 @@ where
         }
         let mut superpages = Vec::new();
         for some in pages.chunk_by(|one, other| of(one) == of(other)) {
-            let greatest: Vec<K::Encoded> = some.iter().map(|page| page.0).collect();
+            let greatest: Vec<K::Lane> = some.iter().map(|page| page.0).collect();
             let children: Vec<u32> = some.iter().map(|page| page.1).collect();
             let superpage = of(&some[0]);
             let head = Inner::new(&greatest[..some.len() - 1], &children);

@@ -4,18 +4,18 @@
 //! chose (the slot of its root): header and root are asked for together. A stale tag would cost
 //! a wasted prefetch and nothing else; it is renewed whenever a root moves.
 
-use hedgerow_index::{Direction, IntKey};
+use hedgerow_index::Direction;
 use hedgerow_simd::{Kernel, Level, Task};
 
 use crate::arena::Arena;
-use crate::form::{Inserted, PageForm, Spot};
-use crate::lane::Lane;
-use crate::outer::{Inner, MOST_KEYS};
+use crate::form::{Inserted, PageForm};
+use crate::lane::{LaneKey, Width};
+use crate::outer::{Inner, MOST_CHILDREN};
 use crate::strategy::{Flat, Strategy};
 
 /// Inner levels of the outer tree, at most: more than any number of pages needs, also at the
 /// smallest fan-out that tests choose.
-const MOST_HEIGHT: usize = 20;
+pub(crate) const MOST_HEIGHT: usize = 20;
 
 /// Bits of a page's number that the page chose.
 const TAG_BITS: u32 = 6;
@@ -29,22 +29,22 @@ pub(crate) type Pages<L, V, S> = Arena<<S as Strategy>::Page<L, V, S>, <S as Str
 /// An ordered map from integers to values that are copied; with `()` it is a set.
 pub struct Matryoshka<K, V, S = Flat>
 where
-    K: IntKey<Encoded: Lane>,
+    K: LaneKey,
     V: Copy + Default,
     S: Strategy,
 {
-    pub(crate) pages: Pages<K::Encoded, V, S>,
-    pub(crate) inner: Arena<Inner<K::Encoded>>,
+    pub(crate) pages: Pages<K::Lane, V, S>,
+    pub(crate) inner: Arena<Inner<K::Lane>>,
     /// A tagged page at height 0, else an inner node.
     pub(crate) root: u32,
     pub(crate) height: usize,
     pub(crate) len: usize,
     /// Keys above the first belong to the last page, which is the second: ascending inserts need no
     /// way from the root. The greatest integer, which no key is above, when that is not known.
-    pub(crate) edge: (K::Encoded, u32),
+    pub(crate) edge: (K::Lane, u32),
     pub(crate) level: Level,
     /// Room for the pairs of pages that are cut, joined or levelled.
-    pub(crate) scratch: Vec<(K::Encoded, V)>,
+    pub(crate) scratch: Vec<(K::Lane, V)>,
 }
 
 /// The way from the root to a page.
@@ -80,7 +80,7 @@ pub(crate) fn tag(page: u32, tag: u32) -> u32 {
 
 impl<K, V, S> Default for Matryoshka<K, V, S>
 where
-    K: IntKey<Encoded: Lane>,
+    K: LaneKey,
     V: Copy + Default,
     S: Strategy,
 {
@@ -91,16 +91,16 @@ where
 
 impl<K, V, S> Matryoshka<K, V, S>
 where
-    K: IntKey<Encoded: Lane>,
+    K: LaneKey,
     V: Copy + Default,
     S: Strategy,
 {
     /// The most keys of a page.
     pub(crate) const CAPACITY: usize =
-        <S::Page<K::Encoded, V, S> as PageForm<K::Encoded, V, S>>::CAPACITY;
+        <S::Page<K::Lane, V, S> as PageForm<K::Lane, V, S>>::CAPACITY;
 
     /// The last page is not known.
-    pub(crate) const NO_EDGE: (K::Encoded, u32) = (K::Encoded::MAX, 0);
+    pub(crate) const NO_EDGE: (K::Lane, u32) = (K::Lane::MAX, 0);
 
     /// An empty tree that searches with the best kernel of this processor.
     #[must_use]
@@ -113,7 +113,7 @@ where
     pub fn with_level(level: Level) -> Self {
         const {
             assert!(S::SLOTS >= 5 && S::SLOTS <= 63);
-            assert!(S::FAN_OUT >= 4 && S::FAN_OUT <= MOST_KEYS + 1);
+            assert!(S::FAN_OUT >= 4 && S::FAN_OUT <= MOST_CHILDREN);
         }
         let mut tree = Self {
             pages: Arena::new(),
@@ -146,7 +146,7 @@ where
 
     /// An inner node at `level` below the root.
     #[inline(always)]
-    pub(crate) fn node(&self, level: usize, number: u32) -> &Inner<K::Encoded> {
+    pub(crate) fn node(&self, level: usize, number: u32) -> &Inner<K::Lane> {
         if self.heads_at(level) {
             &self.pages.head(number).as_ref()[0]
         } else {
@@ -156,49 +156,12 @@ where
 
     /// As `node`, to be changed.
     #[inline(always)]
-    pub(crate) fn node_mut(&mut self, level: usize, number: u32) -> &mut Inner<K::Encoded> {
+    pub(crate) fn node_mut(&mut self, level: usize, number: u32) -> &mut Inner<K::Lane> {
         if self.heads_at(level) {
             &mut self.pages.head_mut(number).as_mut()[0]
         } else {
             self.inner.get_mut(number)
         }
-    }
-
-    /// The page that is responsible for `key`.
-    #[inline(always)]
-    pub(crate) fn find_page<N: Kernel>(&self, key: K::Encoded) -> u32 {
-        let mut child = self.root;
-        for level in 0..self.height {
-            let node = self.node(level, child);
-            child = node.child(node.route::<N, S>(key));
-        }
-        self.prefetch_page(child);
-        untag(child)
-    }
-
-    /// Asks for the lines of a page that a search reads first.
-    #[inline(always)]
-    pub(crate) fn prefetch_page(&self, child: u32) {
-        let page = self.pages.get(untag(child));
-        page.prefetch(child & TAG_MASK);
-    }
-
-    #[inline(always)]
-    pub(crate) fn find_path<N: Kernel>(&self, key: K::Encoded) -> OuterPath {
-        let mut path = OuterPath {
-            steps: [(0, 0); MOST_HEIGHT],
-            page: 0,
-        };
-        let mut child = self.root;
-        for level in 0..self.height {
-            let node = self.node(level, child);
-            let index = node.route::<N, S>(key);
-            path.steps[level] = (child, index as u32);
-            child = node.child(index);
-        }
-        self.prefetch_page(child);
-        path.page = untag(child);
-        path
     }
 
     /// Moves to the neighbouring page; false when there is none.
@@ -258,7 +221,7 @@ where
     /// Makes room for `key` in the path's page, which is full: the page is levelled with a
     /// neighbour that has a quarter free, or cut in two.
     #[inline(never)]
-    fn make_room(&mut self, path: &OuterPath, key: K::Encoded) -> Moved {
+    fn make_room(&mut self, path: &OuterPath, key: K::Lane) -> Moved {
         self.edge = Self::NO_EDGE;
         let mut pairs = std::mem::take(&mut self.scratch);
         pairs.clear();
@@ -291,7 +254,7 @@ where
 
     /// Levels the path's page, which holds `pairs`, with the emptier of its neighbours, which it
     /// returns; `None` when both are nearly full.
-    fn level(&mut self, path: &OuterPath, pairs: &mut Vec<(K::Encoded, V)>) -> Option<u32> {
+    fn level(&mut self, path: &OuterPath, pairs: &mut Vec<(K::Lane, V)>) -> Option<u32> {
         let left = self.sibling(path, Direction::Reverse).map(untag);
         let right = self.sibling(path, Direction::Forward).map(untag);
         let len =
@@ -323,8 +286,8 @@ where
         &mut self,
         parent: u32,
         at: usize,
-        low: (u32, &[(K::Encoded, V)]),
-        high: (u32, &[(K::Encoded, V)]),
+        low: (u32, &[(K::Lane, V)]),
+        high: (u32, &[(K::Lane, V)]),
     ) {
         *self.pages.get_mut(low.0) = S::Page::build(low.1);
         *self.pages.get_mut(high.0) = S::Page::build(high.1);
@@ -337,7 +300,7 @@ where
     }
 
     /// Cuts the path's page, which holds `pairs`, in two.
-    fn cut(&mut self, path: &OuterPath, pairs: &[(K::Encoded, V)], at: usize) {
+    fn cut(&mut self, path: &OuterPath, pairs: &[(K::Lane, V)], at: usize) {
         let right = S::Page::build(&pairs[at..]);
         let number = self.allocate_beside(path.page, &right);
         if at == pairs.len() {
@@ -359,7 +322,7 @@ where
         &mut self,
         path: &OuterPath,
         below: usize,
-        mut key: K::Encoded,
+        mut key: K::Lane,
         mut child: u32,
     ) {
         for level in (0..below).rev() {
@@ -393,7 +356,7 @@ where
     pub(crate) fn insert_at<N: Kernel>(
         &mut self,
         path: &OuterPath,
-        key: K::Encoded,
+        key: K::Lane,
         value: V,
     ) -> Inserted<V> {
         self.insert_in::<N>(path.page, |_| *path, key, value)
@@ -405,7 +368,7 @@ where
         &mut self,
         number: u32,
         path: impl FnOnce(&Self) -> OuterPath,
-        key: K::Encoded,
+        key: K::Lane,
         value: V,
     ) -> Inserted<V> {
         let page = self.pages.get_mut(number);
@@ -424,73 +387,38 @@ where
     #[inline(always)]
     pub(crate) fn insert_from_root<N: Kernel>(
         &mut self,
-        key: K::Encoded,
+        key: K::Lane,
         value: V,
         mut moved: impl FnMut(Moved),
     ) -> Option<V> {
+        let way = |tree: &Self| tree.path_of(key);
         let (above, last) = self.edge;
         if above < key {
-            let path = |tree: &Self| tree.find_path::<N>(key);
-            match self.insert_in::<N>(last, path, key, value) {
+            match self.insert_in::<N>(last, way, key, value) {
                 Inserted::New => return None,
                 Inserted::Replaced(old) => return Some(old),
                 Inserted::Full => {}
             }
         }
         loop {
-            let path = self.find_path::<N>(key);
-            match self.insert_at::<N>(&path, key, value) {
+            let page = self.find_page::<N>(key);
+            match self.insert_in::<N>(page, way, key, value) {
                 Inserted::New => return None,
                 Inserted::Replaced(old) => return Some(old),
-                Inserted::Full => moved(self.make_room(&path, key)),
+                Inserted::Full => moved(self.make_room(&self.path_of(key), key)),
             }
         }
     }
 }
 
-/// `get`, for a kernel.
-pub(crate) struct Get<'a, K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy>(
-    pub(crate) &'a Matryoshka<K, V, S>,
-    pub(crate) K::Encoded,
-);
-
-impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Task for Get<'_, K, V, S> {
-    type Output = Option<V>;
-
-    #[inline(always)]
-    fn run<N: Kernel>(self) -> Option<V> {
-        let Self(tree, key) = self;
-        let page = tree.pages.get(tree.find_page::<N>(key));
-        let spot = page.find::<N>(key);
-        spot.found.then(|| page.values(spot.leaf)[spot.position])
-    }
-}
-
-/// Finds where a key is or would be.
-pub(crate) struct Locate<'a, K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy>(
-    pub(crate) &'a Matryoshka<K, V, S>,
-    pub(crate) K::Encoded,
-);
-
-impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Task for Locate<'_, K, V, S> {
-    type Output = (OuterPath, Spot);
-
-    #[inline(always)]
-    fn run<N: Kernel>(self) -> (OuterPath, Spot) {
-        let Self(tree, key) = self;
-        let path = tree.find_path::<N>(key);
-        (path, tree.pages.get(path.page).find::<N>(key))
-    }
-}
-
 /// `insert`, for a kernel.
-pub(crate) struct Insert<'a, K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy>(
+pub(crate) struct Insert<'a, K: LaneKey, V: Copy + Default, S: Strategy>(
     pub(crate) &'a mut Matryoshka<K, V, S>,
-    pub(crate) K::Encoded,
+    pub(crate) K::Lane,
     pub(crate) V,
 );
 
-impl<K: IntKey<Encoded: Lane>, V: Copy + Default, S: Strategy> Task for Insert<'_, K, V, S> {
+impl<K: LaneKey, V: Copy + Default, S: Strategy> Task for Insert<'_, K, V, S> {
     type Output = Option<V>;
 
     #[inline(always)]

@@ -1,9 +1,9 @@
 //! The tree's invariants, checked one by one, and its numbers.
 
-use hedgerow_index::{IntIndex, IntKey, Statistics};
+use hedgerow_index::{IntIndex, Statistics};
 
 use crate::form::{Bounds, PageForm, equal, inside, of_child};
-use crate::lane::Lane;
+use crate::lane::LaneKey;
 use crate::strategy::Strategy;
 use crate::tree::{Matryoshka, tag, untag};
 
@@ -20,7 +20,7 @@ struct Walk {
 /// Checks everything; the first violation in words.
 pub(crate) fn verify<K, V, S>(tree: &Matryoshka<K, V, S>) -> Result<(), String>
 where
-    K: IntKey<Encoded: Lane>,
+    K: LaneKey,
     V: Copy + Default,
     S: Strategy,
 {
@@ -45,11 +45,11 @@ fn subtree<K, V, S>(
     tree: &Matryoshka<K, V, S>,
     child: u32,
     height: usize,
-    bounds: Bounds<K::Encoded>,
+    bounds: Bounds<K::Lane>,
     walk: &mut Walk,
 ) -> Result<(), String>
 where
-    K: IntKey<Encoded: Lane>,
+    K: LaneKey,
     V: Copy + Default,
     S: Strategy,
 {
@@ -108,12 +108,12 @@ where
 /// Nodes, bytes and fill.
 pub(crate) fn statistics<K, V, S>(tree: &Matryoshka<K, V, S>) -> Statistics
 where
-    K: IntKey<Encoded: Lane>,
+    K: LaneKey,
     V: Copy + Default,
     S: Strategy,
 {
     let pages = tree.pages.live() as f64;
-    let node_bytes = pages * size_of::<S::Page<K::Encoded, V, S>>() as f64;
+    let node_bytes = pages * size_of::<S::Page<K::Lane, V, S>>() as f64;
     let capacity = Matryoshka::<K, V, S>::CAPACITY as f64;
     let keys = tree.len() as f64;
     let mut statistics = Statistics::new();

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use hedgerow_index::{Decision, Direction, Index};
-use hedgerow_matryoshka::{Capacity, Full, MatryoshkaIndex};
+use hedgerow_index::{Decision, Direction, Index, NotAscending};
+use hedgerow_matryoshka::{Capacity, Full, LoadError, MatryoshkaIndex};
 use hedgerow_simd::Level;
 use hedgerow_testkit::index_workload::{ConcurrentRun, check_concurrent, check_sequential};
 use hedgerow_testkit::keys::KeyShape;
@@ -436,6 +436,115 @@ fn deep_layers_are_walked_without_recursion() {
     }
     index.verify().expect("sound");
     assert_eq!(index.statistics().unwrap().get("keys"), Some(10.0));
+}
+
+/// Loads keys of every shape, then changes and removes all of them.
+fn loads_of_every_shape<C: Capacity>(counts: &[usize]) {
+    for (number, shape) in KeyShape::all().into_iter().enumerate() {
+        let mut rng = StdRng::seed_from_u64(number as u64);
+        for &count in counts {
+            let keys = (0..count).map(|_| shape.key(&mut rng));
+            let model: BTreeMap<Vec<u8>, Vec<u8>> =
+                keys.map(|key| (key.clone(), key.repeat(2))).collect();
+            let index = MatryoshkaIndex::<C>::new();
+            index.bulk_load(&model).expect("ascending keys");
+            let told = format!("{shape:?}, {count} keys");
+            index
+                .verify()
+                .unwrap_or_else(|problem| panic!("{told}: {problem}"));
+            let all = pairs(&index, Bound::Unbounded, Direction::Forward);
+            assert!(all.iter().map(|(k, v)| (k, v)).eq(&model), "{told}");
+            for (key, value) in &model {
+                assert_eq!(get(&index, key).as_ref(), Some(value), "{told}");
+                assert!(put(&index, key, b"another"), "{told}");
+                put(&index, &[key, &b"+ and more"[..]].concat(), b"longer");
+            }
+            index
+                .verify()
+                .unwrap_or_else(|problem| panic!("{told}: {problem}"));
+            for key in model.keys() {
+                assert!(remove(&index, key), "{told}");
+                remove(&index, &[key, &b"+ and more"[..]].concat());
+            }
+            index
+                .verify()
+                .unwrap_or_else(|problem| panic!("{told}: {problem}"));
+        }
+    }
+}
+
+#[test]
+fn a_bulk_load_of_any_shape_holds() {
+    loads_of_every_shape::<Tiny>(&[1, 2, 3, 30, 400]);
+    loads_of_every_shape::<Small>(&[5, 600]);
+    loads_of_every_shape::<Full>(&[17, 3_000]);
+}
+
+#[test]
+fn a_bulk_load_builds_what_inserts_build() {
+    let keys: Vec<Vec<u8>> = (0..50_000_u64)
+        .flat_map(|number| [staying(number), grouped(number % 100, number)])
+        .chain((0..1_000).map(|slices| vec![b'd'; 8 * slices + 1]))
+        .collect();
+    let model: BTreeMap<Vec<u8>, Vec<u8>> =
+        keys.into_iter().map(|key| (key, b"value".to_vec())).collect();
+    let (loaded, inserted) = (MatryoshkaIndex::<Full>::new(), MatryoshkaIndex::new());
+    loaded.bulk_load(&model).expect("ascending keys");
+    for (key, value) in &model {
+        assert!(!put::<Full>(&inserted, key, value));
+    }
+    loaded.verify().expect("sound");
+    for name in ["keys", "layers", "buckets", "deepest_layer"] {
+        let number = |index: &MatryoshkaIndex| index.statistics().unwrap().get(name);
+        assert_eq!(number(&loaded), number(&inserted), "{name}");
+    }
+    let fill = |index: &MatryoshkaIndex| index.statistics().unwrap().get("bytes_per_key");
+    assert!(fill(&loaded) < fill(&inserted), "{:?}", fill(&loaded));
+}
+
+#[test]
+fn a_bulk_load_of_byte_keys_is_refused_whole() {
+    let index: MatryoshkaIndex = MatryoshkaIndex::new();
+    let none: [(&[u8], &[u8]); 0] = [];
+    assert_eq!(index.bulk_load(none), Ok(()));
+    let unordered = LoadError::NotAscending(NotAscending { position: 2 });
+    for third in [&b"b"[..], b"a", b""] {
+        let pairs = [(&b"a"[..], b"1"), (b"b", b"2"), (third, b"3")];
+        assert_eq!(index.bulk_load(pairs), Err(unordered));
+        assert_eq!(pairs_of(&index), []);
+    }
+    assert_eq!(index.bulk_load([(b"b", b"2")]), Ok(()));
+    assert_eq!(index.bulk_load([(b"c", b"3")]), Err(LoadError::NotEmpty));
+    let long = (0..1_000_u64).map(|number| (grouped(number / 100, number), b"v"));
+    assert_eq!(index.bulk_load(long), Err(LoadError::NotEmpty));
+    assert_eq!(pairs_of(&index), [(b"b".to_vec(), b"2".to_vec())]);
+    index.verify().expect("sound");
+}
+
+fn pairs_of(index: &MatryoshkaIndex) -> Vec<(Vec<u8>, Vec<u8>)> {
+    pairs(index, Bound::Unbounded, Direction::Forward)
+}
+
+#[test]
+fn a_bulk_load_of_byte_keys_is_one_moment_for_all_threads() {
+    const KEYS: u64 = 2_000;
+    for _ in 0..20 {
+        let index: MatryoshkaIndex = MatryoshkaIndex::new();
+        let key = |number: u64| grouped(number / 50, number);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut seen = false;
+                while !seen {
+                    seen = get(&index, &key(KEYS - 1)).is_some();
+                    let count = pairs_of(&index).len() as u64;
+                    assert!(count == KEYS || (count == 0 && !seen), "{count} keys");
+                }
+            });
+            let pairs = (0..KEYS).map(|number| (key(number), b"v"));
+            index.bulk_load(pairs).expect("an empty index");
+            reader.join().expect("a reader");
+        });
+    }
 }
 
 #[test]

@@ -24,25 +24,25 @@ pub trait Kernel: Copy + 'static {
     /// How many lanes of the line are below `key`, not counting the first `skip`, which are at most
     /// 16 bytes.
     #[inline(always)]
-    fn count_32(line: &Line32, skip: usize, key: u32) -> usize {
+    fn count_32(line: &Line32, skip: usize, key: i32) -> usize {
         (line::below(line, key) >> skip).count_ones() as usize
     }
 
     /// As [`count_32`](Self::count_32), for lanes of 64 bits.
     #[inline(always)]
-    fn count_64(line: &Line64, skip: usize, key: u64) -> usize {
+    fn count_64(line: &Line64, skip: usize, key: i64) -> usize {
         (line::below(line, key) >> skip).count_ones() as usize
     }
 
     /// How many lanes of all these lines are below `key`. Cheaper than to count them line by line.
     #[inline(always)]
-    fn count_all_32<'a>(lines: impl Iterator<Item = &'a Line32>, key: u32) -> usize {
+    fn count_all_32<'a>(lines: impl Iterator<Item = &'a Line32>, key: i32) -> usize {
         lines.map(|line| Self::count_32(line, 0, key)).sum()
     }
 
     /// As [`count_all_32`](Self::count_all_32), for lanes of 64 bits.
     #[inline(always)]
-    fn count_all_64<'a>(lines: impl Iterator<Item = &'a Line64>, key: u64) -> usize {
+    fn count_all_64<'a>(lines: impl Iterator<Item = &'a Line64>, key: i64) -> usize {
         lines.map(|line| Self::count_64(line, 0, key)).sum()
     }
 

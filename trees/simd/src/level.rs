@@ -99,6 +99,16 @@ impl Level {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as above, and AVX-512F.
             Level::Avx512(_) => unsafe { run_avx512(task) },
+            other => other.run_narrow(task),
+        }
+    }
+
+    /// [`run`](Self::run) for the levels that few processors are left to. Apart, so that the others
+    /// are told apart by two comparisons and not by a jump through a table.
+    #[cold]
+    #[inline(never)]
+    fn run_narrow<T: Task>(self, task: T) -> T::Output {
+        match self {
             #[cfg(target_arch = "x86_64")]
             Level::Sse2(_) => run_sse2(task),
             Level::Scalar => run_scalar(task),

@@ -7,11 +7,11 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A line of 32-bit lanes.
-pub type Line32 = [u32; 16];
+/// A line of 32-bit lanes: signed, as that is the order which AVX2 has.
+pub type Line32 = [i32; 16];
 
-/// A line of 64-bit lanes.
-pub type Line64 = [u64; 8];
+/// A line of 64-bit lanes, signed too.
+pub type Line64 = [i64; 8];
 
 /// A line that readers compare while a writer changes it: 64-bit lanes, or pairs of 32-bit lanes,
 /// the first of which is the lower half of the first word.

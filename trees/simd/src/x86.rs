@@ -81,32 +81,32 @@ fn above_avx2(slots: &Slots, key: u64) -> u32 {
     a | (b << 4) | (c << 8) | (d << 12)
 }
 
-/// Half a line from lane `first` on: all ones in the lanes that are below the flipped `key`.
+/// Half a line from lane `first` on: all ones in the lanes that are below `key`.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn half_32_avx2(line: &Line32, first: usize, key: __m256i) -> __m256i {
-    let words: &[u32; 8] = line[first..].first_chunk().expect("half a line");
+    let words: &[i32; 8] = line[first..].first_chunk().expect("half a line");
     // SAFETY: the load is of exactly these eight words, and needs no alignment.
     let lanes = unsafe { _mm256_loadu_si256(words.as_ptr().cast()) };
-    _mm256_cmpgt_epi32(key, _mm256_xor_si256(lanes, _mm256_set1_epi32(i32::MIN)))
+    _mm256_cmpgt_epi32(key, lanes)
 }
 
 /// As `half_32_avx2`.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn half_64_avx2(line: &Line64, first: usize, key: __m256i) -> __m256i {
-    let words: &[u64; 4] = line[first..].first_chunk().expect("half a line");
+    let words: &[i64; 4] = line[first..].first_chunk().expect("half a line");
     // SAFETY: the load is of exactly these four words, and needs no alignment.
     let lanes = unsafe { _mm256_loadu_si256(words.as_ptr().cast()) };
-    _mm256_cmpgt_epi64(key, _mm256_xor_si256(lanes, _mm256_set1_epi64x(i64::MIN)))
+    _mm256_cmpgt_epi64(key, lanes)
 }
 
 /// The halves of a line are packed into one vector of narrower lanes, 16 bytes of either in turn.
 /// The first lanes stay the first, and no other order matters for a count.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn count_32_avx2(line: &Line32, skip: usize, key: u32) -> usize {
-    let key = _mm256_set1_epi32((key ^ (1 << 31)) as i32);
+fn count_32_avx2(line: &Line32, skip: usize, key: i32) -> usize {
+    let key = _mm256_set1_epi32(key);
     let both = _mm256_packs_epi32(half_32_avx2(line, 0, key), half_32_avx2(line, 8, key));
     let two_each = _mm256_movemask_epi8(both) as u32;
     ((two_each >> (2 * skip)).count_ones() / 2) as usize
@@ -115,24 +115,28 @@ fn count_32_avx2(line: &Line32, skip: usize, key: u32) -> usize {
 /// As `count_32_avx2`.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn count_64_avx2(line: &Line64, skip: usize, key: u64) -> usize {
-    let key = _mm256_set1_epi64x(flip(key) as i64);
+fn count_64_avx2(line: &Line64, skip: usize, key: i64) -> usize {
+    let key = _mm256_set1_epi64x(key);
     let both = _mm256_packs_epi32(half_64_avx2(line, 0, key), half_64_avx2(line, 4, key));
     let bits = _mm256_movemask_ps(_mm256_castsi256_ps(both)) as u32;
     (bits >> skip).count_ones() as usize
 }
 
-/// A lane that is below counts -1: all lines are added up before one number leaves the vectors.
+/// Two lines at a time are packed into one vector of a byte for each lane: one mask, one count.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn count_all_32_avx2<'a>(lines: impl Iterator<Item = &'a Line32>, key: u32) -> usize {
-    let key = _mm256_set1_epi32((key ^ (1 << 31)) as i32);
-    let mut sum = _mm256_setzero_si256();
-    for line in lines {
-        sum = _mm256_sub_epi32(sum, half_32_avx2(line, 0, key));
-        sum = _mm256_sub_epi32(sum, half_32_avx2(line, 8, key));
+fn count_all_32_avx2<'a>(mut lines: impl Iterator<Item = &'a Line32>, key: i32) -> usize {
+    let key = _mm256_set1_epi32(key);
+    let words =
+        |line: &Line32| _mm256_packs_epi32(half_32_avx2(line, 0, key), half_32_avx2(line, 8, key));
+    let mut count = 0;
+    while let Some(line) = lines.next() {
+        let one = words(line);
+        let other = lines.next().map_or(_mm256_setzero_si256(), words);
+        let bytes = _mm256_movemask_epi8(_mm256_packs_epi16(one, other)) as u32;
+        count += bytes.count_ones();
     }
-    sum_of_eight(sum)
+    count as usize
 }
 
 /// The sum of eight lanes.
@@ -151,8 +155,8 @@ fn sum_of_eight(eight: __m256i) -> usize {
 /// As `count_all_32_avx2`.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn count_all_64_avx2<'a>(lines: impl Iterator<Item = &'a Line64>, key: u64) -> usize {
-    let key = _mm256_set1_epi64x(flip(key) as i64);
+fn count_all_64_avx2<'a>(lines: impl Iterator<Item = &'a Line64>, key: i64) -> usize {
+    let key = _mm256_set1_epi64x(key);
     let mut sum = _mm256_setzero_si256();
     for line in lines {
         sum = _mm256_sub_epi64(sum, half_64_avx2(line, 0, key));
@@ -308,25 +312,25 @@ impl Kernel for Avx2 {
     }
 
     #[inline(always)]
-    fn count_32(line: &Line32, skip: usize, key: u32) -> usize {
+    fn count_32(line: &Line32, skip: usize, key: i32) -> usize {
         // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
         unsafe { count_32_avx2(line, skip, key) }
     }
 
     #[inline(always)]
-    fn count_64(line: &Line64, skip: usize, key: u64) -> usize {
+    fn count_64(line: &Line64, skip: usize, key: i64) -> usize {
         // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
         unsafe { count_64_avx2(line, skip, key) }
     }
 
     #[inline(always)]
-    fn count_all_32<'a>(lines: impl Iterator<Item = &'a Line32>, key: u32) -> usize {
+    fn count_all_32<'a>(lines: impl Iterator<Item = &'a Line32>, key: i32) -> usize {
         // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
         unsafe { count_all_32_avx2(lines, key) }
     }
 
     #[inline(always)]
-    fn count_all_64<'a>(lines: impl Iterator<Item = &'a Line64>, key: u64) -> usize {
+    fn count_all_64<'a>(lines: impl Iterator<Item = &'a Line64>, key: i64) -> usize {
         // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
         unsafe { count_all_64_avx2(lines, key) }
     }
@@ -406,24 +410,18 @@ fn at_or_below_avx512(slots: &Slots, key: u64) -> u32 {
 
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn below_32_avx512(line: &Line32, key: u32) -> u32 {
+fn below_32_avx512(line: &Line32, key: i32) -> u32 {
     // SAFETY: the load is of exactly the line's sixteen words, and needs no alignment.
     let lanes = unsafe { _mm512_loadu_si512(line.as_ptr().cast()) };
-    u32::from(_mm512_cmplt_epu32_mask(
-        lanes,
-        _mm512_set1_epi32(key as i32),
-    ))
+    u32::from(_mm512_cmplt_epi32_mask(lanes, _mm512_set1_epi32(key)))
 }
 
 #[target_feature(enable = "avx512f")]
 #[inline]
-fn below_64_avx512(line: &Line64, key: u64) -> u32 {
+fn below_64_avx512(line: &Line64, key: i64) -> u32 {
     // SAFETY: the load is of exactly the line's eight words, and needs no alignment.
     let lanes = unsafe { _mm512_loadu_si512(line.as_ptr().cast()) };
-    u32::from(_mm512_cmplt_epu64_mask(
-        lanes,
-        _mm512_set1_epi64(key as i64),
-    ))
+    u32::from(_mm512_cmplt_epi64_mask(lanes, _mm512_set1_epi64(key)))
 }
 
 #[target_feature(enable = "avx512f")]
@@ -484,14 +482,14 @@ impl Kernel for Avx512 {
     }
 
     #[inline(always)]
-    fn count_32(line: &Line32, skip: usize, key: u32) -> usize {
+    fn count_32(line: &Line32, skip: usize, key: i32) -> usize {
         // SAFETY: an `Avx512` kernel runs only inside `Level::run`, after detection.
         let below = unsafe { below_32_avx512(line, key) };
         (below >> skip).count_ones() as usize
     }
 
     #[inline(always)]
-    fn count_64(line: &Line64, skip: usize, key: u64) -> usize {
+    fn count_64(line: &Line64, skip: usize, key: i64) -> usize {
         // SAFETY: an `Avx512` kernel runs only inside `Level::run`, after detection.
         let below = unsafe { below_64_avx512(line, key) };
         (below >> skip).count_ones() as usize

@@ -78,17 +78,24 @@ fn pairs(lanes: &[u32]) -> SharedLine {
 
 #[derive(Clone, Copy)]
 struct LineCounts<'a> {
-    narrow: &'a [Line32; 3],
-    wide: &'a [Line64; 3],
+    narrow: &'a [[u32; 16]; 3],
+    wide: &'a [[u64; 8]; 3],
     key: u64,
 }
 
 impl LineCounts<'_> {
-    /// What all kernels must answer.
+    /// What all kernels must answer. Lines of one writer are of signed integers, those of many are
+    /// not.
     fn expected(&self) -> <Self as Task>::Output {
         let Self { narrow, wide, key } = *self;
-        let below_32 = |lanes: &[u32]| lanes.iter().filter(|&&lane| lane < key as u32).count();
-        let below_64 = |lanes: &[u64]| lanes.iter().filter(|&&lane| lane < key).count();
+        let below_32 = |lanes: &[u32]| {
+            let below = |&&lane: &&u32| (lane as i32) < key as i32;
+            lanes.iter().filter(below).count()
+        };
+        let below_64 = |lanes: &[u64]| {
+            let below = |&&lane: &&u64| (lane as i64) < key as i64;
+            lanes.iter().filter(below).count()
+        };
         let bits = (0..8).filter(|&lane| wide[0][lane] < key);
         (
             std::array::from_fn(|skip| below_32(&narrow[0][skip..])),
@@ -109,11 +116,13 @@ impl Task for LineCounts<'_> {
     fn run<K: Kernel>(self) -> Self::Output {
         let (narrow, wide, key) = (self.narrow, self.wide, self.key);
         let shared: SharedLine = std::array::from_fn(|lane| wide[0][lane].into());
+        let signed_32: [Line32; 3] = narrow.map(|line| line.map(|lane| lane as i32));
+        let signed_64: [Line64; 3] = wide.map(|line| line.map(|lane| lane as i64));
         (
-            std::array::from_fn(|skip| K::count_32(&narrow[0], skip, key as u32)),
-            std::array::from_fn(|skip| K::count_64(&wide[0], skip, key)),
-            K::count_all_32(narrow.iter(), key as u32),
-            K::count_all_64(wide.iter(), key),
+            std::array::from_fn(|skip| K::count_32(&signed_32[0], skip, key as i32)),
+            std::array::from_fn(|skip| K::count_64(&signed_64[0], skip, key as i64)),
+            K::count_all_32(signed_32.iter(), key as i32),
+            K::count_all_64(signed_64.iter(), key as i64),
             K::below_shared(&shared, key),
             K::below_shared_32(&pairs(&narrow[0]), key as u32),
         )
@@ -127,9 +136,9 @@ proptest! {
         probe in slice(),
         choose in 0..48_usize,
     ) {
-        let narrow: [Line32; 3] =
+        let narrow: [[u32; 16]; 3] =
             std::array::from_fn(|line| std::array::from_fn(|lane| words[16 * line + lane] as u32));
-        let wide: [Line64; 3] =
+        let wide: [[u64; 8]; 3] =
             std::array::from_fn(|line| std::array::from_fn(|lane| words[8 * line + lane]));
         for key in [probe, words[choose]] {
             let counts = LineCounts { narrow: &narrow, wide: &wide, key };
@@ -222,8 +231,8 @@ fn check_position(position: usize, edge: u64, other: u64) {
         });
     let sorted: Slots =
         std::array::from_fn(|at| live.get(at).map_or(0, |&slot| value(slot)).into());
-    let wide: Line64 = std::array::from_fn(value);
-    let narrow: Line32 = std::array::from_fn(|lane| value(lane) as u32);
+    let wide: [u64; 8] = std::array::from_fn(value);
+    let narrow: [u32; 16] = std::array::from_fn(|lane| value(lane) as u32);
     let flipped: SharedLine = std::array::from_fn(|lane| flip(value(lane)).into());
     let mask = |lanes: usize, hit: &dyn Fn(usize) -> bool| {
         (0..lanes).fold(0_u32, |mask, lane| mask | u32::from(hit(lane)) << lane)

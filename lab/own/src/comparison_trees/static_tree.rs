@@ -33,24 +33,55 @@ pub trait Lane: Integer + Default {
     /// The greatest one: places without a key hold it.
     const MAX: Self;
 
+    /// What stands for it in nodes: a signed integer, as kernels compare those, in the same order.
+    type Signed: Copy + PartialEq;
+
+    /// What stands for it.
+    fn signed(self) -> Self::Signed;
+
+    /// The integer that this stands for.
+    fn of_signed(signed: Self::Signed) -> Self;
+
     /// How many of 16 integers are below `key`.
-    fn below<N: Kernel>(node: &[Self; KEYS], key: Self) -> usize;
+    fn below<N: Kernel>(node: &[Self::Signed; KEYS], key: Self::Signed) -> usize;
 }
 
 impl Lane for u32 {
     const MAX: Self = Self::MAX;
+    type Signed = i32;
 
     #[inline(always)]
-    fn below<N: Kernel>(node: &[Self; KEYS], key: Self) -> usize {
+    fn signed(self) -> i32 {
+        (self ^ 1 << 31) as i32
+    }
+
+    #[inline(always)]
+    fn of_signed(signed: i32) -> Self {
+        signed as Self ^ 1 << 31
+    }
+
+    #[inline(always)]
+    fn below<N: Kernel>(node: &[i32; KEYS], key: i32) -> usize {
         N::count_32(node, 0, key)
     }
 }
 
 impl Lane for u64 {
     const MAX: Self = Self::MAX;
+    type Signed = i64;
 
     #[inline(always)]
-    fn below<N: Kernel>(node: &[Self; KEYS], key: Self) -> usize {
+    fn signed(self) -> i64 {
+        (self ^ 1 << 63) as i64
+    }
+
+    #[inline(always)]
+    fn of_signed(signed: i64) -> Self {
+        signed as Self ^ 1 << 63
+    }
+
+    #[inline(always)]
+    fn below<N: Kernel>(node: &[i64; KEYS], key: i64) -> usize {
         N::count_all_64(node.as_chunks().0.iter(), key)
     }
 }
@@ -69,10 +100,10 @@ impl<K> Node<K> {
 }
 
 /// The tree itself.
-struct Tree<K> {
+struct Tree<K: Lane> {
     /// The nodes of each level, the root's first; those of the last hold the keys, in order. A
     /// separator is the greatest key of the child before it.
-    levels: Vec<Vec<Node<K>>>,
+    levels: Vec<Vec<Node<K::Signed>>>,
     /// Values at the places of their keys.
     values: Vec<u64>,
     count: usize,
@@ -81,11 +112,11 @@ struct Tree<K> {
 impl<K: Lane> Tree<K> {
     fn new(pairs: &[(K, u64)]) -> Self {
         let node = |keys: &mut dyn Iterator<Item = K>| {
-            let mut node = Node([K::MAX; KEYS]);
+            let mut node = Node([K::MAX.signed(); KEYS]);
             node.0
                 .iter_mut()
                 .zip(keys)
-                .for_each(|(lane, key)| *lane = key);
+                .for_each(|(lane, key)| *lane = key.signed());
             node
         };
         let keys = pairs.chunks(KEYS);
@@ -116,7 +147,7 @@ impl<K: Lane> Tree<K> {
 
     fn pairs(&self) -> impl Iterator<Item = (K, u64)> {
         let leaves = self.levels.last().into_iter().flatten();
-        let keys = leaves.flat_map(|leaf| leaf.0);
+        let keys = leaves.flat_map(|leaf| leaf.0.map(K::of_signed));
         keys.zip(self.values.iter().copied())
     }
 
@@ -127,17 +158,17 @@ impl<K: Lane> Tree<K> {
         for pair in self.levels.windows(2) {
             let (level, below) = (&pair[0], &pair[1]);
             for (at, &key) in at.iter_mut().zip(keys) {
-                *at = *at * (KEYS + 1) + K::below::<N>(&level[*at].0, key);
+                *at = *at * (KEYS + 1) + K::below::<N>(&level[*at].0, key.signed());
                 below[*at].prefetch();
             }
         }
         let leaves = &self.levels[self.levels.len() - 1];
         for (at, &key) in at.iter_mut().zip(keys) {
-            *at = *at * KEYS + K::below::<N>(&leaves[*at].0, key);
+            *at = *at * KEYS + K::below::<N>(&leaves[*at].0, key.signed());
             prefetch_line(self.values.as_ptr().wrapping_add(*at));
         }
         for ((value, &at), &key) in values.iter_mut().zip(&at).zip(keys) {
-            let found = at < self.count && leaves[at / KEYS].0[at % KEYS] == key;
+            let found = at < self.count && leaves[at / KEYS].0[at % KEYS] == key.signed();
             *value = found.then(|| self.values[at]);
         }
         values
@@ -145,7 +176,7 @@ impl<K: Lane> Tree<K> {
 }
 
 /// One lookup, for a kernel.
-struct One<'a, K>(&'a Tree<K>, K);
+struct One<'a, K: Lane>(&'a Tree<K>, K);
 
 impl<K: Lane> Task for One<'_, K> {
     type Output = Option<u64>;
@@ -157,7 +188,7 @@ impl<K: Lane> Task for One<'_, K> {
 }
 
 /// Lookups of many keys, `MANY` at a time, for a kernel.
-struct Run<'a, K, const MANY: usize>(&'a Tree<K>, KeyRange<'a>);
+struct Run<'a, K: Lane, const MANY: usize>(&'a Tree<K>, KeyRange<'a>);
 
 impl<K: Lane, const MANY: usize> Task for Run<'_, K, MANY> {
     type Output = Tally;
@@ -179,7 +210,7 @@ impl<K: Lane, const MANY: usize> Task for Run<'_, K, MANY> {
     }
 }
 
-struct Inner<K> {
+struct Inner<K: Lane> {
     level: Level,
     tree: Tree<K>,
     /// What was written since: values, and keys that were removed.
@@ -213,7 +244,7 @@ impl<K: Lane> Inner<K> {
 }
 
 /// The tree as a contender.
-pub struct StaticTree<K>(RefCell<Inner<K>>);
+pub struct StaticTree<K: Lane>(RefCell<Inner<K>>);
 
 impl<K: Lane> Default for StaticTree<K> {
     fn default() -> Self {

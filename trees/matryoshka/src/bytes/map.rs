@@ -18,7 +18,7 @@ use crate::shared::{Capacity, Change, Full};
 /// once: a trie of Matryoshkas.
 pub struct MatryoshkaIndex<C: Capacity = Full> {
     pub(crate) tree: Tree<C>,
-    level: Level,
+    pub(crate) level: Level,
     pub(crate) events: Events,
 }
 
@@ -38,9 +38,14 @@ impl<C: Capacity> MatryoshkaIndex<C> {
     /// An empty index that searches with this kernel.
     #[must_use]
     pub fn with_level(level: Level) -> Self {
+        Self::of_tree(Tree::of(&[]), level)
+    }
+
+    /// The index of a first tree, and of all that its words name.
+    pub(crate) fn of_tree(tree: Tree<C>, level: Level) -> Self {
         const { assert!(C::BUCKET >= 1 && C::BUCKET <= 16) };
         Self {
-            tree: Tree::of(&[]),
+            tree,
             level,
             events: Events::new(),
         }

@@ -23,7 +23,7 @@
 //! Whoever is on the way into it begins again at the top.
 //!
 //! * `item`, `bucket`, `layer`: the blocks. `slice`: slices and common prefixes.
-//! * `map`: the index. `find`, `update`, `fold`, `scan`, `verify`.
+//! * `map`: the index. `find`, `update`, `fold`, `scan`, `load`, `verify`.
 
 mod bucket;
 mod entry;
@@ -31,6 +31,7 @@ mod find;
 mod fold;
 mod item;
 mod layer;
+mod load;
 mod map;
 mod scan;
 mod slice;

@@ -222,7 +222,7 @@ fn join<C: Capacity>(word: u64, held: &Entry<'_, C>, key: &[u8], item: u64, offs
 
 /// Where a layer for two keys begins: at the last slice at or before which they differ, and both
 /// still have a byte.
-fn layer_offset(key: &[u8], other: &[u8]) -> usize {
+pub(crate) fn layer_offset(key: &[u8], other: &[u8]) -> usize {
     let shorter = key.len().min(other.len());
     slice_offset(shared_prefix(key, other).min(shorter.saturating_sub(1)))
 }

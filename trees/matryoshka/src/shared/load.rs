@@ -107,6 +107,16 @@ fn build<C: Capacity, L: SharedLane>(
 }
 
 impl<C: Capacity, L: SharedLane> Tree<C, L> {
+    /// A tree of ascending pairs.
+    pub(crate) fn built(pairs: impl IntoIterator<Item = (L, u64)>) -> Self {
+        let built = build::<C, L>(pairs).expect("who knows the pairs knows that they ascend");
+        let Some(mut level) = built else {
+            return Self::of(&[]);
+        };
+        let root = level.0.pop().expect("a level has a node");
+        Self::with_root(root.1)
+    }
+
     /// Puts ascending pairs into an empty tree, all at one moment.
     pub(crate) fn load(&self, pairs: impl IntoIterator<Item = (L, u64)>) -> Result<(), LoadError> {
         let Some(mut level) = build::<C, L>(pairs).map_err(LoadError::NotAscending)? else {

@@ -12,7 +12,7 @@ use super::tree::{Events, Tree};
 use super::update::Change;
 use super::verify::Shape;
 use super::width::SharedLane;
-use crate::lane::Lane;
+use crate::lane::Width;
 
 /// How large nodes become. Small ones, for tests, split and merge all the time.
 pub trait Capacity: Send + Sync + 'static {

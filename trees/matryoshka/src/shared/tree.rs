@@ -170,11 +170,16 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
 
     /// A tree of ascending pairs, few enough for one page.
     pub(crate) fn of(pairs: &[(L, u64)]) -> Self {
+        Self::with_root(Page::roomy(pairs, Self::LINES))
+    }
+
+    /// The tree of a root that nobody else knows of.
+    pub(crate) fn with_root(root: usize) -> Self {
         const { assert!(C::LINES >= 3 && C::LINES <= super::page::MOST_LINES) };
         const { assert!(C::FAN_OUT >= 4 && C::FAN_OUT <= super::inner::MOST_CHILDREN) };
         Self {
             anchor: VersionWord::new(false, true),
-            root: AtomicU64::new(Page::roomy(pairs, Self::LINES) as u64),
+            root: AtomicU64::new(root as u64),
             kind: PhantomData,
         }
     }
@@ -328,6 +333,18 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
             })
         });
         filled.is_some()
+    }
+
+    /// Moves all that is in `other`, which nobody else knows of, into this tree at one moment, if this
+    /// one is empty; whether it was.
+    pub(crate) fn take_over(&self, other: &Self, guard: &Guard) -> bool {
+        let root = other.root.load(Ordering::Acquire);
+        let taken = self.fill(root as usize, guard);
+        if taken {
+            let empty = Page::<L>::roomy(&[], Self::LINES);
+            other.root.store(empty as u64, Ordering::Release);
+        }
+        taken
     }
 
     /// If the tree is one page, lets `take` look at it and unlink it, under the latches of the anchor

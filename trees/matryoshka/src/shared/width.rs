@@ -19,10 +19,10 @@ use hedgerow_simd::{Kernel, SharedLine, flip};
 
 use super::routing::{Router, Routing};
 use super::words::Words;
-use crate::lane::Lane;
+use crate::lane::Width;
 
 /// A key's encoded form in a map for many threads: `u32` or `u64`.
-pub trait SharedLane: Lane {
+pub trait SharedLane: Width {
     /// The words beside the keys of a leaf line, each at the lane of its key.
     type Beside: AsRef<[AtomicU64]> + Debug;
     /// The separators of a page.

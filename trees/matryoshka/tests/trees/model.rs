@@ -1,9 +1,9 @@
 //! Every strategy, key type and search kernel beside the model, with pages and inner nodes so
 //! small that splits, merges and the collapse of roots happen all the time.
 
-use hedgerow_index::{IntIndex, IntKey};
+use hedgerow_index::IntIndex;
 use hedgerow_matryoshka::{
-    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Lane, Matryoshka, Plain,
+    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Lane, LaneKey, Matryoshka, Plain,
     Strategy,
 };
 use hedgerow_simd::Level;
@@ -40,7 +40,7 @@ impl<S: Strategy> Strategy for Small<S> {
 
 fn runs<K, V, S>(ranges: &[u64], verify_every: usize)
 where
-    K: RandomKey + IntKey<Encoded: Lane>,
+    K: RandomKey + LaneKey,
     V: RandomValue + Default,
     S: Strategy,
 {
