@@ -94,9 +94,7 @@ const BATCH: usize = 1024;
 
 /// The map for one thread, where inserts that follow one another are made in batches, and so are
 /// removals.
-pub struct Batched<K: Integer + LaneKey, S: Strategy>(
-    Integers<K, Matryoshka<K, u64, S>, true>,
-);
+pub struct Batched<K: Integer + LaneKey, S: Strategy>(Integers<K, Matryoshka<K, u64, S>, true>);
 
 impl<K: Integer + LaneKey, S: Strategy> Default for Batched<K, S> {
     fn default() -> Self {

@@ -3,7 +3,7 @@
 //! A lookup that waits for memory overlaps with the next only as far as the processor looks ahead,
 //! a few hundred instructions: so a lookup should have few, and no branch that depends on its key.
 //! A search by order therefore looks into the leaf that is responsible for the key, and only when
-//! nothing is found there (one time in some twenty) begins again as a scan that knows its way.
+//! nothing is found in its page begins again as a scan, which notes its way.
 
 use hedgerow_simd::{Kernel, Task};
 
@@ -90,10 +90,7 @@ impl<K: LaneKey, V: Copy + Default, S: Strategy> Task for Get<'_, K, V, S> {
 }
 
 /// `find_path`, for a kernel.
-struct FindPath<'a, K: LaneKey, V: Copy + Default, S: Strategy>(
-    &'a Matryoshka<K, V, S>,
-    K::Lane,
-);
+struct FindPath<'a, K: LaneKey, V: Copy + Default, S: Strategy>(&'a Matryoshka<K, V, S>, K::Lane);
 
 impl<K: LaneKey, V: Copy + Default, S: Strategy> Task for FindPath<'_, K, V, S> {
     type Output = OuterPath;

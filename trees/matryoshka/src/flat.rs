@@ -10,7 +10,9 @@
 //!
 //! 32-bit keys have 13 lines of 16: 208 keys. Separator `i` is at or above every key of line `i`
 //! and below every key of line `i + 1`; places without a key, and separators that lead to no
-//! line yet, hold the greatest integer. So a search is two comparisons of a line, one after the
+//! line yet, hold the greatest integer. Where a line is made, its separator is the greatest that
+//! there can be: then the greatest key at or below another is nearly always in the line that is
+//! responsible for that one. So a search is two comparisons of a line, one after the
 //! other, and its second line and its value come from memory together.
 //!
 //! **An insert writes one line of keys, its values and the head.** A line that is full is
@@ -170,8 +172,7 @@ impl<L: Lane, V: Copy + Default> FlatPage<L, V> {
         let left = count_of(self, line.checked_sub(1));
         let right = count_of(self, Some(line + 1));
         if right == 0 && spot.position == L::LANES {
-            let last = self.line(line).0.as_ref()[L::LANES - 1];
-            self.head.set_separator(line, last);
+            self.head.set_separator(line, key.before());
             self.put(line + 1, 0, key, value);
         } else if left.min(right) < L::LANES {
             let first = if left < right { line - 1 } else { line };
@@ -212,7 +213,7 @@ impl<L: Lane, V: Copy + Default> FlatPage<L, V> {
             self.values.as_mut()[line].as_mut()[..to - from].copy_from_slice(&values[from..to]);
             self.set_count(line, to - from);
         }
-        self.head.set_separator(first, keys[half - 1]);
+        self.head.set_separator(first, keys[half].before());
     }
 }
 
@@ -240,7 +241,7 @@ impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for FlatPage<L, 
             page.set_line(line, &pairs[from..], to - from);
             page.head.set_child(line, (to - from) as u8);
             if line + 1 < lines {
-                page.head.set_separator(line, pairs[to - 1].0);
+                page.head.set_separator(line, pairs[to].0.before());
             }
             from = to;
         }

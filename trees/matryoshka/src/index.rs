@@ -204,6 +204,7 @@ where
     fn bulk_load(&mut self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<(), NotAscending> {
         self.clear();
         let each = Self::CAPACITY * 7 / 8;
+        // Nodes and, for each, what is at or above all of its keys and below the next node's.
         let mut level: Vec<(K::Lane, u32)> = Vec::new();
         let mut run: Vec<(K::Lane, V)> = Vec::with_capacity(each);
         let mut last = None;
@@ -213,14 +214,17 @@ where
                 return Err(NotAscending { position });
             }
             last = Some(key);
+            let key = key.lane();
             if run.len() == each {
-                level.push(self.append_page(&run, level.last().map(|page| untag(page.1))));
+                let last = level.last().map(|page| untag(page.1));
+                level.push((key.before(), self.append_page(&run, last)));
                 run.clear();
             }
-            run.push((key.lane(), value));
+            run.push((key, value));
             self.len += 1;
         }
-        level.push(self.append_page(&run, level.last().map(|page| untag(page.1))));
+        let last = level.last().map(|page| untag(page.1));
+        level.push((K::Lane::MAX, self.append_page(&run, last)));
         if S::SUPERPAGES && level.len() > 1 {
             level = self.append_superpages(level);
             self.height = 1;
@@ -240,8 +244,8 @@ where
     V: Copy + Default,
     S: Strategy,
 {
-    /// A page of these pairs behind page `last`; its greatest key and tagged number.
-    fn append_page(&mut self, pairs: &[(K::Lane, V)], last: Option<u32>) -> (K::Lane, u32) {
+    /// A page of these pairs behind page `last`; its tagged number.
+    fn append_page(&mut self, pairs: &[(K::Lane, V)], last: Option<u32>) -> u32 {
         let page = S::Page::build(pairs);
         let number = match last {
             // The empty tree's page becomes the first.
@@ -252,8 +256,7 @@ where
             }
             Some(last) => self.allocate_behind(last, &page),
         };
-        let greatest = pairs.last().map_or(K::Lane::MAX, |pair| pair.0);
-        (greatest, tag(number, page.tag()))
+        tag(number, page.tag())
     }
 
     fn append_level(&mut self, below: &[(K::Lane, u32)]) -> Vec<(K::Lane, u32)> {
@@ -261,10 +264,10 @@ where
         let mut level = Vec::with_capacity(nodes);
         for node in 0..nodes {
             let some = &below[below.len() * node / nodes..below.len() * (node + 1) / nodes];
-            let greatest: Vec<K::Lane> = some.iter().map(|child| child.0).collect();
+            let bounds: Vec<K::Lane> = some.iter().map(|child| child.0).collect();
             let children: Vec<u32> = some.iter().map(|child| child.1).collect();
-            let inner = Inner::new(&greatest[..some.len() - 1], &children);
-            level.push((greatest[some.len() - 1], self.inner.allocate(&inner)));
+            let inner = Inner::new(&bounds[..some.len() - 1], &children);
+            level.push((bounds[some.len() - 1], self.inner.allocate(&inner)));
         }
         level
     }

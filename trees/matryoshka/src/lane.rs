@@ -55,6 +55,8 @@ pub trait Width: Copy + Ord + Debug + Send + Sync + 'static + sealed::Sealed {
     const PADDING: Self::Lanes;
     /// The next integer; what comes after the greatest means nothing.
     fn next(self) -> Self;
+    /// The integer before this one; what comes before the least means nothing.
+    fn before(self) -> Self;
     /// Byte `index` of the first 16.
     fn byte(lanes: &Self::Lanes, index: usize) -> u8;
     /// Changes byte `index` of the first 16.
@@ -165,6 +167,11 @@ macro_rules! width {
             #[inline(always)]
             fn next(self) -> Self {
                 self.wrapping_add(1)
+            }
+
+            #[inline(always)]
+            fn before(self) -> Self {
+                self.wrapping_sub(1)
             }
 
             #[inline(always)]

@@ -11,7 +11,6 @@
 //! the root; pages only move between the two superpages that were chosen, never back; and after
 //! that both hold more than a quarter, or one of them is gone.
 
-
 use crate::form::PageForm;
 use crate::lane::LaneKey;
 use crate::outer::Inner;
@@ -156,7 +155,7 @@ where
         self.pages.allocate_in(superpage, page)
     }
 
-    /// The superpages of a bulk load's pages: greatest keys and numbers.
+    /// The superpages of a bulk load's pages: bounds and numbers.
     pub(crate) fn append_superpages(
         &mut self,
         mut pages: Vec<(K::Lane, u32)>,

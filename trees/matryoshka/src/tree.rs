@@ -245,7 +245,7 @@ where
             } else {
                 pairs.len() / 2
             };
-            self.cut(path, &pairs, half);
+            self.cut(path, &pairs, half, key);
             Moved::Pages([path.page; 2])
         };
         self.scratch = pairs;
@@ -294,27 +294,30 @@ where
         let low_tag = tag(low.0, self.pages.get(low.0).tag());
         let high_tag = tag(high.0, self.pages.get(high.0).tag());
         let node = self.node_mut(self.height - 1, parent);
-        node.set_key(at, low.1[low.1.len() - 1].0);
+        node.set_key(at, high.1[0].0.before());
         node.set_child(at, low_tag);
         node.set_child(at + 1, high_tag);
     }
 
-    /// Cuts the path's page, which holds `pairs`, in two.
-    fn cut(&mut self, path: &OuterPath, pairs: &[(K::Lane, V)], at: usize) {
+    /// Cuts the path's page, which holds `pairs`, in two, for `key`, which is above all of them if
+    /// none goes into the second. The separator is the greatest that there can be, so that searches
+    /// for the greatest key at or below another seldom end in a page without one.
+    fn cut(&mut self, path: &OuterPath, pairs: &[(K::Lane, V)], at: usize, key: K::Lane) {
+        let separator = pairs.get(at).map_or(key, |pair| pair.0).before();
         let right = S::Page::build(&pairs[at..]);
         let number = self.allocate_beside(path.page, &right);
         if at == pairs.len() {
-            self.edge = (pairs[at - 1].0, number);
+            self.edge = (separator, number);
         } else {
             *self.pages.get_mut(path.page) = S::Page::build(&pairs[..at]);
             self.retag(path);
         }
         let child = tag(number, right.tag());
         if self.height == 0 && S::SUPERPAGES {
-            self.grow_superpage(pairs[at - 1].0, child);
+            self.grow_superpage(separator, child);
             return;
         }
-        self.insert_child(path, self.height, pairs[at - 1].0, child);
+        self.insert_child(path, self.height, separator, child);
     }
 
     /// Hangs `child` behind the path's node at level `below`.

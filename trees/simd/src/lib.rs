@@ -27,10 +27,10 @@
 //! atomic on every x86-64 processor with AVX. Thread sanitizer and Miri cannot see into
 //! assembly: run them with `HEDGEROW_SIMD=scalar` (Miri always gets it).
 //!
-//! Trees of one writer keep integers in plain 64-byte lines ([`Line32`], [`Line64`]); a kernel
-//! compares such a line in one or two instructions (`Sse2` one of 32-bit lanes in four), through
-//! ordinary loads. Where many threads write, the line is a [`SharedLine`] and the loads are those of
-//! racing readers.
+//! Trees of one writer keep signed integers in plain 64-byte lines ([`Line32`], [`Line64`]), in the
+//! order that AVX2 has, so that lines are compared straight from memory; a kernel compares such a
+//! line in one or two instructions (`Sse2` one of 32-bit lanes in four), through ordinary loads.
+//! Where many threads write, the line is a [`SharedLine`] and the loads are those of racing readers.
 //!
 //! **No load past the node.** A [`Slots`] is exactly 16 words, the 16th never a key.
 

@@ -3,8 +3,8 @@
 
 use hedgerow_index::IntIndex;
 use hedgerow_matryoshka::{
-    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Lane, LaneKey, Matryoshka, Plain,
-    Strategy,
+    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Lane, LaneKey, Matryoshka,
+    Plain, Strategy,
 };
 use hedgerow_simd::Level;
 use hedgerow_testkit::int_workload::{
