@@ -294,6 +294,38 @@ fn layers_fold_when_few_keys_are_left_and_memory_comes_back() {
     }
 }
 
+/// Beside as many keys as can end within one slice, too: nine, which differ in their zeros.
+#[test]
+fn a_key_that_comes_and_goes_does_not_make_and_fold_a_layer_each_time() {
+    for short in 0..=9 {
+        let index: MatryoshkaIndex = MatryoshkaIndex::new();
+        for length in 0..short {
+            put(&index, &[0; 8][..length], b"short");
+        }
+        let long = |number: u64| [[0; 8], number.to_be_bytes()].concat();
+        (0..30).for_each(|number| assert!(!put(&index, &long(number), b"long")));
+        let layers = || index.statistics().unwrap().get("layers");
+        for number in (0..30).rev() {
+            assert!(remove(&index, &long(number)));
+            let (mut before, mut changes) = (layers(), 0);
+            for _ in 0..4 {
+                assert!(!put(&index, &long(number), b"long"));
+                changes += usize::from(layers() != before);
+                before = layers();
+                assert!(remove(&index, &long(number)));
+                changes += usize::from(layers() != before);
+                before = layers();
+            }
+            assert!(
+                changes <= 1,
+                "{changes} with {short} short and {number} long keys"
+            );
+            index.verify().expect("sound");
+        }
+        assert_eq!(layers(), Some(0.0));
+    }
+}
+
 #[test]
 fn a_layer_that_holds_another_alone_folds() {
     let index: MatryoshkaIndex = MatryoshkaIndex::new();
