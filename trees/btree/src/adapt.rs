@@ -75,8 +75,12 @@ impl Conversions {
         match (from, to) {
             (FormOf::Comparison, FormOf::Fingerprint) => self.fingerprint_by_keys += 1,
             (FormOf::Fingerprint, FormOf::Comparison) => self.comparison_by_keys += 1,
-            (FormOf::Comparison, FormOf::SemiDense | FormOf::FullyDense) => self.to_dense += 1,
-            (FormOf::SemiDense | FormOf::FullyDense, FormOf::Comparison) => self.from_dense += 1,
+            (FormOf::Comparison | FormOf::Fingerprint, FormOf::SemiDense | FormOf::FullyDense) => {
+                self.to_dense += 1;
+            }
+            (FormOf::SemiDense | FormOf::FullyDense, FormOf::Comparison | FormOf::Fingerprint) => {
+                self.from_dense += 1;
+            }
             _ => {}
         }
     }
@@ -105,7 +109,7 @@ impl Conversions {
         push(
             "from_dense",
             self.from_dense,
-            "Dense leaves that became comparison leaves.",
+            "Dense leaves that became leaves of slots.",
         );
         push(
             "to_fingerprint_by_keys",

@@ -113,6 +113,10 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         let page = self.last_leaf();
         let image = self.pages.page(page);
         let (free, whole) = image.node_free::<C>();
+        // Insertions may have begun the last leaf ahead of the keys that they put (`runs`).
+        if *key < *image.lower() {
+            return false;
+        }
         if image.count() == 0 || !waiting.pairs.is_empty() {
             return !image.is_dense();
         }

@@ -1,7 +1,7 @@
 //! How dense leaves come and go: conversion in place, cuts between places, partitions, widening
 //! (§3.5).
 //!
-//! A full comparison leaf becomes dense if its records allow it. A dense leaf that cannot take a
+//! A full leaf of slots becomes dense if its records allow it. A dense leaf that cannot take a
 //! record becomes a comparison leaf again if all its records fit one; else it divides. A key
 //! beside the places of a fully dense leaf needs a leaf of its own there, and nothing moves.
 //!
@@ -127,7 +127,7 @@ impl<const PAGE: usize> Image<PAGE> {
         }
     }
 
-    /// Divides a comparison leaf at the end of its dense keys, if they are at least half of it
+    /// Divides an ordered leaf of slots at the end of its dense keys, if they are at least half of it
     /// ("Partition Detection").
     pub(crate) fn cut_partition<C: Configuration>(&self) -> Option<Cut> {
         let count = self.count();
@@ -197,8 +197,7 @@ impl<const PAGE: usize> Image<PAGE> {
             parts: &[(self, 0..self.all_places::<C>())],
         };
         match self.form::<C>() {
-            FormOf::Fingerprint => None,
-            FormOf::Comparison => content
+            FormOf::Comparison | FormOf::Fingerprint => content
                 .dense::<C>()
                 .filter(|plan| plan.suits(key, payload, self)),
             FormOf::SemiDense | FormOf::FullyDense => {

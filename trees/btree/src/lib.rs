@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Reading order: [`page`], `slotted`, `search` and `edit` (one page), `leaf` (what all
-//! leaves can do), `fingerprint`, `semi_dense` and `fully_dense`; `tree`, `split` and `unite` (many
+//! leaves can do), `fingerprint`, `semi_dense` and `fully_dense`; `tree`, `split`, `runs` and `unite` (many
 //! pages); `chain`, `rack` and `overflow` (what does not fit a leaf); `plan`, `densify` and `adapt` (which form a leaf has); `scan`; `shared` (the same with
 //! many threads). The layouts and limits are in `docs/btree.md`.
 
@@ -38,6 +38,7 @@ pub mod page;
 pub mod pages;
 mod plan;
 mod rack;
+mod runs;
 mod scan;
 mod search;
 mod semi_dense;

@@ -11,10 +11,11 @@
 //! +-----+--------+------+------------+-----------+-----------+
 //! 16          18          20       22       24      26       28        32
 //! +-----------+-----------+--------+--------+-------+--------+---------+
-//! | lower len | upper len | lower  | upper  | prefix| sorted | extra   |
+//! | lower len | upper len | lower  | upper  | prefix| sorted | built | – |
 //! +-----------+-----------+--------+--------+-------+--------+---------+
 //! ```
 //!
+//! *Built* is the last byte before which the heap grew since the node was made (see `runs`).
 //! In dense leaves the number of the reference key is in the place of the upper child, the number
 //! of places in that of `sorted`, and the last four bytes are the lengths of keys and values.
 
@@ -39,6 +40,7 @@ pub(crate) const PREFIX_AT: usize = 24;
 pub(crate) const REFERENCE_AT: usize = 4;
 pub(crate) const PLACES_AT: usize = 26;
 pub(crate) const SORTED_AT: usize = 26;
+const BUILT_AT: usize = 28;
 pub(crate) const KEY_LEN_AT: usize = 28;
 pub(crate) const VALUE_LEN_AT: usize = 30;
 
@@ -166,6 +168,7 @@ impl<const PAGE: usize> Image<PAGE> {
     field!(heap_used, set_heap_used, HEAP_AT + 4, u32);
     field!(prefix_len, set_prefix_len, PREFIX_AT, u16);
     field!(sorted, set_sorted, SORTED_AT, u16);
+    field!(built, set_built, BUILT_AT, u16);
     field!(lower_len, set_lower_len, 16, u16);
     field!(upper_len, set_upper_len, 18, u16);
     field!(lower_at, set_lower_at, LOWER_AT, u16);
@@ -268,6 +271,14 @@ impl<const PAGE: usize> Image<PAGE> {
         if truncate && !upper.is_empty() {
             self.set_prefix_len(shared(lower, upper));
         }
+        self.end_build();
+    }
+
+    /// Says that the records of a slotted node are those that it was made of: what is put from
+    /// now on came later.
+    pub(crate) fn end_build(&mut self) {
+        // Less one, since a heap may begin at the end of the largest page.
+        self.set_built(self.heap_start() - 1);
     }
 
     /// Puts the fences where the heap begins; the heap must be empty.

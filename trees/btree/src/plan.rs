@@ -40,6 +40,10 @@ impl Planned {
             Planned::FullyDense(_) => FormOf::FullyDense,
         }
     }
+
+    pub(crate) fn is_dense(self) -> bool {
+        matches!(self, Planned::SemiDense(_) | Planned::FullyDense(_))
+    }
 }
 
 impl From<Planned> for Plan {
@@ -264,6 +268,9 @@ impl<const PAGE: usize> Image<PAGE> {
         }
         if to == FormOf::Fingerprint {
             self.set_sorted(self.count());
+        }
+        if !self.is_dense() {
+            self.end_build();
         }
     }
 

@@ -271,17 +271,23 @@ impl<const PAGE: usize> Image<PAGE> {
             let at = self.push_bytes(old.slice(record.at..record.at + record.size()));
             self.put(slots + 2 * index, &(at as u16).to_le_bytes());
         }
+        self.end_build();
     }
 
-    /// Whether the header's count of live bytes in the heap is right.
+    /// Whether what the header says of the heap is right.
     pub(crate) fn verify_heap<L: Layout>(&self) -> Result<(), String> {
         let sizes = (0..self.count()).map(|index| self.record_at::<L>(index).size());
         let used = self.lower_len() + self.upper_len() + sizes.sum::<usize>();
-        if used == self.heap_used() {
-            return Ok(());
-        }
         let said = self.heap_used();
-        Err(format!("{used} bytes in the heap, not {said}"))
+        if used != said {
+            return Err(format!("{used} bytes in the heap, not {said}"));
+        }
+        let (start, built) = (self.heap_start(), self.built());
+        // Pages of before that was noted have a zero there.
+        if built > 0 && start > built + 1 {
+            return Err(format!("a heap from {start} on, which was at {built}"));
+        }
+        Ok(())
     }
 
     /// Appends records of another page of the same layout, all of them above those here, and
@@ -322,6 +328,7 @@ impl<const PAGE: usize> Image<PAGE> {
         }
         self.set_heap_used(self.heap_used() + self.heap_start() - at);
         self.set_heap_start(at);
+        self.end_build();
         self.renew_hints::<L>(0);
     }
 }

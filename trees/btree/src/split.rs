@@ -1,7 +1,8 @@
 //! How nodes divide (§2), and how a full leaf may become a dense one instead (§3.5).
 //!
-//! A leaf divides near its median, at the place of the shortest separator among a sixteenth of
-//! its keys; an inner node gives one of its keys to its parent. Before a comparison leaf divides,
+//! A node divides where records have been coming in, if they came in a row (`runs`). Else a leaf
+//! divides near its median, at the place of the shortest separator among a sixteenth of
+//! its keys; an inner node gives one of its keys to its parent. Before a leaf of slots divides,
 //! it becomes dense if it can; if only its lower half or more could, that is cut off.
 //!
 //! **There is always room.** Stem and value of a record have at most `2 × STEM` bytes (`chain`), and
@@ -12,7 +13,8 @@
 //! overflow pages may be more than a `STEM`: up to 24 bytes, beside lengths and slot of 6. With stems of
 //! 14 bytes that is `3 × (14 + 24 + 6) + 2 × 14 = 8 × 14 + 48`.) Hence a slotted leaf that cannot take a
 //! record has three or more, and each half of it has one or more and fits, since its separator is not
-//! longer than a key that it loses; after a few cuts the record's leaf has two records or fewer. A
+//! longer than a key that it loses (or there was seen to be room for it); after a few cuts the
+//! record's leaf has two records or fewer. A
 //! dense leaf whose records fit a comparison leaf with the new one becomes one; so what is divided
 //! has three records, too. An inner node is divided when it has no room for one more separator: it has
 //! six or more.
@@ -83,14 +85,17 @@ impl<const PAGE: usize> Image<PAGE> {
         Cut::new(at, shortest_between(&low, &high))
     }
 
-    /// Chooses the key of an inner node that moves up: the shortest near the median.
-    fn cut_inner<C: Configuration>(&self) -> Cut {
+    /// Chooses the key of an inner node that moves up for the sake of a separator near `key`:
+    /// that where separators come in, or the shortest near the median.
+    fn cut_inner<C: Configuration>(&self, key: &[u8]) -> Cut {
         let count = self.count();
         let width = count / 16;
         let first = (count - width) / 2;
-        let at = (first..=(first + width).min(count - 1))
-            .min_by_key(|&index| self.leaf_record::<C>(index).key_len)
-            .expect("a full node has keys");
+        let at = self.inner_key_at_run::<C>(key).unwrap_or_else(|| {
+            (first..=(first + width).min(count - 1))
+                .min_by_key(|&index| self.leaf_record::<C>(index).key_len)
+                .expect("a full node has keys")
+        });
         let mut separator = Vec::new();
         self.node_key::<C>(at, &mut separator);
         Cut::new(at, separator)
@@ -99,13 +104,13 @@ impl<const PAGE: usize> Image<PAGE> {
     /// Where to divide so that a record gets room.
     pub(crate) fn cut_for<C: Configuration>(&self, key: &[u8], payload: Payload<'_>) -> Cut {
         if self.is_inner() {
-            return self.cut_inner::<C>();
+            return self.cut_inner::<C>(key);
         }
         match self.form::<C>() {
             FormOf::SemiDense | FormOf::FullyDense => self.cut_dense::<C>(key, payload),
-            FormOf::Fingerprint => self.cut_leaf::<C>(),
-            FormOf::Comparison => self
+            FormOf::Comparison | FormOf::Fingerprint => self
                 .cut_partition::<C>()
+                .or_else(|| self.cut_at_run::<C>(key))
                 .unwrap_or_else(|| self.cut_leaf::<C>()),
         }
     }
@@ -162,7 +167,8 @@ impl<const PAGE: usize> Image<PAGE> {
                 return into.set_upper(&cut.separator);
             }
         } else {
-            conversions.partitions += u64::from(cut.left.is_some());
+            let is_partition = cut.left.is_some_and(|plan| plan.form.is_dense());
+            conversions.partitions += u64::from(is_partition);
         }
         let content = Content {
             lower: self.lower(),

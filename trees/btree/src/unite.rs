@@ -14,8 +14,15 @@ use crate::split::child_bytes;
 use crate::tree::BTree;
 
 impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
-    /// Unites nodes on the way to `key`, from its leaf upwards as long as there is reason to.
+    /// Unites nodes on the way to `key`, from its leaf upwards as long as there is reason to. When
+    /// inner nodes unite, empty leaves of both may be left below one, so it tries again.
     pub(crate) fn unite_towards(&mut self, root: PageNumber, key: &[u8]) {
+        while self.unite_upwards(root, key) {}
+    }
+
+    /// Does so once, and says whether inner nodes united.
+    fn unite_upwards(&mut self, root: PageNumber, key: &[u8]) -> bool {
+        let mut inner = false;
         let (mut page, mut path) = self.path_to(root, key);
         while let Some((parent, mut index)) = path.pop() {
             if !self.pages.page(page).sparse::<C>() {
@@ -33,12 +40,15 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
                 }
                 index -= 1;
             }
-            if self.pages.page(parent).count() == before {
+            // The only child of a node has neighbours below that one's.
+            if before > 0 && self.pages.page(parent).count() == before {
                 break;
             }
+            inner |= self.pages.page(page).is_inner() && self.pages.page(parent).count() < before;
             page = parent;
         }
         self.shrink_root(root);
+        inner
     }
 
     /// Takes out levels whose only node is an only child.

@@ -134,7 +134,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Unites empty leaves around a key. When their parents unite, too, empty leaves of both may
     /// be left below one, so it tries until nothing unites.
-    fn tidy_whole(&self, key: &[u8]) {
+    #[cold]
+    pub(super) fn tidy_whole(&self, key: &[u8]) {
         for _ in 0..DEEPEST {
             let before = self.events.sum(UNIONS);
             self.tidy(key);

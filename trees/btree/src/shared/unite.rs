@@ -83,8 +83,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Ok(())
     }
 
-    /// Unites a child with its neighbours as long as they fit; says whether any did. A root that
-    /// has one child left takes its content.
+    /// Unites a child with its neighbours as long as they fit; says whether the node above is to
+    /// be looked at, too. A root that has one child left takes its content.
     fn unite_around(&self, parent: At, mut index: usize, is_root: bool) -> Result<bool> {
         let mut pool: &Pool<PAGE> = &self.pool;
         let operation = pool.begin();
@@ -101,7 +101,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             }
             index -= 1;
         }
-        let united = image(&above).count() < before;
+        // The only child of a node has neighbours below that one's.
+        let go_on = before == 0 || image(&above).count() < before;
         while is_root && image(&above).is_inner() && image(&above).count() == 0 {
             let only = PageId(image(&above).upper_child() as u32);
             let below = pool.exclusive(only)?;
@@ -109,7 +110,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             self.store_node(&mut above, image(&below));
             pool.release(below, &operation)?;
         }
-        Ok(united)
+        Ok(go_on)
     }
 
     /// Unites the children `index` and `index + 1` of a latched node, if they are empty enough

@@ -81,7 +81,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     fn finish(&self, key: &[u8], then: Then) {
         match then {
             Then::Nothing => {}
-            Then::Tidy => self.tidy(key),
+            Then::Tidy => self.tidy_whole(key),
             Then::Relieve => self.relieve(key),
         }
     }

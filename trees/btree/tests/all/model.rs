@@ -52,7 +52,7 @@ impl<C: Configuration, const PAGE: usize> Map for BTree<C, PAGE> {
     }
 }
 
-fn check<C: Configuration, const PAGE: usize>(steps: &[Step]) {
+pub fn check<C: Configuration, const PAGE: usize>(steps: &[Step]) {
     let mut tree = BTree::<C, PAGE>::default();
     let mut model = Model::new();
     for step in steps {

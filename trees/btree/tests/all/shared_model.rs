@@ -109,7 +109,7 @@ impl<C: Configuration, const PAGE: usize> Map for Crowded<C, PAGE> {
     }
 }
 
-fn check<C: Configuration, const PAGE: usize>(steps: &[Step]) {
+pub fn check<C: Configuration, const PAGE: usize>(steps: &[Step]) {
     let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
     let mut crowded = Crowded::<C, PAGE>::new(open(&vfs));
     let mut model = Model::new();

@@ -137,6 +137,85 @@ pub fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Keys that arrive in order: the numbers behind a stem.
+#[derive(Debug, Clone)]
+struct Stream {
+    stem: &'static str,
+    decimal: bool,
+    next: u64,
+    step: u64,
+    descending: bool,
+    value_len: usize,
+}
+
+impl Stream {
+    fn next(&mut self) -> Step {
+        let mut key = self.stem.as_bytes().to_vec();
+        if self.decimal {
+            key.extend_from_slice(format!("{:010}", self.next).as_bytes());
+        } else {
+            key.extend_from_slice(&self.next.to_be_bytes());
+        }
+        self.next = if self.descending {
+            self.next.saturating_sub(self.step)
+        } else {
+            self.next + self.step
+        };
+        Step::Insert(key, vec![7; self.value_len])
+    }
+}
+
+fn stream() -> impl Strategy<Value = Stream> {
+    let stem = prop_oneof![
+        Just(""),
+        Just("a"),
+        Just("b"),
+        Just("some/where/in/a/folder/")
+    ];
+    let step = prop_oneof![Just(1_u64), 2..300_u64, Just(1 << 20)];
+    let value_len = prop_oneof![4 => Just(8_usize), 1 => 0..80_usize];
+    let first = (0..4_u64).prop_map(|n| (1 << 32) + n * 1000);
+    (stem, any::<bool>(), first, step, any::<bool>(), value_len).prop_map(
+        |(stem, decimal, next, step, descending, value_len)| Stream {
+            stem,
+            decimal,
+            next,
+            step,
+            descending,
+            value_len,
+        },
+    )
+}
+
+/// Steps of which most put the next keys of a few streams, and some remove what is there.
+pub fn arrivals() -> impl Strategy<Value = Vec<Step>> {
+    let streams = prop::collection::vec(stream(), 1..6);
+    let remove = any::<usize>().prop_map(|n| vec![Step::RemoveNth(n)]);
+    let other = step().prop_map(|step| vec![step]);
+    // Either so many of a stream, or other steps.
+    let event = prop_oneof![
+        12 => (any::<usize>(), Just(1_usize)).prop_map(Ok),
+        6 => (any::<usize>(), 2..80_usize).prop_map(Ok),
+        4 => remove.prop_map(Err),
+        1 => other.prop_map(Err),
+    ];
+    let events = prop::collection::vec(event, 1..300);
+    (streams, events).prop_map(|(mut streams, events)| {
+        let mut steps = Vec::new();
+        for event in events {
+            match event {
+                Ok((stream, count)) => {
+                    let among = streams.len();
+                    let stream = &mut streams[stream % among];
+                    steps.extend((0..count).map(|_| stream.next()));
+                }
+                Err(other) => steps.extend(other),
+            }
+        }
+        steps
+    })
+}
+
 /// What a tree should hold.
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
