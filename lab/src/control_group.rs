@@ -73,8 +73,9 @@ impl MemoryGroup {
                 let group = Self::below(&parent, version)?;
                 // Where the limit has no file the memory controller is not at work.
                 let limit = group.folder.join(version.limit);
-                let is_open = fs::OpenOptions::new().write(true).open(limit).is_ok();
-                is_open.then_some(group)
+                let processes = group.folder.join("cgroup.procs");
+                let is_open = |file| fs::OpenOptions::new().write(true).open(file).is_ok();
+                (is_open(limit) && is_open(processes)).then_some(group)
             })
         })
     }

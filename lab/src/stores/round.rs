@@ -35,6 +35,10 @@ const SAMPLE: usize = 20_000;
 pub(super) fn whole(entry: &StoreEntry, job: &Job, workload: &StoreWorkload) -> Result<Answer> {
     let temporary = TempDir::with_prefix("hedgerow-lab-")?;
     let group = workload.memory_bytes.and_then(|_| MemoryGroup::make());
+    if workload.memory_bytes.is_some() && group.is_none() {
+        let why = "no control group could be made, though it could before";
+        return Err(LabError::Process(why.to_owned()));
+    }
     let start = |part| {
         let workload = StoreWorkload {
             group: group.as_ref().map(|group| group.folder().to_owned()),
@@ -65,6 +69,12 @@ pub(super) fn whole(entry: &StoreEntry, job: &Job, workload: &StoreWorkload) -> 
         answer.figures.extend(reopened.figures);
     }
     Ok(answer)
+}
+
+/// The operations of a leg, for each thread.
+fn drawn(planned: &Planned, workload: &StoreWorkload) -> Vec<Vec<Operation>> {
+    let threads = workload.threads.max(1);
+    (0..threads).map(|nth| planned.operations(nth)).collect()
 }
 
 /// What this process takes from here on counts.
@@ -111,6 +121,12 @@ pub(super) fn work(entry: &StoreEntry, workload: &StoreWorkload, folder: &Path) 
     let schedule = Schedule::new(workload)?;
     let keys = schedule.keys(&workload.set)?;
     let values = Values::new(workload.value_bytes);
+    // Drawn before memory counts.
+    let drawn: Vec<_> = schedule
+        .legs
+        .iter()
+        .map(|leg| drawn(leg, workload))
+        .collect();
     join(workload)?;
     let before_bytes = resident_bytes(None);
     let data = folder.join("data");
@@ -138,9 +154,9 @@ pub(super) fn work(entry: &StoreEntry, workload: &StoreWorkload, folder: &Path) 
     }
     // The processor sees the lookups once before any of them is timed.
     round.look(workload.records.min(workload.operations as usize) / 16)?;
-    for planned in &schedule.legs {
+    for (planned, shares) in schedule.legs.iter().zip(drawn) {
         let read = read_bytes();
-        let done = round.leg(planned)?;
+        let done = round.leg(planned, &shares)?;
         if workload.cold {
             let each = (read_bytes() - read) as f64 / done.max(1) as f64;
             let column = format!("{}: read from storage", planned.leg.column());
@@ -181,7 +197,7 @@ fn warm_up(entry: &StoreEntry, workload: &StoreWorkload, directory: &Path) -> Re
     };
     round.load()?;
     for planned in &schedule.legs {
-        round.leg(planned)?;
+        round.leg(planned, &drawn(planned, &few))?;
     }
     round.force()
 }
@@ -313,9 +329,8 @@ impl Round<'_> {
     }
 
     /// Runs a leg; how many of its operations there was time for.
-    fn leg(&mut self, planned: &Planned) -> Result<usize> {
-        let threads = self.workload.threads.max(1);
-        let shares: Vec<Vec<Operation>> = (0..threads).map(|nth| planned.operations(nth)).collect();
+    fn leg(&mut self, planned: &Planned, shares: &[Vec<Operation>]) -> Result<usize> {
+        let threads = shares.len();
         // What others write is counted on later, so that only reading can end early.
         let longest = self.workload.longest_reading_seconds;
         let longest = longest.filter(|_| planned.leg.only_reads());

@@ -99,11 +99,13 @@ impl Mapping {
         let start = unsafe { self.start.as_ptr().add(range.start) };
         let bytes = range.len();
         #[cfg(all(target_os = "linux", not(miri)))]
-        // SAFETY: the range lies within our own private anonymous mapping, where this advice
-        // means zeros, and the caller gives up its contents. It fails for a range that is not
-        // aligned, which the branch below then fills by hand.
-        if unsafe { libc::madvise(start.cast(), bytes, libc::MADV_DONTNEED) } == 0 {
-            return;
+        // The kernel rounds a length up: with larger pages than ours that would take neighbours.
+        if kernel::are_pages(&range) {
+            // SAFETY: the range lies within our own private anonymous mapping, where this advice
+            // means zeros, and the caller gives up its contents.
+            if unsafe { libc::madvise(start.cast(), bytes, libc::MADV_DONTNEED) } == 0 {
+                return;
+            }
         }
         // SAFETY: within the mapping, and the caller's alone.
         unsafe { start.write_bytes(0, bytes) };
@@ -133,7 +135,7 @@ impl Mapping {
     /// As for `discard_all`.
     #[cfg(all(target_os = "linux", not(miri)))]
     unsafe fn discard_vectors<'r>(&self, mut ranges: &'r [Range<usize>]) -> &'r [Range<usize>] {
-        let of_pages = |range: &Range<usize>| (range.start | range.end).is_multiple_of(4096);
+        let of_pages = |range: &Range<usize>| kernel::are_pages(range);
         let Some(process) = kernel::this_process().filter(|_| ranges.iter().all(of_pages)) else {
             return ranges;
         };
@@ -164,9 +166,19 @@ impl Mapping {
 /// The system call that `libc` has no function for.
 #[cfg(all(target_os = "linux", not(miri)))]
 mod kernel {
+    use std::ops::Range;
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Whether a range of a mapping consists of the kernel's pages.
+    pub(super) fn are_pages(range: &Range<usize>) -> bool {
+        static BYTES: OnceLock<usize> = OnceLock::new();
+        // SAFETY: a call without pointers.
+        let page_bytes =
+            BYTES.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize);
+        (range.start | range.end).is_multiple_of(*page_bytes)
+    }
 
     /// A descriptor of this process, for calls that want one.
     pub(super) fn this_process() -> Option<RawFd> {

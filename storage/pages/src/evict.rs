@@ -43,6 +43,8 @@ pub(crate) fn batch_pages(page_bytes: usize, budget_bytes: u64) -> usize {
 
 /// Where some pages are cold, the hand stops at others once in so many rounds.
 const ROUNDS_OF_WARM: u32 = 4;
+/// Of so many pages one that is cold is too few for that.
+const FEW_COLD: usize = 32;
 
 /// Which pages may go.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -143,7 +145,8 @@ impl<const PAGE: usize> Pool<PAGE> {
         let mut clean = Vec::with_capacity(wanted);
         batch.pages.clear();
         let used = self.used.load(Ordering::Relaxed).max(1);
-        let every = match self.has_cold.load(Ordering::Relaxed) {
+        let cold = self.cold.load(Ordering::Relaxed);
+        let every = match cold * FEW_COLD > self.resident.load(Ordering::Relaxed) {
             true => ROUNDS_OF_WARM,
             false => 1,
         };

@@ -159,8 +159,8 @@ pub struct Pool<const PAGE: usize> {
     pub(crate) lent: AtomicUsize,
     /// Where the clock stands.
     pub(crate) hand: AtomicU32,
-    /// Whether any page was ever called cold.
-    pub(crate) has_cold: AtomicBool,
+    /// Pages in memory that were called cold.
+    pub(crate) cold: AtomicUsize,
     pub(crate) epoch: AtomicU64,
     pub(crate) space: Mutex<Space>,
     pub(crate) evictor: Mutex<Evictor<PAGE>>,
@@ -244,7 +244,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             batch,
             lent: AtomicUsize::new(0),
             hand: AtomicU32::new(0),
-            has_cold: AtomicBool::new(false),
+            cold: AtomicUsize::new(0),
             epoch: AtomicU64::new(root.epoch + 1),
             space: Mutex::new(Space {
                 blocks: loaded.blocks,
@@ -408,9 +408,13 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// Ends the exclusive latch of a page that has no memory (any more).
     pub(crate) fn evicted(&self, page: PageId) {
         let word = self.word(page);
-        // Nobody cleans a page that is latched exclusively.
-        if word.note().is_dirty() {
+        let seen = word.note();
+        // Nobody cleans a page that is latched exclusively, or calls it cold but its holder.
+        if seen.is_dirty() {
             self.dirty.fetch_sub(1, Ordering::Relaxed);
+        }
+        if seen.is_cold() {
+            self.cold.fetch_sub(1, Ordering::Relaxed);
         }
         if word.evict() {
             word.wake(&self.parking);
@@ -430,17 +434,25 @@ impl<const PAGE: usize> Pool<PAGE> {
         }
     }
 
-    /// Says that a page is less likely to be used again soon than those of which nobody says so,
-    /// until it is evicted. When memory is scarce it is looked at four times as often. Costs a look
-    /// at the page's state, and a change of it the first time.
+    /// Claims room for a page if there is some without evicting another.
+    fn claim_free(&self) -> bool {
+        let claimed = self.resident.fetch_add(1, Ordering::Relaxed);
+        let has_room = claimed < self.limit();
+        if has_room {
+            self.tell(claimed);
+        } else {
+            self.unclaim();
+        }
+        has_room
+    }
+
+    /// Says that a page, of which the caller has a latch, is less likely to be used again soon than
+    /// those of which nobody says so, until it is evicted. When memory is scarce it is looked at four
+    /// times as often. Costs a look at the page's state, and a change of it the first time.
     pub fn demote(&self, page: PageId) {
         let word = self.word(page);
-        let seen = word.note();
-        if !seen.is_cold() && !seen.is_evicted() {
-            word.set_cold();
-            if !self.has_cold.load(Ordering::Relaxed) {
-                self.has_cold.store(true, Ordering::Relaxed);
-            }
+        if !word.note().is_cold() && word.set_cold() {
+            self.cold.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -521,52 +533,89 @@ impl<const PAGE: usize> Pool<PAGE> {
         Ok(())
     }
 
-    /// Brings pages to memory, all their reads at once.
+    /// Brings pages to memory, the reads of a batch of them at once.
     pub(crate) fn load_all(&self, pages: &[PageId]) {
-        for group in pages.chunks(self.batch) {
-            let mut wanted = Vec::new();
-            for &page in group {
-                if page.0 >= self.used.load(Ordering::Relaxed) {
-                    continue;
-                }
-                let (word, entry) = (self.word(page), self.entries.get(page));
-                let seen = word.note();
-                if !seen.is_evicted() || entry.is_none() || self.claim().is_err() {
-                    continue;
-                }
-                if word.try_load(seen) {
-                    wanted.push((page, self.entries.get(page)));
-                } else {
-                    self.unclaim();
-                }
+        let mut rest = pages;
+        while !rest.is_empty() {
+            let (wanted, looked) = self.latch_missing(rest);
+            if !wanted.is_empty() {
+                self.read_all(wanted);
             }
-            if wanted.is_empty() {
+            rest = &rest[looked..];
+        }
+    }
+
+    /// Latches pages that are not in memory, to bring them there: a batch of them at most, with how
+    /// many pages were looked at. Once there is one, it takes only room that is free: whoever waits
+    /// for others to be evicted must have no page that those wait for.
+    fn latch_missing(&self, pages: &[PageId]) -> (Vec<(PageId, Entry)>, usize) {
+        let used = self.used.load(Ordering::Relaxed);
+        let is_missing = |&page: &PageId| {
+            page.0 < used
+                && self.word(page).note().is_evicted()
+                && !self.entries.get(page).is_none()
+        };
+        let missing = pages.iter().copied().filter(is_missing);
+        let count = missing.take(self.batch).count();
+        if count > 1 {
+            self.evict_ahead(count);
+        }
+        let mut wanted = Vec::with_capacity(count);
+        for (looked, &page) in pages.iter().enumerate() {
+            if wanted.len() == self.batch {
+                return (wanted, looked);
+            }
+            let seen = self.word(page).note();
+            if !is_missing(&page) || !seen.is_evicted() {
                 continue;
             }
-            let mut blocks = lock(&self.spare).pop().unwrap_or_default();
-            if blocks.len() < wanted.len() {
-                blocks.resize(self.batch, Block::zeroed());
+            let has_room = match wanted.is_empty() {
+                true => self.claim().is_ok(),
+                false => self.claim_free(),
+            };
+            if !has_room {
+                // Without room for one, the others are left to those who need them.
+                let looked = if wanted.is_empty() {
+                    pages.len()
+                } else {
+                    looked
+                };
+                return (wanted, looked);
             }
-            let mut reads: Vec<ReadAt<'_>> = wanted
-                .iter()
-                .zip(blocks.iter_mut())
-                .map(|((_, entry), block)| {
-                    ReadAt::new(block::offset::<PAGE>(entry.block()), &mut block.0)
-                })
-                .collect();
-            if reads.len() > 1 {
-                self.counters.count(READ_BATCHES);
+            if self.word(page).try_load(seen) {
+                wanted.push((page, self.entries.get(page)));
+            } else {
+                self.unclaim();
             }
-            self.file.read_many(&mut reads);
-            let results: Vec<_> = reads.into_iter().map(|read| read.result).collect();
-            for (((page, entry), block), result) in wanted.into_iter().zip(&blocks).zip(results) {
-                // Whoever asks for a page that cannot be read gets the error.
-                let _ = self.finish_load(page, entry, block, result);
-            }
-            let mut spare = lock(&self.spare);
-            if spare.len() < MOST_SPARE {
-                spare.push(blocks);
-            }
+        }
+        (wanted, pages.len())
+    }
+
+    /// Reads pages that are latched for it.
+    fn read_all(&self, wanted: Vec<(PageId, Entry)>) {
+        let mut blocks = lock(&self.spare).pop().unwrap_or_default();
+        if blocks.len() < wanted.len() {
+            blocks.resize(self.batch, Block::zeroed());
+        }
+        let mut reads: Vec<ReadAt<'_>> = wanted
+            .iter()
+            .zip(blocks.iter_mut())
+            .map(|((_, entry), block)| {
+                ReadAt::new(block::offset::<PAGE>(entry.block()), &mut block.0)
+            })
+            .collect();
+        if reads.len() > 1 {
+            self.counters.count(READ_BATCHES);
+        }
+        self.file.read_many(&mut reads);
+        let results: Vec<_> = reads.into_iter().map(|read| read.result).collect();
+        for (((page, entry), block), result) in wanted.into_iter().zip(&blocks).zip(results) {
+            // Whoever asks for a page that cannot be read gets the error.
+            let _ = self.finish_load(page, entry, block, result);
+        }
+        let mut spare = lock(&self.spare);
+        if spare.len() < MOST_SPARE {
+            spare.push(blocks);
         }
     }
 

@@ -175,9 +175,11 @@ impl<W: Word> StateWord<W> {
         }
     }
 
-    /// Calls a page cold, until it is evicted.
-    pub fn set_cold(&self) {
-        self.alter(Ordering::Relaxed, |seen| seen.0 | COLD);
+    /// Calls a page cold, until it is evicted; whether it was not before. The caller has a latch.
+    pub fn set_cold(&self) -> bool {
+        !self
+            .alter(Ordering::Relaxed, |seen| seen.0 | COLD)
+            .is_cold()
     }
 
     /// Sets the clock's mark; false if the page is in use.
@@ -395,7 +397,7 @@ mod tests {
     fn a_cold_page_is_so_until_it_is_evicted() {
         let word = loaded();
         let seen = word.note();
-        word.set_cold();
+        assert!(word.set_cold() && !word.set_cold());
         assert!(word.note().is_cold() && word.holds(seen));
         assert!(word.try_upgrade(seen) && !word.unlock_exclusive(true));
         assert!(word.note().is_cold());

@@ -47,6 +47,8 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
     const BITS: u32 = Self::EACH.next_power_of_two().ilog2();
 
     pub(crate) fn new() -> Self {
+        // Superpages are aligned to their size, nodes to no more.
+        const { assert!(align_of::<T>() <= SUPERPAGE_BYTES && align_of::<H>() <= SUPERPAGE_BYTES) }
         Self {
             memory: Superpages::new(),
             made: 0,

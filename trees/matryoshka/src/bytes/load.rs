@@ -117,7 +117,8 @@ fn build<C: Capacity>(items: &Items) -> Vec<(u64, u64)> {
 impl<C: Capacity> MatryoshkaIndex<C> {
     /// Fills an empty index with pairs whose keys ascend strictly, in one pass from below: much
     /// faster than inserts, and nodes are left an eighth of their room. Other threads find no pair
-    /// before some moment, and every pair after it. Takes eight bytes a key until then.
+    /// before some moment, and every pair after it. Takes up to 24 bytes a
+    /// key until then, and what vectors have in reserve.
     ///
     /// # Errors
     ///
