@@ -7,10 +7,10 @@
 //! ```
 //!
 //! The arguments are what to look up (`get`, `predecessor`, `successor`; `none` looks nothing up, to
-//! be subtracted; `check` compares the answers of all three with a sorted list), `i32` or `u64`, how
-//! many keys there are, how many lookups, and how often they are repeated, if not once. Keys are
-//! loaded in order and an eighth of them replaced by others; half of the lookups are of keys that
-//! are not there.
+//! be subtracted; `check` compares the answers of all three with a sorted list), `i32`, `u64`,
+//! `i32-fast` or `u64-fast` (one line a level above pages), how many keys there are, how many
+//! lookups, and how often they are repeated, if not once. Keys are loaded in order and an eighth of
+//! them replaced by others; half of the lookups are of keys that are not there.
 
 use std::hint::black_box;
 use std::time::Instant;

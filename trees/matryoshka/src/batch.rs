@@ -7,7 +7,7 @@
 //! their pages, and are changed there, in the order in which they came: sorting them would cost
 //! more than it brings. *Near* keys, which few pages hold, are sorted and follow one another: only
 //! the first descends, the page and its upper bound are kept, and the next page is the next child
-//! of the same parent for 320 of 321 (the report's "sibling advance"); while a page is worked on,
+//! of the same parent for 511 of 512 (the report's "sibling advance"); while a page is worked on,
 //! the next is prefetched. How it went with one group decides for the next. Where pages are cut,
 //! levelled or joined, the keys of the group that were on their way to them begin at the root.
 
