@@ -81,6 +81,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 Self::name_values(node(latch.image()), key, &mut pages);
             }
         }
+        // What would displace the leaves that led here, or what others read ahead, is left to its
+        // user.
+        pages.truncate((self.pool.limit() / 8).max(1));
         self.load_named(&mut pages);
     }
 
@@ -100,8 +103,6 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let pool: &Pool<PAGE> = &self.pool;
         pages.sort_unstable_by_key(|page| page.0);
         pages.dedup();
-        // What would displace the leaves that led here, or what others read ahead, is left to its user.
-        pages.truncate((pool.limit() / 8).max(1));
         if !pages.is_empty() {
             pool.load_many(pages);
         }
