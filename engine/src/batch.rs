@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::commit::{Action, Commit};
+use crate::commit::Commit;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::keyspace::Keyspace;
@@ -137,16 +137,10 @@ impl BatchOperation {
         } = self;
         match what {
             What::Remove => tx.remove(keyspace, key).map(drop),
-            What::PutColumns(columns) => tx.update(keyspace, key, |_, new| {
-                for (name, value) in columns {
-                    new.set_column(name, value);
-                }
-                if columns.is_empty() {
-                    Action::Keep(())
-                } else {
-                    Action::Put(())
-                }
-            }),
+            What::PutColumns(columns) => {
+                let columns = columns.iter().map(|(name, value)| (&name[..], &value[..]));
+                tx.put_columns(keyspace, key, &columns.collect::<Vec<_>>())
+            }
             What::Put {
                 value,
                 expiry_ms,
