@@ -53,6 +53,12 @@ impl Superpages {
     /// move. What was written stays as it was. When memory runs out the process ends through
     /// [`std::alloc::handle_alloc_error`], as with any Rust collection.
     pub fn reserve(&mut self, count: usize) {
+        self.reserve_by(regrow, count);
+    }
+
+    /// As [`reserve`](Self::reserve), with a way to move.
+    #[inline(always)]
+    fn reserve_by(&mut self, regrow: Regrow, count: usize) {
         if count <= self.count {
             return;
         }
@@ -63,7 +69,7 @@ impl Superpages {
         let fresh = if self.count == 0 {
             take(bytes)
         } else {
-            // SAFETY: this run came from `take` or `regrow` with as many bytes, and is given up
+            // SAFETY: this run came from `take` or a `Regrow` with as many bytes, and is given up
             // for what comes back; should nothing come back, the process ends.
             unsafe { regrow(self.start, self.count * SUPERPAGE_BYTES, bytes) }
         };
@@ -83,7 +89,7 @@ impl Default for Superpages {
 impl Drop for Superpages {
     fn drop(&mut self) {
         if self.count > 0 {
-            // SAFETY: the run came from `take` or `regrow` with as many bytes, and is given back
+            // SAFETY: the run came from `take` or a `Regrow` with as many bytes, and is given back
             // this once.
             unsafe { give_back(self.start, self.count * SUPERPAGE_BYTES) }
         }
@@ -95,15 +101,28 @@ fn take(bytes: usize) -> Option<NonNull<u8>> {
     crate::region::map(bytes).map(|chunk| chunk.start)
 }
 
-/// Moves a run to where there is room for `bytes` bytes, more than before; `None` when there is no
-/// such place, and then the run is where it was.
+/// Moves a run to where there is room for so many bytes (the last argument), more than before (the
+/// one in the middle); `None` when there is no such place, and then the run is where it was.
 ///
 /// # Safety
 ///
-/// `start` came from [`take`] or from here with `old_bytes` bytes, and is not used any more when a
-/// new start is returned.
+/// The run came from [`take`] or from such a function with as many bytes as are named in the
+/// middle, and is not used any more when a new start is returned.
+type Regrow = unsafe fn(NonNull<u8>, usize, usize) -> Option<NonNull<u8>>;
+
 #[cfg(all(target_os = "linux", not(any(feature = "system-allocator", miri))))]
-unsafe fn regrow(start: NonNull<u8>, old_bytes: usize, bytes: usize) -> Option<NonNull<u8>> {
+use by_moving as regrow;
+
+#[cfg(any(not(target_os = "linux"), feature = "system-allocator", miri))]
+use by_copying as regrow;
+
+/// Has the kernel move the pages.
+///
+/// # Safety
+///
+/// That of a [`Regrow`].
+#[cfg(all(target_os = "linux", not(any(feature = "system-allocator", miri))))]
+unsafe fn by_moving(start: NonNull<u8>, old_bytes: usize, bytes: usize) -> Option<NonNull<u8>> {
     let place = take(bytes)?;
     // SAFETY: both ranges are mappings of our own of just these sizes, which do not overlap, as
     // both are mapped; the caller gives up the old one, and nobody knows the new one yet, which
@@ -120,13 +139,13 @@ unsafe fn regrow(start: NonNull<u8>, old_bytes: usize, bytes: usize) -> Option<N
     (moved != libc::MAP_FAILED).then_some(place)
 }
 
-/// As above, by copying.
+/// Copies the bytes. Compiled for tests everywhere, so that no system has code that was never run.
 ///
 /// # Safety
 ///
-/// As above.
-#[cfg(any(not(target_os = "linux"), feature = "system-allocator", miri))]
-unsafe fn regrow(start: NonNull<u8>, old_bytes: usize, bytes: usize) -> Option<NonNull<u8>> {
+/// That of a [`Regrow`].
+#[cfg(any(test, not(target_os = "linux"), feature = "system-allocator", miri))]
+unsafe fn by_copying(start: NonNull<u8>, old_bytes: usize, bytes: usize) -> Option<NonNull<u8>> {
     let place = take(bytes)?;
     // SAFETY: `place` is fresh and longer than the old run, which the caller gives up, so that
     // this is its last use and its one return.
@@ -139,7 +158,7 @@ unsafe fn regrow(start: NonNull<u8>, old_bytes: usize, bytes: usize) -> Option<N
 
 /// # Safety
 ///
-/// `start` came from [`take`] or [`regrow`] with as many bytes and is not used any more.
+/// `start` came from [`take`] or a [`Regrow`] with as many bytes and is not used any more.
 #[cfg(not(any(feature = "system-allocator", miri)))]
 unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
     // SAFETY: the mapping is of exactly this size (`region::map` trims the rest), and the caller
@@ -160,7 +179,7 @@ fn take(bytes: usize) -> Option<NonNull<u8>> {
 
 /// # Safety
 ///
-/// `start` came from [`take`] or [`regrow`] with as many bytes and is not used any more.
+/// `start` came from [`take`] or a [`Regrow`] with as many bytes and is not used any more.
 #[cfg(any(feature = "system-allocator", miri))]
 unsafe fn give_back(start: NonNull<u8>, bytes: usize) {
     if let Some(layout) = layout(bytes) {
@@ -176,13 +195,13 @@ mod tests {
     /// A byte near the beginning and one near the end of a superpage.
     const OFFSETS: [usize; 2] = [4095, SUPERPAGE_BYTES - 1];
 
-    #[test]
-    fn a_run_keeps_what_it_holds_when_it_moves_and_is_zero_behind_that() {
+    /// Fills a run that grows superpage by superpage, and looks at all of it each time.
+    fn fill(regrow: Regrow) {
         let mut run = Superpages::new();
         let (mut held, mut moves) = (0, 0);
         while held < 11 {
             let before = run.count();
-            run.reserve(held + 1);
+            run.reserve_by(regrow, held + 1);
             moves += usize::from(run.count() != before);
             assert_eq!(run.start().as_ptr() as usize % SUPERPAGE_BYTES, 0);
             assert!(run.count() > held);
@@ -205,6 +224,37 @@ mod tests {
             held += 1;
         }
         assert!(moves <= 5, "{moves} moves for {held} superpages");
+    }
+
+    #[test]
+    fn a_run_keeps_what_it_holds_when_it_moves_and_is_zero_behind_that() {
+        fill(regrow);
+    }
+
+    #[test]
+    fn a_run_keeps_what_it_holds_when_it_is_copied_and_is_zero_behind_that() {
+        fill(by_copying);
+    }
+
+    #[test]
+    fn a_run_is_moved_and_copied_in_turn_and_each_gives_back_what_the_other_took() {
+        let both: [[Regrow; 2]; 2] = [[regrow, by_copying], [by_copying, regrow]];
+        for ways in both {
+            let mut run = Superpages::new();
+            for (moves, way) in ways.into_iter().cycle().take(4).enumerate() {
+                let count = run.count();
+                run.reserve_by(way, count + 1);
+                let first = run.start();
+                // SAFETY: the first byte, and that of the first superpage that is new: within the
+                // run, which is ours alone.
+                unsafe {
+                    assert_eq!(first.read(), moves as u8);
+                    assert_eq!(first.add(count * SUPERPAGE_BYTES).read(), 0);
+                    first.write(moves as u8 + 1);
+                }
+            }
+            assert_eq!(run.count(), 8);
+        }
     }
 
     #[test]
