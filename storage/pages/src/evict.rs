@@ -22,6 +22,7 @@ use std::sync::atomic::Ordering;
 use hedgerow_vfs::WriteAt;
 
 use crate::block::{self, Block};
+use crate::install::install;
 use crate::pool::{EVICTIONS, Pool, Space, WASTED, WRITE_CALLS, WRITES, lock};
 use crate::provider::PageId;
 use crate::restart::Error;
@@ -275,23 +276,12 @@ impl<const PAGE: usize> Pool<PAGE> {
 
     /// Makes a written block the page's, if the page is still what was written.
     fn install(&self, space: &mut Space, page: PageId, seen: Seen, entry: Entry) {
-        let old = self.entries.get(page);
-        // A page that is dirty as it was stays in memory while `space` is held. Any other may have
-        // been evicted or given back, and whoever reads it now must not see what was written.
-        let now = self.word(page).note();
-        if now.version() != seen.version() || !now.is_dirty() {
+        let place = self.entries.word(page);
+        let Some(old) = install(self.word(page), place, seen, entry) else {
             space.blocks.give(entry.block());
             self.counters.count(WASTED);
             return;
-        }
-        // Before the page is clean: from then on somebody may evict it and read it back.
-        self.entries.set(page, entry);
-        if !self.word(page).try_clean(seen) {
-            self.entries.set(page, old);
-            space.blocks.give(entry.block());
-            self.counters.count(WASTED);
-            return;
-        }
+        };
         self.dirty.fetch_sub(1, Ordering::Relaxed);
         self.counters.count(WRITES);
         if !old.is_none() && old != Entry::LOST {

@@ -15,7 +15,7 @@
 //! other. Nothing unwinds.
 //!
 //! Reading order: [`state`] and `parking` (one page's latch), [`View`] and [`Frame`] (one page's
-//! bytes), [`Pages`] (what a tree sees); `pool` (how pages come), `evict` (and go), `table` and
+//! bytes), [`Pages`] (what a tree sees); `pool` (how pages come), `evict` (and go), `install` (where the two meet), `table` and
 //! `checkpoint` (what a crash leaves). Layouts and protocols are in `docs/pages.md`.
 
 mod block;
@@ -23,6 +23,7 @@ mod checkpoint;
 mod compact;
 mod evict;
 mod frame;
+mod install;
 mod loan;
 mod open;
 mod operations;

@@ -15,6 +15,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hedgerow_memory::Mapping;
+use hedgerow_sync::word::Word;
 use hedgerow_vfs::{ReadAt, VfsFile};
 
 use crate::block::{self, Block};
@@ -50,13 +51,31 @@ impl Entry {
     }
 }
 
+/// The word of an entry. Written under the pool's mutex, read by whoever has the latch of its page.
+#[repr(transparent)]
+pub(crate) struct EntryWord<W: Word = AtomicU64>(W);
+
+impl<W: Word> EntryWord<W> {
+    #[cfg(test)]
+    pub(crate) fn new(entry: Entry) -> Self {
+        Self(W::new(entry.0))
+    }
+
+    pub(crate) fn get(&self) -> Entry {
+        Entry(self.0.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set(&self, entry: Entry) {
+        self.0.store(entry.0, Ordering::Release);
+    }
+}
+
 /// Entries in a block.
 pub(crate) const fn fan(page_bytes: usize) -> usize {
     page_bytes / 8
 }
 
-/// Level 0 in memory. An entry is written under the pool's mutex and read by whoever has the
-/// latch of its page.
+/// Level 0 in memory.
 pub(crate) struct Entries {
     words: Mapping,
     room: usize,
@@ -69,25 +88,25 @@ impl Entries {
         Ok(Self { words, room })
     }
 
-    fn word(&self, page: PageId) -> &AtomicU64 {
+    pub(crate) fn word(&self, page: PageId) -> &EntryWord {
         assert!((page.0 as usize) < self.room);
-        // SAFETY: within the mapping of `room` words, aligned, and only used as atomics.
+        // SAFETY: within the mapping of `room` words, aligned, and only used as such words.
         unsafe {
             &*self
                 .words
                 .start()
                 .as_ptr()
-                .cast::<AtomicU64>()
+                .cast::<EntryWord>()
                 .add(page.0 as usize)
         }
     }
 
     pub(crate) fn get(&self, page: PageId) -> Entry {
-        Entry(self.word(page).load(Ordering::Acquire))
+        self.word(page).get()
     }
 
     pub(crate) fn set(&self, page: PageId, entry: Entry) {
-        self.word(page).store(entry.0, Ordering::Release);
+        self.word(page).set(entry);
     }
 }
 

@@ -1,0 +1,412 @@
+//! A written block becomes a page's: the one step in which those who write pages meet those who
+//! change them, give them back, and bring them back to memory.
+//!
+//! Whoever wrote a copy of a page has no latch on it any more. Meanwhile the page may have been
+//! changed, written by somebody else, evicted, read again, or given back; then the block is of no
+//! use. What is certain comes from three rules:
+//!
+//! * the entry of a page in memory is nobody's business but of those who write it, one at a time
+//!   (the pool's mutex); whoever finds the page evicted reads the entry without the mutex;
+//! * a dirty page is not evicted, and who makes it clean holds the mutex;
+//! * who gives a page back takes the mutex while he has its exclusive latch, and only then evicts it.
+//!
+//! So a page that is dirty as it was copied, and that nobody has for himself, stays in memory while
+//! the mutex is held: its entry can be tried out. Of any other page the entry must stay as it is.
+
+use hedgerow_sync::word::Word;
+
+use crate::state::{Seen, StateWord};
+use crate::table::{Entry, EntryWord};
+
+/// Makes `written` the entry of the page that was copied as `seen`, and the page clean, if it still
+/// is what was copied: the entry before. The caller holds the pool's mutex.
+pub(crate) fn install<W: Word>(
+    state: &StateWord<W>,
+    place: &EntryWord<W>,
+    seen: Seen,
+    written: Entry,
+) -> Option<Entry> {
+    let now = state.note();
+    // What was changed would fail below, too; that it is dirty and nobody's is what keeps it here.
+    if now.version() != seen.version() || !now.is_dirty() || !now.is_readable() {
+        return None;
+    }
+    let old = place.get();
+    // Before the page is clean: from then on somebody may evict it and read it back.
+    place.set(written);
+    if state.try_clean(seen) {
+        return Some(old);
+    }
+    place.set(old);
+    None
+}
+
+/// The step under shuttle: shipping words, on shuttle's atomics, through many interleavings. Each
+/// promise has twins with a step left out, which must fail.
+#[cfg(test)]
+mod small {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use hedgerow_modelled::Modelled;
+    use shuttle::sync::Mutex;
+    use shuttle::sync::atomic::AtomicU64;
+    use shuttle::thread;
+
+    use super::*;
+
+    /// The block that a page has at first, and the blocks that its writers use.
+    const FIRST: u32 = 1;
+    const LATE: u32 = 2;
+    const NEXT: u32 = 3;
+    const BLOCKS: usize = 4;
+    /// What memory is filled with when the page is evicted.
+    const NOTHING: u64 = 99;
+    /// What another page writes to a block that it takes.
+    const OTHERS: u64 = 77;
+
+    /// How a block is installed: as it ships, or with something left out.
+    type Install = fn(&StateWord<Modelled>, &EntryWord<Modelled>, Seen, Entry) -> Option<Entry>;
+
+    /// Looks at nothing beforehand.
+    fn without_a_look(
+        state: &StateWord<Modelled>,
+        place: &EntryWord<Modelled>,
+        seen: Seen,
+        written: Entry,
+    ) -> Option<Entry> {
+        let old = place.get();
+        place.set(written);
+        if state.try_clean(seen) {
+            return Some(old);
+        }
+        place.set(old);
+        None
+    }
+
+    /// Does not mind that somebody else was faster.
+    fn once_more(
+        state: &StateWord<Modelled>,
+        place: &EntryWord<Modelled>,
+        seen: Seen,
+        written: Entry,
+    ) -> Option<Entry> {
+        let now = state.note();
+        if now.version() != seen.version() || !now.is_readable() {
+            return None;
+        }
+        without_a_look(state, place, seen, written)
+    }
+
+    /// Does not mind that somebody has the page for himself.
+    fn beside_a_latch(
+        state: &StateWord<Modelled>,
+        place: &EntryWord<Modelled>,
+        seen: Seen,
+        written: Entry,
+    ) -> Option<Entry> {
+        let now = state.note();
+        if now.version() != seen.version() || !now.is_dirty() {
+            return None;
+        }
+        without_a_look(state, place, seen, written)
+    }
+
+    /// Makes the page clean first.
+    fn clean_first(
+        state: &StateWord<Modelled>,
+        place: &EntryWord<Modelled>,
+        seen: Seen,
+        written: Entry,
+    ) -> Option<Entry> {
+        let old = place.get();
+        state.try_clean(seen).then(|| {
+            place.set(written);
+            old
+        })
+    }
+
+    /// A page whose content is one number, its entry, and a file.
+    struct World {
+        state: StateWord<Modelled>,
+        place: EntryWord<Modelled>,
+        memory: AtomicU64,
+        file: [AtomicU64; BLOCKS],
+        space: Mutex<()>,
+        install: Install,
+    }
+
+    impl World {
+        /// The page is in memory with 1, dirty; the file has 0.
+        fn new(install: Install) -> Arc<World> {
+            let world = World {
+                state: StateWord::new(),
+                place: EntryWord::new(Entry::new(FIRST, 0)),
+                memory: AtomicU64::new(NOTHING),
+                file: std::array::from_fn(|_| AtomicU64::new(0)),
+                space: Mutex::new(()),
+                install,
+            };
+            world.fault();
+            world.change(1);
+            Arc::new(world)
+        }
+
+        /// Latches the page for itself; it is in memory.
+        fn lock(&self) -> Seen {
+            loop {
+                let seen = self.state.note();
+                if seen.is_free() && self.state.try_exclusive(seen) {
+                    return self.state.note();
+                }
+                assert!(!seen.is_evicted());
+                thread::yield_now();
+            }
+        }
+
+        fn unlock(&self) {
+            assert!(!self.state.unlock_exclusive(true));
+        }
+
+        fn change(&self, content: u64) {
+            self.lock();
+            self.state.set_dirty(false);
+            self.memory.store(content, Relaxed);
+            self.unlock();
+        }
+
+        /// Copies the page under a shared latch, if it is in memory.
+        fn copy(&self) -> Option<(Seen, u64)> {
+            loop {
+                let seen = self.state.note();
+                if seen.is_evicted() {
+                    return None;
+                }
+                if self.state.try_shared(seen) {
+                    let copied = (self.state.note(), self.memory.load(Relaxed));
+                    assert!(!self.state.unlock_shared());
+                    return Some(copied);
+                }
+                thread::yield_now();
+            }
+        }
+
+        /// Writes a copy to a block and makes it the page's. The block that is not, then or any
+        /// more, is another page's soon.
+        fn write(&self, (seen, content): (Seen, u64), block: u32) {
+            self.file[block as usize].store(content, Relaxed);
+            let _space = self.space.lock().unwrap();
+            let entry = Entry::new(block, 0);
+            let old = (self.install)(&self.state, &self.place, seen, entry);
+            let free = old.unwrap_or(entry).block();
+            self.file[free as usize].store(OTHERS, Relaxed);
+        }
+
+        /// Evicts the page, if it is clean and nobody has it.
+        fn evict(&self) {
+            let seen = self.state.note();
+            if seen.is_free() && !seen.is_dirty() && self.state.try_exclusive(seen) {
+                self.memory.store(NOTHING, Relaxed);
+                assert!(!self.state.evict());
+            }
+        }
+
+        /// Brings the page to memory, or waits until another thread has; false if it is not in use.
+        fn fault(&self) -> bool {
+            loop {
+                let seen = self.state.note();
+                if !seen.is_evicted() {
+                    if seen.is_readable() {
+                        return true;
+                    }
+                    thread::yield_now();
+                    continue;
+                }
+                if !self.state.try_load(seen) {
+                    continue;
+                }
+                let entry = self.place.get();
+                if entry.is_none() {
+                    assert!(!self.state.evict());
+                    return false;
+                }
+                let content = self.file[entry.block() as usize].load(Relaxed);
+                self.memory.store(content, Relaxed);
+                self.unlock();
+                return true;
+            }
+        }
+
+        /// Gives the page back, as whoever has its latch.
+        fn release(&self) {
+            self.lock();
+            {
+                let _space = self.space.lock().unwrap();
+                self.place.set(Entry::NONE);
+            }
+            self.memory.store(NOTHING, Relaxed);
+            assert!(!self.state.evict());
+        }
+    }
+
+    /// A copy is written late, beside somebody who changes the page, writes it, evicts it, and
+    /// brings it back.
+    fn late(install: Install) {
+        let world = World::new(install);
+        let copied = world.copy().expect("it is in memory");
+        let other = {
+            let world = world.clone();
+            thread::spawn(move || world.write(copied, LATE))
+        };
+        world.change(2);
+        if let Some(copied) = world.copy() {
+            world.write(copied, NEXT);
+        }
+        world.evict();
+        assert!(world.fault());
+        let content = world.memory.load(Relaxed);
+        assert_eq!(content, 2, "an old content came back");
+        other.join().unwrap();
+    }
+
+    #[test]
+    fn what_is_written_late_never_comes_back() {
+        shuttle::check_random(|| late(install), 5_000);
+        shuttle::check_pct(|| late(install), 5_000, 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "an old content came back")]
+    fn a_late_block_that_is_tried_out_is_noticed() {
+        shuttle::check_pct(|| late(without_a_look), 50_000, 3);
+    }
+
+    /// Two write the same, and one of them evicts the page and brings it back.
+    fn both(install: Install) {
+        let world = World::new(install);
+        let copied = world.copy().expect("it is in memory");
+        let other = {
+            let world = world.clone();
+            thread::spawn(move || world.write(copied, LATE))
+        };
+        world.write(copied, NEXT);
+        world.evict();
+        assert!(world.fault());
+        let content = world.memory.load(Relaxed);
+        assert_eq!(content, 1, "another page's content came");
+        other.join().unwrap();
+    }
+
+    #[test]
+    fn of_two_who_write_a_page_one_installs_it() {
+        shuttle::check_random(|| both(install), 5_000);
+        shuttle::check_pct(|| both(install), 5_000, 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "another page's content came")]
+    fn a_page_that_two_install_is_noticed() {
+        shuttle::check_random(|| both(once_more), 50_000);
+    }
+
+    /// A copy is written beside somebody who evicts the page as soon as that goes.
+    fn evicted(install: Install) {
+        let world = World::new(install);
+        let copied = world.copy().expect("it is in memory");
+        let other = {
+            let world = world.clone();
+            thread::spawn(move || world.write(copied, LATE))
+        };
+        world.evict();
+        assert!(world.fault());
+        assert_eq!(world.memory.load(Relaxed), 1, "an old content came back");
+        other.join().unwrap();
+    }
+
+    #[test]
+    fn a_page_is_clean_only_when_its_entry_says_where_it_is() {
+        shuttle::check_random(|| evicted(install), 5_000);
+        shuttle::check_pct(|| evicted(install), 5_000, 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "an old content came back")]
+    fn a_page_that_is_clean_before_its_entry_is_set_is_noticed() {
+        shuttle::check_pct(|| evicted(clean_first), 50_000, 3);
+    }
+
+    /// A copy is written beside somebody who gives the page back and then asks for it once more.
+    fn given_back(install: Install) {
+        let world = World::new(install);
+        let copied = world.copy().expect("it is in memory");
+        let other = {
+            let world = world.clone();
+            thread::spawn(move || world.write(copied, LATE))
+        };
+        world.release();
+        assert!(!world.fault(), "a page came back that is not in use");
+        other.join().unwrap();
+        assert!(world.place.get().is_none());
+    }
+
+    #[test]
+    fn a_page_that_was_given_back_never_comes_back() {
+        shuttle::check_random(|| given_back(install), 5_000);
+        shuttle::check_pct(|| given_back(install), 5_000, 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "a page came back that is not in use")]
+    fn a_block_that_is_tried_out_for_a_latched_page_is_noticed() {
+        shuttle::check_pct(|| given_back(beside_a_latch), 50_000, 3);
+    }
+
+    /// Two threads want an evicted page, and change it.
+    fn twice(load: fn(&World) -> bool) {
+        let world = World::new(install);
+        let copied = world.copy().expect("it is in memory");
+        world.write(copied, LATE);
+        world.evict();
+        let add = move |world: &World| {
+            assert!(load(world));
+            world.lock();
+            world.state.set_dirty(false);
+            let content = world.memory.load(Relaxed);
+            world.memory.store(content + 1, Relaxed);
+            world.unlock();
+        };
+        let other = {
+            let world = world.clone();
+            thread::spawn(move || add(&world))
+        };
+        add(&world);
+        other.join().unwrap();
+        assert_eq!(world.memory.load(Relaxed), 3, "a change was overwritten");
+    }
+
+    #[test]
+    fn of_two_who_want_a_page_one_brings_it() {
+        shuttle::check_random(|| twice(World::fault), 5_000);
+        shuttle::check_pct(|| twice(World::fault), 5_000, 3);
+    }
+
+    #[test]
+    #[should_panic(expected = "a change was overwritten")]
+    fn a_page_that_two_bring_is_noticed() {
+        // Does not mind that another thread latched the page for that.
+        let unlatched = |world: &World| {
+            let seen = world.state.note();
+            if seen.is_evicted() {
+                let latched = world.state.try_load(seen);
+                let entry = world.place.get();
+                let content = world.file[entry.block() as usize].load(Relaxed);
+                world.memory.store(content, Relaxed);
+                if latched {
+                    world.unlock();
+                }
+            }
+            world.fault()
+        };
+        shuttle::check_pct(move || twice(unlatched), 50_000, 3);
+    }
+}
