@@ -34,7 +34,7 @@ const MOST_BATCH_BYTES: usize = 2 << 30;
 /// Changes copied from the log, to be applied in the order of their keys.
 struct Batch {
     changes: Vec<Change>,
-    /// Keys and payloads, in the order of the log.
+    /// Keys and payloads, in the order of the log: where a change lies is its place in that order.
     bytes: Vec<u8>,
     most_bytes: usize,
 }
@@ -103,6 +103,10 @@ impl Batch {
         });
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(payload);
+        if key.is_empty() && payload.is_empty() {
+            // Where a change is says when it came: no two have one place.
+            self.bytes.push(0);
+        }
     }
 
     fn is_full(&self) -> bool {
@@ -355,6 +359,31 @@ mod tests {
         assert_eq!(end_of_key(&batch.changes, 1, bytes), 2);
         assert_eq!(end_of_key(&batch.changes, 3, bytes), 5);
         assert_eq!(end_of_key(&batch.changes, 9, bytes), 9);
+    }
+
+    #[test]
+    fn a_change_without_a_byte_has_its_place_in_the_order() {
+        use OperationKind::{Put, Remove};
+        let mut batch = Batch::new(1 << 16);
+        // The empty key comes, goes and comes again, many times: sorting must not confuse them.
+        for number in 0..100 {
+            let (kind, payload) = match number % 2 {
+                0 => (Remove, &[][..]),
+                _ => (Put, &[number][..]),
+            };
+            let operation = Operation {
+                keyspace: 1,
+                kind,
+                key: b"",
+                payload,
+            };
+            batch.push(Timestamp::new(1, u32::from(number)), &operation);
+            let last = batch.changes.last().expect("just pushed");
+            assert_eq!(last.payload(&batch.bytes), payload);
+        }
+        assert_eq!(batch.arrange(), 99);
+        let kept = &batch.changes[0];
+        assert_eq!((kept.kind, kept.payload(&batch.bytes)), (Put, &[99][..]));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod delete_range;
 mod faults;
 mod in_memory;
 mod model;
+mod order;
 mod page_file;
 mod redo;
 mod reopen;
