@@ -565,6 +565,10 @@ impl<const PAGE: usize> Pool<PAGE> {
             if wanted.len() == self.batch {
                 return (wanted, looked);
             }
+            // A reader may have got the number from bytes that were changing: it may name nothing.
+            if page.0 >= used {
+                continue;
+            }
             let seen = self.word(page).note();
             if !is_missing(&page) || !seen.is_evicted() {
                 continue;

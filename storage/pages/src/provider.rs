@@ -112,8 +112,9 @@ pub trait Pages<const PAGE: usize> {
     fn prefetch(&self, ids: &[PageId]);
 
     /// Brings several pages to memory, all reads at once, and waits for them: what a batch of
-    /// lookups does before it takes its next step. Pages that cannot be read are left out;
-    /// [`optimistic`](Self::optimistic) says why.
+    /// lookups does before it takes its next step. Unknown pages are left out, so that numbers need not
+    /// be validated before, and so are pages that cannot be read; [`optimistic`](Self::optimistic)
+    /// says why.
     fn load_many(&self, ids: &[PageId]);
 
     /// How many pages are in use.

@@ -537,6 +537,29 @@ fn a_tender_fetches_what_was_wished_for() {
 }
 
 #[test]
+fn numbers_that_name_no_page_are_passed_over() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let mut options = Options::new(SMALL);
+    options.most_pages = 1000;
+    let pool = Pool::<PAGE>::open(&vfs, Path::new(PATH), &options).unwrap();
+    let ids: Vec<PageId> = (0..4).map(|n| allocate(&pool, n)).collect();
+    pool.checkpoint(Vec::new).unwrap();
+    drop(pool);
+    let pool = Pool::<PAGE>::open(&vfs, Path::new(PATH), &options).unwrap();
+    // What a reader makes of bytes that change under it: none, none of this file, one not yet used.
+    let nonsense = [u32::MAX, 1000, 999, 4].map(PageId);
+    let [none, beyond, last, next] = nonsense;
+    (&pool).load_many(&[none, ids[0], beyond, ids[1], last, next]);
+    assert_eq!(pool.statistics().reads, 2);
+    (&pool).prefetch(&[none, ids[2], beyond, last, next, ids[3]]);
+    assert_eq!(pool.statistics().reads, 4);
+    for id in nonsense {
+        let noted = Pages::optimistic(&&pool, id);
+        assert!(matches!(noted, Err(Stop::Restart)), "{id}");
+    }
+}
+
+#[test]
 fn memory_that_is_lent_is_not_used_for_pages_until_it_is_back() {
     const BUDGET: u64 = SMALL + 872 * 4096;
     let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
