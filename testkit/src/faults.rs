@@ -358,7 +358,10 @@ impl Session {
             if round != 1 {
                 self.close();
             } else {
-                self.end();
+                drop(self.end());
+                if self.poisoned {
+                    self.accepted.clear();
+                }
                 self.poisoned = false;
             }
         }
@@ -519,7 +522,12 @@ impl Session {
         let Some(db) = self.end() else { return };
         match db.close() {
             Ok(()) => self.facts.acknowledge_all(&self.accepted),
-            Err(error) => self.fail(&error),
+            Err(error) => {
+                self.fail(&error);
+                // The next life may begin without what this one accepted and did not make durable:
+                // that it closes well says nothing about that.
+                self.accepted.clear();
+            }
         }
         self.poisoned = false;
     }
@@ -555,5 +563,37 @@ impl Session {
     fn finish(&mut self) -> Result<(), String> {
         self.end();
         self.broken.take().map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_life_lost_is_not_settled_when_the_next_closes() {
+        let campaign = FaultCampaign {
+            seed: 0,
+            stride: 1,
+            first: 0,
+            cuts: 0,
+            index: None,
+            under_pressure: false,
+        };
+        let base = Base::new(&campaign).unwrap();
+        let disk = base.disk();
+        let mut session = base.session(&disk);
+        session.open();
+        session.put("first", "durable", Durability::Sync);
+        disk.faulty
+            .fail_once(CallKind::Sync, 0, Fault::Error(ErrorKind::Other));
+        session.put("key", "accepted", Durability::Periodic);
+        session.close();
+        assert!(session.failures > 0, "the fault met nothing");
+        assert_eq!(session.broken, None);
+        session.open();
+        session.close();
+        assert!(session.facts.keys[&b"key"[..]].allows(None));
+        session.finish().unwrap();
     }
 }
