@@ -221,3 +221,64 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
         unsafe { self.superpage(shelf).cast::<H>().as_mut() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So large that a few of them fill a superpage.
+    type Node = [u32; 1 << 16];
+
+    fn node(n: u32) -> Node {
+        let mut node = [0; 1 << 16];
+        (node[0], node[(1 << 16) - 1]) = (n, !n);
+        node
+    }
+
+    fn is(found: &Node, n: u32) -> bool {
+        (found[0], found[1], found[(1 << 16) - 1]) == (n, 0, !n)
+    }
+
+    #[test]
+    fn nodes_stay_what_they_are_when_all_superpages_move() {
+        let mut arena: Arena<Node> = Arena::new();
+        for n in 0..40 {
+            assert_eq!(arena.allocate(&node(n)), n);
+            assert!((0..=n).all(|id| is(arena.get(id), id)));
+        }
+        assert_eq!((arena.live(), arena.bytes()), (40, 5 * SUPERPAGE_BYTES));
+        arena.release(7);
+        assert_eq!(arena.allocate(&node(70)), 7);
+        *arena.get_mut(8) = node(80);
+        assert_eq!(arena.allocate(&node(40)), 40);
+        let found = [6, 7, 8, 9, 40].map(|id| arena.get(id)[0]);
+        assert_eq!(found, [6, 70, 80, 9, 40]);
+    }
+
+    #[test]
+    fn superpages_with_heads_move_with_their_nodes() {
+        let mut arena: Arena<Node, [u32; 4]> = Arena::new();
+        let each = Arena::<Node, [u32; 4]>::EACH;
+        assert_eq!(each, 7, "the head takes the room of the eighth");
+        let mut ids = Vec::new();
+        for shelf in 0..5 {
+            assert_eq!(arena.open(), shelf);
+            *arena.head_mut(shelf) = [shelf; 4];
+            for n in 0..each {
+                ids.push(arena.allocate_in(shelf, &node(shelf * 10 + n)));
+            }
+        }
+        for (at, &id) in (0..).zip(&ids) {
+            let shelf = Arena::<Node, [u32; 4]>::shelf_of(id);
+            assert_eq!(shelf, at / each);
+            assert!(is(arena.get(id), shelf * 10 + at % each));
+            assert_eq!(arena.head(shelf), &[shelf; 4]);
+        }
+        for &id in &ids[..7] {
+            arena.release_in(id);
+        }
+        assert_eq!((arena.nodes_in(0), arena.opened()), (0, 5));
+        arena.close(0);
+        assert_eq!((arena.open(), arena.opened()), (0, 5));
+    }
+}
