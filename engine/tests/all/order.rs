@@ -44,14 +44,19 @@ fn killed(db: &Db, index: IndexKind, disk: &MemoryVfs) -> Db {
         .unwrap()
 }
 
+/// When a row was written, its value, and its columns.
+type Seen = (Timestamp, Option<Vec<u8>>, Vec<(Vec<u8>, Vec<u8>)>);
+
 /// All rows, in whole.
-fn rows(db: &Db) -> BTreeMap<Vec<u8>, (Timestamp, Vec<(Vec<u8>, Vec<u8>)>)> {
+fn rows(db: &Db) -> BTreeMap<Vec<u8>, Seen> {
     let mut all = BTreeMap::new();
     let keyspace = db.keyspace("rows").unwrap();
     let visit = |key: &[u8], row: hedgerow::Row<'_>| {
         let columns = row.columns();
         let columns = columns.map(|(name, value)| (name.to_vec(), value.to_vec()));
-        all.insert(key.to_vec(), (row.timestamp(), columns.collect()));
+        let value = row.value().map(<[u8]>::to_vec);
+        let seen = (row.timestamp(), value, columns.collect());
+        all.insert(key.to_vec(), seen);
         ControlFlow::Continue(())
     };
     keyspace.scan(.., Direction::Forward, visit).unwrap();
