@@ -99,6 +99,16 @@ impl Index for AnyIndex {
         dispatch!(self, index => Index::update(index, key, new, decide))
     }
 
+    #[inline]
+    fn update_by_head<R>(
+        &self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    ) -> Result<R, IndexError> {
+        dispatch!(self, index => Index::update_by_head(index, key, new, decide))
+    }
+
     fn remove_range(
         &self,
         from: Bound<&[u8]>,
@@ -116,6 +126,18 @@ impl Index for AnyIndex {
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
         dispatch!(self, index => Index::scan(index, from, direction, visit))
+    }
+
+    #[inline]
+    fn scan_up_to(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        direction: Direction,
+        most: usize,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        dispatch!(self, index => Index::scan_up_to(index, from, to, direction, most, visit))
     }
 
     #[inline]

@@ -34,6 +34,13 @@ pub(crate) trait ErasedIndex: Send + Sync {
         decide: &mut Decide<'_>,
     ) -> Result<(), IndexError>;
 
+    fn erased_update_by_head(
+        &self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        decide: &mut Decide<'_>,
+    ) -> Result<(), IndexError>;
+
     fn erased_remove_range(
         &self,
         from: Bound<&[u8]>,
@@ -41,10 +48,12 @@ pub(crate) trait ErasedIndex: Send + Sync {
         decide: &mut dyn FnMut(&[u8], &[u8]) -> RangeDecision,
     ) -> Result<(), IndexError>;
 
-    fn erased_scan(
+    fn erased_scan_up_to(
         &self,
         from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
         direction: Direction,
+        most: usize,
         visit: &mut Visit<'_>,
     ) -> Result<(), IndexError>;
 
@@ -88,6 +97,15 @@ impl<I: Index> ErasedIndex for I {
         self.update(key, new, decide)
     }
 
+    fn erased_update_by_head(
+        &self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        decide: &mut Decide<'_>,
+    ) -> Result<(), IndexError> {
+        self.update_by_head(key, new, decide)
+    }
+
     fn erased_remove_range(
         &self,
         from: Bound<&[u8]>,
@@ -97,13 +115,15 @@ impl<I: Index> ErasedIndex for I {
         self.remove_range(from, to, decide)
     }
 
-    fn erased_scan(
+    fn erased_scan_up_to(
         &self,
         from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
         direction: Direction,
+        most: usize,
         visit: &mut Visit<'_>,
     ) -> Result<(), IndexError> {
-        self.scan(from, direction, visit)
+        self.scan_up_to(from, to, direction, most, visit)
     }
 
     fn erased_scan_keys(
@@ -126,6 +146,26 @@ impl<I: Index> ErasedIndex for I {
     fn erased_verify(&self) -> Result<(), String> {
         self.verify()
     }
+}
+
+/// Runs an update whose callback tells nothing with one that tells something, and returns that.
+#[inline]
+fn told<R>(
+    mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    update: impl FnOnce(&mut Decide<'_>) -> Result<(), IndexError>,
+) -> Result<R, IndexError> {
+    // Only the last call counts, and what it told stays.
+    let mut told = None;
+    update(&mut |old, new| {
+        let (decision, tells) = match decide(old, new) {
+            Decision::Keep(tells) => (Decision::Keep(()), tells),
+            Decision::Put(tells) => (Decision::Put(()), tells),
+            Decision::Remove(tells) => (Decision::Remove(()), tells),
+        };
+        told = Some(tells);
+        decision
+    })?;
+    Ok(told.expect("an update that succeeded has asked what to do"))
 }
 
 impl Index for dyn ErasedIndex + '_ {
@@ -160,20 +200,21 @@ impl Index for dyn ErasedIndex + '_ {
         &self,
         key: &[u8],
         new: &mut Vec<u8>,
-        mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> Result<R, IndexError> {
-        // Only the last call counts, and what it told stays.
-        let mut told = None;
-        self.erased_update(key, new, &mut |old, new| {
-            let (decision, tells) = match decide(old, new) {
-                Decision::Keep(tells) => (Decision::Keep(()), tells),
-                Decision::Put(tells) => (Decision::Put(()), tells),
-                Decision::Remove(tells) => (Decision::Remove(()), tells),
-            };
-            told = Some(tells);
-            decision
-        })?;
-        Ok(told.expect("an update that succeeded has asked what to do"))
+        told(decide, |decide| self.erased_update(key, new, decide))
+    }
+
+    #[inline]
+    fn update_by_head<R>(
+        &self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    ) -> Result<R, IndexError> {
+        told(decide, |decide| {
+            self.erased_update_by_head(key, new, decide)
+        })
     }
 
     fn remove_range(
@@ -192,7 +233,19 @@ impl Index for dyn ErasedIndex + '_ {
         direction: Direction,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        self.erased_scan(from, direction, &mut visit)
+        self.erased_scan_up_to(from, Bound::Unbounded, direction, usize::MAX, &mut visit)
+    }
+
+    #[inline]
+    fn scan_up_to(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        direction: Direction,
+        most: usize,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        self.erased_scan_up_to(from, to, direction, most, &mut visit)
     }
 
     #[inline]

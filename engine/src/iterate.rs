@@ -18,22 +18,25 @@ use crate::space::Space;
 
 pub use hedgerow_index::Direction;
 
-/// Visits the live rows between two bounds.
+/// Visits the live rows between two bounds. As many as `most` are read together, where that is not
+/// `usize::MAX`; `visit` says when it was enough.
 pub(crate) fn scan(
     engine: &Engine,
     space: &Space,
     (start, end): (Bound<&[u8]>, Bound<&[u8]>),
     direction: Direction,
+    most: usize,
     mut visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
 ) -> Result<()> {
     let mut now_ms = None;
-    let from = if direction == Direction::Forward {
-        start
+    let (from, to) = if direction == Direction::Forward {
+        (start, end)
     } else {
-        end
+        (end, start)
     };
     let stop = Stop::new((start, end), direction);
-    space.index.scan(from, direction, |key, bytes| {
+    let index = &space.index;
+    index.scan_up_to(from, to, direction, most, |key, bytes| {
         if stop.is_passed_by(key) {
             return ControlFlow::Break(());
         }
@@ -56,7 +59,10 @@ pub(crate) fn scan_keys(
     mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Result<()> {
     if space.expiring() > 0 {
-        return scan(engine, space, (start, end), direction, |key, _| visit(key));
+        let bounds = (start, end);
+        return scan(engine, space, bounds, direction, usize::MAX, |key, _| {
+            visit(key)
+        });
     }
     let from = if direction == Direction::Forward {
         start
@@ -182,17 +188,24 @@ impl Range {
         let mut bytes = 0;
         let mut full = false;
         let chunk = self.chunk;
-        let scanned = scan(&self.engine, &self.space, bounds, direction, |key, row| {
-            let entry = Entry::new(key, row);
-            bytes += entry.bytes.len();
-            fetched.push_back(entry);
-            full = fetched.len() >= chunk || bytes >= CHUNK_BYTES;
-            if full {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        });
+        let scanned = scan(
+            &self.engine,
+            &self.space,
+            bounds,
+            direction,
+            chunk,
+            |key, row| {
+                let entry = Entry::new(key, row);
+                bytes += entry.bytes.len();
+                fetched.push_back(entry);
+                full = fetched.len() >= chunk || bytes >= CHUNK_BYTES;
+                if full {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            },
+        );
         if let Err(error) = scanned {
             self.failed = Some(error);
             self.exhausted = true;

@@ -391,12 +391,25 @@ impl Keyspace {
         direction: Direction,
         visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
+        self.scan_up_to(range, direction, usize::MAX, visit)
+    }
+
+    /// [`Keyspace::scan`] of which about `most` rows are wanted. `visit` says where it ends all the
+    /// same: but of rows that are not in memory as many are read at once, and hardly more.
+    pub fn scan_up_to(
+        &self,
+        range: impl KeyRange,
+        direction: Direction,
+        most: usize,
+        visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
         let space = self.space()?;
         iterate::scan(
             &self.engine,
             &space,
             (range.lower(), range.upper()),
             direction,
+            most,
             visit,
         )
     }

@@ -132,7 +132,7 @@ impl Space {
         encode: impl Fn(&mut Vec<u8>),
     ) -> Result<(), IndexError> {
         self.precede(expiries, key, expiry_ms)?;
-        let replaced = self.index.update(key, buffer, |old, new| {
+        let replaced = self.index.update_by_head(key, buffer, |old, new| {
             encode(new);
             Decision::Put(Replaced::of(old))
         })?;
@@ -153,7 +153,7 @@ impl Space {
     ) -> Result<(), IndexError> {
         let replaced = self
             .index
-            .update(key, buffer, |old, _| Decision::Remove(Replaced::of(old)))?;
+            .update_by_head(key, buffer, |old, _| Decision::Remove(Replaced::of(old)))?;
         if replaced.present {
             self.length.add(-1);
             watches.removed(self, key, replaced.expiry_ms);

@@ -279,20 +279,28 @@ impl Transaction<'_> {
             live.map_or(ControlFlow::Continue(()), |row| visit(key, row))
         };
         let mut broke = false;
-        iterate::scan(self.engine, &space, (start, end), direction, |key, row| {
-            let mut replaced = false;
-            let flow = before(&mut own, key, direction, |own_key, staged| {
-                replaced |= own_key == key;
-                visit_own(staged, own_key, &mut visit)
-            });
-            let flow = if flow.is_continue() && !replaced {
-                visit(key, row)
-            } else {
+        let most = usize::MAX;
+        iterate::scan(
+            self.engine,
+            &space,
+            (start, end),
+            direction,
+            most,
+            |key, row| {
+                let mut replaced = false;
+                let flow = before(&mut own, key, direction, |own_key, staged| {
+                    replaced |= own_key == key;
+                    visit_own(staged, own_key, &mut visit)
+                });
+                let flow = if flow.is_continue() && !replaced {
+                    visit(key, row)
+                } else {
+                    flow
+                };
+                broke = flow.is_break();
                 flow
-            };
-            broke = flow.is_break();
-            flow
-        })?;
+            },
+        )?;
         if !broke {
             let _ = own.try_for_each(|(key, staged)| visit_own(staged, key, &mut visit));
         }

@@ -106,17 +106,17 @@ impl Store for Engine {
         if count == 0 {
             return Ok(seen);
         }
-        let visited = self
-            .keyspace
-            .scan(from.to_vec().., Direction::Forward, |key, row| {
-                visit(key, row.value().unwrap_or_default());
-                seen += 1;
-                if seen == count {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
-            });
+        let visited =
+            self.keyspace
+                .scan_up_to(from.to_vec().., Direction::Forward, count, |key, row| {
+                    visit(key, row.value().unwrap_or_default());
+                    seen += 1;
+                    if seen == count {
+                        ControlFlow::Break(())
+                    } else {
+                        ControlFlow::Continue(())
+                    }
+                });
         visited.map_err(StoreError::from_display)?;
         Ok(seen)
     }

@@ -295,11 +295,12 @@ impl<'t, 'a> Data<'t, 'a> {
         &self,
         range: impl KeyRange,
         direction: Direction,
+        most: usize,
         visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> Outcome {
         match &self.transaction {
             Some(transaction) => transaction.scan(self.keyspace, range, direction, visit)?,
-            None => self.keyspace.scan(range, direction, visit)?,
+            None => self.keyspace.scan_up_to(range, direction, most, visit)?,
         }
         Ok(())
     }

@@ -103,6 +103,18 @@ pub trait Index: Send + Sync {
         decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> Result<R, IndexError>;
 
+    /// [`update`](Self::update) for a `decide` that needs no more of the present value than its first
+    /// [`RANGE_VALUE_BYTES`], and may be shown no more: so a long value that is replaced as a whole
+    /// need not be read.
+    fn update_by_head<R>(
+        &self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    ) -> Result<R, IndexError> {
+        self.update(key, new, decide)
+    }
+
     /// Removes the pairs between two bounds of which `decide` says so, in the order of their
     /// keys, until it breaks or they end.
     ///
@@ -134,6 +146,21 @@ pub trait Index: Send + Sync {
         direction: Direction,
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), IndexError>;
+
+    /// [`scan`](Self::scan) of which no more is wanted than `most` pairs (`usize::MAX`: nobody knows)
+    /// on this side of `to`. Where it ends is what `visit` says all the same; an index that reads
+    /// ahead can read so many at once, and need read no further.
+    fn scan_up_to(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        direction: Direction,
+        most: usize,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        let _ = (to, most);
+        self.scan(from, direction, visit)
+    }
 
     /// [`scan`](Self::scan) of keys alone: an index that keeps values apart from keys does not
     /// touch them.

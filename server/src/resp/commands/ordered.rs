@@ -150,7 +150,7 @@ fn reply_range(call: &mut Call<'_, '_, '_>, bounds: Option<Bounds>, asked: &Aske
             go_on(reply)
         })?;
     } else {
-        data.scan(bounds, asked.direction, |key, row| {
+        data.scan(bounds, asked.direction, asked.limit, |key, row| {
             asked.reply(reply, key, row);
             go_on(reply)
         })?;

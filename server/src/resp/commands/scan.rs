@@ -93,7 +93,7 @@ pub(crate) fn scan(call: &mut Call<'_, '_, '_>) -> Outcome {
     let mut last = None;
     let mut left = asked.count.min(MOST_ROWS);
     call.data
-        .scan((start, end), Direction::Forward, |key, row| {
+        .scan((start, end), Direction::Forward, left, |key, row| {
             if left == 0 {
                 return ControlFlow::Break(());
             }

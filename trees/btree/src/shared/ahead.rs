@@ -6,10 +6,13 @@
 //! vain. Only children of the same node are asked for. Pages that are in memory cost a look at their
 //! state.
 //!
-//! Values in overflow pages are asked for as well: with the first of a leaf those of the records
-//! behind it, unless it is the scan's first leaf.
+//! Values in overflow pages are read together: of a record and those behind it in its leaf, which are
+//! as many as the scan is known to want, 64 at most. Of one of which nobody knows how much it wants
+//! they are 1, 4, 8, and so on, so that what is read in vain is hardly more than what is not. Where a
+//! scan is known to want more than its leaf has, the leaves behind are asked for with the first
+//! values.
 
-use std::ops::Range;
+use std::ops::{Bound, Range};
 
 use hedgerow_pages::{PageId, Pages, Pool, Restart};
 
@@ -18,6 +21,7 @@ use super::descend::{Aim, Leaf};
 use crate::chain::Chain;
 use crate::configuration::Configuration;
 use crate::page::Image;
+use crate::scan::Start;
 use crate::search::Node;
 use crate::slotted::{Comparison, Kind};
 
@@ -52,9 +56,65 @@ impl Ahead {
         self.window
     }
 
+    /// So many leaves behind the one that is visited now will be wanted; how many of them are to be
+    /// asked for.
+    fn reach(&mut self, wanted: usize) -> usize {
+        wanted.min(MOST).saturating_sub(self.asked)
+    }
+
     /// Whether the scan has left its first leaf.
     pub(super) fn goes_on(&self) -> bool {
         self.visited > 1
+    }
+}
+
+/// How much of a scan is wanted, as far as that is known.
+pub(super) struct Extent<'k> {
+    to: Option<Start<'k>>,
+    /// Records that are still wanted; `usize::MAX` if nobody knows.
+    left: usize,
+    /// Records whose values were read together last.
+    window: usize,
+}
+
+impl<'k> Extent<'k> {
+    pub(super) fn new(to: Bound<&'k [u8]>, most: usize) -> Self {
+        Self {
+            to: Start::of(to),
+            left: most,
+            window: 0,
+        }
+    }
+
+    /// Counts a leaf of so many places that is about to be visited, all or the first `here` of which
+    /// are wanted as far as the end of the scan says: how many of them, and how many records beyond.
+    fn pass(&mut self, places: usize, here: usize) -> (usize, usize) {
+        // A scan that goes on all the same, past rows that do not count, say.
+        if self.left == 0 {
+            self.left = usize::MAX;
+        }
+        let known = self.left < usize::MAX;
+        let wanted = here.min(self.left);
+        if known {
+            self.left -= wanted;
+        }
+        let beyond = if known && here == places {
+            self.left
+        } else {
+            0
+        };
+        (wanted, beyond)
+    }
+
+    /// Of how many of `wanted` records the values are to be read now.
+    fn next_window(&mut self, wanted: usize) -> usize {
+        self.window = match self.window {
+            _ if self.left < usize::MAX => MOST_OF_VALUES,
+            0 => 1,
+            1 => 4,
+            window => (2 * window).min(MOST_OF_VALUES),
+        };
+        self.window.min(wanted)
     }
 }
 
@@ -93,6 +153,69 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             ahead.asked += ids.len();
             pool.prefetch(&ids);
         }
+    }
+
+    /// Counts a leaf of a scan, of which `places` will be visited, and asks for those behind it that
+    /// are known to be wanted: of how many records of the leaf the values are.
+    #[cold]
+    pub(super) fn ask_as_far<const FORWARD: bool>(
+        &self,
+        (ahead, extent): (&mut Ahead, &mut Extent<'_>),
+        (leaf, aim): (&Leaf, Aim<'_>),
+        page: &Image<PAGE>,
+        (places, base): (&Range<usize>, usize),
+    ) -> usize {
+        let mut here = places.clone();
+        // Within a layer keys go on in other ways than the end of the scan.
+        if base == 0 && extent.to.is_some() {
+            if FORWARD {
+                let (before, _) = page.range_from::<C, false>(extent.to, Self::STEM);
+                here.end = here.end.min(before.end);
+            } else {
+                let (behind, _) = page.range_from::<C, true>(extent.to, Self::STEM);
+                here.start = here.start.max(behind.start);
+            }
+        }
+        let (wanted, beyond) = extent.pass(places.len(), here.len());
+        let more = ahead.reach(beyond.div_ceil(page.count().max(1)));
+        if more > 0 {
+            self.ask_for_leaves::<FORWARD>(ahead, leaf, aim, more);
+        }
+        wanted
+    }
+
+    /// Brings the overflow pages of the next records of a leaf to memory, `wanted` at most: of how
+    /// many records, one at least.
+    #[cold]
+    pub(super) fn load_some<const FORWARD: bool>(
+        &self,
+        extent: &mut Extent<'_>,
+        page: &Image<PAGE>,
+        mut left: Range<usize>,
+        wanted: usize,
+    ) -> usize {
+        let pool: &Pool<PAGE> = &self.pool;
+        // What others read ahead is not to be displaced.
+        let most_pages = MOST_OF_VALUES.min(pool.limit() / 8);
+        let most = extent.next_window(wanted);
+        let (mut ids, mut records) = (Vec::new(), 0);
+        while records < most
+            && ids.len() < most_pages
+            && let Some(place) = page.next_place::<C, FORWARD>(&mut left)
+        {
+            let payload = page.payload(page.leaf_record::<C>(place));
+            if matches!(payload.kind, Kind::Overflow | Kind::Long) {
+                ids.extend(Chain::read::<PAGE>(payload).named().map(PageId));
+                records += 1;
+            }
+        }
+        // One is read by whoever comes to it.
+        if records > 1 {
+            ids.sort_unstable_by_key(|id| id.0);
+            ids.dedup();
+            pool.load_many(&ids);
+        }
+        records.max(1)
     }
 
     /// Asks for overflow pages of records of a leaf.
@@ -141,6 +264,22 @@ fn children_ahead<C: Configuration, const FORWARD: bool>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_scan_whose_length_is_known_all_is_wanted_at_once_and_no_more() {
+        let mut known = Extent::new(Bound::Unbounded, 50);
+        assert_eq!(known.pass(30, 30), (30, 20));
+        assert_eq!(known.next_window(30), 30);
+        assert_eq!(known.pass(30, 30), (20, 0));
+        assert_eq!(known.next_window(20), 20);
+        // The end of the range is nearer.
+        assert_eq!(Extent::new(Bound::Unbounded, 50).pass(30, 7), (7, 0));
+        let mut unknown = Extent::new(Bound::Unbounded, usize::MAX);
+        assert_eq!(unknown.pass(100, 100), (100, 0));
+        let windows: Vec<_> = (0..8).map(|_| unknown.next_window(100)).collect();
+        assert_eq!(windows, [1, 4, 8, 16, 32, 64, 64, 64]);
+        assert_eq!(unknown.next_window(3), 3);
+    }
 
     #[test]
     fn a_scan_asks_late_and_then_for_more_and_more() {

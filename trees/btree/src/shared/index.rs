@@ -66,6 +66,17 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
             .map_err(|error| told(&error, || self.lost_on(&[], Aim::Key(key))))
     }
 
+    #[inline]
+    fn update_by_head<R>(
+        &self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    ) -> Result<R, IndexError> {
+        self.update_by_head(key, new, decide)
+            .map_err(|error| told(&error, || self.lost_on(&[], Aim::Key(key))))
+    }
+
     fn remove_range(
         &self,
         from: Bound<&[u8]>,
@@ -82,7 +93,18 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
         direction: Direction,
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        self.scan_to_failure(from, direction, visit)
+        Index::scan_up_to(self, from, Bound::Unbounded, direction, usize::MAX, visit)
+    }
+
+    fn scan_up_to(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        direction: Direction,
+        most: usize,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), IndexError> {
+        self.scan_to_failure((from, to), direction, most, visit)
             .map_err(|(error, keys)| told(&error, || keys))
     }
 

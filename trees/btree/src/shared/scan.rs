@@ -2,15 +2,15 @@
 //!
 //! A scan copies a leaf, visits the copy, and goes on at the copy's fence. When something is in
 //! its way it begins again behind what it has visited last. What it will come to is asked for
-//! [ahead](super::ahead).
+//! [ahead](super::ahead), as far as is known how much is wanted of it.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::{Bound, ControlFlow, Range};
 
 use hedgerow_index::{Direction, KeySpan};
 use hedgerow_pages::{Error, PageId, Pages, Pool, Result, Stop, ViewMut};
 
 use super::BTreeIndex;
-use super::ahead::Ahead;
+use super::ahead::{Ahead, Extent};
 use super::descend::{Aim, At, Leaf};
 use super::kept::Kept;
 use super::read::chance;
@@ -24,7 +24,7 @@ use crate::slotted::{Kind, Payload, SLACK};
 use crate::tree::layer_root;
 
 /// A scan under way.
-struct Scan<'t, C, const PAGE: usize, V> {
+struct Scan<'t, 'e, C, const PAGE: usize, V> {
     tree: &'t BTreeIndex<C, PAGE>,
     /// Where keys are put together: the layers above, the page's prefix, a record's rest.
     key: Vec<u8>,
@@ -33,6 +33,7 @@ struct Scan<'t, C, const PAGE: usize, V> {
     resumes: Option<bool>,
     /// The keys behind a page that cannot be read.
     lost: Option<KeySpan>,
+    extent: Extent<'e>,
     restarts: u32,
     visit: V,
 }
@@ -52,15 +53,33 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         direction: Direction,
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> std::result::Result<(), Error> {
-        self.scan_to_failure(from, direction, visit)
+        self.scan_up_to((from, Bound::Unbounded), direction, usize::MAX, visit)
+    }
+
+    /// [`scan`](Self::scan) of which no more is wanted than `most` pairs between two bounds, of which
+    /// the second may be the lower one: so much is read together. Only `visit` ends it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`scan`](Self::scan).
+    pub fn scan_up_to(
+        &self,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+        most: usize,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> std::result::Result<(), Error> {
+        self.scan_to_failure(bounds, direction, most, visit)
             .map_err(|(error, _)| error)
     }
 
-    /// [`scan`](Self::scan), which also says which keys are behind a page that cannot be read.
+    /// [`scan_up_to`](Self::scan_up_to), which also says which keys are behind a page that cannot be
+    /// read.
     pub(super) fn scan_to_failure(
         &self,
-        from: Bound<&[u8]>,
+        (from, to): (Bound<&[u8]>, Bound<&[u8]>),
         direction: Direction,
+        most: usize,
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> std::result::Result<(), (Error, Option<KeySpan>)> {
         let mut kept = Kept::take();
@@ -70,6 +89,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             resume: std::mem::take(&mut kept.resume),
             resumes: None,
             lost: None,
+            extent: Extent::new(to, most),
             restarts: 0,
             visit,
         };
@@ -110,7 +130,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 }
 
-impl<C, const PAGE: usize, V> Scan<'_, C, PAGE, V>
+impl<C, const PAGE: usize, V> Scan<'_, '_, C, PAGE, V>
 where
     C: Configuration,
     V: FnMut(&[u8], &[u8]) -> ControlFlow<()>,
@@ -172,9 +192,9 @@ where
                 Ok(leaf)
             });
             let leaf = copied.map_err(|stop| self.failed(stop, base, aim))?;
-            let values = ahead.goes_on();
+            let to_leaf = (&leaf, aim);
             if self
-                .leaf::<FORWARD>(&leaf, page, base, from, values)?
+                .leaf::<FORWARD>(to_leaf, page, base, from, &mut ahead)?
                 .is_break()
             {
                 return Ok(ControlFlow::Break(()));
@@ -204,18 +224,28 @@ where
     }
 
     /// Scans the copy of a leaf. Its first record may be the stem of the start, of which only a
-    /// part is wanted. `values` says whether to ask for those in overflow pages ahead.
+    /// part is wanted.
     fn leaf<const FORWARD: bool>(
         &mut self,
-        leaf: &Leaf,
+        (leaf, aim): (&Leaf, Aim<'_>),
         page: &Image<PAGE>,
         base: usize,
         start: Option<Start<'_>>,
-        mut values: bool,
+        ahead: &mut Ahead,
     ) -> Result<ControlFlow<()>> {
         let stem = BTreeIndex::<C, PAGE>::STEM;
         let (whole, cut) = page.range_from::<C, FORWARD>(start, stem);
         let mut left = whole.clone();
+        let mut wanted = 0;
+        if self.tree.pool.may_miss() {
+            let ahead = (ahead, &mut self.extent);
+            let places = (&whole, base);
+            wanted = self
+                .tree
+                .ask_as_far::<FORWARD>(ahead, (leaf, aim), page, places);
+        }
+        // Records whose values were brought to memory and are not visited yet.
+        let mut loaded = 0;
         loop {
             let key = &mut self.key;
             let end = page.walk::<C, FORWARD, V>(left.clone(), key, base, &mut self.visit);
@@ -247,9 +277,13 @@ where
                     ended?
                 }
                 _ => {
-                    if std::mem::take(&mut values) {
-                        self.tree.ask_for_values::<FORWARD>(page, left.clone());
+                    if loaded == 0 && wanted > 0 {
+                        let (rest, extent) = (remains::<FORWARD>(&left, place), &mut self.extent);
+                        let gone = whole.len() - rest.len();
+                        let wanted = wanted.saturating_sub(gone);
+                        loaded = self.tree.load_some::<FORWARD>(extent, page, rest, wanted);
                     }
+                    loaded = loaded.saturating_sub(1);
                     self.chain::<FORWARD>(leaf, payload, len, from)?
                 }
             };
@@ -311,5 +345,14 @@ where
         self.resume.extend_from_slice(key);
         self.resumes = Some(inclusive);
         self.restarts = 0;
+    }
+}
+
+/// The places of a leaf that a scan has not passed, from the one on where it is.
+fn remains<const FORWARD: bool>(left: &Range<usize>, place: usize) -> Range<usize> {
+    if FORWARD {
+        place..left.end
+    } else {
+        left.start..place + 1
     }
 }

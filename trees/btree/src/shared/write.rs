@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use hedgerow_index::Decision;
+use hedgerow_index::{Decision, RANGE_VALUE_BYTES};
 use hedgerow_pages::{Error, ExclusiveLatch, Operation, Pages, Pool, Result, Stop, ViewMut};
 
 use super::contention::Contention;
@@ -66,11 +66,38 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         &self,
         key: &[u8],
         new: &mut Vec<u8>,
+        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    ) -> std::result::Result<R, Error> {
+        self.update_shown(key, new, usize::MAX, decide)
+    }
+
+    /// [`update`](Self::update) which shows `decide` the first [`RANGE_VALUE_BYTES`] of the present
+    /// value at least, and maybe no more: a long value is then replaced or removed without being
+    /// read.
+    ///
+    /// # Errors
+    ///
+    /// As for [`update`](Self::update).
+    pub fn update_by_head<R>(
+        &self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    ) -> std::result::Result<R, Error> {
+        self.update_shown(key, new, RANGE_VALUE_BYTES, decide)
+    }
+
+    /// [`update`](Self::update), which shows `decide` so many bytes of a long value.
+    fn update_shown<R>(
+        &self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        shown: usize,
         mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> std::result::Result<R, Error> {
         let (result, then) = self.repeat(|| {
             let site = self.site(key)?;
-            self.change(site, new, &mut decide)
+            self.change(site, new, shown, &mut decide)
         })?;
         self.finish(key, then);
         Ok(result)
@@ -110,7 +137,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     pub fn insert(&self, key: &[u8], value: &[u8]) -> std::result::Result<bool, Error> {
         let (is_new, then) = self.repeat(|| {
             let site = self.site(key)?;
-            let is_new = match self.found(&site, false)? {
+            let is_new = match self.found(&site, 0)? {
                 Found::Inline | Found::Chained(..) => false,
                 Found::Absent => true,
                 Found::Other => {
@@ -133,7 +160,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     pub fn remove(&self, key: &[u8]) -> std::result::Result<bool, Error> {
         let (present, then) = self.repeat(|| {
             let site = self.site(key)?;
-            match self.found(&site, false)? {
+            match self.found(&site, 0)? {
                 Found::Inline | Found::Chained(..) => Ok((true, self.take(site)?)),
                 Found::Absent | Found::Other => Ok((false, Then::Nothing)),
             }
@@ -178,10 +205,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         &'p self,
         site: Site<'p, '_, PAGE>,
         new: &mut Vec<u8>,
+        shown: usize,
         decide: &mut impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> Result<(R, Then)> {
         new.clear();
-        let found = self.found(&site, true)?;
+        let found = self.found(&site, shown)?;
         let decision = match (&found, site.record) {
             (Found::Inline, Some(record)) => {
                 decide(Some(image(&site.latch).payload(record).bytes), new)
@@ -205,9 +233,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// What is at a site. A value in overflow pages is read only if it is `wanted`; else they are
-    /// looked at as far as they have the rest of a key.
-    fn found(&self, site: &Site<'_, '_, PAGE>, wanted: bool) -> Result<Found> {
+    /// What is at a site. Overflow pages are read as far as they have the rest of a key and the first
+    /// `shown` bytes of the value.
+    fn found(&self, site: &Site<'_, '_, PAGE>, shown: usize) -> Result<Found> {
         let Some(record) = site.record else {
             return Ok(Found::Absent);
         };
@@ -216,8 +244,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
         let payload = image(&site.latch).payload(record);
         let key_len = Chain::read::<PAGE>(payload).key_len;
-        let most = if wanted { usize::MAX } else { key_len };
-        let bytes = self.load_chain(payload, most)?;
+        let bytes = self.load_chain(payload, key_len.saturating_add(shown))?;
         if bytes[..key_len] == *site.cut.rest.unwrap_or(&[]) {
             Ok(Found::Chained(bytes, key_len))
         } else {

@@ -109,6 +109,59 @@ fn values_in_overflow_pages_are_read_together() {
 }
 
 #[test]
+fn a_scan_that_says_how_much_it_wants_reads_so_many_values_together() {
+    let (tree, model) = filled(4_000, 1030);
+    let keys: Vec<&Vec<u8>> = model.keys().collect();
+    let (mut known, mut bounded, mut unknown) = ((0, 0), (0, 0), (0, 0));
+    let add = |sum: &mut (u64, u64), (pages, batches)| {
+        *sum = (sum.0 + pages, sum.1 + batches);
+    };
+    let rounds = 40;
+    for round in 0..rounds {
+        let forward = round % 2 == 0;
+        let direction = [Direction::Reverse, Direction::Forward][usize::from(forward)];
+        let first = 200 + 89 * round;
+        let last = if forward { first + 49 } else { first - 49 };
+        let from = Bound::Included(&keys[first][..]);
+        let visit = |to: Bound<&[u8]>, most: usize, wanted: usize| {
+            let mut found = 0;
+            tree.scan_up_to((from, to), direction, most, |key, value| {
+                let place = if forward { first + found } else { first - found };
+                assert_eq!((key, value), (&keys[place][..], &model[keys[place]][..]));
+                found += 1;
+                if found == wanted {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })
+            .unwrap();
+            assert_eq!(found, wanted);
+        };
+        let nowhere = Bound::Unbounded;
+        add(&mut known, read(&tree, || visit(nowhere, 50, 50)));
+        scan(&tree, &[0; 8], true, 1200);
+        // Ten of fifty are before the end of the range.
+        let tenth = keys[if forward { first + 9 } else { first - 9 }];
+        let end = Bound::Included(&tenth[..]);
+        add(&mut bounded, read(&tree, || visit(end, 50, 10)));
+        scan(&tree, &[0; 8], true, 1200);
+        let end = Bound::Included(&keys[last][..]);
+        add(&mut unknown, read(&tree, || visit(end, usize::MAX, 50)));
+        scan(&tree, &[0; 8], true, 1200);
+    }
+    let rounds = rounds as u64;
+    // Fifty values and a few leaves. A batch of so small a pool is ten pages, and ends with a leaf.
+    let (pages, batches) = known;
+    assert!(pages <= 56 * rounds, "{known:?}");
+    assert!(batches <= 7 * rounds && pages > 6 * batches, "{known:?}");
+    assert!(bounded.0 <= 14 * rounds, "{bounded:?}");
+    assert!(bounded.1 <= 3 * rounds, "{bounded:?}");
+    assert!(unknown.0 <= 56 * rounds, "{unknown:?}");
+    assert!(unknown.1 <= 10 * rounds, "{unknown:?}");
+}
+
+#[test]
 fn many_lookups_read_the_pages_of_values_together() {
     let (tree, model) = filled(6_000, 1030);
     let keys: Vec<&[u8]> = model.keys().step_by(37).map(Vec::as_slice).collect();
