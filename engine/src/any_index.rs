@@ -76,6 +76,15 @@ impl Index for AnyIndex {
     }
 
     #[inline]
+    fn get_by_head<R>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, IndexError> {
+        dispatch!(self, index => Index::get_by_head(index, key, read))
+    }
+
+    #[inline]
     fn get_many(
         &self,
         keys: &[&[u8]],

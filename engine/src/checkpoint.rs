@@ -134,6 +134,7 @@ impl Engine {
         let before = pages.statistics().writes;
         let mut begun = None;
         let no_removals = self.removals.hold_off();
+        pages.settle(&self.spaces(), &self.expiries);
         let rotated = log.rotate_at(|generation| {
             let spaces = self.spaces();
             // What a commit left half done must not be published.

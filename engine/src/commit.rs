@@ -145,7 +145,8 @@ impl Engine {
     }
 
     /// Removes a row for which `wanted` holds, without waiting for anything: the commit, and
-    /// whether the row had not expired.
+    /// whether the row had not expired. `wanted` may look at the row's header, but at no value, which
+    /// may not be there.
     pub(crate) fn remove_if(
         &self,
         keyspace: &Keyspace,
@@ -155,7 +156,7 @@ impl Engine {
         self.check_key(key)?;
         Scratch::with(|scratch| {
             let (space, mut stripe) = keyspace.hold(key)?;
-            let found = space.index.get(key, |bytes| {
+            let found = space.index.get_by_head(key, |bytes| {
                 let row = Row::new(bytes);
                 let live = !row.is_expired(|| self.now_ms());
                 wanted(row).then_some(live)

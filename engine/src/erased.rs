@@ -19,6 +19,9 @@ type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 pub(crate) trait ErasedIndex: Send + Sync {
     fn erased_get(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> Result<(), IndexError>;
 
+    fn erased_get_by_head(&self, key: &[u8], read: &mut dyn FnMut(&[u8]))
+    -> Result<(), IndexError>;
+
     fn erased_get_many(
         &self,
         keys: &[&[u8]],
@@ -74,6 +77,14 @@ pub(crate) trait ErasedIndex: Send + Sync {
 impl<I: Index> ErasedIndex for I {
     fn erased_get(&self, key: &[u8], read: &mut dyn FnMut(&[u8])) -> Result<(), IndexError> {
         self.get(key, read).map(drop)
+    }
+
+    fn erased_get_by_head(
+        &self,
+        key: &[u8],
+        read: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), IndexError> {
+        self.get_by_head(key, read).map(drop)
     }
 
     fn erased_get_many(
@@ -148,6 +159,23 @@ impl<I: Index> ErasedIndex for I {
     }
 }
 
+/// Runs a lookup whose callback answers nothing with one that answers something, and returns that.
+#[inline]
+fn answered<R>(
+    read: impl FnOnce(&[u8]) -> R,
+    get: impl FnOnce(&mut dyn FnMut(&[u8])) -> Result<(), IndexError>,
+) -> Result<Option<R>, IndexError> {
+    let mut read = Some(read);
+    let mut result = None;
+    get(&mut |value| {
+        // An index calls it once; were it called again, the first answer would stand.
+        if let Some(read) = read.take() {
+            result = Some(read(value));
+        }
+    })?;
+    Ok(result)
+}
+
 /// Runs an update whose callback tells nothing with one that tells something, and returns that.
 #[inline]
 fn told<R>(
@@ -171,15 +199,16 @@ fn told<R>(
 impl Index for dyn ErasedIndex + '_ {
     #[inline]
     fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError> {
-        let mut read = Some(read);
-        let mut result = None;
-        self.erased_get(key, &mut |value| {
-            // An index calls it once; were it called again, the first answer would stand.
-            if let Some(read) = read.take() {
-                result = Some(read(value));
-            }
-        })?;
-        Ok(result)
+        answered(read, |read| self.erased_get(key, read))
+    }
+
+    #[inline]
+    fn get_by_head<R>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, IndexError> {
+        answered(read, |read| self.erased_get_by_head(key, read))
     }
 
     #[inline]

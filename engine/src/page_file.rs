@@ -274,6 +274,17 @@ impl PageFile {
         })
     }
 
+    /// Does what trees have put off and a checkpoint would publish undone. Before a checkpoint's cut
+    /// it is done beside commits, so that little is left for the cut itself.
+    pub(crate) fn settle(&self, spaces: &[Arc<Space>], expiries: &ExpiryIndex) {
+        let retired = lock(&self.retired);
+        let spaces = spaces.iter().chain(retired.iter());
+        let trees = spaces.filter_map(|space| space.index.tree());
+        for tree in trees.chain(expiries.tree()).chain([&self.catalog]) {
+            tree.settle();
+        }
+    }
+
     /// A checkpoint's cut: no commit is under way. It will lack the commits of the logs from
     /// `generation` on.
     pub(crate) fn begin(
@@ -282,6 +293,7 @@ impl PageFile {
         spaces: &[Arc<Space>],
         expiries: &ExpiryIndex,
     ) -> Result<Begun> {
+        self.settle(spaces, expiries);
         let mut entries = lock(&self.entries);
         let mut buffer = Vec::new();
         for space in spaces {

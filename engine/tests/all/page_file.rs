@@ -493,3 +493,46 @@ fn a_commit_of_many_rows_reads_their_pages_together() {
     check(&rows, 59_001..59_003);
     db.verify().unwrap();
 }
+
+#[test]
+fn rows_are_replaced_without_being_read_and_a_crash_loses_no_room() {
+    let memory = MemoryVfs::new();
+    let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
+    let db = open(&vfs);
+    let rows = db.keyspace("rows").unwrap();
+    let row = |n: u32| vec![n as u8; 1000];
+    for n in 0..12_000 {
+        rows.put(&key(n), &row(n)).unwrap();
+    }
+    let (read, batches) = (
+        number(&db, "pages_read_total"),
+        number(&db, "pages_read_batches_total"),
+    );
+    for n in 0..6_000 {
+        rows.put(&key(n * 7919 % 12_000), &row(n)).unwrap();
+    }
+    let read = number(&db, "pages_read_total") - read;
+    let batches = number(&db, "pages_read_batches_total") - batches;
+    // Without leaves it would be a page for each, by itself.
+    assert!(batches > 100, "{read} in {batches}");
+    let statistics = rows.index_statistics().unwrap();
+    let noted = statistics.get("noted_slots").unwrap();
+    assert!(noted > 3_000.0, "{noted} noted");
+    for n in 6_000..7_000 {
+        rows.put(&key(n * 7919 % 12_000), &row(n)).unwrap();
+    }
+    db.checkpoint().unwrap();
+    // As a crash leaves it.
+    let copy: Arc<dyn Vfs> = Arc::new(memory.deep_clone());
+    let later = open(&copy);
+    let rows = later.keyspace("rows").unwrap();
+    for n in 0..7_000 {
+        assert_eq!(rows.get(&key(n * 7919 % 12_000)).unwrap(), Some(row(n)));
+    }
+    assert_eq!(later.verify().unwrap(), 12_000);
+    drop(rows);
+    // A slot that is taken in vain would keep its page.
+    later.drop_keyspace("rows").unwrap();
+    later.checkpoint().unwrap();
+    assert!(number(&later, "pages_live") < 8, "pages are lost");
+}

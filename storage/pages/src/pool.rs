@@ -463,6 +463,13 @@ impl<const PAGE: usize> Pool<PAGE> {
         self.resident.load(Ordering::Relaxed) < self.used.load(Ordering::Relaxed) as usize
     }
 
+    /// Whether a page is in memory now, or on its way there, so that it is not worth while to put its
+    /// use off. A hint, and cheap.
+    #[must_use]
+    pub fn is_resident(&self, page: PageId) -> bool {
+        page.0 < self.used.load(Ordering::Relaxed) && !self.word(page).note().is_evicted()
+    }
+
     pub(crate) fn unclaim(&self) {
         self.resident.fetch_sub(1, Ordering::Relaxed);
     }

@@ -13,8 +13,8 @@
 //! A tree knows racks of its own that have a vacant slot, as far as it filled or vacated one since it
 //! was opened ([`Racks`]); it meets another when a slot there becomes vacant. A rack of which no slot is
 //! taken is given back. Whoever vacates a slot must look at the rack, which is that of other
-//! records, too: pages that one record has for itself go unseen, and of racks those whose slots
-//! [all go with one range](crate::shared).
+//! records, too: pages that one record has for itself go unseen, and of racks those of which all
+//! slots go before anybody [had to look](crate::shared).
 
 use crate::edit::Edit;
 use crate::page::{COUNT_AT, HEADER, Image, Tag};
@@ -30,7 +30,7 @@ pub(crate) const SLOTS: [usize; CLASSES + 1] = [0, 2, 3, 4, 6, 8, 12, 16];
 const BITS_AT: usize = 8;
 
 /// Racks that a tree remembers of each class.
-const MOST_KNOWN: usize = 1024;
+const MOST_KNOWN: usize = 2048;
 
 /// Bytes of a slot: whole words.
 pub(crate) const fn slot_bytes<const PAGE: usize>(class: usize) -> usize {
@@ -125,6 +125,11 @@ impl Racks {
     /// The rack that was met last; it is his who takes it, until he offers it again.
     pub(crate) fn take(&mut self, class: usize) -> Option<PageNumber> {
         self.known[class].pop()
+    }
+
+    /// Those that will be taken next.
+    pub(crate) fn next(&self, class: usize) -> impl Iterator<Item = &PageNumber> {
+        self.known[class].iter().rev()
     }
 
     /// Says that a rack has a vacant slot.

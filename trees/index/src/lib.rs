@@ -69,6 +69,16 @@ pub trait Index: Send + Sync {
     /// Runs `read` on the value of `key` and returns its result, or `None` when absent.
     fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError>;
 
+    /// [`get`](Self::get) for a `read` that needs no more of the value than its first
+    /// [`RANGE_VALUE_BYTES`], and may be shown no more.
+    fn get_by_head<R>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, IndexError> {
+        self.get(key, read)
+    }
+
     /// Looks up all `keys`, overlapping their cache misses, and calls `read(i, value)`
     /// exactly once for each `keys[i]`, in no particular order. Of a call that fails, it may have
     /// been called for some.

@@ -78,6 +78,9 @@ impl<'t, C: Configuration, const PAGE: usize> Keep<PAGE> for Within<'t, '_, C, P
 
     fn fill(&mut self, rack: PageNumber, class: usize, bytes: &[u8]) -> Result<Option<usize>> {
         let mut pool: &'t Pool<PAGE> = &self.tree.pool;
+        if !pool.is_resident(PageId(rack)) {
+            self.tree.load_vacant(class, rack);
+        }
         // What cannot be read or changed is no room, and somebody else's error.
         let Ok(Some(mut latch)) = pool.try_exclusive(PageId(rack)) else {
             return Ok(None);
@@ -110,6 +113,8 @@ impl<'t, C: Configuration, const PAGE: usize> Keep<PAGE> for Within<'t, '_, C, P
                 &mut Pages::change(&mut pool, &mut latch, self.operation)?,
                 bits,
             );
+            // Nobody need have read it before.
+            pool.demote(id);
         }
         Ok(is_last)
     }
@@ -119,7 +124,22 @@ impl<'t, C: Configuration, const PAGE: usize> Keep<PAGE> for Within<'t, '_, C, P
     }
 }
 
+/// Racks with vacant slots that are read together, at most.
+const VACANT_TOGETHER: usize = 64;
+
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
+    /// Reads a rack that is to be filled, and with it those that will be filled after it.
+    #[cold]
+    fn load_vacant(&self, class: usize, rack: PageNumber) {
+        let pool: &Pool<PAGE> = &self.pool;
+        let most = VACANT_TOGETHER.min(pool.limit() / 8);
+        let mut racks = vec![PageId(rack)];
+        racks.extend(self.racks().next(class).take(most).copied().map(PageId));
+        if racks.len() > 1 {
+            pool.load_many(&racks);
+        }
+    }
+
     /// The first bytes, `most` at most, of what a record names.
     pub(super) fn load_chain(&self, payload: Payload<'_>, most: usize) -> Result<Vec<u8>> {
         overflow::load(&Shared(self), payload, most)
@@ -153,14 +173,17 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Gives back what a record named that is gone.
+    /// Gives back what a record named that is gone; its slot of a rack [maybe later](super::deferred).
     pub(super) fn release_chain<'p>(
         &'p self,
         chain: &Chain,
         operation: &Operation<'p>,
     ) -> Result<()> {
-        let mut within = self.within(operation);
-        overflow::release(&mut within, chain)
+        let vacated = match chain.class {
+            0 => Ok(()),
+            _ => self.vacate_or_note(chain, operation),
+        };
+        vacated.and(self.release_pages(chain, operation))
     }
 
     /// As [`release_chain`](Self::release_chain), but not the slot of a rack.

@@ -42,7 +42,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 let at = number * GROUP + index;
                 let mut some = Some(|value: &[u8]| read(at, Some(value)));
                 let found = leaves[index].and_then(|leaf| {
-                    match self.look(&leaf, Self::cut(key), &mut some) {
+                    match self.look(&leaf, Self::cut(key), usize::MAX, &mut some) {
                         Ok(Looked::Answer(answer)) => Some(answer),
                         _ => None,
                     }

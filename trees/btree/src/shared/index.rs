@@ -40,6 +40,15 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
             .map_err(|error| told(&error, || self.lost_on(&[], Aim::Key(key))))
     }
 
+    fn get_by_head<R>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, IndexError> {
+        self.get_by_head(key, read)
+            .map_err(|error| told(&error, || self.lost_on(&[], Aim::Key(key))))
+    }
+
     fn get_many(
         &self,
         keys: &[&[u8]],

@@ -33,6 +33,7 @@
 mod ahead;
 mod chains;
 mod contention;
+mod deferred;
 mod descend;
 mod divide;
 mod get_many;
@@ -56,6 +57,7 @@ use hedgerow_pages::{Error, ExclusiveLatch, Operation, PageId, Pages, Pool, Stop
 use hedgerow_sync::Counters;
 
 use self::contention::Contention;
+use self::deferred::Deferred;
 use crate::adapt::Conversions;
 use crate::configuration::{Adaptive, Configuration};
 use crate::page::{Image, node};
@@ -74,11 +76,12 @@ pub struct BTreeIndex<C = Adaptive, const PAGE: usize = 4096> {
     pool: Arc<Pool<PAGE>>,
     root: PageId,
     len: AtomicU64,
-    events: Counters<5>,
+    events: Counters<7>,
     /// None where leaves are not to be divided for this.
     contention: Option<Contention>,
     conversions: Mutex<Conversions>,
     racks: Mutex<Racks>,
+    deferred: Deferred,
     configuration: PhantomData<fn() -> C>,
 }
 
@@ -87,6 +90,8 @@ const SPLITS: usize = 1;
 const UNIONS: usize = 2;
 const RANGE_LEAVES: usize = 3;
 const CONTENTION_SPLITS: usize = 4;
+const NOTED_SLOTS: usize = 5;
+const SETTLED_RACKS: usize = 6;
 
 /// Attempts that only spin in between, and those after which a thread sleeps.
 const SPINNING: u32 = 6;
@@ -125,6 +130,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             contention: Some(Contention::new()),
             conversions: Mutex::default(),
             racks: Mutex::default(),
+            deferred: Deferred::default(),
             configuration: PhantomData,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use hedgerow_index::RANGE_VALUE_BYTES;
 use hedgerow_pages::{Error, PageId, Pages, Pool, Restart, Result, SharedLatch, View, ViewMut};
 
 use super::descend::{Aim, At, Leaf};
@@ -60,13 +61,38 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> std::result::Result<Option<R>, Error> {
+        self.get_shown(key, usize::MAX, read)
+    }
+
+    /// [`get`](Self::get) which shows the first [`RANGE_VALUE_BYTES`] of the value at least, and maybe
+    /// no more: of a long value no page is read for it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`get`](Self::get).
+    pub fn get_by_head<R>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> std::result::Result<Option<R>, Error> {
+        self.get_shown(key, RANGE_VALUE_BYTES, read)
+    }
+
+    /// [`get`](Self::get), which shows so many bytes of a long value.
+    #[inline(always)]
+    fn get_shown<R>(
+        &self,
+        key: &[u8],
+        shown: usize,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> std::result::Result<Option<R>, Error> {
         let mut read = Some(read);
         self.repeat(|| {
             let mut from = self.note_root()?;
             let mut cut = Self::cut(key);
             loop {
                 let leaf = self.descend(from, Aim::Key(cut.stem))?;
-                match self.look(&leaf, cut, &mut read)? {
+                match self.look(&leaf, cut, shown, &mut read)? {
                     Looked::Answer(answer) => return Ok(answer),
                     Looked::Layer(root) => {
                         from = root;
@@ -98,6 +124,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         &self,
         leaf: &Leaf,
         cut: Cut<'_>,
+        shown: usize,
         read: &mut Option<impl FnOnce(&[u8]) -> R>,
     ) -> Result<Looked<R>> {
         let mut small = [0; SMALL];
@@ -107,7 +134,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 let answer = read.take().map(|read| read(&small[..len]));
                 Ok(Looked::Answer(answer))
             }
-            Glance::Latch => self.look_latched(leaf, cut, read),
+            Glance::Latch => self.look_latched(leaf, cut, shown, read),
         }
     }
 
@@ -116,6 +143,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         &self,
         leaf: &Leaf,
         cut: Cut<'_>,
+        shown: usize,
         read: &mut Option<impl FnOnce(&[u8]) -> R>,
     ) -> Result<Looked<R>> {
         let latch = self.share(leaf)?;
@@ -137,8 +165,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 return Ok(Looked::Layer(root));
             }
             _ => {
-                let bytes = self.load_chain(payload, usize::MAX)?;
                 let key_len = Chain::read::<PAGE>(payload).key_len;
+                let bytes = self.load_chain(payload, key_len.saturating_add(shown))?;
                 drop(latch);
                 let (rest, value) = bytes.split_at(key_len);
                 if rest == cut.rest.unwrap_or(&[]) {

@@ -5,7 +5,10 @@ use std::ops::Deref;
 use hedgerow_index::Statistics;
 use hedgerow_pages::{Error, PageId, Pages, Pool, SharedLatch, Stop};
 
-use super::{BTreeIndex, CONTENTION_SPLITS, RANGE_LEAVES, RESTARTS, SPLITS, UNIONS, image};
+use super::{
+    BTreeIndex, CONTENTION_SPLITS, NOTED_SLOTS, RANGE_LEAVES, RESTARTS, SETTLED_RACKS, SPLITS,
+    UNIONS, image,
+};
 use crate::chain::Chain;
 use crate::configuration::Configuration;
 use crate::page::{Image, Tag, node};
@@ -65,6 +68,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// As [`verify`](Self::verify).
     pub fn verified_pages(&self) -> Result<usize, String> {
+        self.settle();
         let seen = Seen::of_tree::<C, PAGE>(&Latching(&self.pool), self.root.0)?;
         if seen.keys as u64 != self.len() {
             return Err(format!("{} keys, but {} counted", seen.keys, self.len()));
@@ -77,6 +81,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let mut all = Statistics::new();
+        self.settle();
         if let Ok(counts) = Counts::of_tree::<C, PAGE>(&Latching(&self.pool), self.root.0) {
             counts.push::<PAGE>(&mut all, self.len() as usize, counts.pages());
         }
@@ -93,6 +98,16 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             "contention_splits",
             CONTENTION_SPLITS,
             "Leaves that were divided since writers waited for each other.",
+        );
+        push(
+            "noted_slots",
+            NOTED_SLOTS,
+            "Slots of racks that became vacant while their racks were not in memory.",
+        );
+        push(
+            "settled_racks",
+            SETTLED_RACKS,
+            "Racks that were read for that, many at a time.",
         );
         push(
             "range_leaves",
@@ -171,7 +186,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             }
             let one = self.repeat(|| self.release_node(id, &mut open));
             released = released.and(one);
+            self.settle_if_many();
         }
+        self.settle();
         released
     }
 

@@ -106,6 +106,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Does what is left to do after a change.
     #[inline(always)]
     fn finish(&self, key: &[u8], then: Then) {
+        self.settle_if_many();
         match then {
             Then::Nothing => {}
             Then::Tidy => self.tidy_whole(key),

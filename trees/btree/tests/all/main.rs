@@ -6,6 +6,7 @@ mod full_disk;
 mod large_values;
 mod lost_keys;
 mod model;
+mod overwrites;
 mod scan_ahead;
 mod shapes;
 mod shared_model;

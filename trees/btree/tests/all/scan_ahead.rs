@@ -126,7 +126,11 @@ fn a_scan_that_says_how_much_it_wants_reads_so_many_values_together() {
         let visit = |to: Bound<&[u8]>, most: usize, wanted: usize| {
             let mut found = 0;
             tree.scan_up_to((from, to), direction, most, |key, value| {
-                let place = if forward { first + found } else { first - found };
+                let place = if forward {
+                    first + found
+                } else {
+                    first - found
+                };
                 assert_eq!((key, value), (&keys[place][..], &model[keys[place]][..]));
                 found += 1;
                 if found == wanted {

@@ -1,0 +1,214 @@
+//! Slots of racks that became vacant while their racks were not in memory.
+//!
+//! An overwrite, or a removal, of one long value gives back a slot of a rack that is anywhere in the
+//! file. To read that rack at once, and alone, is most of what such a change would cost. So the slot
+//! is noted, and stays taken until the note is settled: of racks that are noted a group at a time is
+//! asked for, and when as many more are noted it has come, is changed, and its vacant slots are
+//! filled by the values that follow, while it is in memory anyhow. A rack of which all slots are
+//! noted is given back unseen, and one that somebody else brought to memory is settled with the next
+//! slot that becomes vacant there.
+//!
+//! There are never many notes: up to 1024, or a quarter of what fits the memory, so that a file grows
+//! by no more than that. Before a checkpoint they are all [settled](BTreeIndex::settle), since what it
+//! publishes has no notes: a slot that nobody names would stay taken in what a crash leaves. Who
+//! settles has no latch but the rack's. If the disk is full, what cannot be settled stays noted.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hedgerow_pages::{Error, Operation, PageId, Pages, Pool, Result, Stop};
+
+use super::{BTreeIndex, NOTED_SLOTS, SETTLED_RACKS};
+use crate::chain::Chain;
+use crate::configuration::Configuration;
+use crate::pages::PageNumber;
+use crate::rack::all_bits;
+
+/// Racks that are noted before some are settled, at most.
+const MOST_NOTED: usize = 1024;
+
+/// Racks that are read and changed together, at most.
+const TOGETHER: usize = 64;
+
+/// A rack with the class and the bits of the slots that are to be vacated.
+type Note = (PageNumber, (u8, u16));
+
+/// The notes of a tree.
+#[derive(Default)]
+pub(super) struct Deferred {
+    notes: Mutex<Notes>,
+    /// How many there are, for a look without the mutex.
+    len: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Notes {
+    racks: BTreeMap<PageNumber, (u8, u16)>,
+    /// Those that were asked for.
+    asked: Vec<PageNumber>,
+    /// Where to look for the next to be asked for.
+    next: PageNumber,
+}
+
+impl Deferred {
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        // Each change leaves them whole.
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a change of the notes.
+    fn change<R>(&self, change: impl FnOnce(&mut Notes) -> R) -> R {
+        let mut notes = self.notes();
+        let result = change(&mut notes);
+        self.len.store(notes.racks.len(), Ordering::Relaxed);
+        result
+    }
+
+    fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Takes what is noted of a rack: its bits.
+    fn take(&self, rack: PageNumber) -> u16 {
+        if self.len() == 0 {
+            return 0;
+        }
+        let taken = self.change(|notes| notes.racks.remove(&rack));
+        taken.map_or(0, |(_, bits)| bits)
+    }
+}
+
+impl Notes {
+    /// Notes slots of a rack; true if now all of them are: it is noted no more then.
+    fn add(&mut self, (rack, (class, bits)): Note) -> bool {
+        let noted = &mut self.racks.entry(rack).or_insert((class, 0)).1;
+        *noted |= bits;
+        let is_whole = *noted == all_bits(class.into());
+        if is_whole {
+            self.racks.remove(&rack);
+        }
+        is_whole
+    }
+
+    /// Takes those that were asked for, and says which others to ask for now.
+    fn turn(&mut self, most: usize) -> (Vec<Note>, Vec<PageId>) {
+        let asked = std::mem::take(&mut self.asked);
+        let take = |rack| self.racks.remove(&rack).map(|note| (rack, note));
+        let taken = asked.into_iter().filter_map(take).collect();
+        let behind = self.racks.range(self.next..).chain(&self.racks);
+        let most = most.min(self.racks.len());
+        self.asked = behind.map(|(&rack, _)| rack).take(most).collect();
+        self.next = self.asked.last().map_or(0, |&last| last.saturating_add(1));
+        (taken, self.asked.iter().copied().map(PageId).collect())
+    }
+}
+
+impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
+    /// How many racks are noted before some are settled, and how many are settled together.
+    fn most_noted(&self) -> (usize, usize) {
+        let most = (self.pool.limit() / 4).min(MOST_NOTED);
+        (most, TOGETHER.min(most / 2).max(1))
+    }
+
+    /// Vacates the slot of a chain now if its rack is in memory; else notes it.
+    pub(super) fn vacate_or_note<'p>(
+        &'p self,
+        chain: &Chain,
+        operation: &Operation<'p>,
+    ) -> Result<()> {
+        let (class, bit) = (chain.class, chain.slot_bit());
+        let is_at_hand = self.pool.is_resident(PageId(chain.rack));
+        // Where so many could not be settled, the disk is full.
+        let is_full = self.deferred.len() >= 2 * self.most_noted().0;
+        if is_at_hand || is_full || bit & all_bits(class) == 0 {
+            let bits = bit | self.deferred.take(chain.rack);
+            return self.vacate(class, (chain.rack, bits), operation);
+        }
+        self.events.count(NOTED_SLOTS);
+        let note = (chain.rack, (class as u8, bit));
+        if self.deferred.change(|notes| notes.add(note)) {
+            self.release_rack(class, chain.rack, operation)?;
+        }
+        Ok(())
+    }
+
+    /// Settles some notes if there are many. The caller has no latch, and is in no operation.
+    #[inline(always)]
+    pub(super) fn settle_if_many(&self) {
+        if self.deferred.len() > 0 && self.deferred.len() >= self.most_noted().0 {
+            self.settle_some();
+        }
+    }
+
+    #[cold]
+    fn settle_some(&self) {
+        let pool: &Pool<PAGE> = &self.pool;
+        let together = self.most_noted().1;
+        let (taken, next) = self.deferred.change(|notes| notes.turn(together));
+        pool.prefetch(&next);
+        self.settle_all(taken);
+    }
+
+    /// Makes all slots vacant that became so and could not be made so at once, since their racks were
+    /// not in memory: for a checkpoint, which publishes a slot as taken that is only noted. Reads
+    /// racks, 64 at a time. What cannot be settled, as the disk is full, stays noted.
+    ///
+    /// It must not be called within an operation.
+    pub fn settle(&self) {
+        if self.deferred.len() == 0 {
+            return;
+        }
+        let noted = self.deferred.change(|notes| {
+            notes.asked.clear();
+            std::mem::take(&mut notes.racks)
+        });
+        self.settle_all(noted.into_iter().collect());
+    }
+
+    /// Settles notes, a group at a time.
+    fn settle_all(&self, noted: Vec<Note>) {
+        let pool: &Pool<PAGE> = &self.pool;
+        let mut rest = noted.into_iter().peekable();
+        while rest.peek().is_some() {
+            let group: Vec<Note> = rest.by_ref().take(self.most_noted().1).collect();
+            let racks: Vec<PageId> = group.iter().map(|&(rack, _)| PageId(rack)).collect();
+            pool.load_many(&racks);
+            let mut group = group.into_iter();
+            while let Some(note) = group.next() {
+                // What cannot be read of it stays in use, as its value is gone.
+                if let Err(Stop::Failed(error)) = self.settle_one(note)
+                    && !is_lost(&error)
+                {
+                    return self.note_again(std::iter::once(note).chain(group).chain(rest));
+                }
+            }
+        }
+    }
+
+    fn settle_one(&self, (rack, (class, bits)): Note) -> Result<()> {
+        let pool: &Pool<PAGE> = &self.pool;
+        let operation = pool.begin();
+        // Others, who keep pages clean for those who read, go before it.
+        pool.afford_change(&pool.exclusive(PageId(rack))?)?;
+        self.events.count(SETTLED_RACKS);
+        self.vacate(class.into(), (rack, bits), &operation)
+    }
+
+    /// Notes again what could not be settled.
+    #[cold]
+    fn note_again(&self, left: impl Iterator<Item = Note>) {
+        let whole: Vec<Note> = self
+            .deferred
+            .change(|notes| left.filter(|&note| notes.add(note)).collect());
+        for (rack, (class, _)) in whole {
+            let operation = (&&*self.pool).begin();
+            let _ = self.release_rack(class.into(), rack, &operation);
+        }
+    }
+}
+
+/// Whether a page is not to be had at any later time either.
+fn is_lost(error: &Error) -> bool {
+    matches!(error, Error::CorruptPage { .. } | Error::PageRead { .. })
+}
