@@ -40,6 +40,7 @@ mod class;
 mod mapping;
 #[cfg(not(any(feature = "system-allocator", miri)))]
 mod pool;
+mod prefetch;
 #[cfg(not(any(feature = "system-allocator", miri)))]
 mod region;
 mod report;
@@ -55,6 +56,7 @@ use pool as blocks;
 use system as blocks;
 
 pub use mapping::Mapping;
+pub use prefetch::{prefetch_line, prefetch_lines};
 pub use report::{ClassReport, Report, inspect};
 pub use superpage::{SUPERPAGE_BYTES, Superpages};
 

@@ -27,13 +27,12 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Reserves `size_bytes` of zeros. `superpages` asks the kernel to back it by superpages, or,
-    /// if false, to never do so: then memory is taken and given back in small pages exactly.
+    /// Reserves `size_bytes` of zeros, in small pages: memory is taken and given back exactly.
     ///
     /// # Errors
     ///
     /// What the kernel says when it has no such range, or the process is limited to less.
-    pub fn reserve(size_bytes: usize, superpages: bool) -> io::Result<Mapping> {
+    pub fn reserve(size_bytes: usize) -> io::Result<Mapping> {
         if size_bytes == 0 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
@@ -53,19 +52,37 @@ impl Mapping {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(raw.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let mapping = Mapping { start, size_bytes };
+        mapping.ask_for_superpages(0..size_bytes, false);
+        Ok(mapping)
+    }
+
+    /// Asks the kernel to back a range by superpages, as far as there are whole ones in it, or not
+    /// to do so any more: a hint, which says nothing of memory that is there already. A superpage is
+    /// taken whole with the first byte that is written in it; it is split when a part of it is
+    /// discarded.
+    ///
+    /// # Panics
+    ///
+    /// If the range is not within the mapping.
+    pub fn ask_for_superpages(&self, range: Range<usize>, wanted: bool) {
+        assert!(range.start <= range.end && range.end <= self.size_bytes);
         #[cfg(all(target_os = "linux", not(miri)))]
         {
-            let advice = if superpages {
+            let advice = if wanted {
                 libc::MADV_HUGEPAGE
             } else {
                 libc::MADV_NOHUGEPAGE
             };
-            // SAFETY: advice on our own fresh mapping is a hint and may fail harmlessly.
-            unsafe { libc::madvise(start.as_ptr().cast(), size_bytes, advice) };
+            // SAFETY: the range was just checked to lie within our own mapping. The advice
+            // changes no byte and may fail harmlessly.
+            unsafe {
+                let start = self.start.as_ptr().add(range.start);
+                libc::madvise(start.cast(), range.len(), advice);
+            }
         }
         #[cfg(not(all(target_os = "linux", not(miri))))]
-        let _ = superpages;
-        Ok(Mapping { start, size_bytes })
+        let _ = wanted;
     }
 
     /// The first byte; valid for reads and writes of [`size_bytes`](Self::size_bytes) while
@@ -239,7 +256,7 @@ mod tests {
 
     #[test]
     fn what_is_discarded_reads_as_zeros_and_the_rest_stays() {
-        let mapping = Mapping::reserve(1 << 30, false).expect("a gibibyte of address space");
+        let mapping = Mapping::reserve(1 << 30).expect("a gibibyte of address space");
         let start = mapping.start().as_ptr();
         for page in 0..4_usize {
             // SAFETY: within the mapping, which is this test's alone.
@@ -259,7 +276,7 @@ mod tests {
 
     #[test]
     fn ranges_are_discarded_together_and_what_lies_between_stays() {
-        let mapping = Mapping::reserve(1 << 24, false).expect("16 MiB of address space");
+        let mapping = Mapping::reserve(1 << 24).expect("16 MiB of address space");
         let start = mapping.start().as_ptr();
         let pages = 300_usize;
         for page in 0..pages {
@@ -284,7 +301,7 @@ mod tests {
 
     #[test]
     fn no_address_space_is_an_error() {
-        assert!(Mapping::reserve(usize::MAX / 2, false).is_err());
-        assert!(Mapping::reserve(0, true).is_err());
+        assert!(Mapping::reserve(usize::MAX / 2).is_err());
+        assert!(Mapping::reserve(0).is_err());
     }
 }

@@ -142,6 +142,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         batch: &mut WriteBatch<PAGE>,
         victims: Victims,
     ) -> (usize, Option<Error>) {
+        self.end_superpages();
         let wanted = self.victims();
         let mut clean = Vec::with_capacity(wanted);
         batch.pages.clear();

@@ -16,6 +16,8 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use hedgerow_memory::prefetch_line;
+
 use crate::view::{LINE, View, ViewMut};
 use crate::{Image, Restart};
 
@@ -88,6 +90,11 @@ impl<const PAGE: usize> View for Frame<'_, PAGE> {
     #[inline(always)]
     fn page_bytes(self) -> usize {
         PAGE
+    }
+
+    #[inline(always)]
+    fn prefetch(self, at: usize) {
+        prefetch_line(self.0.as_ptr().wrapping_byte_add(at));
     }
 
     #[inline(always)]

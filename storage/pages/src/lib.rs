@@ -37,6 +37,7 @@ mod restart;
 mod root;
 mod space;
 pub mod state;
+mod superpages;
 mod table;
 mod tender;
 mod view;

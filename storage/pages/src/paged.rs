@@ -10,7 +10,7 @@ use crate::provider::{PageId, Pages};
 use crate::restart::{Error, Restart, Result};
 use crate::state::Seen;
 use crate::table::{Entry, fan};
-use crate::view::Image;
+use crate::view::{Image, ViewMut};
 
 /// Looks at a latch by somebody who will not wait for it.
 const MOMENT: u32 = 64;
@@ -305,12 +305,16 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
             word.wait(&pool.parking, &mut attempts, |seen| !seen.is_evicted());
         }
         word.set_dirty(pool.parity());
-        Ok(ExclusiveLatch {
+        let mut latch = ExclusiveLatch {
             pool,
             page,
             changed: true,
             waited: false,
-        })
+        };
+        // Whoever fills it compares lines first. Were that the first access, the system would map
+        // its page of zeros for the comparison, and copy it for the store: two faults, not one.
+        self.touch(&mut latch).put_u64(0, 0);
+        Ok(latch)
     }
 
     fn release(&mut self, page: ExclusiveLatch<'p, PAGE>, _: &Operation<'p>) -> Result<()> {

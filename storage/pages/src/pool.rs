@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hedgerow_memory::Mapping;
+use hedgerow_memory::{Mapping, prefetch_line};
 use hedgerow_sync::Counters;
 use hedgerow_vfs::{ReadAt, Vfs, VfsFile};
 
@@ -136,7 +136,9 @@ pub(crate) struct Collecting {
 /// Dropping a pool forgets what was changed since the last [`checkpoint`](Self::checkpoint): that
 /// is what a log is for.
 pub struct Pool<const PAGE: usize> {
-    memory: Mapping,
+    pub(crate) memory: Mapping,
+    /// As much from the start of it the kernel was asked to back by superpages.
+    pub(crate) superpage_bytes: AtomicUsize,
     words: Mapping,
     pub(crate) entries: Entries,
     pub(crate) room: u32,
@@ -187,6 +189,9 @@ const BUFFERS: u64 = 4;
 /// Batches' worth of blocks that are kept for reads to come.
 const MOST_SPARE: usize = 2;
 
+/// Lines of a page that are asked for ahead: of a node, those that a search reads first.
+const FIRST_LINES: usize = 3;
+
 /// State word and entry.
 const BYTES_PER_NUMBER: u64 = 16;
 
@@ -214,7 +219,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         let (file, root) = crate::open::file_and_root::<PAGE>(vfs, path, options)?;
         let room = options.most_pages.max(root.pages).max(1);
         let reserve = |bytes: usize| {
-            Mapping::reserve(bytes, false).map_err(|source| Error::AddressSpace {
+            Mapping::reserve(bytes).map_err(|source| Error::AddressSpace {
                 bytes: bytes as u64,
                 source,
             })
@@ -229,6 +234,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         let batch = batch_pages(PAGE, options.budget_bytes);
         let pool = Self {
             memory,
+            superpage_bytes: AtomicUsize::new(0),
             words,
             entries,
             room,
@@ -266,6 +272,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         };
         pool.check_budget()?;
         pool.check_length(&root, options.salvage)?;
+        pool.ask_for_superpages();
         Ok(pool)
     }
 
@@ -384,6 +391,19 @@ impl<const PAGE: usize> Pool<PAGE> {
         // SAFETY: PAGE bytes of the mapping, aligned. Who writes to them otherwise than through
         // a frame is the kernel, in `discard`, and then a load sees the old bytes or zeros.
         Frame::new(unsafe { std::slice::from_raw_parts(words, PAGE / 8) })
+    }
+
+    /// Asks for the first lines of a page and for its state, without a look at either: for one that
+    /// is about to be [noted](crate::Pages::optimistic), so that both arrive after one latency.
+    #[inline(always)]
+    pub fn prefetch_lines(&self, page: PageId) {
+        let start = self.memory.start().as_ptr();
+        let page_start = start.wrapping_add(page.0 as usize * Self::STRIDE);
+        for line in 0..FIRST_LINES {
+            prefetch_line(page_start.wrapping_add(64 * line));
+        }
+        let words = self.words.start().as_ptr().cast::<u64>();
+        prefetch_line(words.wrapping_add(page.0 as usize));
     }
 
     /// Gives the memory of pages back, which the caller has latched exclusively, and says so.

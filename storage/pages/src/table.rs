@@ -84,7 +84,7 @@ pub(crate) struct Entries {
 impl Entries {
     pub(crate) fn reserve(room: u32) -> std::io::Result<Self> {
         let room = room as usize;
-        let words = Mapping::reserve(room * 8, false)?;
+        let words = Mapping::reserve(room * 8)?;
         Ok(Self { words, room })
     }
 

@@ -11,6 +11,8 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use hedgerow_memory::prefetch_line;
+
 use crate::Restart;
 
 /// A page's bytes, to be read.
@@ -30,6 +32,13 @@ pub trait View: Copy {
     /// cannot be changing that is a broken invariant of the caller: a panic, as with a slice. The
     /// same goes for all methods.
     fn array<const N: usize>(self, at: usize) -> Result<[u8; N], Restart>;
+
+    /// Asks for the cache line at `at`, which will be read soon. A hint: an offset beyond the page
+    /// does no harm.
+    #[inline(always)]
+    fn prefetch(self, at: usize) {
+        let _ = at;
+    }
 
     /// The byte at `at`.
     #[inline(always)]
@@ -75,6 +84,19 @@ pub trait View: Copy {
 
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
+
+/// Whether two lines are the same. The comparison of arrays of this length is a call.
+#[inline(always)]
+fn same(one: &[u8; LINE], other: &[u8; LINE]) -> bool {
+    let ((one, _), (other, _)) = (one.as_chunks::<8>(), other.as_chunks::<8>());
+    let differing =
+        |(one, other): (&[u8; 8], &[u8; 8])| u64::from_ne_bytes(*one) ^ u64::from_ne_bytes(*other);
+    one.iter()
+        .zip(other)
+        .map(differing)
+        .fold(0, std::ops::BitOr::bitor)
+        == 0
+}
 
 /// A page's bytes, to be read and written by the one thread that may.
 pub trait ViewMut<const PAGE: usize> {
@@ -134,7 +156,7 @@ pub trait ViewMut<const PAGE: usize> {
             let old: &[u8; LINE] = self.image().bytes()[at..]
                 .first_chunk()
                 .expect("whole lines");
-            if old != line {
+            if !same(old, line) {
                 self.put_line(at, line);
             }
         }
@@ -179,6 +201,11 @@ impl<const PAGE: usize> View for &Image<PAGE> {
     #[inline(always)]
     fn array<const N: usize>(self, at: usize) -> Result<[u8; N], Restart> {
         Ok(*self.0[at..].first_chunk().expect("an offset in the page"))
+    }
+
+    #[inline(always)]
+    fn prefetch(self, at: usize) {
+        prefetch_line(self.0.as_ptr().wrapping_add(at));
     }
 
     #[inline(always)]

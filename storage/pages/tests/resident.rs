@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 
 #[test]
 fn pages_keep_their_bytes_and_numbers_are_reused() {
-    let mut pages = Resident::<4096>::new().expect("address space");
+    let mut pages = Resident::<4096>::new();
     let mut model: HashMap<PageId, u64> = HashMap::new();
     let mut random = StdRng::seed_from_u64(4);
     pages.begin();
@@ -49,7 +49,7 @@ fn pages_keep_their_bytes_and_numbers_are_reused() {
 #[test]
 #[should_panic(expected = "never allocated")]
 fn a_number_that_was_never_given_out_is_no_page() {
-    let pages = Resident::<4096>::new().expect("address space");
+    let pages = Resident::<4096>::new();
     let seen = pages.optimistic(PageId(0)).unwrap();
     let _ = pages.seen(&seen);
 }

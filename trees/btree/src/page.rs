@@ -23,6 +23,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use hedgerow_pages::{Restart, View, ViewMut};
+use hedgerow_simd::prefetch_line;
 
 use crate::search::compare;
 
@@ -80,6 +81,17 @@ pub(crate) fn node<const PAGE: usize>(image: &hedgerow_pages::Image<PAGE>) -> &I
     unsafe { &*image.cast::<Image<PAGE>>() }
 }
 
+/// A provider's page as a node to be changed.
+#[inline(always)]
+#[expect(unsafe_code, reason = "the same cast")]
+pub(crate) fn node_mut<const PAGE: usize>(
+    image: &mut hedgerow_pages::Image<PAGE>,
+) -> &mut Image<PAGE> {
+    let image: *mut hedgerow_pages::Image<PAGE> = image;
+    // SAFETY: as above.
+    unsafe { &mut *image.cast::<Image<PAGE>>() }
+}
+
 impl<const PAGE: usize> View for &Image<PAGE> {
     #[inline(always)]
     fn page_bytes(self) -> usize {
@@ -89,6 +101,11 @@ impl<const PAGE: usize> View for &Image<PAGE> {
     #[inline(always)]
     fn array<const N: usize>(self, at: usize) -> Result<[u8; N], Restart> {
         Ok(*Image::array(self, at))
+    }
+
+    #[inline(always)]
+    fn prefetch(self, at: usize) {
+        prefetch_line(self.bytes().as_ptr().wrapping_add(at));
     }
 
     #[inline(always)]

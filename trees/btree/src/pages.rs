@@ -7,8 +7,10 @@
 use std::convert::Infallible;
 use std::ops::Deref;
 
+use hedgerow_pages::{PageId, Resident};
+
 use crate::overflow::{Keep, Look};
-use crate::page::Image;
+use crate::page::{Image, node, node_mut};
 use crate::rack::{self, Racks};
 
 /// The number of a page.
@@ -133,54 +135,32 @@ impl<const PAGE: usize, P: Pages<PAGE>> Keep<PAGE> for Kept<'_, P> {
     }
 }
 
-/// Pages per block of memory. Blocks never move, and their table is small enough to stay in the
-/// first-level cache for gigabytes of pages.
-const BLOCK: usize = 256;
-
-/// All pages in memory.
-#[derive(Debug, Default)]
-pub struct Resident<const PAGE: usize> {
-    blocks: Vec<Box<[Image<PAGE>]>>,
-    /// Pages handed out at least once.
-    used: usize,
-    free: Vec<PageNumber>,
-}
-
 impl<const PAGE: usize> Pages<PAGE> for Resident<PAGE> {
+    #[inline]
     fn allocate(&mut self) -> PageNumber {
-        if let Some(page) = self.free.pop() {
-            return page;
-        }
-        if self.used == self.blocks.len() * BLOCK {
-            self.blocks
-                .push(vec![Image::zeroed(); BLOCK].into_boxed_slice());
-        }
-        let page = PageNumber::try_from(self.used).expect("fewer than 2^32 pages");
-        self.used += 1;
-        page
+        self.take().0
     }
 
+    #[inline]
     fn release(&mut self, page: PageNumber) {
-        self.free.push(page);
+        self.give(PageId(page));
     }
 
     #[inline(always)]
     fn page(&self, page: PageNumber) -> &Image<PAGE> {
-        let page = page as usize;
-        &self.blocks[page / BLOCK][page % BLOCK]
+        node(Resident::page(self, PageId(page)))
     }
 
     #[inline(always)]
     fn page_mut(&mut self, page: PageNumber) -> &mut Image<PAGE> {
-        let page = page as usize;
-        &mut self.blocks[page / BLOCK][page % BLOCK]
+        node_mut(Resident::page_mut(self, PageId(page)))
     }
 
     fn live(&self) -> usize {
-        self.used - self.free.len()
+        hedgerow_pages::Pages::live(self)
     }
 
     fn held_bytes(&self) -> usize {
-        self.blocks.len() * BLOCK * PAGE
+        hedgerow_pages::Pages::held_bytes(self)
     }
 }

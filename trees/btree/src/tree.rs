@@ -15,13 +15,14 @@
 use std::marker::PhantomData;
 
 use hedgerow_index::Decision;
+use hedgerow_pages::Resident;
 
 use crate::adapt::Conversions;
 use crate::chain::{Chain, Made};
 use crate::configuration::{Configuration, Hints};
 use crate::overflow;
 use crate::page::Image;
-use crate::pages::{Kept, Owned, PageNumber, Pages, Resident};
+use crate::pages::{Kept, Owned, PageNumber, Pages};
 use crate::rack::Racks;
 use crate::search::{Node, settled};
 use crate::slotted::{Comparison, Kind, Layout, Payload, Record};

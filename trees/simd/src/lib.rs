@@ -38,17 +38,16 @@ mod bytes;
 mod kernel;
 mod level;
 mod line;
-mod prefetch;
 #[cfg(target_arch = "x86_64")]
 mod sse2;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 pub use bytes::equal_bytes;
+pub use hedgerow_memory::{prefetch_line, prefetch_lines};
 pub use kernel::{Binary, Kernel, Linear, Scalar, live_slots};
 pub use level::{Level, Task};
 pub use line::{Line32, Line64, SharedLine, flip, flip_pair};
-pub use prefetch::{prefetch_line, prefetch_lines};
 
 use std::sync::atomic::AtomicU64;
 

@@ -1,4 +1,5 @@
-//! Prefetching whole nodes, so that all their lines arrive after one memory latency.
+//! Prefetching: asking for cache lines before they are needed, so that several arrive after one
+//! memory latency.
 
 /// Asks for the cache line at `address`; never faults, whatever the address.
 #[inline(always)]
