@@ -61,6 +61,30 @@ fn fingerprint(suffix: &[u8]) -> u8 {
 /// The index of a key.
 #[inline(always)]
 pub(crate) fn find_fingerprint(page: impl View, suffix: &[u8]) -> Result<Option<usize>, Restart> {
+    first_match(page, suffix, |index, count| {
+        let order = page.compare_to::<Fingerprints>(index, count, suffix)?;
+        Ok(order == Ordering::Equal)
+    })
+}
+
+/// Where the record of a key lies if no other has its fingerprint.
+#[inline(always)]
+pub(crate) fn likely_record(page: impl View, suffix: &[u8]) -> Result<Option<usize>, Restart> {
+    let Some(index) = first_match(page, suffix, |_, _| Ok(true))? else {
+        return Ok(None);
+    };
+    let slots = Fingerprints::BODY + page.records()?;
+    Ok(Some(usize::from(page.u16(slots + 2 * index)?)))
+}
+
+/// The first index with the fingerprint of a key of which `is_it`, also given how many records
+/// there are, is true.
+#[inline(always)]
+fn first_match(
+    page: impl View,
+    suffix: &[u8],
+    is_it: impl Fn(usize, usize) -> Result<bool, Restart>,
+) -> Result<Option<usize>, Restart> {
     let count = page.records()?;
     let wanted = fingerprint(suffix);
     let mut first = 0;
@@ -78,7 +102,7 @@ pub(crate) fn find_fingerprint(page: impl View, suffix: &[u8]) -> Result<Option<
         let mut mask = mask.ok_or(Restart)?;
         while mask != 0 {
             let index = first + mask.trailing_zeros() as usize;
-            if page.compare_to::<Fingerprints>(index, count, suffix)? == Ordering::Equal {
+            if is_it(index, count)? {
                 return Ok(Some(index));
             }
             mask &= mask - 1;

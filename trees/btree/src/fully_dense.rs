@@ -125,12 +125,26 @@ pub(crate) fn find_value(page: impl View, key: &[u8]) -> Result<Option<(usize, u
     if page.u8(HEADER + place / 8)? >> (place % 8) & 1 == 0 {
         return Ok(None);
     }
+    value_at(page, place).map(Some)
+}
+
+/// Where the value of a place is, if there is one, and its length.
+#[inline(always)]
+fn value_at(page: impl View, place: usize) -> Result<(usize, usize), Restart> {
     let places = usize::from(page.u16(PLACES_AT)?);
     let len = usize::from(page.u16(VALUE_LEN_AT)?);
-    Ok(Some((
-        HEADER + FullyDense::bitmap_bytes(places) + place * len,
-        len,
-    )))
+    let start = HEADER + FullyDense::bitmap_bytes(places);
+    Ok((start + place * len, len))
+}
+
+/// Asks for the lines where the value of a key is, if there is one.
+#[inline(always)]
+pub(crate) fn prefetch_value(page: impl View, key: &[u8]) -> Result<(), Restart> {
+    if let Some(place) = place_of(page, key)? {
+        page.prefetch(HEADER + place / 8);
+        page.prefetch(value_at(page, place)?.0);
+    }
+    Ok(())
 }
 
 impl Form for FullyDense {

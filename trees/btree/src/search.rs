@@ -18,6 +18,9 @@ type Slots = (usize, usize);
 /// Heads that are repeated at the start of a page.
 pub(crate) const HINTS: usize = 16;
 
+/// Lines that a search reads first.
+const FIRST_LINES: usize = 3;
+
 /// The head of a key, which compares as its bytes do.
 #[inline(always)]
 pub(crate) fn head_of<L: Layout>(key: &[u8]) -> u64 {
@@ -68,6 +71,14 @@ pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
 /// The part of a node that a search reads, of any kind of view: bytes that nobody changes, or
 /// bytes that may be changing, of which nothing is true before they were validated.
 pub(crate) trait Node: View {
+    /// Asks for what a search reads first: the header, and hints or fingerprints.
+    #[inline(always)]
+    fn prefetch_first(self) {
+        for line in 0..FIRST_LINES {
+            self.prefetch(64 * line);
+        }
+    }
+
     /// Whether the page is of this kind.
     #[inline(always)]
     fn has_tag(self, tag: Tag) -> Result<bool, Restart> {
@@ -101,11 +112,7 @@ pub(crate) trait Node: View {
             return self.find_tail::<L>((0, count), count, suffix);
         }
         let head = head_of::<L>(suffix);
-        let (firsts, ends) = if L::HINTED && count > HINTS {
-            self.hinted::<L>(head, count)?
-        } else {
-            ((0, count), (0, count))
-        };
+        let (firsts, ends) = self.slots_by_hints::<L>(head, count)?;
         let first = self.first_head::<L>(firsts, |other| other < head)?;
         if first == count || self.head::<L>(first)? != head {
             return Ok((first, false));
@@ -115,6 +122,28 @@ pub(crate) trait Node: View {
             end = self.first_head::<L>((end, ends.1), |other| other <= head)?;
         }
         self.find_tail::<L>((first, end), count, suffix)
+    }
+
+    /// Where the record of a key lies if its head, which there is, is that of one record only.
+    #[inline(always)]
+    fn likely_record<L: Layout>(self, suffix: &[u8]) -> Result<usize, Restart> {
+        let (head, count) = (head_of::<L>(suffix), self.records()?);
+        let (firsts, _) = self.slots_by_hints::<L>(head, count)?;
+        let first = self.first_head::<L>(firsts, |other| other < head)?;
+        let slots = L::BODY + count * L::SIDE;
+        Ok(usize::from(self.u16(slots + 2 * first)?))
+    }
+
+    /// Between which slots the first record with a head is, and the first behind those.
+    #[inline(always)]
+    fn slots_by_hints<L: Layout>(self, head: u64, count: usize) -> Result<(Slots, Slots), Restart> {
+        if !L::HINTED || count <= HINTS {
+            return Ok(((0, count), (0, count)));
+        }
+        let slots = self.hinted::<L>(head, count)?;
+        // The record's slot comes with the heads, not after them.
+        self.prefetch(L::BODY + count * L::SIDE + 2 * slots.0.0);
+        Ok(slots)
     }
 
     /// The head at an index.

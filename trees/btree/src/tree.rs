@@ -124,6 +124,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         let mut page = root;
         loop {
             let image = self.pages.page(page);
+            image.prefetch_first();
             if !image.is_inner() {
                 return page;
             }

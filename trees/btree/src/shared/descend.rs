@@ -148,6 +148,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                     return Err(self.blame(&at, "is no node, or refers to bytes beyond its end"));
                 }
             };
+            pool.prefetch_lines(child);
             let below = self.note_below(&at, child)?;
             step(at, index);
             (above, at) = (Some(at), below);

@@ -9,6 +9,7 @@ use super::descend::{Aim, At, DEEPEST, Leaf};
 use super::read::Looked;
 use crate::chain::Chain;
 use crate::configuration::Configuration;
+use crate::get_many::{prefetch_keys, prefetch_record};
 use crate::page::{Image, node};
 use crate::slotted::Kind;
 
@@ -33,8 +34,16 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         keys: &[&[u8]],
         mut read: impl FnMut(usize, Option<&[u8]>),
     ) -> std::result::Result<(), Error> {
+        let pool: &Pool<PAGE> = &self.pool;
         for (number, group) in keys.chunks(GROUP).enumerate() {
+            prefetch_keys(group);
             let leaves = self.leaves_of(group);
+            for (key, leaf) in group.iter().zip(&leaves) {
+                if let Some(leaf) = leaf {
+                    let page = pool.seen(&leaf.at.note);
+                    let _ = prefetch_record::<C>(page, Self::cut(key).stem);
+                }
+            }
             if self.pool.may_miss() {
                 self.load_values_of(group, &leaves);
             }
@@ -224,6 +233,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 };
                 match Aim::Key(Self::cut(key).stem).child::<C>(pool.seen(&leaf.at.note)) {
                     Ok(Some((child, _))) => {
+                        pool.prefetch_lines(child);
                         steps[index] = Some(child);
                         children[count] = child;
                         count += 1;
