@@ -14,6 +14,7 @@
 //! holds at every moment: it covers pages, state words, entries and the pool's own buffers.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -188,9 +189,6 @@ const BUFFERS: u64 = 4;
 
 /// Batches' worth of blocks that are kept for reads to come.
 const MOST_SPARE: usize = 2;
-
-/// Lines of a page that are asked for ahead: of a node, those that a search reads first.
-const FIRST_LINES: usize = 3;
 
 /// State word and entry.
 const BYTES_PER_NUMBER: u64 = 16;
@@ -393,14 +391,15 @@ impl<const PAGE: usize> Pool<PAGE> {
         Frame::new(unsafe { std::slice::from_raw_parts(words, PAGE / 8) })
     }
 
-    /// Asks for the first lines of a page and for its state, without a look at either: for one that
-    /// is about to be [noted](crate::Pages::optimistic), so that both arrive after one latency.
+    /// Asks for the lines where bytes of a page are and for its state, without a look at either: for
+    /// one that is about to be [noted](crate::Pages::optimistic) or latched, so that all arrive after
+    /// one latency. A hint: whether there is such a page, and whether it is in memory, matters not.
     #[inline(always)]
-    pub fn prefetch_lines(&self, page: PageId) {
+    pub fn prefetch_lines(&self, page: PageId, bytes: Range<usize>) {
         let start = self.memory.start().as_ptr();
         let page_start = start.wrapping_add(page.0 as usize * Self::STRIDE);
-        for line in 0..FIRST_LINES {
-            prefetch_line(page_start.wrapping_add(64 * line));
+        for at in bytes.step_by(64) {
+            prefetch_line(page_start.wrapping_add(at));
         }
         let words = self.words.start().as_ptr().cast::<u64>();
         prefetch_line(words.wrapping_add(page.0 as usize));

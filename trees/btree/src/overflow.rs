@@ -136,9 +136,22 @@ pub(crate) fn load<const PAGE: usize, L: Look<PAGE>>(
     payload: Payload<'_>,
     most: usize,
 ) -> Result<Vec<u8>, L::Error> {
+    let mut bytes = Vec::new();
+    load_into(pages, payload, most, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// [`load`] to room that is there already. When it fails, what is in it is garbage.
+pub(crate) fn load_into<const PAGE: usize, L: Look<PAGE>>(
+    pages: &L,
+    payload: Payload<'_>,
+    most: usize,
+    bytes: &mut Vec<u8>,
+) -> Result<(), L::Error> {
     let chain = Chain::read::<PAGE>(payload);
     let len = chain.len.min(most);
-    let mut bytes = Vec::with_capacity(len.min(MOST_RESERVED));
+    bytes.clear();
+    bytes.reserve(len.min(MOST_RESERVED));
     bytes.extend_from_slice(chain.head_of(payload));
     let mut next = 0;
     for index in 0..chain.pages {
@@ -173,7 +186,7 @@ pub(crate) fn load<const PAGE: usize, L: Look<PAGE>>(
         }
     }
     bytes.truncate(len);
-    Ok(bytes)
+    Ok(())
 }
 
 /// Gives back what a record named. Only pages whose numbers other pages have are looked at. What is

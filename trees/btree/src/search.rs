@@ -18,8 +18,8 @@ type Slots = (usize, usize);
 /// Heads that are repeated at the start of a page.
 pub(crate) const HINTS: usize = 16;
 
-/// Lines that a search reads first.
-const FIRST_LINES: usize = 3;
+/// Bytes of a node, three lines, that a search reads first.
+pub(crate) const FIRST_BYTES: usize = 192;
 
 /// The head of a key, which compares as its bytes do.
 #[inline(always)]
@@ -74,8 +74,8 @@ pub(crate) trait Node: View {
     /// Asks for what a search reads first: the header, and hints or fingerprints.
     #[inline(always)]
     fn prefetch_first(self) {
-        for line in 0..FIRST_LINES {
-            self.prefetch(64 * line);
+        for at in (0..FIRST_BYTES).step_by(64) {
+            self.prefetch(at);
         }
     }
 

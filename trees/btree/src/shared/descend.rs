@@ -7,7 +7,7 @@ use hedgerow_pages::{
 use super::{BTreeIndex, image};
 use crate::configuration::Configuration;
 use crate::page::{Tag, node};
-use crate::search::Node;
+use crate::search::{FIRST_BYTES, Node};
 use crate::slotted::Comparison;
 use crate::tree::Cut;
 
@@ -148,7 +148,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                     return Err(self.blame(&at, "is no node, or refers to bytes beyond its end"));
                 }
             };
-            pool.prefetch_lines(child);
+            pool.prefetch_lines(child, 0..FIRST_BYTES);
             let below = self.note_below(&at, child)?;
             step(at, index);
             (above, at) = (Some(at), below);

@@ -11,6 +11,7 @@ use crate::chain::Chain;
 use crate::configuration::Configuration;
 use crate::get_many::{prefetch_keys, prefetch_record};
 use crate::page::{Image, node};
+use crate::search::FIRST_BYTES;
 use crate::slotted::Kind;
 
 /// Lookups under way at once.
@@ -233,7 +234,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 };
                 match Aim::Key(Self::cut(key).stem).child::<C>(pool.seen(&leaf.at.note)) {
                     Ok(Some((child, _))) => {
-                        pool.prefetch_lines(child);
+                        pool.prefetch_lines(child, 0..FIRST_BYTES);
                         steps[index] = Some(child);
                         children[count] = child;
                         count += 1;

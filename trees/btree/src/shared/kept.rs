@@ -10,12 +10,13 @@ use crate::page::Image;
 /// Longer keys' room is not kept.
 const MOST_KEPT: usize = 1 << 16;
 
-/// Room for the copy of a leaf and for keys; what is in it is garbage.
+/// Room for the copy of a leaf, for keys and for a value; what is in it is garbage.
 pub(super) struct Kept<const PAGE: usize> {
     pub page: Image<PAGE>,
     pub key: Vec<u8>,
     pub resume: Vec<u8>,
     pub fence: Vec<u8>,
+    pub value: Vec<u8>,
 }
 
 thread_local! {
@@ -33,13 +34,21 @@ impl<const PAGE: usize> Kept<PAGE> {
                     key: Vec::new(),
                     resume: Vec::new(),
                     fence: Vec::new(),
+                    value: Vec::new(),
                 })
             })
     }
 
     /// Keeps it for the next scan of this thread, in place of what may be kept already.
     pub(super) fn keep(mut self: Box<Self>) {
-        for bytes in [&mut self.key, &mut self.resume, &mut self.fence] {
+        let Self {
+            key,
+            resume,
+            fence,
+            value,
+            ..
+        } = &mut *self;
+        for bytes in [key, resume, fence, value] {
             if bytes.capacity() > MOST_KEPT {
                 *bytes = Vec::new();
             }

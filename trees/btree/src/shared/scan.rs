@@ -23,6 +23,10 @@ use crate::scan::Start;
 use crate::slotted::{Kind, Payload, SLACK};
 use crate::tree::layer_root;
 
+/// Values in overflow pages of which lines are asked for before the first is read: a scan reads a value
+/// while those behind it come.
+const ASKED: usize = 4;
+
 /// A scan under way.
 struct Scan<'t, 'e, C, const PAGE: usize, V> {
     tree: &'t BTreeIndex<C, PAGE>,
@@ -30,6 +34,8 @@ struct Scan<'t, 'e, C, const PAGE: usize, V> {
     key: Vec<u8>,
     /// Where to begin again, once something was visited: the key, and whether it is included.
     resume: Vec<u8>,
+    /// A value that was in overflow pages.
+    value: Vec<u8>,
     resumes: Option<bool>,
     /// The keys behind a page that cannot be read.
     lost: Option<KeySpan>,
@@ -87,6 +93,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             tree: self,
             key: std::mem::take(&mut kept.key),
             resume: std::mem::take(&mut kept.resume),
+            value: std::mem::take(&mut kept.value),
             resumes: None,
             lost: None,
             extent: Extent::new(to, most),
@@ -98,7 +105,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             Direction::Forward => scan.run::<true>(&mut kept, start),
             Direction::Reverse => scan.run::<false>(&mut kept, start),
         };
-        (kept.key, kept.resume) = (scan.key, scan.resume);
+        (kept.key, kept.resume, kept.value) = (scan.key, scan.resume, scan.value);
         kept.keep();
         scanned.map_err(|error| (error, scan.lost))
     }
@@ -246,6 +253,8 @@ where
         }
         // Records whose values were brought to memory and are not visited yet.
         let mut loaded = 0;
+        // Those whose values were not asked for yet.
+        let mut unasked = None;
         loop {
             let key = &mut self.key;
             let end = page.walk::<C, FORWARD, V>(left.clone(), key, base, &mut self.visit);
@@ -256,8 +265,10 @@ where
             };
             let from = cut.filter(|cut| cut.0 == place).map(|cut| cut.1);
             if FORWARD && from.is_none() {
-                let key = self.key[base..len].to_vec();
-                self.resume_at(base, &key, true);
+                self.resume.clear();
+                self.resume.extend_from_slice(&self.key[..len]);
+                self.resumes = Some(true);
+                self.restarts = 0;
             } else if from.is_none()
                 && let Some(last) = page.next_place::<C, true>(&mut (place + 1..whole.end))
             {
@@ -284,6 +295,13 @@ where
                         loaded = self.tree.load_some::<FORWARD>(extent, page, rest, wanted);
                     }
                     loaded = loaded.saturating_sub(1);
+                    let (more, unasked) = match &mut unasked {
+                        Some(unasked) => (1, unasked),
+                        None => (ASKED, unasked.insert(remains::<FORWARD>(&left, place))),
+                    };
+                    for _ in 0..more {
+                        self.tree.prefetch_next::<FORWARD>(page, unasked);
+                    }
                     self.chain::<FORWARD>(leaf, payload, len, from)?
                 }
             };
@@ -310,13 +328,13 @@ where
         let loaded = {
             let _latch = pool.shared(leaf.at.id)?;
             pool.validate(&leaf.at.note)?;
-            self.tree.load_chain(payload, usize::MAX)
+            self.tree.load_chain_into(payload, &mut self.value)
         };
-        let bytes = loaded.map_err(|stop| {
+        loaded.map_err(|stop| {
             let key = self.key[..len].to_vec();
             self.failed(stop, 0, Aim::Key(&key))
         })?;
-        let (rest, value) = bytes.split_at(Chain::read::<PAGE>(payload).key_len);
+        let (rest, value) = self.value.split_at(Chain::read::<PAGE>(payload).key_len);
         if !from.is_none_or(|from| from.admits::<FORWARD>(rest)) {
             return Ok(ControlFlow::Continue(()));
         }
