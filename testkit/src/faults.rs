@@ -359,9 +359,8 @@ impl Session {
                 self.close();
             } else {
                 drop(self.end());
-                if self.poisoned {
-                    self.accepted.clear();
-                }
+                // Whether the close in it went well nobody hears.
+                self.accepted.clear();
                 self.poisoned = false;
             }
         }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Each crate's folder and the crates of ours that its normal dependencies may name.
 const ROOMS: &[(&str, &str, &[&str])] = &[
     ("trees/index", "hedgerow-index", &[]),
-    ("trees/simd", "hedgerow-simd", &[]),
+    ("trees/simd", "hedgerow-simd", &["hedgerow-memory"]),
     ("storage/sync", "hedgerow-sync", &[]),
     ("storage/memory", "hedgerow-memory", &[]),
     ("storage/vfs", "hedgerow-vfs", &[]),
