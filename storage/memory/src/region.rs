@@ -123,23 +123,12 @@ pub(crate) fn map(size_bytes: usize) -> Option<Chunk> {
             libc::munmap(start.add(size_bytes).cast(), tail_bytes);
         }
         #[cfg(target_os = "linux")]
-        libc::madvise(start.cast(), size_bytes, page_advice());
+        libc::madvise(start.cast(), size_bytes, crate::superpage::page_advice());
         Some(Chunk {
             start: NonNull::new_unchecked(start),
             size_bytes,
         })
     }
-}
-
-/// Superpages, unless `HEDGEROW_SUPERPAGES=off` asks to do without them: for measuring what they
-/// bring. Read once.
-#[cfg(target_os = "linux")]
-fn page_advice() -> libc::c_int {
-    static ADVICE: std::sync::OnceLock<libc::c_int> = std::sync::OnceLock::new();
-    *ADVICE.get_or_init(|| match std::env::var_os("HEDGEROW_SUPERPAGES") {
-        Some(value) if value == "off" => libc::MADV_NOHUGEPAGE,
-        _ => libc::MADV_HUGEPAGE,
-    })
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             loan.pages = spare.min(bytes.div_ceil(PAGE));
             Some(lent + loan.pages)
         });
+        self.limit_superpages();
         self.evict_ahead(0);
         let over = self.resident.load(Relaxed).saturating_sub(self.limit());
         let back = over.min(loan.pages);

@@ -162,6 +162,8 @@ impl<const PAGE: usize> Pool<PAGE> {
             return Err(Error::OutOfPages { pages }.into());
         }
         self.used.store(used + 1, Ordering::Release);
+        drop(space);
+        self.limit_superpages();
         Ok(PageId(used))
     }
 
@@ -326,7 +328,12 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
         self.forget(number);
         // Ends the latch.
         std::mem::forget(page);
-        self.discard(&mut [number]);
+        if self.may_keep_memory(number) {
+            self.evicted(number);
+            self.unclaim();
+        } else {
+            self.discard(&mut [number]);
+        }
         lock(&self.space).free.push(number);
         Ok(())
     }

@@ -1,20 +1,26 @@
 //! Superpages, for as long as all pages fit into memory.
 //!
 //! With memory in the kernel's pages of 4 KiB nearly each step down a large tree misses the
-//! processor's buffer of translations, a sixth of a lookup's time, and each fresh page costs a
-//! fault. But a superpage is taken whole with its first byte, and what is evicted must go alone. So
-//! a pool asks for superpages while no page has left memory, and never again once one has: those
-//! that there are the kernel splits as their pages go.
+//! processor's buffer of translations, and each fresh page costs a fault. But a superpage is taken
+//! whole with its first byte, where the budget counts pages. So there are superpages only while
+//! every number ever in use fits the budget: then it does not matter how much of what has no page is
+//! in memory, too. A page's number is its place, so the first superpages hold the lowest numbers;
+//! they take three quarters of the budget at most.
 //!
-//! A page's number is its place, so the first superpages hold the lowest numbers. They take three
-//! quarters of the budget at most, since a pool whose budget is only half used may have its pages
-//! anywhere below: what of them is not in use must not push the process beyond its limit.
+//! They end for good when a number is taken that does not fit, when so much is lent that not all
+//! numbers fit beside it, or when a page is about to leave memory. The kernel is told to make no more
+//! of them, and what no page is in is given back; superpages that are there it splits as their pages
+//! leave, and takes what they leave when it needs some.
 
 use std::sync::atomic::Ordering;
 
 use hedgerow_memory::SUPERPAGE_BYTES;
 
 use crate::pool::Pool;
+use crate::provider::PageId;
+
+/// Pages whose memory is given back together.
+const TOGETHER: usize = 64;
 
 impl<const PAGE: usize> Pool<PAGE> {
     /// Asks for superpages behind the lowest numbers, if all pages of the file fit into memory.
@@ -30,11 +36,46 @@ impl<const PAGE: usize> Pool<PAGE> {
         self.superpage_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Has the kernel make no superpages any more: a page is about to leave memory.
+    /// Whether a page's memory may stay when the page is given back: its number is counted among
+    /// those that fit, whatever it holds.
+    pub(crate) fn may_keep_memory(&self, page: PageId) -> bool {
+        page.0 as usize * PAGE < self.superpage_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Ends superpages if not all numbers in use fit the budget any more.
+    pub(crate) fn limit_superpages(&self) {
+        if self.used.load(Ordering::Relaxed) as usize > self.limit() {
+            self.end_superpages();
+        }
+    }
+
+    /// Has the kernel make no superpages any more, and gives back what no page is in.
+    #[inline]
     pub(crate) fn end_superpages(&self) {
         if self.superpage_bytes.load(Ordering::Relaxed) > 0 {
-            let bytes = self.superpage_bytes.swap(0, Ordering::Relaxed);
-            self.memory.ask_for_superpages(0..bytes, false);
+            self.end_superpages_now();
+        }
+    }
+
+    #[cold]
+    fn end_superpages_now(&self) {
+        let bytes = self.superpage_bytes.swap(0, Ordering::Relaxed);
+        self.memory.ask_for_superpages(0..bytes, false);
+        let numbers = (bytes / PAGE).min(self.room as usize) as u32;
+        let mut unused = Vec::with_capacity(TOGETHER);
+        for page in (0..numbers).map(PageId) {
+            let word = self.word(page);
+            let seen = word.note();
+            // Who brings the page to memory, or gives it back, has it latched.
+            if seen.is_evicted() && word.try_load(seen) {
+                unused.push(page);
+            }
+            if unused.len() == TOGETHER || page.0 + 1 == numbers {
+                // They were not counted.
+                self.resident.fetch_add(unused.len(), Ordering::Relaxed);
+                self.discard(&mut unused);
+                unused.clear();
+            }
         }
     }
 }
@@ -74,5 +115,51 @@ mod tests {
         drop(pool);
         // What does not fit gets none from the beginning.
         assert_eq!(open().superpage_bytes.load(Ordering::Relaxed), 0);
+    }
+
+    /// Bytes of a range of this process's memory that the kernel has pages behind.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn present_bytes(pool: &Pool<4096>, bytes: usize) -> usize {
+        let mut present = vec![0_u8; bytes / 4096];
+        // SAFETY: the range lies within a mapping that lives, and the vector has a byte for each of
+        // its pages.
+        let asked = unsafe {
+            let start = pool.memory.start().as_ptr();
+            libc::mincore(start.cast(), bytes, present.as_mut_ptr())
+        };
+        assert_eq!(asked, 0);
+        present.iter().filter(|&&byte| byte & 1 == 1).count() * 4096
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn memory_of_numbers_that_have_no_page_does_not_outlive_superpages() {
+        let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+        let (path, budget_bytes) = (Path::new("/pages"), 64 << 20);
+        let open = || Pool::<4096>::open(&vfs, path, &Options::new(budget_bytes)).unwrap();
+        let pool = open();
+        let mut pages = &pool;
+        let most = pool.limit() * 7 / 8;
+        for _ in 0..most {
+            let operation = pages.begin();
+            pages.allocate(&operation).unwrap();
+        }
+        pool.checkpoint(Vec::new).unwrap();
+        drop(pool);
+        // A page of each superpage comes to memory, and then more are taken than fit.
+        let pool = open();
+        let mut pages = &pool;
+        for id in (0..most as u32).step_by(512).map(PageId) {
+            drop(pages.shared(id).unwrap());
+        }
+        let all = 4 * budget_bytes as usize;
+        assert!(present_bytes(&pool, all) <= budget_bytes as usize);
+        for _ in 0..pool.limit() * 3 / 4 {
+            let operation = pages.begin();
+            let page = pages.allocate(&operation).unwrap();
+            drop(page);
+            assert!(pool.statistics().resident as usize <= pool.limit());
+        }
+        assert!(present_bytes(&pool, all) <= budget_bytes as usize);
     }
 }

@@ -46,6 +46,32 @@ fn pages_keep_their_bytes_and_numbers_are_reused() {
     assert!(pages.held_bytes() < 3 * model.len() * 4096);
 }
 
+/// Goes through all the places that pages may have: none, a few, and a run that moves.
+fn grow_past_all_places<const PAGE: usize>() {
+    let mut pages = Resident::<PAGE>::new();
+    assert_eq!(pages.held_bytes(), 0);
+    let count = ((9 << 20) / 2 / PAGE) as u64;
+    for number in 0..count {
+        let mut page = pages.allocate(&()).unwrap();
+        let mut bytes = pages.touch(&mut page);
+        bytes.put_u64(0, number);
+        bytes.put_u64(PAGE - 8, !number);
+    }
+    for number in 0..count {
+        let page = pages.page(PageId(number as u32));
+        assert_eq!(page.bytes().as_ptr() as usize % 64, 0);
+        assert_eq!((page.u64(0), page.u64(PAGE - 8)), (Ok(number), Ok(!number)));
+    }
+    assert!(pages.held_bytes() as u64 >= count * PAGE as u64);
+}
+
+#[test]
+fn pages_of_any_size_keep_their_bytes_where_they_move() {
+    grow_past_all_places::<256>();
+    grow_past_all_places::<4096>();
+    grow_past_all_places::<65536>();
+}
+
 #[test]
 #[should_panic(expected = "never allocated")]
 fn a_number_that_was_never_given_out_is_no_page() {
