@@ -133,8 +133,9 @@ impl Engine {
         pages.compact();
         let before = pages.statistics().writes;
         let mut begun = None;
-        let no_removals = self.removals.hold_off();
+        // Random reads, which need keep nobody waiting; the cut does what comes until then.
         pages.settle(&self.spaces(), &self.expiries);
+        let no_removals = self.removals.hold_off();
         let rotated = log.rotate_at(|generation| {
             let spaces = self.spaces();
             // What a commit left half done must not be published.

@@ -73,7 +73,7 @@ pub struct Image<const PAGE: usize>(hedgerow_pages::Image<PAGE>);
 
 /// A provider's page as a node.
 #[inline(always)]
-#[expect(unsafe_code, reason = "the one cast of this crate")]
+#[expect(unsafe_code, reason = "a cast that keeps the layout")]
 pub(crate) fn node<const PAGE: usize>(image: &hedgerow_pages::Image<PAGE>) -> &Image<PAGE> {
     let image: *const hedgerow_pages::Image<PAGE> = image;
     // SAFETY: the layout is the same (`repr(transparent)`), and so are what is borrowed and for
@@ -83,7 +83,7 @@ pub(crate) fn node<const PAGE: usize>(image: &hedgerow_pages::Image<PAGE>) -> &I
 
 /// A provider's page as a node to be changed.
 #[inline(always)]
-#[expect(unsafe_code, reason = "the same cast")]
+#[expect(unsafe_code, reason = "a cast that keeps the layout")]
 pub(crate) fn node_mut<const PAGE: usize>(
     image: &mut hedgerow_pages::Image<PAGE>,
 ) -> &mut Image<PAGE> {

@@ -139,7 +139,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let pool: &Pool<PAGE> = &self.pool;
         let most = VACANT_TOGETHER.min(pool.limit() / 8);
         let mut racks = vec![PageId(rack)];
-        racks.extend(self.racks().next(class).take(most).copied().map(PageId));
+        let others = most.saturating_sub(1);
+        racks.extend(self.racks().next(class).take(others).copied().map(PageId));
         if racks.len() > 1 {
             pool.load_many(&racks);
         }

@@ -40,6 +40,10 @@ pub(super) struct Deferred {
     notes: Mutex<Notes>,
     /// How many there are, for a look without the mutex.
     len: AtomicUsize,
+    /// Held while notes that were taken are settled: to who finds none there are none then.
+    settling: Mutex<()>,
+    /// So many more notes are awaited before some are settled again, as that failed.
+    awaited: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -67,6 +71,11 @@ impl Deferred {
 
     fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
+    }
+
+    /// The right to settle.
+    fn settling(&self) -> MutexGuard<'_, ()> {
+        self.settling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes what is noted of a rack: its bits.
@@ -123,7 +132,14 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let is_full = self.deferred.len() >= 2 * self.most_noted().0;
         if is_at_hand || is_full || bit & all_bits(class) == 0 {
             let bits = bit | self.deferred.take(chain.rack);
-            return self.vacate(class, (chain.rack, bits), operation);
+            let vacated = self.vacate(class, (chain.rack, bits), operation);
+            return match vacated {
+                Err(Stop::Failed(error)) if !is_corrupt(&error) => {
+                    self.note_again(std::iter::once((chain.rack, (class as u8, bits))));
+                    Ok(())
+                }
+                vacated => vacated,
+            };
         }
         self.events.count(NOTED_SLOTS);
         let note = (chain.rack, (class as u8, bit));
@@ -136,7 +152,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Settles some notes if there are many. The caller has no latch, and is in no operation.
     #[inline(always)]
     pub(super) fn settle_if_many(&self) {
-        if self.deferred.len() > 0 && self.deferred.len() >= self.most_noted().0 {
+        let len = self.deferred.len();
+        if len > 0 && len >= self.most_noted().0 + self.deferred.awaited.load(Ordering::Relaxed) {
             self.settle_some();
         }
     }
@@ -144,6 +161,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     #[cold]
     fn settle_some(&self) {
         let pool: &Pool<PAGE> = &self.pool;
+        // Somebody does it already.
+        let Ok(_settling) = self.deferred.settling.try_lock() else {
+            return;
+        };
         let together = self.most_noted().1;
         let (taken, next) = self.deferred.change(|notes| notes.turn(together));
         pool.prefetch(&next);
@@ -156,6 +177,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// It must not be called within an operation.
     pub fn settle(&self) {
+        let _settling = self.deferred.settling();
         if self.deferred.len() == 0 {
             return;
         }
@@ -166,9 +188,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         self.settle_all(noted.into_iter().collect());
     }
 
-    /// Settles notes, a group at a time.
+    /// Settles notes, a group at a time. The caller has the right to settle.
     fn settle_all(&self, noted: Vec<Note>) {
         let pool: &Pool<PAGE> = &self.pool;
+        let mut unread = Vec::new();
         let mut rest = noted.into_iter().peekable();
         while rest.peek().is_some() {
             let group: Vec<Note> = rest.by_ref().take(self.most_noted().1).collect();
@@ -176,13 +199,24 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             pool.load_many(&racks);
             let mut group = group.into_iter();
             while let Some(note) = group.next() {
-                // What cannot be read of it stays in use, as its value is gone.
-                if let Err(Stop::Failed(error)) = self.settle_one(note)
-                    && !is_lost(&error)
-                {
-                    return self.note_again(std::iter::once(note).chain(group).chain(rest));
+                match self.settle_one(note) {
+                    Err(Stop::Failed(error)) if is_unread(&error) => unread.push(note),
+                    // The rack stays as it is, and with it what it names.
+                    Err(Stop::Failed(error)) if is_corrupt(&error) => {}
+                    Err(Stop::Failed(_)) => {
+                        let left = std::iter::once(note).chain(group).chain(rest);
+                        let awaited = &self.deferred.awaited;
+                        let more = awaited.load(Ordering::Relaxed) + TOGETHER;
+                        awaited.store(more.min(MOST_NOTED), Ordering::Relaxed);
+                        return self.note_again(left.chain(unread));
+                    }
+                    _ => {}
                 }
             }
+        }
+        self.deferred.awaited.store(0, Ordering::Relaxed);
+        if !unread.is_empty() {
+            self.note_again(unread.into_iter());
         }
     }
 
@@ -209,6 +243,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 }
 
 /// Whether a page is not to be had at any later time either.
-fn is_lost(error: &Error) -> bool {
-    matches!(error, Error::CorruptPage { .. } | Error::PageRead { .. })
+fn is_corrupt(error: &Error) -> bool {
+    matches!(error, Error::CorruptPage { .. })
+}
+
+/// Whether a page could not be read this time.
+fn is_unread(error: &Error) -> bool {
+    matches!(error, Error::PageRead { .. })
 }

@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 use crate::page::Image;
 
-/// Longer keys' room is not kept.
+/// Room for longer keys and values is not kept.
 const MOST_KEPT: usize = 1 << 16;
 
 /// Room for the copy of a leaf, for keys and for a value; what is in it is garbage.

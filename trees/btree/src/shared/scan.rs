@@ -265,10 +265,7 @@ where
             };
             let from = cut.filter(|cut| cut.0 == place).map(|cut| cut.1);
             if FORWARD && from.is_none() {
-                self.resume.clear();
-                self.resume.extend_from_slice(&self.key[..len]);
-                self.resumes = Some(true);
-                self.restarts = 0;
+                self.resume_at_key(len);
             } else if from.is_none()
                 && let Some(last) = page.next_place::<C, true>(&mut (place + 1..whole.end))
             {
@@ -297,8 +294,11 @@ where
                     loaded = loaded.saturating_sub(1);
                     let (more, unasked) = match &mut unasked {
                         Some(unasked) => (1, unasked),
-                        None => (ASKED, unasked.insert(remains::<FORWARD>(&left, place))),
+                        None => (ASKED, unasked.insert(left.clone())),
                     };
+                    // Records that are passed without a value elsewhere are no turns of this.
+                    let rest = remains::<FORWARD>(&left, place);
+                    *unasked = unasked.start.max(rest.start)..unasked.end.min(rest.end);
                     for _ in 0..more {
                         self.tree.prefetch_next::<FORWARD>(page, unasked);
                     }
@@ -354,6 +354,14 @@ where
             self.lost = self.tree.lost_on(&self.key[..base], aim);
         }
         stop
+    }
+
+    /// Notes where to begin again: at the first `len` bytes of the key.
+    fn resume_at_key(&mut self, len: usize) {
+        self.resume.clear();
+        self.resume.extend_from_slice(&self.key[..len]);
+        self.resumes = Some(true);
+        self.restarts = 0;
     }
 
     /// Notes where to begin again: at a key of the layer whose keys begin with `base` bytes.
