@@ -249,30 +249,43 @@ mod small {
         }
     }
 
-    /// A copy is written late, beside somebody who changes the page, writes it, evicts it, and
-    /// brings it back.
-    fn late(install: Install) {
+    /// What a thread does beside one that writes a copy of the page late.
+    fn beside_a_late_write(install: Install, what: impl FnOnce(&World, (Seen, u64))) -> Arc<World> {
         let world = World::new(install);
         let copied = world.copy().expect("it is in memory");
         let other = {
             let world = world.clone();
             thread::spawn(move || world.write(copied, LATE))
         };
-        world.change(2);
-        if let Some(copied) = world.copy() {
-            world.write(copied, NEXT);
-        }
-        world.evict();
-        assert!(world.fault());
-        let content = world.memory.load(Relaxed);
-        assert_eq!(content, 2, "an old content came back");
+        what(&world, copied);
         other.join().unwrap();
+        world
+    }
+
+    /// Runs a scene in many orders of its steps.
+    fn in_many_orders(scene: impl Fn() + Clone + Send + Sync + 'static) {
+        shuttle::check_random(scene.clone(), 5_000);
+        shuttle::check_pct(scene, 5_000, 3);
+    }
+
+    /// A copy is written late, beside somebody who changes the page, writes it, evicts it, and
+    /// brings it back.
+    fn late(install: Install) {
+        beside_a_late_write(install, |world, _| {
+            world.change(2);
+            if let Some(copied) = world.copy() {
+                world.write(copied, NEXT);
+            }
+            world.evict();
+            assert!(world.fault());
+            let content = world.memory.load(Relaxed);
+            assert_eq!(content, 2, "an old content came back");
+        });
     }
 
     #[test]
     fn what_is_written_late_never_comes_back() {
-        shuttle::check_random(|| late(install), 5_000);
-        shuttle::check_pct(|| late(install), 5_000, 3);
+        in_many_orders(|| late(install));
     }
 
     #[test]
@@ -283,24 +296,18 @@ mod small {
 
     /// Two write the same, and one of them evicts the page and brings it back.
     fn both(install: Install) {
-        let world = World::new(install);
-        let copied = world.copy().expect("it is in memory");
-        let other = {
-            let world = world.clone();
-            thread::spawn(move || world.write(copied, LATE))
-        };
-        world.write(copied, NEXT);
-        world.evict();
-        assert!(world.fault());
-        let content = world.memory.load(Relaxed);
-        assert_eq!(content, 1, "another page's content came");
-        other.join().unwrap();
+        beside_a_late_write(install, |world, copied| {
+            world.write(copied, NEXT);
+            world.evict();
+            assert!(world.fault());
+            let content = world.memory.load(Relaxed);
+            assert_eq!(content, 1, "another page's content came");
+        });
     }
 
     #[test]
     fn of_two_who_write_a_page_one_installs_it() {
-        shuttle::check_random(|| both(install), 5_000);
-        shuttle::check_pct(|| both(install), 5_000, 3);
+        in_many_orders(|| both(install));
     }
 
     #[test]
@@ -311,22 +318,16 @@ mod small {
 
     /// A copy is written beside somebody who evicts the page as soon as that goes.
     fn evicted(install: Install) {
-        let world = World::new(install);
-        let copied = world.copy().expect("it is in memory");
-        let other = {
-            let world = world.clone();
-            thread::spawn(move || world.write(copied, LATE))
-        };
-        world.evict();
-        assert!(world.fault());
-        assert_eq!(world.memory.load(Relaxed), 1, "an old content came back");
-        other.join().unwrap();
+        beside_a_late_write(install, |world, _| {
+            world.evict();
+            assert!(world.fault());
+            assert_eq!(world.memory.load(Relaxed), 1, "an old content came back");
+        });
     }
 
     #[test]
     fn a_page_is_clean_only_when_its_entry_says_where_it_is() {
-        shuttle::check_random(|| evicted(install), 5_000);
-        shuttle::check_pct(|| evicted(install), 5_000, 3);
+        in_many_orders(|| evicted(install));
     }
 
     #[test]
@@ -337,22 +338,16 @@ mod small {
 
     /// A copy is written beside somebody who gives the page back and then asks for it once more.
     fn given_back(install: Install) {
-        let world = World::new(install);
-        let copied = world.copy().expect("it is in memory");
-        let other = {
-            let world = world.clone();
-            thread::spawn(move || world.write(copied, LATE))
-        };
-        world.release();
-        assert!(!world.fault(), "a page came back that is not in use");
-        other.join().unwrap();
+        let world = beside_a_late_write(install, |world, _| {
+            world.release();
+            assert!(!world.fault(), "a page came back that is not in use");
+        });
         assert!(world.place.get().is_none());
     }
 
     #[test]
     fn a_page_that_was_given_back_never_comes_back() {
-        shuttle::check_random(|| given_back(install), 5_000);
-        shuttle::check_pct(|| given_back(install), 5_000, 3);
+        in_many_orders(|| given_back(install));
     }
 
     #[test]
@@ -386,8 +381,7 @@ mod small {
 
     #[test]
     fn of_two_who_want_a_page_one_brings_it() {
-        shuttle::check_random(|| twice(World::fault), 5_000);
-        shuttle::check_pct(|| twice(World::fault), 5_000, 3);
+        in_many_orders(|| twice(World::fault));
     }
 
     #[test]
