@@ -47,7 +47,12 @@ fn what_fitted_opens_again_and_what_does_not_is_refused() {
         else {
             panic!("{refused:?}");
         };
-        assert!(used_bytes > limit_bytes && used_bytes < limit_bytes + limit_bytes / 4 + 4 * MIB);
+        // Threads look one after the other, and one that had to wait for a processor looks late.
+        let most_bytes = limit_bytes + limit_bytes / 4 + 8 * MIB;
+        assert!(
+            used_bytes > limit_bytes && used_bytes < most_bytes,
+            "{used_bytes} of {limit_bytes}"
+        );
         assert!(error.to_string().contains("higher memory limit"), "{error}");
         let db = open(&vfs, None).unwrap();
         assert_eq!(
