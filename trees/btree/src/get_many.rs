@@ -3,8 +3,8 @@
 //! Each of a group of lookups takes one step down, then asks for the lines that its next search
 //! touches first; by the time its turn comes again they have arrived.
 
+use hedgerow_memory::prefetch_line;
 use hedgerow_pages::{Restart, View};
-use hedgerow_simd::prefetch_line;
 
 use crate::configuration::Configuration;
 use crate::fingerprint;

@@ -22,8 +22,8 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use hedgerow_memory::prefetch_line;
 use hedgerow_pages::{Restart, View, ViewMut};
-use hedgerow_simd::prefetch_line;
 
 use crate::search::compare;
 

@@ -91,7 +91,7 @@ impl Value for Bytes {
 
     #[inline(always)]
     fn prefetch(raw: u64) {
-        hedgerow_simd::prefetch_line(std::ptr::with_exposed_provenance::<u8>(raw as usize));
+        hedgerow_memory::prefetch_line(std::ptr::with_exposed_provenance::<u8>(raw as usize));
     }
 
     unsafe fn owned_bytes(raw: u64) -> usize {

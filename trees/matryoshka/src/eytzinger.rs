@@ -12,7 +12,8 @@
 //! the root; a parent keeps their number in the page's tag. What this costs: children lie dense
 //! and in order, so a leaf that overflows has the whole page written anew.
 
-use hedgerow_simd::{Kernel, prefetch_line};
+use hedgerow_memory::prefetch_line;
+use hedgerow_simd::Kernel;
 
 use crate::form::{Inserted, PageForm, Spot, equal, inside, of_child};
 use crate::lane::Lane;

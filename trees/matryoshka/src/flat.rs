@@ -21,7 +21,8 @@
 //! empty, so that ascending inserts fill lines and pages. **A removal writes the same and moves
 //! nothing else**: lines may run empty, pages are joined under a quarter.
 
-use hedgerow_simd::{Kernel, prefetch_line};
+use hedgerow_memory::prefetch_line;
+use hedgerow_simd::Kernel;
 
 use crate::form::{Inserted, PageForm, Spot, equal, inside, of_child};
 use crate::lane::{Lane, MOST_CHILDREN};

@@ -3,7 +3,7 @@
 use std::ops::{Bound, ControlFlow};
 
 use hedgerow_index::{BulkLoad, Direction, IntIndex, NotAscending, Statistics};
-use hedgerow_simd::prefetch_line;
+use hedgerow_memory::prefetch_line;
 
 use crate::find::{Ceiling, Floor, Get, Locate};
 use crate::form::{PageForm, Spot};

@@ -1,6 +1,7 @@
 //! The report's page, as the tree sees it: [`PageForm`] for [`Page`].
 
-use hedgerow_simd::{Kernel, prefetch_line};
+use hedgerow_memory::prefetch_line;
+use hedgerow_simd::Kernel;
 
 use crate::form::{Inserted, PageForm, Spot, equal, inside, of_child};
 use crate::lane::Lane;

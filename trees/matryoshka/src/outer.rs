@@ -21,7 +21,8 @@
 //! instructions each. Nodes are no power of two long, so that the tops of all nodes do not meet
 //! in the same few cache sets, as those of 4 KiB nodes do.
 
-use hedgerow_simd::{Kernel, prefetch_line};
+use hedgerow_memory::prefetch_line;
+use hedgerow_simd::Kernel;
 
 use crate::lane::Lane;
 use crate::line::Line;

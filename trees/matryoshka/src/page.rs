@@ -8,7 +8,8 @@
 //! them fit: a search then skips the root's line. Whatever changes the root only marks the copy
 //! as stale; the next insert or removal that comes by renews it.
 
-use hedgerow_simd::{Kernel, prefetch_line};
+use hedgerow_memory::prefetch_line;
+use hedgerow_simd::Kernel;
 
 use crate::Strategy;
 use crate::lane::Lane;

@@ -44,7 +44,6 @@ mod sse2;
 mod x86;
 
 pub use bytes::equal_bytes;
-pub use hedgerow_memory::{prefetch_line, prefetch_lines};
 pub use kernel::{Binary, Kernel, Linear, Scalar, live_slots};
 pub use level::{Level, Task};
 pub use line::{Line32, Line64, SharedLine, flip, flip_pair};

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 
 use hedgerow_lab_contender::{Map, Tally};
 use hedgerow_lab_data::KeyRange;
-use hedgerow_simd::prefetch_lines;
+use hedgerow_memory::prefetch_lines;
 
 use super::arena::Arena;
 use super::key::{NodeKey, Probe, Tails};

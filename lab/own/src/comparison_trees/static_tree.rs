@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 
 use hedgerow_lab_contender::{Map, Tally, value_of};
 use hedgerow_lab_data::KeyRange;
-use hedgerow_simd::{Kernel, Level, Task, prefetch_line};
+use hedgerow_memory::prefetch_line;
+use hedgerow_simd::{Kernel, Level, Task};
 
 use crate::Integer;
 

@@ -13,7 +13,8 @@ use std::sync::atomic::AtomicU64;
 use hedgerow_lab_contender::{Promises, Unavailable};
 use hedgerow_lab_data::random::mix64;
 use hedgerow_lab_report::{Better, X};
-use hedgerow_simd::{Kernel, Level, Slots, Task, WIDTH, prefetch_lines};
+use hedgerow_memory::prefetch_lines;
+use hedgerow_simd::{Kernel, Level, Slots, Task, WIDTH};
 use serde::{Deserialize, Serialize};
 
 use hedgerow_lab_own::own;

@@ -44,5 +44,5 @@ const _: () = {
 /// Asks for every line of the node at `node`.
 #[inline(always)]
 pub fn prefetch(node: *const Node) {
-    hedgerow_simd::prefetch_lines::<{ NODE_BYTES / 64 }, _>(node);
+    hedgerow_memory::prefetch_lines::<{ NODE_BYTES / 64 }, _>(node);
 }

@@ -43,7 +43,7 @@ pub(crate) unsafe fn entry<'g, C: Capacity>(word: u64) -> Entry<'g, C> {
 #[inline(always)]
 pub(crate) fn prefetch(word: u64) {
     let address = (word & !(BUCKET_TAG | LAYER_TAG)) as usize;
-    hedgerow_simd::prefetch_line(std::ptr::with_exposed_provenance::<u8>(address));
+    hedgerow_memory::prefetch_line(std::ptr::with_exposed_provenance::<u8>(address));
 }
 
 /// Releases what a word names, but nothing that this names in turn.

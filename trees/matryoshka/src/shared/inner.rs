@@ -9,7 +9,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hedgerow_simd::prefetch_line;
+use hedgerow_memory::prefetch_line;
 use hedgerow_sync::VersionWord;
 
 use super::routing::Router;

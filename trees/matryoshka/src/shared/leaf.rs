@@ -153,9 +153,9 @@ impl<L: SharedLane> Leaf<L> {
     /// Asks for keys and words.
     #[inline(always)]
     pub(crate) fn prefetch(&self) {
-        hedgerow_simd::prefetch_line(&self.keys);
+        hedgerow_memory::prefetch_line(&self.keys);
         for words in self.words.as_ref().chunks(8) {
-            hedgerow_simd::prefetch_line(words.as_ptr());
+            hedgerow_memory::prefetch_line(words.as_ptr());
         }
     }
 }

@@ -14,7 +14,8 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hedgerow_simd::{Kernel, prefetch_line};
+use hedgerow_memory::prefetch_line;
+use hedgerow_simd::Kernel;
 use hedgerow_sync::VersionWord;
 
 use super::leaf::{Leaf, Run};
