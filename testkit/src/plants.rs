@@ -1,8 +1,15 @@
 //! Plants one bug after the other and shows that a campaign finds it: power cuts for what logs and
 //! recovery promise, duels for the concurrency of the trees and of commits.
+//!
+//! A planted bug may do what bugs do: a writer that missed a replacement puts a value where others
+//! read a pointer, and the process dies of it before any campaign has a word to say. So each bug has
+//! a process of its own, [`campaign plant --only NAME`](search), and its death by a signal counts as
+//! a complaint. Nothing else does: a process that fails in another way is an error of [`run`].
 
-use std::fmt::Debug;
+use std::fmt;
 use std::panic::{UnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::Command;
 
 use crate::db_duels;
 use crate::matryoshka_duels;
@@ -12,10 +19,122 @@ use crate::tree_duels::{self, Duel};
 /// Images after which a bug counts as unnoticed.
 const PATIENCE: usize = 60_000;
 
+/// What [`search`]'s process says of a bug that it found, before the complaint.
+const FOUND: &str = "found: ";
+/// What it says of one that went unnoticed.
+const UNNOTICED: &str = "unnoticed";
+
+/// A bug, and with its crate's feature the means to have it.
+#[derive(Debug, Clone, Copy)]
+enum Plant {
+    Log(hedgerow_log::PlantedBug),
+    Engine(hedgerow::PlantedBug),
+    Masstree(hedgerow_masstree::PlantedBug),
+    Matryoshka(hedgerow_matryoshka::PlantedBug),
+}
+
+/// `masstree/SplitNotCounted`: two crates may have a bug of one name.
+impl fmt::Display for Plant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Plant::Log(bug) => write!(f, "log/{bug:?}"),
+            Plant::Engine(bug) => write!(f, "engine/{bug:?}"),
+            Plant::Masstree(bug) => write!(f, "masstree/{bug:?}"),
+            Plant::Matryoshka(bug) => write!(f, "matryoshka/{bug:?}"),
+        }
+    }
+}
+
+impl Plant {
+    fn all() -> impl Iterator<Item = Plant> {
+        let log = hedgerow_log::PlantedBug::ALL.iter();
+        let engine = hedgerow::PlantedBug::ALL.iter();
+        let masstree = hedgerow_masstree::PlantedBug::ALL.iter();
+        let matryoshka = hedgerow_matryoshka::PlantedBug::ALL.iter();
+        log.map(|&bug| Plant::Log(bug))
+            .chain(engine.map(|&bug| Plant::Engine(bug)))
+            .chain(masstree.map(|&bug| Plant::Masstree(bug)))
+            .chain(matryoshka.map(|&bug| Plant::Matryoshka(bug)))
+    }
+
+    /// Everything in this process has the bug from now on.
+    fn select(self) {
+        match self {
+            Plant::Log(bug) => hedgerow_log::plant(Some(bug)),
+            Plant::Engine(bug) => hedgerow::plant(Some(bug)),
+            Plant::Masstree(bug) => hedgerow_masstree::plant(Some(bug)),
+            Plant::Matryoshka(bug) => hedgerow_matryoshka::plant(Some(bug)),
+        }
+    }
+
+    /// The campaign that must turn red.
+    fn campaign(self) -> Campaign {
+        use hedgerow::PlantedBug::{BatchesNotAwaited, CommitsNotAwaited};
+        match self {
+            Plant::Log(_) => Campaign::CutsOfLog,
+            Plant::Engine(BatchesNotAwaited | CommitsNotAwaited) => Campaign::DuelsOfEngine,
+            Plant::Engine(_) => Campaign::CutsOfEngine,
+            Plant::Masstree(_) => Campaign::DuelsOfMasstree,
+            Plant::Matryoshka(_) => Campaign::DuelsOfMatryoshka,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Campaign {
+    CutsOfLog,
+    CutsOfEngine,
+    DuelsOfEngine,
+    DuelsOfMasstree,
+    DuelsOfMatryoshka,
+}
+
+impl Campaign {
+    const ALL: [Campaign; 5] = [
+        Campaign::CutsOfLog,
+        Campaign::CutsOfEngine,
+        Campaign::DuelsOfEngine,
+        Campaign::DuelsOfMasstree,
+        Campaign::DuelsOfMatryoshka,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Campaign::CutsOfLog => "power cuts, log",
+            Campaign::CutsOfEngine => "power cuts, engine",
+            Campaign::DuelsOfEngine => "duels, engine",
+            Campaign::DuelsOfMasstree => "duels, tree",
+            Campaign::DuelsOfMatryoshka => "duels, matryoshka",
+        }
+    }
+
+    /// As long as it takes to see that all is well without a bug.
+    fn without_bug(self, seed: u64) -> Result<(), String> {
+        match self {
+            Campaign::CutsOfLog => power_cuts_of_log(seed, 500),
+            Campaign::CutsOfEngine => power_cuts_of_engine(seed, 500),
+            Campaign::DuelsOfEngine => duels_of_db(20),
+            Campaign::DuelsOfMasstree => duels(&tree_duels::DUELS, &[100]),
+            Campaign::DuelsOfMatryoshka => duels(&matryoshka_duels::DUELS, &[100]),
+        }
+    }
+
+    /// As long as a bug may take to show.
+    fn with_bug(self, seed: u64) -> Result<(), String> {
+        match self {
+            Campaign::CutsOfLog => power_cuts_of_log(seed, PATIENCE),
+            Campaign::CutsOfEngine => power_cuts_of_engine(seed, PATIENCE),
+            Campaign::DuelsOfEngine => duels_of_db(500),
+            Campaign::DuelsOfMasstree => duels(&tree_duels::DUELS, &[100, 10, 1]),
+            Campaign::DuelsOfMatryoshka => duels(&matryoshka_duels::DUELS, &[100, 10, 1]),
+        }
+    }
+}
+
 /// The campaign that must turn red, and what it said.
 #[derive(Debug, Clone)]
 pub struct Finding {
-    /// The bug.
+    /// The bug, behind its crate: `masstree/SplitNotCounted`.
     pub bug: String,
     /// The campaign.
     pub campaign: &'static str,
@@ -23,52 +142,74 @@ pub struct Finding {
     pub complaint: Option<String>,
 }
 
-/// Runs each campaign without a bug (it must be green) and then with each of its bugs.
-pub fn run(seed: u64) -> Result<Vec<Finding>, String> {
-    hedgerow_log::plant(None);
-    hedgerow::plant(None);
-    hedgerow_masstree::plant(None);
-    hedgerow_matryoshka::plant(None);
-    let mut findings = Vec::new();
-    let log = "power cuts, log";
-    power_cuts_of_log(seed, 500)?;
-    for &bug in hedgerow_log::PlantedBug::ALL {
-        hedgerow_log::plant(Some(bug));
-        findings.push(finding(&bug, log, || power_cuts_of_log(seed, PATIENCE)));
+/// Runs each campaign without a bug (it must be green), in this process, and then with each of its
+/// bugs, each in a process of `program`, the binary `campaign` of this build.
+///
+/// # Errors
+///
+/// What a campaign found without a bug; or a process that could not be started, or ended otherwise
+/// than [`search`] does.
+pub fn run(seed: u64, program: &Path) -> Result<Vec<Finding>, String> {
+    for campaign in Campaign::ALL {
+        let complaint = campaign.without_bug(seed);
+        complaint.map_err(|complaint| format!("{}: {complaint}", campaign.name()))?;
     }
-    hedgerow_log::plant(None);
-    power_cuts_of_engine(seed, 500)?;
-    duels_of_db(20)?;
-    for &bug in hedgerow::PlantedBug::ALL {
-        use hedgerow::PlantedBug::{BatchesNotAwaited, CommitsNotAwaited};
-        hedgerow::plant(Some(bug));
-        findings.push(match bug {
-            BatchesNotAwaited | CommitsNotAwaited => {
-                finding(&bug, "duels, engine", || duels_of_db(500))
-            }
-            _ => finding(&bug, "power cuts, engine", || {
-                power_cuts_of_engine(seed, PATIENCE)
-            }),
-        });
+    Plant::all()
+        .map(|plant| finding(plant, seed, program))
+        .collect()
+}
+
+/// Plants the bug of this name in this process, runs its campaign, and prints what it said on one
+/// line for [`run`].
+///
+/// # Errors
+///
+/// There is no bug of this name.
+pub fn search(name: &str, seed: u64) -> Result<(), String> {
+    let plant = Plant::all().find(|plant| plant.to_string() == name);
+    let plant = plant.ok_or_else(|| {
+        let all: Vec<String> = Plant::all().map(|plant| plant.to_string()).collect();
+        format!("no bug is named {name}; there are {}", all.join(", "))
+    })?;
+    plant.select();
+    match complaint(|| plant.campaign().with_bug(seed)) {
+        Some(said) => println!("{FOUND}{}", said.replace('\n', " ")),
+        None => println!("{UNNOTICED}"),
     }
-    hedgerow::plant(None);
-    duels(&tree_duels::DUELS, &[100])?;
-    for &bug in hedgerow_masstree::PlantedBug::ALL {
-        hedgerow_masstree::plant(Some(bug));
-        findings.push(finding(&bug, "duels, tree", || {
-            duels(&tree_duels::DUELS, &[100, 10, 1])
-        }));
+    Ok(())
+}
+
+fn complaint(run: impl FnOnce() -> Result<(), String> + UnwindSafe) -> Option<String> {
+    match catch_unwind(run) {
+        Ok(outcome) => outcome.err(),
+        Err(_) => Some("a panic (its message is above)".to_owned()),
     }
-    hedgerow_masstree::plant(None);
-    duels(&matryoshka_duels::DUELS, &[100])?;
-    for &bug in hedgerow_matryoshka::PlantedBug::ALL {
-        hedgerow_matryoshka::plant(Some(bug));
-        findings.push(finding(&bug, "duels, matryoshka", || {
-            duels(&matryoshka_duels::DUELS, &[100, 10, 1])
-        }));
-    }
-    hedgerow_matryoshka::plant(None);
-    Ok(findings)
+}
+
+/// What a process that has the bug says of it, or dies of.
+fn finding(plant: Plant, seed: u64, program: &Path) -> Result<Finding, String> {
+    let seed = seed.to_string();
+    let output = Command::new(program)
+        .args(["plant", "--only", &plant.to_string(), "--seed", &seed])
+        .output()
+        .map_err(|e| format!("starting {}: {e}", program.display()))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complaint = if output.status.code().is_none() {
+        // The bug killed it. What came before on the standard error is the runtime's last word.
+        Some(format!("died: {}", output.status))
+    } else if let Some(said) = said.lines().find_map(|line| line.strip_prefix(FOUND)) {
+        Some(said.to_owned())
+    } else if said.lines().any(|line| line == UNNOTICED) {
+        None
+    } else {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{plant}: {}: {said}{errors}", output.status));
+    };
+    Ok(Finding {
+        bug: plant.to_string(),
+        campaign: plant.campaign().name(),
+        complaint,
+    })
 }
 
 fn campaign(seed: u64, images: usize) -> PowerCutCampaign {
@@ -103,20 +244,4 @@ fn duels(duels: &[Duel], parts: &[usize]) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-fn finding(
-    bug: &dyn Debug,
-    campaign: &'static str,
-    run: impl FnOnce() -> Result<(), String> + UnwindSafe,
-) -> Finding {
-    let complaint = match catch_unwind(run) {
-        Ok(outcome) => outcome.err(),
-        Err(_) => Some("a panic (its message is above)".to_owned()),
-    };
-    Finding {
-        bug: format!("{bug:?}"),
-        campaign,
-        complaint,
-    }
 }

@@ -4,13 +4,16 @@
 //! cargo test -p hedgerow-testkit --features planted-bugs --test planted_bugs
 //! ```
 
+use std::path::Path;
+
 use hedgerow_testkit::plants;
 
 #[test]
 fn every_planted_bug_is_found() {
     let seed = rand::random();
     println!("seed {seed}");
-    let findings = plants::run(seed).expect("green without a bug");
+    let program = Path::new(env!("CARGO_BIN_EXE_campaign"));
+    let findings = plants::run(seed, program).expect("green without a bug");
     assert!(findings.len() >= 26);
     let mut unnoticed = Vec::new();
     for finding in findings {

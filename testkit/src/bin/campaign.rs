@@ -119,9 +119,13 @@ enum Campaign {
         #[arg(long, default_value = "")]
         only: String,
     },
-    /// Plant bugs and show which campaign finds each.
+    /// Plant bugs, each in a process of its own, and show which campaign finds each.
     #[cfg(feature = "planted-bugs")]
-    Plant,
+    Plant {
+        /// Only the bug of this name, such as masstree/SplitNotCounted, in this process.
+        #[arg(long)]
+        only: Option<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -235,7 +239,11 @@ fn run(campaign: Campaign, seed: u64, index: Option<IndexKind>) -> Result<String
         ),
         Campaign::Report { keys, only } => report_all(keys, seed, &only),
         #[cfg(feature = "planted-bugs")]
-        Campaign::Plant => plant(seed),
+        Campaign::Plant { only: None } => plant(seed),
+        #[cfg(feature = "planted-bugs")]
+        Campaign::Plant { only: Some(bug) } => {
+            hedgerow_testkit::plants::search(&bug, seed).map(|()| bug)
+        }
     }
 }
 
@@ -328,8 +336,9 @@ fn beside_this() -> Result<PathBuf, String> {
 
 #[cfg(feature = "planted-bugs")]
 fn plant(seed: u64) -> Result<String, String> {
+    let this = std::env::current_exe().map_err(|e| format!("where am I: {e}"))?;
     let mut unnoticed = Vec::new();
-    for finding in hedgerow_testkit::plants::run(seed)? {
+    for finding in hedgerow_testkit::plants::run(seed, &this)? {
         let said = finding
             .complaint
             .as_deref()
