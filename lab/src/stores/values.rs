@@ -2,7 +2,9 @@
 //!
 //! The first 8 bytes depend on the key alone, so that every read can be checked however threads
 //! interleave; the next 8 differ from write to write; the rest comes from anywhere in a mebibyte
-//! of random bytes, so that engines that compress gain nothing that others do not.
+//! of random bytes, so that engines that compress gain nothing that others do not. Where in it follows
+//! from key and write: so whoever reads a value compares all of it. That is what one who asked for
+//! values does, who uses them; and a value of which a part is missing, or another write's, is found.
 
 use hedgerow_lab_contender::value_of;
 use hedgerow_lab_data::random::Random;
@@ -32,16 +34,28 @@ impl Values {
     /// The value that the write of this number puts under a key.
     pub(super) fn make(&self, key: &[u8], write: u64, value: &mut Vec<u8>) {
         let word = value_of(key);
-        let start = word.wrapping_add(write.wrapping_mul(4099)) as usize % POOL_BYTES;
         value.clear();
         value.extend_from_slice(&word.to_le_bytes());
         value.extend_from_slice(&write.to_le_bytes());
-        value.extend_from_slice(&self.pool[start..start + self.bytes - LEAST_BYTES]);
+        value.extend_from_slice(self.rest_of(word, write));
     }
 
-    /// Whether a value may stand under a key.
+    /// What comes behind a value's two words.
+    fn rest_of(&self, word: u64, write: u64) -> &[u8] {
+        let start = word.wrapping_add(write.wrapping_mul(4099)) as usize % POOL_BYTES;
+        &self.pool[start..start + self.bytes - LEAST_BYTES]
+    }
+
+    /// Whether a value may stand under a key: that of any write, whole.
     pub(super) fn is_right(&self, key: &[u8], value: &[u8]) -> bool {
-        value.len() == self.bytes && value.starts_with(&value_of(key).to_le_bytes())
+        let Some((word, value)) = value.split_first_chunk() else {
+            return false;
+        };
+        let Some((write, rest)) = value.split_first_chunk() else {
+            return false;
+        };
+        let (word, write) = (u64::from_le_bytes(*word), u64::from_le_bytes(*write));
+        word == value_of(key) && rest == self.rest_of(word, write)
     }
 }
 
@@ -57,5 +71,10 @@ mod tests {
         assert!(value != again && values.is_right(b"key", &value));
         assert!(values.is_right(b"key", &again) && !values.is_right(b"kez", &again));
         assert!(!values.is_right(b"key", &value[..99]));
+        for at in 0..value.len() {
+            let mut torn = value.clone();
+            torn[at] ^= 1;
+            assert!(!values.is_right(b"key", &torn), "byte {at}");
+        }
     }
 }

@@ -86,14 +86,20 @@ fn push_varint(bytes: &mut Vec<u8>, mut number: usize) {
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
+    #[inline(always)]
     fn byte(&mut self) -> usize {
         let (&byte, rest) = self.0.split_first().expect("a whole record");
         self.0 = rest;
         usize::from(byte)
     }
 
+    #[inline(always)]
     fn varint(&mut self) -> usize {
-        let (mut number, mut shift) = (0, 0);
+        let first = self.byte();
+        if first < 0x80 {
+            return first;
+        }
+        let (mut number, mut shift) = (first & 0x7f, 7);
         loop {
             let byte = self.byte();
             number |= (byte & 0x7f).checked_shl(shift).expect("a whole record");
@@ -104,6 +110,7 @@ impl Reader<'_> {
         }
     }
 
+    #[inline(always)]
     fn page(&mut self) -> PageNumber {
         let (word, rest) = self.0.split_first_chunk().expect("a whole record");
         self.0 = rest;
@@ -157,6 +164,7 @@ impl Chain {
     }
 
     /// What a record says.
+    #[inline]
     pub(crate) fn read<const PAGE: usize>(payload: Payload<'_>) -> Self {
         let mut from = Reader(payload.bytes);
         let first = from.byte();

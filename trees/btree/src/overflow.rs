@@ -137,25 +137,43 @@ pub(crate) fn load<const PAGE: usize, L: Look<PAGE>>(
     most: usize,
 ) -> Result<Vec<u8>, L::Error> {
     let mut bytes = Vec::new();
-    load_into(pages, payload, most, &mut bytes)?;
+    let chain = Chain::read::<PAGE>(payload);
+    append(pages, &chain, payload, most, &mut bytes)?;
     Ok(bytes)
 }
 
-/// [`load`] to room that is there already. When it fails, what is in it is garbage.
-pub(crate) fn load_into<const PAGE: usize, L: Look<PAGE>>(
+/// Appends what [`load`] loads to `bytes`, of a chain that was read already. When it fails, `bytes`
+/// is as before.
+pub(crate) fn append<const PAGE: usize, L: Look<PAGE>>(
     pages: &L,
+    chain: &Chain,
     payload: Payload<'_>,
     most: usize,
     bytes: &mut Vec<u8>,
 ) -> Result<(), L::Error> {
-    let chain = Chain::read::<PAGE>(payload);
+    let start = bytes.len();
+    let appended = append_pages(pages, chain, payload, most, bytes);
+    if appended.is_err() {
+        bytes.truncate(start);
+    }
+    appended
+}
+
+#[inline(always)]
+fn append_pages<const PAGE: usize, L: Look<PAGE>>(
+    pages: &L,
+    chain: &Chain,
+    payload: Payload<'_>,
+    most: usize,
+    bytes: &mut Vec<u8>,
+) -> Result<(), L::Error> {
     let len = chain.len.min(most);
-    bytes.clear();
+    let end = bytes.len() + len;
     bytes.reserve(len.min(MOST_RESERVED));
     bytes.extend_from_slice(chain.head_of(payload));
     let mut next = 0;
     for index in 0..chain.pages {
-        if bytes.len() >= len {
+        if bytes.len() >= end {
             break;
         }
         let page = chain.number(index).unwrap_or(next);
@@ -172,7 +190,7 @@ pub(crate) fn load_into<const PAGE: usize, L: Look<PAGE>>(
             return Err(pages.damaged(page, "is to be of a long value, but is not"));
         }
     }
-    if bytes.len() < len && chain.class > 0 {
+    if bytes.len() < end && chain.class > 0 {
         let at = rack::slot_at::<PAGE>(chain.class, chain.slot);
         let read = pages.look(chain.rack, |image| {
             let is_rack = image.is(Tag::Rack);
@@ -185,7 +203,7 @@ pub(crate) fn load_into<const PAGE: usize, L: Look<PAGE>>(
             return Err(pages.damaged(chain.rack, "is to be a rack of long values, but is not"));
         }
     }
-    bytes.truncate(len);
+    bytes.truncate(end);
     Ok(())
 }
 

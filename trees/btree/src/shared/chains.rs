@@ -7,8 +7,6 @@
 //! for nothing else. A rack to be filled was met before and may be any page by now; so it is not
 //! waited for, but taken if nobody has it.
 
-use std::ops::Range;
-
 use hedgerow_pages::{ExclusiveLatch, Operation, PageId, Pages, Pool, Result, Stop};
 
 use super::{BTreeIndex, image};
@@ -18,11 +16,8 @@ use crate::overflow::{self, Keep, Look};
 use crate::page::{Image, node};
 use crate::pages::PageNumber;
 use crate::rack::{self, Racks};
-use crate::slotted::{Kind, Payload};
+use crate::slotted::Payload;
 use crate::tree::Cut;
-
-/// Bytes of a value whose lines a scan asks for ahead. The processor sees where those behind them are.
-const ASKED_BYTES: usize = 256;
 
 /// The pool of a tree, to be read.
 struct Shared<'t, C, const PAGE: usize>(&'t BTreeIndex<C, PAGE>);
@@ -151,33 +146,15 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         overflow::load(&Shared(self), payload, most)
     }
 
-    /// All of what a record names, to room that is there already.
-    pub(super) fn load_chain_into(&self, payload: Payload<'_>, bytes: &mut Vec<u8>) -> Result<()> {
-        overflow::load_into(&Shared(self), payload, usize::MAX, bytes)
-    }
-
-    /// Asks for the first lines of what a record names, of the next record of a leaf.
+    /// Appends all of what a record names.
     #[inline]
-    pub(super) fn prefetch_next<const FORWARD: bool>(
+    pub(super) fn append_chain(
         &self,
-        page: &Image<PAGE>,
-        left: &mut Range<usize>,
-    ) {
-        let Some(place) = page.next_place::<C, FORWARD>(left) else {
-            return;
-        };
-        let payload = page.payload(page.leaf_record::<C>(place));
-        if !matches!(payload.kind, Kind::Overflow | Kind::Long) {
-            return;
-        }
-        let (chain, pool): (_, &Pool<PAGE>) = (Chain::read::<PAGE>(payload), &self.pool);
-        if let Some(first) = chain.number(0) {
-            pool.prefetch_lines(PageId(first), 0..ASKED_BYTES);
-        } else if chain.class > 0 {
-            let at = rack::slot_at::<PAGE>(chain.class, chain.slot);
-            pool.prefetch_lines(PageId(chain.rack), 0..1);
-            pool.prefetch_lines(PageId(chain.rack), at..at + ASKED_BYTES);
-        }
+        chain: &Chain,
+        payload: Payload<'_>,
+        bytes: &mut Vec<u8>,
+    ) -> Result<()> {
+        overflow::append(&Shared(self), chain, payload, usize::MAX, bytes)
     }
 
     /// What came of latching a page of a chain, which nobody can have released.

@@ -36,6 +36,7 @@ mod contention;
 mod deferred;
 mod descend;
 mod divide;
+mod gather;
 mod get_many;
 mod index;
 mod kept;

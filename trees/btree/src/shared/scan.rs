@@ -2,7 +2,8 @@
 //!
 //! A scan copies a leaf, visits the copy, and goes on at the copy's fence. When something is in
 //! its way it begins again behind what it has visited last. What it will come to is asked for
-//! [ahead](super::ahead), as far as is known how much is wanted of it.
+//! [ahead](super::ahead), as far as is known how much is wanted of it; long values are
+//! [copied](super::gather) several at a time.
 
 use std::ops::{Bound, ControlFlow, Range};
 
@@ -12,20 +13,16 @@ use hedgerow_pages::{Error, PageId, Pages, Pool, Result, Stop, ViewMut};
 use super::BTreeIndex;
 use super::ahead::{Ahead, Extent};
 use super::descend::{Aim, At, Leaf};
+use super::gather::Gathered;
 use super::kept::Kept;
 use super::read::chance;
 use crate::adapt::{SCAN_COUNTS, SCANNED};
-use crate::chain::Chain;
 use crate::configuration::Configuration;
 use crate::leaf::End;
 use crate::page::{Image, node};
 use crate::scan::Start;
 use crate::slotted::{Kind, Payload, SLACK};
 use crate::tree::layer_root;
-
-/// Values in overflow pages of which lines are asked for before the first is read: a scan reads a value
-/// while those behind it come.
-const ASKED: usize = 4;
 
 /// A scan under way.
 struct Scan<'t, 'e, C, const PAGE: usize, V> {
@@ -34,8 +31,8 @@ struct Scan<'t, 'e, C, const PAGE: usize, V> {
     key: Vec<u8>,
     /// Where to begin again, once something was visited: the key, and whether it is included.
     resume: Vec<u8>,
-    /// A value that was in overflow pages.
-    value: Vec<u8>,
+    /// Values in overflow pages of the records that come next.
+    gathered: Gathered,
     resumes: Option<bool>,
     /// The keys behind a page that cannot be read.
     lost: Option<KeySpan>,
@@ -93,7 +90,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             tree: self,
             key: std::mem::take(&mut kept.key),
             resume: std::mem::take(&mut kept.resume),
-            value: std::mem::take(&mut kept.value),
+            gathered: Gathered::new(std::mem::take(&mut kept.value), most),
             resumes: None,
             lost: None,
             extent: Extent::new(to, most),
@@ -105,7 +102,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             Direction::Forward => scan.run::<true>(&mut kept, start),
             Direction::Reverse => scan.run::<false>(&mut kept, start),
         };
-        (kept.key, kept.resume, kept.value) = (scan.key, scan.resume, scan.value);
+        (kept.key, kept.resume) = (scan.key, scan.resume);
+        kept.value = scan.gathered.into_room();
         kept.keep();
         scanned.map_err(|error| (error, scan.lost))
     }
@@ -251,10 +249,9 @@ where
                 .tree
                 .ask_as_far::<FORWARD>(ahead, (leaf, aim), page, places);
         }
-        // Records whose values were brought to memory and are not visited yet.
+        // Records whose values were brought to memory and are not copied yet.
         let mut loaded = 0;
-        // Those whose values were not asked for yet.
-        let mut unasked = None;
+        self.gathered.clear();
         loop {
             let key = &mut self.key;
             let end = page.walk::<C, FORWARD, V>(left.clone(), key, base, &mut self.visit);
@@ -264,46 +261,22 @@ where
                 End::At(place, len, record) => (place, len, record),
             };
             let from = cut.filter(|cut| cut.0 == place).map(|cut| cut.1);
-            if FORWARD && from.is_none() {
-                self.resume_at_key(len);
-            } else if from.is_none()
-                && let Some(last) = page.next_place::<C, true>(&mut (place + 1..whole.end))
-            {
-                let mut key = Vec::new();
-                page.node_key::<C>(last, &mut key);
-                self.resume_at(base, &key, false);
-            }
             let payload = page.payload(record);
-            let ended = match payload.kind {
-                Kind::Layer => {
-                    let root = PageId(layer_root(payload));
-                    let root = self.tree.note_below(&leaf.at, root);
-                    let root = root.map_err(|stop| self.failed(stop, len, Aim::Last))?;
-                    let mut kept = Kept::take();
-                    let ended = self.layer::<FORWARD>(root, len, from, &mut kept);
-                    kept.keep();
-                    ended?
-                }
-                _ => {
-                    if loaded == 0 && wanted > 0 {
-                        let (rest, extent) = (remains::<FORWARD>(&left, place), &mut self.extent);
-                        let gone = whole.len() - rest.len();
-                        let wanted = wanted.saturating_sub(gone);
-                        loaded = self.tree.load_some::<FORWARD>(extent, page, rest, wanted);
-                    }
-                    loaded = loaded.saturating_sub(1);
-                    let (more, unasked) = match &mut unasked {
-                        Some(unasked) => (1, unasked),
-                        None => (ASKED, unasked.insert(left.clone())),
-                    };
-                    // Records that are passed without a value elsewhere are no turns of this.
+            let is_layer = payload.kind == Kind::Layer;
+            // What is visited from copies is in nobody's way.
+            if is_layer || self.gathered.is_empty() {
+                self.resume_at_place::<FORWARD>(page, (place, len, base), &whole, from);
+            }
+            let ended = if is_layer {
+                self.layer_below::<FORWARD>(leaf, payload, len, from)?
+            } else {
+                if self.gathered.is_empty() {
                     let rest = remains::<FORWARD>(&left, place);
-                    *unasked = unasked.start.max(rest.start)..unasked.end.min(rest.end);
-                    for _ in 0..more {
-                        self.tree.prefetch_next::<FORWARD>(page, unasked);
-                    }
-                    self.chain::<FORWARD>(leaf, payload, len, from)?
+                    let gone = whole.len() - rest.len();
+                    let wanted = wanted.saturating_sub(gone);
+                    loaded = self.gather::<FORWARD>(leaf, page, rest, len, (loaded, wanted))?;
                 }
+                self.visit_gathered::<FORWARD>(len, from)
             };
             if ended.is_break() {
                 return Ok(ended);
@@ -316,34 +289,75 @@ where
         }
     }
 
-    /// Visits a value in overflow pages, under a stem of `len` bytes.
-    fn chain<const FORWARD: bool>(
+    /// Scans the layer that a record names, whose keys begin with the first `len` bytes of the key.
+    fn layer_below<const FORWARD: bool>(
         &mut self,
         leaf: &Leaf,
         payload: Payload<'_>,
         len: usize,
         from: Option<Start<'_>>,
     ) -> Result<ControlFlow<()>> {
-        let pool: &Pool<PAGE> = &self.tree.pool;
-        let loaded = {
-            let _latch = pool.shared(leaf.at.id)?;
-            pool.validate(&leaf.at.note)?;
-            self.tree.load_chain_into(payload, &mut self.value)
+        let root = PageId(layer_root(payload));
+        let root = self.tree.note_below(&leaf.at, root);
+        let root = root.map_err(|stop| self.failed(stop, len, Aim::Last))?;
+        let mut kept = Kept::take();
+        let ended = self.layer::<FORWARD>(root, len, from, &mut kept);
+        kept.keep();
+        // It was gathered for that layer.
+        self.gathered.clear();
+        ended
+    }
+
+    /// Copies values of the records of a leaf that are left, after reading them from storage where
+    /// they may be there: of how many that were read the value was not copied yet. The key of the
+    /// first is put together, of `len` bytes.
+    fn gather<const FORWARD: bool>(
+        &mut self,
+        leaf: &Leaf,
+        page: &Image<PAGE>,
+        rest: Range<usize>,
+        len: usize,
+        (loaded, wanted): (usize, usize),
+    ) -> Result<usize> {
+        let mut loaded = loaded;
+        if loaded == 0 && wanted > 0 {
+            let (rest, extent) = (rest.clone(), &mut self.extent);
+            loaded = self.tree.load_some::<FORWARD>(extent, page, rest, wanted);
+        }
+        // Nobody is to wait at the leaf for what is read from storage.
+        let most = match self.tree.pool.may_miss() {
+            true => loaded,
+            false => usize::MAX,
         };
-        loaded.map_err(|stop| {
+        let gathered = &mut self.gathered;
+        let copied = self
+            .tree
+            .gather::<FORWARD>(gathered, leaf, page, (rest, most));
+        let copied = copied.map_err(|stop| {
             let key = self.key[..len].to_vec();
             self.failed(stop, 0, Aim::Key(&key))
         })?;
-        let (rest, value) = self.value.split_at(Chain::read::<PAGE>(payload).key_len);
+        Ok(loaded.saturating_sub(copied))
+    }
+
+    /// Visits the next value that was copied, under a stem of `len` bytes.
+    fn visit_gathered<const FORWARD: bool>(
+        &mut self,
+        len: usize,
+        from: Option<Start<'_>>,
+    ) -> ControlFlow<()> {
+        let (rest, value) = self.gathered.take().expect("a value of this record");
         if !from.is_none_or(|from| from.admits::<FORWARD>(rest)) {
-            return Ok(ControlFlow::Continue(()));
+            return ControlFlow::Continue(());
         }
         let whole = len + rest.len();
-        if self.key.len() < whole {
-            self.key.resize(whole, 0);
+        if !rest.is_empty() {
+            if self.key.len() < whole {
+                self.key.resize(whole, 0);
+            }
+            self.key[len..whole].copy_from_slice(rest);
         }
-        self.key[len..whole].copy_from_slice(rest);
-        Ok((self.visit)(&self.key[..whole], value))
+        (self.visit)(&self.key[..whole], value)
     }
 
     /// Looks for the keys that are lost with a page on the way from the root of the layer whose
@@ -354,6 +368,27 @@ where
             self.lost = self.tree.lost_on(&self.key[..base], aim);
         }
         stop
+    }
+
+    /// Notes where to begin again: at the record at a place of a leaf, whose key of `len` bytes is put
+    /// together, unless the scan began within it.
+    fn resume_at_place<const FORWARD: bool>(
+        &mut self,
+        page: &Image<PAGE>,
+        (place, len, base): (usize, usize, usize),
+        whole: &Range<usize>,
+        from: Option<Start<'_>>,
+    ) {
+        if from.is_some() {
+            return;
+        }
+        if FORWARD {
+            self.resume_at_key(len);
+        } else if let Some(last) = page.next_place::<C, true>(&mut (place + 1..whole.end)) {
+            let mut key = Vec::new();
+            page.node_key::<C>(last, &mut key);
+            self.resume_at(base, &key, false);
+        }
     }
 
     /// Notes where to begin again: at the first `len` bytes of the key.

@@ -31,6 +31,10 @@ fn rows() -> BTreeMap<Vec<u8>, Vec<u8>> {
         rows.insert([&[b'9'; 700][..], &n.to_be_bytes()].concat(), vec![7; 300]);
     }
     rows.insert(vec![b'7'; 3_000], b"alone".to_vec());
+    // Values side by side that share pages, of which a scan reads several at once.
+    for n in 0..24_u8 {
+        rows.insert(vec![b'b', n], vec![n; 1_030]);
+    }
     rows
 }
 
