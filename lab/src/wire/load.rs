@@ -3,7 +3,7 @@
 //! Connections are blocking and visited in turn: while the client handles one connection's
 //! replies, the server works on the others' requests.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -53,7 +53,7 @@ impl<'a> Connection<'a> {
         let got = &mut self.buffer[..exchange.reply.len()];
         let mut filled = 0;
         while filled < got.len() {
-            let more = self.stream.read(&mut got[filled..])?;
+            let more = read_some(&mut self.stream, &mut got[filled..])?;
             if more == 0 {
                 return Err(difference(&got[..filled], &exchange));
             }
@@ -64,6 +64,17 @@ impl<'a> Connection<'a> {
             }
         }
         Ok(exchange.requests)
+    }
+}
+
+/// Reads what there is. A read with a limit of time is broken off when the process is stopped and
+/// continued, as by job control.
+fn read_some(from: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match from.read(to) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
     }
 }
 
@@ -305,6 +316,21 @@ mod tests {
             }
         });
         address
+    }
+
+    #[test]
+    fn a_read_that_was_broken_off_is_begun_again() {
+        struct Stopped(bool);
+        impl Read for Stopped {
+            fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+                match std::mem::replace(&mut self.0, false) {
+                    true => Err(io::ErrorKind::Interrupted.into()),
+                    false => Ok(to.len()),
+                }
+            }
+        }
+        let read = read_some(&mut Stopped(true), &mut [0; 3]);
+        assert_eq!(read.expect("the second time"), 3);
     }
 
     #[test]
