@@ -12,7 +12,8 @@ use hedgerow_lab_data::random::Random;
 /// The smallest value: the two words.
 pub(super) const LEAST_BYTES: usize = 16;
 
-const POOL_BYTES: usize = 1 << 20;
+const POOL_BITS: u32 = 20;
+const POOL_BYTES: usize = 1 << POOL_BITS;
 
 /// Makes values of one size.
 pub(super) struct Values {
@@ -42,7 +43,9 @@ impl Values {
 
     /// What comes behind a value's two words.
     fn rest_of(&self, word: u64, write: u64) -> &[u8] {
-        let start = word.wrapping_add(write.wrapping_mul(4099)) as usize % POOL_BYTES;
+        // The uppermost bits depend on all of both.
+        let mixed = word.wrapping_add(write.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let start = (mixed >> (u64::BITS - POOL_BITS)) as usize;
         &self.pool[start..start + self.bytes - LEAST_BYTES]
     }
 
