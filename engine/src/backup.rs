@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hedgerow_index::Index;
-use hedgerow_log::{IncarnationEnd, Manifest, Problem, required_files};
+use hedgerow_log::{Manifest, Problem, required_files};
 use hedgerow_vfs::{OpenMode, Vfs};
 
 use crate::db::{Db, create_durably, lock_directory};
@@ -59,47 +59,12 @@ impl Engine {
             let manifest = self.manifest();
             let point = log.rotate()?;
             let mut copy = manifest.clone();
-            let end = self.end_before(&copy, point.generation, point.epoch)?;
-            copy.record_end(end);
+            copy.record_end(point.end);
             copy.clean_shutdown = true;
             copy
         };
         // Nothing that the last checkpoint refers to is written over before the next.
         copy_database(vfs, &self.dir, target, &manifest)
-    }
-
-    /// The end of the current incarnation's logs, were it to end before `generation`.
-    fn end_before(
-        &self,
-        manifest: &Manifest,
-        generation: u32,
-        epoch: u64,
-    ) -> Result<IncarnationEnd> {
-        let incarnation = manifest.incarnation;
-        let mut end = IncarnationEnd {
-            incarnation,
-            cutoff_epoch: epoch,
-            max_epoch: epoch,
-            last_generation: generation - 1,
-            lengths: Vec::new(),
-        };
-        // Names of the files of the last generation alone, in the order of the shards.
-        let mut last = manifest.clone();
-        last.checkpoint = None;
-        last.incarnations
-            .retain(|entry| entry.incarnation == incarnation);
-        for entry in &mut last.incarnations {
-            entry.first_generation = end.last_generation;
-            entry.end = Some(end.clone());
-        }
-        for file in required_files(&last) {
-            let path = self.dir.join(file);
-            let file = self.options.vfs.open(&path, OpenMode::Read);
-            let length = file.and_then(|file| file.len());
-            end.lengths
-                .push(length.map_err(|e| Error::io("get the length of", &path, e))?);
-        }
-        Ok(end)
     }
 }
 

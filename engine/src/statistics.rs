@@ -160,6 +160,11 @@ fn push_log(engine: &Engine, list: &mut Statistics) {
             "Bytes written to the log.",
         ),
         (
+            "log_ahead_bytes_total",
+            log_statistics.bytes_ahead,
+            "Zeros written ahead of the log, so that its syncs take less.",
+        ),
+        (
             "log_syncs_total",
             log_statistics.syncs,
             "Syncs of log files.",

@@ -189,7 +189,12 @@ impl Stream {
                 continue;
             };
             self.block_offset = reader.offset;
-            match reader.next()? {
+            let next = match reader.next()? {
+                // Written ahead, and not cut off.
+                Next::Bad(_) if self.sealed && reader.is_unused()? => Next::End,
+                next => next,
+            };
+            match next {
                 Next::Block(header, records) => {
                     self.sealed = header.seals;
                     self.block = records;

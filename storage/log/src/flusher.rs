@@ -264,6 +264,10 @@ impl Flusher {
         if epoch > self.shared.status.durable_epoch() {
             self.shared.status.advance(epoch);
         }
+        // Who asked has his answer; the next one is to wait for less.
+        if requested > 0 {
+            self.shared.output().write_ahead(&self.shared);
+        }
         Ok(())
     }
 
@@ -335,6 +339,7 @@ impl Flusher {
         let end = {
             let mut output = self.shared.output();
             let end = output.end(&self.shared);
+            output.trim();
             output.switch(writers);
             end
         };
@@ -363,6 +368,8 @@ impl Flusher {
         }
         let unsynced = self.shared.output().unsynced();
         self.sync(unsynced)?;
-        Ok(self.shared.output().end(&self.shared))
+        let mut output = self.shared.output();
+        output.trim();
+        Ok(output.end(&self.shared))
     }
 }

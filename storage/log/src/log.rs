@@ -44,6 +44,9 @@ pub struct LogOptions {
     pub write_threshold_bytes: usize,
     /// A buffer this large makes its writers wait for the disk.
     pub buffer_limit_bytes: usize,
+    /// Zeros that are written ahead of blocks at once, at most, where commits are waited for: their
+    /// syncs take less then, and the log's bytes are written twice. 0: none.
+    pub ahead_bytes: u32,
     /// How long to wait before trying again to write to a full disk.
     pub full_disk_retry: Duration,
     /// Whether commits are recorded. Without, the log still gives out timestamps and epochs, but
@@ -59,6 +62,7 @@ impl Default for LogOptions {
             flush_interval: Duration::from_millis(200),
             write_threshold_bytes: 256 << 10,
             buffer_limit_bytes: 32 << 20,
+            ahead_bytes: 256 << 10,
             full_disk_retry: Duration::from_millis(100),
             records: true,
         }

@@ -249,6 +249,24 @@ impl Output {
         Ok(())
     }
 
+    /// Writes files [ahead](SegmentWriter::write_ahead) that are short of room.
+    pub(crate) fn write_ahead(&mut self, shared: &Shared) {
+        if self.sealed || self.has_pending() {
+            return;
+        }
+        let most = u64::from(shared.options.ahead_bytes);
+        for writer in &mut self.writers {
+            shared.counters.count_ahead(writer.write_ahead(most));
+        }
+    }
+
+    /// Cuts off what was written ahead.
+    pub(crate) fn trim(&mut self) {
+        for writer in &mut self.writers {
+            writer.trim();
+        }
+    }
+
     /// The files with written bytes that were not synced.
     pub(crate) fn unsynced(&self) -> Vec<Unsynced> {
         let writers = self.writers.iter().enumerate();

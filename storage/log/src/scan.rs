@@ -6,6 +6,10 @@
 //! what was durable when it was written, for its own file and, if it closes an epoch, for all.
 //! A bad place below any such mark is damage. So blocks behind a bad place matter as witnesses,
 //! and [`FileScan`] looks for them.
+//!
+//! Zeros to the end of a file are neither: they were written ahead of blocks that never came
+//! (`segment`), and the file is taken to end before them. Whether it ends too early is decided as
+//! above.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -110,6 +114,22 @@ impl BlockReader {
             }
             Err(what) => Ok(Next::Bad(what)),
         }
+    }
+
+    /// Whether nothing but zeros stands from `offset` on, some at least.
+    pub(crate) fn is_unused(&self) -> Result<bool> {
+        const WINDOW: usize = 1 << 16;
+        let mut window = vec![0; WINDOW];
+        let mut start = self.offset;
+        while start < self.end {
+            let length = (self.end - start).min(WINDOW as u64) as usize;
+            self.fill(start, &mut window[..length])?;
+            if window[..length].iter().any(|&byte| byte != 0) {
+                return Ok(false);
+            }
+            start += length as u64;
+        }
+        Ok(self.offset < self.end)
     }
 
     /// Reads and verifies whatever stands at `offset`.
@@ -243,6 +263,10 @@ impl FileScan {
             let start = reader.offset;
             match reader.next()? {
                 Next::End => break,
+                Next::Bad(_) if reader.is_unused()? => {
+                    scan.length = scan.valid;
+                    break;
+                }
                 _ if scan.sealed => {
                     scan.bad = Some("something follows the block that seals the file".into());
                     break;

@@ -4,6 +4,13 @@
 //! it never appends to files of an earlier one. A *generation* is what lies between two rotations
 //! (a checkpoint rotates, so that older generations can go); generations are numbered on across
 //! incarnations.
+//!
+//! Where commits wait for their sync, a file is written *ahead* with zeros, which the blocks then
+//! take the place of: what is synced has neither a new length nor new extents, so the file system
+//! writes the block and no journal of its own. (On ext4 over a virtual disk that takes 100 to 110 µs
+//! where a block that makes the file longer takes 160 to 180.) Every byte of such a log is written
+//! twice for it; logs that are synced by the clock have no use of it, and do without. Zeros behind
+//! the last block are no torn tail: see `scan`. They are cut off when a file is sealed or closed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -128,7 +135,16 @@ pub(crate) struct SegmentWriter {
     pub(crate) last_timestamp: Timestamp,
     /// Whether `bytes` is a finished block that still has to be written.
     pending: bool,
+    /// Bytes of the file: those behind `length` are zeros, written ahead.
+    allocated: u64,
+    /// Bytes of the block written last.
+    last_block: u64,
+    /// Whether zeros could not be written: blocks are worth trying all the same.
+    refused: bool,
 }
+
+/// Bytes that are written ahead at once, at least, where that is within the limit.
+const LEAST_AHEAD: u64 = 16 << 10;
 
 // After a burst, a buffer larger than this goes back to the allocator.
 const KEPT_BUFFER_BYTES: usize = 8 << 20;
@@ -167,6 +183,9 @@ impl SegmentWriter {
             records: 0,
             last_timestamp: Timestamp::ZERO,
             pending: false,
+            allocated: FILE_HEADER_BYTES as u64,
+            last_block: 0,
+            refused: false,
         })
     }
 
@@ -231,6 +250,8 @@ impl SegmentWriter {
         self.file.write_at(self.length, &self.bytes)?;
         let written = self.bytes.len() as u64;
         self.length += written;
+        self.allocated = self.allocated.max(self.length);
+        self.last_block = written;
         self.sequence += 1;
         self.pending = false;
         self.records = 0;
@@ -238,6 +259,40 @@ impl SegmentWriter {
         self.bytes.truncate(HEADER_BYTES);
         self.bytes.shrink_to(KEPT_BUFFER_BYTES);
         Ok(written)
+    }
+
+    /// Writes zeros ahead of the blocks to come, if there is no room for two more like the last one
+    /// and these are small: as many as the file has bytes, within a limit. How many that were. Where it
+    /// fails, the file does without from then on.
+    pub(crate) fn write_ahead(&mut self, most: u64) -> u64 {
+        debug_assert!(!self.pending);
+        let ahead = self.length.clamp(LEAST_AHEAD.min(most), most);
+        let room = self.allocated - self.length;
+        let is_due = self.last_block > 0 && room < 2 * self.last_block;
+        if self.refused || !is_due || 8 * self.last_block > ahead {
+            return 0;
+        }
+        match self.file.write_at(self.allocated, &vec![0; ahead as usize]) {
+            Ok(()) => {
+                self.allocated += ahead;
+                ahead
+            }
+            // No block depends on it, and the next one meets what is wrong if it is in its way.
+            Err(_) => {
+                self.refused = true;
+                0
+            }
+        }
+    }
+
+    /// Cuts off what was written ahead, if that is possible: nothing depends on it.
+    pub(crate) fn trim(&mut self) {
+        debug_assert!(!self.pending);
+        // After a refusal there may be more of it than is known.
+        if (self.allocated > self.length || self.refused) && self.file.truncate(self.length).is_ok()
+        {
+            self.allocated = self.length;
+        }
     }
 
     /// The file, for syncing it while others write.

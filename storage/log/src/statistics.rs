@@ -19,6 +19,8 @@ pub struct Statistics {
     pub blocks: u64,
     /// Bytes written.
     pub bytes: u64,
+    /// Zeros written ahead of blocks, so that their syncs take less.
+    pub bytes_ahead: u64,
     /// Syncs of single files.
     pub syncs: u64,
     /// Group commits.
@@ -33,6 +35,7 @@ pub(crate) struct Counters {
     pub(crate) records: AtomicU64,
     pub(crate) blocks: AtomicU64,
     pub(crate) bytes: AtomicU64,
+    pub(crate) bytes_ahead: AtomicU64,
     pub(crate) syncs: AtomicU64,
     pub(crate) commits: AtomicU64,
     pub(crate) full_disk: AtomicU64,
@@ -46,6 +49,7 @@ impl Counters {
             records: AtomicU64::new(0),
             blocks: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            bytes_ahead: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
             commits: AtomicU64::new(0),
             full_disk: AtomicU64::new(0),
@@ -62,6 +66,12 @@ impl Counters {
         self.generation_bytes.fetch_add(bytes, Relaxed);
     }
 
+    pub(crate) fn count_ahead(&self, bytes: u64) {
+        if bytes > 0 {
+            self.bytes_ahead.fetch_add(bytes, Relaxed);
+        }
+    }
+
     pub(crate) fn begin_generation(&self, generation: u32) {
         self.generation.store(generation, Relaxed);
         self.generation_bytes.store(0, Relaxed);
@@ -76,6 +86,7 @@ impl Counters {
             records: self.records.load(Relaxed),
             blocks: self.blocks.load(Relaxed),
             bytes: self.bytes.load(Relaxed),
+            bytes_ahead: self.bytes_ahead.load(Relaxed),
             syncs: self.syncs.load(Relaxed),
             commits: self.commits.load(Relaxed),
             full_disk: self.full_disk.load(Relaxed),

@@ -345,7 +345,11 @@ fn a_rotation_on_a_full_disk_fails_and_the_next_one_goes_on_from_it() {
 fn closing_on_a_full_disk_says_so_and_keeps_what_was_durable() {
     let (memory, faulty, shared) = disk();
     let mut manifest = Manifest::new(3);
-    let log = Log::create(shared, dir(), &mut manifest, options(2), 1).unwrap();
+    let options = LogOptions {
+        ahead_bytes: 0,
+        ..options(2)
+    };
+    let log = Log::create(shared, dir(), &mut manifest, options, 1).unwrap();
     let mut outcome = Outcome::default();
     commit(&log, &mut outcome).unwrap();
     faulty.set_space(Some(20));

@@ -165,6 +165,7 @@ fn after_a_kill_every_flipped_bit_is_named_or_stands_in_the_unsynced_tail() {
     let interval = Duration::from_millis(1);
     let (vfs, _, log) = database(LogOptions {
         flush_interval: interval,
+        ahead_bytes: 0,
         ..quiet()
     });
     // When nothing happens, the flusher leaves a block which says that all before is durable.
@@ -209,7 +210,11 @@ fn after_a_kill_every_flipped_bit_is_named_or_stands_in_the_unsynced_tail() {
 
 #[test]
 fn right_after_a_commit_a_flip_costs_at_most_that_commit() {
-    let (vfs, _, log) = database(quiet());
+    let (vfs, _, log) = database(LogOptions {
+        ahead_bytes: 4096,
+        ..quiet()
+    });
+    assert!(log.statistics().bytes_ahead > 0);
     let whole = read(&vfs).unwrap();
     let mut cut = 0;
     flip_each(&vfs.deep_clone(), |image, path, at| match read(image) {
@@ -236,6 +241,7 @@ fn every_damaged_block_of_a_log_is_listed() {
     let mut manifest = Manifest::new(5);
     let options = LogOptions {
         shards: 1,
+        ahead_bytes: 0,
         ..quiet()
     };
     let log = Log::create(Arc::new(vfs.clone()), dir(), &mut manifest, options, 1).unwrap();

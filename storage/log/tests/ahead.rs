@@ -1,0 +1,259 @@
+//! Zeros written ahead of blocks: where commits are waited for, and never taken for anything else.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hedgerow_log::{
+    Checked, Error, Log, LogOptions, Manifest, Operation, OperationKind, Problem, RecoveredLogs,
+    Timestamp, check,
+};
+use hedgerow_vfs::{FaultyVfs, MemoryVfs, Vfs};
+
+const DIR: &str = "/db";
+
+fn dir() -> &'static Path {
+    Path::new(DIR)
+}
+
+fn memory() -> MemoryVfs {
+    let vfs = MemoryVfs::new();
+    vfs.create_dir_all(dir()).unwrap();
+    vfs
+}
+
+fn options() -> LogOptions {
+    LogOptions {
+        flush_interval: Duration::from_secs(3600),
+        full_disk_retry: Duration::from_millis(1),
+        ..LogOptions::default()
+    }
+}
+
+fn create(vfs: &Arc<dyn Vfs>, options: LogOptions) -> (Arc<Log>, Manifest) {
+    let mut manifest = Manifest::new(7);
+    let log = Log::create(Arc::clone(vfs), dir(), &mut manifest, options, 1).unwrap();
+    (log, manifest)
+}
+
+fn put(log: &Log, number: u64, payload: &[u8]) -> u64 {
+    let mut guard = log.shard(0).unwrap();
+    let timestamp = guard.timestamp(Timestamp::ZERO);
+    let (keyspace, kind, key) = (0, OperationKind::Put, &number.to_be_bytes()[..]);
+    let operation = Operation {
+        keyspace,
+        kind,
+        key,
+        payload,
+    };
+    guard.append(timestamp, &[operation]);
+    timestamp.epoch()
+}
+
+fn commit(log: &Log, number: u64) {
+    let epoch = put(log, number, b"value");
+    log.wait_durable(epoch).unwrap();
+}
+
+/// Waits until zeros were written after the last commit was acknowledged, if they are to be.
+fn settled(log: &Log) -> u64 {
+    let mut ahead = log.statistics().bytes_ahead;
+    loop {
+        std::thread::sleep(Duration::from_millis(5));
+        let now = log.statistics().bytes_ahead;
+        if now == ahead {
+            return now;
+        }
+        ahead = now;
+    }
+}
+
+/// The log files, oldest first.
+fn files(vfs: &MemoryVfs) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files = vfs.files();
+    files.retain(|(path, _)| path.starts_with(dir().join("log")));
+    files.sort();
+    files
+}
+
+/// Zeros at the end of a file. Blocks end with some, in the upper half of a length.
+fn zeros(bytes: &[u8]) -> usize {
+    bytes.iter().rev().take_while(|&&byte| byte == 0).count()
+}
+
+fn checked(image: &MemoryVfs) -> (Checked, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let vfs: Arc<dyn Vfs> = Arc::new(image.clone());
+    let checked = check(vfs, dir(), &mut |problem| problems.push(problem)).unwrap();
+    (checked, problems)
+}
+
+/// Recovers an image: the numbers that count, and the bytes that did not.
+fn recover(image: &MemoryVfs) -> Result<(Vec<u64>, u64), Error> {
+    let vfs: Arc<dyn Vfs> = Arc::new(image.clone());
+    let mut manifest = Manifest::load(image, dir())?;
+    let logs = RecoveredLogs::open(vfs, dir(), &mut manifest)?;
+    let (mut commits, mut numbers) = (logs.commits()?, Vec::new());
+    while let Some(commit) = commits.next()? {
+        let keys = commit.operations().map(|operation| operation.key.to_vec());
+        numbers.extend(keys.map(|key| u64::from_be_bytes(key.try_into().unwrap())));
+    }
+    Ok((numbers, logs.discarded_bytes()))
+}
+
+#[test]
+fn zeros_ahead_of_blocks_are_no_torn_tail_and_are_cut_off_at_the_end() {
+    let memory = memory();
+    let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
+    let (log, mut manifest) = create(&vfs, options());
+    let all: Vec<u64> = (0..500).collect();
+    for &number in &all {
+        commit(&log, number);
+    }
+    let ahead = settled(&log);
+    let statistics = log.statistics();
+    // As many as the file has, twice as many at most: the first steps are of 16 KiB.
+    assert!(ahead >= 32 << 10 && ahead <= 2 * statistics.bytes + (16 << 10));
+    let written = &files(&memory)[0].1;
+    assert!(written.len() as u64 > statistics.bytes && zeros(written) > 200);
+    // Killed now.
+    let image = memory.deep_clone();
+    let (found, problems) = checked(&image);
+    assert_eq!((found.torn_bytes, problems), (0, vec![]));
+    assert_eq!(recover(&image).unwrap(), (all.clone(), 0));
+    assert_eq!(recover(&image).unwrap(), (all.clone(), 0), "once more");
+    assert!(zeros(&files(&image)[0].1) < 8, "recovery cuts the file");
+    // Closed.
+    let end = log.close().unwrap();
+    assert_eq!(files(&memory)[0].1.len() as u64, end.lengths[0]);
+    manifest.record_end(end);
+    manifest.store(&memory, dir()).unwrap();
+    assert_eq!(recover(&memory).unwrap(), (all, 0));
+}
+
+#[test]
+fn a_log_that_is_synced_by_the_clock_is_written_once() {
+    let vfs: Arc<dyn Vfs> = Arc::new(memory());
+    let by_clock = LogOptions {
+        flush_interval: Duration::from_millis(1),
+        ..options()
+    };
+    let never = LogOptions {
+        ahead_bytes: 0,
+        ..options()
+    };
+    let (log, _) = create(&vfs, by_clock);
+    for number in 0..20 {
+        let epoch = put(&log, number, b"value");
+        while log.durable_epoch() < epoch {
+            std::thread::yield_now();
+        }
+    }
+    assert_eq!(settled(&log), 0);
+    let vfs: Arc<dyn Vfs> = Arc::new(memory());
+    let (log, _) = create(&vfs, never);
+    (0..20).for_each(|number| commit(&log, number));
+    assert_eq!(settled(&log), 0);
+    // Of large blocks the file system's journal is a small part.
+    let vfs: Arc<dyn Vfs> = Arc::new(memory());
+    let (log, _) = create(&vfs, options());
+    for number in 0..20 {
+        let epoch = put(&log, number, &[1; 100_000]);
+        log.wait_durable(epoch).unwrap();
+    }
+    assert_eq!(settled(&log), 0);
+}
+
+#[test]
+fn zeros_behind_a_seal_were_not_cut_off_and_anything_else_is_damage() {
+    let memory = memory();
+    let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
+    let (log, _) = create(&vfs, options());
+    (0..10).for_each(|number| commit(&log, number));
+    assert!(settled(&log) > 0);
+    log.rotate().unwrap();
+    (10..20).for_each(|number| commit(&log, number));
+    settled(&log);
+    let image = memory.deep_clone();
+    let (path, sealed) = files(&image).swap_remove(0);
+    assert!(zeros(&sealed) < 8, "cut off");
+    // A power cut can undo that.
+    for (zeros, last) in [(1, 0), (5000, 0), (300_000, 0), (5000, 7)] {
+        let mut bytes = sealed.clone();
+        bytes.resize(sealed.len() + zeros, 0);
+        *bytes.last_mut().unwrap() = last;
+        let image = image.deep_clone();
+        image.insert_file(&path, bytes);
+        let (_, problems) = checked(&image);
+        if last == 0 {
+            assert_eq!(problems, [], "{zeros}");
+            assert_eq!(recover(&image).unwrap(), ((0..20).collect(), 0));
+        } else {
+            // Behind the seal: nothing that counts, but nothing that belongs there.
+            assert!(recover(&image).is_err());
+        }
+    }
+}
+
+#[test]
+fn zeros_in_the_place_of_durable_blocks_are_damage() {
+    let memory = memory();
+    let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
+    let (log, mut manifest) = create(&vfs, options());
+    let lengths: Vec<usize> = (0..10)
+        .map(|number| {
+            commit(&log, number);
+            let bytes = &files(&memory)[0].1;
+            bytes.len() - zeros(bytes)
+        })
+        .collect();
+    settled(&log);
+    let killed = memory.deep_clone();
+    manifest.record_end(log.close().unwrap());
+    manifest.store(&memory, dir()).unwrap();
+    let wipe = |image: &MemoryVfs, from: usize| {
+        let image = image.deep_clone();
+        let (path, mut bytes) = files(&image).swap_remove(0);
+        bytes[from..].fill(0);
+        image.insert_file(&path, bytes);
+        image
+    };
+    for &length in &lengths[..9] {
+        let image = wipe(&memory, length);
+        assert!(matches!(recover(&image), Err(Error::Corrupt(_))));
+        assert_eq!(checked(&image).1.len(), 1);
+    }
+    // The last commit of a killed one cannot be told from one that never came.
+    let (numbers, _) = recover(&wipe(&killed, lengths[8])).unwrap();
+    assert_eq!(numbers, (0..9).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_disk_without_room_for_zeros_loses_nothing() {
+    let memory = memory();
+    let faulty = FaultyVfs::new(Arc::new(memory.clone()));
+    let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+    let (log, _) = create(&vfs, options());
+    let number = AtomicU64::new(0);
+    let commit = || commit(&log, number.fetch_add(1, Ordering::Relaxed));
+    // Of the first 16 KiB of zeros a part is written.
+    faulty.set_space(Some(5000));
+    commit();
+    assert_eq!(settled(&log), 0);
+    assert!(zeros(&files(&memory)[0].1) > 0);
+    (0..10).for_each(|_| commit());
+    faulty.set_space(None);
+    (0..10).for_each(|_| commit());
+    assert_eq!(settled(&log), 0, "no second try in this file");
+    let image = memory.deep_clone();
+    assert_eq!(recover(&image).unwrap(), ((0..21).collect(), 0));
+    // The next file has it.
+    log.rotate().unwrap();
+    commit();
+    assert!(settled(&log) > 0);
+    // And what was written ahead is room on a full disk.
+    faulty.set_space(Some(0));
+    (0..10).for_each(|_| commit());
+    assert_eq!(recover(&memory).unwrap(), ((0..32).collect(), 0));
+}
