@@ -62,7 +62,7 @@ impl Default for LogOptions {
             flush_interval: Duration::from_millis(200),
             write_threshold_bytes: 256 << 10,
             buffer_limit_bytes: 32 << 20,
-            ahead_bytes: 256 << 10,
+            ahead_bytes: 64 << 10,
             full_disk_retry: Duration::from_millis(100),
             records: true,
         }
