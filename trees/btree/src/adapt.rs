@@ -6,17 +6,20 @@
 //! operation lowers it more rarely; from 0 to 3 it says how common scans are. At either end the
 //! leaf is converted at once, if it fits the page, so that a tree that is only read adapts, too.
 //! The tree's nodes stay as they are then.
+//!
+//! What scans pay for fingerprints is that records must be put in order, which an insertion undoes.
+//! Where nothing is inserted between scans they pay nothing: so one writer's tree does not count
+//! those that find their leaf in order, and a conversion would not earn its own cost there.
 
 use hedgerow_index::Statistics;
 
 use crate::configuration::Configuration;
 use crate::dense::Part;
-use crate::fingerprint::Fingerprints;
 use crate::leaf::FormOf;
 use crate::page::Image;
 use crate::pages::{PageNumber, Pages};
 use crate::plan::{Content, Plan, Planned};
-use crate::search::head_of;
+use crate::search::{head_of, head_of_word};
 use crate::slotted::Comparison;
 use crate::tree::BTree;
 
@@ -32,26 +35,99 @@ pub(crate) const SCAN_COUNTS: u32 = (0.15 * 4_294_967_296.0) as u32;
 /// How probably a point operation counts.
 pub(crate) const POINT_COUNTS: u32 = (0.05 * 4_294_967_296.0) as u32;
 
+/// A coin that is tossed for each operation, and costs most of them a subtraction: what is drawn at
+/// random is how many tosses there are up to the next that says yes.
+#[derive(Debug)]
+pub(crate) struct Coin {
+    left: u32,
+    random: u32,
+}
+
+impl Default for Coin {
+    fn default() -> Self {
+        // Xorshift stays at zero if it ever is there.
+        let random = 0x9e37_79b9;
+        Self { left: 1, random }
+    }
+}
+
+impl Coin {
+    /// True as often as `of_2_to_32` says.
+    #[inline(always)]
+    fn toss(&mut self, of_2_to_32: u32) -> bool {
+        self.left -= 1;
+        let is_due = self.left == 0;
+        if is_due {
+            self.draw(of_2_to_32);
+        }
+        is_due
+    }
+
+    /// Draws how many tosses there are, from one up to twice the mean.
+    #[cold]
+    fn draw(&mut self, of_2_to_32: u32) {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 17;
+        self.random ^= self.random << 5;
+        let most = 2 * (u64::from(u32::MAX) / u64::from(of_2_to_32));
+        self.left = 1 + ((u64::from(self.random) * most) >> 32) as u32;
+    }
+}
+
 /// Whether fewer than a sixteenth of the records have the head of the one before.
 pub(crate) fn good_heads<C: Configuration, const PAGE: usize>(
     parts: &[Part<'_, PAGE>],
     prefix: usize,
 ) -> bool {
-    let most: usize = parts.iter().map(|(_, places)| places.len()).sum();
-    let (mut count, mut equal) = (0, 0);
-    let (mut key, mut last) = (Vec::new(), None);
-    for (image, places) in parts {
-        for place in image.taken::<C>(places.clone()) {
-            let head = Some(image.head_beyond::<C>(place, prefix, &mut key));
-            equal += usize::from(last == head);
-            if 16 * equal >= most {
-                return false;
+    let mut heads = Heads {
+        most: parts.iter().map(|(_, places)| places.len()).sum(),
+        ..Heads::default()
+    };
+    let mut are_few = parts.iter().map(|(image, places)| {
+        let (places, more) = (places.clone(), prefix.checked_sub(image.prefix_len()));
+        match (image.form::<C>(), more) {
+            (FormOf::Comparison, Some(0)) if C::HEAD > 0 => {
+                heads.are_few(places.map(|place| image.head_at::<Comparison<C>>(place)))
             }
-            count += 1;
-            last = head;
+            (FormOf::Comparison, Some(more @ 1..=8)) if C::HEAD > 0 => {
+                heads.are_few(places.map(|place| image.head_beyond::<Comparison<C>>(place, more)))
+            }
+            (FormOf::Fingerprint, Some(more)) => {
+                let word = |place| image.fingerprinted_word(place, more);
+                heads.are_few(places.map(|place| head_of_word::<Comparison<C>>(word(place))))
+            }
+            _ => {
+                let (key, taken) = (&mut Vec::new(), image.taken::<C>(places));
+                heads.are_few(taken.map(|place| {
+                    image.node_key::<C>(place, key);
+                    head_of::<Comparison<C>>(&key[prefix..])
+                }))
+            }
         }
+    });
+    are_few.all(|few| few) && (16 * heads.equal < heads.count || heads.count == 0)
+}
+
+/// Heads that were looked at.
+#[derive(Debug, Default)]
+struct Heads {
+    /// At most so many there are.
+    most: usize,
+    count: usize,
+    equal: usize,
+    last: Option<u64>,
+}
+
+impl Heads {
+    /// Whether, with these, fewer than a sixteenth of what there may be is as the one before.
+    #[inline(always)]
+    fn are_few(&mut self, mut heads: impl Iterator<Item = u64>) -> bool {
+        heads.all(|head| {
+            self.count += 1;
+            self.equal += usize::from(self.last.replace(head) == Some(head));
+            16 * self.equal < self.most
+        })
     }
-    16 * equal < count || count == 0
 }
 
 /// How often leaves took another form, and why.
@@ -158,26 +234,20 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     /// Counts a lookup, insertion or removal in a leaf.
     #[inline(always)]
     pub(crate) fn count_point(&mut self, page: PageNumber) {
-        if C::LEAVES.adaptive() && self.chance(POINT_COUNTS) {
+        if C::LEAVES.adaptive() && self.point_coin.toss(POINT_COUNTS) {
             self.lower_counter(page);
         }
     }
 
-    /// Counts a scan that visits a leaf.
+    /// Counts a scan that visits a leaf. Whether it counts there is foreseen, how a coin falls is not.
     #[inline(always)]
     pub(crate) fn count_scan(&mut self, page: PageNumber) {
-        if C::LEAVES.adaptive() && self.chance(SCAN_COUNTS) {
+        if C::LEAVES.adaptive()
+            && self.pages.page(page).counts_scans::<C>()
+            && self.scan_coin.toss(SCAN_COUNTS)
+        {
             self.raise_counter(page);
         }
-    }
-
-    /// True as often as `of_2_to_32` says (xorshift; not zero at first, so never).
-    #[inline(always)]
-    fn chance(&mut self, of_2_to_32: u32) -> bool {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 17;
-        self.random ^= self.random << 5;
-        self.random < of_2_to_32
     }
 
     #[cold]
@@ -194,25 +264,6 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
 }
 
 impl<const PAGE: usize> Image<PAGE> {
-    /// The head that a record's key would have if `prefix` bytes of it were left out. The whole
-    /// key is put together in `key` only if need be.
-    #[inline(always)]
-    fn head_beyond<C: Configuration>(&self, place: usize, prefix: usize, key: &mut Vec<u8>) -> u64 {
-        let more = prefix.checked_sub(self.prefix_len());
-        match (self.form::<C>(), more) {
-            (FormOf::Comparison, Some(0)) if C::HEAD > 0 => self.head_at::<Comparison<C>>(place),
-            (FormOf::Fingerprint, Some(more)) => {
-                let record = self.record_at::<Fingerprints>(place);
-                let suffix = self.slice(record.tail_at..record.value_at);
-                head_of::<Comparison<C>>(&suffix[more..])
-            }
-            _ => {
-                self.node_key::<C>(place, key);
-                head_of::<Comparison<C>>(&key[prefix..])
-            }
-        }
-    }
-
     /// Notes that a point operation was counted in this leaf.
     pub(crate) fn lower_counter<C: Configuration>(&mut self, conversions: &mut Conversions) {
         let counter = self.counter();
@@ -234,6 +285,14 @@ impl<const PAGE: usize> Image<PAGE> {
                 self.convert::<C>(Planned::Comparison, conversions);
             }
         }
+    }
+
+    /// Whether scans of this leaf are counted. Where records with fingerprints are in order, a scan
+    /// costs no more than where they are compared, and finds its first record sooner than by bad heads.
+    #[inline(always)]
+    fn counts_scans<C: Configuration>(&self) -> bool {
+        self.counter() < SCANNED
+            && (self.form::<C>() != FormOf::Fingerprint || self.sorted() < self.count())
     }
 
     /// Gives a leaf another slotted form, if its records fit so.

@@ -20,7 +20,7 @@ use crate::page::{Image, shared};
 use crate::pages::{PageNumber, Pages};
 use crate::plan::{Content, Plan, Planned};
 use crate::semi_dense::SemiDense;
-use crate::slotted::{Comparison, Kind, Payload};
+use crate::slotted::{Comparison, Kind, Payload, Record};
 use crate::split::Cut;
 use crate::tree::BTree;
 
@@ -134,16 +134,21 @@ impl<const PAGE: usize> Image<PAGE> {
         if !C::LEAVES.fully_dense() || count < 2 {
             return None;
         }
+        let model = self.leaf_record::<C>(0);
+        let is_like_first = |record: Record| {
+            record.key_len == model.key_len
+                && (record.kind, record.value_len) == (Kind::Inline, model.value_len)
+        };
+        // Most leaves need no key put together to be seen as nothing of the kind.
+        if !is_like_first(self.leaf_record::<C>(count / 2 - 1)) {
+            return None;
+        }
         let (mut first, mut key) = (Vec::new(), Vec::new());
         self.node_key::<C>(0, &mut first);
-        let model = self.leaf_record::<C>(0);
         // The separator is at most a byte longer than the keys below it.
         let upper = vec![0; first.len() + 1];
         let mut last_fitting = |at: usize| {
-            let record = self.leaf_record::<C>(at);
-            let same = record.key_len == model.key_len
-                && (record.kind, record.value_len) == (Kind::Inline, model.value_len);
-            if !same {
+            if !is_like_first(self.leaf_record::<C>(at)) {
                 return false;
             }
             self.node_key::<C>(at, &mut key);
@@ -311,10 +316,10 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         key: &[u8],
         payload: Payload<'_>,
     ) -> bool {
-        let old = self.pages.page(page).clone();
-        let Some(plan) = old.reformed::<C>(key, payload) else {
+        let Some(plan) = self.pages.page(page).reformed::<C>(key, payload) else {
             return false;
         };
+        let old = self.pages.page(page).clone();
         let image = self.pages.page_mut(page);
         image.rebuild::<C>(&old, plan, &mut self.conversions);
         if let (Planned::FullyDense(_), Some(&(parent, index))) = (plan.form, path.last()) {

@@ -12,6 +12,7 @@
 //! start are in order. A scan, a split or a merge sorts first.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use hedgerow_pages::{Restart, View};
 use hedgerow_simd::equal_bytes;
@@ -19,7 +20,7 @@ use hedgerow_simd::equal_bytes;
 use crate::edit::Edit;
 use crate::leaf::Form;
 use crate::page::{Image, SORTED_AT};
-use crate::search::{Node, first_word, settled};
+use crate::search::{Node, settled};
 use crate::slotted::{Layout, Payload, Record};
 
 /// The layout: whole keys in the heap, a fingerprint beside each slot.
@@ -112,13 +113,21 @@ fn first_match(
     Ok(None)
 }
 
-/// A record that is not in order yet.
-struct Unsorted {
-    /// The first bytes of its key, which are all that most comparisons look at.
+/// What is sorted of a record.
+#[derive(Clone, Copy)]
+struct Sorted {
+    /// Eight bytes of its key, most of the time the first, which are all that is looked at.
     word: u64,
     offset: u16,
     print: u8,
 }
+
+/// From here on whole keys are compared.
+const MOST_BYTES_BY_WORDS: usize = 32;
+
+/// Of a leaf one record in so many is put in its place alone. Where more are not in order, all are
+/// sorted.
+const FEW: usize = 16;
 
 impl<const PAGE: usize> Image<PAGE> {
     /// The index of a key.
@@ -128,62 +137,120 @@ impl<const PAGE: usize> Image<PAGE> {
     }
 
     /// Puts all records in order.
+    #[inline(always)]
     pub(crate) fn sort_fingerprints(&mut self) {
         let (count, sorted) = (self.count(), self.sorted());
         if sorted == count {
             return;
         }
-        let slots = Fingerprints::BODY + count;
-        let mut tail: Vec<Unsorted> = (sorted..count)
-            .map(|index| {
-                let offset = self.u16_at(slots + 2 * index);
-                Unsorted {
-                    word: first_word(self.key_bytes_at(offset)),
-                    offset: offset as u16,
-                    print: self.u8_at(Fingerprints::BODY + index) as u8,
-                }
-            })
-            .collect();
-        tail.sort_unstable_by(|a, b| {
-            let keys = || {
-                self.key_bytes_at(a.offset.into())
-                    .cmp(self.key_bytes_at(b.offset.into()))
-            };
-            a.word.cmp(&b.word).then_with(keys)
-        });
-        // Merged from the back, the sorted part moves up only as far as it must.
-        let (mut left, mut to) = (sorted, count);
-        while let Some(last) = tail.last() {
-            let (mut from, key) = (left, self.key_bytes_at(last.offset.into()));
-            while from > 0 {
-                let other = self.key_bytes_at(self.u16_at(slots + 2 * (from - 1)));
-                let words = first_word(other).cmp(&last.word);
-                if words.then_with(|| other.cmp(key)) == Ordering::Less {
-                    break;
-                }
-                from -= 1;
-            }
-            let (offset, print) = (last.offset, last.print);
-            tail.pop();
-            // What is above the key moves at once.
-            to -= left - from;
-            self.shift(slots + 2 * from..slots + 2 * left, slots + 2 * to);
-            self.shift(
-                Fingerprints::BODY + from..Fingerprints::BODY + left,
-                Fingerprints::BODY + to,
-            );
-            (left, to) = (from, to - 1);
-            self.put(slots + 2 * to, &offset.to_le_bytes());
-            self.put(Fingerprints::BODY + to, &[print]);
+        if FEW * (count - sorted) <= count {
+            self.insert_unsorted(sorted..count);
+        } else {
+            self.sort_all();
         }
         self.set_sorted(count);
+    }
+
+    /// Puts records one by one among those before them, which are in order.
+    #[inline(never)]
+    fn insert_unsorted(&mut self, unsorted: Range<usize>) {
+        let slots = Fingerprints::BODY + self.count();
+        for index in unsorted {
+            let record = self.sorted_record(index);
+            let (mut to, mut above) = (0, index);
+            while to < above {
+                let middle = (to + above) / 2;
+                let other = self.sorted_record(middle);
+                let words = other.word.cmp(&record.word);
+                if words.then_with(|| self.key_order(&other, &record)) == Ordering::Less {
+                    to = middle + 1;
+                } else {
+                    above = middle;
+                }
+            }
+            self.shift(slots + 2 * to..slots + 2 * index, slots + 2 * (to + 1));
+            let prints = Fingerprints::BODY + to..Fingerprints::BODY + index;
+            self.shift(prints.clone(), prints.start + 1);
+            self.put_sorted(to, record);
+        }
+    }
+
+    /// Puts all records in order.
+    #[inline(never)]
+    fn sort_all(&mut self) {
+        let all = 0..self.count();
+        let mut records: Vec<Sorted> = all.map(|index| self.sorted_record(index)).collect();
+        self.sort_by_words(&mut records, 0);
+        for (index, record) in records.into_iter().enumerate() {
+            self.put_sorted(index, record);
+        }
+    }
+
+    /// Sorts records whose words begin at `start` in their keys by these, which takes no branches
+    /// that keys decide, and then those whose words are equal by the next. What is in order is
+    /// merged with the rest as it is.
+    fn sort_by_words(&self, records: &mut [Sorted], start: usize) {
+        records.sort_by_key(|record| record.word);
+        for equal in records.chunk_by_mut(|a, b| a.word == b.word) {
+            if equal.len() == 1 {
+                continue;
+            }
+            // Whole keys decide where words of zeros would not come to an end.
+            if equal.len() < 4 || start >= MOST_BYTES_BY_WORDS {
+                equal.sort_by(|a, b| self.key_order(a, b));
+                continue;
+            }
+            for record in &mut *equal {
+                record.word = self.key_word_at(record.offset.into(), start + 8);
+            }
+            self.sort_by_words(equal, start + 8);
+        }
+    }
+
+    /// What is sorted of the record at an index.
+    #[inline(always)]
+    fn sorted_record(&self, index: usize) -> Sorted {
+        let offset = self.u16_at(Fingerprints::BODY + self.count() + 2 * index);
+        Sorted {
+            word: self.key_word_at(offset, 0),
+            offset: offset as u16,
+            print: self.u8_at(Fingerprints::BODY + index) as u8,
+        }
+    }
+
+    /// The first word of what the key of the record at an index has from `start` on.
+    #[inline(always)]
+    pub(crate) fn fingerprinted_word(&self, index: usize, start: usize) -> u64 {
+        let slots = Fingerprints::BODY + self.count();
+        self.key_word_at(self.u16_at(slots + 2 * index), start)
+    }
+
+    #[inline(always)]
+    fn put_sorted(&mut self, index: usize, record: Sorted) {
+        let slot = Fingerprints::BODY + self.count() + 2 * index;
+        self.put(slot, &record.offset.to_le_bytes());
+        self.put(Fingerprints::BODY + index, &[record.print]);
+    }
+
+    /// The order of two records' keys.
+    #[inline(always)]
+    fn key_order(&self, a: &Sorted, b: &Sorted) -> Ordering {
+        let key = |record: &Sorted| self.key_bytes_at(record.offset.into());
+        key(a).cmp(key(b))
     }
 
     /// The key of the record at an offset of the heap.
     #[inline(always)]
     fn key_bytes_at(&self, offset: usize) -> &[u8] {
-        let record = self.record_from::<Fingerprints>(offset);
-        self.slice(record.tail_at..record.value_at)
+        let (len, at) = settled(self.key_at_offset(offset));
+        self.slice(at..at + len)
+    }
+
+    /// The first word of what that key has from `start` on.
+    #[inline(always)]
+    fn key_word_at(&self, offset: usize, start: usize) -> u64 {
+        let (len, at) = settled(self.key_at_offset(offset));
+        self.first_word_at(at + start.min(len), len.saturating_sub(start))
     }
 
     /// Whether the fingerprints are those of the keys.

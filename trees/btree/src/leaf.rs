@@ -47,6 +47,12 @@ pub(crate) trait Form {
     ) -> usize;
     /// The place of a key of this leaf, or where it would be put, and which of the two.
     fn locate<const PAGE: usize>(page: &Image<PAGE>, key: &[u8]) -> (usize, bool);
+    /// The record of a key of this leaf.
+    #[inline(always)]
+    fn find<const PAGE: usize>(page: &Image<PAGE>, key: &[u8]) -> Option<Record> {
+        let (place, present) = Self::locate(page, key);
+        present.then(|| Self::record(page, place))
+    }
     /// The first place whose key is at or above `key`, which has the prefix, in an ordered leaf,
     /// and whether that key is there.
     fn lower_bound<const PAGE: usize>(page: &Image<PAGE>, key: &[u8]) -> (usize, bool);
@@ -167,8 +173,7 @@ impl<const PAGE: usize> Image<PAGE> {
     /// The record of `key`.
     #[inline(always)]
     pub(crate) fn find<C: Configuration>(&self, key: &[u8]) -> Option<Record> {
-        let place = self.index_of::<C>(key)?;
-        Some(self.leaf_record::<C>(place))
+        by_form!(self, C, find(self, key))
     }
 
     /// The place of `key`.
@@ -291,9 +296,8 @@ impl<const PAGE: usize> Image<PAGE> {
     pub(crate) fn node_key<C: Configuration>(&self, place: usize, key: &mut Vec<u8>) {
         let record = self.leaf_record::<C>(place);
         let prefix = self.prefix_len();
-        key.clear();
-        key.extend_from_slice(self.prefix());
         key.resize(prefix + record.key_len + SLACK, 0);
+        key[..prefix].copy_from_slice(self.prefix());
         let to = &mut key[prefix..];
         let len = by_form!(self, C, write_suffix(self, place, record, to));
         key.truncate(prefix + len);

@@ -105,22 +105,17 @@ impl<'c, const PAGE: usize> Content<'c, PAGE> {
         slotted_bytes::<C>(FormOf::Comparison, len, payload)
     }
 
-    /// The first and the last key, if there is any.
-    fn ends<C: Configuration>(self) -> Option<(Vec<u8>, Vec<u8>)> {
-        let (mut first, mut last) = (Vec::new(), Vec::new());
+    /// The first and the last record, if there is any: their leaves and places.
+    fn ends<C: Configuration>(self) -> Option<[(&'c Image<PAGE>, usize); 2]> {
         let mut parts = self.parts.iter();
-        parts.find_map(|(image, places)| {
-            let place = image.next_place::<C, true>(&mut places.clone())?;
-            image.node_key::<C>(place, &mut first);
-            Some(())
+        let first = parts.find_map(|(image, places)| {
+            Some((*image, image.next_place::<C, true>(&mut places.clone())?))
         })?;
         let mut parts = self.parts.iter().rev();
-        parts.find_map(|(image, places)| {
-            let place = image.next_place::<C, false>(&mut places.clone())?;
-            image.node_key::<C>(place, &mut last);
-            Some(())
+        let last = parts.find_map(|(image, places)| {
+            Some((*image, image.next_place::<C, false>(&mut places.clone())?))
         })?;
-        Some((first, last))
+        Some([first, last])
     }
 
     /// The dense leaf of these records, if they can have one (§3.5).
@@ -128,18 +123,27 @@ impl<'c, const PAGE: usize> Content<'c, PAGE> {
         if !C::LEAVES.dense() {
             return None;
         }
-        let (first, last) = self.ends::<C>()?;
+        let ends = self.ends::<C>()?;
+        let [record, other] = ends.map(|(image, place)| image.leaf_record::<C>(place));
         // Where the ends have too little in common, no other record need be looked at.
+        if ends[0].0.prefix_len() + record.key_len != ends[1].0.prefix_len() + other.key_len {
+            return None;
+        }
+        let (mut first, mut last) = (Vec::new(), Vec::new());
+        ends[0].0.node_key::<C>(ends[0].1, &mut first);
+        ends[1].0.node_key::<C>(ends[1].1, &mut last);
         if !alike(&first, &last) {
             return None;
         }
-        let value_len = self.value_len::<C>(first.len())?;
+        // All records are looked at only where their keys are close enough.
         if C::LEAVES.fully_dense() {
-            let ends = (&first[..], &last[..]);
-            let shape = FullyDense::shape::<PAGE>(self.lower, self.upper, ends, value_len?)?;
-            return Some(Planned::FullyDense(shape).into());
+            let (ends, value_len) = ((&first[..], &last[..]), record.value_len);
+            let shape = FullyDense::shape::<PAGE>(self.lower, self.upper, ends, value_len)?;
+            let is_uniform = self.value_len::<C>(first.len())? == Some(value_len);
+            return is_uniform.then(|| Planned::FullyDense(shape).into());
         }
         let shape = SemiDense::shape::<PAGE>(self.lower, self.upper, &first)?;
+        self.value_len::<C>(first.len())?;
         let mut room = SemiDense::room::<PAGE>(self.lower, self.upper, shape)?;
         for (image, places) in self.parts {
             for place in image.taken::<C>(places.clone()) {
@@ -250,27 +254,38 @@ impl<const PAGE: usize> Image<PAGE> {
     /// Adds ordered records of another leaf, all of them above those here. They fit.
     pub(crate) fn fill<C: Configuration>(&mut self, from: &Self, places: Range<usize>) {
         let (to, form) = (self.form::<C>(), from.form::<C>());
-        if to == form && !self.is_dense() {
-            if to == FormOf::Fingerprint {
-                self.append::<Fingerprints>(from, places);
-            } else {
-                self.append::<Comparison<C>>(from, places);
+        match (to, form) {
+            (FormOf::Comparison, FormOf::Comparison) => {
+                self.append::<Comparison<C>, Comparison<C>>(from, places);
             }
-        } else {
-            let mut key = Vec::new();
-            for place in from.taken::<C>(places) {
-                from.node_key::<C>(place, &mut key);
-                let payload = from.payload(from.leaf_record::<C>(place));
-                let to = self.place_of_next::<C>(&key);
-                let done = self.add::<C>(to, &key, payload);
-                debug_assert!(done, "the plan saw room");
+            (FormOf::Comparison, FormOf::Fingerprint) => {
+                self.append::<Comparison<C>, Fingerprints>(from, places);
             }
+            (FormOf::Fingerprint, FormOf::Comparison) => {
+                self.append::<Fingerprints, Comparison<C>>(from, places);
+            }
+            (FormOf::Fingerprint, FormOf::Fingerprint) => {
+                self.append::<Fingerprints, Fingerprints>(from, places);
+            }
+            _ => self.fill_one_by_one::<C>(from, places),
         }
         if to == FormOf::Fingerprint {
             self.set_sorted(self.count());
         }
         if !self.is_dense() {
             self.end_build();
+        }
+    }
+
+    /// Adds records of a leaf of another kind, or to one.
+    fn fill_one_by_one<C: Configuration>(&mut self, from: &Self, places: Range<usize>) {
+        let mut key = Vec::new();
+        for place in from.taken::<C>(places) {
+            from.node_key::<C>(place, &mut key);
+            let payload = from.payload(from.leaf_record::<C>(place));
+            let to = self.place_of_next::<C>(&key);
+            let done = self.add::<C>(to, &key, payload);
+            debug_assert!(done, "the plan saw room");
         }
     }
 

@@ -24,7 +24,12 @@ pub(crate) const FIRST_BYTES: usize = 192;
 /// The head of a key, which compares as its bytes do.
 #[inline(always)]
 pub(crate) fn head_of<L: Layout>(key: &[u8]) -> u64 {
-    let word = first_word(key);
+    head_of_word::<L>(first_word(key))
+}
+
+/// The head of a key by its first eight bytes.
+#[inline(always)]
+pub(crate) fn head_of_word<L: Layout>(word: u64) -> u64 {
     if L::HEAD == 8 { word } else { word >> 32 }
 }
 

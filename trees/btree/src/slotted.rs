@@ -24,7 +24,7 @@ use crate::configuration::Configuration;
 use crate::edit::Edit;
 use crate::leaf::Form;
 use crate::page::{HEADER, Image};
-use crate::search::{HINTS, Node, head_of, settled};
+use crate::search::{HINTS, Node, first_word, head_of, settled};
 
 /// How a slotted page divides its keys.
 pub(crate) trait Layout {
@@ -178,6 +178,31 @@ impl<const PAGE: usize> Image<PAGE> {
         settled(self.head::<L>(index))
     }
 
+    /// The [first word](first_word) of a string of the page, without a branch that its length
+    /// decides.
+    #[inline(always)]
+    pub(crate) fn first_word_at(&self, at: usize, len: usize) -> u64 {
+        match self.from(at).first_chunk() {
+            Some(bytes) => {
+                let beyond = u64::MAX.checked_shr(8 * len as u32).unwrap_or(0);
+                u64::from_be_bytes(*bytes) & !beyond
+            }
+            None => first_word(self.slice(at..at + len)),
+        }
+    }
+
+    /// The head that the key of a record with a head would have without its first `more` bytes, of
+    /// which there are eight at most.
+    #[inline(always)]
+    pub(crate) fn head_beyond<L: Layout>(&self, index: usize, more: usize) -> u64 {
+        let offset = self.u16_at(self.slots_at::<L>() + 2 * index);
+        let (len, tail_at) = settled(self.key_at_offset(offset));
+        let tail = self.first_word_at(tail_at, len.saturating_sub(L::HEAD));
+        let head = u128::from(self.head_at::<L>(index)) << (128 - 8 * L::HEAD);
+        let key = head | u128::from(tail) << (64 - 8 * L::HEAD);
+        (key << (8 * more) >> (128 - 8 * L::HEAD)) as u64
+    }
+
     /// Writes the key of a record (without the page's prefix) at the start of `to`, which must
     /// have [`SLACK`] bytes more than the key, and returns its length.
     ///
@@ -290,9 +315,9 @@ impl<const PAGE: usize> Image<PAGE> {
         Ok(())
     }
 
-    /// Appends records of another page of the same layout, all of them above those here, and
-    /// whose bytes the caller counted.
-    pub(crate) fn append<L: Layout>(&mut self, from: &Self, indices: Range<usize>) {
+    /// Appends records of another slotted page, all of them above those here, and whose bytes the
+    /// caller counted.
+    pub(crate) fn append<L: Layout, F: Layout>(&mut self, from: &Self, indices: Range<usize>) {
         let (old, more) = (self.count(), indices.len());
         let slots = self.slots_at::<L>();
         self.shift(slots..slots + 2 * old, slots + L::SIDE * more);
@@ -300,7 +325,8 @@ impl<const PAGE: usize> Image<PAGE> {
         let slots = self.slots_at::<L>() + 2 * old;
         let side = L::BODY + old * L::SIDE;
         let prefix = self.prefix_len();
-        let same = prefix == from.prefix_len();
+        // What lies beside slots is of another size in each layout.
+        let same = L::SIDE == F::SIDE && prefix == from.prefix_len();
         let mut key = Vec::new();
         if same {
             let sides = L::BODY + indices.start * L::SIDE;
@@ -312,13 +338,13 @@ impl<const PAGE: usize> Image<PAGE> {
         }
         let mut at = self.heap_start();
         for (number, index) in indices.enumerate() {
-            let record = from.record_at::<L>(index);
+            let record = from.record_at::<F>(index);
             if same {
                 at -= record.size();
                 self.put(at, from.slice(record.at..record.at + record.size()));
             } else {
                 let start = from.prefix_len();
-                let end = start + from.write_slot_suffix::<L>(index, record, &mut key[start..]);
+                let end = start + from.write_slot_suffix::<F>(index, record, &mut key[start..]);
                 let (suffix, payload) = (&key[prefix..end], from.payload(record));
                 at -= record_size::<L>(suffix.len(), payload);
                 self.write_record::<L>(at, suffix, payload);

@@ -155,7 +155,7 @@ impl<const PAGE: usize> Image<PAGE> {
     ) {
         if self.is_inner() {
             into.reset(Tag::Inner, self.lower(), &cut.separator, C::PREFIX);
-            into.append::<Comparison<C>>(self, 0..cut.at);
+            into.append::<Comparison<C>, Comparison<C>>(self, 0..cut.at);
             into.set_upper_child(self.child::<Comparison<C>>(cut.at) as usize);
             return;
         }
@@ -191,7 +191,7 @@ impl<const PAGE: usize> Image<PAGE> {
     ) {
         if self.is_inner() {
             into.reset(Tag::Inner, &cut.separator, self.upper(), C::PREFIX);
-            into.append::<Comparison<C>>(self, cut.at + 1..self.count());
+            into.append::<Comparison<C>, Comparison<C>>(self, cut.at + 1..self.count());
             into.set_upper_child(self.upper_child());
             return;
         }

@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 use hedgerow_index::Decision;
 use hedgerow_pages::Resident;
 
-use crate::adapt::Conversions;
+use crate::adapt::{Coin, Conversions};
 use crate::chain::{Chain, Made};
 use crate::configuration::{Configuration, Hints};
 use crate::overflow;
@@ -40,8 +40,9 @@ pub struct BTree<C = Hints, const PAGE: usize = 4096, P = Resident<PAGE>> {
     pub(crate) scan_key: Vec<u8>,
     pub(crate) scan_path: Path,
     pub(crate) conversions: Conversions,
-    /// Of the coins that adaption tosses.
-    pub(crate) random: u32,
+    /// What adaption tosses for point operations, and for scans.
+    pub(crate) point_coin: Coin,
+    pub(crate) scan_coin: Coin,
     racks: Racks,
     configuration: PhantomData<C>,
 }
@@ -59,7 +60,8 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Default for BTree<C, P
             scan_key: Vec::new(),
             scan_path: Path::new(),
             conversions: Conversions::default(),
-            random: 0x9e37_79b9,
+            point_coin: Coin::default(),
+            scan_coin: Coin::default(),
             racks: Racks::default(),
             configuration: PhantomData,
         }

@@ -170,7 +170,7 @@ fn unite_inner<C: Configuration, const PAGE: usize>(
     if need > image.free::<Comparison<C>>() {
         return None;
     }
-    image.append::<Comparison<C>>(left, 0..left.count());
+    image.append::<Comparison<C>, Comparison<C>>(left, 0..left.count());
     let child = (left.upper_child() as PageNumber).to_le_bytes();
     let payload = Payload {
         kind: Kind::Inline,
@@ -178,7 +178,7 @@ fn unite_inner<C: Configuration, const PAGE: usize>(
     };
     let done = image.insert::<Comparison<C>>(image.count(), &separator[prefix..], payload);
     debug_assert!(done, "counted above");
-    image.append::<Comparison<C>>(right, 0..right.count());
+    image.append::<Comparison<C>, Comparison<C>>(right, 0..right.count());
     image.set_upper_child(right.upper_child());
     Some(image)
 }
