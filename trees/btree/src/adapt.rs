@@ -8,8 +8,8 @@
 //! The tree's nodes stay as they are then.
 //!
 //! What scans pay for fingerprints is that records must be put in order, which an insertion undoes.
-//! Where nothing is inserted between scans they pay nothing: so one writer's tree does not count
-//! those that find their leaf in order, and a conversion would not earn its own cost there.
+//! Where nothing is inserted between scans they pay nothing: so those that find their leaf in order
+//! are not counted, and a conversion would not earn its own cost there.
 
 use hedgerow_index::Statistics;
 
@@ -27,7 +27,7 @@ use crate::tree::BTree;
 pub(crate) const DISABLED: usize = 255;
 
 /// The highest count: scans are common.
-pub(crate) const SCANNED: usize = 3;
+const SCANNED: usize = 3;
 
 /// How probably a scan counts, of 2³².
 pub(crate) const SCAN_COUNTS: u32 = (0.15 * 4_294_967_296.0) as u32;
@@ -290,7 +290,7 @@ impl<const PAGE: usize> Image<PAGE> {
     /// Whether scans of this leaf are counted. Where records with fingerprints are in order, a scan
     /// costs no more than where they are compared, and finds its first record sooner than by bad heads.
     #[inline(always)]
-    fn counts_scans<C: Configuration>(&self) -> bool {
+    pub(crate) fn counts_scans<C: Configuration>(&self) -> bool {
         self.counter() < SCANNED
             && (self.form::<C>() != FormOf::Fingerprint || self.sorted() < self.count())
     }

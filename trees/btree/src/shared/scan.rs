@@ -16,7 +16,7 @@ use super::descend::{Aim, At, Leaf};
 use super::gather::Gathered;
 use super::kept::Kept;
 use super::read::chance;
-use crate::adapt::{SCAN_COUNTS, SCANNED};
+use crate::adapt::SCAN_COUNTS;
 use crate::configuration::Configuration;
 use crate::leaf::End;
 use crate::page::{Image, node};
@@ -111,7 +111,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Copies a leaf as it is now, in order.
     fn copy_ordered(&self, leaf: &Leaf, page: &mut Image<PAGE>) -> Result<()> {
         page.copy_used::<C>(node(self.share(leaf)?.image()));
-        if C::LEAVES.adaptive() && page.counter() < SCANNED && chance(SCAN_COUNTS) {
+        if C::LEAVES.adaptive() && page.counts_scans::<C>() && chance(SCAN_COUNTS) {
             self.retouch(leaf, |page, conversions| {
                 page.raise_counter::<C>(conversions)
             });
