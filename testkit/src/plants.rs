@@ -3,13 +3,15 @@
 //!
 //! A planted bug may do what bugs do: a writer that missed a replacement puts a value where others
 //! read a pointer, and the process dies of it before any campaign has a word to say. So each bug has
-//! a process of its own, [`campaign plant --only NAME`](search), and its death by a signal counts as
-//! a complaint. Nothing else does: a process that fails in another way is an error of [`run`].
+//! a process of its own, [`campaign plant --only NAME`](search), and its death of what it did counts as
+//! a complaint. Nothing else does: a process that somebody killed, or that fails in another way, is an
+//! error of [`run`].
 
 use std::fmt;
+use std::os::unix::process::ExitStatusExt;
 use std::panic::{UnwindSafe, catch_unwind};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::db_duels;
 use crate::matryoshka_duels;
@@ -23,6 +25,10 @@ const PATIENCE: usize = 60_000;
 const FOUND: &str = "found: ";
 /// What it says of one that went unnoticed.
 const UNNOTICED: &str = "unnoticed";
+
+/// Signals that a process gets for what it did: of Linux, ill instruction, trap, abort, bus error,
+/// floating point, and a page that is not there.
+const OWN_FAULT: [i32; 6] = [4, 5, 6, 7, 8, 11];
 
 /// A bug, and with its crate's feature the means to have it.
 #[derive(Debug, Clone, Copy)]
@@ -191,19 +197,22 @@ fn finding(plant: Plant, seed: u64, program: &Path) -> Result<Finding, String> {
     let seed = seed.to_string();
     let output = Command::new(program)
         .args(["plant", "--only", &plant.to_string(), "--seed", &seed])
+        .stderr(Stdio::inherit())
         .output()
         .map_err(|e| format!("starting {}: {e}", program.display()))?;
     let said = String::from_utf8_lossy(&output.stdout);
-    let complaint = if output.status.code().is_none() {
-        // The bug killed it. What came before on the standard error is the runtime's last word.
+    let died = output
+        .status
+        .signal()
+        .filter(|signal| OWN_FAULT.contains(signal));
+    let complaint = if died.is_some() {
         Some(format!("died: {}", output.status))
     } else if let Some(said) = said.lines().find_map(|line| line.strip_prefix(FOUND)) {
         Some(said.to_owned())
     } else if said.lines().any(|line| line == UNNOTICED) {
         None
     } else {
-        let errors = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{plant}: {}: {said}{errors}", output.status));
+        return Err(format!("{plant}: {}: {said}", output.status));
     };
     Ok(Finding {
         bug: plant.to_string(),

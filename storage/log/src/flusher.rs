@@ -26,6 +26,7 @@ use crate::log::{Rotating, Rotation, RotationPoint, Shared};
 use crate::manifest::IncarnationEnd;
 use crate::output::{Fault, Output, Unsynced};
 use crate::planted::{PlantedBug, planted};
+use crate::segment::SegmentWriter;
 use crate::syncers::Syncers;
 
 /// Why the flusher ended without having flushed everything.
@@ -135,6 +136,8 @@ impl Flusher {
                 return self.finish(durable);
             } else if durable > self.shared.status.durable_epoch() {
                 self.commit(durable)?;
+                // Who asked has his answer; the next one is to wait for less.
+                self.shared.output().write_ahead(&self.shared);
             } else {
                 self.routine()?;
             }
@@ -264,10 +267,6 @@ impl Flusher {
         if epoch > self.shared.status.durable_epoch() {
             self.shared.status.advance(epoch);
         }
-        // Who asked has his answer; the next one is to wait for less.
-        if requested > 0 {
-            self.shared.output().write_ahead(&self.shared);
-        }
         Ok(())
     }
 
@@ -336,17 +335,18 @@ impl Flusher {
                 }
             })
         })?;
+        let mut sealed;
         let end = {
             let mut output = self.shared.output();
             let end = output.end(&self.shared);
-            output.trim();
-            output.switch(writers);
+            sealed = output.switch(writers);
             end
         };
         self.shared.switched.notify_all();
         if epoch > self.shared.status.durable_epoch() {
             self.shared.status.advance(epoch);
         }
+        sealed.iter_mut().for_each(SegmentWriter::trim);
         self.shared.counters.begin_generation(generation);
         // The first block of the new generation shows that the old one was sealed.
         self.unattested = true;

@@ -291,11 +291,11 @@ impl Output {
         self.writers[shard].path.display().to_string()
     }
 
-    /// Goes on in the files of the next generation.
-    pub(crate) fn switch(&mut self, writers: Vec<SegmentWriter>) {
+    /// Goes on in the files of the next generation; those of the last.
+    pub(crate) fn switch(&mut self, writers: Vec<SegmentWriter>) -> Vec<SegmentWriter> {
         debug_assert!(!self.has_pending() && writers.len() == self.writers.len());
-        self.writers = writers;
         self.sealed = false;
+        std::mem::replace(&mut self.writers, writers)
     }
 
     /// Where the files end now, if everything in them is durable.

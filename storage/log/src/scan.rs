@@ -118,18 +118,24 @@ impl BlockReader {
 
     /// Whether nothing but zeros stands from `offset` on, some at least.
     pub(crate) fn is_unused(&self) -> Result<bool> {
-        const WINDOW: usize = 1 << 16;
-        let mut window = vec![0; WINDOW];
-        let mut start = self.offset;
-        while start < self.end {
-            let length = (self.end - start).min(WINDOW as u64) as usize;
-            self.fill(start, &mut window[..length])?;
-            if window[..length].iter().any(|&byte| byte != 0) {
-                return Ok(false);
+        Ok(self.offset < self.end && self.used_end()? == self.offset)
+    }
+
+    /// Where the zeros at the end of the file begin, from `offset` on.
+    fn used_end(&self) -> Result<u64> {
+        const WINDOW: u64 = 1 << 16;
+        let mut window = vec![0; WINDOW as usize];
+        let mut end = self.end;
+        while end > self.offset {
+            let start = self.offset.max(end.saturating_sub(WINDOW));
+            let window = &mut window[..(end - start) as usize];
+            self.fill(start, window)?;
+            if let Some(last) = window.iter().rposition(|&byte| byte != 0) {
+                return Ok(start + last as u64 + 1);
             }
-            start += length as u64;
+            end = start;
         }
-        Ok(self.offset < self.end)
+        Ok(end)
     }
 
     /// Reads and verifies whatever stands at `offset`.
@@ -214,12 +220,14 @@ pub(crate) struct FileScan {
     pub(crate) shard: u16,
     /// Bytes of valid blocks at the front of the file.
     pub(crate) valid: u64,
-    /// Bytes of the file.
+    /// Bytes of the file, but for zeros at its end.
     pub(crate) length: u64,
     /// Whether the valid blocks end with one that seals the file.
     pub(crate) sealed: bool,
     /// What stands behind the valid blocks, if anything does.
     pub(crate) bad: Option<String>,
+    /// Whether nothing but zeros stands there: room that was written ahead.
+    pub(crate) unused: bool,
     /// Valid blocks behind the bad place: offset and length.
     pub(crate) strays: Vec<(u64, u64)>,
     /// The closings among the valid blocks, from the last one that a later one here proves to be
@@ -251,6 +259,7 @@ impl FileScan {
             length: reader.end,
             sealed: false,
             bad: None,
+            unused: false,
             strays: Vec::new(),
             closings: VecDeque::new(),
             durable: vec![FILE_HEADER_BYTES as u64; usize::from(identity.shards)],
@@ -265,6 +274,7 @@ impl FileScan {
                 Next::End => break,
                 Next::Bad(_) if reader.is_unused()? => {
                     scan.length = scan.valid;
+                    scan.unused = true;
                     break;
                 }
                 _ if scan.sealed => {
@@ -288,6 +298,12 @@ impl FileScan {
         }
         if scan.bad.is_some() {
             scan.find_strays(&mut reader)?;
+            // Zeros behind it were not part of what was interrupted.
+            let strays = scan
+                .strays
+                .last()
+                .map_or(0, |(offset, length)| offset + length);
+            scan.length = reader.used_end()?.max(strays);
         }
         Ok(scan)
     }
@@ -340,6 +356,7 @@ impl FileScan {
     pub(crate) fn damage(&self, durable: u64) -> Vec<Problem> {
         let what = match &self.bad {
             Some(what) => what.clone(),
+            None if self.unused => "only zeros stand here".to_owned(),
             None => "the file ends too early".to_owned(),
         };
         let what = format!("{what}, though what was written here was durable");

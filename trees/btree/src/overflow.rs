@@ -168,7 +168,7 @@ fn append_pages<const PAGE: usize, L: Look<PAGE>>(
     bytes: &mut Vec<u8>,
 ) -> Result<(), L::Error> {
     let len = chain.len.min(most);
-    let end = bytes.len() + len;
+    let end = bytes.len().saturating_add(len);
     bytes.reserve(len.min(MOST_RESERVED));
     bytes.extend_from_slice(chain.head_of(payload));
     let mut next = 0;

@@ -2,9 +2,9 @@
 //!
 //! A value in overflow pages is read under its leaf's latch, and visited without any. So a scan copies
 //! those of several records at once and visits the copies: one latch for all of them, and the lines of
-//! each are on their way while those before it are copied. How many: as many as the scan is known to
-//! want, eight at most, which stay in the first-level cache; of a scan of which nobody knows how much
-//! it wants 1, 2, 4, and then 8.
+//! each are on their way while those before it are copied. How many: as many as the scan says that it
+//! wants, eight at most, which stay in the first-level cache; of one that does not say how much it wants
+//! 1, 2, 4, and then 8. The next layer ends what is copied together.
 
 use std::ops::Range;
 
@@ -122,11 +122,15 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             && let Some(place) = page.next_place::<C, FORWARD>(&mut left)
         {
             let payload = page.payload(page.leaf_record::<C>(place));
-            if !matches!(payload.kind, Kind::Overflow | Kind::Long) {
-                continue;
+            match payload.kind {
+                Kind::Overflow | Kind::Long => {}
+                // Visited from the leaf's copy.
+                Kind::Inline => continue,
+                // Its own values come first, in the room of these.
+                Kind::Layer => break,
             }
             let chain = Chain::read::<PAGE>(payload);
-            bytes += chain.len;
+            bytes = chain.len.saturating_add(bytes);
             if found > 0 && bytes > MOST_BYTES {
                 break;
             }

@@ -303,8 +303,6 @@ where
         let mut kept = Kept::take();
         let ended = self.layer::<FORWARD>(root, len, from, &mut kept);
         kept.keep();
-        // It was gathered for that layer.
-        self.gathered.clear();
         ended
     }
 

@@ -346,6 +346,90 @@ fn threads_share_racks() {
     assert_eq!(pages, tree.pool().statistics().live);
 }
 
+/// Long values with layers and short ones between them, of keys in order.
+fn mixed(number: u64, round: u64) -> (Vec<u8>, Vec<u8>) {
+    let mut key = number.to_be_bytes().to_vec();
+    let len = match number % 7 {
+        // Two that have their stems in common, below a layer.
+        0 | 1 => {
+            key = (number - number % 7).to_be_bytes().to_vec();
+            key.extend_from_slice(&[5; 600]);
+            key.push((number % 7) as u8);
+            900
+        }
+        2 => 20,
+        _ => 1000 + (round * 37 + number) as usize % 3000,
+    };
+    (key, vec![number as u8; len])
+}
+
+#[test]
+fn scans_that_others_are_in_the_way_of_show_each_row_once_and_whole() {
+    const KEYS: u64 = 420;
+    for memory in [(4 * 8 + 100) * 4096 + 256 * 1024, 64 << 20] {
+        let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+        let pool = Pool::<4096>::open(&vfs, Path::new("/pages"), &Options::new(memory)).unwrap();
+        let tree: BTreeIndex<Adaptive> = BTreeIndex::create(Arc::new(pool)).unwrap();
+        let all: Vec<_> = (0..KEYS).map(|number| mixed(number, 0)).collect();
+        for (key, value) in &all {
+            tree.insert(key, value).unwrap();
+        }
+        // Those of every third number come and go.
+        let stays = |number: u64| number % 3 != 1;
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 0..40 {
+                    for number in 0..KEYS {
+                        let (key, value) = mixed(number, round);
+                        if stays(number) || round % 2 == 0 {
+                            tree.insert(&key, &value).unwrap();
+                        } else {
+                            tree.remove(&key).unwrap();
+                        }
+                    }
+                }
+                done.store(true, std::sync::atomic::Ordering::Relaxed);
+            });
+            let mut turn = 0;
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                let direction = [Direction::Forward, Direction::Reverse][turn % 2];
+                let most = [usize::MAX, 10 * KEYS as usize, 30][turn % 3];
+                let mut seen: Vec<u64> = Vec::new();
+                let nowhere = (Bound::Unbounded, Bound::Unbounded);
+                tree.scan_up_to(nowhere, direction, most, |key, value| {
+                    let number = all.iter().position(|(other, _)| other == key).unwrap();
+                    assert!(value.iter().all(|&byte| byte == number as u8), "{number}");
+                    seen.push(number as u64);
+                    if number % 50 == 0 {
+                        // A visitor is in nobody's way, nor in its own.
+                        tree.insert(key, &mixed(number as u64, 3).1).unwrap();
+                    }
+                    if seen.len() == most {
+                        return ControlFlow::Break(());
+                    }
+                    ControlFlow::Continue(())
+                })
+                .unwrap();
+                if direction == Direction::Reverse {
+                    seen.reverse();
+                }
+                assert!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
+                let (first, last) = match (most, direction) {
+                    (30, Direction::Forward) => (0, *seen.last().unwrap()),
+                    (30, Direction::Reverse) => (seen[0], KEYS - 1),
+                    _ => (0, KEYS - 1),
+                };
+                let missed = (first..=last).find(|n| stays(*n) && !seen.contains(n));
+                assert_eq!(missed, None, "{direction:?} {most}");
+                turn += 1;
+            }
+            assert!(turn > 6, "{turn}");
+        });
+        tree.verify().unwrap();
+    }
+}
+
 /// A tree of values of which four fill a rack, in random order, in a pool that holds few of them.
 fn racked(values: u64) -> BTreeIndex<Adaptive> {
     let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
