@@ -45,6 +45,8 @@ pub struct RotReport {
     pub refused: usize,
     /// Flips that changed nothing that counts.
     pub harmless: usize,
+    /// Of these, flips in room that a log was written ahead by.
+    pub unused: usize,
     /// Flips in the tail of a log after an unclean end, taken for a torn write.
     pub torn: usize,
     /// Flips that `Db::check` reported.
@@ -53,6 +55,20 @@ pub struct RotReport {
     pub files: BTreeMap<PathBuf, (usize, usize)>,
     /// What happened to page files, before the flips and while they were read, if that counts.
     pub pressure: Option<Pressure>,
+}
+
+/// One flip in so many may be anywhere in a log that has room ahead, which may be most of it.
+const ROOM_EVERY: usize = 8;
+
+/// Bytes of a file before the zeros that a log may end with.
+fn used_of(path: &Path, bytes: &[u8]) -> usize {
+    match path.extension().is_some_and(|extension| extension == "log") {
+        true => bytes
+            .iter()
+            .rposition(|&byte| byte != 0)
+            .map_or(1, |last| last + 1),
+        false => bytes.len(),
+    }
 }
 
 /// Runs the campaign; the error names file, byte and bit.
@@ -69,8 +85,14 @@ pub fn run(campaign: &RotCampaign) -> Result<RotReport, String> {
             .collect();
         let each = campaign.flips.div_ceil(2 * files.len());
         for (path, bytes) in &files {
-            for _ in 0..each {
-                let (byte, bit) = (rng.random_range(0..bytes.len()), rng.random_range(0..8));
+            let used = used_of(path, bytes);
+            for nth in 0..each {
+                let most = match nth % ROOM_EVERY {
+                    0 => bytes.len(),
+                    _ => used,
+                };
+                let (byte, bit) = (rng.random_range(0..most), rng.random_range(0..8));
+                report.unused += usize::from(byte >= used);
                 flip(&rest, path, bytes, byte, bit, &mut report).map_err(|error| {
                     let end = if closed { "closed" } else { "not closed" };
                     format!(
