@@ -591,6 +591,7 @@ fn open_log(
     let log_options = LogOptions {
         shards: options.workers as u16,
         flush_interval: options.flush_interval,
+        ahead_bytes: options.log_ahead_bytes,
         records: !options.in_memory,
         ..LogOptions::default()
     };

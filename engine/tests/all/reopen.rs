@@ -14,6 +14,7 @@ over_each_index! {
     what_was_written_out_survives_the_process,
     keyspaces_come_go_and_are_cleared,
     a_backup_is_a_database_and_can_be_restored,
+    logs_written_ahead_are_recovered_and_backed_up_as_others_are,
     reading_only_changes_no_file,
 }
 
@@ -181,6 +182,42 @@ fn a_backup_is_a_database_and_can_be_restored(index: IndexKind) {
         pairs(&builder_of(Some(index)).open(&data).unwrap(), "k").len(),
         2001
     );
+}
+
+fn logs_written_ahead_are_recovered_and_backed_up_as_others_are(index: IndexKind) {
+    for ahead in [None, Some(0), Some(4096)] {
+        let memory = MemoryVfs::new();
+        let open = |vfs: &MemoryVfs| {
+            let builder = builder_of(Some(index)).vfs(Arc::new(vfs.clone()));
+            let builder = match ahead {
+                Some(bytes) => builder.log_ahead_bytes(bytes),
+                None => builder,
+            };
+            builder.open("/data").unwrap()
+        };
+        let db = open(&memory);
+        let keyspace = db.keyspace("k").unwrap();
+        for i in 0..100 {
+            let key = format!("{i:05}");
+            keyspace
+                .put_with(key.as_bytes(), b"value", &Durability::Sync.into())
+                .unwrap();
+        }
+        let written = db.statistics().get("log_ahead_bytes_total").unwrap();
+        assert_eq!(written > 0.0, ahead != Some(0), "{ahead:?}");
+        // Killed here.
+        let killed = memory.deep_clone();
+        let check = Db::builder().vfs(Arc::new(killed.clone())).check("/data");
+        assert_eq!(check.unwrap().problems, vec![]);
+        assert_eq!(pairs(&open(&killed), "k").len(), 100);
+        db.backup("/copy").unwrap();
+        keyspace.put(b"later", b"after").unwrap();
+        db.close().unwrap();
+        assert_eq!(pairs(&open(&memory), "k").len(), 101);
+        let copy = Db::builder().vfs(Arc::new(memory.clone()));
+        let checked = copy.check("/copy").unwrap();
+        assert_eq!((checked.problems, checked.rows), (vec![], 100));
+    }
 }
 
 fn reading_only_changes_no_file(index: IndexKind) {
