@@ -104,6 +104,23 @@ pub(crate) enum Durability {
     None,
 }
 
+/// Which events a server writes to standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogLevel {
+    /// None.
+    Off,
+    /// What stops writes: a failed sync, a full disk.
+    Error,
+    /// As well what an operator should look at: refused and closed clients, failed checkpoints,
+    /// slow commands.
+    Warn,
+    /// As well what happens in normal operation: start and stop, recovery, checkpoints.
+    Info,
+    /// As well every connection.
+    Debug,
+}
+
 impl From<Durability> for hedgerow::Durability {
     fn from(durability: Durability) -> hedgerow::Durability {
         match durability {
@@ -201,6 +218,9 @@ pub(crate) struct Serve {
     /// Checkpoint by itself after this much log; 0 for never [default: 1GiB].
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_CHECKPOINT_LOG", value_parser = size::bytes)]
     pub(crate) checkpoint_log: Option<u64>,
+    /// Which events go to standard error, one line each [default: info].
+    #[arg(long, value_name = "LEVEL", env = "HEDGEROW_LOG_LEVEL")]
+    pub(crate) log_level: Option<LogLevel>,
 }
 
 /// Options of `get`.

@@ -11,6 +11,7 @@ mod bench;
 mod data;
 mod error;
 mod load;
+mod logging;
 mod maintenance;
 mod output;
 mod rows;

@@ -10,6 +10,7 @@ use signal_hook::iterator::Signals;
 
 use crate::arguments::{Durability, Serve};
 use crate::error::{Error, Result};
+use crate::logging;
 use crate::output::{Output, bytes_bar};
 use crate::settings::Settings;
 
@@ -45,9 +46,6 @@ fn open(settings: &Settings) -> Result<Db> {
         }))
         .open(&settings.data)?;
     bar.finish_and_clear();
-    for reason in db.not_replayed() {
-        eprintln!("hedgerow: a part of the log could not be replayed: {reason}");
-    }
     Ok(db)
 }
 
@@ -69,6 +67,14 @@ fn options(settings: &Settings) -> ServerOptions {
     }
 }
 
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        SIGTERM => "SIGTERM",
+        SIGINT => "SIGINT",
+        _ => "unknown",
+    }
+}
+
 fn promise(settings: &Settings) -> String {
     match settings.durability {
         _ if settings.in_memory => "none: everything is gone when this process ends".into(),
@@ -85,6 +91,7 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
     let settings = Settings::of(serve)?;
     let options = options(&settings);
     options.check()?;
+    logging::start(settings.log_level);
     // From here on a signal asks for a graceful end, also during recovery.
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|source| Error::Stream {
         operation: "listen for signals",
@@ -93,6 +100,12 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
     let db = Arc::new(open(&settings)?);
     let server = Server::start(Arc::clone(&db), options)?;
     let addresses = server.addresses();
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        pid = std::process::id(),
+        workers = settings.workers,
+        "serving"
+    );
     let rows = db.statistics().get("rows").unwrap_or(0.0);
     let shown = |address: Option<std::net::SocketAddr>| address.map(|address| address.to_string());
     let json = json!({
@@ -130,7 +143,11 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
     let stopper = server.stopper();
     let waiting = std::thread::spawn(move || {
         // A second signal finds nobody here and ends the process at once.
-        if signals.forever().next().is_some() {
+        if let Some(signal) = signals.forever().next() {
+            tracing::info!(
+                signal = signal_name(signal),
+                "stopping: a signal asked for it"
+            );
             stopper.stop();
         }
     });
@@ -141,15 +158,13 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
     db.close()?;
     // The system takes the trees back faster than we take them apart.
     std::mem::forget(db);
-    if !out.json {
-        eprintln!(
-            "hedgerow: stopped; everything is {}",
-            if settings.in_memory {
-                "gone"
-            } else {
-                "on disk"
-            }
-        );
-    }
+    tracing::info!(
+        "stopped; everything is {}",
+        if settings.in_memory {
+            "gone"
+        } else {
+            "on disk"
+        }
+    );
     Ok(())
 }

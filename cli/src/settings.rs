@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use crate::arguments::{Durability, Listen, Serve};
+use crate::arguments::{Durability, Listen, LogLevel, Serve};
 use crate::error::{Error, Result};
 use crate::size;
 
@@ -35,6 +35,7 @@ struct File {
     max_value: Option<u64>,
     #[serde(deserialize_with = "bytes")]
     checkpoint_log: Option<u64>,
+    log_level: Option<LogLevel>,
 }
 
 #[derive(Deserialize)]
@@ -80,6 +81,7 @@ pub(crate) struct Settings {
     pub(crate) max_value: u64,
     /// `None` for no checkpoints by itself.
     pub(crate) checkpoint_log: Option<u64>,
+    pub(crate) log_level: LogLevel,
 }
 
 fn address(listen: Option<Listen>, default_port: u16) -> Option<SocketAddr> {
@@ -137,6 +139,7 @@ impl Settings {
             idle_timeout: flags.idle_timeout.or(file.idle_timeout),
             max_value: flags.max_value.or(file.max_value).unwrap_or(512 << 20),
             checkpoint_log: Some(checkpoint_log).filter(|&bytes| bytes > 0),
+            log_level: flags.log_level.or(file.log_level).unwrap_or(LogLevel::Info),
         })
     }
 }

@@ -54,6 +54,19 @@ const PARTS_PER_THREAD: usize = 4;
 /// Keyspaces smaller than this are not cut.
 const SMALL_ROWS: u64 = 10_000;
 
+fn log_outcome(outcome: &Result<CheckpointReport>) {
+    match outcome {
+        Ok(report) => tracing::info!(
+            records = report.records,
+            bytes = report.size_bytes,
+            duration_ms = report.duration_ms,
+            "checkpoint written"
+        ),
+        Err(Error::Closed) => tracing::info!("checkpoint abandoned: the database closes"),
+        Err(error) => tracing::warn!(%error, "checkpoint failed; the logs are kept"),
+    }
+}
+
 /// Lowers the calling thread's priority: where there is no core to spare, a checkpoint takes a
 /// quarter of one from those who serve, and not half. Elsewhere it costs nothing.
 fn yield_to_writers() {
@@ -85,9 +98,17 @@ impl Engine {
     pub(crate) fn checkpoint_exclusively(&self) -> Result<CheckpointReport> {
         self.check_has_files()?;
         self.check_writable()?;
-        if let Some(pages) = &self.pages {
-            return self.checkpoint_pages(pages);
-        }
+        let outcome = match &self.pages {
+            Some(pages) => self.checkpoint_pages(pages),
+            None => self.checkpoint_rows(),
+        };
+        log_outcome(&outcome);
+        outcome
+    }
+
+    /// A checkpoint of a database whose trees are in memory: all rows.
+    fn checkpoint_rows(&self) -> Result<CheckpointReport> {
+        tracing::info!(kind = "rows", "checkpoint started");
         let started = Instant::now();
         let log = self.log()?;
         let carried = self.counters.carried_log_bytes.load(Ordering::Relaxed);
@@ -126,6 +147,7 @@ impl Engine {
     /// A checkpoint of a database of B-trees: see `page_file.rs`.
     fn checkpoint_pages(&self, pages: &PageFile) -> Result<CheckpointReport> {
         self.lost.check_none()?;
+        tracing::info!(kind = "pages", "checkpoint started");
         let started = Instant::now();
         let log = self.log()?;
         let carried = self.counters.carried_log_bytes.load(Ordering::Relaxed);
@@ -183,6 +205,7 @@ impl Engine {
     /// accepted then.
     fn stop_if_poisoned(&self, error: Error) -> Error {
         if let Error::Poisoned(reason) = &error {
+            tracing::error!(%reason, "the page file failed: no write is accepted until a restart");
             let _ = self.broken.set(reason.clone());
         }
         error
@@ -194,7 +217,7 @@ impl Engine {
         let Some(pages) = &self.pages else { return };
         if self.options.checkpoint_log_bytes.is_some() && self.log().is_ok() {
             // If it fails, the logs have it all.
-            let _ = self.checkpoint_pages(pages);
+            log_outcome(&self.checkpoint_pages(pages));
         }
     }
 

@@ -14,6 +14,7 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use hedgerow_index::{Index, MAX_KEY_BYTES};
 use hedgerow_log::{
@@ -84,8 +85,24 @@ pub(crate) struct Recovered {
 }
 
 impl Recovery<'_> {
-    /// Loads everything that the manifest names.
+    /// Loads everything that the manifest names, and logs what that was.
     pub(crate) fn run(&self, manifest: &Manifest, logs: &RecoveredLogs) -> Result<Recovered> {
+        let started = Instant::now();
+        let recovered = self.replay_all(manifest, logs)?;
+        tracing::info!(
+            checkpoint_generation = manifest.checkpoint.as_ref().map(|entry| entry.generation),
+            log_bytes = logs.total_bytes(),
+            records = recovered.records,
+            duration_ms = started.elapsed().as_millis() as u64,
+            "recovered"
+        );
+        for reason in self.lost.reasons() {
+            tracing::error!(%reason, "a part of the log could not be replayed");
+        }
+        Ok(recovered)
+    }
+
+    fn replay_all(&self, manifest: &Manifest, logs: &RecoveredLogs) -> Result<Recovered> {
         if let Some(pages) = self.pages {
             return redo::redo(self, pages, logs);
         }

@@ -29,6 +29,15 @@ pub(crate) enum Speaks {
     Memcached,
 }
 
+impl std::fmt::Display for Speaks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Speaks::Resp => "resp",
+            Speaks::Memcached => "memcached",
+        })
+    }
+}
+
 /// Binds a listening socket.
 pub(crate) fn listen(address: SocketAddr) -> Result<std::net::TcpListener> {
     let bind = || -> io::Result<std::net::TcpListener> {
@@ -116,7 +125,11 @@ impl Acceptor {
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return true,
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
-                    _ => return false,
+                    _ => {
+                        let speaks = self.listeners[listener].1;
+                        self.shared.events.out_of_descriptors(speaks, &error);
+                        return false;
+                    }
                 },
             }
         }
@@ -129,11 +142,14 @@ impl Acceptor {
             connections,
             next_connection_id,
             clients,
+            events,
             ..
         } = &*self.shared;
         if connections.fetch_add(1, Ordering::Relaxed) >= options.max_connections {
             connections.fetch_sub(1, Ordering::Relaxed);
             metrics.refused.fetch_add(1, Ordering::Relaxed);
+            let reason = "max-connections is reached";
+            events.refused(speaks, stream.peer_addr().ok(), reason);
             let refusal: &[u8] = match speaks {
                 Speaks::Resp => b"-ERR max number of clients reached\r\n",
                 Speaks::Memcached => b"SERVER_ERROR max number of clients reached\r\n",

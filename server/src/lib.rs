@@ -19,6 +19,7 @@
 //! | Redis' protocol and commands | `resp` |
 //! | memcached's protocol | `memcached` |
 //! | counters, `/metrics`, `/healthz` | `metrics`, `http` |
+//! | what is logged about clients | `events` |
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -39,6 +40,7 @@ mod accept;
 mod clients;
 mod connection;
 mod error;
+mod events;
 #[doc(hidden)]
 pub mod fuzzing;
 mod glob;

@@ -7,6 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use hedgerow::{Db, Durability, Health, Keyspace, WriteOptions};
 
 use crate::clients::Clients;
+use crate::events::ClientEvents;
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
 use crate::resp::Cursors;
@@ -26,6 +27,7 @@ pub(crate) struct Shared {
     pub(crate) db: Arc<Db>,
     pub(crate) options: ServerOptions,
     pub(crate) metrics: Metrics,
+    pub(crate) events: ClientEvents,
     pub(crate) cursors: Cursors,
     pub(crate) started: Instant,
     pub(crate) run_id: String,
@@ -49,6 +51,7 @@ impl Shared {
             own: own.clone(),
             db,
             metrics: Metrics::new(options.workers),
+            events: ClientEvents::new(),
             options,
             cursors: Cursors::new(),
             started: Instant::now(),

@@ -105,8 +105,10 @@ impl Status {
         let news = self.set_code(|code| (code == from).then_some(to), None);
         if news {
             let health = if full {
+                tracing::error!("the disk is full: writes are refused until there is space");
                 Health::DiskFull
             } else {
+                tracing::info!("the disk has space again: writes are accepted");
                 Health::Healthy
             };
             self.tell(&Progress::Health(health));
@@ -120,6 +122,7 @@ impl Status {
         let change = |code| (code != POISONED).then_some(POISONED);
         let news = self.set_code(change, Some(reason.clone()));
         if news {
+            tracing::error!(%reason, "the log failed: no write is accepted until a restart");
             self.tell(&Progress::Health(Health::Poisoned(reason)));
         }
         news

@@ -32,6 +32,8 @@ impl Server {
             .arg(data)
             .args(["--resp", &address.to_string()])
             .args(["--memcached", "none", "--http", "none"])
+            // Nobody reads its standard error while it runs.
+            .args(["--log-level", "error"])
             .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -1,0 +1,30 @@
+//! The server's log: events of engine and server, one line each on standard error.
+//!
+//! ```text
+//! 2026-01-31T12:00:00.000000Z  INFO hedgerow::checkpoint: checkpoint written records=100 bytes=4096 duration_ms=3
+//! ```
+
+use tracing::level_filters::LevelFilter;
+
+use crate::arguments::LogLevel;
+
+impl From<LogLevel> for LevelFilter {
+    fn from(level: LogLevel) -> LevelFilter {
+        match level {
+            LogLevel::Off => LevelFilter::OFF,
+            LogLevel::Error => LevelFilter::ERROR,
+            LogLevel::Warn => LevelFilter::WARN,
+            LogLevel::Info => LevelFilter::INFO,
+            LogLevel::Debug => LevelFilter::DEBUG,
+        }
+    }
+}
+
+/// Sends the events of this level and the more urgent ones to standard error from now on.
+pub(crate) fn start(level: LogLevel) {
+    tracing_subscriber::fmt()
+        .with_max_level(LevelFilter::from(level))
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
+}

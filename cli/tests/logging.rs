@@ -1,0 +1,135 @@
+//! What `serve` writes to standard error: one line an event, of the level asked for.
+
+use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hedgerow_testkit::kill::client::{Client, Reply};
+
+fn serve(dir: &Path, flags: &[&str]) -> (Child, SocketAddr) {
+    let address = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let log = File::options()
+        .append(true)
+        .create(true)
+        .open(dir.join("log"));
+    let child = Command::new(env!("CARGO_BIN_EXE_hedgerow"))
+        .args(["serve", "--workers", "1", "--memcached", "none"])
+        .args(["--http", "none", "--resp", &address.to_string()])
+        .args(flags)
+        .current_dir(dir)
+        .env_remove("HEDGEROW_DATA")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log.unwrap())
+        .spawn()
+        .unwrap();
+    (child, address)
+}
+
+fn connect(server: &mut Child, address: SocketAddr) -> Client {
+    let patience = Instant::now() + Duration::from_secs(120);
+    loop {
+        if let Ok(client) = Client::connect(address) {
+            return client;
+        }
+        assert_eq!(server.try_wait().unwrap(), None, "the server ended");
+        assert!(Instant::now() < patience, "the server does not listen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn shut_down(mut server: Child, mut client: Client) {
+    // The connection ends without a reply.
+    let _ = client.call(&[b"SHUTDOWN"]);
+    assert!(server.wait().unwrap().success());
+}
+
+fn lines(dir: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(dir.join("log")).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// How many lines have this level and hold all of the words.
+fn count(lines: &[String], level: &str, words: &[&str]) -> usize {
+    let level = format!(" {level} ");
+    let has =
+        |line: &&String| line.contains(&level) && words.iter().all(|word| line.contains(word));
+    lines.iter().filter(has).count()
+}
+
+#[test]
+fn a_server_logs_its_start_its_checkpoints_and_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address) = serve(dir.path(), &[]);
+    let mut client = connect(&mut server, address);
+    client.call(&[b"SET", b"k", b"v"]).unwrap();
+    let saved = client.call(&[b"SAVE"]).unwrap();
+    assert_eq!(saved, Reply::Simple("OK".into()));
+    client.call(&[b"SET", b"l", b"w"]).unwrap();
+    shut_down(server, client);
+    let first = lines(dir.path());
+    for (level, words, times) in [
+        ("INFO", &["serving", "pid=", "workers=1"][..], 1),
+        ("INFO", &["checkpoint started", "kind=\"rows\""], 1),
+        (
+            "INFO",
+            &["checkpoint written", "records=1", "bytes=", "duration_ms="],
+            1,
+        ),
+        ("INFO", &["stopped; everything is on disk"], 1),
+    ] {
+        assert_eq!(
+            count(&first, level, words),
+            times,
+            "{words:?} in {first:#?}"
+        );
+    }
+    let (mut server, address) = serve(dir.path(), &[]);
+    let client = connect(&mut server, address);
+    shut_down(server, client);
+    let second = lines(dir.path()).split_off(first.len());
+    let recovered = [
+        "recovered",
+        "checkpoint_generation=",
+        "log_bytes=",
+        "records=",
+    ];
+    assert_eq!(count(&second, "INFO", &recovered), 1, "{second:#?}");
+}
+
+#[test]
+fn a_server_logs_nothing_below_its_level() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("c.toml"), "log-level = \"error\"\n").unwrap();
+    let (mut server, address) = serve(dir.path(), &["--config", "c.toml"]);
+    let mut client = connect(&mut server, address);
+    client.call(&[b"SAVE"]).unwrap();
+    shut_down(server, client);
+    assert_eq!(lines(dir.path()), [""; 0]);
+}
+
+#[test]
+fn refused_clients_are_logged_without_flooding() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address) = serve(dir.path(), &["--max-connections", "1"]);
+    let client = connect(&mut server, address);
+    for _ in 0..50 {
+        if let Ok(mut refused) = Client::connect(address) {
+            let reply = refused.call(&[b"PING"]);
+            assert!(matches!(reply, Err(_) | Ok(Reply::Error(_))), "{reply:?}");
+        }
+    }
+    shut_down(server, client);
+    let lines = lines(dir.path());
+    let refused = count(
+        &lines,
+        "WARN",
+        &["connection refused", "port=resp", "127.0.0.1:"],
+    );
+    assert!((1..50).contains(&refused), "{lines:#?}");
+}

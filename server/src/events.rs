@@ -1,0 +1,103 @@
+//! What a server logs about its clients.
+//!
+//! A client can cause such an event as often as it likes. So each kind is written at most once a
+//! second, with the number of those that were left out: hostile clients cannot fill a disk with
+//! log lines, and the event loops spend next to nothing on them.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::accept::Speaks;
+
+const INTERVAL_MS: u64 = 1000;
+
+/// The events about clients, each kind with its own limit.
+pub(crate) struct ClientEvents {
+    started: Instant,
+    refused: Limit,
+    descriptors: Limit,
+}
+
+/// When the next event of a kind may be written, and how many were left out since the last.
+#[derive(Default)]
+struct Limit {
+    next_ms: AtomicU64,
+    left_out: AtomicU64,
+}
+
+impl Limit {
+    /// Whether an event may be written at `now_ms`; then, how many were left out before it.
+    fn admit(&self, now_ms: u64) -> Option<u64> {
+        let next_ms = self.next_ms.load(Ordering::Relaxed);
+        let admitted = now_ms >= next_ms
+            && self
+                .next_ms
+                .compare_exchange(
+                    next_ms,
+                    now_ms + INTERVAL_MS,
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                )
+                .is_ok();
+        if admitted {
+            return Some(self.left_out.swap(0, Ordering::Relaxed));
+        }
+        self.left_out.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+}
+
+impl ClientEvents {
+    pub(crate) fn new() -> ClientEvents {
+        ClientEvents {
+            started: Instant::now(),
+            refused: Limit::default(),
+            descriptors: Limit::default(),
+        }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
+    }
+
+    /// A connection was refused as it came.
+    pub(crate) fn refused(&self, port: Speaks, peer: Option<SocketAddr>, reason: &str) {
+        if let Some(left_out) = self.refused.admit(self.now_ms()) {
+            let peer = shown(peer);
+            tracing::warn!(%port, peer, reason, left_out, "connection refused");
+        }
+    }
+
+    /// The process has no file descriptor left for a connection that waits.
+    pub(crate) fn out_of_descriptors(&self, port: Speaks, error: &std::io::Error) {
+        if let Some(left_out) = self.descriptors.admit(self.now_ms()) {
+            tracing::error!(
+                %port,
+                %error,
+                left_out,
+                "cannot accept a connection; raise the limit of open files (ulimit -n)"
+            );
+        }
+    }
+}
+
+fn shown(peer: Option<SocketAddr>) -> String {
+    peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_event_a_second_passes_and_the_others_are_counted() {
+        let limit = Limit::default();
+        assert_eq!(limit.admit(10), Some(0));
+        assert_eq!(limit.admit(10), None);
+        assert_eq!(limit.admit(1009), None);
+        assert_eq!(limit.admit(1010), Some(2));
+        assert_eq!(limit.admit(1011), None);
+        assert_eq!(limit.admit(99_999), Some(1));
+    }
+}
