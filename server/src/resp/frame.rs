@@ -197,7 +197,7 @@ enum Line {
     Malformed,
 }
 
-/// A decimal number up to CRLF.
+/// A decimal number without leading zeros up to CRLF.
 #[inline]
 fn length_line(input: &[u8], from: usize) -> Line {
     // Nearly all lengths have one or two digits.
@@ -205,7 +205,7 @@ fn length_line(input: &[u8], from: usize) -> Line {
         Some(&[a @ b'0'..=b'9', b'\r', b'\n', _]) => {
             return Line::Number(i64::from(a - b'0'), from + 3);
         }
-        Some(&[a @ b'0'..=b'9', b @ b'0'..=b'9', b'\r', b'\n']) => {
+        Some(&[a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', b'\n']) => {
             return Line::Number(i64::from(a - b'0') * 10 + i64::from(b - b'0'), from + 4);
         }
         _ => {}
@@ -225,6 +225,9 @@ fn length_line(input: &[u8], from: usize) -> Line {
             Some(_) => return Line::Malformed,
             None => return Line::Partial,
         }
+    }
+    if input[digits] == b'0' && (negative || at - digits > 1) {
+        return Line::Malformed;
     }
     match input.get(at + 1) {
         Some(b'\n') => Line::Number(if negative { -value } else { value }, at + 2),
@@ -422,6 +425,11 @@ mod tests {
             (b"*1\r\n$-1\r\n", "invalid bulk length"),
             (b"*1\r\n$x\r\n", "invalid bulk length"),
             (b"*1\r\n$1048577\r\n", "invalid bulk length"),
+            (b"*01\r\n", "invalid multibulk length"),
+            (b"*001\r\n", "invalid multibulk length"),
+            (b"*+1\r\n", "invalid multibulk length"),
+            (b"*1\r\n$04\r\nPING\r\n", "invalid bulk length"),
+            (b"*1\r\n$-0\r\n\r\n", "invalid bulk length"),
             (b"*1\r\n$1\r\nxyz", "expected CRLF after bulk string"),
         ] {
             assert_eq!(error_of(input), format!("ERR Protocol error: {text}"));

@@ -98,7 +98,7 @@ impl Conditions {
 
     /// Whether the change from one moment to another is wanted; never is the latest of all.
     fn allow(&self, from: Option<u64>, to: i64) -> bool {
-        let from_ms = from.map_or(i64::MAX, |from| from as i64);
+        let from_ms = from.map_or(i64::MAX, signed_ms);
         !(self.only_without && from.is_some()
             || self.only_with && from.is_none()
             || self.only_later && (from.is_none() || to <= from_ms)
@@ -148,13 +148,23 @@ pub(crate) fn pexpireat(call: &mut Call<'_, '_, '_>) -> Outcome {
     expire_at(call, Deadline::UnixMilliseconds, "pexpireat")
 }
 
+/// A moment as a Redis client can read it: what is beyond its numbers is the last that is not.
+fn signed_ms(expiry_ms: u64) -> i64 {
+    i64::try_from(expiry_ms).unwrap_or(i64::MAX)
+}
+
+/// Milliseconds as the nearest number of seconds.
+fn rounded_s(ms: i64) -> i64 {
+    ms / 1000 + i64::from(ms % 1000 >= 500)
+}
+
 /// Replies -2 for no key, -1 for no expiry, else what `show` makes of it.
 fn show_expiry(call: &mut Call<'_, '_, '_>, show: impl FnOnce(i64) -> i64) -> Outcome {
     let expiry_ms = call.data.read(&call.arguments[0], |row| row.expiry_ms())?;
     call.reply.integer(match expiry_ms {
         None => -2,
         Some(None) => -1,
-        Some(Some(expiry_ms)) => show(expiry_ms as i64),
+        Some(Some(expiry_ms)) => show(signed_ms(expiry_ms)),
     });
     Ok(())
 }
@@ -162,7 +172,7 @@ fn show_expiry(call: &mut Call<'_, '_, '_>, show: impl FnOnce(i64) -> i64) -> Ou
 /// `TTL key`
 pub(crate) fn ttl(call: &mut Call<'_, '_, '_>) -> Outcome {
     show_expiry(call, |expiry_ms| {
-        ((expiry_ms - now_ms() as i64).max(0) + 500) / 1000
+        rounded_s((expiry_ms - now_ms() as i64).max(0))
     })
 }
 
@@ -173,7 +183,7 @@ pub(crate) fn pttl(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// `EXPIRETIME key`
 pub(crate) fn expiretime(call: &mut Call<'_, '_, '_>) -> Outcome {
-    show_expiry(call, |expiry_ms| (expiry_ms + 500) / 1000)
+    show_expiry(call, rounded_s)
 }
 
 /// `PEXPIRETIME key`
