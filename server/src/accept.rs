@@ -137,7 +137,7 @@ impl Acceptor {
 
     fn welcome(&mut self, mut stream: TcpStream, speaks: Speaks) {
         let Shared {
-            options,
+            settings,
             metrics,
             connections,
             next_connection_id,
@@ -145,7 +145,7 @@ impl Acceptor {
             events,
             ..
         } = &*self.shared;
-        if connections.fetch_add(1, Ordering::Relaxed) >= options.max_connections {
+        if connections.fetch_add(1, Ordering::Relaxed) >= settings.max_connections() {
             connections.fetch_sub(1, Ordering::Relaxed);
             metrics.refused.fetch_add(1, Ordering::Relaxed);
             let reason = "max-connections is reached";
@@ -165,7 +165,7 @@ impl Acceptor {
         let session = match speaks {
             Speaks::Resp => Session::Resp(Box::new(resp::Session::new(
                 clients.enter(id, (stream.peer_addr().ok(), stream.local_addr().ok())),
-                options.password.is_none(),
+                !settings.has_password(),
             ))),
             Speaks::Memcached => Session::Memcached(Box::new(memcached::Session::new(id))),
         };

@@ -47,8 +47,13 @@ struct State {
     resp3: AtomicBool,
     /// Commands queued after `MULTI`; -1 outside.
     queued: AtomicI64,
+    queued_bytes: AtomicUsize,
     watched: AtomicUsize,
     command: AtomicU32,
+    /// Bytes received and not used yet.
+    input_bytes: AtomicUsize,
+    /// Bytes of replies that were not sent yet.
+    output_bytes: AtomicUsize,
 }
 
 /// See [`Client::publish`].
@@ -56,6 +61,8 @@ pub(crate) struct Published {
     pub(crate) database: usize,
     pub(crate) resp3: bool,
     pub(crate) queued: Option<usize>,
+    /// Bytes of their arguments.
+    pub(crate) queued_bytes: usize,
     pub(crate) watched: usize,
     /// The number of the last command.
     pub(crate) command: u32,
@@ -83,8 +90,11 @@ impl Clients {
                 database: AtomicUsize::new(0),
                 resp3: AtomicBool::new(false),
                 queued: AtomicI64::new(-1),
+                queued_bytes: AtomicUsize::new(0),
                 watched: AtomicUsize::new(0),
                 command: AtomicU32::new(u32::MAX),
+                input_bytes: AtomicUsize::new(0),
+                output_bytes: AtomicUsize::new(0),
             },
             killed: AtomicBool::new(false),
             listed: Arc::downgrade(self),
@@ -135,16 +145,26 @@ impl Client {
             database,
             resp3,
             queued,
+            queued_bytes,
             watched,
             command,
+            ..
         } = &self.state;
         let order = Ordering::Relaxed;
         active_s.store(now.saturating_duration_since(self.since).as_secs(), order);
         database.store(published.database, order);
         resp3.store(published.resp3, order);
         queued.store(published.queued.map_or(-1, |n| n as i64), order);
+        queued_bytes.store(published.queued_bytes, order);
         watched.store(published.watched, order);
         command.store(published.command, order);
+    }
+
+    /// Shows how much the connection's buffers hold now.
+    pub(crate) fn publish_buffers(&self, input_bytes: usize, output_bytes: usize) {
+        let order = Ordering::Relaxed;
+        self.state.input_bytes.store(input_bytes, order);
+        self.state.output_bytes.store(output_bytes, order);
     }
 
     /// Seconds since the connection was made.
@@ -162,10 +182,17 @@ impl Client {
         let (age_s, queued) = (self.age_s(), state.queued.load(order));
         let idle_s = age_s.saturating_sub(state.active_s.load(order));
         let names = self.names().clone();
+        let input_bytes = state.input_bytes.load(order);
+        let output_bytes = state.output_bytes.load(order);
+        let queued_bytes = state.queued_bytes.load(order);
+        let total_bytes = input_bytes + output_bytes + queued_bytes;
         let _ = writeln!(
             text,
-            "id={} addr={} laddr={} name={} age={age_s} idle={idle_s} flags={} db={} sub=0 psub=0 \
-             multi={queued} watch={} cmd={} user=default resp={} lib-name={} lib-ver={}",
+            "id={} addr={} laddr={} fd=-1 name={} age={age_s} idle={idle_s} flags={} db={} sub=0 \
+             psub=0 ssub=0 multi={queued} watch={} qbuf={input_bytes} qbuf-free=0 argv-mem=0 \
+             multi-mem={queued_bytes} rbs=0 rbp=0 obl={output_bytes} oll=0 omem={output_bytes} \
+             tot-mem={total_bytes} events=r cmd={} user=default redir=-1 resp={} lib-name={} \
+             lib-ver={}",
             self.id,
             shown(self.addresses.0),
             shown(self.addresses.1),

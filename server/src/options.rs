@@ -62,6 +62,13 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
+    /// Whether other machines can reach one of the ports.
+    pub(crate) fn is_reachable(&self) -> bool {
+        let ports = [self.resp, self.memcached, self.http];
+        let mut ports = ports.iter().flatten();
+        ports.any(|address| !address.ip().is_loopback())
+    }
+
     /// Checks that the options are safe and consistent.
     ///
     /// # Errors

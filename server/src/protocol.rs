@@ -18,6 +18,7 @@ use std::time::Instant;
 use hedgerow::{Commit, Row};
 
 use crate::connection::Input;
+use crate::pause::Scope;
 use crate::shared::Shared;
 use crate::{memcached, resp};
 
@@ -163,11 +164,13 @@ impl Session {
         each!(self, session => session.parse(shared, input, at, spans))
     }
 
-    /// Shows others what the connection is like after a turn.
+    /// Shows others what the connection is like after a turn, and how many bytes its buffers of
+    /// input and output hold.
     #[inline]
-    pub(crate) fn publish(&self, now: Instant) {
+    pub(crate) fn publish(&self, now: Instant, buffers: (usize, usize)) {
         if let Session::Resp(session) = self {
             session.publish(now);
+            session.client.publish_buffers(buffers.0, buffers.1);
         }
     }
 
@@ -192,6 +195,14 @@ impl Session {
     #[inline]
     pub(crate) fn one_by_one(&self) -> bool {
         each!(self, session => session.one_by_one())
+    }
+
+    /// Whether a request waits while those of a scope are paused.
+    pub(crate) fn waits(&self, scope: Scope, kind: Kind, code: u32) -> bool {
+        match self {
+            Session::Resp(session) => session.waits(scope, kind, code),
+            Session::Memcached(_) => false,
+        }
     }
 
     /// Replies to the `i`th of `n` keys of a [`Kind::Read`].

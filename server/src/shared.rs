@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hedgerow::{Db, Durability, Health, Keyspace, WriteOptions};
 
@@ -10,7 +10,9 @@ use crate::clients::Clients;
 use crate::events::ClientEvents;
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
+use crate::pause::{Pause, Scope};
 use crate::resp::Cursors;
+use crate::settings::Settings;
 
 /// How many numbered databases RESP clients can `SELECT`.
 pub(crate) const DATABASES: usize = 16;
@@ -25,7 +27,10 @@ pub(crate) struct WorkerHandle {
 /// What all threads of a server share.
 pub(crate) struct Shared {
     pub(crate) db: Arc<Db>,
+    /// As the server was started; what of it can change since is in `settings`.
     pub(crate) options: ServerOptions,
+    pub(crate) settings: Settings,
+    pub(crate) pause: Pause,
     pub(crate) metrics: Metrics,
     pub(crate) events: ClientEvents,
     pub(crate) cursors: Cursors,
@@ -52,6 +57,8 @@ impl Shared {
             db,
             metrics: Metrics::new(options.workers),
             events: ClientEvents::new(),
+            settings: Settings::new(&options),
+            pause: Pause::new(),
             options,
             cursors: Cursors::new(),
             started: Instant::now(),
@@ -109,14 +116,14 @@ impl Shared {
     /// Whether acknowledged writes are promised to be durable.
     #[inline]
     pub(crate) fn is_sync(&self) -> bool {
-        self.options.durability == Durability::Sync
+        self.settings.durability() == Durability::Sync
     }
 
     /// How the server writes: never waiting in the event loop.
     #[inline]
     pub(crate) fn write_options(&self) -> WriteOptions {
         WriteOptions::default()
-            .durability(self.options.durability)
+            .durability(self.settings.durability())
             .no_wait()
     }
 
@@ -145,6 +152,17 @@ impl Shared {
             // Fails only when the poll is gone, and nobody is to be told then.
             let _ = worker.waker.wake();
         }
+    }
+
+    /// Makes the requests of RESP clients wait for a time, from each worker's next turn on.
+    pub(crate) fn pause_clients(&self, timeout: Duration, scope: Scope) {
+        self.pause.begin(timeout, scope);
+    }
+
+    /// Ends a pause before its time.
+    pub(crate) fn resume_clients(&self) {
+        self.pause.end();
+        self.wake_workers();
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

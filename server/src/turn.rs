@@ -49,6 +49,8 @@ pub(crate) struct Active {
     pub(crate) wanted: usize,
     /// Its output is over the limit.
     pub(crate) blocked: bool,
+    /// Its next request waits for the end of a pause.
+    pub(crate) paused: bool,
 }
 
 impl Active {
@@ -108,7 +110,9 @@ impl Turn {
             more: false,
             wanted: 0,
             blocked: false,
+            paused: false,
         };
+        let paused = shared.pause.scope();
         loop {
             let at = active.parsed_bytes;
             if at == input.len() {
@@ -116,6 +120,13 @@ impl Turn {
             }
             let first_span = self.spans.len();
             match session.parse(shared, input, at, &mut self.spans) {
+                Parsed::Whole { kind, code, .. }
+                    if paused.is_some_and(|scope| session.waits(scope, kind, code)) =>
+                {
+                    self.spans.truncate(first_span);
+                    active.paused = true;
+                    break;
+                }
                 Parsed::Whole { bytes, kind, code } => {
                     active.parsed_bytes += bytes;
                     self.requests.push(Request {

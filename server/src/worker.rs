@@ -64,6 +64,8 @@ struct Peer {
     pending: bool,
     /// The output is over its limit: nothing is read or run until it is fetched.
     blocked: bool,
+    /// The next request waits for the end of a pause.
+    paused: bool,
     /// Nothing more is read; the connection ends when its replies are sent.
     closing: bool,
 }
@@ -86,6 +88,8 @@ pub(crate) struct Worker {
     held: Vec<usize>,
     /// When the first of them has waited for long enough.
     overdue_at: Option<Instant>,
+    /// When the pause that connections wait for ends, if any do.
+    paused_until: Option<Instant>,
     /// Connections that were to end, so far.
     kills_seen: u64,
     pool: Pool,
@@ -120,6 +124,7 @@ impl Worker {
             queue: Vec::new(),
             held: Vec::new(),
             overdue_at: None,
+            paused_until: None,
             kills_seen: 0,
             pool: Pool::default(),
             turn: Turn::default(),
@@ -144,7 +149,8 @@ impl Worker {
         let mut next_tick = Instant::now() + TICK;
         while !self.shared.is_stopping() {
             let timeout = if self.queue.is_empty() {
-                let wake_at = self.overdue_at.map_or(next_tick, |at| at.min(next_tick));
+                let due = [self.overdue_at, self.paused_until];
+                let wake_at = due.into_iter().flatten().fold(next_tick, Instant::min);
                 wake_at.saturating_duration_since(self.now)
             } else {
                 Duration::ZERO
@@ -154,6 +160,7 @@ impl Worker {
                 _ => self.now = Instant::now(),
             }
             self.take_events(&events);
+            self.resume_paused();
             self.turn();
             if self.now >= next_tick {
                 next_tick = self.now + TICK;
@@ -196,6 +203,7 @@ impl Worker {
         if let Some(peer) = &mut self.peers[slot]
             && !peer.queued
             && !peer.blocked
+            && !peer.paused
             && !peer.closing
         {
             peer.queued = true;
@@ -241,6 +249,7 @@ impl Worker {
                 held: false,
                 pending: false,
                 blocked: false,
+                paused: false,
                 closing: false,
             });
         }
@@ -294,7 +303,7 @@ impl Worker {
             // One group commit for the whole turn.
             self.shared.db.request_durable(&commit);
         } else if turn.wrote
-            && shared.options.durability == Durability::Periodic
+            && shared.settings.durability() == Durability::Periodic
             && !shared.db.is_in_memory()
         {
             // Nothing acknowledged is lost when the process is killed. A failure shows in the
@@ -351,21 +360,46 @@ impl Worker {
         };
         self.inputs[slot].consume(active.ran_bytes);
         peer.wanted = active.wanted;
-        peer.unparsed = active.more;
-        peer.closing |= active.close || (peer.ended && !active.more);
+        peer.unparsed = active.more || active.paused;
+        peer.paused = active.paused;
+        if peer.paused {
+            let ends_at = self.shared.pause.ends_at();
+            self.paused_until = Some(ends_at.unwrap_or(self.now + TICK));
+        }
+        peer.closing |= active.close || (peer.ended && !peer.unparsed);
         peer.blocked |= active.blocked;
         if self.outputs[slot].is_held() && !peer.held {
             peer.held = true;
             self.held.push(slot);
         }
         if let Some(session) = &self.sessions[slot] {
-            session.publish(self.now);
+            let buffers = (self.inputs[slot].len(), self.outputs[slot].pending());
+            session.publish(self.now, buffers);
         }
-        let again = active.more || peer.readable;
+        let again = peer.unparsed || peer.readable;
         self.flush(slot);
         self.inputs[slot].release(&mut self.pool);
         if again {
             self.enqueue(slot);
+        }
+    }
+
+    /// Goes on with the requests that waited for the end of a pause, if it is over.
+    fn resume_paused(&mut self) {
+        let Some(until) = self.paused_until else {
+            return;
+        };
+        if self.now < until && self.shared.pause.scope().is_some() {
+            return;
+        }
+        // If the pause was made longer, they will wait again.
+        self.paused_until = None;
+        for slot in 0..self.peers.len() {
+            if let Some(peer) = &mut self.peers[slot]
+                && std::mem::take(&mut peer.paused)
+            {
+                self.enqueue(slot);
+            }
         }
     }
 
@@ -459,11 +493,11 @@ impl Worker {
     }
 
     fn close_idle(&mut self) {
-        let Some(timeout) = self.shared.options.idle_timeout else {
+        let Some(timeout) = self.shared.settings.idle_timeout() else {
             return;
         };
         for slot in 0..self.peers.len() {
-            let Some(peer) = &self.peers[slot] else {
+            let Some(peer) = self.peers[slot].as_ref().filter(|peer| !peer.paused) else {
                 continue;
             };
             if self.now.saturating_duration_since(peer.active_at) > timeout {

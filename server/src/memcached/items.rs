@@ -65,7 +65,7 @@ pub(super) fn store(
     mode: Mode,
     item: Item<'_>,
 ) -> Result<(Stored, Option<Commit>), Failure> {
-    let limit = shared.options.max_bulk_bytes;
+    let limit = shared.settings.max_bulk_bytes();
     let options = shared.write_options();
     let (stored, commit) = keyspace(shared)?.update(key, &options, |row, new| {
         let mut stale = None;

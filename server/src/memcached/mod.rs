@@ -64,7 +64,7 @@ impl Session {
     ) -> Parsed {
         frame::parse(
             &mut self.skip_bytes,
-            shared.options.max_bulk_bytes,
+            shared.settings.max_bulk_bytes(),
             input.bytes(),
             at,
             spans,

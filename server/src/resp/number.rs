@@ -1,6 +1,7 @@
 //! Numbers in arguments and values, with Redis' rules.
 
 use crate::resp::call::{Failure, Outcome};
+use crate::shared::DATABASES;
 
 /// A 64-bit integer written canonically: no plus sign, no leading zeros, no blanks.
 pub(crate) fn integer(bytes: &[u8]) -> Option<i64> {
@@ -19,6 +20,21 @@ pub(crate) fn integer(bytes: &[u8]) -> Option<i64> {
 /// An integer argument.
 pub(crate) fn argument(bytes: &[u8]) -> Outcome<i64> {
     integer(bytes).ok_or(Failure::NotInteger)
+}
+
+/// The number of a database.
+pub(crate) fn database(bytes: &[u8]) -> Outcome<usize> {
+    let number = argument(bytes)?;
+    if i32::try_from(number).is_err() {
+        return Err(Failure::text(format!(
+            "ERR value is out of range, value must between {} and {}",
+            i32::MIN,
+            i32::MAX
+        )));
+    }
+    let known = usize::try_from(number).ok();
+    let known = known.filter(|number| *number < DATABASES);
+    known.ok_or(Failure::text("ERR DB index is out of range"))
 }
 
 /// Decimal places that sums of fractions keep, as in Redis.

@@ -27,6 +27,11 @@ impl<'a> Reply<'a> {
         self.resp3 = resp3;
     }
 
+    /// Whether replies are of version 3 of the protocol.
+    pub(crate) fn is_resp3(&self) -> bool {
+        self.resp3
+    }
+
     /// Bytes written so far, for [`Reply::truncate`].
     pub(crate) fn len(&self) -> usize {
         self.out.len()

@@ -7,9 +7,10 @@ use hedgerow::{Commit, MAX_KEY_BYTES, Row, Watch};
 
 use crate::clients::{Client, Published};
 use crate::connection::Input;
+use crate::pause::Scope;
 use crate::protocol::{Kind, Parsed, Ran, Request, Span};
 use crate::resp::call::{Arguments, Call, Data, Failure, engine_line};
-use crate::resp::commands;
+use crate::resp::commands::subcommands;
 use crate::resp::frame::{self, Frame, Limits, Unfinished};
 use crate::resp::reply::Reply;
 use crate::resp::table::{self, Command, Flags};
@@ -58,11 +59,23 @@ impl Queue {
     }
 }
 
+/// Which replies a connection gets (`CLIENT REPLY`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Replies {
+    On,
+    Off,
+    /// The next command's is left out.
+    SkipNext,
+    /// This command's is left out.
+    Skip,
+}
+
 /// One RESP connection.
 pub(crate) struct Session {
     pub(crate) client: Arc<Client>,
     pub(crate) authenticated: bool,
     pub(crate) resp3: bool,
+    pub(crate) replies: Replies,
     pub(crate) database: usize,
     pub(crate) queue: Option<Box<Queue>>,
     pub(crate) watched: Vec<Watched>,
@@ -79,6 +92,7 @@ impl Session {
             client,
             authenticated,
             resp3: false,
+            replies: Replies::On,
             database: 0,
             queue: None,
             watched: Vec::new(),
@@ -99,7 +113,7 @@ impl Session {
         let first = spans.len();
         let authenticated = self.authenticated;
         let limits = Limits {
-            bulk_bytes: shared.options.max_bulk_bytes,
+            bulk_bytes: shared.settings.max_bulk_bytes(),
             authenticated,
         };
         match frame::parse(input.bytes(), at, limits, &mut self.unfinished, spans) {
@@ -129,6 +143,7 @@ impl Session {
             database: self.database,
             resp3: self.resp3,
             queued: self.queue.as_ref().map(|queue| queue.commands.len()),
+            queued_bytes: self.queue.as_ref().map_or(0, |queue| queue.bytes.len()),
             watched: self.watched.len(),
             command: self.command,
         };
@@ -142,7 +157,21 @@ impl Session {
 
     #[inline]
     pub(crate) fn may_batch(&self) -> bool {
-        self.authenticated && self.queue.is_none()
+        self.authenticated && self.queue.is_none() && self.replies == Replies::On
+    }
+
+    /// Whether a request waits while those of a scope are paused.
+    pub(crate) fn waits(&self, scope: Scope, kind: Kind, code: u32) -> bool {
+        if scope == Scope::All || matches!(kind, Kind::Put { .. }) {
+            return true;
+        }
+        let command = table::COMMANDS.get(code as usize);
+        let queue = self.queue.as_ref().map(|queue| queue.commands.as_slice());
+        command.is_some_and(|command| {
+            let queued = queue.filter(|_| command.name == "EXEC").unwrap_or_default();
+            let mut run = queued.iter().map(|(queued, _)| *queued).chain([command]);
+            run.any(|command| command.flags.has(Flags::WRITE))
+        })
     }
 
     #[inline]
@@ -178,8 +207,33 @@ impl Session {
         Reply::new(out, self.resp3).error(&engine_line(error));
     }
 
-    /// Runs one request and replies.
+    /// Runs one request and replies, unless the client wants no reply.
     pub(crate) fn execute(
+        &mut self,
+        shared: &Shared,
+        request: &Request,
+        input: &[u8],
+        spans: &[Span],
+        out: &mut Vec<u8>,
+    ) -> Ran {
+        let (before, start) = (self.replies, out.len());
+        let mut ran = self.execute_and_reply(shared, request, input, spans, out);
+        if before != Replies::On && self.replies == before {
+            out.truncate(start);
+            ran.deadline = None;
+            if !ran.wrote {
+                ran.hold = None;
+            }
+        }
+        self.replies = match self.replies {
+            Replies::SkipNext => Replies::Skip,
+            Replies::Skip => Replies::On,
+            replies => replies,
+        };
+        ran
+    }
+
+    fn execute_and_reply(
         &mut self,
         shared: &Shared,
         request: &Request,
@@ -230,7 +284,7 @@ impl Session {
             return Err("NOAUTH Authentication required.".into());
         }
         // Redis knows subcommands before it queues them.
-        commands::check_subcommand(command.name, arguments)?;
+        subcommands::check(command.name, arguments)?;
         Ok(command)
     }
 
@@ -250,21 +304,20 @@ impl Session {
                 return ran;
             }
         };
-        let outcome =
-            if command.flags.has(Flags::ATOMIC) && command.keys(arguments).nth(1).is_some() {
-                transactions::run_atomic(shared, self, command, arguments, reply.again(), &mut ran)
-            } else {
-                let mut data = Data::direct(keyspace, shared.write_options());
-                let outcome = (command.run)(&mut Call {
-                    arguments: arguments.from(1),
-                    data: &mut data,
-                    session: self,
-                    reply: reply.again(),
-                    shared,
-                    ran: &mut ran,
-                });
-                outcome.map(|()| data.committed)
-            };
+        let outcome = if command.is_transaction(arguments) {
+            transactions::run_atomic(shared, self, command, arguments, reply.again(), &mut ran)
+        } else {
+            let mut data = Data::direct(keyspace, shared.write_options());
+            let outcome = (command.run)(&mut Call {
+                arguments: arguments.from(1),
+                data: &mut data,
+                session: self,
+                reply: reply.again(),
+                shared,
+                ran: &mut ran,
+            });
+            outcome.map(|()| data.committed)
+        };
         match outcome {
             Ok(committed) => {
                 if committed.is_some() {

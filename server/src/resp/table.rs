@@ -5,7 +5,8 @@
 use crate::protocol::KeySpan;
 use crate::resp::call::{Arguments, Call, Outcome};
 use crate::resp::commands::{
-    connection, expiry, hashes, info, introspection, keys, ordered, scan, server, strings,
+    bits, config, connection, copying, expiry, hashes, info, introspection, keys, object, ordered,
+    scan, server, strings,
 };
 use crate::resp::transactions;
 
@@ -15,7 +16,7 @@ pub(crate) struct Flags(u16);
 
 impl Flags {
     const NONE: Flags = Flags(0);
-    const WRITE: Flags = Flags(1);
+    pub(crate) const WRITE: Flags = Flags(1);
     const READ: Flags = Flags(2);
     const FAST: Flags = Flags(4);
     const ADMIN: Flags = Flags(8);
@@ -29,6 +30,8 @@ impl Flags {
     pub(crate) const ATOMIC: Flags = Flags(128);
     /// Concerns keys that its arguments do not name.
     pub(crate) const WHOLE: Flags = Flags(256);
+    /// Reads and changes several rows in one commit, however many keys it names.
+    const SEVERAL: Flags = Flags(512);
 
     const fn and(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
@@ -79,6 +82,39 @@ impl Command {
         } else {
             count == arity
         }
+    }
+
+    /// Whether a request, the name included, must run as one commit of several rows.
+    pub(crate) fn is_transaction(&self, request: Arguments<'_>) -> bool {
+        self.flags.has(Flags::SEVERAL)
+            || (self.flags.has(Flags::ATOMIC) && self.keys(request).nth(1).is_some())
+    }
+
+    /// The categories that Redis' access control puts such a command in.
+    pub(crate) fn categories(&self) -> Vec<&'static str> {
+        let group = match self.group {
+            "generic" => Some("keyspace"),
+            "transactions" => Some("transaction"),
+            "server" | "ordered" => None,
+            group => Some(group),
+        };
+        let mut categories: Vec<&str> = group.into_iter().collect();
+        for (flag, category) in [
+            (Flags::WRITE, "write"),
+            (Flags::READ, "read"),
+            (Flags::ADMIN, "admin"),
+            (Flags::ADMIN, "dangerous"),
+        ] {
+            if self.flags.has(flag) {
+                categories.push(category);
+            }
+        }
+        categories.push(if self.flags.has(Flags::FAST) {
+            "fast"
+        } else {
+            "slow"
+        });
+        categories
     }
 
     /// The keys among a request's arguments, the name included.
@@ -167,12 +203,16 @@ commands! {
         "Authenticates the connection.";
     "BGSAVE" -1 (0, 0, 0) [ADMIN NO_MULTI] "server" server::bgsave,
         "Takes a checkpoint in the background.";
+    "BITCOUNT" -2 (1, 1, 1) [READ] "bitmap" bits::bitcount,
+        "Counts the bits that are set.";
     "CLIENT" -2 (0, 0, 0) [ADMIN] "connection" connection::client,
         "Describes and names the connection.";
     "COMMAND" -1 (0, 0, 0) [] "server" introspection::command,
         "Describes the commands.";
-    "CONFIG" -2 (0, 0, 0) [ADMIN] "server" server::config,
-        "Shows the configuration.";
+    "CONFIG" -2 (0, 0, 0) [ADMIN] "server" config::config,
+        "Shows the configuration, and changes what can change.";
+    "COPY" -3 (1, 2, 1) [WRITE SEVERAL] "generic" copying::copy,
+        "Copies a key.";
     "COUNTRANGE" 3 (0, 0, 0) [READ WHOLE] "ordered" ordered::countrange,
         "Counts the keys of a range.";
     "DBSIZE" 1 (0, 0, 0) [READ FAST WHOLE] "server" keys::dbsize,
@@ -205,6 +245,8 @@ commands! {
         "Removes all keys of the database.";
     "GET" 2 (1, 1, 1) [READ FAST] "string" strings::get,
         "Returns a value.";
+    "GETBIT" 3 (1, 1, 1) [READ FAST] "bitmap" bits::getbit,
+        "Returns a bit of a value.";
     "GETDEL" 2 (1, 1, 1) [WRITE FAST] "string" strings::getdel,
         "Returns a value and removes it.";
     "GETEX" -2 (1, 1, 1) [WRITE FAST] "string" strings::getex,
@@ -235,6 +277,8 @@ commands! {
         "Returns some fields.";
     "HMSET" -4 (1, 1, 1) [WRITE FAST] "hash" hashes::hmset,
         "Sets fields.";
+    "HRANDFIELD" -2 (1, 1, 1) [READ] "hash" hashes::hrandfield,
+        "Returns random fields.";
     "HSCAN" -3 (1, 1, 1) [READ] "hash" scan::hscan,
         "Iterates over fields.";
     "HSET" -4 (1, 1, 1) [WRITE FAST] "hash" hashes::hset,
@@ -257,14 +301,20 @@ commands! {
         "Returns the keys that match a pattern.";
     "LASTSAVE" 1 (0, 0, 0) [FAST] "server" server::lastsave,
         "Tells when the last checkpoint was taken.";
+    "MEMORY" -2 (2, 2, 1) [READ] "server" object::memory,
+        "Tells how much memory a key occupies.";
     "MGET" -2 (1, -1, 1) [READ FAST ATOMIC] "string" strings::mget,
         "Returns several values.";
+    "MOVE" 3 (1, 1, 1) [WRITE FAST SEVERAL] "generic" copying::move_to,
+        "Moves a key to another database.";
     "MSET" -3 (1, -1, 2) [WRITE ATOMIC] "string" strings::mset,
         "Sets several values.";
     "MSETNX" -3 (1, -1, 2) [WRITE ATOMIC] "string" strings::msetnx,
         "Sets several values if no key exists.";
     "MULTI" 1 (0, 0, 0) [FAST IMMEDIATE] "transactions" transactions::multi,
         "Begins a transaction.";
+    "OBJECT" -2 (2, 2, 1) [READ] "generic" object::object,
+        "Tells how a value is kept.";
     "PERSIST" 2 (1, 1, 1) [WRITE FAST] "generic" expiry::persist,
         "Makes a key stay.";
     "PEXPIRE" -3 (1, 1, 1) [WRITE FAST] "generic" expiry::pexpire,
@@ -287,6 +337,10 @@ commands! {
         "Returns some key.";
     "RANGE" -3 (0, 0, 0) [READ WHOLE] "ordered" ordered::range,
         "Returns the rows of a range of keys.";
+    "RENAME" 3 (1, 2, 1) [WRITE SEVERAL] "generic" copying::rename,
+        "Renames a key.";
+    "RENAMENX" 3 (1, 2, 1) [WRITE FAST SEVERAL] "generic" copying::renamenx,
+        "Renames a key if the new name is free.";
     "RESET" 1 (0, 0, 0) [FAST NO_AUTH IMMEDIATE] "connection" connection::reset,
         "Makes the connection as new.";
     "SAVE" 1 (0, 0, 0) [ADMIN NO_MULTI] "server" server::save,
@@ -297,6 +351,8 @@ commands! {
         "Chooses a database.";
     "SET" -3 (1, 1, 1) [WRITE] "string" strings::set,
         "Sets a value.";
+    "SETBIT" 4 (1, 1, 1) [WRITE] "bitmap" bits::setbit,
+        "Sets or clears a bit of a value.";
     "SETEX" 4 (1, 1, 1) [WRITE] "string" strings::setex,
         "Sets a value that expires after some seconds.";
     "SETNX" 3 (1, 1, 1) [WRITE FAST] "string" strings::setnx,

@@ -8,6 +8,8 @@ use hedgerow::{Keyspace, Locks, Transaction};
 
 use crate::protocol::Ran;
 use crate::resp::call::{Arguments, Call, Data, Failure, Outcome};
+use crate::resp::commands::copying;
+use crate::resp::number;
 use crate::resp::reply::Reply;
 use crate::resp::session::{Queue, Session, Watched};
 use crate::resp::table::{Command, Flags};
@@ -23,8 +25,8 @@ pub(crate) fn run_atomic(
     ran: &mut Ran,
 ) -> Outcome<Option<hedgerow::Commit>> {
     let keyspace = shared.keyspace(session.database)?;
-    let keys: Vec<(&Keyspace, &[u8])> =
-        command.keys(arguments).map(|key| (keyspace, key)).collect();
+    let mut keys = Vec::new();
+    lock_keys(shared, session.database, command, arguments, &mut keys)?;
     let options = shared.write_options();
     let (outcome, commit) = shared.db.transact(Locks::Keys(&keys), &options, |tx| {
         let outcome = {
@@ -51,6 +53,26 @@ pub(crate) fn run_atomic(
     outcome.map(|()| changed(commit))
 }
 
+/// Adds the keys that a command reads or changes to those that are to be locked.
+fn lock_keys<'s, 'a>(
+    shared: &'s Shared,
+    database: usize,
+    command: &Command,
+    request: Arguments<'a>,
+    keys: &mut Vec<(&'s Keyspace, &'a [u8])>,
+) -> Outcome {
+    let keyspace = shared.keyspace(database)?;
+    keys.extend(command.keys(request).map(|key| (keyspace, key)));
+    // Opened here: not inside the transaction, which must not write the catalog.
+    keys.extend(copying::key_elsewhere(
+        shared,
+        command.name,
+        request,
+        database,
+    )?);
+    Ok(())
+}
+
 /// A commit that changed nothing needs no waiting.
 fn changed(commit: hedgerow::Commit) -> Option<hedgerow::Commit> {
     (commit.epoch() > 0).then_some(commit)
@@ -73,26 +95,22 @@ fn needs<'a>(
     for watched in watched {
         keys.push((shared.keyspace(watched.database)?, watched.key.as_slice()));
     }
-    let mut keyspace = shared.keyspace(database)?;
+    let mut database = database;
     for (i, (command, _)) in queue.commands.iter().enumerate() {
         let arguments = queue.arguments(i);
-        // Opened here: not inside the transaction, which must not write the catalog.
-        if let Some(selected) = selected_database(command, arguments) {
-            keyspace = shared.keyspace(selected)?;
-        }
+        database = selected_database(command, arguments).unwrap_or(database);
         all |= command.flags.has(Flags::WHOLE);
-        keys.extend(command.keys(arguments).map(|key| (keyspace, key)));
+        lock_keys(shared, database, command, arguments, &mut keys)?;
     }
     Ok(if all { Needs::All } else { Needs::Keys(keys) })
 }
 
-/// Where a well-formed `SELECT` leads.
+/// Where a well-formed `SELECT` leads: what it refuses when it runs leads nowhere.
 fn selected_database(command: &Command, arguments: Arguments<'_>) -> Option<usize> {
     let number = (command.name == "SELECT")
         .then(|| arguments.get(1))
         .flatten()?;
-    let number: usize = std::str::from_utf8(number).ok()?.parse().ok()?;
-    (number < crate::shared::DATABASES).then_some(number)
+    number::database(number).ok()
 }
 
 /// `EXEC`.

@@ -1,9 +1,11 @@
 //! The server beside its clients. One program, so that the server is compiled and linked once.
 
+mod client_commands;
 mod clients;
 mod commands;
 mod memcached;
 mod page_file;
+mod plain_keys;
 mod redis;
 mod serving;
 mod support;

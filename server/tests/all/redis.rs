@@ -67,7 +67,7 @@ fn comparable(words: &[Vec<u8>], value: Value) -> Value {
     let name = words[0].to_ascii_uppercase();
     let sort = |items: &mut Vec<Value>| items.sort_by_key(|item| format!("{item:?}"));
     match (name.as_slice(), value) {
-        (b"KEYS" | b"HKEYS" | b"HVALS", Value::Array(mut items)) => {
+        (b"KEYS" | b"HKEYS" | b"HVALS" | b"HRANDFIELD" | b"COMMAND", Value::Array(mut items)) => {
             sort(&mut items);
             Value::Array(items)
         }
@@ -155,7 +155,8 @@ impl Commands {
         }
     }
 
-    /// A command as a template: `k` a key, `f` a field, `v` a value, `i` an integer, `s` seconds.
+    /// A command as a template: `k` a key, `f` a field, `v` a value, `i` an integer, `s` seconds,
+    /// `o` an offset, `b` a bit.
     fn next(&mut self) -> Vec<Vec<u8>> {
         const TEMPLATES: &[&str] = &[
             "GET k",
@@ -274,6 +275,74 @@ impl Commands {
             "EXPIRETIME nosuchkey",
             "MSETNX k v",
             "CLIENT SETNAME",
+            "RENAME k k",
+            "RENAME k k k",
+            "RENAMENX k k",
+            "COPY k k",
+            "COPY k k REPLACE",
+            "COPY k k DB 1",
+            "COPY k k REPLACE DB 0",
+            "COPY k k DB i",
+            "COPY k k DB",
+            "COPY k k BAD",
+            "MOVE k 1",
+            "MOVE k 0",
+            "MOVE k i",
+            "OBJECT REFCOUNT nosuchkey",
+            "OBJECT FREQ k",
+            "OBJECT NOSUCH k",
+            "OBJECT ENCODING k k",
+            "OBJECT ENCODING nosuchkey",
+            "OBJECT",
+            "MEMORY USAGE nosuchkey",
+            "MEMORY USAGE k SAMPLES bad",
+            "MEMORY USAGE k SAMPLES -1",
+            "MEMORY USAGE k BAD",
+            "MEMORY NOSUCH",
+            "SETBIT k o b",
+            "SETBIT k o b",
+            "GETBIT k o",
+            "BITCOUNT k",
+            "BITCOUNT k i i",
+            "BITCOUNT k i i BIT",
+            "BITCOUNT k i i BYTE",
+            "BITCOUNT k i i BAD",
+            "BITCOUNT k i",
+            "HRANDFIELD nosuchkey",
+            "HRANDFIELD nosuchkey i",
+            "HRANDFIELD k 1000",
+            "HRANDFIELD k 1000 WITHVALUES",
+            "HRANDFIELD k i BAD",
+            "HRANDFIELD k 0",
+            "HRANDFIELD k 5000000000000000000 WITHVALUES",
+            "HRANDFIELD k -9223372036854775808",
+            "SELECT +1",
+            "SELECT 01",
+            "SELECT 99999999999",
+            "CLIENT REPLY BAD",
+            "CLIENT REPLY ON",
+            "CLIENT UNPAUSE",
+            "CLIENT PAUSE -1",
+            "CLIENT PAUSE bad",
+            "CLIENT PAUSE 1 BAD",
+            "CLIENT NO-EVICT BAD",
+            "CLIENT HELP word",
+            "COMMAND LIST BAD",
+            "COMMAND LIST FILTERBY BAD word",
+            "COMMAND LIST FILTERBY ACLCAT nosuch",
+            "COMMAND LIST FILTERBY MODULE nosuch",
+            "COMMAND LIST FILTERBY PATTERN hse[tn]*",
+            "COMMAND GETKEYS COPY k k",
+            "COMMAND GETKEYS PING",
+            "CONFIG SET databases 3",
+            "CONFIG SET nosuch 3",
+            "CONFIG SET timeout bad",
+            "CONFIG SET timeout -1",
+            "CONFIG SET timeout 0 timeout 0",
+            "CONFIG SET timeout 0 nosuch 0",
+            "CONFIG SET maxclients 0",
+            "CONFIG SET appendfsync maybe",
+            "CONFIG SET hash-max-listpack-entries bad",
         ];
         let template = self.pick(TEMPLATES);
         let mut words: Vec<Vec<u8>> = Vec::new();
@@ -284,6 +353,21 @@ impl Commands {
                 "f" => self.pick(&["f", "g", "h", ""]).to_owned(),
                 "v" => self.pick(WORDS).to_owned(),
                 "i" => self.number(),
+                "o" => self
+                    .pick(&[
+                        "0",
+                        "1",
+                        "7",
+                        "8",
+                        "12",
+                        "100",
+                        "-1",
+                        "x",
+                        "4294967296",
+                        "+1",
+                    ])
+                    .to_owned(),
+                "b" => self.pick(&["0", "1", "0", "1", "2", "x"]).to_owned(),
                 // Sums that the long doubles of Redis hold exactly, as our decimals do.
                 "x" => self.pick(&["0.5", "-0.25", "3", "1e3", "x", ""]).to_owned(),
                 "s" => match self.random.random_range(0..6) {
@@ -368,6 +452,10 @@ fn malformed_input_gets_the_errors_of_redis() {
         b"*1\r\n:1\r\n",
         b"*1\r\n$x\r\n",
         b"*1\r\n$-2\r\n",
+        b"*01\r\n$4\r\nPING\r\n",
+        b"*+1\r\n$4\r\nPING\r\n",
+        b"*1\r\n$04\r\nPING\r\n",
+        b"*1\r\n$+4\r\nPING\r\n",
         b"GET \"unbalanced\r\n",
         b"\r\n\r\nPING\r\nnosuch a 'b c'\r\n*0\r\n*-1\r\nECHO \"\\x41\\n\"\r\n*x\r\n",
     ] {

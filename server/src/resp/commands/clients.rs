@@ -1,10 +1,13 @@
-//! `CLIENT LIST`, `CLIENT INFO` and `CLIENT KILL`: looking at connections, and ending them.
+//! `CLIENT LIST`, `CLIENT INFO` and `CLIENT KILL`: looking at connections, and ending them;
+//! `CLIENT REPLY` and `CLIENT PAUSE`: which replies are sent, and when commands run.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::clients::Client;
+use crate::pause::Scope;
 use crate::resp::call::{Arguments, Call, Failure, Outcome};
 use crate::resp::number;
+use crate::resp::session::Replies;
 use crate::resp::table::COMMANDS;
 
 /// Describes some connections, this one as it is now.
@@ -69,6 +72,47 @@ pub(super) fn list(call: &mut Call<'_, '_, '_>) -> Outcome {
     }
     let text = describe(call, clients.iter().map(|client| &**client));
     call.reply.verbatim(&text);
+    Ok(())
+}
+
+/// `CLIENT REPLY ON | OFF | SKIP`. Inside a transaction, whose reply counts its parts, it replies in
+/// any case.
+pub(super) fn reply(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let session = &mut *call.session;
+    match call.arguments[1].to_ascii_uppercase().as_slice() {
+        b"ON" => session.replies = Replies::On,
+        b"OFF" => session.replies = Replies::Off,
+        b"SKIP" if session.replies == Replies::Off => {}
+        b"SKIP" => session.replies = Replies::SkipNext,
+        _ => return Err(Failure::Syntax),
+    }
+    if session.replies == Replies::On || call.data.is_transaction() {
+        call.reply.ok();
+    }
+    Ok(())
+}
+
+/// `CLIENT PAUSE timeout [WRITE | ALL]`
+pub(super) fn pause(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let arguments = call.arguments;
+    let scope = match (arguments.len(), arguments.get(2)) {
+        (2, _) => Scope::All,
+        (3, Some(mode)) if mode.eq_ignore_ascii_case(b"WRITE") => Scope::Writes,
+        (3, Some(mode)) if mode.eq_ignore_ascii_case(b"ALL") => Scope::All,
+        (3, _) => {
+            let text = "ERR CLIENT PAUSE mode must be WRITE or ALL";
+            return Err(Failure::text(text));
+        }
+        _ => return Err(Failure::Syntax),
+    };
+    let timeout_ms = number::integer(&arguments[1]).ok_or(Failure::text(
+        "ERR timeout is not an integer or out of range",
+    ))?;
+    let timeout_ms = u64::try_from(timeout_ms);
+    let timeout_ms = timeout_ms.map_err(|_| Failure::text("ERR timeout is negative"))?;
+    let timeout = Duration::from_millis(timeout_ms);
+    call.shared.pause_clients(timeout, scope);
+    call.reply.ok();
     Ok(())
 }
 

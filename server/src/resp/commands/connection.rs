@@ -1,11 +1,9 @@
 //! Commands about the connection: `PING`, `HELLO`, `AUTH`, `CLIENT`, `SELECT`, `QUIT`, `RESET`.
 
-use super::clients;
-use crate::clients::Names;
+use super::{clients, subcommands};
 use crate::resp::call::{Call, Failure, Outcome};
 use crate::resp::number;
-use crate::resp::session::wrong_arity;
-use crate::shared::DATABASES;
+use crate::resp::session::{Replies, wrong_arity};
 
 /// `PING [message]`
 pub(crate) fn ping(call: &mut Call<'_, '_, '_>) -> Outcome {
@@ -32,35 +30,30 @@ pub(crate) fn quit(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// `SELECT index`
 pub(crate) fn select(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let number = number::argument(&call.arguments[0])?;
-    let number = usize::try_from(number)
-        .ok()
-        .filter(|number| *number < DATABASES);
-    let Some(number) = number else {
-        return Err(Failure::text("ERR DB index is out of range"));
-    };
+    let number = number::database(&call.arguments[0])?;
     call.data.select(call.shared.keyspace(number)?);
     call.session.database = number;
     call.reply.ok();
     Ok(())
 }
 
-/// `RESET`: as if the connection were new.
+/// `RESET`: as if the connection were new, but for what the client's library says of itself.
 pub(crate) fn reset(call: &mut Call<'_, '_, '_>) -> Outcome {
     let session = &mut *call.session;
     session.queue = None;
     session.watched.clear();
     session.database = 0;
     session.resp3 = false;
-    *session.client.names() = Names::default();
-    session.authenticated = call.shared.options.password.is_none();
+    session.replies = Replies::On;
+    session.client.names().name.clear();
+    session.authenticated = !call.shared.settings.has_password();
     call.reply.simple("RESET");
     Ok(())
 }
 
 /// Checks a password, in time that does not depend on where it is wrong.
 fn authenticate(call: &mut Call<'_, '_, '_>, user: &[u8], password: &[u8]) -> Outcome {
-    let right = match &call.shared.options.password {
+    let right = match call.shared.settings.password() {
         Some(expected) => {
             let expected = expected.as_bytes();
             let differences = expected
@@ -87,7 +80,7 @@ pub(crate) fn auth(call: &mut Call<'_, '_, '_>) -> Outcome {
         2 => (&arguments[0], &arguments[1]),
         _ => return Err(Failure::Syntax),
     };
-    if arguments.len() == 1 && call.shared.options.password.is_none() {
+    if arguments.len() == 1 && !call.shared.settings.has_password() {
         return Err(Failure::text(
             "ERR AUTH <password> called without any password configured for the default user. \
              Are you sure your configuration is correct?",
@@ -191,9 +184,17 @@ pub(crate) fn client(call: &mut Call<'_, '_, '_>) -> Outcome {
         b"INFO" => clients::info(call)?,
         b"KILL" => clients::kill(call)?,
         b"LIST" => clients::list(call)?,
-        b"REPLY" if !arguments[1].eq_ignore_ascii_case(b"ON") => return Err(Failure::Syntax),
-        // Nothing is evicted or touched here, and replies are always on.
-        _ => call.reply.ok(),
+        b"REPLY" => clients::reply(call)?,
+        b"PAUSE" => clients::pause(call)?,
+        b"UNPAUSE" => {
+            call.shared.resume_clients();
+            call.reply.ok();
+        }
+        b"HELP" => subcommands::help(call, "CLIENT"),
+        // NO-EVICT and NO-TOUCH: nothing is evicted, and reads never change a row.
+        _ if arguments[1].eq_ignore_ascii_case(b"ON") => call.reply.ok(),
+        _ if arguments[1].eq_ignore_ascii_case(b"OFF") => call.reply.ok(),
+        _ => return Err(Failure::Syntax),
     }
     Ok(())
 }

@@ -1,9 +1,11 @@
 //! Commands on hashes: rows with columns.
 
 use hedgerow::{Action, Row, RowBuilder};
+use rand::Rng;
 
 use crate::resp::call::{Call, Failure, Outcome};
 use crate::resp::number::{self, Real};
+use crate::resp::reply::Reply;
 use crate::resp::session::wrong_arity;
 
 /// A hash row; a plain value is of the wrong type.
@@ -186,6 +188,107 @@ pub(crate) fn hexists(call: &mut Call<'_, '_, '_>) -> Outcome {
         .hash(&call.arguments[0], |row| row.column(field).is_some())?;
     call.reply.integer(i64::from(found.unwrap_or(false)));
     Ok(())
+}
+
+/// `HRANDFIELD key [count [WITHVALUES]]`: one field, or as many as there are up to `count`, each
+/// once; of a negative count its amount, each drawn anew. All fields are equally likely.
+pub(crate) fn hrandfield(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let Call {
+        arguments,
+        data,
+        reply,
+        shared,
+        ..
+    } = call;
+    let count = match arguments.get(1) {
+        Some(count) => Some(field_count(count)?),
+        None => None,
+    };
+    let with_values = match (arguments.len(), arguments.get(2)) {
+        (..=2, _) => false,
+        (3, Some(option)) if option.eq_ignore_ascii_case(b"WITHVALUES") => true,
+        _ => return Err(Failure::Syntax),
+    };
+    let drawable = -(i64::MAX / 2)..=i64::MAX / 2;
+    if with_values && count.is_some_and(|count| !drawable.contains(&count)) {
+        return Err(Failure::text("ERR value is out of range"));
+    }
+    let limit_bytes = shared.settings.max_bulk_bytes();
+    let start = reply.len();
+    let found = data.hash(&arguments[0], |row| {
+        let columns: Vec<(&[u8], &[u8])> = row.columns().collect();
+        if columns.is_empty() {
+            reply_nothing(reply, count);
+            return Ok(());
+        }
+        let mut random = rand::rng();
+        let Some(count) = count else {
+            reply.bulk(columns[random.random_range(0..columns.len())].0);
+            return Ok(());
+        };
+        let amount = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+        let drawn = if count >= 0 {
+            amount.min(columns.len())
+        } else {
+            amount
+        };
+        let entries = if with_values && !reply.is_resp3() {
+            2
+        } else {
+            1
+        };
+        reply.array(drawn.saturating_mul(entries));
+        if count >= 0 {
+            for at in rand::seq::index::sample(&mut random, columns.len(), drawn).into_iter() {
+                reply_field(reply, columns[at], with_values);
+            }
+            return Ok(());
+        }
+        for _ in 0..drawn {
+            let at = random.random_range(0..columns.len());
+            reply_field(reply, columns[at], with_values);
+            if reply.len() - start > limit_bytes {
+                return Err(Failure::text(
+                    "ERR the reply exceeds the longest bulk string; ask for fewer fields",
+                ));
+            }
+        }
+        Ok(())
+    })?;
+    found.unwrap_or_else(|| {
+        reply_nothing(reply, count);
+        Ok(())
+    })
+}
+
+fn reply_nothing(reply: &mut Reply<'_>, count: Option<i64>) {
+    match count {
+        None => reply.null(),
+        Some(_) => reply.array(0),
+    }
+}
+
+/// How many fields to draw.
+fn field_count(argument: &[u8]) -> Outcome<i64> {
+    let count = number::argument(argument)?;
+    if count == i64::MIN {
+        return Err(Failure::text(format!(
+            "ERR value is out of range, value must between {} and {}",
+            -i64::MAX,
+            i64::MAX
+        )));
+    }
+    Ok(count)
+}
+
+fn reply_field(reply: &mut Reply<'_>, (field, value): (&[u8], &[u8]), with_value: bool) {
+    if with_value && reply.is_resp3() {
+        reply.array(2);
+    }
+    reply.bulk(field);
+    if with_value {
+        reply.bulk(value);
+    }
 }
 
 /// `HDEL key field …`: a hash without fields is gone.

@@ -76,7 +76,7 @@ fn clients(shared: &Shared, text: &mut String) {
         "connected_clients",
         shared.connections.load(Ordering::Relaxed),
     );
-    line(text, "maxclients", shared.options.max_connections);
+    line(text, "maxclients", shared.settings.max_connections());
 }
 
 fn memory(shared: &Shared, text: &mut String) {
@@ -115,7 +115,7 @@ fn persistence(shared: &Shared, text: &mut String) {
     line(
         text,
         "durability",
-        format!("{:?}", shared.options.durability).to_lowercase(),
+        format!("{:?}", shared.settings.durability()).to_lowercase(),
     );
     for statistic in shared.db.statistics().iter() {
         if statistic.name.starts_with("log_") || statistic.name.starts_with("checkpoint") {

@@ -1,10 +1,12 @@
 //! `COMMAND`: what commands there are, for clients that ask before they talk.
 
+use super::subcommands::{self, Subcommand};
+use crate::glob;
 use crate::resp::call::{Arguments, Call, Failure, Outcome};
 use crate::resp::reply::Reply;
 use crate::resp::table::{self, COMMANDS, Command};
 
-/// `COMMAND [COUNT | DOCS | INFO | LIST | GETKEYS]`
+/// `COMMAND [COUNT | DOCS | GETKEYS | HELP | INFO | LIST]`
 pub(crate) fn command(call: &mut Call<'_, '_, '_>) -> Outcome {
     let arguments = call.arguments;
     let reply = &mut call.reply;
@@ -16,12 +18,7 @@ pub(crate) fn command(call: &mut Call<'_, '_, '_>) -> Outcome {
     let names = arguments.from(1);
     match subcommand.to_ascii_uppercase().as_slice() {
         b"COUNT" => reply.count(COMMANDS.len()),
-        b"LIST" => {
-            reply.array(COMMANDS.len());
-            COMMANDS
-                .iter()
-                .for_each(|command| reply.bulk(lower(command).as_bytes()));
-        }
+        b"LIST" => list(reply, names)?,
         b"INFO" if names.is_empty() => {
             reply.array(COMMANDS.len());
             COMMANDS.iter().for_each(|command| describe(reply, command));
@@ -29,15 +26,16 @@ pub(crate) fn command(call: &mut Call<'_, '_, '_>) -> Outcome {
         b"INFO" => {
             reply.array(names.len());
             for name in names.iter() {
-                match table::lookup(name) {
-                    Some(found) => describe(reply, &COMMANDS[found]),
+                match Named::find(name) {
+                    Some(Named::Command(command)) => describe(reply, command),
+                    Some(Named::Part(command, part)) => describe_part(reply, command, part),
                     None => reply.null_array(),
                 }
             }
         }
         b"DOCS" => docs(reply, names),
         b"GETKEYS" => get_keys(reply, names)?,
-        _ => unreachable!("check_subcommand lets only these through"),
+        _ => subcommands::help(call, "COMMAND"),
     }
     Ok(())
 }
@@ -46,11 +44,102 @@ fn lower(command: &Command) -> String {
     command.name.to_ascii_lowercase()
 }
 
+/// What a name stands for: a command, or with `|` in it one of its subcommands.
+#[derive(Clone, Copy)]
+enum Named {
+    Command(&'static Command),
+    Part(&'static Command, &'static Subcommand),
+}
+
+impl Named {
+    fn find(name: &[u8]) -> Option<Named> {
+        let mut parts = name.splitn(2, |byte| *byte == b'|');
+        let command = &COMMANDS[table::lookup(parts.next()?)?];
+        match parts.next() {
+            None => Some(Named::Command(command)),
+            Some(part) => {
+                let part = subcommands::find(command.name, part)?;
+                Some(Named::Part(command, part))
+            }
+        }
+    }
+
+    /// All there are, subcommands behind their command.
+    fn all() -> impl Iterator<Item = Named> {
+        COMMANDS.iter().flat_map(|command| {
+            let parts = subcommands::of(command.name).iter();
+            let parts = parts.map(move |part| Named::Part(command, part));
+            std::iter::once(Named::Command(command)).chain(parts)
+        })
+    }
+
+    fn name(self) -> String {
+        match self {
+            Named::Command(command) => lower(command),
+            Named::Part(command, part) => part_name(command, part),
+        }
+    }
+
+    fn command(self) -> &'static Command {
+        match self {
+            Named::Command(command) | Named::Part(command, _) => command,
+        }
+    }
+}
+
+fn part_name(command: &Command, part: &Subcommand) -> String {
+    format!("{}|{}", command.name, part.name).to_ascii_lowercase()
+}
+
+/// `COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]`
+fn list(reply: &mut Reply<'_>, options: Arguments<'_>) -> Outcome {
+    let names: Vec<String> = match (options.len(), options.get(0), options.get(1)) {
+        (0, ..) => Named::all().map(Named::name).collect(),
+        (3, Some(word), Some(filter)) if word.eq_ignore_ascii_case(b"FILTERBY") => {
+            let wanted = &options[2];
+            let passes: Box<dyn Fn(&Named) -> bool> = match filter.to_ascii_uppercase().as_slice() {
+                // No command comes from a module.
+                b"MODULE" => Box::new(|_| false),
+                b"ACLCAT" => Box::new(|named| {
+                    let mut categories = named.command().categories().into_iter();
+                    categories.any(|category| wanted.eq_ignore_ascii_case(category.as_bytes()))
+                }),
+                b"PATTERN" => {
+                    Box::new(|named| glob::matches(wanted, named.name().as_bytes(), true))
+                }
+                _ => return Err(Failure::Syntax),
+            };
+            Named::all().filter(passes).map(Named::name).collect()
+        }
+        _ => return Err(Failure::Syntax),
+    };
+    reply.array(names.len());
+    for name in names {
+        reply.bulk(name.as_bytes());
+    }
+    Ok(())
+}
+
 /// The ten fields that Redis 7 gives.
 fn describe(reply: &mut Reply<'_>, command: &Command) {
+    let parts = subcommands::of(command.name);
+    describe_fields(reply, &lower(command), command.arity, command);
+    reply.array(parts.len());
+    parts
+        .iter()
+        .for_each(|part| describe_part(reply, command, part));
+}
+
+fn describe_part(reply: &mut Reply<'_>, command: &Command, part: &Subcommand) {
+    describe_fields(reply, &part_name(command, part), part.arity, command);
+    reply.array(0);
+}
+
+/// All of the ten but the last: the subcommands.
+fn describe_fields(reply: &mut Reply<'_>, name: &str, arity: i8, command: &Command) {
     reply.array(10);
-    reply.bulk(lower(command).as_bytes());
-    reply.integer(command.arity.into());
+    reply.bulk(name.as_bytes());
+    reply.integer(arity.into());
     let flags = command.flags.names();
     reply.array(flags.len());
     flags.iter().for_each(|flag| reply.simple(flag));
@@ -58,35 +147,54 @@ fn describe(reply: &mut Reply<'_>, command: &Command) {
     for number in [first, last, step] {
         reply.integer(number.into());
     }
-    reply.array(1);
-    reply.simple(&format!("@{}", command.group));
-    // Tips, key specifications and subcommands.
-    for _ in 0..3 {
+    let categories = command.categories();
+    reply.array(categories.len());
+    for category in categories {
+        reply.simple(&format!("@{category}"));
+    }
+    // Tips and key specifications.
+    for _ in 0..2 {
         reply.array(0);
     }
 }
 
 fn docs(reply: &mut Reply<'_>, names: Arguments<'_>) {
-    let wanted: Vec<&Command> = if names.is_empty() {
-        COMMANDS.iter().collect()
+    let wanted: Vec<Named> = if names.is_empty() {
+        COMMANDS.iter().map(Named::Command).collect()
     } else {
-        names
-            .iter()
-            .filter_map(|name| Some(&COMMANDS[table::lookup(name)?]))
-            .collect()
+        names.iter().filter_map(Named::find).collect()
     };
     reply.map(wanted.len());
-    for command in wanted {
-        reply.bulk(lower(command).as_bytes());
-        reply.map(3);
-        for (field, text) in [
-            ("summary", command.summary),
-            ("since", "1.0.0"),
-            ("group", command.group),
-        ] {
-            reply.bulk(field.as_bytes());
-            reply.bulk(text.as_bytes());
+    for named in wanted {
+        reply.bulk(named.name().as_bytes());
+        match named {
+            Named::Command(command) => {
+                let parts = subcommands::of(command.name);
+                doc_fields(reply, command.summary, command, !parts.is_empty());
+                if !parts.is_empty() {
+                    reply.bulk(b"subcommands");
+                    reply.map(parts.len());
+                }
+                for part in parts {
+                    reply.bulk(part_name(command, part).as_bytes());
+                    doc_fields(reply, part.summary(), command, false);
+                }
+            }
+            Named::Part(command, part) => doc_fields(reply, part.summary(), command, false),
         }
+    }
+}
+
+/// What is told of each command; a field more follows if it has `parts`.
+fn doc_fields(reply: &mut Reply<'_>, summary: &str, command: &Command, parts: bool) {
+    reply.map(3 + usize::from(parts));
+    for (field, text) in [
+        ("summary", summary),
+        ("since", "1.0.0"),
+        ("group", command.group),
+    ] {
+        reply.bulk(field.as_bytes());
+        reply.bulk(text.as_bytes());
     }
 }
 

@@ -134,7 +134,7 @@ fn reply_range(call: &mut Call<'_, '_, '_>, bounds: Option<Bounds>, asked: &Aske
     let expected = asked.limit.saturating_mul(asked.entries_per_row());
     let opened = reply.open_array(expected);
     let (mut rows, mut too_long_now) = (0, false);
-    let limit_bytes = shared.options.max_bulk_bytes;
+    let limit_bytes = shared.settings.max_bulk_bytes();
     let mut go_on = |reply: &Reply<'_>| {
         rows += 1;
         too_long_now = reply.since(&opened) > limit_bytes;

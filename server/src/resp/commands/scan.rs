@@ -179,7 +179,7 @@ pub(crate) fn keys(call: &mut Call<'_, '_, '_>) -> Outcome {
     } = call;
     let (start, end, check) = bounds(Some(&arguments[0]));
     let opened = reply.open_array(0);
-    let limit = shared.options.max_bulk_bytes;
+    let limit = shared.settings.max_bulk_bytes();
     let (mut length, mut too_long) = (0, false);
     data.scan_keys((start, end), Direction::Forward, |key| {
         if check.is_none_or(|pattern| glob::matches(pattern, key, false)) {

@@ -1,110 +1,12 @@
-//! Commands about the server: `CONFIG`, `SAVE`, `WAITAOF`, `SHUTDOWN`, `TIME`.
+//! Commands about the server: `SAVE`, `WAITAOF`, `SHUTDOWN`, `TIME`.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use hedgerow::Durability;
-
-use crate::glob;
 use crate::protocol::Ran;
 use crate::resp::call::{Call, Failure, Outcome};
 use crate::resp::number;
-use crate::shared::{DATABASES, Shared, now_ms};
-
-/// What `CONFIG GET` knows, under Redis' names.
-fn parameters(shared: &Shared) -> Vec<(&'static str, String)> {
-    let options = &shared.options;
-    let fsync = match options.durability {
-        Durability::Sync => "always",
-        Durability::Periodic => "everysec",
-        Durability::None => "no",
-    };
-    let memory = shared
-        .db
-        .statistics()
-        .get("memory_limit_bytes")
-        .unwrap_or(0.0) as u64;
-    vec![
-        ("appendfsync", fsync.into()),
-        (
-            "appendonly",
-            if shared.db.is_in_memory() {
-                "no"
-            } else {
-                "yes"
-            }
-            .into(),
-        ),
-        ("databases", DATABASES.to_string()),
-        ("maxclients", options.max_connections.to_string()),
-        ("maxmemory", memory.to_string()),
-        ("maxmemory-policy", "noeviction".into()),
-        (
-            "port",
-            options.resp.map_or(0, |address| address.port()).to_string(),
-        ),
-        ("proto-max-bulk-len", options.max_bulk_bytes.to_string()),
-        ("save", String::new()),
-        (
-            "timeout",
-            options
-                .idle_timeout
-                .map_or(0, |timeout| timeout.as_secs())
-                .to_string(),
-        ),
-        ("io-threads", options.workers.to_string()),
-    ]
-}
-
-/// `CONFIG GET parameter …`, `CONFIG SET`, `CONFIG RESETSTAT`
-pub(crate) fn config(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let arguments = call.arguments;
-    match arguments[0].to_ascii_uppercase().as_slice() {
-        b"GET" => {
-            let wanted = |name: &str| {
-                arguments
-                    .from(1)
-                    .iter()
-                    .any(|asked| glob::matches(asked, name.as_bytes(), true))
-            };
-            let mut found = parameters(call.shared);
-            found.retain(|(name, _)| wanted(name));
-            call.reply.map(found.len());
-            for (name, value) in found {
-                call.reply.bulk(name.as_bytes());
-                call.reply.bulk(value.as_bytes());
-            }
-        }
-        b"SET" => return set_parameter(call),
-        // Nothing else passes the check of subcommands.
-        _ => call.reply.ok(),
-    }
-    Ok(())
-}
-
-/// Options are set when the server starts: what changes nothing is accepted, the rest refused.
-fn set_parameter(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let known = parameters(call.shared);
-    for (name, value) in call.arguments.from(1).pairs() {
-        let shown = String::from_utf8_lossy(name).to_lowercase();
-        match known.iter().find(|(known, _)| *known == shown) {
-            Some((_, present)) if present.as_bytes() == value => {}
-            Some(_) => {
-                return Err(Failure::text(format!(
-                    "ERR CONFIG SET failed (possibly related to argument '{shown}') - \
-                     can't set immutable config"
-                )));
-            }
-            None => {
-                return Err(Failure::text(format!(
-                    "ERR Unknown option or number of arguments for CONFIG SET - '{shown}'"
-                )));
-            }
-        }
-    }
-    call.reply.ok();
-    Ok(())
-}
+use crate::shared::now_ms;
 
 /// `SAVE`: a checkpoint, awaited. Other connections of this worker wait too.
 pub(crate) fn save(call: &mut Call<'_, '_, '_>) -> Outcome {

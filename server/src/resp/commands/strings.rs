@@ -8,7 +8,7 @@ use crate::resp::number::{self, Real};
 use crate::resp::session::wrong_arity;
 
 /// The plain value of a row; a hash is of the wrong type.
-fn plain<'r>(row: Option<Row<'r>>) -> Outcome<Option<&'r [u8]>> {
+pub(super) fn plain<'r>(row: Option<Row<'r>>) -> Outcome<Option<&'r [u8]>> {
     row.map(|row| row.value().ok_or(Failure::WrongType))
         .transpose()
 }
@@ -291,7 +291,7 @@ pub(crate) fn msetnx(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// Refuses values longer than the protocol can carry.
 fn check_length(call: &Call<'_, '_, '_>, bytes: usize) -> Outcome {
-    if bytes > call.shared.options.max_bulk_bytes {
+    if bytes > call.shared.settings.max_bulk_bytes() {
         let text = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
         return Err(Failure::text(text));
     }
@@ -324,6 +324,23 @@ pub(crate) fn strlen(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
+/// The places `first..=last` that `start` and `end` name in something of `length` places; negative
+/// ones count from its end. `None` if there are none.
+pub(super) fn resolve_range(start: i64, end: i64, length: i64) -> Option<(u64, u64)> {
+    if length == 0 || (start < 0 && end < 0 && start > end) {
+        return None;
+    }
+    let place = |at: i64| {
+        if at < 0 {
+            at.saturating_add(length).max(0)
+        } else {
+            at
+        }
+    };
+    let (start, end) = (place(start), place(end).min(length - 1));
+    (start <= end).then_some((start as u64, end as u64))
+}
+
 /// `GETRANGE key start end`
 pub(crate) fn getrange(call: &mut Call<'_, '_, '_>) -> Outcome {
     let Call {
@@ -335,23 +352,8 @@ pub(crate) fn getrange(call: &mut Call<'_, '_, '_>) -> Outcome {
     let start = number::argument(&arguments[1])?;
     let end = number::argument(&arguments[2])?;
     let found = data.value(&arguments[0], |value| {
-        let length = value.len() as i64;
-        if (start < 0 && end < 0 && start > end) || length == 0 {
-            return reply.bulk(b"");
-        }
-        let place = |at: i64| {
-            if at < 0 {
-                (at.saturating_add(length)).max(0)
-            } else {
-                at
-            }
-        };
-        let (start, end) = (place(start), place(end).min(length - 1));
-        reply.bulk(if start > end {
-            b""
-        } else {
-            &value[start as usize..=end as usize]
-        });
+        let range = resolve_range(start, end, value.len() as i64);
+        reply.bulk(range.map_or(b"", |(start, end)| &value[start as usize..=end as usize]));
     })?;
     if found.is_none() {
         reply.bulk(b"");

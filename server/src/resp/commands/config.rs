@@ -1,0 +1,290 @@
+//! `CONFIG`: what the server was started with, under Redis' names, and changes of what can change
+//! while it runs. A change lasts until the server stops.
+
+use std::time::Duration;
+
+use hedgerow::Durability;
+
+use super::subcommands;
+use crate::glob;
+use crate::resp::call::{Call, Failure, Outcome};
+use crate::resp::number;
+use crate::settings::Settings;
+use crate::shared::{DATABASES, Shared};
+
+/// What a value that was checked does once all of a request's are.
+type Change = Box<dyn FnOnce(&Settings)>;
+
+/// Checks a new value of a parameter, or says what is wrong with it.
+type Check = fn(&Shared, &[u8]) -> Result<Change, String>;
+
+/// A parameter.
+struct Parameter {
+    /// In lower case.
+    name: &'static str,
+    show: fn(&Shared) -> String,
+    /// `None` if the parameter cannot change.
+    change: Option<Check>,
+}
+
+const fn fixed(name: &'static str, show: fn(&Shared) -> String) -> Parameter {
+    Parameter {
+        name,
+        show,
+        change: None,
+    }
+}
+
+const fn open(name: &'static str, show: fn(&Shared) -> String, change: Check) -> Parameter {
+    Parameter {
+        name,
+        show,
+        change: Some(change),
+    }
+}
+
+const PARAMETERS: &[Parameter] = &[
+    open("appendfsync", show_fsync, |_, value| {
+        let durability = match value.to_ascii_lowercase().as_slice() {
+            b"always" => Durability::Sync,
+            b"everysec" => Durability::Periodic,
+            b"no" => Durability::None,
+            _ => {
+                let names = "everysec, always, no";
+                return Err(format!("argument(s) must be one of the following: {names}"));
+            }
+        };
+        Ok(Box::new(move |settings| {
+            settings.set_durability(durability)
+        }))
+    }),
+    fixed("appendonly", |shared| {
+        if shared.db.is_in_memory() {
+            "no"
+        } else {
+            "yes"
+        }
+        .into()
+    }),
+    fixed("databases", |_| DATABASES.to_string()),
+    open("hash-max-listpack-entries", show_fields, change_fields),
+    open("hash-max-listpack-value", show_bytes, change_bytes),
+    open("hash-max-ziplist-entries", show_fields, change_fields),
+    open("hash-max-ziplist-value", show_bytes, change_bytes),
+    fixed("io-threads", |shared| shared.options.workers.to_string()),
+    open(
+        "maxclients",
+        |shared| shared.settings.max_connections().to_string(),
+        |_, value| {
+            let connections = within(value, 1, u32::MAX.into())? as usize;
+            Ok(Box::new(move |s| s.set_max_connections(connections)))
+        },
+    ),
+    fixed("maxmemory", |shared| {
+        let statistics = shared.db.statistics();
+        let limit = statistics.get("memory_limit_bytes").unwrap_or(0.0);
+        (limit as u64).to_string()
+    }),
+    fixed("maxmemory-policy", |_| "noeviction".into()),
+    fixed("port", |shared| {
+        let address = shared.options.resp;
+        address.map_or(0, |address| address.port()).to_string()
+    }),
+    open(
+        "proto-max-bulk-len",
+        |shared| shared.settings.max_bulk_bytes().to_string(),
+        |shared, value| {
+            let most = shared.options.max_frame_bytes as i64;
+            let bytes = memory(value)?;
+            let bytes = check_range(bytes, 1 << 20, most)? as usize;
+            Ok(Box::new(move |s| s.set_max_bulk_bytes(bytes)))
+        },
+    ),
+    open(
+        "requirepass",
+        |shared| shared.settings.password().as_deref().unwrap_or("").into(),
+        change_password,
+    ),
+    fixed("save", |_| String::new()),
+    open("timeout", show_timeout, |_, value| {
+        let timeout = Duration::from_secs(within(value, 0, i32::MAX.into())? as u64);
+        Ok(Box::new(move |s| s.set_idle_timeout(timeout)))
+    }),
+];
+
+fn show_fsync(shared: &Shared) -> String {
+    match shared.settings.durability() {
+        Durability::Sync => "always",
+        Durability::Periodic => "everysec",
+        Durability::None => "no",
+    }
+    .into()
+}
+
+fn show_timeout(shared: &Shared) -> String {
+    let timeout = shared.settings.idle_timeout();
+    timeout.map_or(0, |timeout| timeout.as_secs()).to_string()
+}
+
+fn show_fields(shared: &Shared) -> String {
+    shared.settings.small_hash().0.to_string()
+}
+
+fn change_fields(_: &Shared, value: &[u8]) -> Result<Change, String> {
+    let fields = within(value, 0, i64::MAX)? as usize;
+    Ok(Box::new(move |s| s.set_small_hash_fields(fields)))
+}
+
+fn show_bytes(shared: &Shared) -> String {
+    shared.settings.small_hash().1.to_string()
+}
+
+fn change_bytes(_: &Shared, value: &[u8]) -> Result<Change, String> {
+    let bytes = check_range(memory(value)?, 0, i64::MAX)? as usize;
+    Ok(Box::new(move |s| s.set_small_hash_bytes(bytes)))
+}
+
+fn change_password(shared: &Shared, value: &[u8]) -> Result<Change, String> {
+    let text = String::from_utf8(value.to_vec());
+    let password = text.map_err(|_| "a password is UTF-8 text".to_owned())?;
+    let password = Some(password).filter(|password| !password.is_empty());
+    if password.is_none() && shared.options.is_reachable() {
+        return Err("a server that other machines can reach needs a password".into());
+    }
+    Ok(Box::new(move |s| s.set_password(password.as_deref())))
+}
+
+/// An integer between two bounds.
+fn within(value: &[u8], least: i64, most: i64) -> Result<i64, String> {
+    let number = number::integer(value).ok_or("argument couldn't be parsed into an integer")?;
+    check_range(number, least, most)
+}
+
+fn check_range(number: i64, least: i64, most: i64) -> Result<i64, String> {
+    if (least..=most).contains(&number) {
+        return Ok(number);
+    }
+    Err(format!(
+        "argument must be between {least} and {most} inclusive"
+    ))
+}
+
+/// A number of bytes, as Redis writes them: `100`, `100kb`, `1g`.
+fn memory(value: &[u8]) -> Result<i64, String> {
+    let digits = value
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    let (digits, unit) = value.split_at(digits);
+    let factor = match unit.to_ascii_lowercase().as_slice() {
+        b"" | b"b" => Some(1),
+        b"k" => Some(1000),
+        b"kb" => Some(1 << 10),
+        b"m" => Some(1_000_000),
+        b"mb" => Some(1 << 20),
+        b"g" => Some(1_000_000_000),
+        b"gb" => Some(1 << 30),
+        _ => None,
+    };
+    let digits = std::str::from_utf8(digits).ok();
+    let number = digits.and_then(|digits| digits.parse::<i64>().ok());
+    let bytes = number.zip(factor).and_then(|(n, f)| n.checked_mul(f));
+    bytes.ok_or_else(|| "argument must be a memory value".into())
+}
+
+/// `CONFIG GET pattern …`, `CONFIG SET parameter value …`, `CONFIG RESETSTAT`, `CONFIG HELP`
+pub(crate) fn config(call: &mut Call<'_, '_, '_>) -> Outcome {
+    match call.arguments[0].to_ascii_uppercase().as_slice() {
+        b"GET" => get(call),
+        b"SET" => return set(call),
+        b"HELP" => subcommands::help(call, "CONFIG"),
+        // Nothing else passes the check of subcommands.
+        _ => call.reply.ok(),
+    }
+    Ok(())
+}
+
+fn get(call: &mut Call<'_, '_, '_>) {
+    let asked = call.arguments.from(1);
+    let is_wanted = |name: &str| {
+        let mut asked = asked.iter();
+        asked.any(|asked| glob::matches(asked, name.as_bytes(), true))
+    };
+    let found = PARAMETERS.iter().filter(|known| is_wanted(known.name));
+    call.reply.map(found.clone().count());
+    for Parameter { name, show, .. } in found {
+        call.reply.bulk(name.as_bytes());
+        call.reply.bulk(show(call.shared).as_bytes());
+    }
+}
+
+/// Changes all of the parameters, or none: everything is checked before anything changes. What is
+/// as it was is accepted of every parameter.
+fn set(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let arguments = call.arguments.from(1);
+    if !arguments.len().is_multiple_of(2) {
+        return Err(Failure::Syntax);
+    }
+    let mut named: Vec<(&Parameter, &[u8])> = Vec::new();
+    for (name, value) in arguments.pairs() {
+        let name = String::from_utf8_lossy(name).to_lowercase();
+        let Some(known) = PARAMETERS.iter().find(|known| known.name == name) else {
+            return Err(Failure::text(format!(
+                "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
+            )));
+        };
+        if known.change.is_none() && (known.show)(call.shared).as_bytes() != value {
+            return Err(refused(&name, "can't set immutable config"));
+        }
+        if named.iter().any(|(named, _)| named.name == name) {
+            return Err(refused(&name, "duplicate parameter"));
+        }
+        named.push((known, value));
+    }
+    let mut changes: Vec<Change> = Vec::new();
+    for (Parameter { name, change, .. }, value) in named {
+        if let Some(change) = change {
+            changes.push(change(call.shared, value).map_err(|why| refused(name, &why))?);
+        }
+    }
+    for change in changes {
+        change(&call.shared.settings);
+    }
+    call.reply.ok();
+    Ok(())
+}
+
+fn refused(name: &str, why: &str) -> Failure {
+    Failure::text(format!(
+        "ERR CONFIG SET failed (possibly related to argument '{name}') - {why}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_sorted_and_sizes_have_units() {
+        assert!(PARAMETERS.is_sorted_by(|a, b| a.name < b.name));
+        for (text, bytes) in [
+            ("0", 0),
+            ("64", 64),
+            ("2kb", 2048),
+            ("2K", 2000),
+            ("1gb", 1 << 30),
+        ] {
+            assert_eq!(memory(text.as_bytes()), Ok(bytes));
+        }
+        for text in [
+            "",
+            "x",
+            "1x",
+            "-1",
+            "9999999999999999999",
+            "9223372036854775807kb",
+        ] {
+            assert!(memory(text.as_bytes()).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What a connection asks of itself and of others: which replies it gets, pauses, what `RESET`
+//! leaves, what `CLIENT LIST` shows, and settings that change while the server runs.
+
+use crate::support::{Client, Started, Value, array, bulk, error, ok, one_worker};
+use hedgerow_server::ServerOptions;
+
+fn text(value: Value) -> String {
+    match value {
+        Value::Bulk(bytes) => String::from_utf8(bytes).unwrap(),
+        other => panic!("{other:?} is no text"),
+    }
+}
+
+#[test]
+fn replies_are_left_out_as_the_client_wants() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    // One burst: what is batched and what is not keeps the order.
+    client.send(
+        b"SET a 1\r\nCLIENT REPLY OFF\r\nSET a 2\r\nGET a\r\nNOSUCH\r\nMULTI\r\nINCR a\r\nEXEC\r\n\
+          CLIENT REPLY SKIP\r\nGET a\r\nCLIENT REPLY ON\r\nGET a\r\n\
+          CLIENT REPLY SKIP\r\nSET a 5\r\nGET a\r\n\
+          CLIENT REPLY SKIP\r\nCLIENT REPLY SKIP\r\nGET a\r\nGET a\r\nPING\r\n",
+    );
+    let expected = [ok(), ok(), bulk("3"), bulk("5"), bulk("5")];
+    for expected in expected {
+        assert_eq!(client.reply(), expected);
+    }
+    assert_eq!(client.reply(), Value::Simple("PONG".into()));
+    // Inside a transaction the reply counts its parts.
+    client.send(b"MULTI\r\nCLIENT REPLY OFF\r\nGET a\r\nEXEC\r\nPING\r\nRESET\r\nPING\r\n");
+    let queued = Value::Simple("QUEUED".into());
+    assert_eq!(client.reply(), ok());
+    assert_eq!((client.reply(), client.reply()), (queued.clone(), queued));
+    assert_eq!(client.reply(), array([ok(), bulk("5")]));
+    assert_eq!(client.reply(), Value::Simple("RESET".into()));
+    assert_eq!(client.reply(), Value::Simple("PONG".into()));
+}
+
+#[test]
+fn writes_whose_replies_are_left_out_hold_nothing_up_forever() {
+    let started = Started::new(ServerOptions {
+        durability: hedgerow::Durability::Sync,
+        ..one_worker()
+    });
+    let mut client = started.client();
+    client.send(b"CLIENT REPLY OFF\r\nSET a 1\r\nWAITAOF 1 0 1\r\nCLIENT REPLY ON\r\nGET a\r\n");
+    assert_eq!((client.reply(), client.reply()), (ok(), bulk("1")));
+}
+
+#[test]
+fn reset_forgets_the_name_but_not_the_library() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    client.run("CLIENT SETINFO LIB-NAME hedge");
+    client.run("CLIENT SETINFO LIB-VER 1.2");
+    client.run("CLIENT SETNAME row");
+    assert_eq!(client.run("RESET"), Value::Simple("RESET".into()));
+    let info = text(client.run("CLIENT INFO"));
+    assert!(
+        info.contains(" name= ") && info.contains(" lib-name=hedge lib-ver=1.2"),
+        "{info}"
+    );
+}
+
+#[test]
+fn client_list_has_the_fields_that_tools_read() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    let mut other = started.client();
+    other.run("MULTI");
+    other.run("SET key value");
+    let list = text(client.run("CLIENT LIST"));
+    let names = [
+        "id",
+        "addr",
+        "laddr",
+        "fd",
+        "name",
+        "age",
+        "idle",
+        "flags",
+        "db",
+        "sub",
+        "psub",
+        "ssub",
+        "multi",
+        "watch",
+        "qbuf",
+        "qbuf-free",
+        "argv-mem",
+        "multi-mem",
+        "rbs",
+        "rbp",
+        "obl",
+        "oll",
+        "omem",
+        "tot-mem",
+        "events",
+        "cmd",
+        "user",
+        "redir",
+        "resp",
+        "lib-name",
+        "lib-ver",
+    ];
+    for line in list.lines() {
+        let found: Vec<&str> = line
+            .split(' ')
+            .map(|field| field.split_once('=').expect("name=value").0)
+            .collect();
+        assert_eq!(found, names, "{line}");
+    }
+    assert!(
+        list.contains(" multi=1 watch=0 ") && list.contains(" multi-mem=11 "),
+        "{list}"
+    );
+}
+
+#[test]
+fn a_pause_holds_back_what_it_names_until_it_ends() {
+    let started = Started::new(one_worker());
+    let (mut pauser, mut other) = (started.client(), started.client());
+    assert_eq!(other.run("SET a 1"), ok());
+    assert_eq!(pauser.run("CLIENT PAUSE 3600000 WRITE"), ok());
+    // Reads go on; writes, and what would run some, wait in their order.
+    assert_eq!(other.run("GET a"), bulk("1"));
+    other.send(b"INCR a\r\nGET a\r\n");
+    let mut third = started.client();
+    third.send(b"SET b 1\r\nGET b\r\n");
+    for _ in 0..20 {
+        assert_eq!(pauser.run("GET a"), bulk("1"));
+    }
+    assert_eq!(pauser.run("GET b"), Value::Null);
+    assert_eq!(pauser.run("CLIENT UNPAUSE"), ok());
+    assert_eq!(
+        (other.reply(), other.reply()),
+        (Value::Integer(2), bulk("2"))
+    );
+    assert_eq!((third.reply(), third.reply()), (ok(), bulk("1")));
+    // One that waits for its end by the clock, and a client that sends no more.
+    assert_eq!(pauser.run("CLIENT PAUSE 50"), ok());
+    other.send(b"GET a\r\nINCR a\r\n");
+    other.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(
+        (other.reply(), other.reply()),
+        (bulk("2"), Value::Integer(3))
+    );
+    assert_eq!(other.try_reply(), None);
+}
+
+#[test]
+fn help_and_the_table_of_commands_say_what_there_is() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    for container in ["CLIENT", "COMMAND", "CONFIG", "MEMORY", "OBJECT"] {
+        let Value::Array(lines) = client.run(&format!("{container} HELP")) else {
+            panic!("lines of text");
+        };
+        let title = format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+        assert_eq!(lines[0], Value::Simple(title));
+        assert_eq!(
+            lines.last(),
+            Some(&Value::Simple("    Prints this help.".into()))
+        );
+        // Each subcommand is explained, listed, and described.
+        let Value::Array(names) =
+            client.run(&format!("COMMAND LIST FILTERBY PATTERN {container}|*"))
+        else {
+            panic!("names");
+        };
+        for name in names.into_iter().map(text) {
+            let part = name.split_once('|').unwrap().1.to_uppercase();
+            let starts =
+                |line: &Value| matches!(line, Value::Simple(line) if line.starts_with(&part));
+            assert!(lines.iter().any(starts), "{name} is explained");
+            let Value::Array(info) = client.run(&format!("COMMAND INFO {name}")) else {
+                panic!("a description");
+            };
+            assert!(matches!(&info[0], Value::Array(fields) if fields[0] == bulk(&name)));
+        }
+    }
+    let Value::Array(written) = client.run("COMMAND LIST FILTERBY ACLCAT write") else {
+        panic!("names");
+    };
+    assert!(written.contains(&bulk("copy")) && !written.contains(&bulk("get")));
+}
+
+#[test]
+fn settings_change_together_or_not_at_all() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    let get = |client: &mut Client, name: &str| client.run(&format!("CONFIG GET {name}"));
+    let refused = "ERR CONFIG SET failed (possibly related to argument 'timeout') - \
+                   argument must be between 0 and 2147483647 inclusive";
+    let both = "CONFIG SET maxclients 7 timeout -1";
+    assert_eq!(client.run(both), error(refused));
+    assert_eq!(
+        get(&mut client, "maxclients"),
+        array([bulk("maxclients"), bulk("65536")])
+    );
+    assert_eq!(
+        client.run("CONFIG SET maxclients 1 appendfsync always"),
+        ok()
+    );
+    assert_eq!(
+        get(&mut client, "appendfsync"),
+        array([bulk("appendfsync"), bulk("always")])
+    );
+    // The settings hold: one more client is refused, and a shorter argument is too long.
+    let full = error("ERR max number of clients reached");
+    assert_eq!(Client::connect(started.resp()).reply(), full);
+    assert_eq!(
+        client.run("CONFIG SET proto-max-bulk-len 1mb maxclients 100"),
+        ok()
+    );
+    let long = vec![b'x'; (1 << 20) + 1];
+    let mut other = started.client();
+    let too_long = error("ERR Protocol error: invalid bulk length");
+    other.send(format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", long.len()).as_bytes());
+    assert_eq!(other.reply(), too_long);
+    // A password asks those that come, not those that are there.
+    assert_eq!(client.run("CONFIG SET requirepass secret"), ok());
+    assert_eq!(client.run("SET a 1"), ok());
+    let mut stranger = started.client();
+    assert_eq!(
+        stranger.run("GET a"),
+        error("NOAUTH Authentication required.")
+    );
+    assert_eq!(stranger.run("AUTH secret"), ok());
+    assert_eq!(stranger.run("GET a"), bulk("1"));
+}
