@@ -1,41 +1,86 @@
 //! `kill -9` of the real server while clients write; `campaign kill` does it hundreds of times.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use hedgerow::IndexKind;
-use hedgerow_testkit::kill::{KillCampaign, run};
+use hedgerow_testkit::kill::trouble::{SMALL_DISK_BYTES, SmallDisk};
+use hedgerow_testkit::kill::{KillCampaign, KillReport, run};
 
-fn kill(index: Option<IndexKind>) {
-    let dir = tempfile::tempdir().expect("a temporary directory");
+const KILLS: usize = 24;
+
+fn seed() -> u64 {
     let seed = std::env::var("HEDGEROW_SEED").map_or_else(
         |_| rand::random(),
         |seed| seed.parse().expect("HEDGEROW_SEED is a number"),
     );
     println!("seed {seed}");
-    let campaign = KillCampaign {
+    seed
+}
+
+fn campaign(dir: &tempfile::TempDir, index: Option<IndexKind>) -> KillCampaign {
+    KillCampaign {
         program: PathBuf::from(env!("CARGO_BIN_EXE_hedgerow")),
         data: dir.path().join("data"),
-        kills: 24,
+        kills: KILLS,
         index,
-        // The campaign itself asks for evictions, writes of pages, growth and shrinking.
-        under_pressure: index == Some(IndexKind::BTree),
+        under_pressure: false,
         writers: 3,
-        seed,
-        // Machines that run tests may be busy: a flush that is late is not lost.
-        slack: Duration::from_secs(5),
-    };
-    let report = run(&campaign).unwrap_or_else(|error| panic!("{error}"));
+        seed: seed(),
+        small_disk: None,
+        limits_files: false,
+    }
+}
+
+fn kill(campaign: &KillCampaign) -> KillReport {
+    let report = run(campaign).unwrap_or_else(|error| panic!("{error}"));
     println!("{report:?}");
-    assert!(report.kills == 24 && report.acknowledged > 0);
+    assert!(report.kills == campaign.kills && report.acknowledged > 0);
+    report
+}
+
+/// Kills servers whose disks fill up, where a small one can be mounted, or whose writes fail.
+fn kill_on_failing_disks(index: IndexKind) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut campaign = campaign(&dir, Some(index));
+    let disk = SmallDisk::mount(dir.path(), SMALL_DISK_BYTES);
+    match &disk {
+        Ok(_) => campaign.small_disk = Some(dir.path().to_path_buf()),
+        Err(reason) => println!("skipped: full disks, since no small one can be mounted: {reason}"),
+    }
+    campaign.limits_files = true;
+    campaign.kills = KILLS / 2;
+    let report = kill(&campaign);
+    assert!(report.kills_in_trouble > 0, "{report:?}");
+    drop(disk);
 }
 
 #[test]
 fn killed_servers_keep_what_they_acknowledged() {
-    kill(None);
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    kill(&campaign(&dir, None));
 }
 
 #[test]
 fn killed_servers_keep_what_they_acknowledged_with_ten_times_as_much_data_as_memory() {
-    kill(Some(IndexKind::BTree));
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    kill(&KillCampaign {
+        // The campaign itself asks for evictions, writes of pages, growth and shrinking.
+        under_pressure: true,
+        ..campaign(&dir, Some(IndexKind::BTree))
+    });
+}
+
+#[test]
+fn killed_servers_keep_what_they_acknowledged_on_failing_disks() {
+    kill_on_failing_disks(IndexKind::Masstree);
+}
+
+#[test]
+fn killed_servers_keep_what_they_acknowledged_on_failing_disks_over_matryoshka() {
+    kill_on_failing_disks(IndexKind::Matryoshka);
+}
+
+#[test]
+fn killed_servers_keep_what_they_acknowledged_on_failing_disks_over_btrees() {
+    kill_on_failing_disks(IndexKind::BTree);
 }

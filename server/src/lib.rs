@@ -12,7 +12,7 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | a connection's buffers, backpressure, replies that wait for a sync | `connection` |
+//! | what a connection received; its replies, and those that wait for a sync | `connection`, `output` |
 //! | one turn: `get_many` over all connections, prefetched puts, the rest | `turn` |
 //! | the event loop | `worker`, `accept` |
 //! | what a protocol must provide | `protocol` |
@@ -48,6 +48,7 @@ mod http;
 mod memcached;
 mod metrics;
 mod options;
+mod output;
 mod pause;
 mod protocol;
 mod resp;

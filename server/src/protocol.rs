@@ -135,6 +135,16 @@ impl Ran {
     }
 }
 
+/// What a client is told whose write is applied, but not known to be on disk.
+fn not_on_disk(error: &hedgerow::Error) -> String {
+    match error {
+        hedgerow::Error::DiskFull => "the disk is full: this write is applied but not known to be \
+             on disk, and lost if the server ends before there is space; free some space"
+            .to_owned(),
+        error => format!("this write is applied but not known to be on disk: {error}"),
+    }
+}
+
 /// What one connection's protocol remembers, and does.
 pub(crate) enum Session {
     Resp(Box<resp::Session>),
@@ -231,6 +241,29 @@ impl Session {
         match self {
             Session::Resp(session) => session.reply_put(outcome, out),
             Session::Memcached(session) => session.reply_put(code, outcome, out),
+        }
+    }
+
+    /// Replaces the reply to a request (by its code) whose commit is applied, but not known to be
+    /// on disk. `is_silent`: the request asked for no reply if all goes well.
+    pub(crate) fn reply_not_on_disk(
+        &mut self,
+        (code, is_silent): (u32, bool),
+        error: &hedgerow::Error,
+        out: &mut Vec<u8>,
+    ) {
+        let text = not_on_disk(error);
+        match self {
+            Session::Resp(session) => session.reply_not_on_disk(is_silent, &text, out),
+            Session::Memcached(session) => session.reply_not_on_disk(code, is_silent, &text, out),
+        }
+    }
+
+    /// Replaces the reply to a request whose deadline for durability has passed.
+    pub(crate) fn reply_overdue(&mut self, out: &mut Vec<u8>) {
+        match self {
+            Session::Resp(session) => session.reply_overdue(out),
+            Session::Memcached(_) => debug_assert!(false, "memcached knows no deadlines"),
         }
     }
 

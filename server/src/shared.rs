@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hedgerow::{Db, Durability, Health, Keyspace, WriteOptions};
+use hedgerow::{Commit, Db, Durability, Health, Keyspace, WriteOptions};
 
 use crate::clients::Clients;
 use crate::events::ClientEvents;
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
+use crate::output::Until;
 use crate::pause::{Pause, Scope};
 use crate::resp::Cursors;
 use crate::settings::Settings;
@@ -119,6 +120,23 @@ impl Shared {
         self.settings.durability() == Durability::Sync
     }
 
+    /// What the reply to a commit waits for, if anything.
+    #[inline]
+    pub(crate) fn reply_waits(&self, commit: &Commit) -> Option<Until> {
+        match self.settings.durability() {
+            Durability::Sync => Some(Until::Durable(commit.epoch())),
+            _ => self.waits_for_write_out(),
+        }
+    }
+
+    /// Whether replies to writes wait for the write-out at the end of their turn, so that a kill
+    /// loses nothing that was acknowledged.
+    #[inline]
+    pub(crate) fn waits_for_write_out(&self) -> Option<Until> {
+        let promises = self.settings.durability() != Durability::None;
+        (promises && !self.db.is_in_memory()).then_some(Until::WrittenOut)
+    }
+
     /// How the server writes: never waiting in the event loop.
     #[inline]
     pub(crate) fn write_options(&self) -> WriteOptions {
@@ -195,6 +213,15 @@ impl Shared {
                 .stop_changed
                 .wait(asked)
                 .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Why commits do not become durable now, if so.
+    pub(crate) fn log_failure(&self) -> Option<hedgerow::Error> {
+        match self.db.health() {
+            Health::Healthy => None,
+            Health::DiskFull => Some(hedgerow::Error::DiskFull),
+            Health::Poisoned(reason) => Some(hedgerow::Error::Poisoned(reason)),
         }
     }
 

@@ -10,8 +10,9 @@
 
 use hedgerow::{Commit, Keyspace};
 
-use crate::connection::{Input, Output};
+use crate::connection::Input;
 use crate::metrics::TurnCounts;
+use crate::output::{Output, Until};
 use crate::protocol::{Kind, Parsed, Request, Session, Span};
 use crate::shared::Shared;
 
@@ -68,8 +69,8 @@ pub(crate) struct Turn {
     owners: Vec<Owner>,
     order: Reorder,
     pub(crate) counts: TurnCounts,
-    /// Something was changed.
-    pub(crate) wrote: bool,
+    /// Replies wait for the write-out.
+    pub(crate) needs_write_out: bool,
     /// The last commit that replies wait for.
     pub(crate) last_commit: Option<Commit>,
 }
@@ -89,7 +90,7 @@ impl Turn {
         self.active.clear();
         self.counts = TurnCounts::default();
         self.last_commit = None;
-        self.wrote = false;
+        self.needs_write_out = false;
     }
 
     /// Takes all whole requests out of a connection's input.
@@ -231,7 +232,7 @@ impl Turn {
             active,
             counts,
             last_commit,
-            wrote,
+            needs_write_out,
             ..
         } = self;
         let mut options = shared.write_options();
@@ -266,7 +267,6 @@ impl Turn {
                 keyspace.prefetch_many(&keys);
             }
             counts.batched_puts += count as u64;
-            *wrote = true;
             let output = &mut lanes.outputs[active.slot];
             for request in run {
                 let Kind::Put {
@@ -282,13 +282,24 @@ impl Turn {
                 (options.expiry_ms, options.user_flags) = (expiry_ms, user_flags);
                 let outcome = match &keyspace {
                     Ok(keyspace) => keyspace.put_with(key, value, &options),
-                    Err(_) => Err(hedgerow::Error::Closed),
+                    Err(error) => {
+                        session.reply_error(error, output.buffer());
+                        active.ran_bytes = request.end as usize;
+                        continue;
+                    }
                 };
-                if let (Ok(commit), true) = (&outcome, shared.is_sync()) {
-                    output.hold(output.len(), commit.epoch(), None);
-                    *last_commit = (*last_commit).max(Some(*commit));
-                }
+                let start = output.len();
+                let commit = outcome.as_ref().ok().copied();
                 session.reply_put(request.code, outcome, output.buffer());
+                if let Some(commit) = commit
+                    && let Some(until) = shared.reply_waits(&commit)
+                {
+                    output.hold(start, until, request.code);
+                    match until {
+                        Until::WrittenOut => *needs_write_out = true,
+                        Until::Durable(_) => *last_commit = (*last_commit).max(Some(commit)),
+                    }
+                }
                 active.ran_bytes = request.end as usize;
             }
             active.next += count;
@@ -334,7 +345,7 @@ impl Turn {
             spans,
             active,
             last_commit,
-            wrote,
+            needs_write_out,
             ..
         } = self;
         for active in active.iter_mut() {
@@ -358,13 +369,22 @@ impl Turn {
                 let position = output.len();
                 let ran = session.execute(shared, request, input, named, output.buffer());
                 if let Some(commit) = ran.hold {
-                    output.hold(position, commit.epoch(), ran.deadline);
+                    let until = Until::Durable(commit.epoch());
+                    if ran.wrote {
+                        output.hold(position, until, request.code);
+                    } else {
+                        output.hold_wait(position, until, ran.deadline);
+                    }
                     *last_commit = (*last_commit).max(Some(commit));
+                } else if ran.wrote
+                    && let Some(until) = shared.waits_for_write_out()
+                {
+                    output.hold(position, until, request.code);
+                    *needs_write_out = true;
                 }
                 active.ran_bytes = request.end as usize;
                 active.next += 1;
                 active.close |= ran.close;
-                *wrote |= ran.wrote;
             }
         }
     }

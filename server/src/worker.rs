@@ -18,13 +18,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use hedgerow::Durability;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
 
-use crate::connection::{Filled, Input, Output, Pool};
+use crate::connection::{Filled, Input, Pool};
 use crate::error::{Error, Result};
 use crate::metrics::WorkerMetrics;
+use crate::output::{Held, Output};
 use crate::protocol::Session;
 use crate::shared::{Shared, WorkerHandle};
 use crate::turn::{Active, Lanes, Turn};
@@ -302,13 +302,9 @@ impl Worker {
         if let Some(commit) = turn.last_commit {
             // One group commit for the whole turn.
             self.shared.db.request_durable(&commit);
-        } else if turn.wrote
-            && shared.settings.durability() == Durability::Periodic
-            && !shared.db.is_in_memory()
-        {
-            // Nothing acknowledged is lost when the process is killed. A failure shows in the
-            // health of the log, and in the next write.
-            let _ = shared.db.write_out();
+        }
+        if turn.needs_write_out {
+            self.write_out();
         }
         let active = std::mem::take(&mut self.turn.active);
         for active in &active {
@@ -325,6 +321,23 @@ impl Worker {
         self.queue = queue;
         self.metrics()
             .add(&self.turn.counts, self.now.elapsed().as_nanos() as u64);
+    }
+
+    /// Hands the turn's commits to the operating system, so that nothing that is acknowledged is
+    /// lost when the process is killed. If that fails, the turn's writes are not acknowledged.
+    fn write_out(&mut self) {
+        let outcome = self.shared.db.write_out();
+        for active in &self.turn.active {
+            let output = &mut self.outputs[active.slot];
+            match (&outcome, &mut self.sessions[active.slot]) {
+                (Err(error), Some(session)) => {
+                    output.replace_held(Held::waits_for_write_out, |held, out| {
+                        session.reply_not_on_disk((held.code, held.is_silent()), error, out);
+                    })
+                }
+                _ => output.release_written_out(),
+            }
+        }
     }
 
     /// Reads from a socket once.
@@ -450,16 +463,30 @@ impl Worker {
     fn release_held(&mut self) {
         // Before asking: an advance from here on wakes the poll.
         self.handle.waits_for_sync.store(true, Ordering::SeqCst);
+        // The failure first: what becomes durable after this look has not failed.
+        let failure = self.shared.log_failure();
         let durable_epoch = self.shared.db.durable_epoch();
-        let failure = self.shared.failure();
         self.overdue_at = None;
         for slot in std::mem::take(&mut self.held) {
             let output = &mut self.outputs[slot];
-            output.release_held(durable_epoch, self.now);
-            if let (Some(failure), true) = (&failure, output.is_held()) {
-                output.fail_held(format!("-MISCONF {failure}\r\n").as_bytes());
-                if let Some(peer) = &mut self.peers[slot] {
-                    peer.closing = true;
+            output.release_durable(durable_epoch);
+            if let Some(session) = &mut self.sessions[slot] {
+                if let Some(error) = &failure {
+                    // Whoever only waits goes on waiting for space.
+                    let for_good = !matches!(error, hedgerow::Error::DiskFull);
+                    output.replace_held(
+                        |held| for_good || !held.only_waits(),
+                        |held, out| {
+                            session.reply_not_on_disk((held.code, held.is_silent()), error, out);
+                        },
+                    );
+                }
+                while output
+                    .deadline()
+                    .is_some_and(|deadline| deadline <= self.now)
+                {
+                    output.replace_first_held(|out| session.reply_overdue(out));
+                    output.release_durable(durable_epoch);
                 }
             }
             let is_held = output.is_held();

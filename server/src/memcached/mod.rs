@@ -124,6 +124,20 @@ impl Session {
         server_error(error, out);
     }
 
+    #[cold]
+    pub(crate) fn reply_not_on_disk(
+        &mut self,
+        code: u32,
+        is_silent: bool,
+        text: &str,
+        out: &mut Vec<u8>,
+    ) {
+        // A quiet meta command takes silence for success; `noreply` wants to hear nothing at all.
+        if !is_silent || code == Code::Meta as u32 {
+            server_error_line(text, out);
+        }
+    }
+
     /// Runs a request by itself.
     pub(crate) fn execute(
         &mut self,
@@ -200,8 +214,13 @@ fn server_error(error: &hedgerow::Error, out: &mut Vec<u8>) {
     let text = match error {
         hedgerow::Error::OutOfMemory { .. } => format!("out of memory storing object: {error}"),
         hedgerow::Error::ValueTooLong { .. } => "object too large for cache".to_owned(),
-        error => error.to_string().replace(['\r', '\n'], " "),
+        error => error.to_string(),
     };
+    server_error_line(&text, out);
+}
+
+fn server_error_line(text: &str, out: &mut Vec<u8>) {
+    let text = text.replace(['\r', '\n'], " ");
     out.extend_from_slice(format!("SERVER_ERROR {text}\r\n").as_bytes());
 }
 

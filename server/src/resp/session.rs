@@ -207,6 +207,23 @@ impl Session {
         Reply::new(out, self.resp3).error(&engine_line(error));
     }
 
+    #[cold]
+    pub(crate) fn reply_not_on_disk(&mut self, is_silent: bool, text: &str, out: &mut Vec<u8>) {
+        // `CLIENT REPLY OFF`: the client reads nothing.
+        if !is_silent {
+            Reply::new(out, self.resp3).error(&format!("MISCONF {text}"));
+        }
+    }
+
+    /// `WAITAOF` waited for as long as it was asked to: nothing is known to be durable.
+    #[cold]
+    pub(crate) fn reply_overdue(&mut self, out: &mut Vec<u8>) {
+        let mut reply = Reply::new(out, self.resp3);
+        reply.array(2);
+        reply.integer(0);
+        reply.integer(0);
+    }
+
     /// Runs one request and replies, unless the client wants no reply.
     pub(crate) fn execute(
         &mut self,

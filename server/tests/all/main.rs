@@ -3,6 +3,7 @@
 mod client_commands;
 mod clients;
 mod commands;
+mod failing_disk;
 mod memcached;
 mod page_file;
 mod plain_keys;

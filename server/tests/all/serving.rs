@@ -5,7 +5,9 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{Client, Started, Value, array, bulk, error, ok, one_worker, request};
+use crate::support::{
+    Client, Started, Value, array, bulk, copy_files, error, ok, one_worker, request,
+};
 use hedgerow::Durability;
 use hedgerow_server::{Server, ServerOptions};
 use hedgerow_vfs::{CallKind, FaultyVfs, SystemVfs};
@@ -329,19 +331,6 @@ fn synchronous_writes_are_durable_when_acknowledged() {
         Some(&b"500"[..])
     );
     assert_eq!(keyspace.get(b"x").unwrap().as_deref(), Some(&b"2"[..]));
-}
-
-fn copy_files(from: &std::path::Path, to: &std::path::Path) {
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            std::fs::create_dir_all(&target).unwrap();
-            copy_files(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).unwrap();
-        }
-    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! ```text
 //! cargo run --release -p hedgerow-testkit --bin campaign -- power-cut --images 100000
 //! cargo build --release -p hedgerow-cli && cargo run --release -p hedgerow-testkit --bin campaign -- kill --kills 500
+//! cargo run --release -p hedgerow-testkit --bin campaign -- kill --kills 100 --failing-disk
 //! cargo run --release -p hedgerow-testkit --bin campaign -- fault
 //! cargo run --release -p hedgerow-testkit --bin campaign -- rot --flips 20000
 //! cargo run --release -p hedgerow-testkit --bin campaign -- power-cut --index btree
@@ -19,7 +20,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::{Parser, Subcommand};
 use hedgerow::IndexKind;
@@ -29,6 +30,7 @@ use hedgerow_matryoshka::{
 use hedgerow_testkit::faults::{self, FaultCampaign};
 use hedgerow_testkit::int_churn::{ChurnCampaign, churn};
 use hedgerow_testkit::int_report::{self, ReportWorkload};
+use hedgerow_testkit::kill::trouble::{SMALL_DISK_BYTES, SmallDisk};
 use hedgerow_testkit::kill::{self, KillCampaign};
 use hedgerow_testkit::powercut::{self, DbSubject, LogSubject, PowerCutCampaign};
 use hedgerow_testkit::rot::{self, RotCampaign};
@@ -75,6 +77,10 @@ enum Campaign {
         /// Writing connections.
         #[arg(long, default_value_t = 3)]
         writers: usize,
+        /// Fill the disk, or have writes fail, in every other life. As root: a small file system is
+        /// mounted for it.
+        #[arg(long)]
+        failing_disk: bool,
         /// The binary; default: `hedgerow` beside this program.
         #[arg(long)]
         program: Option<PathBuf>,
@@ -183,11 +189,17 @@ fn run(campaign: Campaign, seed: u64, index: Option<IndexKind>) -> Result<String
             kills,
             writers,
             program,
+            failing_disk,
         } => {
             let program = program.map_or_else(beside_this, Ok)?;
             let dir = tempfile::tempdir().map_err(|e| format!("a temporary directory: {e}"))?;
             let data = dir.path().join("data");
-            let slack = Duration::from_secs(1);
+            let disk = failing_disk.then(|| SmallDisk::mount(dir.path(), SMALL_DISK_BYTES));
+            let disk = disk.and_then(|disk| {
+                let no_mount =
+                    |e| println!("skipped: full disks, since no small one can be mounted: {e}");
+                disk.map_err(no_mount).ok()
+            });
             let campaign = KillCampaign {
                 program,
                 data,
@@ -195,8 +207,9 @@ fn run(campaign: Campaign, seed: u64, index: Option<IndexKind>) -> Result<String
                 writers,
                 seed,
                 index,
-                under_pressure: index == Some(IndexKind::BTree),
-                slack,
+                under_pressure: index == Some(IndexKind::BTree) && !failing_disk,
+                small_disk: disk.as_ref().map(|_| dir.path().to_path_buf()),
+                limits_files: failing_disk,
             };
             Ok(format!("{:#?}", kill::run(&campaign)?))
         }

@@ -1,19 +1,17 @@
 //! The record of one writer, kept outside the process that gets killed.
 //!
 //! A writer owns its keys and one connection, so its commits have one order, and what survives
-//! a kill must be the state after some prefix of them. The prefix must reach at least the last
-//! commit that was promised.
+//! a kill must be the state after some prefix of them, in which each commit that got an error may
+//! be missing. The prefix must reach at least the last commit that was acknowledged, if the server
+//! promised to keep those.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 /// What a reply promises about a kill that comes after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Promise {
-    /// Durable when acknowledged.
-    Sync,
-    /// Durable at most this long after the acknowledgement.
-    Within(Duration),
+    /// What was acknowledged is there after it.
+    Acknowledged,
     /// Nothing but order.
     Nothing,
 }
@@ -21,18 +19,29 @@ pub enum Promise {
 /// Keys and their values.
 pub type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    None,
+    Acknowledged,
+    /// An error: the commit was refused, or was applied and is not known to be on disk.
+    Failed,
+}
+
 #[derive(Debug, Clone)]
 struct Write {
     changes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    acknowledged: Option<Instant>,
+    answer: Answer,
 }
+
+/// The values that each key may have: one, and those of failed commits after it.
+struct Allowed<'l>(BTreeMap<&'l [u8], Vec<Option<&'l [u8]>>>);
 
 /// Everything one writer issued since its keys were last read back.
 #[derive(Debug, Clone)]
 pub struct Ledger {
     base: State,
     writes: Vec<Write>,
-    next_acknowledgement: usize,
+    next_answer: usize,
     promise: Promise,
 }
 
@@ -43,7 +52,7 @@ impl Ledger {
         Ledger {
             base: State::new(),
             writes: Vec::new(),
-            next_acknowledgement: 0,
+            next_answer: 0,
             promise,
         }
     }
@@ -53,7 +62,7 @@ impl Ledger {
         *self = Ledger {
             base: state,
             writes: Vec::new(),
-            next_acknowledgement: 0,
+            next_answer: 0,
             promise,
         };
     }
@@ -65,55 +74,66 @@ impl Ledger {
 
     /// A commit is being sent: each key with its new value, or `None` for its removal.
     pub fn issue(&mut self, changes: Vec<(Vec<u8>, Option<Vec<u8>>)>) {
-        self.writes.push(Write {
-            changes,
-            acknowledged: None,
-        });
+        let answer = Answer::None;
+        self.writes.push(Write { changes, answer });
     }
 
     /// The reply to the oldest unanswered commit arrived.
     pub fn acknowledge(&mut self) {
-        self.writes[self.next_acknowledgement].acknowledged = Some(Instant::now());
-        self.next_acknowledgement += 1;
+        self.answer(Answer::Acknowledged);
+    }
+
+    /// The oldest unanswered commit got an error: it may have happened or not.
+    pub fn fail(&mut self) {
+        self.answer(Answer::Failed);
+    }
+
+    fn answer(&mut self, answer: Answer) {
+        self.writes[self.next_answer].answer = answer;
+        self.next_answer += 1;
+    }
+
+    fn answered(&self, answer: Answer) -> usize {
+        let writes = self.writes.iter();
+        writes.filter(|write| write.answer == answer).count()
     }
 
     /// Commits issued and acknowledged since the last restart.
     pub fn counts(&self) -> (usize, usize) {
-        (self.writes.len(), self.next_acknowledgement)
+        (self.writes.len(), self.answered(Answer::Acknowledged))
     }
 
-    /// How many commits must have survived a kill at `killed`.
-    fn promised(&self, killed: Instant) -> usize {
+    /// Commits that got an error since the last restart.
+    pub fn failed(&self) -> usize {
+        self.answered(Answer::Failed)
+    }
+
+    /// How many commits, of which failed ones may be missing, must have survived a kill.
+    fn promised(&self) -> usize {
+        let mut writes = self.writes.iter();
+        let last = writes.rposition(|write| write.answer == Answer::Acknowledged);
         match self.promise {
-            Promise::Sync => self.next_acknowledgement,
+            Promise::Acknowledged => last.map_or(0, |last| last + 1),
             Promise::Nothing => 0,
-            Promise::Within(window) => self.writes[..self.next_acknowledgement]
-                .iter()
-                .rposition(|write| {
-                    write
-                        .acknowledged
-                        .is_some_and(|at| killed.duration_since(at) > window)
-                })
-                .map_or(0, |last| last + 1),
         }
     }
 
     /// Judges the state read back after a kill; says how many commits survived.
-    pub fn check(&self, killed: Instant, found: &State) -> Result<usize, String> {
-        let promised = self.promised(killed);
-        let mut state = self.base.clone();
+    pub fn check(&self, found: &State) -> Result<usize, String> {
+        let promised = self.promised();
+        let mut allowed = Allowed::new(&self.base);
         let mut best: Option<(usize, usize)> = None;
         for survived in 0..=self.writes.len() {
             if survived > 0 {
-                apply(&mut state, &self.writes[survived - 1]);
+                allowed.apply(&self.writes[survived - 1]);
             }
             if survived < promised {
                 continue;
             }
-            if state == *found {
+            let distance = allowed.differing(found).count();
+            if distance == 0 {
                 return Ok(survived);
             }
-            let distance = distance(&state, found);
             if best.is_none_or(|(least, _)| distance < least) {
                 best = Some((distance, survived));
             }
@@ -129,26 +149,21 @@ impl Ledger {
     }
 
     fn describe(&self, survived: usize, found: &State) -> String {
-        let mut state = self.base.clone();
-        self.writes[..survived]
-            .iter()
-            .for_each(|write| apply(&mut state, write));
-        let keys = state
-            .keys()
-            .chain(found.keys().filter(|key| !state.contains_key(*key)));
-        let show = |value: Option<&Vec<u8>>| {
+        let mut allowed = Allowed::new(&self.base);
+        let writes = self.writes[..survived].iter();
+        writes.for_each(|write| allowed.apply(write));
+        let show = |value: Option<&[u8]>| {
             value.map(|v| String::from_utf8_lossy(&v[..v.len().min(24)]).into_owned())
         };
-        let differing = keys
-            .filter(|key| state.get(*key) != found.get(*key))
-            .take(4)
-            .map(|key| {
-                let (expected, found) = (show(state.get(key)), show(found.get(key)));
-                format!(
-                    "{}: expected {expected:?}, found {found:?}",
-                    String::from_utf8_lossy(key)
-                )
-            });
+        let differing = allowed.differing(found).take(4).map(|key| {
+            let expected = allowed.of(key).iter().map(|value| show(*value));
+            format!(
+                "{}: expected one of {:?}, found {:?}",
+                String::from_utf8_lossy(key),
+                expected.collect::<Vec<_>>(),
+                show(found.get(key).map(Vec::as_slice))
+            )
+        });
         differing.collect::<Vec<_>>().join("; ")
     }
 }
@@ -159,21 +174,38 @@ impl Default for Ledger {
     }
 }
 
-fn apply(state: &mut State, write: &Write) {
-    for (key, value) in &write.changes {
-        match value {
-            Some(value) => state.insert(key.clone(), value.clone()),
-            None => state.remove(key),
-        };
+impl<'l> Allowed<'l> {
+    fn new(base: &'l State) -> Self {
+        let of = |(key, value): (&'l Vec<u8>, &'l Vec<u8>)| (&key[..], vec![Some(&value[..])]);
+        Allowed(base.iter().map(of).collect())
     }
-}
 
-fn distance(a: &State, b: &State) -> usize {
-    let changed = a
-        .iter()
-        .filter(|(key, value)| b.get(*key) != Some(value))
-        .count();
-    changed + b.keys().filter(|key| !a.contains_key(*key)).count()
+    fn apply(&mut self, write: &'l Write) {
+        for (key, value) in &write.changes {
+            let value = value.as_deref();
+            if write.answer == Answer::Failed {
+                let values = self.0.entry(key).or_insert_with(|| vec![None]);
+                values.push(value);
+            } else {
+                self.0.insert(key, vec![value]);
+            }
+        }
+    }
+
+    fn of(&self, key: &[u8]) -> &[Option<&'l [u8]>] {
+        self.0.get(key).map_or(&[None], Vec::as_slice)
+    }
+
+    /// The keys of which something else was found.
+    fn differing<'a>(&'a self, found: &'a State) -> impl Iterator<Item = &'a [u8]> {
+        let unknown = found.keys().map(Vec::as_slice);
+        let unknown = unknown.filter(|key| !self.0.contains_key(key));
+        let keys = self.0.keys().copied().chain(unknown);
+        keys.filter(|key| {
+            let found = found.get(*key).map(Vec::as_slice);
+            !self.of(key).contains(&found)
+        })
+    }
 }
 
 #[cfg(test)]
@@ -203,9 +235,8 @@ mod tests {
 
     #[test]
     fn prefixes_from_the_promise_on_are_right() {
-        let ledger = three_writes(Promise::Sync);
-        let now = Instant::now();
-        let check = |pairs: &[(&str, &str)]| ledger.check(now, &state(pairs));
+        let ledger = three_writes(Promise::Acknowledged);
+        let check = |pairs: &[(&str, &str)]| ledger.check(&state(pairs));
         assert_eq!(check(&[("old", "0"), ("a", "1"), ("b", "1")]), Ok(1));
         assert_eq!(check(&[("a", "3"), ("b", "1")]), Ok(3));
         check(&[("old", "0")]).expect_err("an acknowledged commit is gone");
@@ -215,15 +246,34 @@ mod tests {
     }
 
     #[test]
-    fn a_window_excuses_only_young_commits() {
-        let window = Duration::from_millis(200);
-        let ledger = three_writes(Promise::Within(window));
-        let lost = state(&[("old", "0")]);
-        let acknowledged = Instant::now();
-        assert_eq!(ledger.check(acknowledged, &lost), Ok(0));
-        let late = acknowledged + window + Duration::from_millis(1);
-        ledger.check(late, &lost).expect_err("the window is over");
+    fn nothing_promised_is_nothing_lost_but_order_is() {
         let ledger = three_writes(Promise::Nothing);
-        assert_eq!(ledger.check(late, &lost), Ok(0));
+        assert_eq!(ledger.check(&state(&[("old", "0")])), Ok(0));
+        let gap = state(&[("a", "2"), ("b", "1"), ("old", "0")]);
+        ledger.check(&gap).expect_err("half a commit");
+    }
+
+    #[test]
+    fn a_commit_that_failed_may_be_there_or_not() {
+        let mut ledger = Ledger::new();
+        ledger.restart(State::new(), Promise::Acknowledged);
+        for value in ["1", "2", "3"] {
+            ledger.issue(vec![set("a", value)]);
+        }
+        ledger.issue(vec![set("b", "4")]);
+        ledger.acknowledge();
+        ledger.fail();
+        let check = |ledger: &Ledger, pairs: &[(&str, &str)]| ledger.check(&state(pairs));
+        assert_eq!(check(&ledger, &[("a", "1")]), Ok(1));
+        assert_eq!(check(&ledger, &[("a", "2")]), Ok(2));
+        check(&ledger, &[]).expect_err("an acknowledged commit is gone");
+        ledger.fail();
+        ledger.acknowledge();
+        assert_eq!((ledger.counts(), ledger.failed()), ((4, 2), 2));
+        for a in ["1", "2", "3"] {
+            assert_eq!(check(&ledger, &[("a", a), ("b", "4")]), Ok(4));
+        }
+        check(&ledger, &[("a", "1")]).expect_err("an acknowledged commit is gone");
+        check(&ledger, &[("b", "4")]).expect_err("an acknowledged commit is gone");
     }
 }

@@ -3,19 +3,23 @@
 //! The writers talk RESP to a `hedgerow serve` process and keep their [`ledger`]s in this
 //! process. Each round starts the server with random options, reads everything back and judges
 //! it, writes for a random while (sometimes with a checkpoint running), and kills. Some rounds
-//! kill during start-up, so that recovery itself is interrupted.
+//! kill during start-up, so that recovery itself is interrupted. Where the campaign has a small
+//! disk, or may limit the length of files, the server of every other round meets a disk that is
+//! full or broken while it is written to.
 
 mod ballast;
 pub mod client;
 pub mod ledger;
 pub mod server;
+pub mod trouble;
+mod writer;
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hedgerow::IndexKind;
 use rand::rngs::StdRng;
@@ -25,9 +29,8 @@ use crate::pressure::{LEAST_MEMORY, Pressure, Watch};
 use client::{Client, Reply};
 use ledger::{Ledger, Promise, State};
 use server::Server;
-
-/// What the flusher is promised to keep to under `--durability periodic`.
-const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
+use trouble::{Filler, Trouble};
+use writer::Writer;
 
 /// Keys of each writer.
 const KEYS: usize = 12;
@@ -49,8 +52,12 @@ pub struct KillCampaign {
     pub index: Option<IndexKind>,
     /// Ten times as much data as memory, and a page file that grows and shrinks; for B-trees.
     pub under_pressure: bool,
-    /// How much later than the flush interval a periodic flush may be on this machine.
-    pub slack: Duration,
+    /// A disk without much space, on which `data` lies. It is filled in every other life, and often
+    /// freed again before the kill.
+    pub small_disk: Option<PathBuf>,
+    /// Whether files may not grow beyond some length in every other life, which the server takes
+    /// for a broken disk.
+    pub limits_files: bool,
 }
 
 /// What a campaign did and saw.
@@ -68,6 +75,10 @@ pub struct KillReport {
     pub acknowledged: usize,
     /// Acknowledged commits that a weaker durability lost, as it may.
     pub lost_as_promised: usize,
+    /// Commits that got an error, as the disk was full or broken.
+    pub failed: usize,
+    /// Of the kills, those of servers whose disk had been filled, or whose files could not grow.
+    pub kills_in_trouble: usize,
     /// Of the kills, those with a `FLUSHALL` under way or just done.
     pub kills_in_flush: usize,
     /// Of the kills, those of servers that evicted pages while they were written to.
@@ -84,17 +95,20 @@ struct Start {
     checkpoint_log: &'static str,
     /// The index of keyspaces that are made, which is the default one's only at the first start.
     index: IndexKind,
+    /// What happens to its disk.
+    trouble: Option<Trouble>,
 }
 
 impl Start {
-    fn random(rng: &mut StdRng, index: Option<IndexKind>) -> Self {
+    fn random(rng: &mut StdRng, campaign: &KillCampaign) -> Self {
         let any = [IndexKind::Masstree, IndexKind::Matryoshka][rng.random_range(0..2)];
         Start {
             workers: rng.random_range(1..=3),
-            durability: ["sync", "sync", "sync", "periodic", "periodic", "none"]
+            durability: ["sync", "sync", "periodic", "periodic", "periodic", "none"]
                 [rng.random_range(0..6)],
             checkpoint_log: ["64KiB", "256KiB", "16MiB"][rng.random_range(0..3)],
-            index: index.unwrap_or(any),
+            index: campaign.index.unwrap_or(any),
+            trouble: Trouble::random(rng, campaign),
         }
     }
 
@@ -108,13 +122,19 @@ impl Start {
         if self.index == IndexKind::BTree {
             flags.extend(["--memory", &memory]);
         }
-        Server::spawn(&campaign.program, &campaign.data, &flags).map_err(|e| e.to_string())
+        let longest_file = match &self.trouble {
+            Some(Trouble::LongestFile(bytes)) => Some(*bytes),
+            _ => None,
+        };
+        Server::spawn_with(&campaign.program, &campaign.data, &flags, longest_file)
+            .map_err(|e| e.to_string())
     }
 
-    fn promise(&self, slack: Duration) -> Promise {
+    /// A kill loses nothing that was acknowledged under `periodic` either: replies go out after
+    /// the operating system has the commits. The clock matters to power cuts alone.
+    fn promise(&self) -> Promise {
         match self.durability {
-            "sync" => Promise::Sync,
-            "periodic" => Promise::Within(FLUSH_INTERVAL + slack),
+            "sync" | "periodic" => Promise::Acknowledged,
             _ => Promise::Nothing,
         }
     }
@@ -128,12 +148,11 @@ pub fn run(campaign: &KillCampaign) -> Result<KillReport, String> {
         ledgers: vec![Ledger::new(); campaign.writers],
         rows: campaign.under_pressure.then(Ledger::new),
         watch: Watch::default(),
-        killed: Instant::now(),
         report: KillReport::default(),
     };
     while run.report.kills < campaign.kills {
         let round = run.report.kills;
-        let start = Start::random(&mut run.rng, campaign.index);
+        let start = Start::random(&mut run.rng, campaign);
         run.round(&start)
             .map_err(|what| format!("round {round} (seed {}), {start:?}: {what}", campaign.seed))?;
     }
@@ -153,15 +172,14 @@ struct Run<'a> {
     /// The ballast's, if there is any.
     rows: Option<Ledger>,
     watch: Watch,
-    /// When the last server was killed.
-    killed: Instant,
     report: KillReport,
 }
 
 impl Run<'_> {
     fn round(&mut self, start: &Start) -> Result<(), String> {
         let mut server = start.spawn(self.campaign)?;
-        if self.rng.random_range(0..4) == 0 && !self.shrinks() {
+        let in_trouble = start.trouble.is_some();
+        if self.rng.random_range(0..4) == 0 && !self.shrinks() && !in_trouble {
             thread::sleep(Duration::from_micros(self.rng.random_range(0..20_000)));
             server.kill().map_err(|e| e.to_string())?;
             self.report.kills += 1;
@@ -170,15 +188,16 @@ impl Run<'_> {
         }
         let mut client = server.connect().map_err(|e| e.to_string())?;
         let restarted = |e: String| format!("after the restart: {e}");
-        let promise = start.promise(self.campaign.slack);
+        let promise = start.promise();
         self.read_back(&mut client, promise).map_err(restarted)?;
         let evicted = self.look(&mut client)?;
-        if self.rng.random_range(0..16) == 0 && !self.shrinks() {
+        if self.rng.random_range(0..16) == 0 && !self.shrinks() && !in_trouble {
             self.flush_and_kill(server, client)?;
             self.report.kills_in_flush += 1;
         } else {
             let checkpoint = self.rng.random_bool(0.4);
-            self.killed = self.write_and_kill(&mut server, client, checkpoint)?;
+            self.write_and_kill(&mut server, client, checkpoint, start.trouble.as_ref())?;
+            self.report.kills_in_trouble += usize::from(in_trouble);
             self.report.kills_in_checkpoint += usize::from(checkpoint);
             let evicts = self.watch.seen().evictions > evicted;
             self.report.kills_in_eviction += usize::from(evicts);
@@ -203,10 +222,11 @@ impl Run<'_> {
             durability: "sync",
             checkpoint_log: "16MiB",
             index: self.campaign.index.unwrap_or_default(),
+            trouble: None,
         };
         let mut server = start.spawn(self.campaign)?;
         let mut client = server.connect().map_err(|e| e.to_string())?;
-        self.read_back(&mut client, Promise::Sync)?;
+        self.read_back(&mut client, Promise::Nothing)?;
         server.kill().map_err(|e| e.to_string())
     }
 
@@ -214,12 +234,12 @@ impl Run<'_> {
     fn read_back(&mut self, client: &mut Client, promise: Promise) -> Result<(), String> {
         for (writer, ledger) in self.ledgers.iter_mut().enumerate() {
             let keys = (0..KEYS).map(|number| key(writer, number)).collect();
-            read_back(client, keys, ledger, self.killed, promise, &mut self.report)
+            read_back(client, keys, ledger, promise, &mut self.report)
                 .map_err(|e| format!("writer {writer}: {e}"))?;
         }
         if let Some(rows) = &mut self.rows {
             let keys = ballast::keys();
-            read_back(client, keys, rows, self.killed, promise, &mut self.report)
+            read_back(client, keys, rows, promise, &mut self.report)
                 .map_err(|e| format!("ballast: {e}"))?;
         }
         Ok(())
@@ -272,7 +292,6 @@ impl Run<'_> {
             ledgers.for_each(Ledger::acknowledge);
         }
         thread::sleep(Duration::from_micros(self.rng.random_range(0..5_000)));
-        self.killed = Instant::now();
         server.kill().map_err(|e| e.to_string())
     }
 
@@ -282,16 +301,18 @@ impl Run<'_> {
         server: &mut Server,
         mut client: Client,
         checkpoint: bool,
-    ) -> Result<Instant, String> {
+        trouble: Option<&Trouble>,
+    ) -> Result<(), String> {
         let shrinks = self.shrinks();
         let is_small = self.rows.as_ref().is_some_and(ballast::is_small);
-        let is_long = self.rng.random_range(0..12) == 0 || shrinks || is_small;
+        let is_long = self.rng.random_range(0..12) == 0 || shrinks || is_small || trouble.is_some();
         let life = if is_long {
             Duration::from_millis(self.rng.random_range(300..700))
         } else {
             Duration::from_micros(self.rng.random_range(1_000..50_000))
         };
         let dead = AtomicBool::new(false);
+        let may_fail = trouble.is_some();
         let address = server.address();
         let delay = life.mul_f64(self.rng.random_range(0.0..1.0));
         let (mut ledgers, mut rows) = (std::mem::take(&mut self.ledgers), self.rows.take());
@@ -306,7 +327,7 @@ impl Run<'_> {
             for (writer, ledger) in ledgers.iter_mut().enumerate() {
                 let seed = self.rng.random();
                 threads.push(scope.spawn(move || {
-                    unless_dead(write_until_killed(address, writer, ledger, seed, dead))
+                    unless_dead(Writer::new(writer, ledger, seed, may_fail).write(address, dead))
                 }));
             }
             if let Some(rows) = &mut rows {
@@ -315,18 +336,9 @@ impl Run<'_> {
                     unless_dead(press_until_killed(address, rows, seed, shrinks, dead))
                 }));
             }
-            if checkpoint {
-                thread::sleep(delay);
-                if let Ok(mut client) = Client::connect(address) {
-                    let _started = client.call(&[b"BGSAVE"]);
-                }
-                thread::sleep(life - delay);
-            } else {
-                thread::sleep(life);
-            }
+            let _full = live(life, delay, address, checkpoint, trouble)?;
             let looked = self.look(&mut client);
             dead.store(true, Ordering::SeqCst);
-            let killed = Instant::now();
             server.kill().map_err(|e| e.to_string())?;
             for thread in threads {
                 thread
@@ -334,11 +346,34 @@ impl Run<'_> {
                     .expect("a writer panicked")
                     .map_err(|e| format!("a writer: {e}"))?;
             }
-            looked.map(|_| killed)
+            looked.map(drop)
         });
         (self.ledgers, self.rows) = (ledgers, rows);
         killed
     }
+}
+
+/// Lets a server live for a while, with a checkpoint or trouble after a part of it. What is
+/// returned keeps the disk full.
+fn live(
+    life: Duration,
+    delay: Duration,
+    address: SocketAddr,
+    checkpoint: bool,
+    trouble: Option<&Trouble>,
+) -> Result<Option<Filler>, String> {
+    thread::sleep(delay);
+    let mut full = None;
+    if let Some(Trouble::FullDisk { disk, frees }) = trouble {
+        let filler = Filler::fill(disk).map_err(|e| format!("filling {}: {e}", disk.display()))?;
+        thread::sleep(life - delay);
+        full = Some(filler).filter(|_| !frees);
+    }
+    if checkpoint && let Ok(mut client) = Client::connect(address) {
+        let _started = client.call(&[b"BGSAVE"]);
+    }
+    thread::sleep(life - delay);
+    Ok(full)
 }
 
 fn key(writer: usize, number: usize) -> Vec<u8> {
@@ -350,7 +385,6 @@ fn read_back(
     client: &mut Client,
     keys: Vec<Vec<u8>>,
     ledger: &mut Ledger,
-    killed: Instant,
     promise: Promise,
     report: &mut KillReport,
 ) -> Result<(), String> {
@@ -368,10 +402,11 @@ fn read_back(
             other => return Err(format!("MGET holds {other:?}")),
         }
     }
-    let survived = ledger.check(killed, &found)?;
+    let survived = ledger.check(&found)?;
     let (issued, acknowledged) = ledger.counts();
     report.issued += issued;
     report.acknowledged += acknowledged;
+    report.failed += ledger.failed();
     report.lost_as_promised += acknowledged.saturating_sub(survived);
     ledger.restart(found, promise);
     Ok(())
@@ -391,80 +426,4 @@ fn press_until_killed(
         return ballast::shrink(&mut client, rows, &mut rng, done);
     }
     ballast::write(&mut client, rows, seed, &mut rng, done)
-}
-
-fn write_until_killed(
-    address: SocketAddr,
-    writer: usize,
-    ledger: &mut Ledger,
-    seed: u64,
-    dead: &AtomicBool,
-) -> io::Result<()> {
-    let mut rng = StdRng::seed_from_u64(seed);
-    let mut client = Client::connect(address)?;
-    let mut number = 0u64;
-    while !dead.load(Ordering::SeqCst) {
-        let mut replies = Vec::new();
-        for _ in 0..rng.random_range(1..=16) {
-            number += 1;
-            let value = value(seed, number, &mut rng);
-            replies.push(queue_commit(&mut client, ledger, writer, value, &mut rng));
-        }
-        client.send()?;
-        for count in replies {
-            for _ in 0..count {
-                if let Reply::Error(message) = client.receive()? {
-                    return Err(io::Error::other(message));
-                }
-            }
-            ledger.acknowledge();
-        }
-    }
-    Ok(())
-}
-
-/// A value that no other commit writes, of up to 2000 bytes.
-fn value(seed: u64, number: u64, rng: &mut StdRng) -> Vec<u8> {
-    let mut value = format!("{seed:x}-{number}-").into_bytes();
-    let length = [0, 10, 100, 600, 2000][rng.random_range(0..5)];
-    value.resize(value.len() + length, b'.');
-    value
-}
-
-/// Queues one commit of a random kind and returns how many replies it has.
-fn queue_commit(
-    client: &mut Client,
-    ledger: &mut Ledger,
-    writer: usize,
-    value: Vec<u8>,
-    rng: &mut StdRng,
-) -> usize {
-    let first = rng.random_range(0..KEYS);
-    let second = (first + rng.random_range(1..KEYS)) % KEYS;
-    let (a, b) = (key(writer, first), key(writer, second));
-    match rng.random_range(0..10) {
-        0..6 => {
-            client.queue(&[b"SET", &a, &value]);
-            ledger.issue(vec![(a, Some(value))]);
-            1
-        }
-        6 => {
-            client.queue(&[b"DEL", &a]);
-            ledger.issue(vec![(a, None)]);
-            1
-        }
-        7 | 8 => {
-            client.queue(&[b"MSET", &a, &value, &b, &value]);
-            ledger.issue(vec![(a, Some(value.clone())), (b, Some(value))]);
-            1
-        }
-        _ => {
-            client.queue(&[b"MULTI"]);
-            client.queue(&[b"SET", &a, &value]);
-            client.queue(&[b"DEL", &b]);
-            client.queue(&[b"EXEC"]);
-            ledger.issue(vec![(a, Some(value)), (b, None)]);
-            4
-        }
-    }
 }

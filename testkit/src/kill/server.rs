@@ -23,10 +23,31 @@ impl Server {
     /// Starts `program serve` over the directory `data`, for RESP clients alone, with further
     /// flags.
     pub fn spawn(program: &Path, data: &Path, flags: &[&str]) -> io::Result<Self> {
+        Server::spawn_with(program, data, flags, None)
+    }
+
+    /// [`spawn`](Server::spawn) of a process whose files cannot grow beyond so many bytes: a write
+    /// that would fails with `EFBIG`, as if the disk were broken.
+    pub fn spawn_with(
+        program: &Path,
+        data: &Path,
+        flags: &[&str],
+        longest_file: Option<u64>,
+    ) -> io::Result<Self> {
         // The port is free now and, with nobody else picking ports in the meantime, a moment
         // later; if not, the server says so and whoever connects hears of it.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        if let Some(bytes) = longest_file {
+            // The signal, which would end the process, is ignored across the execution.
+            let limit = format!(
+                "trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"",
+                bytes / 512
+            );
+            command = Command::new("sh");
+            command.arg("-c").arg(limit).arg(program);
+        }
+        let child = command
             .arg("serve")
             .arg("--data")
             .arg(data)

@@ -189,3 +189,17 @@ pub fn error(text: &str) -> Value {
 pub fn array<const N: usize>(items: [Value; N]) -> Value {
     Value::Array(items.into())
 }
+
+/// Copies a directory as it is, as a kill of the process that has it open would leave it.
+pub fn copy_files(from: &std::path::Path, to: &std::path::Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            std::fs::create_dir_all(&target).unwrap();
+            copy_files(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! The replies of a connection that are not sent yet.
+//!
+//! ```text
+//! [ sent | may be sent | a reply that waits | and what is behind it ]    ≤ limit + one turn's replies
+//!        ^sent         ^held[0].start       ^held[0].end
+//! ```
+//!
+//! A reply that says more than is true yet waits: for its commit to be handed to the operating
+//! system or to be durable. Where that fails, the session puts an error in its place; the replies
+//! around it stay as they are.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::time::Instant;
+
+use crate::connection::{BUFFER_BYTES, KEPT_BUFFERS, KEPT_BYTES, Pool};
+
+/// Places for replies that wait which a connection keeps.
+const KEPT_HELD: usize = 64;
+
+/// What a reply waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// Its commit has been written out: a kill of the process does not lose it. Known at the end
+    /// of the turn.
+    WrittenOut,
+    /// This epoch is durable.
+    Durable(u64),
+}
+
+/// A reply that waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    /// Where it lies in the buffer.
+    start: usize,
+    end: usize,
+    until: Until,
+    /// Whether its request did nothing but wait (`WAITAOF`), and when that ends in any case.
+    only_waits: bool,
+    deadline: Option<Instant>,
+    /// The code of its request.
+    pub(crate) code: u32,
+}
+
+impl Held {
+    /// Whether the client gets no reply if all goes well.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Whether it waits for the end of its turn.
+    pub(crate) fn waits_for_write_out(&self) -> bool {
+        self.until == Until::WrittenOut
+    }
+
+    /// Whether it is the reply of a request that does nothing but wait.
+    pub(crate) fn only_waits(&self) -> bool {
+        self.only_waits
+    }
+}
+
+/// Replies not yet sent.
+#[derive(Default)]
+pub(crate) struct Output {
+    bytes: Vec<u8>,
+    sent: usize,
+    /// The replies that wait, in order.
+    held: VecDeque<Held>,
+}
+
+impl Output {
+    /// Where replies are appended. Nothing before may be changed.
+    #[inline]
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Takes a buffer from the pool, if there is none yet.
+    pub(crate) fn prepare(&mut self, pool: &mut Pool) {
+        if self.bytes.capacity() == 0 {
+            self.bytes = pool
+                .outputs
+                .pop()
+                .unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES));
+        }
+    }
+
+    /// The position where the next reply begins.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Bytes that wait to be sent.
+    #[inline]
+    pub(crate) fn pending(&self) -> usize {
+        self.bytes.len() - self.sent
+    }
+
+    /// Holds back the reply from `start` (a length of the buffer) to the end, and all behind it.
+    #[inline]
+    pub(crate) fn hold(&mut self, start: usize, until: Until, code: u32) {
+        self.held.push_back(Held {
+            start,
+            end: self.bytes.len(),
+            until,
+            only_waits: false,
+            deadline: None,
+            code,
+        });
+    }
+
+    /// [`hold`](Output::hold) of a request that does nothing but wait, perhaps until a deadline.
+    pub(crate) fn hold_wait(&mut self, start: usize, until: Until, deadline: Option<Instant>) {
+        self.hold(start, until, 0);
+        if let Some(held) = self.held.back_mut() {
+            held.only_waits = true;
+            held.deadline = deadline;
+        }
+    }
+
+    /// Whether some replies wait.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Lets go the replies that waited for their commits to be written out.
+    #[inline]
+    pub(crate) fn release_written_out(&mut self) {
+        self.held.retain(|held| held.until != Until::WrittenOut);
+    }
+
+    /// Lets go what waits first, as far as `durable_epoch` covers it.
+    pub(crate) fn release_durable(&mut self, durable_epoch: u64) {
+        let covered =
+            |held: &Held| matches!(held.until, Until::Durable(epoch) if epoch <= durable_epoch);
+        while self.held.front().is_some_and(covered) {
+            self.held.pop_front();
+        }
+    }
+
+    /// When to let go what waits first, whatever is durable then.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.held.front()?.deadline
+    }
+
+    /// Lets `write` put another reply in the place of the first that waits, which ends its wait.
+    pub(crate) fn replace_first_held(&mut self, mut write: impl FnMut(&mut Vec<u8>)) {
+        let mut is_first = true;
+        self.replace_held(|_| std::mem::take(&mut is_first), |_, buffer| write(buffer));
+    }
+
+    /// Lets `write` put other replies in the places of those that wait and are `chosen`; these wait
+    /// no more. Costs a copy of everything behind the first.
+    pub(crate) fn replace_held(
+        &mut self,
+        mut chosen: impl FnMut(&Held) -> bool,
+        mut write: impl FnMut(&Held, &mut Vec<u8>),
+    ) {
+        let Some(first) = self.held.front() else {
+            return;
+        };
+        let from = first.start;
+        let old = self.bytes.split_off(from);
+        let mut copied = 0;
+        for held in std::mem::take(&mut self.held) {
+            let (start, end) = (held.start - from, held.end - from);
+            self.bytes.extend_from_slice(&old[copied..start]);
+            let new_start = self.bytes.len();
+            if chosen(&held) {
+                write(&held, &mut self.bytes);
+            } else {
+                self.bytes.extend_from_slice(&old[start..end]);
+                self.held.push_back(Held {
+                    start: new_start,
+                    end: self.bytes.len(),
+                    ..held
+                });
+            }
+            copied = end;
+        }
+        self.bytes.extend_from_slice(&old[copied..]);
+    }
+
+    /// Sends once what may be sent; whether all of that went out.
+    pub(crate) fn flush(&mut self, sink: &mut impl Write) -> io::Result<bool> {
+        let end = self
+            .held
+            .front()
+            .map_or(self.bytes.len(), |held| held.start);
+        while self.sent < end {
+            match sink.write(&self.bytes[self.sent..end]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => self.sent += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        if self.sent == self.bytes.len() && self.held.is_empty() {
+            self.bytes.clear();
+            self.sent = 0;
+        }
+        Ok(true)
+    }
+
+    /// Gives an empty buffer back, and room in a half-sent one.
+    pub(crate) fn release(&mut self, pool: &mut Pool) {
+        if self.held.is_empty() && self.held.capacity() > KEPT_HELD {
+            self.held = VecDeque::new();
+        }
+        if self.bytes.is_empty() && self.held.is_empty() && self.bytes.capacity() > 0 {
+            let bytes = std::mem::take(&mut self.bytes);
+            if bytes.capacity() <= KEPT_BYTES && pool.outputs.len() < KEPT_BUFFERS {
+                pool.outputs.push(bytes);
+            }
+        } else if self.sent > KEPT_BYTES && self.sent > self.bytes.len() / 2 {
+            self.bytes.drain(..self.sent);
+            for held in &mut self.held {
+                held.start -= self.sent;
+                held.end -= self.sent;
+            }
+            self.sent = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a reply waits for, and how long at most.
+    type Waits = Option<(Until, Option<Instant>)>;
+
+    fn holding(replies: &[(&str, Waits)]) -> Output {
+        let mut output = Output::default();
+        output.prepare(&mut Pool::default());
+        for (code, (reply, waits)) in replies.iter().enumerate() {
+            let start = output.len();
+            output.buffer().extend_from_slice(reply.as_bytes());
+            match waits {
+                Some((until, Some(deadline))) => output.hold_wait(start, *until, Some(*deadline)),
+                Some((until, None)) => output.hold(start, *until, code as u32),
+                None => {}
+            }
+        }
+        output
+    }
+
+    fn sent(output: &mut Output) -> String {
+        let mut sink = Vec::new();
+        assert!(output.flush(&mut sink).unwrap());
+        String::from_utf8(sink).unwrap()
+    }
+
+    fn durable(epoch: u64) -> Waits {
+        Some((Until::Durable(epoch), None))
+    }
+
+    #[test]
+    fn replies_wait_for_their_epoch_and_keep_their_order() {
+        let replies = [
+            ("a", None),
+            ("b", durable(5)),
+            ("c", durable(4)),
+            ("d", durable(7)),
+        ];
+        let mut output = holding(&replies);
+        assert_eq!(sent(&mut output), "a");
+        output.release_durable(5);
+        assert_eq!(sent(&mut output), "bc");
+        assert!(output.is_held() && output.pending() == 1);
+        output.replace_held(|_| true, |_, buffer| buffer.extend_from_slice(b"!!"));
+        assert_eq!(sent(&mut output), "!!");
+        let mut pool = Pool::default();
+        output.release(&mut pool);
+        assert_eq!((pool.outputs.len(), output.pending()), (1, 0));
+    }
+
+    #[test]
+    fn what_failed_is_replaced_and_what_is_around_it_stays() {
+        let written = Some((Until::WrittenOut, None));
+        let replies = [
+            ("read ", None),
+            ("write ", written),
+            ("read ", None),
+            ("wait ", durable(1)),
+            ("", written),
+            ("write ", written),
+            ("read", None),
+        ];
+        let mut output = holding(&replies);
+        let mut silent = Vec::new();
+        output.replace_held(
+            |held| held.until == Until::WrittenOut,
+            |held, buffer| {
+                silent.push((held.code, held.is_silent()));
+                buffer.extend_from_slice(b"failed ");
+            },
+        );
+        assert_eq!(silent, [(1, false), (4, true), (5, false)]);
+        assert_eq!(sent(&mut output), "read failed read ");
+        output.release_durable(1);
+        assert_eq!(sent(&mut output), "wait failed failed read");
+
+        let mut output = holding(&replies);
+        output.release_written_out();
+        assert_eq!(sent(&mut output), "read write read ");
+        output.release_durable(1);
+        assert_eq!(sent(&mut output), "wait write read");
+    }
+
+    #[test]
+    fn a_reply_whose_deadline_passed_is_replaced() {
+        let begin = Instant::now();
+        let at = |seconds| Some(begin + std::time::Duration::from_secs(seconds));
+        let until = |epoch, deadline| Some((Until::Durable(epoch), deadline));
+        let mut output = holding(&[
+            ("1", until(5, at(1))),
+            ("2", until(6, at(3))),
+            ("3", until(6, None)),
+        ]);
+        assert_eq!((sent(&mut output).as_str(), output.deadline()), ("", at(1)));
+        output.replace_first_held(|buffer| buffer.extend_from_slice(b"late "));
+        assert_eq!(
+            (sent(&mut output).as_str(), output.deadline()),
+            ("late ", at(3))
+        );
+        output.release_durable(6);
+        assert_eq!(
+            (sent(&mut output).as_str(), output.deadline()),
+            ("23", None)
+        );
+    }
+}

@@ -1,0 +1,232 @@
+//! What a reply to a write is worth when the disk is slow, full or broken. A copy of the files is
+//! what a kill of the process would leave behind.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::support::{Client, Value, array, bulk, copy_files, ok, one_worker, request};
+use hedgerow::{Db, Durability, IndexKind};
+use hedgerow_server::{Server, ServerOptions};
+use hedgerow_vfs::{CallKind, Fault, FaultyVfs, SystemVfs};
+
+const INDEXES: [IndexKind; 3] = [IndexKind::Masstree, IndexKind::Matryoshka, IndexKind::BTree];
+
+/// A server of one worker on a disk that fails when asked to.
+struct OnFaultyDisk {
+    disk: FaultyVfs,
+    dir: tempfile::TempDir,
+    server: Server,
+    db: Arc<Db>,
+}
+
+impl OnFaultyDisk {
+    fn new(index: IndexKind, durability: Durability) -> OnFaultyDisk {
+        let disk = FaultyVfs::new(Arc::new(SystemVfs));
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::builder()
+            .vfs(Arc::new(disk.clone()))
+            .index(index)
+            .durability(durability)
+            .open(dir.path());
+        let db = Arc::new(db.unwrap());
+        let options = ServerOptions {
+            memcached: Some("127.0.0.1:0".parse().unwrap()),
+            durability,
+            ..one_worker()
+        };
+        let server = Server::start(Arc::clone(&db), options).unwrap();
+        OnFaultyDisk {
+            disk,
+            dir,
+            server,
+            db,
+        }
+    }
+
+    fn resp(&self) -> Client {
+        Client::connect(self.server.addresses().resp.unwrap())
+    }
+
+    fn memcached(&self) -> SocketAddr {
+        self.server.addresses().memcached.unwrap()
+    }
+
+    /// The value that a kill at this moment would leave.
+    fn after_a_kill(&self, key: &str) -> Option<Vec<u8>> {
+        let copy = tempfile::tempdir().unwrap();
+        copy_files(self.dir.path(), copy.path());
+        let db = Db::open(copy.path()).unwrap();
+        db.keyspace("default").unwrap().get(key.as_bytes()).unwrap()
+    }
+
+    /// Waits until the log has found its disk well again.
+    fn await_health(&self) {
+        let patience = Instant::now() + Duration::from_secs(60);
+        while self.db.health() != hedgerow::Health::Healthy {
+            assert!(Instant::now() < patience, "{:?}", self.db.health());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn says(reply: &Value, words: &[&str]) {
+    let Value::Error(text) = reply else {
+        panic!("{reply:?} is no error");
+    };
+    for word in words {
+        assert!(text.contains(word), "{word:?} in {text:?}");
+    }
+}
+
+#[test]
+fn a_write_beside_waitaof_is_written_out_before_its_reply() {
+    for index in INDEXES {
+        let started = OnFaultyDisk::new(index, Durability::Periodic);
+        let mut waiting = started.resp();
+        waiting.run("SET a 1");
+        started
+            .disk
+            .delay(CallKind::Sync, Duration::from_millis(1500));
+        let before = started.disk.calls(CallKind::Sync);
+        waiting.send(&request(&[b"WAITAOF", b"1", b"0", b"0"]));
+        // From here on the log's thread is in a sync and writes nothing by itself.
+        while started.disk.calls(CallKind::Sync) == before {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut client = started.resp();
+        let mut pipeline = request(&[b"SET", b"k", b"1"]);
+        pipeline.extend(request(&[b"WAITAOF", b"1", b"0", b"0"]));
+        client.send(&pipeline);
+        assert_eq!(client.reply(), ok());
+        let left = started.after_a_kill("k");
+        assert_eq!(left.as_deref(), Some(&b"1"[..]), "{}", index.name());
+        started.disk.delay(CallKind::Sync, Duration::ZERO);
+        let durable = array([Value::Integer(1), Value::Integer(0)]);
+        assert_eq!(
+            (waiting.reply(), client.reply()),
+            (durable.clone(), durable)
+        );
+    }
+}
+
+#[test]
+fn a_write_that_could_not_be_written_out_is_not_acknowledged() {
+    for index in INDEXES {
+        let started = OnFaultyDisk::new(index, Durability::Periodic);
+        let mut client = started.resp();
+        assert_eq!(client.run("SET before 1"), ok());
+        started.disk.set_space(Some(0));
+        let mut pipeline = request(&[b"GET", b"before"]);
+        pipeline.extend(request(&[b"SET", b"k", b"1"]));
+        pipeline.extend(request(&[b"GET", b"k"]));
+        pipeline.extend(request(&[b"INCR", b"n"]));
+        pipeline.extend(request(&[b"ECHO", b"end"]));
+        client.send(&pipeline);
+        assert_eq!(client.reply(), bulk("1"));
+        says(&client.reply(), &["MISCONF", "disk is full", "applied"]);
+        assert_eq!(client.reply(), bulk("1"), "it is visible");
+        says(&client.reply(), &["MISCONF", "disk is full", "applied"]);
+        assert_eq!(client.reply(), bulk("end"));
+        // This one is refused before anything happens.
+        says(&client.run("SET other 1"), &["MISCONF", "disk is full"]);
+        assert_eq!(client.run("GET other"), Value::Null);
+        assert_eq!(started.after_a_kill("before").as_deref(), Some(&b"1"[..]));
+        started.disk.set_space(None);
+        started.await_health();
+        assert_eq!(client.run("SET k 2"), ok());
+        assert_eq!(started.after_a_kill("k").as_deref(), Some(&b"2"[..]));
+        assert_eq!(started.after_a_kill("n").as_deref(), Some(&b"1"[..]));
+    }
+}
+
+#[test]
+fn a_write_that_met_a_broken_disk_is_not_acknowledged() {
+    for index in INDEXES {
+        let started = OnFaultyDisk::new(index, Durability::Periodic);
+        let mut client = started.resp();
+        assert_eq!(client.run("SET before 1"), ok());
+        let broken = Fault::Error(std::io::ErrorKind::Other);
+        started.disk.fail_from(CallKind::Write, 0, broken);
+        let mut pipeline = request(&[b"SET", b"k", b"1"]);
+        pipeline.extend(request(&[b"GET", b"before"]));
+        client.send(&pipeline);
+        says(&client.reply(), &["MISCONF", "applied", "injected"]);
+        assert_eq!(client.reply(), bulk("1"));
+        says(&client.run("SET other 1"), &["MISCONF", "injected"]);
+        assert_eq!(client.run("GET other"), Value::Null);
+    }
+}
+
+#[test]
+fn a_synchronous_write_on_a_full_disk_is_answered() {
+    for index in INDEXES {
+        let started = OnFaultyDisk::new(index, Durability::Sync);
+        let mut client = started.resp();
+        assert_eq!(client.run("SET before 1"), ok());
+        started.disk.set_space(Some(0));
+        // Longer than what the log has written ahead.
+        let mut pipeline = request(&[b"SET", b"k", &[b'v'; 200_000]]);
+        pipeline.extend(request(&[b"STRLEN", b"k"]));
+        pipeline.extend(request(&[b"MSET", b"l", b"1", b"m", b"1"]));
+        pipeline.extend(request(&[b"PING"]));
+        client.send(&pipeline);
+        says(&client.reply(), &["MISCONF", "disk is full", "applied"]);
+        assert_eq!(client.reply(), Value::Integer(200_000), "it is visible");
+        says(&client.reply(), &["MISCONF", "disk is full"]);
+        assert_eq!(client.reply(), Value::Simple("PONG".into()));
+        says(&client.run("SET other 1"), &["MISCONF", "disk is full"]);
+        started.disk.set_space(None);
+        started.await_health();
+        assert_eq!(client.run("SET k 2"), ok());
+        assert_eq!(started.after_a_kill("k").as_deref(), Some(&b"2"[..]));
+    }
+}
+
+#[test]
+fn a_synchronous_write_whose_sync_fails_is_answered_and_the_connection_goes_on() {
+    let started = OnFaultyDisk::new(IndexKind::Masstree, Durability::Sync);
+    let mut client = started.resp();
+    let broken = Fault::Error(std::io::ErrorKind::Other);
+    started.disk.fail_from(CallKind::Sync, 0, broken);
+    let mut pipeline = request(&[b"SET", b"k", b"1"]);
+    pipeline.extend(request(&[b"GET", b"k"]));
+    client.send(&pipeline);
+    says(&client.reply(), &["MISCONF", "applied", "injected"]);
+    assert_eq!(client.reply(), bulk("1"));
+    assert_eq!(client.run("PING"), Value::Simple("PONG".into()));
+}
+
+/// Failures reach memcached clients in their own protocol.
+#[test]
+fn memcached_clients_are_told_of_a_failing_disk_in_their_protocol() {
+    use std::io::{BufRead, BufReader, Write};
+    let full = |disk: &FaultyVfs| disk.set_space(Some(0));
+    let broken = |disk: &FaultyVfs| {
+        let fault = Fault::Error(std::io::ErrorKind::Other);
+        disk.fail_from(CallKind::Write, 0, fault);
+        disk.fail_from(CallKind::Sync, 0, fault);
+    };
+    let faults: [fn(&FaultyVfs); 2] = [full, broken];
+    for durability in [Durability::Sync, Durability::Periodic] {
+        for fault in faults {
+            let started = OnFaultyDisk::new(IndexKind::Masstree, durability);
+            let mut stream = std::net::TcpStream::connect(started.memcached()).unwrap();
+            let patience = Some(Duration::from_secs(60));
+            stream.set_read_timeout(patience).unwrap();
+            fault(&started.disk);
+            // A set without a reply, one with a reply, a quiet meta one, and a read.
+            stream
+                .write_all(
+                    b"set a 0 0 1 noreply\r\n1\r\nset b 0 0 1\r\n1\r\nms c 1 q\r\n1\r\nmn\r\n",
+                )
+                .unwrap();
+            let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+            for _ in 0..2 {
+                let line = lines.next().unwrap();
+                assert!(line.starts_with("SERVER_ERROR "), "{line}");
+            }
+            assert_eq!(lines.next().as_deref(), Some("MN"));
+        }
+    }
+}

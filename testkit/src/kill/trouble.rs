@@ -1,0 +1,95 @@
+//! What can happen to a server's disk while it is written to.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::KillCampaign;
+
+/// What happens to the disk in one life of a server.
+#[derive(Debug, Clone)]
+pub(super) enum Trouble {
+    /// It is filled, and perhaps freed again before the kill.
+    FullDisk { disk: PathBuf, frees: bool },
+    /// No file can grow beyond so many bytes.
+    LongestFile(u64),
+}
+
+impl Trouble {
+    pub(super) fn random(rng: &mut StdRng, campaign: &KillCampaign) -> Option<Trouble> {
+        // Drawn in any case: a seed means the same with and without a small disk.
+        let (any, frees, full) = (
+            rng.random_bool(0.5),
+            rng.random_bool(0.5),
+            rng.random_bool(0.7),
+        );
+        // Longer than the page file of a few rows.
+        let longest_file = 512 << rng.random_range(11..13);
+        let full = full || !campaign.limits_files;
+        match &campaign.small_disk {
+            Some(disk) if any && full => Some(Trouble::FullDisk {
+                disk: disk.clone(),
+                frees,
+            }),
+            _ if any && campaign.limits_files => Some(Trouble::LongestFile(longest_file)),
+            _ => None,
+        }
+    }
+}
+
+/// A file that takes all space of a disk; removed when dropped.
+pub(super) struct Filler(PathBuf);
+
+impl Filler {
+    /// Fills a disk.
+    pub(super) fn fill(disk: &Path) -> io::Result<Filler> {
+        let filler = Filler(disk.join("filler"));
+        let mut file = File::create(&filler.0)?;
+        for chunk in [64 << 10, 4096, 512, 1] {
+            let zeros = vec![0; chunk];
+            while file.write_all(&zeros).is_ok() {}
+        }
+        Ok(filler)
+    }
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        // If it stays, the next life finds its disk full and says so.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Room for the logs and the checkpoints of a campaign's few rows, and soon filled.
+pub const SMALL_DISK_BYTES: u64 = 32 << 20;
+
+/// A small file system in memory, mounted for a test; unmounted when dropped.
+#[derive(Debug)]
+pub struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// Mounts one of so many bytes at an empty directory; the error says why that is not possible
+    /// here (it takes root, as a rule).
+    pub fn mount(at: &Path, bytes: u64) -> Result<SmallDisk, String> {
+        let said = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "none"])
+            .arg(at)
+            .output()
+            .map_err(|e| format!("mount: {e}"))?;
+        if !said.status.success() {
+            return Err(String::from_utf8_lossy(&said.stderr).trim().to_owned());
+        }
+        Ok(SmallDisk(at.to_path_buf()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // A server that is not quite gone keeps it until then.
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}

@@ -1,0 +1,142 @@
+//! One connection that writes its own keys until the server is killed.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::client::{Client, Reply};
+use super::ledger::Ledger;
+use super::{KEYS, key};
+
+/// A request of a pipeline that is under way.
+enum Sent {
+    /// A commit of so many replies.
+    Commit(usize),
+    /// A `WAITAOF`.
+    Wait,
+}
+
+/// A writer, its keys and its workload.
+pub(super) struct Writer<'l> {
+    number: usize,
+    ledger: &'l mut Ledger,
+    seed: u64,
+    rng: StdRng,
+    values: u64,
+    /// Whether the disk may fail: then errors of the log are no errors of the server.
+    may_fail: bool,
+}
+
+impl<'l> Writer<'l> {
+    pub(super) fn new(number: usize, ledger: &'l mut Ledger, seed: u64, may_fail: bool) -> Self {
+        Writer {
+            number,
+            ledger,
+            seed,
+            rng: StdRng::seed_from_u64(seed),
+            values: 0,
+            may_fail,
+        }
+    }
+
+    /// Sends pipelines of commits, some of them with a `WAITAOF` in between or behind, until the
+    /// connection is lost or `dead` says so.
+    pub(super) fn write(&mut self, address: SocketAddr, dead: &AtomicBool) -> io::Result<()> {
+        let mut client = Client::connect(address)?;
+        while !dead.load(Ordering::SeqCst) {
+            let mut sent = Vec::new();
+            for _ in 0..self.rng.random_range(1..=16) {
+                sent.push(Sent::Commit(self.queue_commit(&mut client)));
+                if self.rng.random_range(0..24) == 0 {
+                    // On a full disk it says within that time that nothing is durable.
+                    client.queue(&[b"WAITAOF", b"1", b"0", b"50"]);
+                    sent.push(Sent::Wait);
+                }
+            }
+            client.send()?;
+            let mut failed = false;
+            for sent in sent {
+                failed |= !self.receive(&mut client, &sent)?;
+            }
+            if failed {
+                // Others get their turn, and the disk its space.
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives the replies of a request; whether it succeeded.
+    fn receive(&mut self, client: &mut Client, sent: &Sent) -> io::Result<bool> {
+        let replies = match sent {
+            Sent::Commit(replies) => *replies,
+            Sent::Wait => 1,
+        };
+        let mut error = None;
+        for _ in 0..replies {
+            if let Reply::Error(message) = client.receive()? {
+                error = Some(message);
+            }
+        }
+        match error {
+            Some(message) if !self.may_fail || !message.starts_with("MISCONF ") => {
+                return Err(io::Error::other(message));
+            }
+            Some(_) if matches!(sent, Sent::Commit(_)) => {
+                self.ledger.fail();
+                return Ok(false);
+            }
+            None if matches!(sent, Sent::Commit(_)) => self.ledger.acknowledge(),
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    /// A value that no other commit writes, of up to 2000 bytes.
+    fn value(&mut self) -> Vec<u8> {
+        self.values += 1;
+        let mut value = format!("{:x}-{}-", self.seed, self.values).into_bytes();
+        let length = [0, 10, 100, 600, 2000][self.rng.random_range(0..5)];
+        value.resize(value.len() + length, b'.');
+        value
+    }
+
+    /// Queues one commit of a random kind and returns how many replies it has.
+    fn queue_commit(&mut self, client: &mut Client) -> usize {
+        let value = self.value();
+        let first = self.rng.random_range(0..KEYS);
+        let second = (first + self.rng.random_range(1..KEYS)) % KEYS;
+        let (a, b) = (key(self.number, first), key(self.number, second));
+        match self.rng.random_range(0..10) {
+            0..6 => {
+                client.queue(&[b"SET", &a, &value]);
+                self.ledger.issue(vec![(a, Some(value))]);
+                1
+            }
+            6 => {
+                client.queue(&[b"DEL", &a]);
+                self.ledger.issue(vec![(a, None)]);
+                1
+            }
+            7 | 8 => {
+                client.queue(&[b"MSET", &a, &value, &b, &value]);
+                let changes = vec![(a, Some(value.clone())), (b, Some(value))];
+                self.ledger.issue(changes);
+                1
+            }
+            _ => {
+                client.queue(&[b"MULTI"]);
+                client.queue(&[b"SET", &a, &value]);
+                client.queue(&[b"DEL", &b]);
+                client.queue(&[b"EXEC"]);
+                self.ledger.issue(vec![(a, Some(value)), (b, None)]);
+                4
+            }
+        }
+    }
+}
