@@ -98,6 +98,7 @@ impl Engine {
     pub(crate) fn checkpoint_exclusively(&self) -> Result<CheckpointReport> {
         self.check_has_files()?;
         self.check_writable()?;
+        self.check_manifest()?;
         let outcome = match &self.pages {
             Some(pages) => self.checkpoint_pages(pages),
             None => self.checkpoint_rows(),
@@ -232,7 +233,7 @@ impl Engine {
         let mut changed = manifest.clone();
         changed.install_checkpoint(checkpoint);
         // If this fails, the old or the new manifest is in place, and the files of both are.
-        changed.store(&*self.options.vfs, &self.dir)?;
+        self.replace_manifest(&changed)?;
         *manifest = changed;
         self.counters
             .carried_log_bytes

@@ -311,6 +311,20 @@ impl Db {
         }
     }
 
+    /// Whether a commit is durable, without waiting: for whoever holds a reply back until it is.
+    /// Asks for nothing (see [`Db::request_durable`]) and costs a load if it is.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`]: it was accepted and is visible, but cannot become durable before space
+    /// is freed. [`Error::Poisoned`], [`Error::Closed`]: it never will. Subscribers
+    /// ([`Db::subscribe_durable`]) are called when the answer may have changed.
+    pub fn poll_durable(&self, commit: &Commit) -> Result<bool> {
+        match &self.engine.log {
+            Some(log) => Ok(log.poll_durable(commit.epoch())?),
+            None => Ok(true),
+        }
+    }
+
     /// Blocks until everything up to `commit` is durable.
     pub fn wait_durable(&self, commit: &Commit) -> Result<()> {
         match &self.engine.log {
@@ -322,7 +336,8 @@ impl Db {
     /// Blocks until everything committed before is durable.
     pub fn sync(&self) -> Result<()> {
         match &self.engine.log {
-            Some(log) => Ok(log.wait_durable(log.epoch())?),
+            // Timestamps run ahead of the epoch by one at most.
+            Some(log) => Ok(log.wait_durable(log.epoch() + 1)?),
             None => Ok(()),
         }
     }
@@ -399,8 +414,7 @@ fn close_log(engine: &Engine, log: &Log) -> Result<()> {
     let mut manifest = engine.manifest();
     manifest.record_end(end);
     manifest.clean_shutdown = true;
-    manifest.store(&*engine.options.vfs, &engine.dir)?;
-    Ok(())
+    engine.replace_manifest(&manifest)
 }
 
 fn create_directory(options: &Builder, dir: &Path) -> Result<()> {
@@ -560,6 +574,7 @@ fn recover(
         memory_limit: options.memory_limit.filter(|_| pages.is_none()),
         pages,
         lost,
+        next_keyspace_id: manifest.next_keyspace_id,
     };
     let recovered = recovery.run(manifest, logs)?;
     for (counter, count) in [

@@ -134,6 +134,35 @@ impl Engine {
         self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Stores a manifest in the place of the one that this opening of the database stored last.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] if another one is there: somebody else has changed the files, and no
+    /// write is accepted any more.
+    pub(crate) fn replace_manifest(&self, manifest: &Manifest) -> Result<()> {
+        let replaced = manifest.replace(&*self.options.vfs, &self.dir);
+        replaced.map_err(|error| self.stop_if_displaced(error))
+    }
+
+    /// Whether the manifest on disk is the one that this opening stored last: before more files are
+    /// made that only this opening knows of.
+    ///
+    /// # Errors
+    /// As for [`Engine::replace_manifest`].
+    pub(crate) fn check_manifest(&self) -> Result<()> {
+        let checked = self
+            .manifest()
+            .check_in_place(&*self.options.vfs, &self.dir);
+        checked.map_err(|error| self.stop_if_displaced(error))
+    }
+
+    fn stop_if_displaced(&self, error: hedgerow_log::Error) -> Error {
+        if let hedgerow_log::Error::Displaced { .. } = &error {
+            let _ = self.broken.set(error.to_string());
+        }
+        error.into()
+    }
+
     pub(crate) fn checkpointing(&self) -> MutexGuard<'_, ()> {
         self.checkpointing
             .lock()

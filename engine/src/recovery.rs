@@ -71,6 +71,8 @@ pub(crate) struct Recovery<'a> {
     pub(crate) pages: Option<&'a PageFile>,
     /// What could not be replayed.
     pub(crate) lost: &'a Lost,
+    /// Keyspaces have ids below this one.
+    pub(crate) next_keyspace_id: u32,
 }
 
 /// What recovery did.
@@ -247,6 +249,7 @@ impl Recovery<'_> {
             }
             let Some(commit) = commits.next()? else { break };
             for operation in commit.operations() {
+                self.check_keyspace(operation.keyspace)?;
                 if operation.kind == OperationKind::RemoveRange {
                     // What came before is in the tree first.
                     self.apply_group(&mut group)?;
@@ -353,6 +356,25 @@ impl Recovery<'_> {
         group.changes = changes;
         group.clear();
         Ok(())
+    }
+
+    /// Refuses a keyspace that the manifest has never heard of. (Of one that was dropped it has:
+    /// ids are not used twice.)
+    pub(crate) fn check_keyspace(&self, id: u32) -> Result<()> {
+        if id < self.next_keyspace_id {
+            return Ok(());
+        }
+        Err(Error::Corrupt(Box::new(Problem {
+            file: Manifest::path(self.dir),
+            offset: 0,
+            what: format!(
+                "it is older than the logs: they have commits of keyspace number {id}, and it \
+                 knows of none from {} on",
+                self.next_keyspace_id
+            ),
+            affected: "all keyspaces that were made after this MANIFEST was stored".to_owned(),
+            remedy: "put the newest MANIFEST back, or restore a backup".to_owned(),
+        })))
     }
 
     /// Whether a change of a keyspace that is there makes sense.

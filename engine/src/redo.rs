@@ -196,6 +196,7 @@ impl Redo<'_> {
             let Some(commit) = commits.next()? else { break };
             for operation in commit.operations() {
                 self.recovered.records += 1;
+                recovery.check_keyspace(operation.keyspace)?;
                 if operation.kind == OperationKind::RemoveRange {
                     // What came before is in the tree first.
                     self.apply(bytes_read)?;

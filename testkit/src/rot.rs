@@ -1,18 +1,22 @@
-//! Bit rot: a database at rest, one bit flipped.
+//! Bit rot and old files: a database at rest, one bit flipped or one file as it was earlier.
 //!
 //! Wherever the bit is, opening must either fail with an error that names the file, or succeed
 //! with exactly what was there (the bit belongs to nothing that counts). `Db::check` must find
 //! whatever opening finds. After an unclean end, the very tail of a log may also be taken for a
 //! write that the crash tore: then what is recovered must be a state that existed.
+//!
+//! The same holds where an earlier version of a file is put back, or one that is gone: an old
+//! manifest above all, which is whole in itself.
 
-use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use hedgerow::{Db, Durability, IndexKind, WriteOptions};
+use hedgerow_log::MANIFEST_FILE;
 use hedgerow_vfs::{MemoryVfs, Vfs};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -53,6 +57,10 @@ pub struct RotReport {
     pub found_by_check: usize,
     /// For each file: flips, and how many of them were refused.
     pub files: BTreeMap<PathBuf, (usize, usize)>,
+    /// Earlier versions of files that were put back, one at a time.
+    pub stale: usize,
+    /// Of those, earlier manifests that opening refused.
+    pub stale_manifests_refused: usize,
     /// What happened to page files, before the flips and while they were read, if that counts.
     pub pressure: Option<Pressure>,
 }
@@ -83,6 +91,13 @@ pub fn run(campaign: &RotCampaign) -> Result<RotReport, String> {
             .into_iter()
             .filter(|(_, bytes)| !bytes.is_empty())
             .collect();
+        for (path, bytes) in &rest.earlier {
+            put_back(&rest, path, bytes, &mut report).map_err(|error| {
+                let end = if closed { "closed" } else { "not closed" };
+                let path = path.display();
+                format!("database {end}, an earlier {path} was put back: {error}")
+            })?;
+        }
         let each = campaign.flips.div_ceil(2 * files.len());
         for (path, bytes) in &files {
             let used = used_of(path, bytes);
@@ -115,6 +130,8 @@ struct AtRest<'a> {
     disk: MemoryVfs,
     campaign: &'a RotCampaign,
     states: Vec<Fingerprint>,
+    /// Every other version that files had, also of files that are gone.
+    earlier: BTreeSet<(PathBuf, Vec<u8>)>,
 }
 
 /// Stands for contents, of which there may be many and large ones.
@@ -139,6 +156,9 @@ fn open(vfs: Arc<dyn Vfs>, campaign: &RotCampaign) -> hedgerow::Result<Db> {
         .open(DATA)
 }
 
+/// The last of a database's lives, from 0.
+const LAST_ROUND: usize = 2;
+
 /// Builds a small database with all kinds of files: a checkpoint, logs before and behind it.
 fn at_rest<'a>(
     closed: bool,
@@ -148,15 +168,25 @@ fn at_rest<'a>(
     let failed = |error: hedgerow::Error| format!("building the database: {error}");
     let disk = MemoryVfs::new();
     let mut states = Vec::new();
+    // Earlier versions are for small files; page files under pressure are not.
+    let mut earlier = BTreeSet::new();
+    let look = |earlier: &mut BTreeSet<_>| {
+        if !campaign.under_pressure {
+            earlier.extend(disk.files());
+        }
+    };
     if campaign.under_pressure {
         let db = open(Arc::new(disk.clone()), campaign).map_err(failed)?;
         let pressure = press(&db).map_err(failed)?;
         report.pressure.get_or_insert_default().add(&pressure);
         db.close().map_err(failed)?;
     }
-    for round in 0..2 {
+    // The last life takes no checkpoint: its logs stand beside those that older manifests name.
+    for round in 0..=LAST_ROUND {
         let db = open(Arc::new(disk.clone()), campaign).map_err(failed)?;
+        look(&mut earlier);
         let keyspace = db.keyspace("main").map_err(failed)?;
+        look(&mut earlier);
         let options = WriteOptions::default().durability(Durability::Sync);
         for number in 0..30 {
             let value = format!("{round}.{number} ").repeat(number);
@@ -167,21 +197,23 @@ fn at_rest<'a>(
                     &options,
                 )
                 .map_err(failed)?;
-            if round == 1 {
+            if round == LAST_ROUND {
                 states.push(fingerprint(&db)?);
             }
             let columns: [(&[u8], &[u8]); 2] = [(b"a", value.as_bytes()), (b"b", b"-")];
             keyspace
                 .put_columns(format!("row{number}").as_bytes(), &columns)
                 .map_err(failed)?;
-            if round == 1 {
+            if round == LAST_ROUND {
                 states.push(fingerprint(&db)?);
             }
-            if number == 15 {
+            if number == 15 && round < LAST_ROUND {
+                look(&mut earlier);
                 db.checkpoint().map_err(failed)?;
+                look(&mut earlier);
             }
         }
-        if round == 0 || closed {
+        if round < LAST_ROUND || closed {
             states.push(fingerprint(&db)?);
             db.close().map_err(failed)?;
         } else {
@@ -192,18 +224,46 @@ fn at_rest<'a>(
             states.push(fingerprint(&db)?);
             let killed = disk.deep_clone();
             drop(db);
-            return Ok(AtRest {
-                disk: killed,
-                campaign,
-                states,
-            });
+            return Ok(AtRest::new(killed, campaign, states, earlier));
+        }
+        look(&mut earlier);
+    }
+    Ok(AtRest::new(disk, campaign, states, earlier))
+}
+
+impl<'a> AtRest<'a> {
+    fn new(
+        disk: MemoryVfs,
+        campaign: &'a RotCampaign,
+        states: Vec<Fingerprint>,
+        mut earlier: BTreeSet<(PathBuf, Vec<u8>)>,
+    ) -> AtRest<'a> {
+        for now in disk.files() {
+            earlier.remove(&now);
+        }
+        AtRest {
+            disk,
+            campaign,
+            states,
+            earlier,
         }
     }
-    Ok(AtRest {
-        disk,
-        campaign,
-        states,
-    })
+}
+
+/// Puts an earlier version of a file back.
+fn put_back(
+    rest: &AtRest,
+    path: &Path,
+    bytes: &[u8],
+    report: &mut RotReport,
+) -> Result<(), String> {
+    let disk = rest.disk.deep_clone();
+    disk.insert_file(path, bytes.to_vec());
+    report.stale += 1;
+    let refused = judge(rest, path, disk, report)?;
+    let is_manifest = path.ends_with(MANIFEST_FILE);
+    report.stale_manifests_refused += usize::from(refused && is_manifest);
+    Ok(())
 }
 
 /// Has the page file grow, shrink, and grow again.
@@ -244,9 +304,20 @@ fn flip(
     rotten[byte] ^= 1 << bit;
     disk.insert_file(path, rotten);
     report.flips += 1;
+    let refused = judge(rest, path, disk, report)?;
     let counted = report.files.entry(path.to_path_buf()).or_default();
     counted.0 += 1;
+    counted.1 += usize::from(refused);
+    Ok(())
+}
 
+/// Checks and opens a disk on which the file `path` is not as it was; whether opening refused it.
+fn judge(
+    rest: &AtRest,
+    path: &Path,
+    disk: MemoryVfs,
+    report: &mut RotReport,
+) -> Result<bool, String> {
     let checked = Db::builder().vfs(Arc::new(disk.clone())).check(DATA);
     let complaint = match checked {
         Err(error) => Some(error.to_string()),
@@ -257,7 +328,6 @@ fn flip(
     let opened = open(Arc::new(disk), rest.campaign).map_err(|error| error.to_string());
     match opened.and_then(|db| fingerprint(&db)) {
         Err(error) => {
-            counted.1 += 1;
             report.refused += 1;
             let name = path
                 .file_name()
@@ -269,6 +339,7 @@ fn flip(
             if complaint.is_none() {
                 return Err(format!("check finds nothing, but opening says: {error}"));
             }
+            Ok(true)
         }
         Ok(found) => {
             if rest.states.last() == Some(&found) {
@@ -280,7 +351,7 @@ fn flip(
                     "it opens with other contents than before; check says {complaint:?}"
                 ));
             }
+            Ok(false)
         }
     }
-    Ok(())
 }

@@ -64,12 +64,15 @@ fn rot(flips: usize, index: Option<IndexKind>, under_pressure: bool) -> RotRepor
     let report = rot::run(&campaign).unwrap_or_else(|e| panic!("{e}"));
     println!("{report:?}");
     assert!(report.flips >= flips);
+    if !under_pressure {
+        assert!(report.stale > 10 && report.stale_manifests_refused > 3);
+    }
     assert_eq!(report.found_by_check, report.refused);
     report
 }
 
 #[test]
-fn rot_is_found_and_never_served() {
+fn rot_and_old_files_are_found_and_never_served() {
     let report = rot(1_500, None, false);
     assert!(report.refused + report.unused > 1_400 && report.torn < 100);
     assert!(report.refused > 1_300 && report.harmless >= report.unused);

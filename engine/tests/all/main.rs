@@ -12,3 +12,4 @@ mod order;
 mod page_file;
 mod redo;
 mod reopen;
+mod second_opener;

@@ -13,6 +13,7 @@ use crate::error::{Error, Problem, Result};
 use crate::manifest::{IncarnationEntry, Manifest};
 use crate::recovery::{durable_problems, scan_generation};
 use crate::scan::{FileScan, problem};
+use crate::stale;
 
 /// What a check went through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +50,9 @@ pub fn check(vfs: Arc<dyn Vfs>, dir: &Path, report: &mut dyn FnMut(Problem)) -> 
         Err(e) => return Err(e),
     };
     checked.files += 1;
+    for problem in stale::logs_after(&*vfs, dir, &manifest)? {
+        report(&mut checked, problem);
+    }
     for entry in &manifest.incarnations {
         check_incarnation(&*vfs, dir, &manifest, entry, &mut checked, &mut report)?;
     }

@@ -239,7 +239,14 @@ impl CheckpointReader {
         let file = match vfs.open(&path, OpenMode::Read) {
             Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                return Err(damage(&path, 0, "the file is missing", 0, entry).into());
+                return Err(damage(
+                    &path,
+                    0,
+                    "the file is missing, though MANIFEST names it",
+                    0,
+                    entry,
+                )
+                .into());
             }
             Err(e) => return Err(Error::io("open", &path, e)),
         };

@@ -72,6 +72,22 @@ pub enum Error {
         /// The newest version known here.
         supported: u32,
     },
+    /// The manifest is not the one that this opening of the database stored.
+    #[error(
+        "{} is not the one that this process stored: it opened the database as incarnation {own}, \
+         and {}. Another process opened the same directory, or files were put back while it was \
+         open; stop every process that has it open, keep a copy of the directory, then open it again",
+        file.display(),
+        found.map_or("there is none of this database now".to_owned(), |found| format!("there is incarnation {found} now"))
+    )]
+    Displaced {
+        /// The manifest.
+        file: PathBuf,
+        /// The incarnation of this opening.
+        own: u32,
+        /// The incarnation that the manifest names; `None` if there is none of this database.
+        found: Option<u32>,
+    },
     /// There is no space left for the log. Writes resume by themselves when there is.
     #[error("the disk that holds the log is full; writes resume when space is freed")]
     DiskFull,

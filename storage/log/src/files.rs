@@ -102,14 +102,17 @@ pub(crate) fn remove_obsolete_logs(vfs: &dyn Vfs, dir: &Path, manifest: &Manifes
         let Some((incarnation, generation, _)) = segment::parse_file_name(&name) else {
             continue;
         };
-        let needed = manifest.incarnations.iter().any(|entry| {
-            entry.incarnation == incarnation
-                && generation >= entry.first_generation
-                && entry
-                    .end
-                    .as_ref()
-                    .is_none_or(|end| generation <= end.last_generation)
-        });
+        // Later than the manifest: a leftover that the next opening replaces, or not ours to judge.
+        let is_later = incarnation > manifest.incarnation;
+        let needed = is_later
+            || manifest.incarnations.iter().any(|entry| {
+                entry.incarnation == incarnation
+                    && generation >= entry.first_generation
+                    && entry
+                        .end
+                        .as_ref()
+                        .is_none_or(|end| generation <= end.last_generation)
+            });
         if !needed {
             let path = log_dir.join(&name);
             vfs.remove(&path)

@@ -147,26 +147,46 @@ impl Status {
         true
     }
 
+    /// Whether everything up to `epoch` is durable; an error if that cannot be expected.
+    /// `flusher_done` says whether the flusher has ended.
+    pub(crate) fn poll_durable(&self, epoch: u64, flusher_done: impl Fn() -> bool) -> Result<bool> {
+        if self.durable_epoch() >= epoch {
+            return Ok(true);
+        }
+        let reason = self.reason();
+        self.is_durable(epoch, reason.as_deref(), flusher_done)
+    }
+
+    /// As [`Status::poll_durable`], with the lock of `changed` held.
+    fn is_durable(
+        &self,
+        epoch: u64,
+        reason: Option<&str>,
+        flusher_done: impl Fn() -> bool,
+    ) -> Result<bool> {
+        if self.durable_epoch() >= epoch {
+            return Ok(true);
+        }
+        match self.code.load(Ordering::Acquire) {
+            HEALTHY => Ok(false),
+            DISK_FULL => Err(Error::DiskFull),
+            POISONED => Err(Error::Poisoned(reason.unwrap_or_default().to_owned())),
+            _ if flusher_done() => Err(Error::Closed),
+            _ => Ok(false),
+        }
+    }
+
     /// Blocks until everything up to `epoch` is durable, or until that cannot be expected.
     /// `flusher_done` says whether the flusher has ended.
     pub(crate) fn wait_durable(&self, epoch: u64, flusher_done: impl Fn() -> bool) -> Result<()> {
         let mut reason = self.reason();
-        loop {
-            if self.durable_epoch() >= epoch {
-                return Ok(());
-            }
-            match self.code.load(Ordering::Acquire) {
-                HEALTHY => {}
-                DISK_FULL => return Err(Error::DiskFull),
-                POISONED => return Err(Error::Poisoned(reason.clone().unwrap_or_default())),
-                _ if flusher_done() => return Err(Error::Closed),
-                _ => {}
-            }
+        while !self.is_durable(epoch, reason.as_deref(), &flusher_done)? {
             reason = self
                 .changed
                 .wait(reason)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+        Ok(())
     }
 
     /// Wakes everybody who blocks in `wait_durable`, to look again.

@@ -13,6 +13,7 @@
 //! | `flusher`, `syncers`, `health` | the thread behind them: group commit, full disks, failures |
 //! | `checkpoint` | writing and reading checkpoint files |
 //! | `scan`, `recovery`, `commits` | what counts of the logs after a crash, and reading it back |
+//! | `stale` | telling a manifest that is older than the logs beside it |
 //! | `check`, `files` | verifying a closed database; which files it consists of |
 //! | `manifest` | the file that says what the database consists of |
 //! | `planted` | bugs on purpose, for the tests of the tests |
@@ -39,6 +40,7 @@ mod recovery;
 mod scan;
 mod segment;
 mod shard;
+mod stale;
 mod statistics;
 mod syncers;
 mod timestamp;

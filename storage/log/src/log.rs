@@ -317,6 +317,16 @@ impl Log {
             .wait_durable(epoch, || self.shared.flusher_done.load(Ordering::Acquire))
     }
 
+    /// Whether everything up to `epoch` is durable, without waiting: for whoever holds a reply back
+    /// until it is. Asks for nothing: see [`Log::request_durable`].
+    ///
+    /// # Errors
+    /// As for [`Log::wait_durable`]: it cannot become durable at present, or never will.
+    pub fn poll_durable(&self, epoch: u64) -> Result<bool> {
+        let flusher_done = || self.shared.flusher_done.load(Ordering::Acquire);
+        self.shared.status.poll_durable(epoch, flusher_done)
+    }
+
     /// `epoch`, or the farthest that a commit may have: an absurd request must not use up the
     /// epochs that there are, nor wait for ever.
     fn reachable(&self, epoch: u64) -> u64 {

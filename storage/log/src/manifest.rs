@@ -189,6 +189,34 @@ impl Manifest {
             .map_err(|e| Error::io("sync directory", dir, e))
     }
 
+    /// Replaces the manifest as [`Manifest::store`] does, after [`Manifest::check_in_place`]: for a
+    /// database that is open.
+    pub fn replace(&self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+        self.check_in_place(vfs, dir)?;
+        self.store(vfs, dir)
+    }
+
+    /// Whether the manifest on disk is of this database and incarnation, so that this one may
+    /// replace it: somebody else may have changed the files of a database that is open. Reads it.
+    ///
+    /// # Errors
+    /// [`Error::Displaced`] if another one is there, or none.
+    pub fn check_in_place(&self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+        let found = match Manifest::load(vfs, dir) {
+            Ok(found) if found.database_id == self.database_id => Some(found.incarnation),
+            Ok(_) | Err(Error::NotADatabase { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        if found != Some(self.incarnation) {
+            return Err(Error::Displaced {
+                file: Manifest::path(dir),
+                own: self.incarnation,
+                found,
+            });
+        }
+        Ok(())
+    }
+
     /// The entry of a keyspace, by name.
     pub fn keyspace(&self, name: &str) -> Option<&KeyspaceEntry> {
         self.keyspaces.iter().find(|entry| entry.name == name)

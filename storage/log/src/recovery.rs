@@ -22,6 +22,7 @@ use crate::manifest::{IncarnationEnd, IncarnationEntry, Manifest};
 use crate::planted::{PlantedBug, planted};
 use crate::scan::{FileScan, check_records};
 use crate::segment::{self, FILE_HEADER_BYTES};
+use crate::stale;
 
 /// The logs of a database that is not open for writing, with their end decided.
 pub struct RecoveredLogs {
@@ -45,8 +46,8 @@ impl RecoveredLogs {
     /// the manifest (and stores it), and cuts off the rest. Doing it again changes nothing.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if something that was durable is missing or damaged; nothing is changed
-    /// then.
+    /// [`Error::Corrupt`] if something that was durable is missing or damaged, or if there are logs
+    /// later than the manifest; nothing is changed then.
     pub fn open(vfs: Arc<dyn Vfs>, dir: &Path, manifest: &mut Manifest) -> Result<RecoveredLogs> {
         let (logs, changed) = RecoveredLogs::decide(vfs, dir, manifest)?;
         if changed.incarnations != manifest.incarnations {
@@ -78,6 +79,9 @@ impl RecoveredLogs {
         dir: &Path,
         manifest: &Manifest,
     ) -> Result<(RecoveredLogs, Manifest)> {
+        if let Some(problem) = stale::logs_after(&*vfs, dir, manifest)?.into_iter().next() {
+            return Err(problem.into());
+        }
         let mut changed = manifest.clone();
         let mut discarded_bytes = 0;
         let mut cutoff_epoch = 0;

@@ -60,7 +60,7 @@ impl BlockReader {
         let file = match vfs.open(&path, OpenMode::Read) {
             Ok(file) => file,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                return Err(lost("the file is missing"));
+                return Err(lost("the file is missing, though MANIFEST names it"));
             }
             Err(e) => return Err(Error::io("open", &path, e)),
         };

@@ -119,6 +119,24 @@ pub(crate) fn check_file_header(
     ))
 }
 
+/// The identity that the header of a log file states, if the header is whole.
+pub(crate) fn identity_in(bytes: &[u8]) -> Option<Identity> {
+    let header: &[u8; FILE_HEADER_BYTES] = bytes.try_into().ok()?;
+    let crc = crc32c::crc32c(&header[..60]).to_le_bytes();
+    if header[..8] != FILE_MAGIC || header[60..] != crc {
+        return None;
+    }
+    let word = |at: usize| header[at..].first_chunk().map(|b| u32::from_le_bytes(*b));
+    let half = |at: usize| header[at..].first_chunk().map(|b| u16::from_le_bytes(*b));
+    Some(Identity {
+        database_id: u128::from_le_bytes(*header[24..].first_chunk()?),
+        incarnation: word(12)?,
+        generation: word(16)?,
+        shard: half(20)?,
+        shards: half(22)?,
+    })
+}
+
 /// Appends blocks to one log file.
 pub(crate) struct SegmentWriter {
     file: Arc<dyn VfsFile>,

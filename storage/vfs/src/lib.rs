@@ -123,8 +123,10 @@ pub trait Vfs: Send + Sync + 'static {
     /// Makes the names created, renamed and removed in this directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Takes an exclusive lock on the file at `path`, creating it if needed. Fails with
-    /// [`io::ErrorKind::WouldBlock`] while somebody else holds it; released on drop.
+    /// Takes an exclusive lock on the file at `path`, creating it if needed, and on its directory,
+    /// so that removing the file lets nobody else in. Fails with [`io::ErrorKind::WouldBlock`]
+    /// while somebody else holds either; released on drop. A file system that cannot lock
+    /// directories locks the file alone.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>>;
 }
 

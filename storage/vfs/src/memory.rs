@@ -22,6 +22,8 @@ pub struct MemoryVfs {
 struct Tree {
     dirs: BTreeSet<PathBuf>,
     files: BTreeMap<PathBuf, Arc<Node>>,
+    /// Directories of files that are locked.
+    locked: BTreeSet<PathBuf>,
 }
 
 /// What an inode is on a disk.
@@ -38,6 +40,8 @@ struct MemoryFile {
 
 struct MemoryLock {
     node: Arc<Node>,
+    directory: PathBuf,
+    vfs: MemoryVfs,
 }
 
 impl FileLock for MemoryLock {}
@@ -45,6 +49,7 @@ impl FileLock for MemoryLock {}
 impl Drop for MemoryLock {
     fn drop(&mut self) {
         self.node.locked.store(false, Ordering::Release);
+        self.vfs.tree().locked.remove(&self.directory);
     }
 }
 
@@ -242,11 +247,19 @@ impl Vfs for MemoryVfs {
             Some(node) => Arc::clone(node),
             None => tree.create(&path)?,
         };
-        if node.locked.swap(true, Ordering::Acquire) {
+        let directory = path.parent().unwrap_or(&path).to_path_buf();
+        let is_locked = node.locked.load(Ordering::Acquire) || tree.locked.contains(&directory);
+        if is_locked {
             let message = format!("{} is locked by another user of this file", path.display());
             return Err(io::Error::new(io::ErrorKind::WouldBlock, message));
         }
-        Ok(Box::new(MemoryLock { node }))
+        node.locked.store(true, Ordering::Release);
+        tree.locked.insert(directory.clone());
+        Ok(Box::new(MemoryLock {
+            node,
+            directory,
+            vfs: self.clone(),
+        }))
     }
 }
 

@@ -25,8 +25,9 @@ struct SystemFile {
 }
 
 struct SystemLock {
-    // Closing the file releases the lock.
+    // Closing the files releases the locks.
     _file: File,
+    _directory: Option<File>,
 }
 
 impl FileLock for SystemLock {}
@@ -120,13 +121,33 @@ impl Vfs for SystemVfs {
             .truncate(false)
             .open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Box::new(SystemLock { _file: file })),
-            Err(TryLockError::WouldBlock) => Err(io::Error::new(
-                io::ErrorKind::WouldBlock,
-                format!("{} is locked by another process", path.display()),
-            )),
+            Ok(()) => Ok(Box::new(SystemLock {
+                _file: file,
+                _directory: lock_directory_of(path)?,
+            })),
+            Err(TryLockError::WouldBlock) => Err(locked(path)),
             Err(TryLockError::Error(error)) => Err(error),
         }
+    }
+}
+
+fn locked(path: &Path) -> io::Error {
+    let message = format!("{} is locked by another process", path.display());
+    io::Error::new(io::ErrorKind::WouldBlock, message)
+}
+
+/// Locks the directory of a file: unlike the file, it cannot be removed apart from what is in it.
+/// Some network file systems lock no directories.
+fn lock_directory_of(path: &Path) -> io::Result<Option<File>> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let file = File::open(directory)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Err(locked(directory)),
+        Err(TryLockError::Error(_)) => Ok(None),
     }
 }
 

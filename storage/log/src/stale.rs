@@ -1,0 +1,90 @@
+//! Telling a manifest that is older than the logs beside it.
+//!
+//! An older copy of the manifest is whole and consistent in itself: a file put back by hand, a
+//! partial restore, a directory that two processes had open. Opened, it would take newer logs for
+//! the leftovers of an interrupted opening and remove them, with everything that was acknowledged
+//! since. What shows its age is a block where the manifest knows of none: a log is written to
+//! only after the manifest that names it is durable, so leftovers never have one.
+
+use std::path::Path;
+
+use hedgerow_vfs::{OpenMode, Vfs, read_up_to_at};
+
+use crate::error::{Error, Problem, Result};
+use crate::manifest::Manifest;
+use crate::scan::FileScan;
+use crate::segment::{self, FILE_HEADER_BYTES, LOG_DIR};
+
+/// One problem for each log file of this database that has a block and that the manifest can know
+/// nothing of: of a later incarnation, or of a later generation than an incarnation ended with.
+///
+/// # Errors
+/// A file that cannot be read, or one of a newer format.
+pub(crate) fn logs_after(vfs: &dyn Vfs, dir: &Path, manifest: &Manifest) -> Result<Vec<Problem>> {
+    let log_dir = dir.join(LOG_DIR);
+    let exists = vfs.exists(&log_dir);
+    if !exists.map_err(|e| Error::io("look for", &log_dir, e))? {
+        return Ok(Vec::new());
+    }
+    let names = vfs.list(&log_dir);
+    let mut problems = Vec::new();
+    for name in names.map_err(|e| Error::io("list", &log_dir, e))? {
+        let Some((incarnation, generation, shard)) = segment::parse_file_name(&name) else {
+            continue;
+        };
+        if is_after(manifest, incarnation, generation)
+            && has_block(vfs, dir, manifest, (incarnation, generation, shard))?
+        {
+            problems.push(problem(dir, manifest, &name, incarnation));
+        }
+    }
+    Ok(problems)
+}
+
+/// Whether the manifest was stored before this generation of this incarnation was begun.
+fn is_after(manifest: &Manifest, incarnation: u32, generation: u32) -> bool {
+    let entries = manifest.incarnations.iter();
+    let mut ends = entries
+        .filter(|entry| entry.incarnation == incarnation)
+        .filter_map(|entry| entry.end.as_ref());
+    incarnation > manifest.incarnation || ends.any(|end| generation > end.last_generation)
+}
+
+/// Whether a log file of this database has a valid block, wherever in the file.
+fn has_block(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    manifest: &Manifest,
+    (incarnation, generation, shard): (u32, u32, u16),
+) -> Result<bool> {
+    let name = segment::file_name(incarnation, generation, shard);
+    let path = dir.join(LOG_DIR).join(name);
+    let file = vfs.open(&path, OpenMode::Read);
+    let file = file.map_err(|e| Error::io("open", &path, e))?;
+    let mut header = [0; FILE_HEADER_BYTES];
+    let read = read_up_to_at(&*file, 0, &mut header).map_err(|e| Error::io("read", &path, e))?;
+    // Without a header that is whole, the opening or rotation that made the file was interrupted.
+    let identity = segment::identity_in(&header[..read]).filter(|found| {
+        (found.database_id, found.incarnation) == (manifest.database_id, incarnation)
+            && (found.generation, found.shard) == (generation, shard)
+    });
+    let Some(identity) = identity else {
+        return Ok(false);
+    };
+    let scan = FileScan::run(vfs, dir, identity, |_, _, _| Ok(()))?;
+    Ok(scan.valid > FILE_HEADER_BYTES as u64 || !scan.strays.is_empty())
+}
+
+fn problem(dir: &Path, manifest: &Manifest, name: &str, incarnation: u32) -> Problem {
+    Problem {
+        file: Manifest::path(dir),
+        offset: 0,
+        what: format!(
+            "it is older than {LOG_DIR}/{name}: it ends with incarnation {}, and that log of \
+             incarnation {incarnation} has commits",
+            manifest.incarnation
+        ),
+        affected: "all commits that were made after this MANIFEST was stored".to_owned(),
+        remedy: "put the newest MANIFEST back, or restore a backup; nothing was changed".to_owned(),
+    }
+}
