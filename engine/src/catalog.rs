@@ -1,7 +1,8 @@
 //! Creating, listing, clearing and dropping keyspaces.
 //!
 //! The catalog is part of the manifest, so these are not in the log: each is durable when it
-//! returns. Clearing is dropping and creating under the same name with a new id; ids are never
+//! returns. So that none of them survives a crash which an earlier write does not, the log is made
+//! durable before the manifest is stored. Clearing is dropping and creating under the same name with a new id; ids are never
 //! used twice, so log records of a dropped keyspace find no home in recovery and are skipped.
 
 use std::sync::Arc;
@@ -66,10 +67,11 @@ impl Engine {
                 Err(Error::KeyspaceExists(name.to_owned()))
             };
         }
+        self.make_durable()?;
         let mut changed = manifest.clone();
         let id = changed.add_keyspace(name, self.kind.name()).id;
         let space = Arc::new(new_space(id, name, self.kind, self.pages.as_deref())?);
-        changed.store(&*self.options.vfs, &self.dir)?;
+        self.replace_manifest(&changed)?;
         *manifest = changed;
         self.change_catalog(|catalog| catalog.insert(Arc::clone(&space)));
         Ok(space)
@@ -103,19 +105,22 @@ impl Engine {
         let space = self.find_keyspace(name).ok_or_else(missing)?;
         let mut changed = manifest.clone();
         let successor = change(&mut changed, &space)?;
+        // Most of it while others write, so that they stand still for little more than the manifest.
+        self.make_durable()?;
         let _no_removals = self.removals.hold_off();
         let standstill = self.stripes.lock_many((0..STRIPES as u32).collect());
-        if let Err(error) = changed.store(&*self.options.vfs, &self.dir) {
+        self.make_durable()?;
+        if let Err(error) = self.replace_manifest(&changed) {
             // The new manifest may be in place all the same. Writes to this keyspace must not be
             // acknowledged while a crash could lose it, so make sure of the old one. If that is
             // what the directory shows, the new one was never renamed: a full disk, for one.
             let shown = Manifest::load(&*self.options.vfs, &self.dir);
             let untouched = shown.is_ok_and(|shown| shown == *manifest);
-            if !untouched && manifest.store(&*self.options.vfs, &self.dir).is_err() {
+            if !untouched && self.replace_manifest(&manifest).is_err() {
                 let reason = format!("storing the manifest failed: {error}");
                 let _ = self.broken.set(reason);
             }
-            return Err(error.into());
+            return Err(error);
         }
         *manifest = changed;
         self.change_catalog(|catalog| {
@@ -133,6 +138,14 @@ impl Engine {
             pages.retire(space);
         }
         Ok(())
+    }
+
+    /// Makes every commit durable that has returned by now: what is stored in the manifest next
+    /// must not survive a crash without them. Costs a sync if there is anything to sync.
+    fn make_durable(&self) -> Result<()> {
+        let log = self.log()?;
+        // Timestamps run ahead of the epoch by one at most.
+        Ok(log.wait_durable(log.epoch() + 1)?)
     }
 
     /// Whether changes that do not go through the log are possible.

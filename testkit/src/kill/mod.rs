@@ -3,13 +3,16 @@
 //! The writers talk RESP to a `hedgerow serve` process and keep their [`ledger`]s in this
 //! process. Each round starts the server with random options, reads everything back and judges
 //! it, writes for a random while (sometimes with a checkpoint running), and kills. Some rounds
-//! kill during start-up, so that recovery itself is interrupted. Where the campaign has a small
+//! kill during start-up, so that recovery itself is interrupted; some put an old manifest back
+//! first, and some move a row between databases and empty the first. Where the campaign has a small
 //! disk, or may limit the length of files, the server of every other round meets a disk that is
 //! full or broken while it is written to.
 
 mod ballast;
+mod between_databases;
 pub mod client;
 pub mod ledger;
+mod old_manifests;
 pub mod server;
 pub mod trouble;
 mod writer;
@@ -26,8 +29,10 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::pressure::{LEAST_MEMORY, Pressure, Watch};
+use between_databases::Move;
 use client::{Client, Reply};
 use ledger::{Ledger, Promise, State};
+use old_manifests::Manifests;
 use server::Server;
 use trouble::{Filler, Trouble};
 use writer::Writer;
@@ -81,6 +86,10 @@ pub struct KillReport {
     pub kills_in_trouble: usize,
     /// Of the kills, those with a `FLUSHALL` under way or just done.
     pub kills_in_flush: usize,
+    /// Of the kills, those while a row moved to another database and its own was emptied.
+    pub kills_in_moves: usize,
+    /// Starts with an older manifest that were refused.
+    pub old_manifests_refused: usize,
     /// Of the kills, those of servers that evicted pages while they were written to.
     pub kills_in_eviction: usize,
     /// What happened to the page file, if that counts.
@@ -148,6 +157,8 @@ pub fn run(campaign: &KillCampaign) -> Result<KillReport, String> {
         ledgers: vec![Ledger::new(); campaign.writers],
         rows: campaign.under_pressure.then(Ledger::new),
         watch: Watch::default(),
+        moved: None,
+        manifests: Manifests::default(),
         report: KillReport::default(),
     };
     while run.report.kills < campaign.kills {
@@ -172,11 +183,18 @@ struct Run<'a> {
     /// The ballast's, if there is any.
     rows: Option<Ledger>,
     watch: Watch,
+    /// The row that was moving when the last server was killed.
+    moved: Option<Move>,
+    manifests: Manifests,
     report: KillReport,
 }
 
 impl Run<'_> {
     fn round(&mut self, start: &Start) -> Result<(), String> {
+        if start.trouble.is_none() && self.rng.random_range(0..6) == 0 {
+            let refused = self.manifests.start_with_older(self.campaign, start)?;
+            self.report.old_manifests_refused += usize::from(refused);
+        }
         let mut server = start.spawn(self.campaign)?;
         let in_trouble = start.trouble.is_some();
         if self.rng.random_range(0..4) == 0 && !self.shrinks() && !in_trouble {
@@ -190,8 +208,17 @@ impl Run<'_> {
         let restarted = |e: String| format!("after the restart: {e}");
         let promise = start.promise();
         self.read_back(&mut client, promise).map_err(restarted)?;
+        if let Some(moved) = self.moved.take() {
+            moved.judge(&mut client).map_err(restarted)?;
+        }
         let evicted = self.look(&mut client)?;
-        if self.rng.random_range(0..16) == 0 && !self.shrinks() && !in_trouble {
+        let kind = self.rng.random_range(0..16);
+        let may_empty = !self.shrinks() && !in_trouble;
+        if kind < 2 && may_empty {
+            let moved = between_databases::move_and_kill(server, client, &mut self.rng)?;
+            self.moved = Some(moved);
+            self.report.kills_in_moves += 1;
+        } else if kind == 2 && may_empty {
             self.flush_and_kill(server, client)?;
             self.report.kills_in_flush += 1;
         } else {
@@ -203,6 +230,7 @@ impl Run<'_> {
             self.report.kills_in_eviction += usize::from(evicts);
         }
         self.report.kills += 1;
+        self.manifests.remember(self.campaign);
         if self.campaign.under_pressure {
             let pressure = self.report.pressure.get_or_insert_default();
             pressure.add(&self.watch.take());

@@ -7,8 +7,9 @@
 //! durability, atomic batches, and order (of each key and across keys) at once.
 //!
 //! Creating, dropping and clearing keyspaces goes through the manifest, not the log; those are
-//! acknowledged when they return and have an order of their own, so the keyspaces present may
-//! be those after any prefix of them that includes the acknowledged ones.
+//! acknowledged when they return, so the keyspaces present may be those after any prefix of them
+//! that includes the acknowledged ones. They have their place in the order of all writes: where
+//! one of them survived, so did every commit that had returned before it began.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
@@ -55,6 +56,8 @@ struct CommitRecord {
     epoch: u64,
     /// The cut at which this commit must be there: operations done when it was acknowledged.
     acknowledged_at: Option<usize>,
+    /// How many keyspace events had begun when it returned; `None` before it did.
+    events_before: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -127,6 +130,7 @@ impl Oracle {
             changes,
             epoch: u64::MAX,
             acknowledged_at: None,
+            events_before: None,
         });
         self.commits.len() - 1
     }
@@ -134,6 +138,7 @@ impl Oracle {
     /// The call returned: its epoch, 0 if it changed nothing (and so is no commit).
     pub fn committed(&mut self, commit: usize, epoch: u64) {
         self.commits[commit].epoch = epoch;
+        self.commits[commit].events_before = Some(self.events.len());
         if epoch == 0 {
             self.commits[commit].changes.clear();
         }
@@ -267,12 +272,6 @@ impl Verdicts {
             .map(|(name, rows)| (name.as_str(), hash_rows(rows.iter(), self.now_ms)))
             .collect();
         let by_cut = |at: Option<usize>| at.is_some_and(|at| at <= from);
-        let needed = self
-            .oracle
-            .commits
-            .iter()
-            .rposition(|c| by_cut(c.acknowledged_at));
-        let needed = needed.map_or(0, |last| last + 1);
         let events = &self.oracle.events;
         let acknowledged = events
             .iter()
@@ -290,6 +289,7 @@ impl Verdicts {
                 continue;
             }
             named = true;
+            let needed = self.needed(from, prefix);
             let eligible = self.boundaries.iter().filter(|b| b.commits >= needed);
             for boundary in eligible {
                 if alive
@@ -301,7 +301,7 @@ impl Verdicts {
             }
         }
         Err(if named {
-            self.explain(contents, needed, acknowledged, started)
+            self.explain(contents, from, acknowledged, started)
         } else {
             format!(
                 "keyspaces {:?} instead of those after {acknowledged} to {started} of the changes \
@@ -309,6 +309,17 @@ impl Verdicts {
                 recovered.keys()
             )
         })
+    }
+
+    /// How many commits (in epoch order) must be there where the first `prefix` keyspace events
+    /// are: those acknowledged by `from`, and those that had returned before one of the events
+    /// began.
+    fn needed(&self, from: usize, prefix: usize) -> usize {
+        let last = self.oracle.commits.iter().rposition(|commit| {
+            commit.acknowledged_at.is_some_and(|at| at <= from)
+                || commit.events_before.is_some_and(|before| before < prefix)
+        });
+        last.map_or(0, |last| last + 1)
     }
 
     fn alive_after(&self, prefix: usize) -> BTreeMap<&str, usize> {
@@ -325,10 +336,11 @@ impl Verdicts {
     }
 
     /// Finds the acceptable state that is nearest to what was recovered, and says how it differs.
-    fn explain(&self, contents: &Contents, needed: usize, from: usize, to: usize) -> String {
+    fn explain(&self, contents: &Contents, cut: usize, from: usize, to: usize) -> String {
         let mut best: Option<(usize, String)> = None;
         for prefix in from..=to {
             let alive = self.alive_after(prefix);
+            let needed = self.needed(cut, prefix);
             for boundary in self.boundaries.iter().filter(|b| b.commits >= needed) {
                 let mut differences = Vec::new();
                 for (name, &incarnation) in &alive {
@@ -345,8 +357,8 @@ impl Verdicts {
                     best = Some((
                         differences.len(),
                         format!(
-                            "not a state at an epoch boundary from commit {needed} (acknowledged) \
-                             to {}; nearest is after commit {} (epoch {}), where {} keys differ: \
+                            "not a state at an epoch boundary from commit {needed} (acknowledged, or \
+                             before keyspace event {prefix}) to {}; nearest is after commit {} (epoch {}), where {} keys differ: \
                              {}",
                             self.commits(),
                             boundary.commits,
@@ -518,6 +530,26 @@ mod tests {
         life.check(7, &with).unwrap();
         life.check(9, &without).unwrap();
         life.check(12, &with).unwrap_err();
+    }
+
+    #[test]
+    fn a_keyspace_event_does_not_survive_without_the_commits_before_it() {
+        let mut oracle = Oracle::new(contents(&[]));
+        put(&mut oracle, &[("before", "1")], 3, None);
+        let created = oracle.creating("extra", 3);
+        put(&mut oracle, &[("beside", "1")], 4, None);
+        oracle.keyspace_done(created, 6);
+        let life = oracle.seal(0);
+        let with = |pairs| {
+            let mut contents = contents(pairs);
+            contents.insert("extra".to_owned(), Rows::new());
+            contents
+        };
+        life.check(4, &contents(&[])).unwrap();
+        life.check(4, &with(&[])).unwrap_err();
+        life.check(4, &with(&[("before", "1")])).unwrap();
+        life.check(6, &with(&[("before", "1"), ("beside", "1")]))
+            .unwrap();
     }
 
     #[test]

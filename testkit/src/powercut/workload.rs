@@ -462,6 +462,41 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Stores a row in a keyspace, durably, and moves it to another without waiting for that: the
+    /// row must then be in one of them, also if the first keyspace goes right after.
+    fn move_out_of(&mut self, name: &str) -> Outcome {
+        let open = |name| self.life.db.open_keyspace(name);
+        let from = open(name).map_err(failed("opening a keyspace"))?;
+        let to = open("main").map_err(failed("opening a keyspace"))?;
+        let (from_number, to_number) = self.life.with_oracle(|oracle| {
+            let number = |name| oracle.incarnation(name).expect("open keyspaces are alive");
+            (number(name), number("main"))
+        });
+        let (key, value) = (self.key("plain"), self.value());
+        let row = Some(Row {
+            content: Content::Plain(value.clone()),
+            expiry_ms: None,
+        });
+        let change = |incarnation, row| Change {
+            incarnation,
+            key: key.clone(),
+            row,
+        };
+        let sync = WriteOptions::default().durability(Durability::Sync);
+        self.commit(
+            vec![change(from_number, row.clone())],
+            Durability::Sync,
+            || from.put_with(&key, &value, &sync),
+        )?;
+        let changes = vec![change(from_number, None), change(to_number, row)];
+        let mut batch = self.life.db.batch();
+        batch.remove(&from, &key).put(&to, &key, &value);
+        self.commit(changes, Durability::Periodic, || {
+            batch.commit(Durability::Periodic)
+        })
+        .map(drop)
+    }
+
     fn back_up(&mut self) -> Outcome {
         let started_at = (self.life.operations)();
         let mut backups = self
@@ -490,6 +525,9 @@ impl Writer<'_> {
             let keyspace = self.life.create(name)?;
             self.keyspaces.insert(name.to_owned(), keyspace);
             return Ok(());
+        }
+        if self.rng.random_bool(0.5) {
+            self.move_out_of(name)?;
         }
         let started = (self.life.operations)();
         if self.rng.random_bool(0.4) {
