@@ -1,14 +1,17 @@
 //! A file system that fails on purpose: any call, once or from then on, in the ways disks do.
 //!
 //! Tests count the calls of a workload, then run it again for each call with that one failing.
-//! Space can be limited in bytes and given back; calls can be slowed down to widen races.
+//! Faults can be confined to some files, or to a part of them. Space can be limited in bytes and given
+//! back; calls can be slowed down to widen races, or [paused](FaultyVfs::pause_once) until a test lets
+//! them go.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::pause::{Gate, Pause};
 use crate::{FileLock, OpenMode, Vfs, VfsFile};
 
 /// The calls that can fail, in classes.
@@ -73,11 +76,23 @@ impl Fault {
     }
 }
 
+/// Which calls a plan concerns, by their file and their offset in it (0 for calls that have none).
+type Place = Arc<dyn Fn(&Path, u64) -> bool + Send + Sync>;
+
+/// What becomes of a call.
+#[derive(Clone)]
+enum Action {
+    Fail(Fault),
+    Wait(Arc<Gate>),
+}
+
 struct Plan {
     kind: CallKind,
+    /// `None`: everywhere.
+    place: Option<Place>,
     /// Calls of this kind that still succeed.
     after: usize,
-    fault: Fault,
+    action: Action,
     again: bool,
 }
 
@@ -108,25 +123,53 @@ impl FaultyVfs {
 
     /// Lets the next `after` calls of a kind pass and the one behind them fail, once.
     pub fn fail_once(&self, kind: CallKind, after: usize, fault: Fault) {
-        self.state().plans.push(Plan {
-            kind,
-            after,
-            fault,
-            again: false,
-        });
+        self.plan(kind, None, after, Action::Fail(fault), false);
     }
 
     /// Lets the next `after` calls of a kind pass and all behind them fail.
     pub fn fail_from(&self, kind: CallKind, after: usize, fault: Fault) {
+        self.plan(kind, None, after, Action::Fail(fault), true);
+    }
+
+    /// [`fail_from`](Self::fail_from) of the calls alone that `place` picks by their file and their
+    /// offset in it (0 for calls that have none).
+    pub fn fail_from_at(
+        &self,
+        place: impl Fn(&Path, u64) -> bool + Send + Sync + 'static,
+        kind: CallKind,
+        after: usize,
+        fault: Fault,
+    ) {
+        let place: Place = Arc::new(place);
+        self.plan(kind, Some(place), after, Action::Fail(fault), true);
+    }
+
+    /// Lets the next `after` calls of a kind pass and the one behind them wait until the [`Pause`]
+    /// lets it go; then it is done as if nothing had been.
+    pub fn pause_once(&self, kind: CallKind, after: usize) -> Pause {
+        let (pause, gate) = Pause::new();
+        self.plan(kind, None, after, Action::Wait(gate), false);
+        pause
+    }
+
+    fn plan(
+        &self,
+        kind: CallKind,
+        place: Option<Place>,
+        after: usize,
+        action: Action,
+        again: bool,
+    ) {
         self.state().plans.push(Plan {
             kind,
+            place,
             after,
-            fault,
-            again: true,
+            action,
+            again,
         });
     }
 
-    /// Forgets all planned faults.
+    /// Forgets all planned faults and pauses.
     pub fn heal(&self) {
         self.state().plans.clear();
     }
@@ -154,19 +197,20 @@ impl FaultyVfs {
     }
 
     /// Counts the call, waits, and says how it must fail, if it must.
-    fn strike(&self, kind: CallKind) -> Option<Fault> {
+    fn strike(&self, kind: CallKind, path: &Path, offset: u64) -> Option<Fault> {
         let mut state = self.state();
         *state.calls.entry(kind).or_default() += 1;
         let delay = state.delays.get(&kind).copied();
         let mut due = None;
         for (i, plan) in state.plans.iter_mut().enumerate() {
-            if plan.kind != kind {
+            let is_there = |place: &Place| place(path, offset);
+            if plan.kind != kind || !plan.place.as_ref().is_none_or(is_there) {
                 continue;
             }
             if plan.after > 0 {
                 plan.after -= 1;
             } else if due.is_none() {
-                due = Some((i, plan.fault, plan.again));
+                due = Some((i, plan.action.clone(), plan.again));
             }
         }
         if let Some((i, _, false)) = due {
@@ -176,11 +220,17 @@ impl FaultyVfs {
         if let Some(delay) = delay {
             std::thread::sleep(delay);
         }
-        due.map(|(_, fault, _)| fault)
+        match due?.1 {
+            Action::Fail(fault) => Some(fault),
+            Action::Wait(gate) => {
+                gate.pass();
+                None
+            }
+        }
     }
 
-    fn pass(&self, kind: CallKind) -> io::Result<()> {
-        self.strike(kind)
+    fn pass(&self, kind: CallKind, path: &Path, offset: u64) -> io::Result<()> {
+        self.strike(kind, path, offset)
             .map_or(Ok(()), |fault| Err(fault.error(kind)))
     }
 
@@ -217,30 +267,32 @@ impl FaultyVfs {
 
 impl Vfs for FaultyVfs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn VfsFile>> {
-        self.pass(CallKind::Open)?;
+        self.pass(CallKind::Open, path, 0)?;
         let file = self.inner.open(path, mode)?;
         Ok(Box::new(FaultyFile {
             file,
+            path: path.to_path_buf(),
             vfs: self.clone(),
         }))
     }
 
     fn open_direct(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn VfsFile>> {
-        self.pass(CallKind::Open)?;
+        self.pass(CallKind::Open, path, 0)?;
         let file = self.inner.open_direct(path, mode)?;
         Ok(Box::new(FaultyFile {
             file,
+            path: path.to_path_buf(),
             vfs: self.clone(),
         }))
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.pass(CallKind::CreateDir)?;
+        self.pass(CallKind::CreateDir, dir, 0)?;
         self.inner.create_dir_all(dir)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.pass(CallKind::List)?;
+        self.pass(CallKind::List, dir, 0)?;
         self.inner.list(dir)
     }
 
@@ -249,7 +301,7 @@ impl Vfs for FaultyVfs {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.pass(CallKind::Rename)?;
+        self.pass(CallKind::Rename, from, 0)?;
         let replaced = self.size_of(to);
         self.inner.rename(from, to)?;
         self.give_space(replaced);
@@ -257,7 +309,7 @@ impl Vfs for FaultyVfs {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.pass(CallKind::Remove)?;
+        self.pass(CallKind::Remove, path, 0)?;
         let size = self.size_of(path);
         self.inner.remove(path)?;
         self.give_space(size);
@@ -265,7 +317,7 @@ impl Vfs for FaultyVfs {
     }
 
     fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.pass(CallKind::Remove)?;
+        self.pass(CallKind::Remove, dir, 0)?;
         let size = self.size_below(dir);
         self.inner.remove_dir_all(dir)?;
         self.give_space(size);
@@ -273,7 +325,7 @@ impl Vfs for FaultyVfs {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.pass(CallKind::SyncDir)?;
+        self.pass(CallKind::SyncDir, dir, 0)?;
         self.inner.sync_dir(dir)
     }
 
@@ -284,6 +336,7 @@ impl Vfs for FaultyVfs {
 
 struct FaultyFile {
     file: Box<dyn VfsFile>,
+    path: PathBuf,
     vfs: FaultyVfs,
 }
 
@@ -308,12 +361,12 @@ impl FaultyFile {
 
 impl VfsFile for FaultyFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.vfs.pass(CallKind::Read)?;
+        self.vfs.pass(CallKind::Read, &self.path, offset)?;
         self.file.read_at(offset, buffer)
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        if let Some(fault) = self.vfs.strike(CallKind::Write) {
+        if let Some(fault) = self.vfs.strike(CallKind::Write, &self.path, offset) {
             self.write_partly(fault, offset, bytes)?;
             return Err(fault.error(CallKind::Write));
         }
@@ -335,17 +388,17 @@ impl VfsFile for FaultyFile {
     }
 
     fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
-        self.vfs.pass(CallKind::Truncate)?;
+        self.vfs.pass(CallKind::Truncate, &self.path, offset)?;
         self.file.punch(offset, length)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.vfs.pass(CallKind::Sync)?;
+        self.vfs.pass(CallKind::Sync, &self.path, 0)?;
         self.file.sync()
     }
 
     fn truncate(&self, length: u64) -> io::Result<()> {
-        self.vfs.pass(CallKind::Truncate)?;
+        self.vfs.pass(CallKind::Truncate, &self.path, length)?;
         let old = self.file.len()?;
         let growth = length.saturating_sub(old);
         if self.vfs.take_space(growth) < growth {

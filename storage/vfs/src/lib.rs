@@ -15,6 +15,7 @@
 
 mod faulty;
 mod memory;
+mod pause;
 mod recording;
 mod system;
 #[cfg(target_os = "linux")]
@@ -25,6 +26,7 @@ use std::path::Path;
 
 pub use faulty::{CallKind, Fault, FaultyVfs};
 pub use memory::MemoryVfs;
+pub use pause::Pause;
 pub use recording::RecordingVfs;
 pub use system::SystemVfs;
 

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, OpenMode, Vfs, VfsFile, read_file};
 
@@ -116,4 +117,43 @@ fn a_full_disk_takes_what_fits_and_recovers_when_space_comes_back() {
     other.write_at(2, b"3").unwrap();
     vfs.set_space(None);
     other.write_at(3, &[0; 1000]).unwrap();
+}
+
+#[test]
+fn a_fault_strikes_only_where_it_is_planned() {
+    let (vfs, file) = faulty();
+    let other = vfs.open(Path::new("/other"), OpenMode::CreateNew).unwrap();
+    let is_behind = |path: &Path, offset: u64| path == Path::new(FILE) && offset >= 4;
+    let full = Fault::Error(ErrorKind::StorageFull);
+    vfs.fail_from_at(is_behind, CallKind::Write, 1, full);
+    file.write_at(4, b"counted").unwrap();
+    for _ in 0..2 {
+        other.write_at(4, b"another").unwrap();
+        file.write_at(3, b"a").unwrap();
+        let error = file.write_at(4, b"b").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StorageFull);
+    }
+    vfs.heal();
+    file.write_at(4, b"b").unwrap();
+}
+
+#[test]
+fn a_paused_call_waits_until_it_is_let_go() {
+    let (vfs, file) = faulty();
+    let pause = vfs.pause_once(CallKind::Write, 1);
+    file.write_at(0, b"first").unwrap();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| file.write_at(0, b"later").unwrap());
+        assert!(pause.is_reached_within(Duration::from_secs(60)));
+        // Others pass, and it has done nothing yet.
+        file.sync().unwrap();
+        file.write_at(5, b"!").unwrap();
+        assert_eq!(contents(&vfs), b"first!");
+        pause.release();
+        writer.join().unwrap();
+    });
+    assert_eq!(contents(&vfs), b"later!");
+    // One that nobody waits for any more waits for nobody.
+    drop(vfs.pause_once(CallKind::Write, 0));
+    file.write_at(0, b"x").unwrap();
 }
