@@ -7,7 +7,7 @@
 //!    The table as of the switch is the table as it is, but for *overrides*: the entries, as they
 //!    were, of pages that were written since for the new epoch.
 //! 3. **The table.** Blocks of the page table with changed entries are written, level by level.
-//! 4. **Publishing.** Sync; write the other root; sync. Only now are the blocks free that the last
+//! 4. **Publishing.** Sync; write the root to the slot that does not have the last one; sync. Only now are the blocks free that the last
 //!    checkpoint needed and this one does not, and the file gives back what it can.
 //!
 //! A crash before 4 finds the last checkpoint whole, since nothing it refers to was written over.
@@ -26,7 +26,7 @@ use crate::evict::WriteBatch;
 use crate::pool::{CHECKPOINTS, Collecting, Pool, SAVED, Space, lock};
 use crate::provider::PageId;
 use crate::restart::Error;
-use crate::root::{OWNER_BYTES, Root, top_entries};
+use crate::root::{OWNER_BYTES, Root, Slot, top_entries};
 use crate::space::Bits;
 use crate::table::{Entry, fan};
 
@@ -43,6 +43,14 @@ impl<const PAGE: usize> Default for Saved<PAGE> {
             blocks: Vec::new(),
         }
     }
+}
+
+/// What is known of the checkpoints that were published.
+pub(crate) struct Published {
+    /// Where the root of the last one is: the next goes to the other slot.
+    pub(crate) slot: Slot,
+    /// Why there can be no more of them.
+    pub(crate) poisoned: Option<String>,
 }
 
 /// A checkpoint whose moment is over and whose pages are still to be written. Given up when it is
@@ -95,8 +103,8 @@ impl<const PAGE: usize> Pool<PAGE> {
     ///
     /// Do not call it within an operation: it would wait for itself.
     pub fn begin_checkpoint(&self, owner: impl FnOnce() -> Vec<u8>) -> Result<Begun, Error> {
-        let poisoned = lock(&self.checkpointing);
-        if let Some(why) = &*poisoned {
+        let published = lock(&self.checkpointing);
+        if let Some(why) = &published.poisoned {
             return Err(Error::Poisoned(why.clone()));
         }
         if lock(&self.space).collecting.is_some() {
@@ -120,7 +128,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// Whatever the file says. After [`Error::Poisoned`] no checkpoint will succeed; after any
     /// other error a later one can. Nothing that was published before is lost.
     pub fn finish_checkpoint(&self, begun: Begun) -> Result<(), Error> {
-        let mut poisoned = lock(&self.checkpointing);
+        let mut published = lock(&self.checkpointing);
         if !self.is_under_way(&begun) {
             return Err(Error::GivenUp);
         }
@@ -137,13 +145,15 @@ impl<const PAGE: usize> Pool<PAGE> {
         root.top
             .clone_from(table.levels.last().expect("a top level"));
         root.blocks = lock(&self.space).blocks.end;
-        if let Err(error) = self.publish(&root) {
+        let slot = published.slot.other();
+        if let Err(error) = self.publish(&root, slot) {
             // Either root may be on the disk: what both refer to stays in use.
             lock(&self.space).collecting = None;
             let why = error.to_string();
-            *poisoned = Some(why.clone());
+            published.poisoned = Some(why.clone());
             return Err(Error::Poisoned(why));
         }
+        published.slot = slot;
         self.settle(root, table);
         Ok(())
     }
@@ -379,13 +389,13 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 
     /// Makes all that the root refers to durable, then the root.
-    fn publish(&self, root: &Root) -> Result<(), Error> {
+    fn publish(&self, root: &Root, slot: Slot) -> Result<(), Error> {
         let sync =
             |file: &dyn hedgerow_vfs::VfsFile| file.sync().map_err(|error| self.io("sync", error));
         sync(&*self.file)?;
         let mut block = Block::<PAGE>::zeroed();
         root.encode(&mut block.0);
-        let mut write = WriteAt::new(root.slot() * PAGE as u64, &block.0);
+        let mut write = WriteAt::new(slot.offset::<PAGE>(), &block.0);
         self.file.write_many(std::slice::from_mut(&mut write));
         write.result.map_err(|error| self.io("write to", error))?;
         sync(&*self.file)

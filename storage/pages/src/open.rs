@@ -8,7 +8,7 @@ use hedgerow_vfs::{OpenMode, ReadAt, Vfs, VfsFile, WriteAt};
 use crate::block::Block;
 use crate::pool::Options;
 use crate::restart::Error;
-use crate::root::Root;
+use crate::root::{Root, Slot};
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -21,12 +21,13 @@ fn io(operation: &'static str, file: &Path, source: std::io::Error) -> Error {
     }
 }
 
-/// Opens a page file and finds its newest whole root; makes the file if it is not there.
+/// Opens a page file and finds its newest whole root, and in which slot that is; makes the file if it
+/// is not there.
 pub(crate) fn file_and_root<const PAGE: usize>(
     vfs: &Arc<dyn Vfs>,
     path: &Path,
     options: &Options,
-) -> Result<(Box<dyn VfsFile>, Root)> {
+) -> Result<(Box<dyn VfsFile>, Root, Slot)> {
     if !options.read_only && !vfs.exists(path).map_err(|e| io("look for", path, e))? {
         create::<PAGE>(vfs, path, options.database)?;
     }
@@ -40,30 +41,32 @@ pub(crate) fn file_and_root<const PAGE: usize>(
     let mut blocks = Block::<PAGE>::several(2);
     let mut reads: Vec<ReadAt<'_>> = blocks
         .iter_mut()
-        .enumerate()
-        .map(|(slot, block)| ReadAt::new((slot * PAGE) as u64, &mut block.0))
+        .zip(Slot::BOTH)
+        .map(|(block, slot)| ReadAt::new(slot.offset::<PAGE>(), &mut block.0))
         .collect();
     file.read_many(&mut reads);
     let results: Vec<_> = reads.into_iter().map(|read| read.result).collect();
-    let mut newest: Option<Root> = None;
+    let mut newest: Option<(Root, Slot)> = None;
     let mut failure = None;
-    for (block, result) in blocks.iter().zip(results) {
+    for ((block, slot), result) in blocks.iter().zip(Slot::BOTH).zip(results) {
         if let Err(error) = result {
             failure = Some(io("read", path, error));
             continue;
         }
         // A slot that is cut off reads as zeros behind its end, which is no root.
         if let Some(root) = Root::decode(&block.0, path)?
-            && newest.as_ref().is_none_or(|other| other.epoch < root.epoch)
+            && newest
+                .as_ref()
+                .is_none_or(|(other, _)| other.epoch < root.epoch)
         {
-            newest = Some(root);
+            newest = Some((root, slot));
         }
     }
     // Without one of the slots there is no telling whether the other is the newest.
     if let Some(error) = failure {
         return Err(error);
     }
-    let root = newest.ok_or_else(|| Error::NotAPageFile {
+    let (root, slot) = newest.ok_or_else(|| Error::NotAPageFile {
         file: path.to_path_buf(),
         what: "neither of its two roots is whole",
     })?;
@@ -74,7 +77,7 @@ pub(crate) fn file_and_root<const PAGE: usize>(
             expected: options.database,
         });
     }
-    Ok((file, root))
+    Ok((file, root, slot))
 }
 
 /// Makes an empty page file under another name and renames it, so that no crash leaves a part.
@@ -98,8 +101,8 @@ fn create<const PAGE: usize>(vfs: &Arc<dyn Vfs>, path: &Path, database: u64) -> 
     };
     let mut blocks = Block::<PAGE>::several(2);
     root.encode(&mut blocks[1].0);
-    for (slot, block) in blocks.iter().enumerate() {
-        let mut write = WriteAt::new((slot * PAGE) as u64, &block.0);
+    for (block, slot) in blocks.iter().zip(Slot::BOTH) {
+        let mut write = WriteAt::new(slot.offset::<PAGE>(), &block.0);
         file.write_many(std::slice::from_mut(&mut write));
         write.result.map_err(|e| io("write to", &new, e))?;
     }

@@ -24,7 +24,7 @@ use hedgerow_sync::Counters;
 use hedgerow_vfs::{ReadAt, Vfs, VfsFile};
 
 use crate::block::{self, Block};
-use crate::checkpoint::Saved;
+use crate::checkpoint::{Published, Saved};
 use crate::evict::{Evictor, batch_pages};
 use crate::frame::Frame;
 use crate::operations::Operations;
@@ -170,8 +170,8 @@ pub struct Pool<const PAGE: usize> {
     /// Blocks that reads go to, kept for the next: fresh ones would cost a fault of the kernel each.
     spare: Mutex<Vec<Vec<Block<PAGE>>>>,
     pub(crate) saved: Mutex<Saved<PAGE>>,
-    /// Held through a checkpoint; says why there can be no more of them.
-    pub(crate) checkpointing: Mutex<Option<String>>,
+    /// Held through a checkpoint.
+    pub(crate) checkpointing: Mutex<Published>,
     pub(crate) holes: AtomicBool,
     pub(crate) counters: Counters<8>,
     pub(crate) database: u64,
@@ -214,7 +214,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         options: &Options,
     ) -> std::result::Result<Self, Error> {
         const { assert!(PAGE >= 1024 && PAGE <= 65536 && PAGE.is_power_of_two()) };
-        let (file, root) = crate::open::file_and_root::<PAGE>(vfs, path, options)?;
+        let (file, root, slot) = crate::open::file_and_root::<PAGE>(vfs, path, options)?;
         let room = options.most_pages.max(root.pages).max(1);
         let reserve = |bytes: usize| {
             Mapping::reserve(bytes).map_err(|source| Error::AddressSpace {
@@ -260,7 +260,10 @@ impl<const PAGE: usize> Pool<PAGE> {
             evictor: Mutex::new(Evictor::new(batch)),
             spare: Mutex::default(),
             saved: Mutex::new(Saved::default()),
-            checkpointing: Mutex::new(None),
+            checkpointing: Mutex::new(Published {
+                slot,
+                poisoned: None,
+            }),
             holes: AtomicBool::new(true),
             counters: Counters::new(),
             database: root.database,

@@ -1,4 +1,4 @@
-//! The root of a page file: where its page table begins, in two slots written in turn.
+//! The root of a page file: where its page table begins, in two slots of which one counts.
 //!
 //! ```text
 //!  0      8        12          16       24     32     36      40      44        48       52   56
@@ -8,8 +8,10 @@
 //!  64: 512 bytes of the owner · 576: entries of the table's top level, 8 bytes each
 //! ```
 //!
-//! Slot `epoch % 2` is block 0 or 1. A root is written and synced after all that it refers to; if
-//! a crash tears it, the other slot, one epoch older, is whole, and so is what it refers to.
+//! The slots are blocks 0 and 1; the newest whole root counts. A root is written and synced after all
+//! that it refers to, and to the slot that does *not* have the root that counts, whatever their
+//! epochs are: checkpoints that are abandoned use epochs up. So if a crash tears the new root, the last
+//! one is whole, and so is what it refers to.
 
 use std::path::Path;
 
@@ -44,11 +46,26 @@ pub(crate) struct Root {
     pub(crate) top: Vec<u64>,
 }
 
-impl Root {
-    pub(crate) fn slot(&self) -> u64 {
-        self.epoch % 2
+/// One of the two blocks for roots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot(usize);
+
+impl Slot {
+    /// Both slots.
+    pub(crate) const BOTH: [Slot; 2] = [Slot(0), Slot(1)];
+
+    /// Where the next root goes while this slot has the one that counts.
+    pub(crate) fn other(self) -> Slot {
+        Slot(1 - self.0)
     }
 
+    /// Where it is in the file.
+    pub(crate) fn offset<const PAGE: usize>(self) -> u64 {
+        (self.0 * PAGE) as u64
+    }
+}
+
+impl Root {
     /// Fills a block, all of it.
     pub(crate) fn encode(&self, block: &mut [u8]) {
         block.fill(0);
