@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use hedgerow_vfs::WriteAt;
 
 use crate::block::{self, Block};
-use crate::install::install;
+use crate::install::{Installed, install};
 use crate::pool::{EVICTIONS, Pool, Space, WASTED, WRITE_CALLS, WRITES, lock};
 use crate::provider::PageId;
 use crate::restart::Error;
@@ -70,7 +70,9 @@ impl<const PAGE: usize> Evictor<PAGE> {
 
 /// Copies of dirty pages, to be written together.
 pub(crate) struct WriteBatch<const PAGE: usize> {
-    pub(crate) pages: Vec<(PageId, Seen)>,
+    /// Each with the version that was copied. Not with its epoch, which another checkpoint may change
+    /// before the copy is written.
+    pub(crate) pages: Vec<(PageId, u64)>,
     blocks: Vec<Block<PAGE>>,
     most: usize,
 }
@@ -176,9 +178,9 @@ impl<const PAGE: usize> Pool<PAGE> {
             }
         }
         let failure = self.write_batch(batch).err();
-        for &(page, seen) in &batch.pages {
+        for &(page, version) in &batch.pages {
             let (word, now) = (self.word(page), self.word(page).note());
-            let same = now.version() == seen.version() && now.is_free() && !now.is_dirty();
+            let same = now.version() == version && now.is_free() && !now.is_dirty();
             if same && word.try_exclusive(now) {
                 clean.push(page);
             }
@@ -200,7 +202,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             batch.blocks.push(Block::zeroed());
         }
         self.frame(page).read(&mut batch.blocks[index].0);
-        batch.pages.push((page, word.note()));
+        batch.pages.push((page, word.note().version()));
         if word.unlock_shared() {
             word.wake(&self.parking);
         }
@@ -214,12 +216,12 @@ impl<const PAGE: usize> Pool<PAGE> {
         let mut space = lock(&self.space);
         let mut failure = None;
         for (i, result) in results.into_iter().enumerate() {
-            let (page, seen) = batch.pages[i];
+            let (page, version) = batch.pages[i];
             let place = places[i];
             match result {
                 Ok(()) => {
                     let entry = Entry::new(place, blocks[i].crc());
-                    self.install(&mut space, page, seen, entry);
+                    self.install(&mut space, page, version, entry);
                 }
                 Err(error) => {
                     space.blocks.give(place);
@@ -276,9 +278,10 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 
     /// Makes a written block the page's, if the page is still what was written.
-    fn install(&self, space: &mut Space, page: PageId, seen: Seen, entry: Entry) {
+    fn install(&self, space: &mut Space, page: PageId, version: u64, entry: Entry) {
         let place = self.entries.word(page);
-        let Some(old) = install(self.word(page), place, seen, entry) else {
+        let installed = install(self.word(page), place, version, entry);
+        let Some(Installed { old, epoch }) = installed else {
             space.blocks.give(entry.block());
             self.counters.count(WASTED);
             return;
@@ -290,7 +293,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         }
         let chunk = page.0 / fan(PAGE) as u32;
         match &mut space.collecting {
-            Some(collecting) if collecting.parity == seen.epoch() => {
+            Some(collecting) if collecting.parity == epoch => {
                 collecting.changed.set(chunk);
                 space.blocks.snapshot.set(entry.block());
             }

@@ -15,27 +15,37 @@
 
 use hedgerow_sync::word::Word;
 
-use crate::state::{Seen, StateWord};
+use crate::state::StateWord;
 use crate::table::{Entry, EntryWord};
 
-/// Makes `written` the entry of the page that was copied as `seen`, and the page clean, if it still
-/// is what was copied: the entry before. The caller holds the pool's mutex.
+/// A block that became a page's.
+pub(crate) struct Installed {
+    /// The entry before.
+    pub(crate) old: Entry,
+    /// The parity of the checkpoint epoch that the content belongs to: as it is now, which need not
+    /// be as it was when the page was copied.
+    pub(crate) epoch: bool,
+}
+
+/// Makes `written` the entry of the page that was copied at a version, and the page clean, if it
+/// still is what was copied. The caller holds the pool's mutex.
 pub(crate) fn install<W: Word>(
     state: &StateWord<W>,
     place: &EntryWord<W>,
-    seen: Seen,
+    version: u64,
     written: Entry,
-) -> Option<Entry> {
+) -> Option<Installed> {
     let now = state.note();
     // What was changed would fail below, too; that it is dirty and nobody's is what keeps it here.
-    if now.version() != seen.version() || !now.is_dirty() || !now.is_readable() {
+    if now.version() != version || !now.is_dirty() || !now.is_readable() {
         return None;
     }
     let old = place.get();
     // Before the page is clean: from then on somebody may evict it and read it back.
     place.set(written);
-    if state.try_clean(seen) {
-        return Some(old);
+    if let Some(cleaned) = state.try_clean(version) {
+        let epoch = cleaned.epoch();
+        return Some(Installed { old, epoch });
     }
     place.set(old);
     None
@@ -54,6 +64,7 @@ mod small {
     use shuttle::thread;
 
     use super::*;
+    use crate::state::Seen;
 
     /// The block that a page has at first, and the blocks that its writers use.
     const FIRST: u32 = 1;
@@ -66,7 +77,17 @@ mod small {
     const OTHERS: u64 = 77;
 
     /// How a block is installed: as it ships, or with something left out.
-    type Install = fn(&StateWord<Modelled>, &EntryWord<Modelled>, Seen, Entry) -> Option<Entry>;
+    type Install = fn(&StateWord<Modelled>, &EntryWord<Modelled>, Seen, Entry) -> Option<Installed>;
+
+    /// As it ships.
+    fn install(
+        state: &StateWord<Modelled>,
+        place: &EntryWord<Modelled>,
+        seen: Seen,
+        written: Entry,
+    ) -> Option<Installed> {
+        super::install(state, place, seen.version(), written)
+    }
 
     /// Looks at nothing beforehand.
     fn without_a_look(
@@ -74,14 +95,27 @@ mod small {
         place: &EntryWord<Modelled>,
         seen: Seen,
         written: Entry,
-    ) -> Option<Entry> {
+    ) -> Option<Installed> {
         let old = place.get();
         place.set(written);
-        if state.try_clean(seen) {
-            return Some(old);
+        if let Some(cleaned) = state.try_clean(seen.version()) {
+            let epoch = cleaned.epoch();
+            return Some(Installed { old, epoch });
         }
         place.set(old);
         None
+    }
+
+    /// Believes the epoch that the page had when it was copied.
+    fn with_the_copys_epoch(
+        state: &StateWord<Modelled>,
+        place: &EntryWord<Modelled>,
+        seen: Seen,
+        written: Entry,
+    ) -> Option<Installed> {
+        let installed = install(state, place, seen, written)?;
+        let epoch = seen.epoch();
+        Some(Installed { epoch, ..installed })
     }
 
     /// Does not mind that somebody else was faster.
@@ -90,7 +124,7 @@ mod small {
         place: &EntryWord<Modelled>,
         seen: Seen,
         written: Entry,
-    ) -> Option<Entry> {
+    ) -> Option<Installed> {
         let now = state.note();
         if now.version() != seen.version() || !now.is_readable() {
             return None;
@@ -104,7 +138,7 @@ mod small {
         place: &EntryWord<Modelled>,
         seen: Seen,
         written: Entry,
-    ) -> Option<Entry> {
+    ) -> Option<Installed> {
         let now = state.note();
         if now.version() != seen.version() || !now.is_dirty() {
             return None;
@@ -118,12 +152,24 @@ mod small {
         place: &EntryWord<Modelled>,
         seen: Seen,
         written: Entry,
-    ) -> Option<Entry> {
+    ) -> Option<Installed> {
         let old = place.get();
-        state.try_clean(seen).then(|| {
+        state.try_clean(seen.version()).map(|cleaned| {
             place.set(written);
-            old
+            let epoch = cleaned.epoch();
+            Installed { old, epoch }
         })
+    }
+
+    /// The checkpoint that is under way, if there is one.
+    #[derive(Default)]
+    struct Space {
+        /// The parity of the current epoch.
+        epoch: bool,
+        /// That of the epoch to be collected.
+        collecting: Option<bool>,
+        /// The page's entry as the checkpoint needs it, where that is not the one in the table.
+        kept: Option<Entry>,
     }
 
     /// A page whose content is one number, its entry, and a file.
@@ -132,7 +178,7 @@ mod small {
         place: EntryWord<Modelled>,
         memory: AtomicU64,
         file: [AtomicU64; BLOCKS],
-        space: Mutex<()>,
+        space: Mutex<Space>,
         install: Install,
     }
 
@@ -144,7 +190,7 @@ mod small {
                 place: EntryWord::new(Entry::new(FIRST, 0)),
                 memory: AtomicU64::new(NOTHING),
                 file: std::array::from_fn(|_| AtomicU64::new(0)),
-                space: Mutex::new(()),
+                space: Mutex::default(),
                 install,
             };
             world.fault();
@@ -195,11 +241,52 @@ mod small {
         /// more, is another page's soon.
         fn write(&self, (seen, content): (Seen, u64), block: u32) {
             self.file[block as usize].store(content, Relaxed);
-            let _space = self.space.lock().unwrap();
+            let mut space = self.space.lock().unwrap();
             let entry = Entry::new(block, 0);
-            let old = (self.install)(&self.state, &self.place, seen, entry);
-            let free = old.unwrap_or(entry).block();
-            self.file[free as usize].store(OTHERS, Relaxed);
+            let free = match (self.install)(&self.state, &self.place, seen, entry) {
+                Some(Installed { old, epoch }) => {
+                    if space
+                        .collecting
+                        .is_some_and(|collecting| collecting != epoch)
+                    {
+                        space.kept.get_or_insert(old);
+                        return;
+                    }
+                    old
+                }
+                None => entry,
+            };
+            self.file[free.block() as usize].store(OTHERS, Relaxed);
+        }
+
+        /// Begins a checkpoint of what is dirty now.
+        fn begin(&self) {
+            let mut space = self.space.lock().unwrap();
+            space.collecting = Some(space.epoch);
+            space.epoch = !space.epoch;
+        }
+
+        /// Gives a checkpoint up: the next one needs what this one was to write.
+        fn abandon(&self) {
+            let now = {
+                let mut space = self.space.lock().unwrap();
+                (space.collecting, space.kept) = (None, None);
+                space.epoch
+            };
+            self.state.adopt(now);
+        }
+
+        /// Writes the page if the checkpoint under way needs that: the content that it publishes.
+        fn collect(&self) -> u64 {
+            let collecting = self.space.lock().unwrap().collecting;
+            let seen = self.state.note();
+            if seen.is_dirty() && Some(seen.epoch()) == collecting {
+                let copied = self.copy().expect("a dirty page is in memory");
+                self.write(copied, NEXT);
+            }
+            let kept = self.space.lock().unwrap().kept;
+            let entry = kept.unwrap_or_else(|| self.place.get());
+            self.file[entry.block() as usize].load(Relaxed)
         }
 
         /// Evicts the page, if it is clean and nobody has it.
@@ -354,6 +441,27 @@ mod small {
     #[should_panic(expected = "a page came back that is not in use")]
     fn a_block_that_is_tried_out_for_a_latched_page_is_noticed() {
         shuttle::check_pct(|| given_back(beside_a_latch), 50_000, 3);
+    }
+
+    /// A copy is written beside a checkpoint that is abandoned, and the next one that begins.
+    fn abandoned(install: Install) {
+        let world = beside_a_late_write(install, |world, _| {
+            world.begin();
+            world.abandon();
+            world.begin();
+        });
+        assert_eq!(world.collect(), 1, "an old version was published");
+    }
+
+    #[test]
+    fn a_checkpoint_after_an_abandoned_one_has_what_is_written_late() {
+        in_many_orders(|| abandoned(install));
+    }
+
+    #[test]
+    #[should_panic(expected = "an old version was published")]
+    fn a_page_that_is_taken_for_one_of_the_epoch_of_its_copy_is_noticed() {
+        shuttle::check_random(|| abandoned(with_the_copys_epoch), 50_000);
     }
 
     /// Two threads want an evicted page, and change it.

@@ -290,17 +290,20 @@ impl<W: Word> StateWord<W> {
         }
     }
 
-    /// Says that the file has the content that the page had at version `seen`: true, and the page
-    /// is clean, if it still has.
-    pub fn try_clean(&self, seen: Seen) -> bool {
+    /// Says that the file has the content that the page had at a version. If the page still has
+    /// it, the page is clean now, and the state that it was in is returned: its
+    /// [epoch](Seen::epoch) says which checkpoint the content belongs to. An epoch that was read
+    /// earlier does not: a checkpoint that is abandoned moves pages to the next epoch without a new
+    /// version.
+    pub fn try_clean(&self, version: u64) -> Option<Seen> {
         loop {
             let now = self.note();
-            let same = now.version() == seen.version() && now.is_dirty();
+            let same = now.version() == version && now.is_dirty();
             if !same || !now.is_readable() {
-                return false;
+                return None;
             }
             if self.exchange(now, now.0 & !(DIRTY | EPOCH), Ordering::Release) {
-                return true;
+                return Some(now);
             }
         }
     }
@@ -412,13 +415,16 @@ mod tests {
         word.set_dirty(false);
         assert!(!word.unlock_exclusive(true));
         let written = word.note();
-        assert!(word.try_upgrade(written) && !word.try_clean(written));
+        assert!(word.try_upgrade(written) && word.try_clean(written.version()).is_none());
         assert!(!word.unlock_exclusive(true));
-        assert!(!word.try_clean(written), "it was changed meanwhile");
+        let cleaned = word.try_clean(written.version());
+        assert!(cleaned.is_none(), "it was changed meanwhile");
         let written = word.note();
         assert!(word.try_shared(word.note()), "readers do not matter");
         word.adopt(true);
-        assert!(word.note().epoch() && word.try_clean(written) && !word.note().is_dirty());
+        assert!(word.note().epoch() && !written.epoch());
+        let cleaned = word.try_clean(written.version()).unwrap();
+        assert!(cleaned.epoch() && !word.note().is_dirty());
         word.adopt(true);
         assert!(!word.note().epoch());
     }

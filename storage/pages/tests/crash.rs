@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hedgerow_pages::{Options, PageId, Pages, Pool, View, ViewMut};
 use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, RecordingVfs, Vfs};
@@ -60,60 +61,172 @@ fn agrees(pool: &Pool<PAGE>, model: &Model) -> bool {
             .all(|(&id, &value)| read(pool, id).is_ok_and(|found| found == value))
 }
 
-#[test]
-fn a_power_cut_leaves_the_last_checkpoint_whole() {
-    let mut random = StdRng::seed_from_u64(11);
-    let mut images = 0;
-    for life in 0..6_u64 {
+/// What is in the root of a checkpoint that is to be given up.
+const ABANDONED: u8 = 255;
+
+/// A pool that lives until a power cut, and every checkpoint that it published.
+struct Life {
+    recording: RecordingVfs,
+    faulty: FaultyVfs,
+    pool: Pool<PAGE>,
+    model: Model,
+    /// After how many file operations each checkpoint was published, and what it holds.
+    published: Vec<(usize, Model)>,
+    random: StdRng,
+    next_value: u64,
+}
+
+impl Life {
+    fn new(number: u64) -> Life {
         let recording = RecordingVfs::new(&MemoryVfs::new());
-        let vfs: Arc<dyn Vfs> = Arc::new(recording.clone());
+        let faulty = FaultyVfs::new(Arc::new(recording.clone()));
+        let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
         let pool = open(&vfs).unwrap();
-        let mut model = Model::new();
-        // After how many operations each checkpoint was published, and what it holds.
-        let mut published = vec![(recording.operations(), 0, model.clone())];
-        for checkpoint in 1..8_u64 {
-            for n in 0..random.random_range(1..250) {
-                assert!(step(
-                    &pool,
-                    &mut model,
-                    &mut random,
-                    life << 32 | checkpoint << 16 | n
-                ));
-            }
-            pool.checkpoint(|| vec![checkpoint as u8]).unwrap();
-            published.push((recording.operations(), checkpoint, model.clone()));
-        }
-        drop(pool);
-        for _ in 0..120 {
-            let cut = random.random_range(published[0].0..=recording.operations());
-            let image = recording.crash_image(cut, &mut |n| random.random_range(0..n));
-            let image: Arc<dyn Vfs> = Arc::new(image);
-            let pool = open(&image).unwrap_or_else(|error| panic!("cut {cut}: {error}"));
-            let found = u64::from(pool.owner().first().copied().unwrap_or(0));
-            let sure = published
-                .iter()
-                .rev()
-                .find(|(at, ..)| *at <= cut)
-                .unwrap()
-                .1;
-            assert!(
-                found == sure || found == sure + 1,
-                "cut {cut}: {found}, not {sure}"
-            );
-            let (.., expected) = &published[found as usize];
-            assert!(agrees(&pool, expected), "cut {cut}: not checkpoint {found}");
-            // And life goes on from there.
-            let mut model = expected.clone();
-            for n in 0..50 {
-                assert!(step(&pool, &mut model, &mut random, n));
-            }
-            pool.checkpoint(Vec::new).unwrap();
-            drop(pool);
-            assert!(agrees(&open(&image).unwrap(), &model));
-            images += 1;
+        let published = vec![(recording.operations(), Model::new())];
+        Life {
+            recording,
+            faulty,
+            pool,
+            model: Model::new(),
+            published,
+            random: StdRng::seed_from_u64(11 + number),
+            next_value: number << 32,
         }
     }
-    assert_eq!(images, 720);
+
+    fn work(&mut self, most: u64) {
+        for _ in 0..self.random.random_range(1..most) {
+            self.next_value += 1;
+            let value = self.next_value;
+            assert!(step(&self.pool, &mut self.model, &mut self.random, value));
+        }
+    }
+
+    fn publish(&mut self) {
+        let number = self.published.len() as u8;
+        self.pool.checkpoint(|| vec![number]).unwrap();
+        self.note_published();
+    }
+
+    fn note_published(&mut self) {
+        let now = self.recording.operations();
+        self.published.push((now, self.model.clone()));
+    }
+
+    /// A checkpoint that is begun and then given up, in one of the ways in which that happens.
+    fn abandon(&mut self) {
+        let begin = |pool: &Pool<PAGE>| pool.begin_checkpoint(|| vec![ABANDONED]).unwrap();
+        match self.random.random_range(0..3) {
+            // The rotation of the logs failed.
+            0 => {
+                let begun = begin(&self.pool);
+                self.work(20);
+                self.pool.abandon_checkpoint(&begun);
+            }
+            // Nobody finished it.
+            1 => drop(begin(&self.pool)),
+            // The disk is full while pages, or blocks of the table, are written.
+            _ => {
+                let after = self.random.random_range(0..20);
+                let is_behind_the_roots = |_: &Path, offset| offset >= 2 * PAGE as u64;
+                let full = Fault::Error(ErrorKind::StorageFull);
+                self.faulty
+                    .fail_from_at(is_behind_the_roots, CallKind::Write, after, full);
+                let number = self.published.len() as u8;
+                let outcome = self.pool.checkpoint(|| vec![number]);
+                self.faulty.heal();
+                match outcome {
+                    Ok(()) => self.note_published(),
+                    Err(error) => assert!(error.is_disk_full(), "{error}"),
+                }
+            }
+        }
+    }
+
+    /// Cuts the power somewhere: the last checkpoint is there, or the one that was under way.
+    fn cut(&mut self) {
+        let first = self.published[0].0;
+        let cut = self
+            .random
+            .random_range(first..=self.recording.operations());
+        let image = self
+            .recording
+            .crash_image(cut, &mut |n| self.random.random_range(0..n));
+        let image: Arc<dyn Vfs> = Arc::new(image);
+        let pool = open(&image).unwrap_or_else(|error| panic!("cut {cut}: {error}"));
+        let found = usize::from(pool.owner().first().copied().unwrap_or(0));
+        let is_sure = |(at, _): &(usize, Model)| *at <= cut;
+        let sure = self.published.iter().rposition(is_sure).unwrap();
+        assert!(
+            found == sure || found == sure + 1,
+            "cut {cut}: {found}, not {sure}"
+        );
+        let expected = &self.published[found].1;
+        assert!(agrees(&pool, expected), "cut {cut}: not checkpoint {found}");
+        // And life goes on from there.
+        let mut model = expected.clone();
+        for n in 0..50 {
+            assert!(step(&pool, &mut model, &mut self.random, n));
+        }
+        pool.checkpoint(Vec::new).unwrap();
+        drop(pool);
+        assert!(agrees(&open(&image).unwrap(), &model));
+    }
+}
+
+#[test]
+fn a_power_cut_leaves_the_last_checkpoint_whole() {
+    for number in 0..6 {
+        let mut life = Life::new(number);
+        for _ in 1..8 {
+            life.work(250);
+            life.publish();
+        }
+        (0..120).for_each(|_| life.cut());
+    }
+}
+
+#[test]
+fn a_power_cut_leaves_the_last_checkpoint_whole_though_others_were_given_up() {
+    for number in 0..8 {
+        let mut life = Life::new(number);
+        for _ in 1..8 {
+            life.work(100);
+            for _ in 0..life.random.random_range(0..4) {
+                life.abandon();
+                life.work(20);
+            }
+            life.publish();
+        }
+        (0..120).for_each(|_| life.cut());
+    }
+}
+
+#[test]
+fn a_root_is_never_written_over_the_one_that_counts() {
+    for abandoned in 0..5 {
+        let memory = MemoryVfs::new();
+        let faulty = FaultyVfs::new(Arc::new(memory.clone()));
+        let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+        let pool = open(&vfs).unwrap();
+        let (mut model, mut random) = (Model::new(), StdRng::seed_from_u64(3));
+        (0..50).for_each(|n| assert!(step(&pool, &mut model, &mut random, n)));
+        pool.checkpoint(Vec::new).unwrap();
+        let durable = model.clone();
+        for _ in 0..abandoned {
+            let begun = pool.begin_checkpoint(Vec::new).unwrap();
+            pool.abandon_checkpoint(&begun);
+        }
+        (0..50).for_each(|n| assert!(step(&pool, &mut model, &mut random, 100 + n)));
+        let is_a_root = |_: &Path, offset| offset < 2 * PAGE as u64;
+        let torn = Fault::TornWrite(ErrorKind::Other);
+        faulty.fail_from_at(is_a_root, CallKind::Write, 0, torn);
+        pool.checkpoint(Vec::new).unwrap_err();
+        drop(pool);
+        faulty.heal();
+        let pool = open(&vfs).unwrap_or_else(|error| panic!("{abandoned} given up: {error}"));
+        assert!(agrees(&pool, &durable), "{abandoned} given up");
+    }
 }
 
 #[test]
@@ -230,4 +343,69 @@ fn after_a_failed_sync_there_are_no_more_checkpoints() {
     assert!(agrees(&pool, &model));
     drop(pool);
     assert!(agrees(&open(&vfs).unwrap(), &durable));
+}
+
+/// What a crash now would leave holds exactly what a model says.
+fn is_published(memory: &MemoryVfs, model: &Model) -> bool {
+    let left: Arc<dyn Vfs> = Arc::new(memory.deep_clone());
+    agrees(&open(&left).unwrap(), model)
+}
+
+/// Evicted pages are written slowly: while one write waits, checkpoints begin and are given up, and
+/// the last one is finished before or after the write is done.
+fn write_slowly(case: u64, given_up: usize, is_begun_before: bool, is_finished_before: bool) {
+    let memory = MemoryVfs::new();
+    let faulty = FaultyVfs::new(Arc::new(memory.clone()));
+    let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+    let pool = open(&vfs).unwrap();
+    let (mut model, mut random) = (Model::new(), StdRng::seed_from_u64(case));
+    (0..800).for_each(|n| assert!(step(&pool, &mut model, &mut random, n)));
+    pool.checkpoint(Vec::new).unwrap();
+    (0..60).for_each(|n| assert!(step(&pool, &mut model, &mut random, 1_000 + n)));
+    let first = is_begun_before.then(|| pool.begin_checkpoint(Vec::new).unwrap());
+    let pause = faulty.pause_once(CallKind::Write, random.random_range(0..2));
+    let begun = std::thread::scope(|scope| {
+        // More pages than fit, so that those that were changed are written to make room.
+        let reader = scope.spawn(|| {
+            model
+                .iter()
+                .for_each(|(&id, &value)| assert_eq!(read(&pool, id).unwrap(), value));
+        });
+        assert!(
+            pause.is_reached_within(Duration::from_secs(60)),
+            "case {case}"
+        );
+        if let Some(first) = first {
+            pool.abandon_checkpoint(&first);
+        }
+        for _ in 0..given_up {
+            let begun = pool.begin_checkpoint(Vec::new).unwrap();
+            pool.abandon_checkpoint(&begun);
+        }
+        let mut begun = pool.begin_checkpoint(Vec::new).unwrap();
+        if is_finished_before {
+            pool.finish_checkpoint(begun).unwrap();
+            assert!(is_published(&memory, &model), "case {case}: too early");
+            begun = pool.begin_checkpoint(Vec::new).unwrap();
+        }
+        pause.release();
+        reader.join().unwrap();
+        begun
+    });
+    pool.finish_checkpoint(begun).unwrap();
+    assert!(
+        is_published(&memory, &model),
+        "case {case}: an old version of a page was published after {given_up} were given up"
+    );
+    (0..200).for_each(|n| assert!(step(&pool, &mut model, &mut random, 2_000 + n)));
+    pool.checkpoint(Vec::new).unwrap();
+    assert!(is_published(&memory, &model), "case {case}: and later");
+}
+
+#[test]
+fn a_page_that_is_written_slowly_is_in_the_checkpoint_that_needs_it() {
+    for case in 0..32 {
+        let given_up = case as usize % 4;
+        write_slowly(case, given_up, case & 4 != 0, case & 8 != 0);
+    }
 }

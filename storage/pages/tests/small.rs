@@ -202,7 +202,7 @@ fn clean(counted: bool) {
         if page.state.unlock_shared() {
             page.state.wake(&page.lot);
         }
-        let cleaned = page.state.try_clean(seen);
+        let cleaned = page.state.try_clean(seen.version()).is_some();
         writer.join().unwrap();
         let last = page.left.load(Ordering::Relaxed);
         assert!(
