@@ -36,9 +36,10 @@ fn the_engine_keeps_its_promises_under_power_cuts() {
 #[test]
 fn the_engine_keeps_its_promises_in_a_page_file() {
     let subject = || DbSubject::of_index(IndexKind::BTree);
-    let report = run(&campaign(1_500), subject).unwrap_or_else(|e| panic!("{e}"));
+    let report = run(&campaign(2_500), subject).unwrap_or_else(|e| panic!("{e}"));
     println!("{report:?}");
-    assert!(report.images >= 1_500 && report.distinct_images > 150 && report.second_level > 30);
+    assert!(report.images >= 2_500 && report.distinct_images > 150 && report.second_level > 30);
+    assert!(report.abandoned > 0, "no checkpoint was abandoned");
 }
 
 #[test]

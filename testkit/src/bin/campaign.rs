@@ -177,7 +177,20 @@ fn run(campaign: Campaign, seed: u64, index: Option<IndexKind>) -> Result<String
             let report = if log_only {
                 powercut::run(&campaign, LogSubject::default)
             } else if under_pressure {
-                powercut::run(&campaign, DbSubject::under_pressure)
+                // A quarter of the images are of lives that abandon checkpoints, which those whose
+                // memory is scarce cannot.
+                let abandoning = PowerCutCampaign {
+                    images: images / 4,
+                    cuts_per_life,
+                    ..campaign.clone()
+                };
+                let report = powercut::run(&abandoning, || DbSubject::of_index(IndexKind::BTree))?;
+                println!("{report:#?}");
+                let under_pressure = PowerCutCampaign {
+                    images: images - images / 4,
+                    ..campaign
+                };
+                powercut::run(&under_pressure, DbSubject::under_pressure)
             } else {
                 powercut::run(&campaign, || {
                     index.map_or_else(DbSubject::default, DbSubject::of_index)

@@ -55,6 +55,11 @@ pub trait Subject: Send {
         None
     }
 
+    /// How many checkpoints were abandoned in its lives.
+    fn abandoned(&self) -> usize {
+        0
+    }
+
     /// Looks at the disk of a database that recovered and closed.
     fn verify(&mut self, _disk: Arc<dyn Vfs>) -> Result<(), String> {
         Ok(())
@@ -93,6 +98,8 @@ pub struct PowerCutReport {
     pub boundaries: usize,
     /// Commits in all lives.
     pub commits: usize,
+    /// Checkpoints that lives began and had to abandon.
+    pub abandoned: usize,
     /// What happened to page files, if that counts.
     pub pressure: Option<Pressure>,
 }
@@ -206,6 +213,7 @@ fn chain<S: Subject>(
             .recover(Arc::new(disk.deep_clone()), &mut rng)
             .map_err(context)?;
     }
+    shared.report().abandoned += subject.abandoned();
     if let Some(pressure) = subject.pressure() {
         shared
             .report()

@@ -2,12 +2,12 @@
 //! checkpoints and backups.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hedgerow::{Db, IndexKind};
-use hedgerow_vfs::{MemoryVfs, RecordingVfs, Vfs};
+use hedgerow_vfs::{FaultyVfs, MemoryVfs, RecordingVfs, Vfs};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -27,6 +27,8 @@ pub struct DbSubject {
     index: Option<IndexKind>,
     clock_ms: Arc<AtomicU64>,
     lives: usize,
+    /// Checkpoints abandoned in all lives.
+    abandoned: usize,
     /// Backups finished in the current life.
     backups: Vec<Backup>,
     /// What happened to page files, if they are to be under pressure.
@@ -40,6 +42,7 @@ impl Default for DbSubject {
             index: None,
             clock_ms,
             lives: 0,
+            abandoned: 0,
             backups: Vec::new(),
             pressure: None,
         }
@@ -124,7 +127,17 @@ impl Subject for DbSubject {
                     .map_err(|e| e.to_string())?;
             }
         }
+        // Where memory is scarce, commits need writes of pages, too, which must not fail.
+        let is_abandoning = self.index == Some(IndexKind::BTree) && self.pressure.is_none();
+        let faulty = is_abandoning.then(|| FaultyVfs::new(Arc::clone(&vfs)));
+        let vfs = faulty
+            .clone()
+            .map_or(vfs, |faulty| Arc::new(faulty) as Arc<dyn Vfs>);
         let db = self.open(vfs, Path::new(DATA), rng)?;
+        let threads = match self.pressure {
+            None => rng.random_range(1..=3),
+            Some(_) => workload::PRESSED_THREADS,
+        };
         let operations = || disk.operations();
         let life = Life {
             db: &db,
@@ -132,16 +145,15 @@ impl Subject for DbSubject {
             clock_ms: Arc::clone(&self.clock_ms),
             oracle: Mutex::new(Oracle::new(contents)),
             backups: Mutex::default(),
+            threads,
+            faulty,
+            abandoned: AtomicUsize::new(0),
             number: self.lives,
             pressure: self.pressure.map(|_| Mutex::default()),
         };
         workload::prepare(&life)?;
         let steps = rng.random_range(5..40);
         std::thread::scope(|scope| {
-            let threads = match self.pressure {
-                None => rng.random_range(1..=3),
-                Some(_) => workload::PRESSED_THREADS,
-            };
             let writers: Vec<_> = (0..threads)
                 .map(|thread| {
                     let (life, rng) = (&life, StdRng::seed_from_u64(rng.random()));
@@ -156,8 +168,10 @@ impl Subject for DbSubject {
             oracle,
             backups,
             pressure,
+            abandoned,
             ..
         } = life;
+        self.abandoned += abandoned.into_inner();
         if let (Some(sum), Some(watch)) = (&mut self.pressure, pressure) {
             let watch = watch.into_inner().unwrap_or_else(PoisonError::into_inner);
             sum.add(&watch.seen());
@@ -211,6 +225,10 @@ impl Subject for DbSubject {
 
     fn pressure(&self) -> Option<Pressure> {
         self.pressure
+    }
+
+    fn abandoned(&self) -> usize {
+        self.abandoned
     }
 
     fn verify(&mut self, disk: Arc<dyn Vfs>) -> Result<(), String> {

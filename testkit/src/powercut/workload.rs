@@ -3,15 +3,17 @@
 //! Each thread owns its keys, so that the state after an epoch does not depend on the order of
 //! commits within it. Values are up to a few sectors long, so that they can tear.
 
+mod abandoned;
 mod pressed;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hedgerow::{Action, Commit, Db, Durability, Keyspace, Locks, Timestamp, WriteOptions};
+use hedgerow_vfs::FaultyVfs;
 use rand::Rng;
 use rand::rngs::StdRng;
 
@@ -48,6 +50,12 @@ pub struct Life<'a> {
     pub oracle: Mutex<Oracle>,
     /// Backups finished so far.
     pub backups: Mutex<Vec<Backup>>,
+    /// How many threads write.
+    pub threads: usize,
+    /// The disk, if checkpoints are to be abandoned.
+    pub faulty: Option<FaultyVfs>,
+    /// Checkpoints that were abandoned so far.
+    pub abandoned: AtomicUsize,
     /// Distinguishes the backups of different lives.
     pub number: usize,
     /// What happened to the page file, if the life is to put it under pressure.
@@ -94,7 +102,10 @@ pub fn write(life: &Life<'_>, thread: usize, steps: usize, rng: StdRng) -> Outco
     for _ in 0..steps {
         writer.step()?;
     }
-    Ok(())
+    match &life.faulty {
+        Some(disk) if thread == 0 => writer.abandon_some(disk),
+        _ => Ok(()),
+    }
 }
 
 /// Creates the shared keyspaces where they are missing.
@@ -118,6 +129,10 @@ impl Life<'_> {
     fn watch(&self) -> MutexGuard<'_, Watch> {
         let watch = self.pressure.as_ref().expect("asked only under pressure");
         watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count_abandoned(&self) {
+        self.abandoned.fetch_add(1, Ordering::Relaxed);
     }
 
     fn create(&self, name: &str) -> Outcome<Keyspace> {
@@ -150,6 +165,11 @@ impl Writer<'_> {
     }
 
     fn administer(&mut self) -> Outcome {
+        if let Some(disk) = &self.life.faulty
+            && self.rng.random_bool(0.4)
+        {
+            return self.abandon_checkpoint(disk);
+        }
         match self.rng.random_range(0..10) {
             0..3 => self
                 .life
