@@ -1,18 +1,20 @@
 //! The thread that keeps house: sweeps expired rows and takes checkpoints when the log is long.
 
+use std::ops::Bound;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use hedgerow_index::Index;
+use hedgerow_index::{Index, IndexError, IndexErrorKind};
 use hedgerow_log::Timestamp;
 
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expiry::Expiring;
 use crate::keyspace::Keyspace;
 use crate::row::Row;
+use crate::worker;
 
 /// Ends the threads when the database closes.
 #[derive(Default)]
@@ -49,9 +51,10 @@ pub(crate) fn start(engine: &Arc<Engine>) -> std::io::Result<Vec<JoinHandle<()>>
         let engine = Arc::clone(engine);
         let sweeper = thread::Builder::new().name("hedgerow-expiry".into());
         threads.push(sweeper.spawn(move || {
+            let mut sweeper = Sweeper::default();
             while !engine.wakeup.sleep(interval) {
                 // A full disk or a failed log: writers are told, and expired rows stay unseen.
-                let _ = sweep(&engine);
+                let _ = sweeper.sweep(&engine);
             }
         })?);
     }
@@ -87,51 +90,155 @@ fn checkpoint_when_long(engine: &Arc<Engine>, log_bytes: u64) {
     }
 }
 
-/// Drops an entry that a change left behind which could not remove it.
-fn drop_stale(engine: &Engine, keyspace: &Keyspace, entry: &Expiring) -> Result<()> {
-    let (space, _stripe) = keyspace.hold(&entry.key)?;
-    let expiry_ms = space
-        .index
-        .get(&entry.key, |bytes| Row::new(bytes).expiry_ms())?;
-    if space.id == entry.keyspace && expiry_ms.flatten() != Some(entry.expiry_ms) {
-        engine
-            .expiries
-            .remove(space.id, &entry.key, entry.expiry_ms)?;
-    }
-    Ok(())
+/// What a sweep came to.
+#[derive(Default)]
+struct Swept {
+    rows: u64,
+    /// Rows that could not be removed as a page cannot be read, why the first could not, and the
+    /// last entry of them.
+    unreadable: u64,
+    first: Option<IndexError>,
+    last: Option<Vec<u8>>,
 }
 
-/// Removes rows that have expired; how many.
+impl Swept {
+    /// Goes past what a damaged page has.
+    fn pass(&mut self, error: IndexError) -> Result<()> {
+        if error.kind() != IndexErrorKind::Damaged && error.keys().is_none() {
+            return Err(error.into());
+        }
+        self.unreadable += 1;
+        self.first.get_or_insert(error);
+        Ok(())
+    }
+}
+
+/// The sweeps of the background thread. Rows of damaged pages stay, and come first: between two
+/// sweeps of everything it begins behind them.
+#[derive(Default)]
+struct Sweeper {
+    behind: Option<(Vec<u8>, Instant)>,
+}
+
+/// How long entries of rows that cannot be removed are left alone.
+const UNREADABLE_RETRY: Duration = Duration::from_secs(60);
+
+impl Sweeper {
+    fn sweep(&mut self, engine: &Arc<Engine>) -> Result<()> {
+        if let Some((_, since)) = &self.behind
+            && since.elapsed() >= UNREADABLE_RETRY
+        {
+            self.behind = None;
+        }
+        let from = self.behind.as_ref().map(|(entry, _)| entry.clone());
+        let is_whole = from.is_none();
+        let swept = sweep_from(engine, from.map_or(Bound::Unbounded, Bound::Excluded))?;
+        if is_whole {
+            engine
+                .counters
+                .unreadable
+                .store(swept.unreadable, Ordering::Relaxed);
+        }
+        if let Some(last) = swept.last {
+            let since = self
+                .behind
+                .take()
+                .map_or_else(Instant::now, |(_, since)| since);
+            self.behind = Some((last, since));
+        }
+        Ok(())
+    }
+}
+
+/// Removes rows that have expired; how many. See [`Db::sweep_expired`](crate::Db::sweep_expired).
 pub(crate) fn sweep(engine: &Arc<Engine>) -> Result<u64> {
+    let swept = sweep_from(engine, Bound::Unbounded)?;
+    engine
+        .counters
+        .unreadable
+        .store(swept.unreadable, Ordering::Relaxed);
+    match swept.first {
+        Some(error) => Err(error.into()),
+        None => Ok(swept.rows),
+    }
+}
+
+/// Removes the rows that have expired and whose entries are behind one; goes past those whose pages
+/// cannot be read.
+fn sweep_from(engine: &Arc<Engine>, mut from: Bound<Vec<u8>>) -> Result<Swept> {
+    // A row's stripe may be the caller's own.
+    if worker::must_not_wait() {
+        return Err(Error::Nested);
+    }
     let now_ms = engine.now_ms();
-    let mut swept = 0;
+    let mut swept = Swept::default();
     loop {
-        let due = engine.expiries.due(now_ms, SWEEP_CHUNK)?;
-        let full = due.len() == SWEEP_CHUNK;
-        let before = swept;
-        for expiring in due {
-            let space = engine.catalog().by_id.get(&expiring.keyspace).cloned();
-            let Some(space) = space else {
-                // Of a keyspace that was dropped.
-                let (id, expiry_ms) = (expiring.keyspace, expiring.expiry_ms);
-                engine.expiries.remove(id, &expiring.key, expiry_ms)?;
+        let due = engine
+            .expiries
+            .due(from.as_ref().map(Vec::as_slice), now_ms, SWEEP_CHUNK);
+        let due = match due {
+            Ok(due) => due,
+            Err(error) => {
+                // Of the entries themselves: whose rows they are is not known.
+                let behind = error.keys().and_then(|keys| keys.to.clone());
+                swept.pass(error)?;
+                let Some(behind) = behind else {
+                    return Ok(swept);
+                };
+                from = Bound::Included(behind);
                 continue;
-            };
-            let keyspace = Keyspace::new(Arc::clone(engine), space);
-            let removed = engine.remove_if(&keyspace, &expiring.key, |row| {
-                row.expiry_ms().is_some_and(|expiry_ms| expiry_ms <= now_ms)
-            })?;
-            match removed {
-                Some((timestamp, _)) => swept += u64::from(timestamp > Timestamp::ZERO),
-                None => drop_stale(engine, &keyspace, &expiring)?,
+            }
+        };
+        for expiring in due.rows {
+            match sweep_row(engine, &expiring, now_ms) {
+                Ok(removed) => {
+                    let removed = u64::from(removed);
+                    swept.rows += removed;
+                    engine
+                        .counters
+                        .expired
+                        .fetch_add(removed, Ordering::Relaxed);
+                }
+                Err(Error::Index(error)) => {
+                    swept.pass(error)?;
+                    swept.last = Some(expiring.entry());
+                }
+                Err(error) => return Err(error),
             }
         }
-        engine
-            .counters
-            .expired
-            .fetch_add(swept - before, Ordering::Relaxed);
-        if !full || swept == before {
-            return Ok(swept);
+        match due.more_behind {
+            Some(last) => from = Bound::Excluded(last),
+            None => return Ok(swept),
         }
     }
+}
+
+/// Removes a row that has expired, or an entry that has no such row; whether there was a row.
+fn sweep_row(engine: &Arc<Engine>, expiring: &Expiring, now_ms: u64) -> Result<bool> {
+    let space = engine.catalog().by_id.get(&expiring.keyspace).cloned();
+    let Some(space) = space else {
+        // Of a keyspace that was dropped.
+        engine.expiries.remove_found(expiring)?;
+        return Ok(false);
+    };
+    let keyspace = Keyspace::new(Arc::clone(engine), space);
+    let removed = engine.remove_if(&keyspace, &expiring.key, |row| {
+        row.expiry_ms().is_some_and(|expiry_ms| expiry_ms <= now_ms)
+    })?;
+    match removed {
+        Some((timestamp, _)) => Ok(timestamp > Timestamp::ZERO),
+        None => drop_stale(engine, &keyspace, expiring).map(|()| false),
+    }
+}
+
+/// Drops an entry that a change left behind which could not remove it.
+fn drop_stale(engine: &Engine, keyspace: &Keyspace, found: &Expiring) -> Result<()> {
+    let (space, _stripe) = keyspace.hold(&found.key)?;
+    let expiry_ms = space
+        .index
+        .get_by_head(&found.key, |bytes| Row::new(bytes).expiry_ms())?;
+    if space.id == found.keyspace && expiry_ms.flatten() != Some(found.expiry_ms) {
+        engine.expiries.remove_found(found)?;
+    }
+    Ok(())
 }

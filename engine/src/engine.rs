@@ -47,6 +47,8 @@ pub(crate) struct Counters {
     pub(crate) checkpoint_bytes: AtomicU64,
     pub(crate) checkpoint_duration_ms: AtomicU64,
     pub(crate) expired: AtomicU64,
+    /// Of those that the last sweep of everything came to.
+    pub(crate) unreadable: AtomicU64,
     pub(crate) multi_commits: AtomicU64,
     pub(crate) recovered_records: AtomicU64,
     pub(crate) recovery_duration_ms: AtomicU64,

@@ -55,6 +55,7 @@ mod erased;
 mod error;
 mod expiry;
 mod iterate;
+mod key_hash;
 mod keyspace;
 mod lost;
 mod options;

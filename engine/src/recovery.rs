@@ -25,6 +25,7 @@ use hedgerow_vfs::Vfs;
 
 use crate::error::{Error, Result};
 use crate::expiry::ExpiryIndex;
+use crate::key_hash::key_hash;
 use crate::lost::Lost;
 use crate::options::ProgressCallback;
 use crate::page_file::PageFile;
@@ -33,7 +34,6 @@ use crate::redo;
 use crate::remove_range;
 use crate::row::{ColumnChanges, Row, TIMESTAMP_BYTES};
 use crate::space::Space;
-use crate::stripes;
 
 /// What recovery is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -276,7 +276,7 @@ impl Recovery<'_> {
 
     /// Whether a key's changes are this thread's to apply.
     fn is_own(&self, thread: usize, keyspace: u32, key: &[u8]) -> bool {
-        let hash = stripes::hash(keyspace, key) >> 32;
+        let hash = key_hash(keyspace, key) >> 32;
         hash as usize % self.threads == thread
     }
 

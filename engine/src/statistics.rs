@@ -218,6 +218,11 @@ fn push_counters(engine: &Engine, list: &mut Statistics) {
             "Rows removed after they had expired.",
         ),
         (
+            "expired_rows_unreadable",
+            &counters.unreadable,
+            "Expired rows that stay, as a page cannot be read.",
+        ),
+        (
             "multi_key_commits_total",
             &counters.multi_commits,
             "Batches and transactions.",

@@ -3,8 +3,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use hedgerow::{Builder, Db, Error, IndexKind, KeySpan, Keyspace};
+use hedgerow::{Builder, Db, Error, IndexKind, KeySpan, Keyspace, WriteOptions};
 use hedgerow_testkit::databases::builder_of;
 use hedgerow_vfs::{MemoryVfs, Vfs};
 
@@ -208,4 +209,72 @@ fn a_page_that_comes_back_has_all_its_rows() {
     assert!(db.not_replayed().is_empty());
     db.verify().unwrap();
     db.checkpoint().unwrap();
+}
+
+/// The sweeper comes to the rows of the damaged page first, and they stay where they are.
+#[test]
+fn expired_rows_are_swept_beside_those_of_a_damaged_page() {
+    const EXPIRING: u32 = 4_000;
+    let disk = MemoryVfs::new();
+    let now = Arc::new(AtomicU64::new(1_000));
+    let open = |disk: &MemoryVfs| {
+        let now = Arc::clone(&now);
+        let clock = move || now.load(Ordering::Relaxed);
+        builder(disk).now(Box::new(clock)).open(DIR).unwrap()
+    };
+    let db = open(&disk);
+    let rows = db.keyspace("rows").unwrap();
+    for n in 0..EXPIRING {
+        // Row 500 is the first to expire: the root, once a leaf, has old bytes of the lowest.
+        let expiry_ms = 2_000 + u64::from((n + EXPIRING - 500) % EXPIRING);
+        let options = WriteOptions {
+            expiry_ms: Some(expiry_ms),
+            ..WriteOptions::default()
+        };
+        rows.put_with(&key(n), &value(n, 1), &options).unwrap();
+    }
+    db.close().unwrap();
+    drop((rows, db));
+    // More rows than the sweeper looks at together.
+    let mut damaged = 0;
+    for n in (500..2_500).step_by(10) {
+        damaged += flip_all(&disk, &value(n, 1));
+    }
+    assert!(damaged >= 200, "{damaged}");
+    let db = open(&disk);
+    let rows = db.keyspace("rows").unwrap();
+    let readable = || {
+        let is_there = |&n: &u32| !matches!(rows.contains(&key(n)), Ok(false));
+        (0..EXPIRING).filter(is_there).count()
+    };
+    now.store(1_500, Ordering::Relaxed);
+    let lost = (0..EXPIRING).filter(|&n| rows.contains(&key(n)).is_err());
+    let lost = lost.count() as u64;
+    assert!((1_100..3_000).contains(&lost), "{lost}");
+    assert_eq!(readable(), EXPIRING as usize);
+    now.store(100_000, Ordering::Relaxed);
+    for _ in 0..2 {
+        let failed = db.sweep_expired().unwrap_err();
+        assert!(matches!(failed, Error::Index(_)), "{failed}");
+        assert_eq!(rows.len(), lost, "all others went");
+        let counted = db.statistics().get("expired_rows_unreadable");
+        assert_eq!(counted, Some(lost as f64));
+    }
+}
+
+/// Changes a bit of all copies of some bytes in the page file; how many there were.
+fn flip_all(disk: &MemoryVfs, bytes: &[u8]) -> usize {
+    let files = disk.files().into_iter();
+    let mut files = files.filter(|(path, _)| path == Path::new(PAGES));
+    let mut pages = files.next().unwrap().1;
+    let mut flipped = 0;
+    while let Some(at) = pages
+        .windows(bytes.len())
+        .position(|window| window == bytes)
+    {
+        pages[at] ^= 1;
+        flipped += 1;
+    }
+    disk.insert_file(Path::new(PAGES), pages);
+    flipped
 }

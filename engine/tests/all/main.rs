@@ -5,6 +5,7 @@ mod bad_input;
 mod concurrent;
 mod damage;
 mod delete_range;
+mod expiry;
 mod faults;
 mod in_memory;
 mod model;

@@ -70,6 +70,7 @@ fn key() -> impl Strategy<Value = Key> {
         2 => (8u32..13).prop_map(|n| n.to_string().into_bytes()),
         1 => (0usize..4).prop_map(|n| [vec![b'p'; 24], vec![b'q'; n]].concat()),
         1 => (0u8..3).prop_map(|n| vec![n; 300]),
+        1 => (0u8..4).prop_map(|n| [vec![b'l'; 320], vec![n; n.into()]].concat()),
     ]
 }
 

@@ -1,0 +1,130 @@
+//! Rows that expire are swept, whatever their keys look like: also keys that were made so that
+//! what a program might keep of them is the same.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hedgerow::{Builder, Db, IndexKind, Keyspace, MAX_KEY_BYTES, WriteOptions};
+use hedgerow_testkit::databases::builder_of;
+use hedgerow_testkit::over_each_index;
+use hedgerow_vfs::MemoryVfs;
+
+over_each_index! {
+    long_keys_that_begin_alike_expire_each_for_itself,
+    the_longest_keys_expire_each_for_itself,
+    long_keys_keep_their_expiry_through_a_reopen,
+}
+
+fn builder(index: IndexKind, disk: &MemoryVfs, now: &Arc<AtomicU64>) -> Builder {
+    let now = Arc::clone(now);
+    builder_of(Some(index))
+        .vfs(Arc::new(disk.clone()))
+        .workers(2)
+        .sweep_interval(None)
+        .checkpoint_log_bytes(None)
+        .now(Box::new(move || now.load(Ordering::Relaxed)))
+}
+
+fn put(rows: &Keyspace, key: &[u8], expiry_ms: u64) {
+    let options = WriteOptions {
+        expiry_ms: Some(expiry_ms),
+        ..WriteOptions::default()
+    };
+    rows.put_with(key, b"value", &options).unwrap();
+}
+
+/// Two keys of 264 bytes whose folded products with public constants are the same: the last word
+/// of each cancels what the one before it made of the state.
+fn colliding(keyspace: u32) -> [Vec<u8>; 2] {
+    const K: u64 = 0x9e37_79b9_7f4a_7c15;
+    let fold = |a: u64, b: u64| {
+        let wide = u128::from(a) * u128::from(b);
+        (wide as u64) ^ (wide >> 64) as u64
+    };
+    let head = [b'k'; 248];
+    let start = fold(u64::from(keyspace) ^ K, 264 ^ 0xa076_1d64_78bd_642f);
+    let words = head.as_chunks::<8>().0.iter();
+    let state = words.fold(start, |state, word| {
+        fold(state ^ u64::from_le_bytes(*word), K)
+    });
+    [1u64, 2].map(|word| {
+        let last = fold(state ^ word, K);
+        [&head[..], &word.to_le_bytes(), &last.to_le_bytes()].concat()
+    })
+}
+
+/// Keys that share their first 248 bytes.
+fn alike() -> Vec<Vec<u8>> {
+    let mut keys: Vec<Vec<u8>> = (0..8).flat_map(colliding).collect();
+    keys.extend((0..20).map(|n| [vec![b'k'; 248], vec![0; n]].concat()));
+    keys.extend((0..20).map(|n| [vec![b'k'; 300], vec![n]].concat()));
+    keys
+}
+
+/// Writes rows with one expiry, changes some of their expiries, and sweeps.
+fn sweep(db: &Db, now: &AtomicU64, keys: &[Vec<u8>]) {
+    let rows = db.keyspace("rows").unwrap();
+    now.store(1_000, Ordering::Relaxed);
+    for key in keys {
+        put(&rows, key, 2_000);
+    }
+    assert_eq!(rows.expiring(), keys.len() as u64);
+    let (third, rest): (Vec<_>, Vec<_>) = (0..keys.len()).partition(|n| n.is_multiple_of(3));
+    for &n in &third {
+        assert!(rows.expire(&keys[n], 3_000).unwrap());
+    }
+    now.store(2_000, Ordering::Relaxed);
+    assert_eq!(db.sweep_expired().unwrap(), rest.len() as u64);
+    assert_eq!(rows.len(), third.len() as u64);
+    for &n in &third {
+        assert!(rows.contains(&keys[n]).unwrap(), "key {n}");
+    }
+    now.store(3_000, Ordering::Relaxed);
+    assert_eq!(db.sweep_expired().unwrap(), third.len() as u64);
+    assert_eq!((rows.len(), rows.expiring()), (0, 0));
+}
+
+fn long_keys_that_begin_alike_expire_each_for_itself(index: IndexKind) {
+    let now = Arc::new(AtomicU64::new(0));
+    let db = builder(index, &MemoryVfs::new(), &now).open("/db").unwrap();
+    sweep(&db, &now, &alike());
+}
+
+/// Entries of the expiry index are a little longer than keys, and have the same limit.
+fn the_longest_keys_expire_each_for_itself(index: IndexKind) {
+    let now = Arc::new(AtomicU64::new(0));
+    let db = builder(index, &MemoryVfs::new(), &now).open("/db").unwrap();
+    let ending = |bytes: usize, last: u8| {
+        let mut key = vec![b'l'; bytes];
+        key[bytes - 1] = last;
+        key
+    };
+    let lengths = MAX_KEY_BYTES - 14..=MAX_KEY_BYTES;
+    let keys: Vec<_> = lengths
+        .flat_map(|bytes| [ending(bytes, b'l'), ending(bytes, b'm')])
+        .collect();
+    sweep(&db, &now, &keys);
+}
+
+fn long_keys_keep_their_expiry_through_a_reopen(index: IndexKind) {
+    let now = Arc::new(AtomicU64::new(1_000));
+    let disk = MemoryVfs::new();
+    let keys = alike();
+    let db = builder(index, &disk, &now).open("/db").unwrap();
+    let rows = db.keyspace("rows").unwrap();
+    for key in &keys[..10] {
+        put(&rows, key, 2_000);
+    }
+    db.checkpoint().unwrap();
+    for key in &keys[10..] {
+        put(&rows, key, 2_000);
+    }
+    db.close().unwrap();
+    drop((rows, db));
+    let db = builder(index, &disk, &now).open("/db").unwrap();
+    let rows = db.keyspace("rows").unwrap();
+    assert_eq!(rows.expiring(), keys.len() as u64);
+    now.store(2_000, Ordering::Relaxed);
+    assert_eq!(db.sweep_expired().unwrap(), keys.len() as u64);
+    assert_eq!((rows.len(), rows.expiring()), (0, 0));
+}
