@@ -28,6 +28,7 @@ use crate::removals::Removals;
 use crate::stripes::Stripes;
 use crate::transaction::{Locks, Transaction};
 use crate::watch::Watches;
+use crate::worker;
 
 const LOCK_FILE: &str = "LOCK";
 
@@ -227,7 +228,7 @@ impl Db {
     /// [`Transaction::rollback`]), nothing happens.
     ///
     /// Writers of the locked keys wait meanwhile, so be quick. Inside, use the transaction for
-    /// reading and writing; writes by other ways are refused ([`Error::Nested`]).
+    /// reading and writing; what takes locks by other ways is refused ([`Error::Nested`]).
     ///
     /// ```
     /// # use hedgerow::{Db, Locks, WriteOptions};
@@ -360,6 +361,12 @@ impl Db {
     }
 
     /// Removes rows that have expired now, as the background thread does; how many.
+    ///
+    /// # Errors
+    /// [`Error::Index`] where rows cannot be removed as a page cannot be read: why, for the first of
+    /// them. All others were removed all the same; `expired_rows_unreadable` among the
+    /// [`statistics`](Self::statistics) says how many stay. As for [`Keyspace::put_with`] otherwise.
+    /// [`Error::Nested`] inside the closure of an update, a transaction or `get_many`.
     pub fn sweep_expired(&self) -> Result<u64> {
         background::sweep(&self.engine)
     }
@@ -369,8 +376,13 @@ impl Db {
     ///
     /// # Errors
     /// Not everything could be made durable: what was acknowledged as durable still is. The
-    /// database is closed all the same. Calling it again does nothing.
+    /// database is closed all the same. Calling it again does nothing. [`Error::Nested`] inside the
+    /// closure of an update, a transaction or `get_many`: then nothing happens.
     pub fn close(&self) -> Result<()> {
+        // What it waits for may be waiting for the caller's locks.
+        if worker::must_not_wait() {
+            return Err(Error::Nested);
+        }
         let engine = &self.engine;
         if engine.closed.swap(true, Ordering::AcqRel) {
             return Ok(());

@@ -123,7 +123,8 @@ impl Keyspace {
     }
 
     /// Runs `read` on the row under `key`, without copying it; `None` if there is none. Keep it
-    /// short: what other threads remove or replace meanwhile stays in memory until it returns.
+    /// short: what other threads remove or replace meanwhile stays in memory until it returns. It
+    /// may use this database in any way.
     #[inline]
     pub fn read<R>(&self, key: &[u8], read: impl FnOnce(Row<'_>) -> R) -> Result<Option<R>> {
         self.engine.check_key(key)?;
@@ -158,7 +159,8 @@ impl Keyspace {
     ///
     /// The batch sees each commit of several keys whole or not at all; against commits of single
     /// keys it is no snapshot (for that use [`Db::transact`](crate::Db::transact)). `read` must
-    /// be short: such commits wait for it.
+    /// be short: such commits wait for it. It may read this database, but what takes locks is
+    /// refused ([`Error::Nested`]).
     pub fn get_many(
         &self,
         keys: &[&[u8]],

@@ -58,6 +58,8 @@ mod iterate;
 mod key_hash;
 mod keyspace;
 mod lost;
+#[cfg(test)]
+mod nested_calls;
 mod options;
 mod page_file;
 mod planted;

@@ -157,11 +157,11 @@ impl Keyspace {
     /// absent again, and so does one that expires.
     ///
     /// # Errors
-    /// [`Error::Nested`] inside the closure of an update or transaction.
+    /// [`Error::Nested`] inside the closure of an update, a transaction or `get_many`.
     pub fn watch(&self, key: &[u8]) -> Result<Watch> {
         self.engine.check_key(key)?;
         // The stripe may be the caller's own.
-        if worker::is_writing() {
+        if worker::must_not_wait() {
             return Err(Error::Nested);
         }
         let (space, _stripe) = self.hold(key)?;

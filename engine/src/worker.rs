@@ -67,8 +67,9 @@ impl Drop for Batch<'_> {
     }
 }
 
-/// Whether the calling thread must not wait for commits of several keys: they may be waiting for
-/// it, or be its own.
+/// Whether the calling thread is inside the closure of an update, a transaction or a batch of
+/// reads. Then it must wait neither for stripes nor for commits of several keys: they may be waiting
+/// for it, or be its own.
 pub(crate) fn must_not_wait() -> bool {
     IN_BATCH.get() || is_writing()
 }
@@ -95,10 +96,15 @@ impl Scratch {
     }
 
     /// Runs a write with the thread's buffers. They also tell a write from inside a write (from
-    /// the closure of an update or transaction), which could wait for itself forever.
+    /// the closure of an update or transaction), which could wait for itself forever. So could one
+    /// from inside a batch of reads, for which commits of several keys wait, or which locks keys.
     #[inline]
     pub(crate) fn with<R>(write: impl FnOnce(&mut Scratch) -> Result<R>) -> Result<R> {
+        if IN_BATCH.get() {
+            return Err(Error::Nested);
+        }
         SCRATCH.with(|scratch| {
+            // That it is borrowed is all that can be wrong.
             let mut scratch = scratch.try_borrow_mut().map_err(|_| Error::Nested)?;
             let result = write(&mut scratch);
             if scratch.row.capacity() > KEPT_BYTES {

@@ -49,7 +49,9 @@ impl LockedMap {
 
 impl Index for LockedMap {
     fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError> {
-        Ok(self.read().get(key).map(|value| read(value)))
+        // The callback may use the map: it gets a copy, and the lock is free.
+        let value = self.read().get(key).cloned();
+        Ok(value.map(|value| read(&value)))
     }
 
     fn get_many(
@@ -58,7 +60,8 @@ impl Index for LockedMap {
         mut read: impl FnMut(usize, Option<&[u8]>),
     ) -> Result<(), IndexError> {
         for (i, key) in keys.iter().enumerate() {
-            read(i, self.read().get(*key).map(|value| &**value));
+            let value = self.read().get(*key).cloned();
+            read(i, value.as_deref());
         }
         Ok(())
     }
@@ -91,21 +94,27 @@ impl Index for LockedMap {
         direction: Direction,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        let map = self.read();
-        let range = match direction {
-            Direction::Forward => (from, Bound::Unbounded),
-            Direction::Reverse => (Bound::Unbounded, from),
-        };
-        let mut pairs = map.range::<[u8], _>(range);
-        while let Some((key, value)) = match direction {
-            Direction::Forward => pairs.next(),
-            Direction::Reverse => pairs.next_back(),
-        } {
-            if visit(key, value).is_break() {
-                break;
+        let mut from = from.map(Box::<[u8]>::from);
+        loop {
+            // A copy of the next pair, as in `get`.
+            let pair = {
+                let (map, from) = (self.read(), from.as_ref().map(|key| &**key));
+                let next = match direction {
+                    Direction::Forward => map.range::<[u8], _>((from, Bound::Unbounded)).next(),
+                    Direction::Reverse => {
+                        map.range::<[u8], _>((Bound::Unbounded, from)).next_back()
+                    }
+                };
+                next.map(|(key, value)| (key.clone(), value.clone()))
+            };
+            let Some((key, value)) = pair else {
+                return Ok(());
+            };
+            if visit(&key, &value).is_break() {
+                return Ok(());
             }
+            from = Bound::Excluded(key);
         }
-        Ok(())
     }
 
     fn partition(&self, parts: usize) -> Result<Vec<Vec<u8>>, IndexError> {
