@@ -29,8 +29,7 @@ fn new_space(id: u32, name: &str, kind: IndexKind, pages: Option<&PageFile>) -> 
             expiring: 0,
         },
         (None, Some(pages)) => pages.index(id)?,
-        // Its presence is looked for when the database is opened.
-        (None, None) => return Err(Error::Closed),
+        (None, None) => return Err(Error::NoPageFile(name.to_owned())),
     };
     Ok(Space::new(id, name, kind, stored))
 }

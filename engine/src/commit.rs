@@ -52,10 +52,9 @@ pub enum Action<R> {
     Remove(R),
 }
 
-/// What is to happen to one row; the bytes are in the thread's scratch.
+/// A change of one row; the bytes of a put are in the thread's scratch.
 #[derive(Clone, Copy)]
 enum Change {
-    Keep,
     Put(Built),
     Remove,
 }
@@ -71,6 +70,8 @@ impl Engine {
         Ok(())
     }
 
+    /// Refuses a value that is too long, or columns that are with their names: the one place where
+    /// the limit is looked at. `bytes` are the user's own, without what a row is encoded with.
     pub(crate) fn check_value(&self, bytes: usize) -> Result<()> {
         let limit = self.options.max_value_bytes;
         if bytes > limit {
@@ -180,28 +181,26 @@ impl Engine {
         self.check_key(key)?;
         let (result, timestamp) = Scratch::with(|scratch| {
             let (space, mut stripe) = keyspace.hold(key)?;
-            let mut decide = Some(decide);
-            let mut decision = None;
-            let mut found = false;
-            space.index.get(key, |bytes| {
-                found = true;
+            let mut pending = Some(decide);
+            let stored = space.index.get(key, |bytes| {
                 let row = Row::new(bytes);
                 let live = (!row.is_expired(|| self.now_ms())).then_some(row);
-                decision = decide.take().map(|decide| decide_on(live, decide, scratch));
+                pending
+                    .take()
+                    .map(|decide| decide_on(live, decide, scratch))
             })?;
-            if let Some(decide) = decide {
-                decision = Some(decide_on(None, decide, scratch));
-            }
-            // `decide` ran above or here.
-            let Some((result, change)) = decision else {
-                return Err(Error::Closed);
+            let is_stored = stored.is_some();
+            let (result, change) = match (stored.flatten(), pending) {
+                (Some(decided), _) => decided,
+                (None, Some(decide)) => decide_on(None, decide, scratch),
+                (None, None) => unreachable!("an index that ran the closure returns its answer"),
             };
             let timestamp = match change {
-                Change::Keep => None,
-                Change::Remove if !found => None,
-                change => {
-                    if let Change::Put(_) = change {
-                        self.check_value(scratch.body.len() - TIMESTAMP_BYTES)?;
+                None => None,
+                Some(Change::Remove) if !is_stored => None,
+                Some(change) => {
+                    if let Change::Put(built) = change {
+                        built.adds.map_or(Ok(()), |bytes| self.check_value(bytes))?;
                         self.check_memory()?;
                     }
                     Some(self.apply(&space, key, &mut stripe, change, scratch)?)
@@ -239,7 +238,7 @@ impl Engine {
                     (OperationKind::Put, &body[TIMESTAMP_BYTES..])
                 }
             }
-            Change::Keep | Change::Remove => {
+            Change::Remove => {
                 space.uninstall(&self.expiries, &self.watches, key, row)?;
                 (OperationKind::Remove, &[])
             }
@@ -273,14 +272,14 @@ fn decide_on<R>(
     row: Option<Row<'_>>,
     decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
     scratch: &mut Scratch,
-) -> (R, Change) {
+) -> (R, Option<Change>) {
     let mut builder = RowBuilder::new(row);
     match decide(row, &mut builder) {
-        Action::Keep(result) => (result, Change::Keep),
-        Action::Remove(result) => (result, Change::Remove),
+        Action::Keep(result) => (result, None),
+        Action::Remove(result) => (result, Some(Change::Remove)),
         Action::Put(result) => {
             let built = builder.build(&mut scratch.body, &mut scratch.changes);
-            (result, Change::Put(built))
+            (result, Some(Change::Put(built)))
         }
     }
 }

@@ -110,6 +110,12 @@ pub enum Error {
         /// What it has.
         found: &'static str,
     },
+    /// A keyspace is a B-tree, and the database was opened without a page file.
+    #[error(
+        "keyspace {0:?} is a B-tree, but the database has no page file; put pages.hdg back, or \
+         restore a backup"
+    )]
+    NoPageFile(String),
     /// The page file of a database of B-trees cannot be used.
     #[error("{0}")]
     Pages(Box<hedgerow_pages::Error>),
@@ -125,10 +131,10 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
-    /// The value (or the row as a whole) is longer than `max_value_bytes`.
+    /// The value (or all columns with their names) is longer than `max_value_bytes`.
     #[error("the value has {bytes} bytes, the limit is {limit}; split it or raise max_value_bytes")]
     ValueTooLong {
-        /// Length of the row.
+        /// Length of the value, or of all columns with their names.
         bytes: usize,
         /// The limit.
         limit: usize,
@@ -195,9 +201,11 @@ pub enum Error {
         "the transaction writes a key that it did not lock; name it in Locks::Keys or use Locks::All"
     )]
     NotLocked,
-    /// A write from inside the closure of `update` or `transact`, which holds locks.
+    /// A call that takes locks, from inside the closure of `update`, `transact` or `get_many`, whose
+    /// caller may hold some.
     #[error(
-        "writes from inside an update or transaction closure would deadlock; use its arguments instead"
+        "this call takes locks and would deadlock inside the closure of an update, a transaction or \
+         get_many; use the closure's arguments, or call it afterwards"
     )]
     Nested,
     /// The options contradict each other or are out of range.

@@ -179,6 +179,10 @@ impl Default for Builder {
     }
 }
 
+/// The highest limit of values: with columns of a byte each a row is four times as long, and
+/// lengths have four bytes.
+const MOST_VALUE_BYTES: usize = 1 << 30;
+
 pub(crate) fn default_workers() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
 }
@@ -240,7 +244,9 @@ impl Builder {
         self
     }
 
-    /// The longest row in bytes: the value, or all columns with their names. Default: 512 MiB.
+    /// The longest row in bytes: the value, or all columns with their names. Whichever call writes
+    /// it, these are counted alone, without expiry, flags or anything else that a row consists of.
+    /// Default: 512 MiB; at most 1 GiB.
     pub fn max_value_bytes(mut self, bytes: usize) -> Self {
         self.max_value_bytes = bytes;
         self
@@ -348,8 +354,8 @@ impl Builder {
         if self.flush_interval.is_zero() || self.flush_interval > Duration::from_millis(200) {
             return invalid("flush_interval must be between 1 ns and 200 ms");
         }
-        if self.max_value_bytes > u32::MAX as usize {
-            return invalid("max_value_bytes must be below 4 GiB");
+        if self.max_value_bytes > MOST_VALUE_BYTES {
+            return invalid("max_value_bytes must be at most 1 GiB");
         }
         if self
             .sweep_interval

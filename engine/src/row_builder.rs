@@ -37,6 +37,9 @@ pub(crate) struct Built {
     pub(crate) expiry_ms: Option<u64>,
     /// Whether the log needs only the changed columns.
     pub(crate) delta: bool,
+    /// The length of the value, or of all columns with their names, if that may be more than the
+    /// row had before.
+    pub(crate) adds: Option<usize>,
 }
 
 impl<'a> RowBuilder<'a> {
@@ -134,12 +137,14 @@ impl<'a> RowBuilder<'a> {
         let mut built = Built {
             expiry_ms,
             delta: false,
+            adds: None,
         };
         match &self.content {
             Content::Value(value) => {
                 header(row, false);
                 row::set_marks(row, self.marks);
                 row.extend_from_slice(value);
+                built.adds = Some(value.len());
             }
             Content::Unchanged => match self.base {
                 Some(base) if base.is_columns() => {
@@ -159,6 +164,8 @@ impl<'a> RowBuilder<'a> {
                 match base {
                     Some(base) => {
                         let merged = row::merge_columns(base.columns(), changed.clone());
+                        let bytes = column_bytes(merged.iter().copied());
+                        built.adds = (bytes > column_bytes(base.columns())).then_some(bytes);
                         row::write_columns(row, merged.into_iter());
                         if self.keeps_attributes(base) {
                             delta.clear();
@@ -168,6 +175,7 @@ impl<'a> RowBuilder<'a> {
                     }
                     None => {
                         let set = changed.filter_map(|(name, value)| Some((name, value?)));
+                        built.adds = Some(column_bytes(set.clone()));
                         row::write_columns(row, set);
                     }
                 }
@@ -179,6 +187,11 @@ impl<'a> RowBuilder<'a> {
     fn keeps_attributes(&self, base: Row<'_>) -> bool {
         self.expiry_ms == base.expiry_ms() && self.user_flags == base.user_flags()
     }
+}
+
+/// Bytes of columns with their names.
+fn column_bytes<'a>(columns: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> usize {
+    columns.map(|(name, value)| name.len() + value.len()).sum()
 }
 
 #[cfg(test)]

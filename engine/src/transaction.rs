@@ -46,6 +46,8 @@ struct Staged {
     row: Option<Vec<u8>>,
     /// The changed columns, if that is all that the log needs.
     delta: Option<Vec<u8>>,
+    /// As in [`Built`](crate::row_builder::Built).
+    adds: Option<usize>,
 }
 
 /// The rows that a transaction wrote in one keyspace.
@@ -195,23 +197,26 @@ impl Transaction<'_> {
         let before = self.staged_row(space.id, key);
         let was_staged = before.is_some();
         let now_ms = self.now_ms();
-        let mut decide = Some(decide);
-        let mut outcome = None;
-        let mut run = |bytes: Option<&[u8]>| {
-            let row = bytes.map(Row::new).filter(|row| !row.is_expired(|| now_ms));
-            outcome = decide.take().map(|decide| decide_staged(row, decide));
-        };
-        match before {
-            Some(staged) => run(staged.row.as_deref()),
+        let live = |row: Row<'_>| !row.is_expired(|| now_ms);
+        let (result, staged) = match before {
+            Some(staged) => {
+                let row = staged.row.as_deref().map(Row::new);
+                decide_staged(row.filter(|row| live(*row)), decide)
+            }
             None => {
-                let found = space.index.get(key, |bytes| run(Some(bytes)))?;
-                if found.is_none() {
-                    run(None);
+                let mut pending = Some(decide);
+                let stored = space.index.get(key, |bytes| {
+                    let row = Some(Row::new(bytes)).filter(|row| live(*row));
+                    pending.take().map(|decide| decide_staged(row, decide))
+                })?;
+                match (stored.flatten(), pending) {
+                    (Some(decided), _) => decided,
+                    (None, Some(decide)) => decide_staged(None, decide),
+                    (None, None) => {
+                        unreachable!("an index that ran the closure returns its answer")
+                    }
                 }
             }
-        }
-        let Some((result, staged)) = outcome else {
-            return Err(Error::Closed);
         };
         let Some(mut staged) = staged else {
             return Ok(result);
@@ -240,8 +245,10 @@ impl Transaction<'_> {
 
     /// Keeps what a row is to be, in the place of what was kept before.
     fn stage(&mut self, space: &Arc<Space>, key: &[u8], staged: Staged) -> Result<()> {
-        if let Some(row) = &staged.row {
-            self.engine.check_value(row.len() - TIMESTAMP_BYTES)?;
+        if let Some(bytes) = staged.adds {
+            self.engine.check_value(bytes)?;
+        }
+        if staged.row.is_some() {
             self.engine.check_memory()?;
         }
         let rows = self.staged.entry(space.id).or_insert_with(|| StagedRows {
@@ -472,6 +479,7 @@ fn decide_staged<R>(
             Some(Staged {
                 row: None,
                 delta: None,
+                adds: None,
             }),
         ),
         Action::Put(result) => {
@@ -483,6 +491,7 @@ fn decide_staged<R>(
                 Some(Staged {
                     row: Some(row),
                     delta,
+                    adds: built.adds,
                 }),
             )
         }

@@ -8,6 +8,7 @@ mod delete_range;
 mod expiry;
 mod faults;
 mod in_memory;
+mod limits;
 mod model;
 mod order;
 mod page_file;
