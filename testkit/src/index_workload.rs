@@ -228,7 +228,7 @@ fn random_bound(keys: &[Vec<u8>], rng: &mut StdRng) -> ScanBound {
 }
 
 /// Runs random operations on an empty index beside a `BTreeMap` and compares every answer; runs
-/// `verify` after every few hundred operations.
+/// `verify` after every hundred operations.
 pub fn check_sequential<I: Index>(
     index: &I,
     keys: &[Vec<u8>],
@@ -243,6 +243,8 @@ pub fn check_sequential<I: Index>(
     for number in 0..operations {
         if number % 500 == 0 {
             remove_percent = [10, 30, 60, 80][rng.random_range(0..4)];
+        }
+        if number % 100 == 0 {
             verify_against(index, &model)?;
         }
         let key = keys[rng.random_range(0..keys.len())].as_slice();

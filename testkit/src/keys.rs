@@ -20,6 +20,9 @@ pub enum KeyShape {
     LengthOnly,
     /// 0 to 20 bytes that are mostly NUL.
     Nuls,
+    /// NULs, mostly up to 60 and at most 600, of which one in sixteen ends in another byte: a slice
+    /// that is padded with NULs is that of many of them, in layer after layer.
+    Zeros,
     /// A decimal number below 2³¹ in 1 to 10 digits, as in Masstree's evaluation.
     Decimal,
     /// `name.number@host.tld`.
@@ -64,6 +67,7 @@ impl KeyShape {
             KeyShape::Random,
             KeyShape::LengthOnly,
             KeyShape::Nuls,
+            KeyShape::Zeros,
             KeyShape::Decimal,
             KeyShape::Email,
             KeyShape::Path,
@@ -90,6 +94,17 @@ impl KeyShape {
             KeyShape::Nuls => {
                 let len = rng.random_range(0..=20);
                 (0..len).map(|_| u8::from(rng.random_ratio(1, 8))).collect()
+            }
+            KeyShape::Zeros => {
+                const LONGEST: &[usize] = &[20, 40, 60, 200, 600];
+                let longest = *LONGEST.choose(rng).expect("the list is not empty");
+                let mut key = vec![0; rng.random_range(0..=longest)];
+                if let Some(last) = key.last_mut()
+                    && rng.random_ratio(1, 16)
+                {
+                    *last = rng.random_range(1..=3);
+                }
+                key
             }
             KeyShape::Decimal => rng.random_range(0..1u32 << 31).to_string().into_bytes(),
             KeyShape::Email => {
@@ -162,6 +177,9 @@ mod tests {
                     KeyShape::LengthOnly => key.iter().all(|&b| b == b'k'),
                     KeyShape::Decimal => {
                         (1..=10).contains(&key.len()) && key.iter().all(u8::is_ascii_digit)
+                    }
+                    KeyShape::Zeros => {
+                        key.len() <= 600 && key.iter().rev().skip(1).all(|&b| b == 0)
                     }
                     KeyShape::Email => key.contains(&b'@'),
                     KeyShape::Path => key[0] == b'/',

@@ -16,8 +16,8 @@ use hedgerow_pages::{Options, Pool};
 use hedgerow_testkit::index_workload::{ConcurrentRun, check_concurrent, check_sequential};
 use hedgerow_testkit::keys::KeyShape;
 use hedgerow_vfs::{MemoryVfs, Vfs};
-use rand::SeedableRng;
 use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 
 fn seed() -> u64 {
     let seed = std::env::var("HEDGEROW_SEED").map_or_else(
@@ -98,6 +98,7 @@ fn enough_keys_to_split_and_merge_nodes() {
         KeyShape::Decimal,
         KeyShape::SharedPrefix(8),
         KeyShape::Nuls,
+        KeyShape::Zeros,
         KeyShape::Email,
     ] {
         let keys = shape.distinct(150, &mut StdRng::seed_from_u64(seed));
@@ -122,4 +123,23 @@ fn sequences<I: Index>(make: impl Fn() -> I, seed: u64) {
         tree.verify()
             .unwrap_or_else(|problem| panic!("{shape:?}: {problem}"));
     }
+}
+
+/// Long keys of zeros, of which the short ones go: layers are left with nothing but another layer.
+#[test]
+fn zeros_of_every_length_beside_the_model() {
+    let seed = seed();
+    for round in 0..40 {
+        zeros(Masstree::<Bytes>::default, seed + round);
+        zeros(<MatryoshkaIndex>::default, seed + round);
+        zeros(small_btree, seed + round);
+    }
+}
+
+fn zeros<I: Index>(make: impl Fn() -> I, seed: u64) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let count = rng.random_range(20..150);
+    let keys = KeyShape::Zeros.distinct(count, &mut rng);
+    check_sequential(&make(), &keys, scaled(2_000), seed)
+        .unwrap_or_else(|violation| panic!("{}: {violation}", std::any::type_name::<I>()));
 }

@@ -99,7 +99,8 @@ enum Outcome {
 }
 
 impl<C: Capacity> MatryoshkaIndex<C> {
-    /// Folds the layers on the way of `key` that are down to a few keys, the deepest first.
+    /// Folds the layers on the way of `key` that are down to a few keys, the deepest first; before
+    /// these, layers that are down to another layer.
     #[cold]
     #[inline(never)]
     pub(crate) fn fold_layers<N: Kernel>(&self, key: &[u8], guard: &Guard) {
@@ -115,7 +116,7 @@ impl<C: Capacity> MatryoshkaIndex<C> {
         }
     }
 
-    /// The deepest layer on the way of `key`.
+    /// The first layer on the way of `key` that holds nothing but another one, or else the deepest.
     fn deepest<'g, N: Kernel>(&'g self, key: &[u8], _guard: &'g Guard) -> Option<Hung<'g, C>> {
         let (mut tree, mut offset, mut deepest) = (&self.tree, 0, None);
         loop {
@@ -131,11 +132,16 @@ impl<C: Capacity> MatryoshkaIndex<C> {
             });
             // SAFETY: read just now, under the guard.
             let layer = unsafe { Layer::<C>::load(word) };
-            if key.len() <= layer.prefix.len() {
+            if key.len() <= layer.prefix.len() || self.is_one_layer(layer.tree) {
                 return deepest;
             }
             (tree, offset) = (layer.tree, layer.prefix.len());
         }
+    }
+
+    /// Whether a tree holds another layer and nothing else.
+    pub(crate) fn is_one_layer(&self, tree: &Tree<C>) -> bool {
+        tree.keys_of_one_page() == Some(1) && self.only_layer(tree).is_some()
     }
 
     /// Folds a layer, if it is still where it was and still small.

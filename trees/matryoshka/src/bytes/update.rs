@@ -4,7 +4,7 @@ use hedgerow_simd::{Kernel, Task};
 use hedgerow_sync::epoch::Guard;
 
 use super::bucket::Bucket;
-use super::entry::{Entry, entry, is_long, retire};
+use super::entry::{Entry, LAYER_TAG, entry, is_long, retire};
 use super::fold::few_keys;
 use super::item::Item;
 use super::layer::Layer;
@@ -17,7 +17,8 @@ use crate::shared::{Capacity, Change};
 enum Step<'g, C: Capacity, R> {
     Done {
         result: R,
-        removed: bool,
+        /// Whether the layer may be folded now: it holds less than before, or a layer alone.
+        folds: bool,
     },
     /// The key belongs into this layer.
     Down(Layer<'g, C>),
@@ -59,8 +60,8 @@ where
                 match step {
                     Err(_) => continue 'top,
                     Ok(Step::Down(layer)) => (tree, offset) = (layer.tree, layer.prefix.len()),
-                    Ok(Step::Done { result, removed }) => {
-                        if removed && offset > 0 && few_keys::<C>(tree) {
+                    Ok(Step::Done { result, folds }) => {
+                        if folds && offset > 0 && few_keys::<C>(tree) {
                             index.fold_layers::<N>(key, guard);
                         }
                         return result;
@@ -72,13 +73,13 @@ where
 }
 
 fn kept<'g, C: Capacity, R>(result: R) -> Change<Step<'g, C, R>> {
-    let removed = false;
-    Change::Keep(Step::Done { result, removed })
+    let folds = false;
+    Change::Keep(Step::Done { result, folds })
 }
 
 fn put<'g, C: Capacity, R>(word: u64, result: R) -> Change<Step<'g, C, R>> {
-    let removed = false;
-    Change::Put(word, Step::Done { result, removed })
+    let folds = false;
+    Change::Put(word, Step::Done { result, folds })
 }
 
 /// Decides about a key in the tree whose slices begin at `offset`; runs under the latch of the page
@@ -109,8 +110,8 @@ fn change<'g, C: Capacity, R>(
                 Change::Put(item, result) => put(item, result),
                 Change::Keep(result) => kept(result),
                 Change::Remove(result) => {
-                    let removed = true;
-                    Change::Remove(Step::Done { result, removed })
+                    let folds = true;
+                    Change::Remove(Step::Done { result, folds })
                 }
             };
         }
@@ -130,10 +131,14 @@ fn change<'g, C: Capacity, R>(
     match decide(None) {
         Change::Keep(result) | Change::Remove(result) => kept(result),
         Change::Put(item, result) => {
-            if matches!(held, Entry::Bucket(_)) {
+            let of_bucket = matches!(held, Entry::Bucket(_));
+            if of_bucket {
                 unlinked.0[1] = Some(word);
             }
-            put(join::<C>(word, &held, key, item, offset), result)
+            let joined = join::<C>(word, &held, key, item, offset);
+            // No key of the bucket ended within the slice: a layer takes its place.
+            let folds = of_bucket && joined & LAYER_TAG != 0;
+            Change::Put(joined, Step::Done { result, folds })
         }
     }
 }
@@ -175,8 +180,8 @@ fn in_bucket<'g, C: Capacity, R>(
             items.remove(at);
             // SAFETY: the bucket's other items are live.
             let rest = unsafe { gather(&items, bucket.layer) };
-            let removed = true;
-            Change::Put(rest, Step::Done { result, removed })
+            let folds = true;
+            Change::Put(rest, Step::Done { result, folds })
         }
     }
 }

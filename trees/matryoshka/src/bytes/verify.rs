@@ -84,7 +84,7 @@ impl<C: Capacity> MatryoshkaIndex<C> {
                 seen.tree.verify().map_err(within)?;
                 match seen.tree.keys_of_one_page() {
                     Some(0) if seen.depth > 0 => Err(within("is empty".to_owned())),
-                    Some(1) if seen.depth > 0 && self.only_layer(seen.tree).is_some() => {
+                    Some(1) if seen.depth > 0 && self.is_one_layer(seen.tree) => {
                         Err(within("has nothing but another layer".to_owned()))
                     }
                     _ => Ok(()),
