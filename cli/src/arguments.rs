@@ -195,15 +195,24 @@ pub(crate) struct Serve {
     /// Event loops and log files [default: one per core].
     #[arg(long, value_name = "N", env = "HEDGEROW_WORKERS")]
     pub(crate) workers: Option<usize>,
-    /// The password that Redis clients must give.
+    /// The password that clients of all ports must give; /healthz alone is for everybody.
+    #[arg(
+        long,
+        value_name = "WORD",
+        env = "HEDGEROW_PASSWORD",
+        hide_env_values = true
+    )]
+    pub(crate) password: Option<String>,
+    /// The former name of --password.
     #[arg(
         long,
         value_name = "WORD",
         env = "HEDGEROW_RESP_PASSWORD",
-        hide_env_values = true
+        hide_env_values = true,
+        hide = true
     )]
     pub(crate) resp_password: Option<String>,
-    /// Serve memcached and HTTP, which know no password, on addresses other than loopback.
+    /// Serve memcached and HTTP without a password on addresses other than loopback.
     #[arg(long)]
     pub(crate) allow_unprotected: bool,
     /// Refuse connections beyond this number [default: 65536].

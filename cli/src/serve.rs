@@ -57,7 +57,7 @@ fn options(settings: &Settings) -> ServerOptions {
         http: settings.http,
         workers: settings.workers,
         durability: settings.durability.into(),
-        password: settings.resp_password.clone(),
+        password: settings.password.clone(),
         allow_unprotected: settings.allow_unprotected,
         max_connections: settings.max_connections,
         idle_timeout: settings.idle_timeout,
@@ -92,6 +92,7 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
     let options = options(&settings);
     options.check()?;
     logging::start(settings.log_level);
+    hedgerow_server::raise_open_file_limit();
     // From here on a signal asks for a graceful end, also during recovery.
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|source| Error::Stream {
         operation: "listen for signals",

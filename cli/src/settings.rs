@@ -26,6 +26,8 @@ struct File {
     #[serde(deserialize_with = "duration")]
     flush_interval: Option<Duration>,
     workers: Option<usize>,
+    password: Option<String>,
+    /// The former name of `password`.
     resp_password: Option<String>,
     allow_unprotected: bool,
     max_connections: Option<usize>,
@@ -74,7 +76,7 @@ pub(crate) struct Settings {
     pub(crate) durability: Durability,
     pub(crate) flush_interval: Duration,
     pub(crate) workers: usize,
-    pub(crate) resp_password: Option<String>,
+    pub(crate) password: Option<String>,
     pub(crate) allow_unprotected: bool,
     pub(crate) max_connections: usize,
     pub(crate) idle_timeout: Option<Duration>,
@@ -130,7 +132,11 @@ impl Settings {
                 .or(file.flush_interval)
                 .unwrap_or(Duration::from_millis(200)),
             workers,
-            resp_password: flags.resp_password.or(file.resp_password),
+            password: flags
+                .password
+                .or(flags.resp_password)
+                .or(file.password)
+                .or(file.resp_password),
             allow_unprotected: flags.allow_unprotected || file.allow_unprotected,
             max_connections: flags
                 .max_connections

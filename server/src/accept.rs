@@ -11,6 +11,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::descriptors::{Reserve, retry_after};
 use crate::error::{Error, Result};
 use crate::protocol::Session;
 use crate::shared::{Shared, WorkerHandle};
@@ -19,14 +20,15 @@ use crate::{memcached, resp};
 
 const WAKER: Token = Token(usize::MAX);
 const BACKLOG: i32 = 1024;
-/// How long to pause when the process has no file descriptor left.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Connections accepted at one port before the other port has its turn.
+const ACCEPTS_PER_TURN: usize = 64;
 
 /// What is spoken on a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaks {
     Resp,
     Memcached,
+    Http,
 }
 
 impl std::fmt::Display for Speaks {
@@ -34,6 +36,7 @@ impl std::fmt::Display for Speaks {
         f.write_str(match self {
             Speaks::Resp => "resp",
             Speaks::Memcached => "memcached",
+            Speaks::Http => "http",
         })
     }
 }
@@ -61,11 +64,29 @@ pub(crate) struct Target {
     pub(crate) handle: Arc<WorkerHandle>,
 }
 
+/// A port: its socket, and the descriptor kept for telling clients that there is no other.
+struct Port {
+    listener: TcpListener,
+    speaks: Speaks,
+    reserve: Reserve,
+}
+
+/// How far accepting at a port came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Accepted {
+    /// Nobody waits any more.
+    All,
+    /// Somebody may still wait.
+    Some,
+    /// Somebody waits, but the process has no descriptor for the connection.
+    Failed,
+}
+
 /// The accepting thread's state.
 pub(crate) struct Acceptor {
     shared: Arc<Shared>,
     poll: Poll,
-    listeners: Vec<(TcpListener, Speaks)>,
+    ports: Vec<Port>,
     targets: Vec<Target>,
     next: usize,
 }
@@ -78,19 +99,25 @@ impl Acceptor {
     ) -> Result<(Acceptor, Waker)> {
         let poll = Poll::new().map_err(Error::system("create a poll"))?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(Error::system("create a waker"))?;
-        let mut registered = Vec::new();
+        let mut ports = Vec::new();
         for (i, (listener, speaks)) in listeners.into_iter().enumerate() {
+            let reserve =
+                Reserve::new(&listener, 1).map_err(Error::system("reserve a file descriptor"))?;
             let mut listener = TcpListener::from_std(listener);
             poll.registry()
                 .register(&mut listener, Token(i), Interest::READABLE)
                 .map_err(Error::system("watch a listening socket"))?;
-            registered.push((listener, speaks));
+            ports.push(Port {
+                listener,
+                speaks,
+                reserve,
+            });
         }
         Ok((
             Acceptor {
                 shared,
                 poll,
-                listeners: registered,
+                ports,
                 targets,
                 next: 0,
             },
@@ -101,62 +128,85 @@ impl Acceptor {
     /// Accepts until the server stops.
     pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(8);
-        let mut timeout = None;
+        let (mut timeout, mut failures) = (None, 0);
         while !self.shared.is_stopping() {
             match self.poll.poll(&mut events, timeout) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return,
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                    tracing::error!(%error, "no connection can be accepted any more: stopping");
+                    return self.shared.ask_to_stop();
+                }
                 _ => {}
             }
-            timeout = None;
-            for i in 0..self.listeners.len() {
-                if !self.accept_all(i) {
-                    // Edge-triggered: nobody reminds us of those that are left.
-                    timeout = Some(PAUSE);
-                }
-            }
+            let ports = 0..self.ports.len();
+            let accepted: Vec<Accepted> = ports.map(|port| self.accept_some(port)).collect();
+            // Edge-triggered: nobody reminds us of those that are left.
+            timeout = if accepted.contains(&Accepted::Failed) {
+                failures += 1;
+                Some(retry_after(failures))
+            } else {
+                failures = 0;
+                accepted.contains(&Accepted::Some).then_some(Duration::ZERO)
+            };
         }
     }
 
-    /// Accepts all that wait; `false` if some had to be left.
-    fn accept_all(&mut self, listener: usize) -> bool {
-        loop {
-            match self.listeners[listener].0.accept() {
-                Ok((stream, _)) => self.welcome(stream, self.listeners[listener].1),
+    fn accept_some(&mut self, port: usize) -> Accepted {
+        for _ in 0..ACCEPTS_PER_TURN {
+            let Port {
+                listener,
+                speaks,
+                reserve,
+            } = &mut self.ports[port];
+            let speaks = *speaks;
+            match reserve.accept(|| listener.accept()) {
+                Ok((stream, _)) if reserve.is_full() => self.welcome(stream, speaks),
+                Ok((stream, _)) => {
+                    let reason = "no file descriptor is left (ulimit -n)";
+                    self.refuse(stream, speaks, reason);
+                    self.ports[port].reserve.refill();
+                }
                 Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => return true,
+                    io::ErrorKind::WouldBlock => return Accepted::All,
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
                     _ => {
-                        let speaks = self.listeners[listener].1;
                         self.shared.events.out_of_descriptors(speaks, &error);
-                        return false;
+                        // Somebody else may have closed something meanwhile.
+                        self.ports[port].reserve.refill();
+                        return Accepted::Failed;
                     }
                 },
             }
         }
+        Accepted::Some
     }
 
-    fn welcome(&mut self, mut stream: TcpStream, speaks: Speaks) {
+    /// Tells a client in words that it cannot be served, and closes its connection.
+    fn refuse(&self, mut stream: TcpStream, speaks: Speaks, reason: &str) {
+        let Shared {
+            metrics, events, ..
+        } = &*self.shared;
+        metrics.refused.fetch_add(1, Ordering::Relaxed);
+        events.refused(speaks, stream.peer_addr().ok(), reason);
+        let refusal: &[u8] = match speaks {
+            Speaks::Memcached => b"SERVER_ERROR max number of clients reached\r\n",
+            _ => b"-ERR max number of clients reached\r\n",
+        };
+        // A courtesy: whether it arrives changes nothing.
+        let _ = stream.write(refusal);
+    }
+
+    fn welcome(&mut self, stream: TcpStream, speaks: Speaks) {
         let Shared {
             settings,
             metrics,
             connections,
             next_connection_id,
             clients,
-            events,
             ..
         } = &*self.shared;
         if connections.fetch_add(1, Ordering::Relaxed) >= settings.max_connections() {
             connections.fetch_sub(1, Ordering::Relaxed);
-            metrics.refused.fetch_add(1, Ordering::Relaxed);
-            let reason = "max-connections is reached";
-            events.refused(speaks, stream.peer_addr().ok(), reason);
-            let refusal: &[u8] = match speaks {
-                Speaks::Resp => b"-ERR max number of clients reached\r\n",
-                Speaks::Memcached => b"SERVER_ERROR max number of clients reached\r\n",
-            };
-            // A courtesy: whether it arrives changes nothing.
-            let _ = stream.write(refusal);
-            return;
+            return self.refuse(stream, speaks, "max-connections is reached");
         }
         metrics.accepted.fetch_add(1, Ordering::Relaxed);
         // Replies go out in one write: waiting for more would only delay them.
@@ -167,7 +217,7 @@ impl Acceptor {
                 clients.enter(id, (stream.peer_addr().ok(), stream.local_addr().ok())),
                 !settings.has_password(),
             ))),
-            Speaks::Memcached => Session::Memcached(Box::new(memcached::Session::new(id))),
+            _ => Session::Memcached(Box::new(memcached::Session::new(!settings.has_password()))),
         };
         let target = &self.targets[self.next % self.targets.len()];
         self.next += 1;

@@ -19,12 +19,16 @@ pub enum Error {
         /// The address asked for.
         address: SocketAddr,
     },
-    /// memcached's text protocol has no password at all.
+    /// A port for memcached clients or HTTP that other machines can reach, no password, and
+    /// nobody who said that this is meant.
     #[error(
-        "refusing to listen on {address}: the memcached text protocol has no password and other \
-         machines can reach this address; listen on 127.0.0.1, or allow it explicitly"
+        "refusing to listen on {address} ({protocol}) without a password, because other machines \
+         can reach it; set a password, listen on 127.0.0.1, or allow it explicitly \
+         (allow-unprotected)"
     )]
-    NoPasswordPossible {
+    Unprotected {
+        /// What would be spoken there.
+        protocol: &'static str,
         /// The address asked for.
         address: SocketAddr,
     },

@@ -12,11 +12,12 @@ use crate::accept::Speaks;
 
 const INTERVAL_MS: u64 = 1000;
 
-/// The events about clients, each kind with its own limit.
+/// The events about clients, each kind at each port with its own limit.
 pub(crate) struct ClientEvents {
     started: Instant,
-    refused: Limit,
-    descriptors: Limit,
+    refused: Limits,
+    closed: Limits,
+    descriptors: Limits,
 }
 
 /// When the next event of a kind may be written, and how many were left out since the last.
@@ -25,6 +26,9 @@ struct Limit {
     next_ms: AtomicU64,
     left_out: AtomicU64,
 }
+
+/// One for each port.
+type Limits = [Limit; 3];
 
 impl Limit {
     /// Whether an event may be written at `now_ms`; then, how many were left out before it.
@@ -52,8 +56,9 @@ impl ClientEvents {
     pub(crate) fn new() -> ClientEvents {
         ClientEvents {
             started: Instant::now(),
-            refused: Limit::default(),
-            descriptors: Limit::default(),
+            refused: Limits::default(),
+            closed: Limits::default(),
+            descriptors: Limits::default(),
         }
     }
 
@@ -63,15 +68,23 @@ impl ClientEvents {
 
     /// A connection was refused as it came.
     pub(crate) fn refused(&self, port: Speaks, peer: Option<SocketAddr>, reason: &str) {
-        if let Some(left_out) = self.refused.admit(self.now_ms()) {
+        if let Some(left_out) = self.refused[port as usize].admit(self.now_ms()) {
             let peer = shown(peer);
             tracing::warn!(%port, peer, reason, left_out, "connection refused");
         }
     }
 
+    /// A connection was closed because of what its client did.
+    pub(crate) fn closed(&self, port: Speaks, peer: Option<SocketAddr>, reason: &str) {
+        if let Some(left_out) = self.closed[port as usize].admit(self.now_ms()) {
+            let peer = shown(peer);
+            tracing::warn!(%port, peer, reason, left_out, "connection closed");
+        }
+    }
+
     /// The process has no file descriptor left for a connection that waits.
     pub(crate) fn out_of_descriptors(&self, port: Speaks, error: &std::io::Error) {
-        if let Some(left_out) = self.descriptors.admit(self.now_ms()) {
+        if let Some(left_out) = self.descriptors[port as usize].admit(self.now_ms()) {
             tracing::error!(
                 %port,
                 %error,

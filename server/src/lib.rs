@@ -20,6 +20,9 @@
 //! | memcached's protocol | `memcached` |
 //! | counters, `/metrics`, `/healthz` | `metrics`, `http` |
 //! | what is logged about clients | `events` |
+//! | the password of all ports | `password` |
+//! | HTTP requests that end up at another port | `web` |
+//! | how many connections there can be | `descriptors` |
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -39,6 +42,7 @@
 mod accept;
 mod clients;
 mod connection;
+mod descriptors;
 mod error;
 mod events;
 #[doc(hidden)]
@@ -49,6 +53,7 @@ mod memcached;
 mod metrics;
 mod options;
 mod output;
+mod password;
 mod pause;
 mod protocol;
 mod resp;
@@ -56,8 +61,10 @@ mod server;
 mod settings;
 mod shared;
 mod turn;
+mod web;
 mod worker;
 
+pub use descriptors::raise_open_file_limit;
 pub use error::{Error, Result};
 pub use options::ServerOptions;
 pub use server::{Addresses, Server, Stopper};

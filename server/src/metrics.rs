@@ -33,6 +33,7 @@ pub(crate) struct TurnCounts {
     pub(crate) batched_puts: u64,
     pub(crate) received_bytes: u64,
     pub(crate) hits: u64,
+    pub(crate) protocol_errors: u64,
 }
 
 impl WorkerMetrics {
@@ -50,6 +51,7 @@ impl WorkerMetrics {
         add(&self.batched_puts, counts.batched_puts);
         add(&self.received_bytes, counts.received_bytes);
         add(&self.hits, counts.hits);
+        add(&self.protocol_errors, counts.protocol_errors);
         add(&self.misses, counts.batched_reads - counts.hits);
         let bucket = (64 - (duration_ns / 1000).leading_zeros()) as usize;
         add(&self.latency[bucket.min(BUCKETS - 1)], counts.requests);

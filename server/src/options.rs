@@ -24,10 +24,11 @@ pub struct ServerOptions {
     /// What an acknowledged write promises. With [`Durability::Sync`] its reply is held back
     /// until the group sync that covers it.
     pub durability: Durability,
-    /// What RESP clients must say with `AUTH` first.
+    /// What clients must say first: Redis clients with `AUTH`, memcached clients with a `set`
+    /// whose data are `default` and the password, HTTP clients as a bearer token. `/healthz` is
+    /// for everybody.
     pub password: Option<String>,
-    /// Serves memcached and HTTP, which know no password, on addresses that other machines can
-    /// reach.
+    /// Serves memcached and HTTP without a password on addresses that other machines can reach.
     pub allow_unprotected: bool,
     /// Connections beyond this number are refused with an error.
     pub max_connections: usize,
@@ -72,7 +73,7 @@ impl ServerOptions {
     /// Checks that the options are safe and consistent.
     ///
     /// # Errors
-    /// [`Error::PasswordNeeded`], [`Error::NoPasswordPossible`] or [`Error::InvalidOption`].
+    /// [`Error::PasswordNeeded`], [`Error::Unprotected`] or [`Error::InvalidOption`].
     pub fn check(&self) -> Result<()> {
         let invalid = |what: &str| Err(Error::InvalidOption(what.to_owned()));
         let reachable =
@@ -83,12 +84,12 @@ impl ServerOptions {
         if let (Some(address), None) = (reachable(&self.resp), &self.password) {
             return Err(Error::PasswordNeeded { address });
         }
-        for address in [reachable(&self.memcached), reachable(&self.http)]
-            .into_iter()
-            .flatten()
-        {
-            if !self.allow_unprotected {
-                return Err(Error::NoPasswordPossible { address });
+        let others = [("memcached", &self.memcached), ("HTTP", &self.http)];
+        for (protocol, address) in others {
+            if let (Some(address), None, false) =
+                (reachable(address), &self.password, self.allow_unprotected)
+            {
+                return Err(Error::Unprotected { protocol, address });
             }
         }
         if self.resp.is_none() && self.memcached.is_none() && self.http.is_none() {
@@ -132,17 +133,20 @@ mod tests {
     }
 
     #[test]
-    fn open_ports_without_passwords_must_be_allowed() {
-        let mut options = ServerOptions {
-            memcached: open(1),
+    fn open_ports_for_memcached_and_http_need_a_password_or_permission() {
+        let options = |memcached, http| ServerOptions {
+            memcached,
+            http,
             ..ServerOptions::default()
         };
-        assert!(matches!(
-            options.check(),
-            Err(Error::NoPasswordPossible { .. })
-        ));
-        options.allow_unprotected = true;
-        options.check().unwrap();
+        for mut options in [options(open(1), None), options(None, open(1))] {
+            assert!(matches!(options.check(), Err(Error::Unprotected { .. })));
+            options.allow_unprotected = true;
+            options.check().unwrap();
+            options.allow_unprotected = false;
+            options.password = Some("secret".into());
+            options.check().unwrap();
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ use std::time::Instant;
 
 use hedgerow::{Commit, Row};
 
+use crate::accept::Speaks;
 use crate::connection::Input;
 use crate::pause::Scope;
 use crate::shared::Shared;
@@ -122,6 +123,8 @@ pub(crate) struct Ran {
     pub(crate) wrote: bool,
     /// The connection ends once its replies are sent.
     pub(crate) close: bool,
+    /// The request was none that the protocol knows.
+    pub(crate) malformed: bool,
 }
 
 impl Ran {
@@ -181,6 +184,14 @@ impl Session {
         if let Session::Resp(session) = self {
             session.publish(now);
             session.client.publish_buffers(buffers.0, buffers.1);
+        }
+    }
+
+    /// What is spoken on the connection's port.
+    pub(crate) fn speaks(&self) -> Speaks {
+        match self {
+            Session::Resp(_) => Speaks::Resp,
+            Session::Memcached(_) => Speaks::Memcached,
         }
     }
 

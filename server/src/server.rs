@@ -9,8 +9,9 @@ use std::thread::JoinHandle;
 use hedgerow::Db;
 
 use crate::accept::{Acceptor, Speaks, Target, listen};
+use crate::descriptors::most_connections;
 use crate::error::{Error, Result};
-use crate::http;
+use crate::http::HttpServer;
 use crate::options::ServerOptions;
 use crate::shared::Shared;
 use crate::worker::Worker;
@@ -31,7 +32,7 @@ pub struct Server {
     shared: Arc<Shared>,
     addresses: Addresses,
     accept_waker: Option<mio::Waker>,
-    http: Option<Arc<tiny_http::Server>>,
+    http_waker: Option<mio::Waker>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -82,17 +83,22 @@ impl Server {
             *bound = Some(local_address(&listener, address)?);
             listeners.push((listener, speaks));
         }
-        let http = options.http.map(serve_http).transpose()?;
-        addresses.http = http.as_ref().and_then(|http| http.server_addr().to_ip());
+        let mut http = None;
+        if let Some(address) = options.http {
+            let listener = listen(address)?;
+            addresses.http = Some(local_address(&listener, address)?);
+            http = Some(listener);
+        }
         // From here on, the ports that clients see.
         (options.resp, options.memcached, options.http) =
             (addresses.resp, addresses.memcached, addresses.http);
+        options.max_connections = most_connections(options.max_connections, options.workers);
         let shared = Shared::new(db, options)?;
         let mut server = Server {
             shared: Arc::clone(&shared),
             addresses,
             accept_waker: None,
-            http: http.clone(),
+            http_waker: None,
             threads: Mutex::new(Vec::new()),
         };
         let (mut targets, mut workers) = (Vec::new(), Vec::new());
@@ -124,8 +130,10 @@ impl Server {
         let (acceptor, waker) = Acceptor::new(Arc::clone(&shared), listeners, targets)?;
         server.accept_waker = Some(waker);
         server.spawn("hedgerow-accept".into(), move || acceptor.run())?;
-        if let Some(http) = http {
-            server.spawn("hedgerow-http".into(), move || http::run(&shared, &http))?;
+        if let Some(listener) = http {
+            let (http, waker) = HttpServer::new(Arc::clone(&shared), listener)?;
+            server.http_waker = Some(waker);
+            server.spawn("hedgerow-http".into(), move || http.run())?;
         }
         Ok(server)
     }
@@ -161,12 +169,9 @@ impl Server {
     pub fn shutdown(&self) {
         self.shared.ask_to_stop();
         self.shared.stop_workers();
-        if let Some(waker) = &self.accept_waker {
+        for waker in [&self.accept_waker, &self.http_waker].into_iter().flatten() {
             // Fails only when the thread is gone.
             let _ = waker.wake();
-        }
-        if let Some(http) = &self.http {
-            http.unblock();
         }
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
@@ -187,14 +192,4 @@ fn local_address(listener: &std::net::TcpListener, address: SocketAddr) -> Resul
     listener
         .local_addr()
         .map_err(|source| Error::Bind { address, source })
-}
-
-fn serve_http(address: SocketAddr) -> Result<Arc<tiny_http::Server>> {
-    let listener = std::net::TcpListener::bind(address);
-    let listener = listener.map_err(|source| Error::Bind { address, source })?;
-    let server = tiny_http::Server::from_listener(listener, None).map_err(|error| Error::Bind {
-        address,
-        source: std::io::Error::other(error.to_string()),
-    })?;
-    Ok(Arc::new(server))
 }

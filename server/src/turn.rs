@@ -44,6 +44,8 @@ pub(crate) struct Active {
     malformed: Option<Vec<u8>>,
     /// The connection is to be closed.
     pub(crate) close: bool,
+    /// Why, if its client broke the protocol: the error sent to it.
+    pub(crate) offence: Option<Vec<u8>>,
     /// More requests may be whole in the input.
     pub(crate) more: bool,
     /// Bytes that the next request needs in all.
@@ -108,6 +110,7 @@ impl Turn {
             ran_bytes: 0,
             malformed: None,
             close: false,
+            offence: None,
             more: false,
             wanted: 0,
             blocked: false,
@@ -178,6 +181,8 @@ impl Turn {
                     lanes.outputs[active.slot]
                         .buffer()
                         .extend_from_slice(&error);
+                    self.counts.protocol_errors += 1;
+                    active.offence = Some(error);
                     active.close = true;
                 }
             }
@@ -346,6 +351,7 @@ impl Turn {
             active,
             last_commit,
             needs_write_out,
+            counts,
             ..
         } = self;
         for active in active.iter_mut() {
@@ -385,6 +391,7 @@ impl Turn {
                 active.ran_bytes = request.end as usize;
                 active.next += 1;
                 active.close |= ran.close;
+                counts.protocol_errors += u64::from(ran.malformed);
             }
         }
     }

@@ -388,6 +388,11 @@ impl Worker {
         if let Some(session) = &self.sessions[slot] {
             let buffers = (self.inputs[slot].len(), self.outputs[slot].pending());
             session.publish(self.now, buffers);
+            if let Some(error) = &active.offence {
+                let reason = String::from_utf8_lossy(error.trim_ascii());
+                let events = &self.shared.events;
+                events.closed(session.speaks(), peer.stream.peer_addr().ok(), &reason);
+            }
         }
         let again = peer.unparsed || peer.readable;
         self.flush(slot);

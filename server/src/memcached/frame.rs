@@ -6,6 +6,7 @@
 use super::{Code, MAX_KEY_BYTES, expiry_ms, number, signed};
 use crate::protocol::{Kind, Parsed, Span};
 use crate::shared::now_ms;
+use crate::web::is_http;
 
 /// The longest line.
 const MAX_LINE_BYTES: usize = 64 << 10;
@@ -31,6 +32,10 @@ pub(crate) fn parse(
         return Parsed::Partial(rest.len() + 1);
     };
     let line = rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]);
+    if is_http(line) {
+        let error = "CLIENT_ERROR this is an HTTP request, and the port is one for memcached\r\n";
+        return Parsed::Malformed(error.into());
+    }
     let first = spans.len();
     split(line, at, spans);
     let words = &spans[first..];

@@ -22,6 +22,7 @@ pub(crate) use frame::parse as parse_request;
 use hedgerow::{Commit, Row};
 
 use crate::connection::Input;
+use crate::password;
 use crate::protocol::{Parsed, Ran, Request, Span};
 use crate::shared::Shared;
 
@@ -43,15 +44,21 @@ pub(crate) enum Code {
 }
 
 /// A connection's state.
-#[derive(Default)]
 pub(crate) struct Session {
     /// Bytes of a refused item that are still to be passed over.
     skip_bytes: usize,
+    authenticated: bool,
 }
 
+/// The longest data block of a client that has not authenticated.
+const STRANGER_VALUE_BYTES: usize = 2048;
+
 impl Session {
-    pub(crate) fn new(_id: u64) -> Session {
-        Session::default()
+    pub(crate) fn new(authenticated: bool) -> Session {
+        Session {
+            skip_bytes: 0,
+            authenticated,
+        }
     }
 
     /// Takes one request out of the input; its words (and its data block) become spans.
@@ -62,9 +69,14 @@ impl Session {
         at: usize,
         spans: &mut Vec<Span>,
     ) -> Parsed {
+        let max_value_bytes = if self.authenticated {
+            shared.settings.max_bulk_bytes()
+        } else {
+            STRANGER_VALUE_BYTES
+        };
         frame::parse(
             &mut self.skip_bytes,
-            shared.settings.max_bulk_bytes(),
+            max_value_bytes,
             input.bytes(),
             at,
             spans,
@@ -77,11 +89,11 @@ impl Session {
     }
 
     pub(crate) fn may_batch(&self) -> bool {
-        true
+        self.authenticated
     }
 
     pub(crate) fn one_by_one(&self) -> bool {
-        false
+        !self.authenticated
     }
 
     /// Replies to the `i`th of `n` keys of a `get`.
@@ -148,6 +160,9 @@ impl Session {
         out: &mut Vec<u8>,
     ) -> Ran {
         let words = Words { input, spans };
+        if !self.authenticated {
+            return self.authenticate(shared, words, out);
+        }
         let start = out.len();
         let outcome = match request.code {
             code if code == Code::Wrong as u32 => {
@@ -169,9 +184,41 @@ impl Session {
             Err(failure) => {
                 out.truncate(start);
                 failure.reply(out);
-                Ran::default()
+                Ran {
+                    malformed: request.code == Code::Wrong as u32,
+                    ..Ran::default()
+                }
             }
         }
+    }
+
+    /// A request of a client that has not said the password yet: as in memcached, that is a `set`
+    /// of any key, whose data are a user name, a blank and the password. The user is `default`, as
+    /// for Redis clients.
+    fn authenticate(&mut self, shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+        let (line, data) = words.split_data();
+        let reply: &[u8] = match words.get(0) {
+            Some(b"quit") => {
+                return Ran {
+                    close: true,
+                    ..Ran::default()
+                };
+            }
+            Some(b"set") if line.len() >= 5 => {
+                let expected = shared.settings.password();
+                self.authenticated = data
+                    .strip_prefix(b"default ")
+                    .is_some_and(|given| password::is_right(expected.as_deref(), given));
+                if self.authenticated {
+                    b"STORED\r\n"
+                } else {
+                    b"CLIENT_ERROR authentication failure\r\n"
+                }
+            }
+            _ => b"CLIENT_ERROR unauthenticated\r\n",
+        };
+        out.extend_from_slice(reply);
+        Ran::default()
     }
 }
 

@@ -6,6 +6,7 @@
 //! ends the connection, because nobody can say where the next request would begin.
 
 use crate::protocol::Span;
+use crate::web::is_http;
 
 /// The most arguments that one request may have, as in Redis.
 const MAX_ARGUMENTS: i64 = 1024 * 1024;
@@ -264,6 +265,9 @@ fn inline(input: &[u8], from: usize, spans: &mut Vec<Span>) -> Frame {
         return partial_line(input, from, "too big inline request");
     };
     let line = rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]);
+    if is_http(line) {
+        return malformed("this is an HTTP request, and the port is one for Redis clients");
+    }
     if !line.contains(&b'"') && !line.contains(&b'\'') {
         let mut at = 0;
         while at < line.len() {

@@ -1,6 +1,7 @@
 //! Commands about the connection: `PING`, `HELLO`, `AUTH`, `CLIENT`, `SELECT`, `QUIT`, `RESET`.
 
 use super::{clients, subcommands};
+use crate::password;
 use crate::resp::call::{Call, Failure, Outcome};
 use crate::resp::number;
 use crate::resp::session::{Replies, wrong_arity};
@@ -51,20 +52,10 @@ pub(crate) fn reset(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
-/// Checks a password, in time that does not depend on where it is wrong.
-fn authenticate(call: &mut Call<'_, '_, '_>, user: &[u8], password: &[u8]) -> Outcome {
-    let right = match call.shared.settings.password() {
-        Some(expected) => {
-            let expected = expected.as_bytes();
-            let differences = expected
-                .iter()
-                .zip(password)
-                .fold(0, |found, (a, b)| found | (a ^ b));
-            differences == 0 && expected.len() == password.len()
-        }
-        None => true,
-    };
-    if !right || user != b"default" {
+/// Checks a password.
+fn authenticate(call: &mut Call<'_, '_, '_>, user: &[u8], given: &[u8]) -> Outcome {
+    let expected = call.shared.settings.password();
+    if !password::is_right(expected.as_deref(), given) || user != b"default" {
         let text = "WRONGPASS invalid username-password pair or user is disabled.";
         return Err(Failure::text(text));
     }

@@ -1,0 +1,230 @@
+//! The HTTP port: `/metrics` for Prometheus and `/healthz` for whoever restarts servers.
+//!
+//! One thread with an event loop of its own, so that a scrape never delays a request. Everything
+//! that a client can take is bounded: the head of a request ([`request::MAX_HEAD_BYTES`]), bodies
+//! (none), answers in memory (one a connection), time (each state of a connection has a deadline),
+//! and connections ([`MAX_CONNECTIONS`]; a new one takes the place of the one that has waited
+//! longest). So a probe of `/healthz` gets its answer whatever the others do.
+//!
+//! It gets it, too, when the process has no file descriptor left: the thread keeps some in
+//! reserve ([`crate::descriptors`]).
+//!
+//! | module | what |
+//! |---|---|
+//! | `request` | parsing a head |
+//! | `connection` | one connection's states and deadlines |
+//! | `answers` | what is answered |
+
+mod answers;
+mod connection;
+mod request;
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+
+use crate::accept::Speaks;
+use crate::descriptors::{Reserve, retry_after};
+use crate::error::{Error, Result};
+use crate::shared::Shared;
+use connection::{Connection, State, Visit};
+
+/// Connections at a time.
+pub(crate) const MAX_CONNECTIONS: usize = 32;
+/// File descriptors that are kept for connections when the process has no other.
+const RESERVED_DESCRIPTORS: usize = 4;
+/// Connections accepted between two looks at those that are there.
+const ACCEPTS_PER_TURN: usize = MAX_CONNECTIONS / 2;
+
+const LISTENER: Token = Token(usize::MAX - 1);
+const WAKER: Token = Token(usize::MAX);
+
+/// The HTTP thread's state.
+pub(crate) struct HttpServer {
+    shared: Arc<Shared>,
+    poll: Poll,
+    listener: TcpListener,
+    reserve: Reserve,
+    connections: Vec<Option<Connection<TcpStream>>>,
+    /// More connections may be waiting at the listener.
+    waiting: bool,
+    /// When to try again after the process had no descriptor.
+    accept_at: Option<Instant>,
+    failures: u32,
+}
+
+impl HttpServer {
+    /// Takes over a listening socket; the waker ends [`HttpServer::run`] once the server stops.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        listener: std::net::TcpListener,
+    ) -> Result<(HttpServer, Waker)> {
+        let poll = Poll::new().map_err(Error::system("create a poll"))?;
+        let waker = Waker::new(poll.registry(), WAKER).map_err(Error::system("create a waker"))?;
+        let reserve = Reserve::new(&listener, RESERVED_DESCRIPTORS)
+            .map_err(Error::system("reserve file descriptors"))?;
+        let mut listener = TcpListener::from_std(listener);
+        poll.registry()
+            .register(&mut listener, LISTENER, Interest::READABLE)
+            .map_err(Error::system("watch a listening socket"))?;
+        let server = HttpServer {
+            shared,
+            poll,
+            listener,
+            reserve,
+            connections: (0..MAX_CONNECTIONS).map(|_| None).collect(),
+            waiting: false,
+            accept_at: None,
+            failures: 0,
+        };
+        Ok((server, waker))
+    }
+
+    /// Answers until the server stops.
+    pub(crate) fn run(mut self) {
+        let mut events = Events::with_capacity(2 * MAX_CONNECTIONS);
+        let mut again: Vec<usize> = Vec::new();
+        while !self.shared.is_stopping() {
+            let timeout = self.timeout(Instant::now(), !again.is_empty());
+            match self.poll.poll(&mut events, timeout) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                    tracing::error!(%error, "the HTTP port has failed and is closed");
+                    return;
+                }
+                _ => {}
+            }
+            let now = Instant::now();
+            let mut ready = std::mem::take(&mut again);
+            for event in &events {
+                match event.token() {
+                    WAKER => {}
+                    LISTENER => self.waiting = true,
+                    Token(slot) if !ready.contains(&slot) => ready.push(slot),
+                    _ => {}
+                }
+            }
+            for slot in ready {
+                if self.visit(slot, now) {
+                    again.push(slot);
+                }
+            }
+            self.close_overdue(now);
+            if self.waiting && self.accept_at.is_none_or(|at| at <= now) {
+                self.accept_some(now, &mut again);
+            }
+        }
+    }
+
+    /// How long nothing can happen unless a socket becomes ready.
+    fn timeout(&self, now: Instant, again: bool) -> Option<Duration> {
+        if again || (self.waiting && self.accept_at.is_none()) {
+            return Some(Duration::ZERO);
+        }
+        let deadlines = self.connections.iter().flatten().map(Connection::deadline);
+        let next = deadlines.chain(self.accept_at).min()?;
+        Some(next.saturating_duration_since(now))
+    }
+
+    /// Lets a connection go on; whether it has more to do at once.
+    fn visit(&mut self, slot: usize, now: Instant) -> bool {
+        let Some(Some(connection)) = self.connections.get_mut(slot) else {
+            return false;
+        };
+        let shared = &self.shared;
+        match connection.visit(now, &|request| answers::answer(shared, request)) {
+            Visit::Waits => false,
+            Visit::Again => true,
+            Visit::Over => {
+                self.close(slot);
+                false
+            }
+        }
+    }
+
+    fn close(&mut self, slot: usize) {
+        if let Some(mut connection) = self.connections[slot].take() {
+            let _ = self.poll.registry().deregister(&mut connection.socket);
+            drop(connection);
+            self.reserve.refill();
+        }
+    }
+
+    fn close_overdue(&mut self, now: Instant) {
+        for slot in 0..self.connections.len() {
+            let overdue = |connection: &Connection<_>| connection.deadline() <= now;
+            if self.connections[slot].as_ref().is_some_and(overdue) {
+                self.close(slot);
+            }
+        }
+    }
+
+    /// The place for a new connection: a free one, or that of the connection that has waited
+    /// longest, one for a request rather than one for an answer to be fetched.
+    fn make_room(&mut self) -> usize {
+        if let Some(free) = self.connections.iter().position(Option::is_none) {
+            return free;
+        }
+        let rank = |slot: &usize| {
+            let connection = self.connections[*slot].as_ref();
+            connection.map(|connection| (connection.state() == State::Writing, connection.since()))
+        };
+        let oldest = (0..self.connections.len()).min_by_key(rank).unwrap_or(0);
+        self.close(oldest);
+        oldest
+    }
+
+    fn accept_some(&mut self, now: Instant, again: &mut Vec<usize>) {
+        self.accept_at = None;
+        for _ in 0..ACCEPTS_PER_TURN {
+            let (reserve, listener) = (&mut self.reserve, &self.listener);
+            match reserve.accept(|| listener.accept()) {
+                Ok((socket, _)) => {
+                    self.failures = 0;
+                    if let Some(slot) = self.adopt(socket, now) {
+                        again.push(slot);
+                    }
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => {
+                        self.waiting = false;
+                        return;
+                    }
+                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
+                    _ => {
+                        // The one that has waited longest gives its descriptor up.
+                        let slot = self.make_room_for_descriptor();
+                        if slot.is_none() {
+                            let events = &self.shared.events;
+                            events.out_of_descriptors(Speaks::Http, &error);
+                            self.accept_at = Some(now + retry_after(self.failures));
+                            self.failures += 1;
+                            return;
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    /// Closes the connection that has waited longest, if there is one.
+    fn make_room_for_descriptor(&mut self) -> Option<usize> {
+        let taken = |slot: &usize| self.connections[*slot].is_some();
+        let since = |slot: &usize| self.connections[*slot].as_ref().map(Connection::since);
+        let slots = 0..self.connections.len();
+        let oldest = slots.filter(taken).min_by_key(since)?;
+        self.close(oldest);
+        Some(oldest)
+    }
+
+    fn adopt(&mut self, mut socket: TcpStream, now: Instant) -> Option<usize> {
+        let slot = self.make_room();
+        let both = Interest::READABLE | Interest::WRITABLE;
+        let registry = self.poll.registry();
+        registry.register(&mut socket, Token(slot), both).ok()?;
+        self.connections[slot] = Some(Connection::new(socket, now));
+        Some(slot)
+    }
+}
