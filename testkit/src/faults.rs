@@ -536,7 +536,7 @@ impl Session {
         if self.db.is_none() {
             self.open();
         }
-        let patience = Instant::now() + Duration::from_secs(20);
+        let patience = Instant::now() + Duration::from_secs(300);
         loop {
             let before = self.failures;
             self.put("key0", "there is space again", Durability::Sync);

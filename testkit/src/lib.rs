@@ -1,5 +1,6 @@
 //! What Hedgerow's tests have in common: oracles, recorded histories and their checkers, key
-//! generators, and (in the `campaign` binary) the drivers that crash, kill and corrupt a database.
+//! generators, and the drivers that crash, kill and corrupt a database; the `campaign` binary of
+//! `testkit/campaigns` runs those at length.
 //!
 //! A *checker* looks at what a system under test answered and says whether a correct system
 //! could have answered so. Checkers are themselves tested against broken histories and planted
@@ -16,6 +17,7 @@
 //!   and each scan for order and completeness.
 //! * [`databases`]: options for databases of each index.
 //! * [`pressure`]: more data than memory, and the proof that pages came and went.
+//! * [`side_by_side`]: threads of two kinds, neither of which ends before the other began.
 //! * [`tree_duels`], [`matryoshka_duels`], [`db_duels`]: threads led into the situations that the
 //!   protocols of the trees and of commits are made for.
 
@@ -38,4 +40,5 @@ pub mod plants;
 pub mod powercut;
 pub mod pressure;
 pub mod rot;
+pub mod side_by_side;
 pub mod tree_duels;

@@ -9,6 +9,7 @@ use std::thread;
 
 use hedgerow::{Action, Db, Direction, Durability, Error, IndexKind, Locks, WriteOptions};
 use hedgerow_testkit::databases::builder_of;
+use hedgerow_testkit::side_by_side::Side;
 use hedgerow_testkit::{db_duels, over_each_index};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 
@@ -124,40 +125,41 @@ fn batches_and_transactions_are_seen_whole(index: IndexKind) {
     }
     let all: Vec<_> = keys.iter().map(|key| (&accounts, key.as_slice())).collect();
     let options = WriteOptions::default();
-    let done = AtomicBool::new(false);
-    let sums = AtomicU64::new(0);
+    let (moves, sums) = (Side::new(3, 400), Side::new(2, 20));
     thread::scope(|scope| {
-        let writers: Vec<_> = (0..3u64)
-            .map(|writer| {
-                let (db, accounts, keys, options) = (&db, &accounts, &keys, &options);
-                scope.spawn(move || {
-                    for round in 0..400u64 {
-                        let from = &keys[((round * 7 + writer) % ACCOUNTS) as usize];
-                        let to = &keys[((round * 3 + writer * 5 + 1) % ACCOUNTS) as usize];
-                        if from == to {
-                            continue;
-                        }
-                        let locks = [(accounts, from.as_slice()), (accounts, to.as_slice())];
-                        let locks = if round % 16 == 0 {
-                            Locks::All
-                        } else {
-                            Locks::Keys(&locks)
-                        };
-                        db.transact(locks, options, |tx| {
-                            let taken = number(&tx.get(accounts, from)?.unwrap());
-                            let given = number(&tx.get(accounts, to)?.unwrap());
-                            let amount = taken.min(round % 50);
-                            tx.put(accounts, from, (taken - amount).to_string().as_bytes())?;
-                            tx.put(accounts, to, (given + amount).to_string().as_bytes())
-                        })
-                        .unwrap();
+        for writer in 0..3u64 {
+            let (db, accounts, keys, options) = (&db, &accounts, &keys, &options);
+            let (moves, sums) = (&moves, &sums);
+            scope.spawn(move || {
+                let mut share = moves.share();
+                while share.goes_on(sums) {
+                    let round = share.rounds() as u64;
+                    let from = &keys[((round * 7 + writer) % ACCOUNTS) as usize];
+                    let to = &keys[((round * 3 + writer * 5 + 1) % ACCOUNTS) as usize];
+                    if from == to {
+                        continue;
                     }
-                })
-            })
-            .collect();
+                    let locks = [(accounts, from.as_slice()), (accounts, to.as_slice())];
+                    let locks = if round % 16 == 0 {
+                        Locks::All
+                    } else {
+                        Locks::Keys(&locks)
+                    };
+                    db.transact(locks, options, |tx| {
+                        let taken = number(&tx.get(accounts, from)?.unwrap());
+                        let given = number(&tx.get(accounts, to)?.unwrap());
+                        let amount = taken.min(round % 50);
+                        tx.put(accounts, from, (taken - amount).to_string().as_bytes())?;
+                        tx.put(accounts, to, (given + amount).to_string().as_bytes())
+                    })
+                    .unwrap();
+                }
+            });
+        }
         for _ in 0..2 {
             scope.spawn(|| {
-                while !done.load(Ordering::Relaxed) {
+                let mut share = sums.share();
+                while share.goes_on(&moves) {
                     let (sum, commit) = db
                         .transact(Locks::Keys(&all), &options, |tx| {
                             let balances = keys.iter().map(|key| tx.get(&accounts, key));
@@ -168,16 +170,10 @@ fn batches_and_transactions_are_seen_whole(index: IndexKind) {
                         .unwrap();
                     assert_eq!(sum, ACCOUNTS * START);
                     assert_eq!(commit.epoch(), 0, "reading commits nothing");
-                    sums.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
-        for writer in writers {
-            writer.join().unwrap();
-        }
-        done.store(true, Ordering::Relaxed);
     });
-    assert!(sums.into_inner() > 0);
     db.close().unwrap();
     let db = open(index, &vfs, DIR);
     let accounts = db.keyspace("accounts").unwrap();
@@ -195,10 +191,12 @@ fn single_reads_never_go_back_behind_a_batch(index: IndexKind) {
     let db = open(index, &vfs, DIR);
     let keyspace = db.keyspace("k").unwrap();
     let keys: Vec<Vec<u8>> = (0..6u8).map(|i| vec![b'k', i]).collect();
-    let done = AtomicBool::new(false);
+    let (batches, reads) = (Side::new(1, 1500), Side::new(2, 200));
     thread::scope(|scope| {
         scope.spawn(|| {
-            for round in 1..=1500u64 {
+            let mut share = batches.share();
+            while share.goes_on(&reads) {
+                let round = share.rounds();
                 let mut batch = db.batch();
                 // In turns from either side, so that no order of reading is safe by luck.
                 for i in 0..keys.len() {
@@ -211,12 +209,11 @@ fn single_reads_never_go_back_behind_a_batch(index: IndexKind) {
                 }
                 batch.commit(WriteOptions::default()).unwrap();
             }
-            done.store(true, Ordering::Relaxed);
         });
         for _ in 0..2 {
             scope.spawn(|| {
-                let mut newest = 0;
-                while !done.load(Ordering::Relaxed) {
+                let (mut newest, mut share) = (0, reads.share());
+                while share.goes_on(&batches) {
                     for key in &keys {
                         let seen = keyspace.get(key).unwrap().map_or(0, |value| number(&value));
                         assert!(seen >= newest, "saw batch {newest}, then {seen}");
@@ -250,41 +247,42 @@ fn checkpoints_and_backups_beside_writers(index: IndexKind) {
             .put(format!("fill {i:06}").as_bytes(), b"some value")
             .unwrap();
     }
-    let done = AtomicBool::new(false);
+    let (writes, checkpoints) = (Side::new(3, 20), Side::new(1, 4));
     thread::scope(|scope| {
-        let writers: Vec<_> = (0..3u8)
-            .map(|w| {
-                let (db, keyspace, scratch, done) = (&db, &keyspace, &scratch, &done);
-                scope.spawn(move || {
-                    let mut round = 0u64;
-                    while !done.load(Ordering::Relaxed) {
-                        round += 1;
-                        let text = round.to_string();
-                        let key = |name: &str| format!("{name} {w}").into_bytes();
-                        keyspace.put(&key("first"), text.as_bytes()).unwrap();
-                        let mut batch = db.batch();
-                        batch.put(keyspace, &key("a pair"), text.as_bytes());
-                        batch.put(keyspace, &key("z pair"), text.as_bytes());
-                        batch.commit(WriteOptions::default()).unwrap();
-                        keyspace
-                            .put_columns(&key("columns"), &[(b"n", text.as_bytes()), (&[w], b"x")])
-                            .unwrap();
-                        keyspace.put(&key("comes and goes"), b"").unwrap();
-                        keyspace.remove(&key("comes and goes")).unwrap();
-                        scratch.put(&round.to_be_bytes(), b"").unwrap();
-                    }
-                    round
-                })
-            })
-            .collect();
-        for i in 0..4 {
+        for w in 0..3u8 {
+            let (db, keyspace, scratch) = (&db, &keyspace, &scratch);
+            let (writes, checkpoints) = (&writes, &checkpoints);
+            scope.spawn(move || {
+                let mut share = writes.share();
+                while share.goes_on(checkpoints) {
+                    let round = share.rounds() as u64;
+                    let text = round.to_string();
+                    let key = |name: &str| format!("{name} {w}").into_bytes();
+                    keyspace.put(&key("first"), text.as_bytes()).unwrap();
+                    let mut batch = db.batch();
+                    batch.put(keyspace, &key("a pair"), text.as_bytes());
+                    batch.put(keyspace, &key("z pair"), text.as_bytes());
+                    batch.commit(WriteOptions::default()).unwrap();
+                    keyspace
+                        .put_columns(&key("columns"), &[(b"n", text.as_bytes()), (&[w], b"x")])
+                        .unwrap();
+                    keyspace.put(&key("comes and goes"), b"").unwrap();
+                    keyspace.remove(&key("comes and goes")).unwrap();
+                    scratch.put(&round.to_be_bytes(), b"").unwrap();
+                }
+            });
+        }
+        let mut share = checkpoints.share();
+        while share.goes_on(&writes) {
+            let i = share.rounds() - 1;
+            if i >= 4 {
+                // The writers are not through: on a busy machine they come late.
+                thread::yield_now();
+                continue;
+            }
             db.checkpoint().unwrap();
             db.clear_keyspace("scratch").unwrap();
             db.backup(Path::new(&format!("/backup{i}"))).unwrap();
-        }
-        done.store(true, Ordering::Relaxed);
-        for writer in writers {
-            writer.join().unwrap();
         }
     });
     let before: Vec<_> = keyspace.range(..).unwrap().map(Result::unwrap).collect();
@@ -338,12 +336,13 @@ fn scans_beside_writers_are_ordered_and_complete(index: IndexKind) {
     for i in (0..4000u32).step_by(2) {
         keyspace.put(&i.to_be_bytes(), b"stays").unwrap();
     }
-    let done = AtomicBool::new(false);
+    let (writes, scans) = (Side::new(2, 1), Side::new(1, 20));
     thread::scope(|scope| {
         for odd in [1u32, 3] {
-            let (keyspace, done) = (&keyspace, &done);
+            let (keyspace, writes, scans) = (&keyspace, &writes, &scans);
             scope.spawn(move || {
-                while !done.load(Ordering::Relaxed) {
+                let mut share = writes.share();
+                while share.goes_on(scans) {
                     for i in (odd..4000).step_by(4) {
                         keyspace.put(&i.to_be_bytes(), b"flickers").unwrap();
                         keyspace.remove(&i.to_be_bytes()).unwrap();
@@ -351,8 +350,9 @@ fn scans_beside_writers_are_ordered_and_complete(index: IndexKind) {
                 }
             });
         }
-        for round in 0..20 {
-            let keys: Vec<Vec<u8>> = if round % 2 == 0 {
+        let mut share = scans.share();
+        while share.goes_on(&writes) {
+            let keys: Vec<Vec<u8>> = if share.rounds() % 2 == 0 {
                 keyspace
                     .range(..)
                     .unwrap()
@@ -373,7 +373,6 @@ fn scans_beside_writers_are_ordered_and_complete(index: IndexKind) {
             let even = keys.iter().filter(|key| key[3] % 2 == 0).count();
             assert_eq!(even, 2000);
         }
-        done.store(true, Ordering::Relaxed);
     });
 }
 

@@ -1,6 +1,7 @@
 //! What Redis has not, or does otherwise: ordered commands, cursors, RESP3, transactions.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use crate::support::{Client, Started, Value, array, bulk, error, ok, one_worker};
 
@@ -233,29 +234,28 @@ fn a_watched_key_that_comes_and_goes_has_changed() {
 
 #[test]
 fn a_watched_key_changes_when_it_expires_and_not_when_it_is_swept() {
-    let started = Started::new(one_worker());
+    let (started, clock) = Started::with_clock(one_worker());
     let (mut one, mut other) = (started.client(), started.client());
-    let sleep = |ms| std::thread::sleep(std::time::Duration::from_millis(ms));
-    let mut expires = |before: &[&str], wait_ms: u64, during: &[&str]| {
-        before.iter().for_each(|command| drop(other.run(command)));
-        sleep(wait_ms);
+    // Stores the key so many milliseconds before it expires.
+    let mut set = |left_ms: &u64| {
+        let at_ms = clock.load(Ordering::SeqCst) + left_ms;
+        assert_eq!(other.run(&format!("SET w {left_ms} PXAT {at_ms}")), ok());
+    };
+    let mut expires = |before: &[u64], wait_ms: u64, during: &[u64]| {
+        before.iter().for_each(&mut set);
+        clock.fetch_add(wait_ms, Ordering::SeqCst);
         assert_eq!(one.run("WATCH w"), ok());
-        during.iter().for_each(|command| drop(other.run(command)));
-        sleep(300);
+        during.iter().for_each(&mut set);
+        clock.fetch_add(300, Ordering::SeqCst);
+        started.db.sweep_expired().unwrap();
         one.run("MULTI");
         one.run("INCR count");
         one.run("EXEC") == Value::Null
     };
-    assert!(expires(&["SET w 1 PX 50"], 0, &[]), "it expired");
-    assert!(expires(&[], 0, &["SET w 1 PX 50"]), "it came and expired");
-    assert!(
-        !expires(&["SET w 1 PX 20"], 21, &[]),
-        "it had expired before"
-    );
-    assert!(
-        expires(&["SET w 1 PX 20"], 21, &["SET w 2 PX 1"]),
-        "and came again"
-    );
+    assert!(expires(&[50], 0, &[]), "it expired");
+    assert!(expires(&[], 0, &[50]), "it came and expired");
+    assert!(!expires(&[20], 21, &[]), "it had expired before");
+    assert!(expires(&[20], 21, &[1]), "and came again");
 }
 
 #[test]
@@ -319,23 +319,19 @@ fn text(reply: Value) -> String {
 
 #[test]
 fn expiries_are_counted() {
-    let started = Started::new(one_worker());
+    let (started, clock) = Started::with_clock(one_worker());
     let mut client = started.client();
     client.run("MSET a 1 b 2 c 3");
-    client.run("EXPIRE a 1000");
-    client.run("SET b 2 EX 1000");
+    client.run("EXPIRE a 10000");
+    client.run("SET b 2 EX 10000");
     client.run("PERSIST b");
     client.run("HSET h f v");
-    client.run("PEXPIRE h 20");
+    let soon = clock.load(Ordering::SeqCst) + 20;
+    client.run(&format!("PEXPIREAT h {soon}"));
     assert!(text(client.run("INFO keyspace")).contains("db0:keys=4,expires=2,avg_ttl=0\r\n"));
-    let mut info = String::new();
-    for _ in 0..200 {
-        info = text(client.run("INFO"));
-        if info.contains("\r\nexpired_keys:1\r\n") {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    clock.store(soon, Ordering::SeqCst);
+    started.db.sweep_expired().unwrap();
+    let info = text(client.run("INFO"));
     assert!(info.contains("\r\nexpired_keys:1\r\n"), "{info}");
     assert!(
         info.contains("db0:keys=3,expires=1,avg_ttl=0\r\n"),

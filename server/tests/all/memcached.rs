@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::support::Started;
+use crate::support::{PATIENCE, Started};
 use hedgerow_server::ServerOptions;
 
 fn start() -> Started {
@@ -19,9 +19,7 @@ fn start() -> Started {
 
 fn connect(server: &Started) -> TcpStream {
     let stream = TcpStream::connect(server.server.addresses().memcached.unwrap()).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(10)))
-        .unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_nodelay(true).unwrap();
     stream
 }

@@ -4,9 +4,9 @@
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::support::{Client, Started, Value, one_worker, request};
+use crate::support::{Client, PATIENCE, Started, Value, one_worker, request};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -52,7 +52,8 @@ impl Redis {
             address,
             _dir: dir,
         };
-        for _ in 0..500 {
+        let patience = Instant::now() + PATIENCE;
+        while Instant::now() < patience {
             if TcpStream::connect(address).is_ok() {
                 return Some(redis);
             }
@@ -89,11 +90,12 @@ fn comparable(words: &[Vec<u8>], value: Value) -> Value {
     }
 }
 
-/// Whether two replies are the same, up to the time that passes between the two servers.
+/// Whether two replies are the same, up to the time that passes between the two servers: that may be
+/// much on a busy machine, and is little beside the shortest expiry, a thousand seconds.
 fn same(words: &[Vec<u8>], ours: &Value, theirs: &Value) -> bool {
     let tolerance = match words[0].as_slice() {
-        b"TTL" => 2,
-        b"PTTL" => 2000,
+        b"TTL" => 300,
+        b"PTTL" => 300_000,
         _ => 0,
     };
     match (ours, theirs) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hedgerow_pages::{Error, Options, PageId, Pages, Pool, Stop, View, ViewMut};
-use hedgerow_vfs::{MemoryVfs, OpenMode, SystemVfs, Vfs};
+use hedgerow_vfs::{CallKind, FaultyVfs, MemoryVfs, OpenMode, SystemVfs, Vfs};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -229,9 +229,12 @@ fn who_will_not_wait_gets_a_page_that_nobody_has() {
 fn threads_share_pages_under_eviction_and_checkpoints_are_moments() {
     const PAGES: u64 = 400;
     let memory = MemoryVfs::new();
-    let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
+    let disk = FaultyVfs::new(Arc::new(memory.clone()));
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
     let pool = Arc::new(open(&vfs, SMALL));
     let ids: Vec<PageId> = (0..PAGES).map(|_| allocate(&pool, 1000)).collect();
+    // While a checkpoint waits for the disk, others change pages that it has not written yet.
+    disk.delay(CallKind::Write, std::time::Duration::from_micros(100));
     let stop = AtomicU64::new(0);
     let tender = pool.tend().unwrap();
     // Writers move amounts between two pages: the sum is the same at every moment.
@@ -274,8 +277,8 @@ fn threads_share_pages_under_eviction_and_checkpoints_are_moments() {
         scope.spawn(|| look(3));
         scope.spawn(|| look(4));
         // Until a page was changed that a checkpoint had not written yet.
-        for round in (0..500_u64).take_while(|&round| round < 25 || pool.statistics().saved == 0) {
-            std::thread::sleep(std::time::Duration::from_millis(20));
+        for round in (0..5_000_u64).take_while(|&round| round < 25 || pool.statistics().saved == 0)
+        {
             pool.checkpoint(|| round.to_le_bytes().to_vec()).unwrap();
             let copy: Arc<dyn Vfs> = Arc::new(memory.deep_clone());
             let reopened = open(&copy, SMALL);

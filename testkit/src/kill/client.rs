@@ -35,11 +35,11 @@ fn malformed(line: &str) -> io::Error {
 }
 
 impl Client {
-    /// Connects; replies that take longer than ten seconds are errors.
+    /// Connects; replies that take longer than two minutes are errors: only a hang takes longer.
     pub fn connect(address: SocketAddr) -> io::Result<Self> {
-        let writer = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
+        let writer = TcpStream::connect_timeout(&address, Duration::from_secs(120))?;
         writer.set_nodelay(true)?;
-        writer.set_read_timeout(Some(Duration::from_secs(10)))?;
+        writer.set_read_timeout(Some(Duration::from_secs(120)))?;
         let reader = BufReader::new(writer.try_clone()?);
         Ok(Client {
             reader,

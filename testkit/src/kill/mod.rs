@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hedgerow::IndexKind;
 use rand::rngs::StdRng;
@@ -36,6 +36,9 @@ use old_manifests::Manifests;
 use server::Server;
 use trouble::{Filler, Trouble};
 use writer::Writer;
+
+/// How long a life may take to have its page file grow or shrink.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Keys of each writer.
 const KEYS: usize = 12;
@@ -293,6 +296,25 @@ impl Run<'_> {
         Ok(self.watch.seen().evictions)
     }
 
+    /// Looks at the server's counters until the page file met what this life is for, however long a
+    /// busy machine takes; not for ever, and not when a writer has ended: whoever judges the campaign
+    /// hears of that.
+    fn await_pressure(
+        &mut self,
+        client: &mut Client,
+        alive: impl Fn() -> bool,
+        met: impl Fn(&Pressure) -> bool,
+    ) -> Result<(), String> {
+        let patience = Instant::now() + PATIENCE;
+        loop {
+            self.look(client)?;
+            if met(&self.watch.seen()) || !alive() || Instant::now() > patience {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Removes everything at once, with nobody else writing, and kills the server about then.
     fn flush_and_kill(&mut self, mut server: Server, mut client: Client) -> Result<(), String> {
         let writers = 0..self.ledgers.len();
@@ -365,7 +387,17 @@ impl Run<'_> {
                 }));
             }
             let _full = live(life, delay, address, checkpoint, trouble)?;
-            let looked = self.look(&mut client);
+            let alive = || !threads.iter().any(thread::ScopedJoinHandle::is_finished);
+            let looked = if trouble.is_some() {
+                self.look(&mut client).map(drop)
+            } else if shrinks {
+                self.await_pressure(&mut client, alive, |seen| seen.shrinks > 0)
+            } else if is_small {
+                let met = |seen: &Pressure| seen.growths > 0 && seen.evictions > 0;
+                self.await_pressure(&mut client, alive, met)
+            } else {
+                self.look(&mut client).map(drop)
+            };
             dead.store(true, Ordering::SeqCst);
             server.kill().map_err(|e| e.to_string())?;
             for thread in threads {
@@ -374,7 +406,7 @@ impl Run<'_> {
                     .expect("a writer panicked")
                     .map_err(|e| format!("a writer: {e}"))?;
             }
-            looked.map(drop)
+            looked
         });
         (self.ledgers, self.rows) = (ledgers, rows);
         killed

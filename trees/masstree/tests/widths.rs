@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use hedgerow_masstree::{Direction, Masstree};
+use hedgerow_testkit::side_by_side::Side;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -97,45 +97,41 @@ fn keys_that_stay_are_found_while_their_layers_widen_and_collapse() {
         let layer = |number: u64| format!("layer{number:03}").into_bytes();
         let stays = |number: u64| [&layer(number)[..], b"m stays"].concat();
         (0..40).for_each(|number| assert_eq!(tree.put(&stays(number), number), None));
-        let done = AtomicBool::new(false);
+        let (writes, reads) = (Side::new(3, 6), Side::new(1, 3));
         thread::scope(|scope| {
-            let writers: Vec<_> = (0..3_u64)
-                .map(|writer| {
-                    let tree = &tree;
-                    scope.spawn(move || {
-                        let mut random = StdRng::seed_from_u64(round * 3 + writer);
-                        for step in 0..6_000_u64 {
+            for writer in 0..3_u64 {
+                let (tree, writes, reads) = (&tree, &writes, &reads);
+                scope.spawn(move || {
+                    let mut random = StdRng::seed_from_u64(round * 3 + writer);
+                    let mut share = writes.share();
+                    while share.goes_on(reads) {
+                        for step in 0..1_000_u64 {
                             let number = random.random_range(0..40);
                             let tail = [random.random_range(0..6_u8) * 3 + writer as u8, b'x'];
                             let key = [&layer(number)[..], &tail].concat();
                             // Each writer owns its tails, so it knows what it finds.
                             let before = tree.get(&key);
-                            if step / 1_000 % 2 == 0 {
+                            if share.rounds() % 2 == 1 {
                                 assert_eq!(tree.put(&key, step), before);
                             } else {
                                 assert_eq!(tree.remove(&key), before);
                             }
                         }
-                    })
-                })
-                .collect();
-            scope.spawn(|| {
-                while !done.load(Ordering::Relaxed) {
-                    let mut count = 0;
-                    tree.scan(Bound::Unbounded, Direction::Forward, |key, _| {
-                        count += usize::from(key.ends_with(b"m stays"));
-                        ControlFlow::Continue(())
-                    });
-                    assert_eq!(count, 40, "a scan lost a key that stays");
-                    let keys: Vec<_> = (0..40).map(stays).collect();
-                    let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-                    tree.get_many(&keys, |index, value| assert_eq!(value, Some(index as u64)));
-                }
-            });
-            for writer in writers {
-                writer.join().expect("a writer");
+                    }
+                });
             }
-            done.store(true, Ordering::Relaxed);
+            let mut share = reads.share();
+            while share.goes_on(&writes) {
+                let mut count = 0;
+                tree.scan(Bound::Unbounded, Direction::Forward, |key, _| {
+                    count += usize::from(key.ends_with(b"m stays"));
+                    ControlFlow::Continue(())
+                });
+                assert_eq!(count, 40, "a scan lost a key that stays");
+                let keys: Vec<_> = (0..40).map(stays).collect();
+                let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+                tree.get_many(&keys, |index, value| assert_eq!(value, Some(index as u64)));
+            }
         });
         tree.maintain();
         tree.verify().expect("sound");

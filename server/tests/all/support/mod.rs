@@ -2,13 +2,17 @@
 
 #![allow(dead_code)] // Each test program uses a part of it.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hedgerow::Db;
 use hedgerow_server::{Server, ServerOptions};
+
+/// How long a test waits for what must come: only a hang takes longer, on any machine.
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A server over a database in a temporary directory.
 pub struct Started {
@@ -28,6 +32,23 @@ impl Started {
         );
         let server = Server::start(Arc::clone(&db), options).unwrap();
         Started { server, db, dir }
+    }
+
+    /// A server over a database whose time, in milliseconds since 1970, the test sets, and whose
+    /// expired rows only the test sweeps. The time begins an hour from now: whatever else asks the
+    /// machine's clock finds that no expiry of the test has come yet.
+    pub fn with_clock(options: ServerOptions) -> (Started, Arc<AtomicU64>) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let clock = Arc::new(AtomicU64::new(now.as_millis() as u64 + 3_600_000));
+        let told = Arc::clone(&clock);
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::builder()
+            .durability(options.durability)
+            .sweep_interval(None)
+            .now(Box::new(move || told.load(Ordering::SeqCst)));
+        let db = Arc::new(db.open(dir.path()).unwrap());
+        let server = Server::start(Arc::clone(&db), options).unwrap();
+        (Started { server, db, dir }, clock)
     }
 
     /// A server over a database in memory alone.
@@ -89,9 +110,7 @@ impl Client {
     pub fn connect(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).unwrap();
         // A lost reply fails the test instead of hanging it.
-        stream
-            .set_read_timeout(Some(Duration::from_secs(30)))
-            .unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         Client {
             stream,
@@ -146,7 +165,12 @@ impl Client {
 
     fn more(&mut self) -> bool {
         let mut chunk = [0; 65_536];
-        let n = self.stream.read(&mut chunk).unwrap_or(0);
+        let n = match self.stream.read(&mut chunk) {
+            Ok(n) => n,
+            // The server closed while something was on its way to it.
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => 0,
+            Err(error) => panic!("no reply, and the connection stays open: {error}"),
+        };
         self.buffer.extend_from_slice(&chunk[..n]);
         n > 0
     }
