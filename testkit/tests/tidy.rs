@@ -76,6 +76,11 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
     ("testkit/planted", "hedgerow-planted", &[]),
     ("testkit/modelled", "hedgerow-modelled", &["hedgerow-sync"]),
     ("testkit", "hedgerow-testkit", EVERYTHING),
+    (
+        "testkit/campaigns",
+        "hedgerow-campaigns",
+        &["hedgerow", "hedgerow-matryoshka", "hedgerow-testkit"],
+    ),
     ("lab/data", "hedgerow-lab-data", &[]),
     (
         "lab/contender",
@@ -142,6 +147,7 @@ const SAFE_ROOTS: &[&str] = &[
     "testkit/planted/src/lib.rs",
     "testkit/modelled/src/lib.rs",
     "testkit/src/lib.rs",
+    "testkit/campaigns/src/main.rs",
 ];
 
 /// Names that say nothing about what a file holds.

@@ -20,7 +20,7 @@ use crate::value::{Bytes, Value};
 
 /// Keys in flight at once.
 ///
-/// Measured with `examples/groups.rs` on a 2-core Zen 3 machine that was busy otherwise (3M
+/// Measured with `lab/own/examples/groups.rs` on a 2-core Zen 3 machine that was busy otherwise (3M
 /// random integers, batches of 64; nanoseconds per key, single gets 1,232 in the same run):
 /// 8 keys 242, 16 keys 300, 32 keys 380, 64 keys 414. More keys than the processor has
 /// line-fill buffers to serve only push each other's lines out before they are used; 16 leaves

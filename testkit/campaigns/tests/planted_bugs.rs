@@ -1,7 +1,7 @@
 //! Each planted bug turns a campaign red that is green without it.
 //!
 //! ```text
-//! cargo test -p hedgerow-testkit --features planted-bugs --test planted_bugs
+//! cargo test -p hedgerow-campaigns --features planted-bugs --test planted_bugs
 //! ```
 
 use std::path::Path;

@@ -2,7 +2,7 @@
 //! divided when writers wait for them (§7.3), and without, in turn:
 //!
 //! ```text
-//! cargo build --release -p hedgerow-btree --example contention
+//! cargo build --release -p hedgerow-lab-own --example contention
 //! target/release/examples/contention titles.txt 2 1000 5
 //! ```
 //!

@@ -3,7 +3,7 @@
 //! machine slows both alike:
 //!
 //! ```text
-//! cargo build --release -p hedgerow-matryoshka --example sharing
+//! cargo build --release -p hedgerow-lab-own --example sharing
 //! HEDGEROW_SIMD=avx2 valgrind --tool=callgrind target/release/examples/sharing single get 100000
 //! target/release/examples/sharing flat compare 4000000
 //! ```

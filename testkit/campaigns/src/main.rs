@@ -2,15 +2,15 @@
 //! and planted bugs.
 //!
 //! ```text
-//! cargo run --release -p hedgerow-testkit --bin campaign -- power-cut --images 100000
-//! cargo build --release -p hedgerow-cli && cargo run --release -p hedgerow-testkit --bin campaign -- kill --kills 500
-//! cargo run --release -p hedgerow-testkit --bin campaign -- kill --kills 100 --failing-disk
-//! cargo run --release -p hedgerow-testkit --bin campaign -- fault
-//! cargo run --release -p hedgerow-testkit --bin campaign -- rot --flips 20000
-//! cargo run --release -p hedgerow-testkit --bin campaign -- power-cut --index btree
-//! cargo run --release -p hedgerow-testkit --bin campaign -- churn --operations 100000000
-//! cargo run --release -p hedgerow-testkit --bin campaign -- report --keys 16777216
-//! cargo run --release -p hedgerow-testkit --features planted-bugs --bin campaign -- plant
+//! cargo run --release -p hedgerow-campaigns -- power-cut --images 100000
+//! cargo build --release -p hedgerow-cli && cargo run --release -p hedgerow-campaigns -- kill --kills 500
+//! cargo run --release -p hedgerow-campaigns -- kill --kills 100 --failing-disk
+//! cargo run --release -p hedgerow-campaigns -- fault
+//! cargo run --release -p hedgerow-campaigns -- rot --flips 20000
+//! cargo run --release -p hedgerow-campaigns -- power-cut --index btree
+//! cargo run --release -p hedgerow-campaigns -- churn --operations 100000000
+//! cargo run --release -p hedgerow-campaigns -- report --keys 16777216
+//! cargo run --release -p hedgerow-campaigns --features planted-bugs -- plant
 //! ```
 //!
 //! Each prints its seed first and its figures last, and exits with 1 at the first thing that is

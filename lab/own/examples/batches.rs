@@ -2,7 +2,7 @@
 //! both alike; and runs either alone, so that instructions and misses can be counted:
 //!
 //! ```text
-//! cargo build --release -p hedgerow-matryoshka --example batches
+//! cargo build --release -p hedgerow-lab-own --example batches
 //! target/release/examples/batches compare 16777216 1024 64
 //! HEDGEROW_SIMD=avx2 valgrind --tool=cachegrind target/release/examples/batches insert_many 1000000 1024 64
 //! ```

@@ -1,5 +1,5 @@
 //! Measures single lookups against `get_many` with several group sizes; prints nanoseconds
-//! per key. `cargo run --release -p hedgerow-masstree --example groups [KEYS]`.
+//! per key. `cargo run --release -p hedgerow-lab-own --example groups [KEYS]`.
 
 use std::hint::black_box;
 use std::ops::{Bound, ControlFlow};

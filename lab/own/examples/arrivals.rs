@@ -2,7 +2,7 @@
 //! callgrind, also what an insertion costs:
 //!
 //! ```text
-//! cargo build --release -p hedgerow-btree --example arrivals
+//! cargo build --release -p hedgerow-lab-own --example arrivals
 //! target/release/examples/arrivals single adaptive integers ascending 200000
 //! valgrind --tool=callgrind target/release/examples/arrivals single adaptive integers ascending 200000
 //! ```

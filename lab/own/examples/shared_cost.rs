@@ -2,7 +2,7 @@
 //! that their instructions can be counted side by side:
 //!
 //! ```text
-//! cargo build --release -p hedgerow-btree --example shared_cost
+//! cargo build --release -p hedgerow-lab-own --example shared_cost
 //! valgrind --tool=callgrind target/release/examples/shared_cost shared adaptive random insert 54000
 //! ```
 //!

@@ -2,7 +2,7 @@
 //! can be counted, or its time taken:
 //!
 //! ```text
-//! cargo build --release -p hedgerow-matryoshka --example lookups
+//! cargo build --release -p hedgerow-lab-own --example lookups
 //! HEDGEROW_SIMD=avx2 valgrind --tool=callgrind --vex-iropt-level=0 target/release/examples/lookups predecessor i32 4194304 200000
 //! ```
 //!
