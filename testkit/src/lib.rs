@@ -25,6 +25,7 @@
 
 pub mod databases;
 pub mod db_duels;
+pub mod disk_cuts;
 pub mod faults;
 pub mod fuzz;
 pub mod history;

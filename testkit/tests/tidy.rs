@@ -75,11 +75,17 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
     ("cli", "hedgerow-cli", &["hedgerow", "hedgerow-server"]),
     ("testkit/planted", "hedgerow-planted", &[]),
     ("testkit/modelled", "hedgerow-modelled", &["hedgerow-sync"]),
+    ("testkit/lossy-disk", "hedgerow-lossy-disk", &[]),
     ("testkit", "hedgerow-testkit", EVERYTHING),
     (
         "testkit/campaigns",
         "hedgerow-campaigns",
-        &["hedgerow", "hedgerow-matryoshka", "hedgerow-testkit"],
+        &[
+            "hedgerow",
+            "hedgerow-lossy-disk",
+            "hedgerow-matryoshka",
+            "hedgerow-testkit",
+        ],
     ),
     ("lab/data", "hedgerow-lab-data", &[]),
     (
@@ -126,6 +132,7 @@ const EVERYTHING: &[&str] = &[
     "hedgerow",
     "hedgerow-server",
     "hedgerow-planted",
+    "hedgerow-lossy-disk",
     "hedgerow-lab-data",
     "hedgerow-lab-contender",
     "hedgerow-lab-report",

@@ -1,10 +1,11 @@
-//! The long campaigns: power cuts, kills, file faults, bit rot, churn, the workloads of a report,
+//! The long campaigns: power cuts, kills, cuts of real disks, file faults, bit rot, churn, the workloads of a report,
 //! and planted bugs.
 //!
 //! ```text
 //! cargo run --release -p hedgerow-campaigns -- power-cut --images 100000
 //! cargo build --release -p hedgerow-cli && cargo run --release -p hedgerow-campaigns -- kill --kills 500
 //! cargo run --release -p hedgerow-campaigns -- kill --kills 100 --failing-disk
+//! cargo build --release -p hedgerow-cli && cargo run --release -p hedgerow-campaigns -- disk --cuts 100
 //! cargo run --release -p hedgerow-campaigns -- fault
 //! cargo run --release -p hedgerow-campaigns -- rot --flips 20000
 //! cargo run --release -p hedgerow-campaigns -- power-cut --index btree
@@ -24,9 +25,11 @@ use std::time::Instant;
 
 use clap::{Parser, Subcommand};
 use hedgerow::IndexKind;
+use hedgerow_lossy_disk::FileSystem;
 use hedgerow_matryoshka::{
     Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Matryoshka, Plain, Strategy,
 };
+use hedgerow_testkit::disk_cuts::{self, DiskCampaign, Outcome};
 use hedgerow_testkit::faults::{self, FaultCampaign};
 use hedgerow_testkit::int_churn::{ChurnCampaign, churn};
 use hedgerow_testkit::int_report::{self, ReportWorkload};
@@ -81,6 +84,21 @@ enum Campaign {
         /// mounted for it.
         #[arg(long)]
         failing_disk: bool,
+        /// The binary; default: `hedgerow` beside this program.
+        #[arg(long)]
+        program: Option<PathBuf>,
+    },
+    /// Cut a real file system under `hedgerow serve`, and check what survived (needs root).
+    Disk {
+        /// Disks to cut, for each file system and index.
+        #[arg(long, default_value_t = 100)]
+        cuts: usize,
+        /// Writing connections.
+        #[arg(long, default_value_t = 3)]
+        writers: usize,
+        /// ext4 or xfs [default: both].
+        #[arg(long, value_parser = file_system)]
+        file_system: Option<FileSystem>,
         /// The binary; default: `hedgerow` beside this program.
         #[arg(long)]
         program: Option<PathBuf>,
@@ -157,6 +175,38 @@ fn index(name: &str) -> Result<IndexKind, String> {
     IndexKind::from_name(name).ok_or_else(|| format!("there is no index {name:?}"))
 }
 
+fn file_system(name: &str) -> Result<FileSystem, String> {
+    FileSystem::from_name(name).ok_or_else(|| format!("{name:?} is neither ext4 nor xfs"))
+}
+
+/// Cuts disks of each file system and under each index, or of the one that is named.
+fn cut_disks(
+    campaign: &DiskCampaign,
+    file_system: Option<FileSystem>,
+    index: Option<IndexKind>,
+) -> Result<String, String> {
+    let systems = file_system.map_or(FileSystem::ALL.to_vec(), |system| vec![system]);
+    let indexes = index.map_or(vec![IndexKind::Masstree, IndexKind::BTree], |index| {
+        vec![index]
+    });
+    let mut figures = Vec::new();
+    for &system in &systems {
+        for &index in &indexes {
+            let campaign = DiskCampaign {
+                system,
+                index,
+                ..campaign.clone()
+            };
+            let said = match disk_cuts::run(&campaign)? {
+                Outcome::Done(report) => format!("{report:?}"),
+                Outcome::Skipped(why) => format!("skipped: {why}"),
+            };
+            figures.push(format!("{}, {}: {said}", system.name(), index.name()));
+        }
+    }
+    Ok(figures.join("\n"))
+}
+
 fn run(campaign: Campaign, seed: u64, index: Option<IndexKind>) -> Result<String, String> {
     match campaign {
         Campaign::PowerCut {
@@ -226,6 +276,23 @@ fn run(campaign: Campaign, seed: u64, index: Option<IndexKind>) -> Result<String
             };
             Ok(format!("{:#?}", kill::run(&campaign)?))
         }
+        Campaign::Disk {
+            cuts,
+            writers,
+            file_system,
+            program,
+        } => cut_disks(
+            &DiskCampaign {
+                program: program.map_or_else(beside_this, Ok)?,
+                system: FileSystem::Ext4,
+                index: IndexKind::Masstree,
+                cuts,
+                writers,
+                seed,
+            },
+            file_system,
+            index,
+        ),
         Campaign::Fault {
             stride,
             first,
