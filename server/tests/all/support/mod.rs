@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hedgerow::Db;
 use hedgerow_server::{Server, ServerOptions};
@@ -195,6 +195,18 @@ impl Client {
         }
         let bytes = self.buffer.drain(..n + 2).take(n).collect();
         Some(bytes)
+    }
+}
+
+/// What `find` finds, as soon as it finds something; only what never comes fails the test.
+pub fn eventually<T>(mut find: impl FnMut() -> Option<T>) -> T {
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = find() {
+            return found;
+        }
+        assert!(Instant::now() < patience, "it did not come");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
