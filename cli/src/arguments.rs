@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use hedgerow::IndexKind;
 
+use crate::address::{self, Listen};
+use crate::examples;
 use crate::size;
 
 /// A durable, ordered key-value engine and server.
@@ -27,39 +30,55 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Serve Redis and memcached clients.
+    #[command(after_help = examples::SERVE)]
     Serve(Box<Serve>),
     /// Print the value of a key.
+    #[command(after_help = examples::GET)]
     Get(Get),
     /// Store a value under a key.
+    #[command(after_help = examples::PUT)]
     Put(Put),
     /// Delete keys.
+    #[command(after_help = examples::DELETE)]
     Delete(Delete),
     /// Print rows in key order.
+    #[command(after_help = examples::SCAN)]
     Scan(Scan),
     /// Count keys.
+    #[command(after_help = examples::COUNT)]
     Count(Count),
-    /// Load rows from a file or standard input.
+    /// Load rows from a file or standard input: lines, or a dump.
+    #[command(after_help = examples::LOAD)]
     Load(Load),
-    /// Print all rows in the form that `load --tsv` reads.
+    /// Print all rows of all keyspaces in the form that `load` reads.
+    #[command(after_help = examples::DUMP)]
     Dump(Dump),
     /// Print numbers about a database.
+    #[command(after_help = examples::STATS)]
     Stats(Stats),
     /// Verify every file of a closed database and print what is wrong.
+    #[command(after_help = examples::CHECK)]
     Check(Data),
     /// Write a checkpoint, so that the next start is quick.
+    #[command(after_help = examples::CHECKPOINT)]
     Checkpoint(Data),
     /// Copy a database into an empty directory.
+    #[command(after_help = examples::BACKUP)]
     Backup(Backup),
     /// Copy a backup into an empty directory, verifying it.
+    #[command(after_help = examples::RESTORE)]
     Restore(Restore),
     /// Run a YCSB workload against a database or a RESP server.
+    #[command(after_help = examples::BENCH)]
     Bench(Bench),
     /// Print a completion script for a shell.
+    #[command(after_help = examples::COMPLETIONS)]
     Completions {
         /// The shell.
         shell: Shell,
     },
     /// Write the man pages into a directory.
+    #[command(after_help = examples::MAN)]
     Man {
         /// The directory; made if missing.
         dir: PathBuf,
@@ -77,6 +96,10 @@ pub(crate) struct Data {
         default_value = "hedgerow-data"
     )]
     pub(crate) data: PathBuf,
+    /// Memory for the data while the command runs, like 4GiB [default: no limit; 256MiB for a
+    /// database of B-trees].
+    #[arg(long, value_name = "SIZE", env = "HEDGEROW_MEMORY", value_parser = size::bytes)]
+    pub(crate) memory: Option<u64>,
 }
 
 /// Which keyspace of which database.
@@ -131,29 +154,11 @@ impl From<Durability> for hedgerow::Durability {
     }
 }
 
-/// An address, or none.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Listen {
-    /// Do not listen.
-    None,
-    /// Listen here.
-    At(SocketAddr),
-}
-
-fn listen(text: &str) -> Result<Listen, String> {
-    if text == "none" {
-        return Ok(Listen::None);
-    }
-    text.parse()
-        .map(Listen::At)
-        .map_err(|_| format!("{text:?} is no address; write it like 127.0.0.1:7379, or none"))
-}
-
-impl<'de> serde::Deserialize<'de> for Listen {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Listen, D::Error> {
-        let text = String::deserialize(from)?;
-        listen(&text).map_err(serde::de::Error::custom)
-    }
+/// The kind of index that a name means.
+pub(crate) fn index(name: &str) -> Result<IndexKind, String> {
+    IndexKind::from_name(name).ok_or_else(|| {
+        format!("there is no index {name:?}; this program knows masstree, matryoshka and btree")
+    })
 }
 
 /// Options of `serve`. Each can stand in the configuration file under its long name, too; flags
@@ -169,19 +174,20 @@ pub(crate) struct Serve {
     /// Keep everything in memory alone: no files, no log, and nothing left after the end.
     #[arg(long, conflicts_with_all = ["data", "durability", "flush_interval", "checkpoint_log"])]
     pub(crate) in_memory: bool,
-    /// Where Redis clients connect, or `none` [default: 127.0.0.1:7379].
-    #[arg(long, value_name = "ADDR", env = "HEDGEROW_RESP", value_parser = listen)]
+    /// Where Redis clients connect: address and port, a port of this machine alone, or `none`
+    /// [default: 127.0.0.1:7379].
+    #[arg(long, value_name = "ADDR", env = "HEDGEROW_RESP", value_parser = address::listen)]
     pub(crate) resp: Option<Listen>,
     /// Where memcached clients connect, or `none` [default: 127.0.0.1:7211].
-    #[arg(long, value_name = "ADDR", env = "HEDGEROW_MEMCACHED", value_parser = listen)]
+    #[arg(long, value_name = "ADDR", env = "HEDGEROW_MEMCACHED", value_parser = address::listen)]
     pub(crate) memcached: Option<Listen>,
     /// Where /metrics and /healthz are, or `none` [default: 127.0.0.1:7380].
-    #[arg(long, value_name = "ADDR", env = "HEDGEROW_HTTP", value_parser = listen)]
+    #[arg(long, value_name = "ADDR", env = "HEDGEROW_HTTP", value_parser = address::listen)]
     pub(crate) http: Option<Listen>,
     /// The index of new keyspaces: masstree or matryoshka, in memory, or btree, in a file of pages
     /// and larger than memory if need be [default: masstree, or btree if the database has it].
-    #[arg(long, value_name = "NAME", env = "HEDGEROW_INDEX")]
-    pub(crate) index: Option<String>,
+    #[arg(long, value_name = "NAME", env = "HEDGEROW_INDEX", value_parser = index)]
+    pub(crate) index: Option<IndexKind>,
     /// Memory for the data, like 4GiB: indexes in memory refuse writes beyond it, btree keeps what
     /// is beyond in its file [default: no limit; 256MiB for btree].
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_MEMORY", value_parser = size::bytes)]
@@ -316,17 +322,29 @@ pub(crate) struct Count {
 #[derive(Args)]
 pub(crate) struct Load {
     #[command(flatten)]
-    pub(crate) space: Space,
-    /// The file; `-` is standard input.
+    pub(crate) data: Data,
+    /// The keyspace that rows go to [default: `default`; of a dump: those that it names].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) keyspace: Option<String>,
+    /// The index of keyspaces that are made: masstree, matryoshka or btree [default: masstree, or
+    /// btree if the database has it].
+    #[arg(long, value_name = "NAME", env = "HEDGEROW_INDEX", value_parser = index)]
+    pub(crate) index: Option<IndexKind>,
+    /// Take keys and values as they are, without escapes.
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// The file; `-` is standard input. What begins like a dump is loaded as one.
     #[arg(default_value = "-")]
     pub(crate) file: PathBuf,
-    /// Lines are key, tab, value, with escapes, or as `dump` prints them. Without it, a line is a
-    /// key as it stands.
+    /// Lines are key, tab, value, with escapes. Without it, a line is a key as it stands.
     #[arg(long)]
     pub(crate) tsv: bool,
     /// The value of each key, where lines are keys [default: the line's number].
     #[arg(long, value_name = "TEXT", conflicts_with = "tsv")]
     pub(crate) value: Option<String>,
+    /// Leave out the rows of the first lines, which an interrupted load has stored.
+    #[arg(long, value_name = "LINES", default_value_t = 0)]
+    pub(crate) skip: u64,
     /// Skip the checkpoint at the end.
     #[arg(long)]
     pub(crate) no_checkpoint: bool,
@@ -336,7 +354,10 @@ pub(crate) struct Load {
 #[derive(Args)]
 pub(crate) struct Dump {
     #[command(flatten)]
-    pub(crate) space: Space,
+    pub(crate) data: Data,
+    /// Only this keyspace [default: all].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) keyspace: Option<String>,
 }
 
 /// Options of `stats`.
@@ -379,7 +400,7 @@ pub(crate) struct Bench {
     )]
     pub(crate) data: Option<PathBuf>,
     /// Run against the RESP server at this address.
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = address::server)]
     pub(crate) resp: Option<SocketAddr>,
     /// The YCSB workloads to run, one after the other, like `a` or `abcdef`.
     #[arg(long, value_name = "LETTERS", default_value = "abcdef")]

@@ -3,14 +3,14 @@
 use std::io::{Read, Write};
 use std::mem::ManuallyDrop;
 use std::ops::{Bound, ControlFlow, Deref};
-use std::path::Path;
 
-use hedgerow::{Db, Direction, Keyspace, Row, WriteOptions, prefix_end};
+use hedgerow::{Builder, Db, Direction, IndexKind, Keyspace, Row, WriteOptions, prefix_end};
 use serde_json::{Map, Value, json};
 
-use crate::arguments::{Count, Delete, Get, KeyBounds, Put, Scan, Space};
+use crate::arguments::{Count, Data, Delete, Get, KeyBounds, Put, Scan, Space};
 use crate::error::{Error, Result, reading, writing};
 use crate::output::{Output, bytes_bar};
+use crate::readable::{self, Bounds, Missing};
 use crate::text;
 
 /// A database for the length of one command. At the end it is closed, but its trees stay where
@@ -35,34 +35,83 @@ impl Drop for Opened {
     }
 }
 
-/// Opens a database that must exist, showing recovery's progress if it takes long.
-pub(crate) fn open(dir: &Path, create: bool, read_only: bool) -> Result<Opened> {
-    let bar = bytes_bar("recovering", 0);
-    let progress = bar.clone();
-    let db = Db::builder()
-        .create(create)
-        .read_only(read_only)
-        .progress(Box::new(move |state| {
-            progress.set_length(state.total_bytes);
-            progress.set_position(state.done_bytes);
-        }))
-        .open(dir)?;
-    bar.finish_and_clear();
-    let db = ManuallyDrop::new(db);
-    Ok(Opened { db })
+/// Opens a database that must exist, unless it may be created.
+pub(crate) fn open(data: &Data, create: bool, read_only: bool) -> Result<Opened> {
+    data.open_by(data.builder().create(create).read_only(read_only))
+}
+
+/// Opens a database for writing, made if missing; new keyspaces have this index.
+pub(crate) fn open_with(data: &Data, index: Option<IndexKind>) -> Result<Opened> {
+    let builder = data.builder();
+    data.open_by(match index {
+        Some(index) => builder.index(index),
+        None => builder,
+    })
+}
+
+impl Data {
+    /// A builder with the memory that was asked for.
+    pub(crate) fn builder(&self) -> Builder {
+        let memory = self.memory;
+        Db::builder().memory_limit(memory.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)))
+    }
+
+    /// Opens the database, showing recovery's progress if it takes long.
+    fn open_by(&self, builder: Builder) -> Result<Opened> {
+        let bar = bytes_bar("recovering", 0);
+        let progress = bar.clone();
+        let opened = builder
+            .progress(Box::new(move |state| {
+                progress.set_length(state.total_bytes);
+                progress.set_position(state.done_bytes);
+            }))
+            .open(&self.data);
+        bar.finish_and_clear();
+        let db = ManuallyDrop::new(opened?);
+        Ok(Opened { db })
+    }
+}
+
+/// A keyspace that must exist.
+pub(crate) fn open_keyspace(db: &Db, name: &str) -> Result<Keyspace> {
+    db.open_keyspace(name).map_err(|error| match error {
+        hedgerow::Error::KeyspaceMissing(_) => {
+            let names = db.keyspaces();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            Error::Failed(match names[..] {
+                [] => format!("there is no keyspace {name:?}; the database has none yet"),
+                _ => format!(
+                    "there is no keyspace {name:?}; --keyspace takes one of {}",
+                    names.join(", ")
+                ),
+            })
+        }
+        error => error.into(),
+    })
+}
+
+/// Fails if a part of what was asked for could not be read, having said which.
+fn check_none_missing(missing: &[Missing]) -> Result<()> {
+    missing.iter().for_each(Missing::tell);
+    match missing.len() {
+        0 => Ok(()),
+        count => Err(Error::Failed(format!(
+            "{count} ranges of keys could not be read; all other rows are there"
+        ))),
+    }
 }
 
 impl Space {
     /// Opens the keyspace for reading; it must exist.
     pub(crate) fn open_to_read(&self) -> Result<(Opened, Keyspace)> {
-        let db = open(&self.data.data, false, true)?;
-        let keyspace = db.open_keyspace(&self.keyspace)?;
+        let db = open(&self.data, false, true)?;
+        let keyspace = open_keyspace(&db, &self.keyspace)?;
         Ok((db, keyspace))
     }
 
     /// Opens the keyspace for writing; database and keyspace are made if missing.
     pub(crate) fn open_to_write(&self) -> Result<(Opened, Keyspace)> {
-        let db = open(&self.data.data, true, false)?;
+        let db = open(&self.data, true, false)?;
         let keyspace = db.keyspace(&self.keyspace)?;
         Ok((db, keyspace))
     }
@@ -205,8 +254,8 @@ pub(crate) fn delete(delete: Delete, out: &Output) -> Result<()> {
         .iter()
         .map(|key| delete.space.bytes(key))
         .collect::<Result<Vec<_>>>()?;
-    let db = open(&delete.space.data.data, false, false)?;
-    let keyspace = db.open_keyspace(&delete.space.keyspace)?;
+    let db = open(&delete.space.data, false, false)?;
+    let keyspace = open_keyspace(&db, &delete.space.keyspace)?;
     let mut deleted = 0;
     for key in &keys {
         deleted += u64::from(keyspace.remove(key)?);
@@ -216,8 +265,6 @@ pub(crate) fn delete(delete: Delete, out: &Output) -> Result<()> {
         format!("deleted {deleted}")
     })
 }
-
-type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 impl KeyBounds {
     fn range(&self, space: &Space) -> Result<Bounds> {
@@ -246,8 +293,9 @@ pub(crate) fn scan(scan: Scan, out: &Output) -> Result<()> {
     let mut lines = out.lines();
     let mut line = Vec::new();
     let mut outcome = Ok(());
+    let mut missing = Vec::new();
     if left > 0 {
-        keyspace.scan(range, direction, |key, row| {
+        missing = readable::scan(&keyspace, range, direction, |key, row| {
             line.clear();
             if out.json {
                 let mut object = json!({ "key": text::shown(key) });
@@ -272,11 +320,27 @@ pub(crate) fn scan(scan: Scan, out: &Output) -> Result<()> {
             }
         })?;
     }
-    outcome.and_then(|()| lines.flush()).map_err(writing)
+    outcome.and_then(|()| lines.flush()).map_err(writing)?;
+    check_none_missing(&missing)
 }
 
 pub(crate) fn count(count: Count, out: &Output) -> Result<()> {
     let (_db, keyspace) = count.space.open_to_read()?;
-    let rows = keyspace.count(count.bounds.range(&count.space)?)?;
-    out.print(json!({ "count": rows }), || rows.to_string())
+    let range = count.bounds.range(&count.space)?;
+    let (rows, missing) = match keyspace.count(range.clone()) {
+        Ok(rows) => (rows, Vec::new()),
+        Err(hedgerow::Error::Index(_)) => count_readable(&keyspace, range)?,
+        Err(error) => return Err(error.into()),
+    };
+    out.print(json!({ "count": rows }), || rows.to_string())?;
+    check_none_missing(&missing)
+}
+
+fn count_readable(keyspace: &Keyspace, range: Bounds) -> Result<(u64, Vec<Missing>)> {
+    let mut rows = 0;
+    let missing = readable::scan(keyspace, range, Direction::Forward, |_, _| {
+        rows += 1;
+        ControlFlow::Continue(())
+    })?;
+    Ok((rows, missing))
 }

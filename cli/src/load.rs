@@ -1,182 +1,341 @@
-//! Many rows in and out: `load` and `dump`.
+//! `hedgerow load`: rows from lines of text, or from a dump.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader, Write};
-use std::ops::ControlFlow;
 use std::time::Instant;
 
-use hedgerow::{Direction, Keyspace};
-use indicatif::ProgressBar;
+use hedgerow::{KeySpan, Keyspace};
 use serde_json::json;
 
-use crate::arguments::{Dump, Load};
-use crate::data::row_json;
-use crate::error::{Error, Result, reading, writing};
-use crate::output::{Output, bytes_bar, spinner};
-use crate::rows::{self, Stored};
-use crate::text;
+use crate::arguments::Load;
+use crate::data::{Opened, open_with};
+use crate::dump_file::{self, End, Line};
+use crate::error::{Error, Result};
+use crate::lines::{Event, Interruption, Lines};
+use crate::output::Output;
+use crate::rows::Stored;
 
-/// Rows per turn: their misses in the tree overlap.
+/// Rows that are stored together: their misses in the tree overlap.
 const BATCH_ROWS: usize = 64;
+/// Damaged parts of the database that are told of one by one.
+const MOST_TOLD: usize = 64;
 
-/// Where lines come from, and how far they are.
-struct Source {
-    reader: Box<dyn BufRead>,
-    bar: ProgressBar,
-    /// Whether the bar counts bytes (of a file) or rows (of standard input).
-    counts_bytes: bool,
-    name: String,
+/// What the lines of a file are.
+enum Form {
+    /// Each line is a key.
+    Keys,
+    /// Key, tab, value.
+    Tsv,
+    /// A dump: how many keyspaces it has, and its last line, once it was read.
+    Dump { keyspaces: u64, end: Option<End> },
 }
 
-impl Source {
-    fn open(load: &Load) -> Result<Source> {
-        if load.file.as_os_str() == "-" {
-            return Ok(Source {
-                reader: Box::new(BufReader::with_capacity(1 << 20, std::io::stdin())),
-                bar: spinner("rows"),
-                counts_bytes: false,
-                name: "standard input".into(),
-            });
-        }
-        let failed = |source| Error::File {
-            operation: "read",
-            file: load.file.clone(),
-            source,
-        };
-        let file = File::open(&load.file).map_err(failed)?;
-        let bytes = file.metadata().map_err(failed)?.len();
-        Ok(Source {
-            reader: Box::new(BufReader::with_capacity(1 << 20, file)),
-            bar: bytes_bar("loading", bytes),
-            counts_bytes: true,
-            name: load.file.display().to_string(),
-        })
-    }
+/// Why a line was not taken.
+enum Trouble {
+    /// What is wrong with it.
+    Line(String),
+    /// Rows before it could not be stored.
+    Failed(Error),
+}
 
-    /// Reads one line, without its end; false at the end of the input.
-    fn line(&mut self, line: &mut Vec<u8>) -> Result<bool> {
-        line.clear();
-        let bytes = self.reader.read_until(b'\n', line).map_err(reading)?;
-        if line.last() == Some(&b'\n') {
-            line.pop();
-        }
-        self.bar
-            .inc(if self.counts_bytes { bytes as u64 } else { 1 });
-        Ok(bytes > 0)
+impl From<String> for Trouble {
+    fn from(what: String) -> Trouble {
+        Trouble::Line(what)
     }
 }
 
-/// The row of a line.
-fn row(load: &Load, line: &[u8], number: u64) -> std::result::Result<Stored, String> {
-    if load.tsv {
-        return Stored::read(line, load.space.raw);
-    }
-    let value = load.value.clone().unwrap_or_else(|| number.to_string());
-    Ok(Stored::plain(line.to_vec(), value.into_bytes()))
-}
-
-fn store(keyspace: &Keyspace, rows: &[Stored]) -> Result<()> {
-    let keys = rows
-        .iter()
-        .map(|row| row.key.as_slice())
-        .collect::<Vec<_>>();
-    keyspace.prefetch_many(&keys);
-    // One sync at the end covers all.
-    for row in rows {
-        row.store(keyspace)?;
-    }
-    Ok(())
+/// A load that is under way.
+struct Loader<'a> {
+    load: &'a Load,
+    lines: &'a Lines,
+    db: &'a Opened,
+    form: Form,
+    /// Where rows go now.
+    keyspace: Option<Keyspace>,
+    /// Rows to be stored, with their lines' numbers.
+    rows: Vec<(u64, Stored)>,
+    /// Lines read.
+    number: u64,
+    /// The last line whose row is stored, or that needs nothing.
+    stored: u64,
+    /// Of a dump: what was read of it.
+    read: End,
+    /// Rows that could not be stored, since a page of theirs cannot be read.
+    refused: u64,
+    told: Vec<KeySpan>,
 }
 
 pub(crate) fn load(load: Load, out: &Output) -> Result<()> {
-    let mut source = Source::open(&load)?;
-    let (db, keyspace) = load.space.open_to_write()?;
-    let before = keyspace.len();
+    let mut lines = Lines::open(&load.file)?;
+    // Before the database is made: nothing is left behind by what cannot be loaded.
+    let first = lines.first()?;
+    let form = form(&load, &lines.name, first.as_deref()).map_err(Error::Usage)?;
+    let interruption = Interruption::watch()?;
+    let db = open_with(&load.data, load.index)?;
+    let rows_before = rows(&db);
     let began = Instant::now();
-    let mut line = Vec::new();
-    let mut rows = Vec::with_capacity(BATCH_ROWS);
-    let mut number = 0;
-    while source.line(&mut line)? {
-        number += 1;
-        let row = row(&load, &line, number).map_err(|what| {
-            Error::Failed(format!(
-                "{} line {number}: {what}; the {} lines before it are loaded",
-                source.name,
-                number - 1 - rows.len() as u64
-            ))
-        })?;
-        rows.push(row);
-        if rows.len() == BATCH_ROWS {
-            store(&keyspace, &rows)?;
-            rows.clear();
+    let mut loader = Loader {
+        load: &load,
+        lines: &lines,
+        db: &db,
+        form,
+        keyspace: None,
+        rows: Vec::with_capacity(BATCH_ROWS),
+        number: 0,
+        stored: 0,
+        read: End::default(),
+        refused: 0,
+        told: Vec::new(),
+    };
+    let loaded = loader.run(&interruption);
+    let (number, keyspaces) = (loader.number, loader.read.keyspaces);
+    // Whatever came to pass: what is stored is made durable before anything is said of it.
+    let synced = db.sync();
+    let seconds = began.elapsed().as_secs_f64();
+    lines.bar.finish_and_clear();
+    match (loaded, synced) {
+        (Ok(()), Ok(())) => {}
+        (Err(error), Ok(())) => return Err(error),
+        (Ok(()), Err(error)) => return Err(error.into()),
+        (Err(error), Err(sync)) => {
+            return Err(Error::Failed(format!(
+                "{error}; but nothing of it is known to be on the disk: {sync}"
+            )));
         }
     }
-    store(&keyspace, &rows)?;
-    db.sync()?;
-    source.bar.finish_and_clear();
-    let seconds = began.elapsed().as_secs_f64();
     if !load.no_checkpoint {
         db.checkpoint()?;
     }
-    let added = keyspace.len() - before;
+    let added = rows(&db).saturating_sub(rows_before);
     db.close()?;
-    out.print(
-        json!({ "lines": number, "new_keys": added, "seconds": seconds }),
-        || {
-            let rate = number as f64 / seconds.max(1e-9);
-            format!(
-                "loaded {number} lines ({added} new keys) in {seconds:.1} s, {rate:.0} a second"
-            )
-        },
-    )
+    let json = json!({
+        "lines": number, "keyspaces": keyspaces, "new_keys": added, "seconds": seconds,
+    });
+    out.print(json, || {
+        let rate = number as f64 / seconds.max(1e-9);
+        format!("loaded {number} lines ({added} new keys) in {seconds:.1} s, {rate:.0} a second")
+    })
 }
 
-pub(crate) fn dump(dump: Dump, out: &Output) -> Result<()> {
-    let (_db, keyspace) = dump.space.open_to_read()?;
-    let bar = spinner("rows");
-    let mut lines = out.lines();
-    let mut line = Vec::new();
-    let mut outcome = Ok(());
-    let mut left_out = 0u64;
-    keyspace.scan(.., Direction::Forward, |key, row| {
-        line.clear();
-        match row.value() {
-            _ if out.json => {
-                let mut object = json!({ "key": text::shown(key), "value": row_json(&row) });
-                if let Some(expiry_ms) = row.expiry_ms() {
-                    object["expires_ms"] = expiry_ms.into();
-                }
-                if row.user_flags() != 0 {
-                    object["flags"] = row.user_flags().into();
-                }
-                line.extend_from_slice(object.to_string().as_bytes());
-            }
-            Some(value) if dump.space.raw => {
-                for part in [key, b"\t", value] {
-                    line.extend_from_slice(part);
-                }
-            }
-            None if dump.space.raw => {
-                left_out += 1;
-                return ControlFlow::Continue(());
-            }
-            _ => rows::write(key, &row, &mut line),
-        }
-        line.push(b'\n');
-        outcome = lines.write_all(&line);
-        bar.inc(1);
-        if outcome.is_err() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    })?;
-    bar.finish_and_clear();
-    outcome.and_then(|()| lines.flush()).map_err(writing)?;
-    if left_out > 0 {
-        eprintln!(
-            "hedgerow: left out {left_out} rows that have columns; without --raw they are in"
-        );
+fn rows(db: &Opened) -> u64 {
+    db.statistics().get("rows").unwrap_or(0.0) as u64
+}
+
+/// What the lines are, judged by the first one.
+fn form(load: &Load, name: &str, first: Option<&[u8]>) -> std::result::Result<Form, String> {
+    let head = dump_file::read_head(first.unwrap_or(b""));
+    let head = head.map_err(|what| format!("{name}: {what}"))?;
+    let Some(keyspaces) = head else {
+        return Ok(if load.tsv { Form::Tsv } else { Form::Keys });
+    };
+    if load.raw || load.value.is_some() {
+        return Err(format!(
+            "{name} is a dump, whose rows have values and escapes; leave out --raw and --value"
+        ));
     }
-    Ok(())
+    if load.keyspace.is_some() && keyspaces > 1 {
+        return Err(format!(
+            "{name} is a dump of {keyspaces} keyspaces; leave out --keyspace, or dump one of them \
+             with dump --keyspace"
+        ));
+    }
+    let end = None;
+    Ok(Form::Dump { keyspaces, end })
+}
+
+impl Loader<'_> {
+    fn run(&mut self, interruption: &Interruption) -> Result<()> {
+        if !matches!(self.form, Form::Dump { .. }) {
+            let name = self.load.keyspace.as_deref().unwrap_or("default");
+            self.keyspace = Some(self.db.keyspace(name)?);
+            self.read.keyspaces = 1;
+        }
+        loop {
+            if interruption.is_asked_for() {
+                self.store()?;
+                return Err(self.stopped(format!("interrupted in {}", self.lines.name)));
+            }
+            match self.lines.next() {
+                Event::Lines(lines) => lines.iter().try_for_each(|line| self.line(line))?,
+                Event::Nothing => {}
+                Event::Failed(source) => {
+                    self.store()?;
+                    let name = &self.lines.name;
+                    return Err(self.stopped(format!("could not read {name} further: {source}")));
+                }
+                Event::End => break,
+            }
+        }
+        self.store()?;
+        self.check_end()?;
+        if self.refused > 0 {
+            return Err(Error::Failed(format!(
+                "{} rows of {} could not be stored, as pages of theirs are damaged; all others are \
+                 loaded; restore a backup, or load a dump into a new directory",
+                self.refused, self.lines.name
+            )));
+        }
+        Ok(())
+    }
+
+    /// Takes a line, with its end.
+    fn line(&mut self, line: &[u8]) -> Result<()> {
+        self.number += 1;
+        let whole = line.strip_suffix(b"\n");
+        let is_cut = whole.is_none();
+        let line = whole.unwrap_or(line);
+        match self.take(line, is_cut) {
+            Ok(Some(row)) if self.number > self.load.skip => self.rows.push((self.number, row)),
+            Ok(_) => {}
+            Err(Trouble::Failed(error)) => return Err(error),
+            Err(Trouble::Line(what)) => {
+                let number = self.number;
+                self.number -= 1;
+                self.store()?;
+                return Err(self.stopped(format!("{} line {number}: {what}", self.lines.name)));
+            }
+        }
+        if self.rows.len() >= BATCH_ROWS {
+            self.store()?;
+        }
+        Ok(())
+    }
+
+    /// The row of a line, if it has one; `is_cut` if the line has no end.
+    fn take(&mut self, line: &[u8], is_cut: bool) -> std::result::Result<Option<Stored>, Trouble> {
+        match &self.form {
+            Form::Tsv => Ok(Some(Stored::read(line, self.load.raw)?)),
+            Form::Keys => {
+                let value = &self.load.value;
+                let value = value.clone().unwrap_or_else(|| self.number.to_string());
+                Ok(Some(Stored::plain(line.to_vec(), value.into_bytes())))
+            }
+            Form::Dump { end: Some(_), .. } => Err(Trouble::Line(
+                "the dump ends before it; load one dump at a time".into(),
+            )),
+            // The first line was looked at before.
+            Form::Dump { .. } if self.number == 1 => Ok(None),
+            Form::Dump { keyspaces, .. } => {
+                let keyspaces = *keyspaces;
+                self.take_of_dump(line, is_cut, keyspaces)
+            }
+        }
+    }
+
+    fn take_of_dump(
+        &mut self,
+        line: &[u8],
+        is_cut: bool,
+        keyspaces: u64,
+    ) -> std::result::Result<Option<Stored>, Trouble> {
+        let cut = || {
+            Err(Trouble::Line(
+                "the dump is cut off here; make it again".into(),
+            ))
+        };
+        let read = match dump_file::read(line) {
+            Err(_) if is_cut => return cut(),
+            read => read?,
+        };
+        match read {
+            Line::End(end) => {
+                let end = Some(end);
+                self.form = Form::Dump { keyspaces, end };
+                Ok(None)
+            }
+            // Nobody knows how the line went on.
+            _ if is_cut => cut(),
+            Line::Missing(keys) => {
+                let of = self.keyspace.as_ref().map_or("", Keyspace::name);
+                let told = format!("hedgerow: the dump lacks {keys} of keyspace {of:?}");
+                self.lines.bar.suspend(|| eprintln!("{told}"));
+                Ok(None)
+            }
+            Line::Keyspace(name) => {
+                self.store().map_err(Trouble::Failed)?;
+                let name = self.load.keyspace.as_deref().unwrap_or(&name);
+                let keyspace = self.db.keyspace(name);
+                self.keyspace = Some(keyspace.map_err(|error| Error::from(error).to_string())?);
+                self.read.keyspaces += 1;
+                Ok(None)
+            }
+            Line::Row(row) if self.keyspace.is_some() => {
+                let row = Stored::read(row, false)?;
+                self.read.rows += 1;
+                Ok(Some(row))
+            }
+            Line::Row(_) => Err(Trouble::Line(
+                "there is no line before it that names a keyspace".into(),
+            )),
+        }
+    }
+
+    /// Stores the rows read so far, to be synced later.
+    fn store(&mut self) -> Result<()> {
+        let rows = std::mem::take(&mut self.rows);
+        if let Some(keyspace) = &self.keyspace {
+            let keys: Vec<&[u8]> = rows.iter().map(|(_, row)| row.key.as_slice()).collect();
+            keyspace.prefetch_many(&keys);
+            for (number, row) in &rows {
+                match row.store(keyspace) {
+                    Ok(()) => {}
+                    Err(hedgerow::Error::Index(error)) if error.keys().is_some() => {
+                        self.refused += 1;
+                        let keys = error.keys().cloned().unwrap_or_default();
+                        if self.told.len() < MOST_TOLD && !self.told.contains(&keys) {
+                            self.lines.bar.suspend(|| eprintln!("hedgerow: {error}"));
+                            self.told.push(keys);
+                        }
+                    }
+                    Err(error) => {
+                        self.stored = number - 1;
+                        let (name, error) = (&self.lines.name, Error::from(error));
+                        return Err(self.stopped(format!("{name} line {number}: {error}")));
+                    }
+                }
+            }
+        }
+        self.stored = self.number;
+        Ok(())
+    }
+
+    /// Judges whether a dump was whole.
+    fn check_end(&self) -> Result<()> {
+        let Form::Dump { keyspaces, end } = &self.form else {
+            return Ok(());
+        };
+        let (name, rows) = (&self.lines.name, self.read.rows);
+        let incomplete = |what: String| {
+            Err(Error::Failed(format!(
+                "the dump {name} is incomplete: {what}; the {rows} rows that it has are loaded"
+            )))
+        };
+        let Some(end) = end else {
+            return incomplete(format!(
+                "it stops behind line {} without its last line, which begins with \\end; make the \
+                 dump again",
+                self.number
+            ));
+        };
+        if (end.rows, end.keyspaces) != (rows, self.read.keyspaces) || end.keyspaces != *keyspaces {
+            return incomplete(format!(
+                "its last line says {} rows in {} keyspaces, and there are {rows} in {}; make the \
+                 dump again",
+                end.rows, end.keyspaces, self.read.keyspaces
+            ));
+        }
+        if !end.complete {
+            return incomplete("rows could not be read when it was made".into());
+        }
+        Ok(())
+    }
+
+    /// An error that says how far the load came.
+    fn stopped(&self, what: String) -> Error {
+        Error::Failed(match self.stored {
+            0 => format!("{what}; nothing is loaded"),
+            stored => format!(
+                "{what}; the first {stored} lines are loaded, and --skip {stored} goes on behind \
+                 them"
+            ),
+        })
+    }
 }

@@ -6,14 +6,20 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod arguments;
 mod bench;
 mod data;
+mod dump;
+mod dump_file;
 mod error;
+mod examples;
+mod lines;
 mod load;
 mod logging;
 mod maintenance;
 mod output;
+mod readable;
 mod rows;
 mod serve;
 mod settings;
@@ -51,7 +57,7 @@ fn run(arguments: Arguments) -> error::Result<()> {
         Command::Scan(scan) => data::scan(scan, &out),
         Command::Count(count) => data::count(count, &out),
         Command::Load(load) => load::load(load, &out),
-        Command::Dump(dump) => load::dump(dump, &out),
+        Command::Dump(dump) => dump::dump(dump, &out),
         Command::Stats(stats) => maintenance::stats(stats, &out),
         Command::Check(check) => maintenance::check(check, &out),
         Command::Checkpoint(checkpoint) => maintenance::checkpoint(checkpoint, &out),

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use clap::CommandFactory;
 use clap_complete::Shell;
-use hedgerow::Db;
 use serde_json::{Map, Value, json};
 
 use crate::arguments::{Arguments, Backup, Data, Restore, Stats};
@@ -14,7 +13,7 @@ use crate::output::Output;
 use crate::size::show_bytes;
 
 pub(crate) fn stats(stats: Stats, out: &Output) -> Result<()> {
-    let db = open(&stats.data.data, false, true)?;
+    let db = open(&stats.data, false, true)?;
     let mut groups = vec![("database".to_owned(), db.statistics())];
     if stats.index {
         for name in db.keyspaces() {
@@ -42,7 +41,7 @@ pub(crate) fn stats(stats: Stats, out: &Output) -> Result<()> {
 
 pub(crate) fn check(data: Data, out: &Output) -> Result<()> {
     let dir = &data.data;
-    let report = Db::check(dir)?;
+    let report = data.builder().check(dir)?;
     for problem in &report.problems {
         eprintln!("hedgerow: {problem}");
     }
@@ -84,7 +83,7 @@ pub(crate) fn check(data: Data, out: &Output) -> Result<()> {
 }
 
 pub(crate) fn checkpoint(data: Data, out: &Output) -> Result<()> {
-    let db = open(&data.data, false, false)?;
+    let db = open(&data, false, false)?;
     let report = db.checkpoint()?;
     db.close()?;
     let json = json!({
@@ -110,14 +109,17 @@ fn copied(to: &Path, report: hedgerow::BackupReport, out: &Output) -> Result<()>
 }
 
 pub(crate) fn backup(backup: Backup, out: &Output) -> Result<()> {
-    let db = open(&backup.data.data, false, false)?;
+    let db = open(&backup.data, false, false)?;
     let report = db.backup(&backup.to)?;
     db.close()?;
     copied(&backup.to, report, out)
 }
 
 pub(crate) fn restore(restore: Restore, out: &Output) -> Result<()> {
-    let report = Db::restore(&restore.from, &restore.data.data)?;
+    let report = restore
+        .data
+        .builder()
+        .restore(&restore.from, &restore.data.data)?;
     copied(&restore.data.data, report, out)
 }
 

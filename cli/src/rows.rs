@@ -3,7 +3,8 @@
 //! ```text
 //! key ⇥ value
 //! key ⇥ \columns ⇥ name=value ⇥ name=value …
-//! key ⇥ \expires=unix milliseconds ⇥ \flags=number ⇥ …      in front of either, where there are any
+//! key ⇥ \expires=unix milliseconds ⇥ \flags=number ⇥ \marks=number ⇥ …
+//!                                              in front of either, where there are any
 //! ```
 //!
 //! Everything is escaped (see `text.rs`), so tabs stand between fields only. What begins with a
@@ -17,20 +18,25 @@ use crate::text;
 const COLUMNS: &[u8] = b"\\columns";
 const EXPIRES: &[u8] = b"\\expires=";
 const FLAGS: &[u8] = b"\\flags=";
+const MARKS: &[u8] = b"\\marks=";
+/// Marks are two bits.
+const MOST_MARKS: u64 = 3;
 
 /// Writes a line, without its end.
 pub(crate) fn write(key: &[u8], row: &Row<'_>, out: &mut Vec<u8>) {
     text::escape(key, out);
     out.push(b'\t');
-    if let Some(expiry_ms) = row.expiry_ms() {
-        out.extend_from_slice(EXPIRES);
-        out.extend_from_slice(expiry_ms.to_string().as_bytes());
-        out.push(b'\t');
-    }
-    if row.user_flags() != 0 {
-        out.extend_from_slice(FLAGS);
-        out.extend_from_slice(row.user_flags().to_string().as_bytes());
-        out.push(b'\t');
+    let set = |number: u64| (number != 0).then_some(number);
+    for (name, number) in [
+        (EXPIRES, row.expiry_ms()),
+        (FLAGS, set(row.user_flags().into())),
+        (MARKS, set(row.marks().into())),
+    ] {
+        if let Some(number) = number {
+            out.extend_from_slice(name);
+            out.extend_from_slice(number.to_string().as_bytes());
+            out.push(b'\t');
+        }
     }
     if let Some(value) = row.value() {
         return text::escape(value, out);
@@ -55,6 +61,7 @@ pub(crate) struct Stored {
     pub(crate) key: Vec<u8>,
     expiry_ms: Option<u64>,
     user_flags: u32,
+    marks: u8,
     content: Content,
 }
 
@@ -71,6 +78,7 @@ impl Stored {
             key,
             expiry_ms: None,
             user_flags: 0,
+            marks: 0,
             content: Content::Value(value),
         }
     }
@@ -91,6 +99,10 @@ impl Stored {
         }
         let expiry_ms = attribute(&mut rest, EXPIRES)?;
         let user_flags = attribute(&mut rest, FLAGS)?.unwrap_or(0);
+        let marks = attribute(&mut rest, MARKS)?.unwrap_or(0);
+        if marks > MOST_MARKS {
+            return Err("\\marks= is 3 at most".into());
+        }
         let content = match rest.strip_prefix(COLUMNS) {
             Some([]) => Content::Columns(Vec::new()),
             Some([b'\t', columns @ ..]) => {
@@ -103,6 +115,7 @@ impl Stored {
             key: text::unescape(key)?,
             expiry_ms,
             user_flags: u32::try_from(user_flags).map_err(|_| "\\flags= has 32 bits at most")?,
+            marks: marks as u8,
             content,
         })
     }
@@ -114,20 +127,26 @@ impl Stored {
             user_flags: self.user_flags,
             ..WriteOptions::from(Durability::None)
         };
-        match &self.content {
-            Content::Value(value) => keyspace.put_with(&self.key, value, &options).map(drop),
-            Content::Columns(columns) => keyspace
-                .update(&self.key, &options, |_, new| {
+        if let (Content::Value(value), 0) = (&self.content, self.marks) {
+            return keyspace.put_with(&self.key, value, &options).map(drop);
+        }
+        let stored = keyspace.update(&self.key, &options, |_, new| {
+            match &self.content {
+                Content::Value(value) => {
+                    new.set_value(value).set_marks(self.marks);
+                }
+                Content::Columns(columns) => {
                     new.clear_columns();
                     for (name, value) in columns {
                         new.set_column(name, value);
                     }
-                    new.set_expiry_ms(self.expiry_ms)
-                        .set_user_flags(self.user_flags);
-                    Action::Put(())
-                })
-                .map(drop),
-        }
+                }
+            }
+            new.set_expiry_ms(self.expiry_ms)
+                .set_user_flags(self.user_flags);
+            Action::Put(())
+        });
+        stored.map(drop)
     }
 }
 
@@ -169,6 +188,7 @@ mod tests {
             (&b"key"[..], "no tab"),
             (b"key\t\\expires=soon\tvalue", "\\expires= needs a number"),
             (b"key\t\\flags=4294967296\tvalue", "32 bits"),
+            (b"key\t\\marks=4\tvalue", "3 at most"),
             (b"key\t\\columns\tname", "equals"),
             (b"key\t\\columnsname", "backslash"),
             (b"key\tval\\ue", "backslash"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hedgerow::{Db, IndexKind};
+use hedgerow::Db;
 use hedgerow_server::{Server, ServerOptions};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -26,12 +26,7 @@ fn open(settings: &Settings) -> Result<Db> {
         )
         .max_value_bytes(usize::try_from(settings.max_value).unwrap_or(usize::MAX))
         .checkpoint_log_bytes(settings.checkpoint_log);
-    if let Some(name) = &settings.index {
-        let kind = IndexKind::from_name(name).ok_or_else(|| {
-            Error::Usage(format!(
-                "there is no index {name:?}; this program knows masstree, matryoshka and btree"
-            ))
-        })?;
+    if let Some(kind) = settings.index {
         builder = builder.index(kind);
     }
     if settings.in_memory {

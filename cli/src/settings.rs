@@ -4,9 +4,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hedgerow::IndexKind;
 use serde::{Deserialize, Deserializer};
 
-use crate::arguments::{Durability, Listen, LogLevel, Serve};
+use crate::address::Listen;
+use crate::arguments::{self, Durability, LogLevel, Serve};
 use crate::error::{Error, Result};
 use crate::size;
 
@@ -19,7 +21,8 @@ struct File {
     resp: Option<Listen>,
     memcached: Option<Listen>,
     http: Option<Listen>,
-    index: Option<String>,
+    #[serde(deserialize_with = "index")]
+    index: Option<IndexKind>,
     #[serde(deserialize_with = "bytes")]
     memory: Option<u64>,
     durability: Option<Durability>,
@@ -63,6 +66,13 @@ fn duration<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Du
         .map_err(serde::de::Error::custom)
 }
 
+fn index<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<IndexKind>, D::Error> {
+    let name = String::deserialize(from)?;
+    arguments::index(&name)
+        .map(Some)
+        .map_err(serde::de::Error::custom)
+}
+
 /// What the server runs with.
 pub(crate) struct Settings {
     pub(crate) data: PathBuf,
@@ -71,7 +81,7 @@ pub(crate) struct Settings {
     pub(crate) resp: Option<SocketAddr>,
     pub(crate) memcached: Option<SocketAddr>,
     pub(crate) http: Option<SocketAddr>,
-    pub(crate) index: Option<String>,
+    pub(crate) index: Option<IndexKind>,
     pub(crate) memory: Option<u64>,
     pub(crate) durability: Durability,
     pub(crate) flush_interval: Duration,

@@ -1,52 +1,6 @@
 //! The command as a user meets it: a process, its output, its exit code.
 
-use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
-/// Runs `hedgerow` in `dir` with standard input.
-fn hedgerow_with(dir: &Path, words: &[&str], input: &[u8]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_hedgerow"))
-        .args(words)
-        .current_dir(dir)
-        .env_remove("HEDGEROW_DATA")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(input).unwrap();
-    child.wait_with_output().unwrap()
-}
-
-fn hedgerow(dir: &Path, words: &[&str]) -> Output {
-    hedgerow_with(dir, words, b"")
-}
-
-/// Standard output of a command that must succeed.
-#[track_caller]
-fn done(output: Output) -> String {
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// Checks that a command fails with this code and one line on standard error that holds `words`.
-#[track_caller]
-fn fails(output: Output, code: i32, words: &[&str]) {
-    let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(code), "{error}");
-    assert!(!error.contains("panicked"), "{error}");
-    for word in words {
-        assert!(error.contains(word), "{error:?} does not say {word:?}");
-    }
-    if code == 1 {
-        assert_eq!(error.trim_end().lines().count(), 1, "one line: {error}");
-    }
-}
+use crate::process::{done, fails, hedgerow, hedgerow_with};
 
 #[test]
 fn rows_go_in_and_come_out() {
@@ -101,10 +55,10 @@ fn dump_and_load_round_trip() {
     );
     done(hedgerow(dir, &["put", "odd\\t\\\\\\x01", "v\\xfe"]));
     let dump = done(hedgerow(dir, &["dump"]));
-    assert_eq!(dump.lines().count(), 5001);
+    assert_eq!(dump.lines().count(), 5001 + 3);
     done(hedgerow_with(
         dir,
-        &["load", "--tsv", "--data", "copy"],
+        &["load", "--data", "copy"],
         dump.as_bytes(),
     ));
     assert_eq!(done(hedgerow(dir, &["dump", "--data", "copy"])), dump);
@@ -118,7 +72,7 @@ fn dump_and_load_round_trip() {
         "{dump}"
     );
     assert!(dump.contains("expires\t\\expires="), "{dump}");
-    let args = &["load", "--tsv", "--data", "whole"][..];
+    let args = &["load", "--data", "whole"][..];
     // In place of whatever is there.
     done(hedgerow(
         dir,

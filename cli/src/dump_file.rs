@@ -1,0 +1,199 @@
+//! The lines of a dump that are no rows: its head, where keyspaces begin, and its end.
+//!
+//! ```text
+//! \hedgerow-dump ⇥ 1 ⇥ keyspaces=2
+//! \keyspace ⇥ accounts
+//! alice ⇥ 70                                   rows: rows.rs
+//! \missing ⇥ from ⇥ to                         keys that could not be read; no `to`: to the end
+//! \keyspace ⇥ default
+//! \end ⇥ complete ⇥ keyspaces=2 ⇥ rows=1
+//! ```
+//!
+//! None of these lines is a row, as the backslash at its beginning begins no escape. A dump without
+//! its last line was cut off. That line says first whether rows are missing, and its numbers must be
+//! those of what was read, so no part of it passes for the whole.
+
+use crate::text;
+
+/// The version of the format.
+pub(crate) const VERSION: u32 = 1;
+
+const HEAD: &[u8] = b"\\hedgerow-dump\t";
+const KEYSPACE: &[u8] = b"\\keyspace\t";
+const MISSING: &[u8] = b"\\missing\t";
+const END: &[u8] = b"\\end\t";
+const COMPLETE: &str = "complete";
+const INCOMPLETE: &str = "incomplete";
+
+/// A line of a dump.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Line<'a> {
+    /// The rows of this keyspace follow.
+    Keyspace(String),
+    /// Keys that the dump lacks, as it shows them.
+    Missing(String),
+    /// Nothing follows.
+    End(End),
+    /// A row; see [`Stored::read`](crate::rows::Stored::read).
+    Row(&'a [u8]),
+}
+
+/// What the last line of a dump says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct End {
+    /// Whether all rows of these keyspaces could be read.
+    pub(crate) complete: bool,
+    /// Keyspaces in the dump.
+    pub(crate) keyspaces: u64,
+    /// Rows in the dump.
+    pub(crate) rows: u64,
+}
+
+/// Writes the first line, without its end.
+pub(crate) fn write_head(keyspaces: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(HEAD);
+    out.extend_from_slice(format!("{VERSION}\tkeyspaces={keyspaces}").as_bytes());
+}
+
+/// Writes the line before a keyspace's rows, without its end.
+pub(crate) fn write_keyspace(name: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(KEYSPACE);
+    text::escape(name.as_bytes(), out);
+}
+
+/// Writes the line that stands for keys that could not be read, without its end.
+pub(crate) fn write_missing(from: &[u8], to: Option<&[u8]>, out: &mut Vec<u8>) {
+    out.extend_from_slice(MISSING);
+    text::escape(from, out);
+    if let Some(to) = to {
+        out.push(b'\t');
+        text::escape(to, out);
+    }
+}
+
+/// Writes the last line, without its end.
+pub(crate) fn write_end(end: &End, out: &mut Vec<u8>) {
+    out.extend_from_slice(END);
+    let state = if end.complete { COMPLETE } else { INCOMPLETE };
+    let numbers = format!("{state}\tkeyspaces={}\trows={}", end.keyspaces, end.rows);
+    out.extend_from_slice(numbers.as_bytes());
+}
+
+/// Reads the first line of a file: how many keyspaces the dump has, or `None` if it is no dump.
+///
+/// # Errors
+/// It is a dump that this program cannot read.
+pub(crate) fn read_head(line: &[u8]) -> Result<Option<u64>, String> {
+    let Some(rest) = line.strip_prefix(HEAD) else {
+        return Ok(None);
+    };
+    let rest = String::from_utf8_lossy(rest);
+    let mut fields = rest.split('\t');
+    let version = fields.next().unwrap_or("");
+    if version != VERSION.to_string() {
+        return Err(format!(
+            "this dump has format version {version}, this program reads {VERSION}; use a newer \
+             program"
+        ));
+    }
+    let keyspaces = fields.next().and_then(|field| number("keyspaces", field));
+    match (keyspaces, fields.next()) {
+        (Some(keyspaces), None) => Ok(Some(keyspaces)),
+        _ => Err("the first line of this dump is damaged; make the dump again".into()),
+    }
+}
+
+/// Reads a line behind the first one.
+pub(crate) fn read(line: &[u8]) -> Result<Line<'_>, String> {
+    if let Some(name) = line.strip_prefix(KEYSPACE) {
+        let name = String::from_utf8(text::unescape(name)?);
+        return name
+            .map(Line::Keyspace)
+            .map_err(|_| "the name of the keyspace is no UTF-8".into());
+    }
+    if let Some(keys) = line.strip_prefix(MISSING) {
+        let shown = String::from_utf8_lossy(keys);
+        return Ok(Line::Missing(match shown.split_once('\t') {
+            Some((from, to)) => format!("keys from \"{from}\" to before \"{to}\""),
+            None => format!("keys from \"{shown}\" on"),
+        }));
+    }
+    match line.strip_prefix(END) {
+        Some(end) => read_end(end).map(Line::End),
+        None => Ok(Line::Row(line)),
+    }
+}
+
+fn read_end(fields: &[u8]) -> Result<End, String> {
+    let fields = String::from_utf8_lossy(fields);
+    let fields: Vec<&str> = fields.split('\t').collect();
+    let end = match fields[..] {
+        [state, keyspaces, rows] => Some(End {
+            complete: state == COMPLETE,
+            keyspaces: number("keyspaces", keyspaces).unwrap_or(u64::MAX),
+            rows: number("rows", rows).unwrap_or(u64::MAX),
+        })
+        .filter(|_| [COMPLETE, INCOMPLETE].contains(&state)),
+        _ => None,
+    };
+    end.filter(|end| end.keyspaces < u64::MAX && end.rows < u64::MAX)
+        .ok_or_else(|| "the last line of this dump is damaged".into())
+}
+
+fn number(name: &str, field: &str) -> Option<u64> {
+    field.strip_prefix(name)?.strip_prefix('=')?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut line = Vec::new();
+        write(&mut line);
+        line
+    }
+
+    #[test]
+    fn lines_round_trip() {
+        assert_eq!(read_head(&line(|out| write_head(3, out))), Ok(Some(3)));
+        assert_eq!(read_head(b"key\tvalue"), Ok(None));
+        let name = "a\tb\\ü";
+        let written = line(|out| write_keyspace(name, out));
+        assert_eq!(read(&written), Ok(Line::Keyspace(name.into())));
+        for complete in [true, false] {
+            let end = End {
+                complete,
+                keyspaces: 12,
+                rows: 345,
+            };
+            assert_eq!(read(&line(|out| write_end(&end, out))), Ok(Line::End(end)));
+        }
+        let shown = |to| match read(&line(|out| write_missing(b"a\xff", to, out))) {
+            Ok(Line::Missing(shown)) => shown,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(shown(None), "keys from \"a\\xff\" on");
+        assert_eq!(shown(Some(b"b")), "keys from \"a\\xff\" to before \"b\"");
+    }
+
+    #[test]
+    fn no_part_of_an_end_says_the_same() {
+        let end = End {
+            complete: false,
+            keyspaces: 12,
+            rows: 345,
+        };
+        let whole = line(|out| write_end(&end, out));
+        for len in 0..whole.len() {
+            assert_ne!(read(&whole[..len]), Ok(Line::End(end)), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn newer_dumps_are_refused() {
+        let error = read_head(b"\\hedgerow-dump\t2\tanything").unwrap_err();
+        assert!(error.contains("version 2"), "{error}");
+        assert!(read_head(b"\\hedgerow-dump\t1").is_err());
+    }
+}

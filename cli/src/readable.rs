@@ -1,0 +1,119 @@
+//! Scans that go on behind a page that cannot be read.
+//!
+//! A damaged page costs the rows in it, no others. The engine's scans end there, with an error that
+//! names the keys; these begin again behind those keys, and say in the end what is missing.
+
+use std::ops::{Bound, ControlFlow};
+
+use hedgerow::{Direction, Error, Keyspace, Row};
+
+/// A range of keys, as the command line gives it.
+pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// A run of keys that could not be read.
+pub(crate) struct Missing {
+    keyspace: String,
+    /// No missing key is below this one.
+    pub(crate) from: Vec<u8>,
+    /// The first key beyond; `None` if there is none.
+    pub(crate) to: Option<Vec<u8>>,
+    why: Error,
+}
+
+impl Missing {
+    /// Says on standard error what is missing and why.
+    pub(crate) fn tell(&self) {
+        let from = self.from.escape_ascii();
+        let keys = match &self.to {
+            Some(to) => format!("keys from \"{from}\" to before \"{}\"", to.escape_ascii()),
+            None => format!("keys from \"{from}\" on"),
+        };
+        eprintln!(
+            "hedgerow: keyspace {:?}: {keys} are missing: {}",
+            self.keyspace, self.why
+        );
+    }
+}
+
+/// Visits the rows of a range in order until `visit` breaks, those behind unreadable pages, too.
+/// Returns which keys could not be read.
+///
+/// # Errors
+/// The keyspace cannot be scanned at all. A failure behind which the engine knows no way is no
+/// error, but the rest of the range is missing then.
+pub(crate) fn scan(
+    keyspace: &Keyspace,
+    bounds: Bounds,
+    direction: Direction,
+    mut visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+) -> hedgerow::Result<Vec<Missing>> {
+    let (mut start, mut end) = bounds;
+    let mut missing = Vec::new();
+    // The last key that was visited.
+    let mut last: Option<Vec<u8>> = None;
+    loop {
+        let range = (as_slice(&start), as_slice(&end));
+        let scanned = keyspace.scan(range, direction, |key, row| {
+            let last = last.get_or_insert_default();
+            last.clear();
+            last.extend_from_slice(key);
+            visit(key, row)
+        });
+        let error = match scanned {
+            Ok(()) => return Ok(missing),
+            Err(error @ Error::Index(_)) => error,
+            Err(error) => return Err(error),
+        };
+        let keys = match &error {
+            Error::Index(error) => error.keys().cloned(),
+            _ => None,
+        };
+        let found = |from, to| Missing {
+            keyspace: keyspace.name().to_owned(),
+            from,
+            to,
+            why: error,
+        };
+        let Some(keys) = keys else {
+            missing.push(rest(&start, &end, last, direction, found));
+            return Ok(missing);
+        };
+        let is_behind = match (direction, &last) {
+            (_, None) => true,
+            (Direction::Forward, Some(last)) => keys.to.as_ref().is_none_or(|to| to > last),
+            (Direction::Reverse, Some(last)) => keys.from <= *last,
+        };
+        let next = match direction {
+            Direction::Forward => keys.to.clone(),
+            Direction::Reverse => Some(keys.from.clone()).filter(|from| !from.is_empty()),
+        };
+        missing.push(found(keys.from, keys.to));
+        match (next, direction) {
+            (Some(to), Direction::Forward) if is_behind => start = Bound::Included(to),
+            (Some(from), Direction::Reverse) if is_behind => end = Bound::Excluded(from),
+            _ => return Ok(missing),
+        }
+    }
+}
+
+/// What is left of a range behind the last key that was visited.
+fn rest(
+    start: &Bound<Vec<u8>>,
+    end: &Bound<Vec<u8>>,
+    last: Option<Vec<u8>>,
+    direction: Direction,
+    found: impl FnOnce(Vec<u8>, Option<Vec<u8>>) -> Missing,
+) -> Missing {
+    let key = |bound: &Bound<Vec<u8>>| match bound {
+        Bound::Included(key) | Bound::Excluded(key) => Some(key.clone()),
+        Bound::Unbounded => None,
+    };
+    match direction {
+        Direction::Forward => found(last.or_else(|| key(start)).unwrap_or_default(), key(end)),
+        Direction::Reverse => found(key(start).unwrap_or_default(), last.or_else(|| key(end))),
+    }
+}
+
+fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}
