@@ -12,6 +12,7 @@ use hedgerow_index::Index;
 use hedgerow_log::{Manifest, Problem, required_files};
 use hedgerow_vfs::{OpenMode, Vfs};
 
+use crate::create::check_exists;
 use crate::db::{Db, create_durably, lock_directory};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -144,6 +145,7 @@ impl Builder {
     /// Uses the builder's file layer.
     pub fn restore(self, backup: impl AsRef<Path>, dir: impl AsRef<Path>) -> Result<BackupReport> {
         let (backup, dir) = (backup.as_ref(), dir.as_ref());
+        check_exists(&*self.vfs, backup)?;
         let manifest = Manifest::load(&*self.vfs, backup)?;
         if manifest
             .incarnations
@@ -178,6 +180,7 @@ impl Builder {
     /// layer.
     pub fn check(mut self, dir: impl AsRef<Path>) -> Result<CheckReport> {
         let dir = dir.as_ref();
+        check_exists(&*self.vfs, dir)?;
         let lock = lock_directory(&*self.vfs, dir, true)?;
         let mut problems = Vec::new();
         let checked = hedgerow_log::check(Arc::clone(&self.vfs), dir, &mut |problem| {

@@ -16,6 +16,7 @@ use crate::backup::{BackupReport, CheckReport};
 use crate::batch::Batch;
 use crate::checkpoint::CheckpointReport;
 use crate::commit::Commit;
+use crate::create;
 use crate::engine::{Catalog, Counters, Engine};
 use crate::error::{Error, Result};
 use crate::expiry::ExpiryIndex;
@@ -30,7 +31,7 @@ use crate::transaction::{Locks, Transaction};
 use crate::watch::Watches;
 use crate::worker;
 
-const LOCK_FILE: &str = "LOCK";
+pub(crate) const LOCK_FILE: &str = "LOCK";
 
 /// An open database: a directory with named, ordered keyspaces.
 ///
@@ -90,11 +91,9 @@ impl Db {
 
     pub(crate) fn open_with(options: Builder, dir: &Path) -> Result<Db> {
         let vfs = Arc::clone(&options.vfs);
-        if !vfs.exists(dir).map_err(|e| Error::io("look for", dir, e))? {
-            create_directory(&options, dir)?;
-        }
+        create::make_ready(&options, dir)?;
         let lock = lock_directory(&*vfs, dir, options.read_only)?;
-        let mut manifest = load_or_create(&options, dir)?;
+        let mut manifest = create::load_or_create(&options, dir)?;
         let started = Instant::now();
         let logs = if options.read_only {
             RecoveredLogs::open_read_only(Arc::clone(&vfs), dir, &manifest)?
@@ -429,15 +428,6 @@ fn close_log(engine: &Engine, log: &Log) -> Result<()> {
     engine.replace_manifest(&manifest)
 }
 
-fn create_directory(options: &Builder, dir: &Path) -> Result<()> {
-    if options.read_only || !options.create {
-        return Err(Error::Missing {
-            dir: dir.to_path_buf(),
-        });
-    }
-    create_durably(&*options.vfs, dir).map_err(|e| writing_failed("create", dir, e))
-}
-
 /// Creates a directory and its missing parents so that their names survive a power cut. The name
 /// of `dir` itself is synced even if it exists: whoever created it may not have come to that.
 pub(crate) fn create_durably(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
@@ -486,7 +476,7 @@ fn is_forbidden(error: &io::Error) -> bool {
     )
 }
 
-fn writing_failed(operation: &'static str, dir: &Path, source: io::Error) -> Error {
+pub(crate) fn writing_failed(operation: &'static str, dir: &Path, source: io::Error) -> Error {
     match source.kind() {
         _ if is_forbidden(&source) => Error::ReadOnlyDirectory {
             dir: dir.to_path_buf(),
@@ -501,41 +491,6 @@ fn writing_failed(operation: &'static str, dir: &Path, source: io::Error) -> Err
         }
         _ => Error::io(operation, dir, source),
     }
-}
-
-fn load_or_create(options: &Builder, dir: &Path) -> Result<Manifest> {
-    let vfs = &*options.vfs;
-    if Manifest::exists(vfs, dir)? {
-        return Ok(Manifest::load(vfs, dir)?);
-    }
-    let names = vfs.list(dir).map_err(|e| writing_failed("list", dir, e))?;
-    // A creation that was interrupted leaves no more than these.
-    let mut foreign = names
-        .iter()
-        .filter(|name| *name != LOCK_FILE && *name != "MANIFEST.tmp");
-    if let Some(name) = foreign.next() {
-        if names
-            .iter()
-            .any(|name| name == "log" || name == "checkpoint")
-        {
-            return Err(Error::HalfWritten {
-                dir: dir.to_path_buf(),
-            });
-        }
-        let reason = format!("it has no MANIFEST but other files, such as {name:?}");
-        return Err(Error::NotADatabase {
-            dir: dir.to_path_buf(),
-            reason,
-        });
-    }
-    if options.read_only || !options.create {
-        return Err(Error::Missing {
-            dir: dir.to_path_buf(),
-        });
-    }
-    let manifest = Manifest::new(new_database_id());
-    manifest.store(vfs, dir)?;
-    Ok(manifest)
 }
 
 /// The index that a database has, or that it is to have.
@@ -559,13 +514,6 @@ fn choose_index(options: &Builder, dir: &Path, manifest: &Manifest) -> Result<In
         (Some(IndexKind::BTree), None) if options.read_only => Ok(IndexKind::default()),
         (asked, _) => Ok(asked.unwrap_or_default()),
     }
-}
-
-/// Random enough to tell databases apart: the standard library's hash seeds.
-fn new_database_id() -> u128 {
-    use std::hash::{BuildHasher, RandomState};
-    let half = || u128::from(RandomState::new().hash_one(std::time::SystemTime::now()));
-    half() << 64 | half()
 }
 
 fn recover(

@@ -49,6 +49,7 @@ mod bounds;
 mod catalog;
 mod checkpoint;
 mod commit;
+mod create;
 mod db;
 mod engine;
 mod erased;

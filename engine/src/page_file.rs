@@ -158,6 +158,13 @@ impl PageFile {
             || manifest.keyspaces.iter().any(|entry| named(&entry.index)))
     }
 
+    /// Whether a new page file could be worked with in the memory that the options allow.
+    pub(crate) fn check_budget(options: &Builder, dir: &Path) -> Result<()> {
+        let path = dir.join(PAGE_FILE);
+        let pool_options = Options::new(options.page_budget() as u64);
+        Ok(Pool::<PAGE>::check_budget_of_new(&path, &pool_options)?)
+    }
+
     /// Opens the page file, or makes it; also the expiry index in it.
     pub(crate) fn open(
         options: &Builder,

@@ -198,6 +198,17 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn check_budget(path: &Path, asked: u64, minimum: u64) -> std::result::Result<(), Error> {
+    if asked >= minimum {
+        return Ok(());
+    }
+    Err(Error::BudgetTooSmall {
+        file: path.to_path_buf(),
+        asked,
+        minimum,
+    })
+}
+
 impl<const PAGE: usize> Pool<PAGE> {
     /// Bytes from page to page in the mapping. The kernel gives memory back in its own pages, so
     /// smaller ones, which are for tests, are spread out; the budget counts `PAGE` bytes of each.
@@ -278,16 +289,22 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 
     fn check_budget(&self) -> std::result::Result<(), Error> {
-        let fixed = self.fixed_bytes();
-        let minimum = fixed + LEAST_RESIDENT * PAGE as u64;
-        if self.budget_bytes < minimum {
-            return Err(Error::BudgetTooSmall {
-                file: self.path.clone(),
-                asked: self.budget_bytes,
-                minimum,
-            });
-        }
-        Ok(())
+        check_budget(&self.path, self.budget_bytes, self.least_bytes())
+    }
+
+    /// Whether a file that is yet to be made could be worked with in the budget of these options.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BudgetTooSmall`].
+    pub fn check_budget_of_new(path: &Path, options: &Options) -> std::result::Result<(), Error> {
+        let batch = batch_pages(PAGE, options.budget_bytes);
+        let least = Self::fixed_bytes_of(batch, 0) + LEAST_RESIDENT * PAGE as u64;
+        check_budget(path, options.budget_bytes, least)
+    }
+
+    fn least_bytes(&self) -> u64 {
+        self.fixed_bytes() + LEAST_RESIDENT * PAGE as u64
     }
 
     fn check_length(
@@ -343,7 +360,11 @@ impl<const PAGE: usize> Pool<PAGE> {
 
     /// What the budget covers besides pages.
     fn fixed_bytes(&self) -> u64 {
-        BUFFERS * (self.batch * PAGE) as u64 + self.numbers() * BYTES_PER_NUMBER
+        Self::fixed_bytes_of(self.batch, self.numbers())
+    }
+
+    fn fixed_bytes_of(batch: usize, numbers: u64) -> u64 {
+        BUFFERS * (batch * PAGE) as u64 + numbers * BYTES_PER_NUMBER
     }
 
     /// How many pages may be in memory now.

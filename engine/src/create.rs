@@ -1,0 +1,102 @@
+//! Making a database where there is none.
+
+use std::path::Path;
+
+use hedgerow_log::Manifest;
+use hedgerow_vfs::Vfs;
+
+use crate::db::{LOCK_FILE, create_durably, writing_failed};
+use crate::error::{Error, Result};
+use crate::options::{Builder, IndexKind};
+use crate::page_file::PageFile;
+
+/// Makes sure that a directory holds a database or can hold a new one with these options, before
+/// anything is written to it: an opening that is refused leaves nothing behind.
+pub(crate) fn make_ready(options: &Builder, dir: &Path) -> Result<()> {
+    let vfs = &*options.vfs;
+    let exists = vfs.exists(dir).map_err(|e| Error::io("look for", dir, e))?;
+    if exists && Manifest::exists(vfs, dir)? {
+        return Ok(());
+    }
+    if exists {
+        check_creatable(vfs, dir, options.create && !options.read_only)?;
+    }
+    if options.index == Some(IndexKind::BTree) {
+        PageFile::check_budget(options, dir)?;
+    }
+    if exists {
+        return Ok(());
+    }
+    create_directory(options, dir)
+}
+
+fn create_directory(options: &Builder, dir: &Path) -> Result<()> {
+    if options.read_only || !options.create {
+        return Err(Error::Missing {
+            dir: dir.to_path_buf(),
+        });
+    }
+    create_durably(&*options.vfs, dir).map_err(|e| writing_failed("create", dir, e))
+}
+
+/// Makes sure that there is a database.
+pub(crate) fn check_exists(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    if !vfs.exists(dir).map_err(|e| Error::io("look for", dir, e))? {
+        return Err(Error::Missing {
+            dir: dir.to_path_buf(),
+        });
+    }
+    if Manifest::exists(vfs, dir)? {
+        return Ok(());
+    }
+    check_creatable(vfs, dir, false)
+}
+
+/// Whether a directory without a manifest may become a database.
+fn check_creatable(vfs: &dyn Vfs, dir: &Path, may_create: bool) -> Result<()> {
+    let names = vfs.list(dir).map_err(|e| writing_failed("list", dir, e))?;
+    // A creation that was interrupted leaves no more than these.
+    let mut foreign = names
+        .iter()
+        .filter(|name| *name != LOCK_FILE && *name != "MANIFEST.tmp");
+    if let Some(name) = foreign.next() {
+        if names
+            .iter()
+            .any(|name| name == "log" || name == "checkpoint")
+        {
+            return Err(Error::HalfWritten {
+                dir: dir.to_path_buf(),
+            });
+        }
+        let reason = format!("it has no MANIFEST but other files, such as {name:?}");
+        return Err(Error::NotADatabase {
+            dir: dir.to_path_buf(),
+            reason,
+        });
+    }
+    if !may_create {
+        return Err(Error::Missing {
+            dir: dir.to_path_buf(),
+        });
+    }
+    Ok(())
+}
+
+/// The manifest of a database, a new one if there is none.
+pub(crate) fn load_or_create(options: &Builder, dir: &Path) -> Result<Manifest> {
+    let vfs = &*options.vfs;
+    if Manifest::exists(vfs, dir)? {
+        return Ok(Manifest::load(vfs, dir)?);
+    }
+    check_creatable(vfs, dir, options.create && !options.read_only)?;
+    let manifest = Manifest::new(new_database_id());
+    manifest.store(vfs, dir)?;
+    Ok(manifest)
+}
+
+/// Random enough to tell databases apart: the standard library's hash seeds.
+fn new_database_id() -> u128 {
+    use std::hash::{BuildHasher, RandomState};
+    let half = || u128::from(RandomState::new().hash_one(std::time::SystemTime::now()));
+    half() << 64 | half()
+}
