@@ -3,6 +3,7 @@
 //! Kept apart from what they do, so that completions and man pages are generated from the very
 //! structures that parse.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,6 +33,9 @@ pub(crate) enum Command {
     /// Serve Redis and memcached clients.
     #[command(after_help = examples::SERVE)]
     Serve(Box<Serve>),
+    /// Talk to a running server as a Redis client does.
+    #[command(after_help = examples::CLI)]
+    Cli(Box<Cli>),
     /// Print the value of a key.
     #[command(after_help = examples::GET)]
     Get(Get),
@@ -358,6 +362,39 @@ pub(crate) struct Dump {
     /// Only this keyspace [default: all].
     #[arg(long, value_name = "NAME")]
     pub(crate) keyspace: Option<String>,
+}
+
+/// Options of `cli`.
+#[derive(Args)]
+pub(crate) struct Cli {
+    /// Where the server is: address and port, or a port of this machine [default: 127.0.0.1:7379].
+    #[arg(long, value_name = "ADDR", env = "HEDGEROW_RESP", value_parser = address::server)]
+    pub(crate) resp: Option<SocketAddr>,
+    /// The password, if the server has one.
+    #[arg(
+        short = 'a',
+        long,
+        value_name = "WORD",
+        env = "HEDGEROW_PASSWORD",
+        hide_env_values = true
+    )]
+    pub(crate) password: Option<String>,
+    /// The numbered database.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 0)]
+    pub(crate) database: u32,
+    /// Print replies as they are: no quotes, no types. The default where the output is no terminal.
+    #[arg(long, conflicts_with = "no_raw")]
+    pub(crate) raw: bool,
+    /// Print replies with quotes and types. The default on a terminal.
+    #[arg(long)]
+    pub(crate) no_raw: bool,
+    /// The command and its arguments. Without it, commands are read from standard input.
+    #[arg(
+        value_name = "COMMAND",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    pub(crate) words: Vec<OsString>,
 }
 
 /// Options of `stats`.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::size::show_bytes;
+
 /// Result of this crate.
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
@@ -11,10 +13,10 @@ pub(crate) type Result<T> = std::result::Result<T, Error>;
 #[non_exhaustive]
 pub(crate) enum Error {
     /// The engine refused.
-    #[error("{0}")]
+    #[error("{}", of_engine(.0))]
     Engine(#[from] hedgerow::Error),
     /// The server refused.
-    #[error("{0}")]
+    #[error("{}", of_server(.0))]
     Server(#[from] hedgerow_server::Error),
     /// A file of the user's could not be read or written.
     #[error("could not {operation} {}: {source}", file.display())]
@@ -40,6 +42,71 @@ pub(crate) enum Error {
     /// The command ran, and its answer is bad news.
     #[error("{0}")]
     Failed(String),
+    /// What failed was printed already.
+    #[error("what failed was printed before")]
+    Told,
+}
+
+/// What the engine says, with the remedies that a command line has: the engine's own words are for
+/// programs, and name methods.
+fn of_engine(error: &hedgerow::Error) -> String {
+    use hedgerow::Error as Engine;
+    match error {
+        Engine::Missing { dir } => format!(
+            "there is no database in {}; name another directory with --data, or make one with \
+             hedgerow serve, put or load",
+            dir.display()
+        ),
+        Engine::ReadOnlyDirectory { dir, source } => format!(
+            "{} cannot be written ({source}); change its permissions",
+            dir.display()
+        ),
+        Engine::OtherIndex { dir, asked, found } => format!(
+            "{} has the index {found}, not {asked}; leave out --index, or dump it and load that \
+             into a new directory with --index {asked}",
+            dir.display()
+        ),
+        Engine::ValueTooLong { bytes, limit } => {
+            format!("the value has {bytes} bytes, the limit is {limit}; split it")
+        }
+        Engine::OutOfMemory { limit_bytes } => format!(
+            "memory use is at its limit of {}; delete rows or raise --memory",
+            show_bytes(*limit_bytes as u64)
+        ),
+        Engine::RecoveryOutOfMemory {
+            limit_bytes,
+            used_bytes,
+        } => format!(
+            "the rows do not fit into the memory limit of {}: opening stopped at {}, and nothing \
+             is lost; raise --memory",
+            show_bytes(*limit_bytes as u64),
+            show_bytes(*used_bytes as u64)
+        ),
+        Engine::Poisoned(reason) => format!(
+            "the database stopped writing after a failure: {reason}; check the disk, then run this \
+             again"
+        ),
+        // Of the pages' memory; the budget is that of --memory.
+        Engine::Pages(_) | Engine::Index(_) => {
+            let words = error.to_string();
+            let words = words.replace("raise the budget", "raise --memory");
+            words.replace("; raise it", "; raise --memory")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// What the server says, with the flags that help.
+fn of_server(error: &hedgerow_server::Error) -> String {
+    use hedgerow_server::Error as Server;
+    match error {
+        Server::PasswordNeeded { address } => format!(
+            "refusing to listen on {address} without a password, because other machines can reach \
+             it; give --password, or listen on 127.0.0.1"
+        ),
+        Server::Database(error) => of_engine(error),
+        other => other.to_string(),
+    }
 }
 
 impl Error {

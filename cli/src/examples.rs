@@ -5,7 +5,14 @@ Examples:
   hedgerow serve
   hedgerow serve --data /var/lib/hedgerow --durability sync
   hedgerow serve --index btree --memory 4GiB
-  hedgerow serve --resp 0.0.0.0:7379 --resp-password secret --memcached none --http 7380";
+  hedgerow serve --resp 0.0.0.0:7379 --password secret --memcached none --http 7380";
+
+pub(crate) const CLI: &str = "\
+Examples:
+  hedgerow cli                                 a prompt
+  hedgerow cli SET greeting hello
+  hedgerow cli --resp 10.0.0.5:7379 -a secret RANGE - + LIMIT 10 KEYS
+  hedgerow cli < commands.txt                  one command a line";
 
 pub(crate) const GET: &str = r"Examples:
   hedgerow get greeting

@@ -9,6 +9,7 @@
 mod address;
 mod arguments;
 mod bench;
+mod client;
 mod data;
 mod dump;
 mod dump_file;
@@ -25,19 +26,18 @@ mod serve;
 mod settings;
 mod size;
 mod text;
+mod usage;
 
 use std::process::ExitCode;
-
-use clap::Parser;
 
 use arguments::{Arguments, Command};
 
 fn main() -> ExitCode {
-    // Errors of usage are clap's: it prints them and exits with 2.
-    let arguments = Arguments::parse();
+    let arguments = usage::parse();
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error::Error::Told) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("hedgerow: {error}");
             ExitCode::from(if error.is_usage() { 2 } else { 1 })
@@ -51,6 +51,7 @@ fn run(arguments: Arguments) -> error::Result<()> {
     };
     match arguments.command {
         Command::Serve(serve) => serve::run(*serve, &out),
+        Command::Cli(cli) => client::run(*cli, &out),
         Command::Get(get) => data::get(get, &out),
         Command::Put(put) => data::put(put, &out),
         Command::Delete(delete) => data::delete(delete, &out),

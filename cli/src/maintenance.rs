@@ -1,16 +1,19 @@
 //! Care for a database: numbers, verification, checkpoints, copies; and the command's own papers.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 use clap::CommandFactory;
 use clap_complete::Shell;
+use hedgerow::CheckReport;
 use serde_json::{Map, Value, json};
 
 use crate::arguments::{Arguments, Backup, Data, Restore, Stats};
 use crate::data::open;
 use crate::error::{Error, Result, writing};
-use crate::output::Output;
-use crate::size::show_bytes;
+use crate::output::{Output, working};
+use crate::size::{show_bytes, show_count};
 
 pub(crate) fn stats(stats: Stats, out: &Output) -> Result<()> {
     let db = open(&stats.data, false, true)?;
@@ -24,7 +27,7 @@ pub(crate) fn stats(stats: Stats, out: &Output) -> Result<()> {
     let json = groups.iter().map(|(group, list)| {
         let numbers = list
             .iter()
-            .map(|entry| (entry.name.to_owned(), json!(entry.value)));
+            .map(|entry| (entry.name.to_owned(), number(entry.value)));
         (group.clone(), Value::Object(numbers.collect::<Map<_, _>>()))
     });
     out.print(Value::Object(json.collect()), || {
@@ -32,16 +35,46 @@ pub(crate) fn stats(stats: Stats, out: &Output) -> Result<()> {
         for (group, list) in &groups {
             text += &format!("{group}\n");
             for entry in list.iter() {
-                text += &format!("  {:<32} {:>16}  {}\n", entry.name, entry.value, entry.help);
+                let value = show(entry.name, entry.value);
+                text += &format!("  {:<32} {value:>16}  {}\n", entry.name, entry.help);
             }
         }
         text.trim_end().to_owned()
     })
 }
 
+/// A number as JSON: an integer where it is one.
+pub(crate) fn number(value: f64) -> Value {
+    // Up to here, a double tells all integers apart.
+    const EXACT: f64 = (1u64 << 53) as f64;
+    match value {
+        _ if value.fract() != 0.0 || value.abs() > EXACT => json!(value),
+        _ if value < 0.0 => json!(value as i64),
+        _ => json!(value as u64),
+    }
+}
+
+/// A number of statistics for people: the unit stands at the end of its name.
+fn show(name: &str, value: f64) -> String {
+    if name == "memory_limit_bytes" && value == 0.0 {
+        return "none".into();
+    }
+    let name = name.strip_suffix("_total").unwrap_or(name);
+    if name.ends_with("_bytes") || name == "bytes" {
+        return show_bytes(value as u64);
+    }
+    if name.ends_with("_ms") {
+        return format!("{} ms", show_count(value as u64));
+    }
+    if value.fract() == 0.0 && value >= 0.0 {
+        return show_count(value as u64);
+    }
+    format!("{value:.3}")
+}
+
 pub(crate) fn check(data: Data, out: &Output) -> Result<()> {
     let dir = &data.data;
-    let report = data.builder().check(dir)?;
+    let report = check_with_progress(&data)?;
     for problem in &report.problems {
         eprintln!("hedgerow: {problem}");
     }
@@ -82,6 +115,27 @@ pub(crate) fn check(data: Data, out: &Output) -> Result<()> {
     })
 }
 
+/// First the files are verified, then the trees are built from them and verified.
+fn check_with_progress(data: &Data) -> Result<CheckReport> {
+    let bar = working("verifying files");
+    let progress = bar.clone();
+    let report = data
+        .builder()
+        .progress(Box::new(move |state| {
+            progress.set_message(match state.done_bytes < state.total_bytes {
+                true => format!(
+                    "building the trees: {} of {}",
+                    show_bytes(state.done_bytes),
+                    show_bytes(state.total_bytes)
+                ),
+                false => "verifying the trees".into(),
+            });
+        }))
+        .check(&data.data);
+    bar.finish_and_clear();
+    Ok(report?)
+}
+
 pub(crate) fn checkpoint(data: Data, out: &Output) -> Result<()> {
     let db = open(&data, false, false)?;
     let report = db.checkpoint()?;
@@ -110,17 +164,52 @@ fn copied(to: &Path, report: hedgerow::BackupReport, out: &Output) -> Result<()>
 
 pub(crate) fn backup(backup: Backup, out: &Output) -> Result<()> {
     let db = open(&backup.data, false, false)?;
-    let report = db.backup(&backup.to)?;
+    let report = with_copying_shown(&backup.to, || Ok(db.backup(&backup.to)?))?;
     db.close()?;
     copied(&backup.to, report, out)
 }
 
 pub(crate) fn restore(restore: Restore, out: &Output) -> Result<()> {
-    let report = restore
-        .data
-        .builder()
-        .restore(&restore.from, &restore.data.data)?;
-    copied(&restore.data.data, report, out)
+    let to = &restore.data.data;
+    let builder = restore.data.builder();
+    let report = with_copying_shown(to, || Ok(builder.restore(&restore.from, to)?))?;
+    copied(to, report, out)
+}
+
+/// Shows how much is in a directory while something is copied into it.
+fn with_copying_shown<R>(to: &Path, copy: impl FnOnce() -> Result<R>) -> Result<R> {
+    let bar = working("preparing the copy");
+    if bar.is_hidden() {
+        return copy();
+    }
+    let (done, ended) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let bar = &bar;
+        scope.spawn(move || {
+            let often = Duration::from_millis(200);
+            while ended.recv_timeout(often) == Err(RecvTimeoutError::Timeout) {
+                match bytes_in(to) {
+                    0 => {}
+                    bytes => bar.set_message(format!("copied {}", show_bytes(bytes))),
+                }
+            }
+        });
+        let copied = copy();
+        drop(done);
+        bar.finish_and_clear();
+        copied
+    })
+}
+
+/// Bytes of the files in a directory and those below; what cannot be looked at counts nothing.
+fn bytes_in(dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let bytes = entries.map(|entry| match entry.metadata() {
+        Ok(found) if found.is_dir() => bytes_in(&entry.path()),
+        Ok(found) => found.len(),
+        Err(_) => 0,
+    });
+    bytes.sum()
 }
 
 pub(crate) fn completions(shell: Shell) -> Result<()> {

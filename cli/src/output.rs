@@ -1,6 +1,7 @@
 //! Printing results: text for people, JSON lines for programs.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -41,6 +42,15 @@ pub(crate) fn bytes_bar(what: &'static str, total: u64) -> ProgressBar {
 /// A progress display of things done, their number being unknown before.
 pub(crate) fn spinner(what: &'static str) -> ProgressBar {
     bar(what, None, "{spinner} {msg}: {human_pos} ({per_sec})")
+}
+
+/// A display of work whose end is not known: what is done now, and for how long it has been going
+/// on. Drawn at once and then a few times a second, on a terminal only.
+pub(crate) fn working(what: &'static str) -> ProgressBar {
+    let bar = bar(what, None, "{spinner} {msg} ({elapsed})");
+    bar.tick();
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
 }
 
 fn bar(what: &'static str, total: Option<u64>, style: &str) -> ProgressBar {

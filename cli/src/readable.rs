@@ -5,7 +5,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow::{Direction, Error, Keyspace, Row};
+use hedgerow::{Direction, Error, Keyspace, MAX_KEY_BYTES, Row};
 
 /// A range of keys, as the command line gives it.
 pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -49,8 +49,9 @@ pub(crate) fn scan(
 ) -> hedgerow::Result<Vec<Missing>> {
     let (mut start, mut end) = bounds;
     let mut missing = Vec::new();
-    // The last key that was visited.
+    // The last key that was visited, and where the last scan began that went on behind others.
     let mut last: Option<Vec<u8>> = None;
+    let mut reached: Option<Vec<u8>> = None;
     loop {
         let range = (as_slice(&start), as_slice(&end));
         let scanned = keyspace.scan(range, direction, |key, row| {
@@ -78,22 +79,47 @@ pub(crate) fn scan(
             missing.push(rest(&start, &end, last, direction, found));
             return Ok(missing);
         };
-        let is_behind = match (direction, &last) {
-            (_, None) => true,
-            (Direction::Forward, Some(last)) => keys.to.as_ref().is_none_or(|to| to > last),
-            (Direction::Reverse, Some(last)) => keys.from <= *last,
-        };
         let next = match direction {
             Direction::Forward => keys.to.clone(),
-            Direction::Reverse => Some(keys.from.clone()).filter(|from| !from.is_empty()),
+            Direction::Reverse => last_before(&keys.from),
+        };
+        let is_behind = match (&next, direction, &reached) {
+            (Some(next), Direction::Forward, Some(reached)) => next > reached,
+            (Some(next), Direction::Reverse, Some(reached)) => next < reached,
+            (next, _, None) => next.is_some(),
+            (None, _, _) => false,
         };
         missing.push(found(keys.from, keys.to));
-        match (next, direction) {
-            (Some(to), Direction::Forward) if is_behind => start = Bound::Included(to),
-            (Some(from), Direction::Reverse) if is_behind => end = Bound::Excluded(from),
-            _ => return Ok(missing),
+        let is_within = match (&next, direction) {
+            (Some(next), Direction::Forward) => contains((Bound::Unbounded, as_slice(&end)), next),
+            (Some(next), Direction::Reverse) => {
+                contains((as_slice(&start), Bound::Unbounded), next)
+            }
+            (None, _) => false,
+        };
+        // Otherwise the range ends here, or the way behind these keys is not known.
+        if !(is_behind && is_within) {
+            return Ok(missing);
+        }
+        reached.clone_from(&next);
+        if let Some(next) = next {
+            match direction {
+                Direction::Forward => start = Bound::Included(next),
+                Direction::Reverse => end = Bound::Included(next),
+            }
         }
     }
+}
+
+/// The last key that can be before another one; `None` if there is none.
+fn last_before(key: &[u8]) -> Option<Vec<u8>> {
+    let (&last, rest) = key.split_last()?;
+    let mut before = rest.to_vec();
+    if last > 0 {
+        before.push(last - 1);
+        before.resize(MAX_KEY_BYTES, u8::MAX);
+    }
+    Some(before)
 }
 
 /// What is left of a range behind the last key that was visited.
@@ -114,6 +140,24 @@ fn rest(
     }
 }
 
+fn contains(range: (Bound<&[u8]>, Bound<&[u8]>), key: &[u8]) -> bool {
+    std::ops::RangeBounds::<[u8]>::contains(&range, key)
+}
+
 fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_fits_between_a_key_and_the_last_before_it() {
+        assert_eq!(last_before(b""), None);
+        assert_eq!(last_before(b"a\0").as_deref(), Some(&b"a"[..]));
+        let before = last_before(b"ab").unwrap();
+        assert_eq!(before.len(), MAX_KEY_BYTES);
+        assert!(before.starts_with(b"aa\xff") && before < b"ab".to_vec());
+    }
 }

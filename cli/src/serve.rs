@@ -1,5 +1,6 @@
 //! `hedgerow serve`.
 
+use std::net::TcpListener;
 use std::sync::Arc;
 
 use hedgerow::Db;
@@ -62,6 +63,19 @@ fn options(settings: &Settings) -> ServerOptions {
     }
 }
 
+/// Fails if a port is taken, before a database is opened or made for a server that cannot start.
+fn check_ports(settings: &Settings) -> Result<()> {
+    let mut bound = Vec::new();
+    for address in [settings.resp, settings.memcached, settings.http] {
+        let Some(address) = address else { continue };
+        let listener = TcpListener::bind(address)
+            .map_err(|source| hedgerow_server::Error::Bind { address, source })?;
+        // Kept until all are bound: two of them may be the same.
+        bound.push(listener);
+    }
+    Ok(())
+}
+
 fn signal_name(signal: i32) -> &'static str {
     match signal {
         SIGTERM => "SIGTERM",
@@ -93,6 +107,7 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
         operation: "listen for signals",
         source,
     })?;
+    check_ports(&settings)?;
     let db = Arc::new(open(&settings)?);
     let server = Server::start(Arc::clone(&db), options)?;
     let addresses = server.addresses();
@@ -102,7 +117,7 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
         workers = settings.workers,
         "serving"
     );
-    let rows = db.statistics().get("rows").unwrap_or(0.0);
+    let rows = db.statistics().get("rows").unwrap_or(0.0) as u64;
     let shown = |address: Option<std::net::SocketAddr>| address.map(|address| address.to_string());
     let json = json!({
         "data": (!settings.in_memory).then_some(&settings.data),

@@ -12,6 +12,9 @@ use crate::arguments::{self, Durability, LogLevel, Serve};
 use crate::error::{Error, Result};
 use crate::size;
 
+/// The longest value that can be allowed: a request may be twice as long.
+const LONGEST_VALUE: u64 = 1023 << 20;
+
 /// The configuration file. Names are those of the flags.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
@@ -113,16 +116,11 @@ impl Settings {
             .map_or_else(|| Ok(File::default()), read)?;
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let workers = flags.workers.or(file.workers).unwrap_or(cores);
-        if !(1..=1024).contains(&workers) {
-            return Err(Error::Usage(format!(
-                "{workers} workers make no sense; choose 1 to 1024"
-            )));
-        }
         let checkpoint_log = flags
             .checkpoint_log
             .or(file.checkpoint_log)
             .unwrap_or(1 << 30);
-        Ok(Settings {
+        let settings = Settings {
             data: flags
                 .data
                 .or(file.data)
@@ -156,7 +154,41 @@ impl Settings {
             max_value: flags.max_value.or(file.max_value).unwrap_or(512 << 20),
             checkpoint_log: Some(checkpoint_log).filter(|&bytes| bytes > 0),
             log_level: flags.log_level.or(file.log_level).unwrap_or(LogLevel::Info),
-        })
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+
+    /// Checks what can be checked before anything is opened, in the words of the command line.
+    fn check(&self) -> Result<()> {
+        let longest_flush = Duration::from_millis(200);
+        let wrong = if !(1..=1024).contains(&self.workers) {
+            format!(
+                "--workers {} makes no sense; choose 1 to 1024 workers",
+                self.workers
+            )
+        } else if self.flush_interval.is_zero() || self.flush_interval > longest_flush {
+            "--flush-interval must be between 1ms and 200ms".into()
+        } else if !(1..=LONGEST_VALUE).contains(&self.max_value) {
+            format!(
+                "--max-value must be between 1 and {}",
+                size::show_bytes(LONGEST_VALUE)
+            )
+        } else if self.max_connections == 0 {
+            "--max-connections must be at least 1".into()
+        } else if self.password.as_deref() == Some("") {
+            "--password is empty; leave it out or choose one".into()
+        } else if self.in_memory && self.index == Some(IndexKind::BTree) {
+            "--index btree is for data larger than memory and needs a directory; choose another \
+             index with --in-memory"
+                .into()
+        } else if (self.resp, self.memcached, self.http) == (None, None, None) {
+            "there is nothing to listen on; give one of --resp, --memcached and --http an address"
+                .into()
+        } else {
+            return Ok(());
+        };
+        Err(Error::Usage(wrong))
     }
 }
 

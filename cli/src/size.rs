@@ -68,6 +68,19 @@ pub(crate) fn show_bytes(bytes: u64) -> String {
     }
 }
 
+/// A number for people: its digits in groups of three.
+pub(crate) fn show_count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut shown = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +96,8 @@ mod tests {
         }
         assert_eq!(show_bytes(1536), "1.5 KiB");
         assert_eq!(show_bytes(12), "12 B");
+        assert_eq!(show_count(999), "999");
+        assert_eq!(show_count(1_234_567), "1,234,567");
     }
 
     #[test]

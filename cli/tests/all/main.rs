@@ -1,5 +1,8 @@
 //! The `hedgerow` command as its users meet it.
 
+mod client;
 mod commands;
 mod dump;
+mod manners;
 mod process;
+mod readme;

@@ -1,0 +1,292 @@
+//! What the command says when something is wrong, and what it leaves behind: nothing.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Output;
+
+use crate::process::{command, done, fails, hedgerow, hedgerow_with};
+
+fn is_empty(dir: &Path) -> bool {
+    std::fs::read_dir(dir).unwrap().next().is_none()
+}
+
+/// Runs a command with one more environment variable.
+fn with_variable(dir: &Path, name: &str, value: &str, words: &[&str]) -> Output {
+    let child = command(dir, words).env(name, value).spawn().unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn errors_name_flags_and_commands_that_exist() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let missing = hedgerow(dir, &["get", "k", "--data", "nope"]);
+    let error = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert!(!error.contains("with create"), "{error}");
+    fails(
+        missing,
+        1,
+        &["no database in nope", "--data", "hedgerow serve"],
+    );
+    done(hedgerow(dir, &["put", "k", "v"]));
+    let other = ["get", "k", "--keyspace", "db7"];
+    fails(hedgerow(dir, &other), 1, &["db7", "--keyspace", "default"]);
+    let words = ["load", "--index", "btree"];
+    fails(
+        hedgerow_with(dir, &words, b"a\n"),
+        1,
+        &["--index", "dump", "masstree"],
+    );
+    let words = ["load", "--index", "hash"];
+    fails(
+        hedgerow_with(dir, &words, b"a\n"),
+        2,
+        &["masstree, matryoshka and btree"],
+    );
+    // What needs more memory than it was given says which flag gives it.
+    let lines: String = (0..20_000).map(|i| format!("key{i}\n")).collect();
+    let words = ["load", "--memory", "64KiB", "--data", "small"];
+    fails(
+        hedgerow_with(dir, &words, lines.as_bytes()),
+        1,
+        &["--memory"],
+    );
+    for flag in [
+        "--flush-interval=1h",
+        "--max-value=2GiB",
+        "--max-connections=0",
+    ] {
+        let name = flag.split('=').next().unwrap();
+        fails(hedgerow(dir, &["serve", flag]), 2, &[name]);
+    }
+    let open = [
+        "serve",
+        "--resp",
+        "0.0.0.0:0",
+        "--memcached",
+        "none",
+        "--http",
+        "none",
+    ];
+    fails(hedgerow(dir, &open), 1, &["--password"]);
+}
+
+#[test]
+fn commands_on_directories_that_hold_no_database_say_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::create_dir(dir.join("empty")).unwrap();
+    for data in ["missing", "empty"] {
+        let said = ["no database in", data, "--data"];
+        for words in [
+            &["check", "--data", data][..],
+            &["stats", "--data", data],
+            &["dump", "--data", data],
+            &["checkpoint", "--data", data],
+            &["backup", "copy", "--data", data],
+            &["delete", "k", "--data", data],
+        ] {
+            fails(hedgerow(dir, words), 1, &said);
+        }
+        let restore = ["restore", data, "--data", "new"];
+        fails(hedgerow(dir, &restore), 1, &["no database in", data]);
+    }
+    assert!(!dir.join("missing").exists());
+    assert!(!dir.join("copy").exists());
+    assert!(!dir.join("new").exists());
+    assert!(is_empty(&dir.join("empty")));
+    std::fs::write(dir.join("file"), "mine").unwrap();
+    fails(hedgerow(dir, &["check", "--data", "file"]), 1, &["file"]);
+}
+
+#[test]
+fn a_server_that_cannot_start_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let none = "none";
+    for (resp, memcached, http) in [
+        (taken.as_str(), none, none),
+        ("0", taken.as_str(), none),
+        ("0", "0", taken.as_str()),
+    ] {
+        let ports = ["--resp", resp, "--memcached", memcached, "--http", http];
+        let output = hedgerow(dir, &[&["serve"][..], &ports].concat());
+        fails_with(output, &taken);
+        assert!(is_empty(dir), "{ports:?}");
+    }
+    for options in [
+        &["--index", "btree", "--memory", "1KiB"][..],
+        &["--index", "hash"],
+        &["--flush-interval", "0ms"],
+        &["--workers", "5000"],
+    ] {
+        let ports = ["--resp", "0", "--memcached", "none", "--http", "none"];
+        let output = hedgerow(dir, &[&["serve"][..], &ports, options].concat());
+        assert!(!output.status.success());
+        assert!(is_empty(dir), "{options:?}");
+    }
+    // Of a directory that holds something else nothing is touched.
+    std::fs::create_dir(dir.join("mine")).unwrap();
+    std::fs::write(dir.join("mine/diary.txt"), "today").unwrap();
+    for words in [
+        &[
+            "serve",
+            "--resp",
+            "0",
+            "--memcached",
+            "none",
+            "--http",
+            "none",
+            "--data",
+            "mine",
+        ][..],
+        &["put", "k", "v", "--data", "mine"],
+        &["load", "--data", "mine"],
+    ] {
+        fails_with(hedgerow(dir, words), "mine");
+    }
+    assert_eq!(std::fs::read_dir(dir.join("mine")).unwrap().count(), 1);
+}
+
+/// Checks that a command failed and names `word` on the last line of standard error.
+#[track_caller]
+fn fails_with(output: Output, word: &str) {
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.lines().last().unwrap_or("").contains(word), "{error}");
+}
+
+#[test]
+fn a_bad_environment_variable_is_named_as_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for (name, value, words) in [
+        ("HEDGEROW_RESP", "nowhere", &["serve"][..]),
+        ("HEDGEROW_WORKERS", "many", &["serve"]),
+        ("HEDGEROW_DURABILITY", "maybe", &["serve"]),
+        ("HEDGEROW_MEMORY", "1.5G", &["count"]),
+        ("HEDGEROW_DATA", "elsewhere", &["serve", "--in-memory"]),
+    ] {
+        let output = with_variable(dir, name, value, words);
+        fails(output, 2, &[name, "environment"]);
+    }
+    // Who gives the flag is not told of the variable.
+    let output = with_variable(
+        dir,
+        "HEDGEROW_WORKERS",
+        "2",
+        &["serve", "--workers", "many"],
+    );
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    fails(output, 2, &["--workers"]);
+    assert!(!error.contains("HEDGEROW_WORKERS"), "{error}");
+    assert!(is_empty(dir));
+}
+
+#[test]
+fn statistics_have_units_for_people_and_integers_for_programs() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let lines: String = (0..3000).map(|i| format!("key{i}\n")).collect();
+    done(hedgerow_with(dir, &["load"], lines.as_bytes()));
+    let stats = done(hedgerow(dir, &["stats", "--index"]));
+    let line = |name: &str| {
+        let mut lines = stats
+            .lines()
+            .filter(|line| line.trim_start().starts_with(name));
+        lines.next().unwrap_or_else(|| panic!("{stats}"))
+    };
+    assert!(line("rows ").contains(" 3,000 "), "{stats}");
+    assert!(line("checkpoint_bytes ").contains(" KiB "), "{stats}");
+    assert!(line("checkpoint_duration_ms").contains(" ms "), "{stats}");
+    assert!(line("memory_limit_bytes").contains(" none "), "{stats}");
+    let json = done(hedgerow(dir, &["stats", "--index", "--json"]));
+    assert!(
+        json.contains("\"rows\":3000,") || json.contains("\"rows\":3000}"),
+        "{json}"
+    );
+    assert!(!json.contains(".0,") && !json.contains(".0}"), "{json}");
+}
+
+#[test]
+fn every_command_has_examples_in_its_help() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let help = done(hedgerow(dir, &["--help"]));
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands: Vec<&str> = commands
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect();
+    assert!(
+        commands.contains(&"serve") && commands.contains(&"cli"),
+        "{help}"
+    );
+    for name in commands {
+        let help = done(hedgerow(dir, &[name, "--help"]));
+        let (_, examples) = help
+            .split_once("Examples:\n")
+            .unwrap_or_else(|| panic!("{help}"));
+        assert!(examples.contains(&format!("hedgerow {name}")), "{help}");
+    }
+}
+
+#[test]
+fn read_only_commands_take_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let words = ["load", "--index", "btree", "--memory", "8MiB"];
+    done(hedgerow_with(dir, &words, b"a\nb\n"));
+    for words in [
+        &["check"][..],
+        &["get", "a"],
+        &["scan"],
+        &["count"],
+        &["stats"],
+        &["dump"],
+    ] {
+        done(hedgerow(dir, &[words, &["--memory", "16MiB"]].concat()));
+        let small = hedgerow(dir, &[words, &["--memory", "1KiB"]].concat());
+        fails(small, 1, &["--memory"]);
+    }
+}
+
+/// Runs a command on a terminal of its own, by `script`; what came to that terminal. `None` where
+/// there is no such tool.
+fn on_a_terminal(dir: &Path, words: &str) -> Option<String> {
+    let line = format!("{} {words}", env!("CARGO_BIN_EXE_hedgerow"));
+    let script = std::process::Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .current_dir(dir)
+        .stdin(std::process::Stdio::null())
+        .env("TERM", "xterm")
+        .output();
+    match script {
+        Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Err(error) => {
+            println!("skipped: there is no tool called script: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn checks_and_backups_show_what_they_do_on_a_terminal_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    done(hedgerow_with(dir, &["load"], b"a\nb\n"));
+    for (words, shown) in [
+        ("check", "verifying files"),
+        ("backup copy", "preparing the copy"),
+        ("restore copy --data again", "preparing the copy"),
+    ] {
+        if let Some(printed) = on_a_terminal(dir, words) {
+            assert!(printed.contains(shown), "{words}: {printed:?}");
+        }
+    }
+    let quiet = hedgerow(dir, &["check"]);
+    assert!(quiet.stderr.is_empty(), "{quiet:?}");
+}
