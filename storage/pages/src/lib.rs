@@ -19,6 +19,7 @@
 //! `checkpoint` (what a crash leaves). Layouts and protocols are in `docs/pages.md`.
 
 mod block;
+mod budget;
 mod checkpoint;
 mod compact;
 mod evict;

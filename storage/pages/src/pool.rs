@@ -24,6 +24,7 @@ use hedgerow_sync::Counters;
 use hedgerow_vfs::{ReadAt, Vfs, VfsFile};
 
 use crate::block::{self, Block};
+use crate::budget;
 use crate::checkpoint::{Published, Saved};
 use crate::evict::{Evictor, batch_pages};
 use crate::frame::Frame;
@@ -183,30 +184,12 @@ pub struct Pool<const PAGE: usize> {
 /// The least number of pages that must fit the budget.
 pub(crate) const LEAST_RESIDENT: u64 = 128;
 
-/// Batches' worth of buffers that a pool keeps: of the evictor, of a checkpoint, of the copies it
-/// saves, and of reads.
-const BUFFERS: u64 = 4;
-
 /// Batches' worth of blocks that are kept for reads to come.
 const MOST_SPARE: usize = 2;
-
-/// State word and entry.
-const BYTES_PER_NUMBER: u64 = 16;
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What these mutexes guard stays usable: nothing panics while it is half changed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn check_budget(path: &Path, asked: u64, minimum: u64) -> std::result::Result<(), Error> {
-    if asked >= minimum {
-        return Ok(());
-    }
-    Err(Error::BudgetTooSmall {
-        file: path.to_path_buf(),
-        asked,
-        minimum,
-    })
 }
 
 impl<const PAGE: usize> Pool<PAGE> {
@@ -289,22 +272,8 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 
     fn check_budget(&self) -> std::result::Result<(), Error> {
-        check_budget(&self.path, self.budget_bytes, self.least_bytes())
-    }
-
-    /// Whether a file that is yet to be made could be worked with in the budget of these options.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::BudgetTooSmall`].
-    pub fn check_budget_of_new(path: &Path, options: &Options) -> std::result::Result<(), Error> {
-        let batch = batch_pages(PAGE, options.budget_bytes);
-        let least = Self::fixed_bytes_of(batch, 0) + LEAST_RESIDENT * PAGE as u64;
-        check_budget(path, options.budget_bytes, least)
-    }
-
-    fn least_bytes(&self) -> u64 {
-        self.fixed_bytes() + LEAST_RESIDENT * PAGE as u64
+        let minimum = self.fixed_bytes() + LEAST_RESIDENT * PAGE as u64;
+        budget::check(&self.path, self.budget_bytes, minimum)
     }
 
     fn check_length(
@@ -360,11 +329,7 @@ impl<const PAGE: usize> Pool<PAGE> {
 
     /// What the budget covers besides pages.
     fn fixed_bytes(&self) -> u64 {
-        Self::fixed_bytes_of(self.batch, self.numbers())
-    }
-
-    fn fixed_bytes_of(batch: usize, numbers: u64) -> u64 {
-        BUFFERS * (batch * PAGE) as u64 + numbers * BYTES_PER_NUMBER
+        budget::fixed_bytes(self.batch * PAGE, self.numbers())
     }
 
     /// How many pages may be in memory now.
