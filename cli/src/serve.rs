@@ -109,6 +109,10 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
     })?;
     check_ports(&settings)?;
     let db = Arc::new(open(&settings)?);
+    if db.statistics().get("pages_budget_bytes").is_some() {
+        // Whoever sets a budget for pages wants the rest to be small as well.
+        hedgerow::return_large_blocks();
+    }
     let server = Server::start(Arc::clone(&db), options)?;
     let addresses = server.addresses();
     tracing::info!(

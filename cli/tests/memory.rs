@@ -96,6 +96,54 @@ fn get(client: &mut Client, numbers: impl Iterator<Item = u32>) {
     });
 }
 
+/// Sends one command and checks its reply.
+fn expect(client: &mut Client, words: &[&[u8]], reply: &Reply) {
+    let found = client.call(words).unwrap();
+    assert!(found == *reply, "{:?}", words[..2].to_vec());
+}
+
+/// Values of up to a megabyte come and go in buffers of connections, of the log and of the index; what
+/// these leave behind goes back to the system.
+#[test]
+fn a_server_keeps_to_its_memory_with_large_values() {
+    const LARGE_BUDGET: u64 = 32 << 20;
+    const LARGEST: u32 = 1_000_000;
+    const VALUES: u32 = 400;
+    /// As above, and one large value on its way in each of four connections.
+    const BESIDES: u64 = 6 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["--index", "btree", "--memory", "32MiB", "--workers", "2"];
+    let flags = [&flags[..], &["--checkpoint-log", "64MiB"]].concat();
+    let program = Path::new(env!("CARGO_BIN_EXE_hedgerow"));
+    let mut server = Server::spawn(program, &dir.path().join("data"), &flags).unwrap();
+    let mut clients: Vec<Client> = (0..4).map(|_| server.connect().unwrap()).collect();
+    clients[0].call(&[b"SET", b"first", b"-"]).unwrap();
+    let idle = peak_bytes(&server);
+    let length = |n: u32, round: u32| {
+        let mixed = (n * 3 + round).wrapping_mul(0x9e37_79b9) % LARGEST;
+        mixed.max(1000) as usize
+    };
+    let value = |n: u32, round: u32| vec![(n % 251) as u8; length(n, round)];
+    let ok = Reply::Simple("OK".into());
+    for n in 0..VALUES {
+        let client = &mut clients[(n % 4) as usize];
+        expect(client, &[b"SET", &key(n), &value(n, 0)], &ok);
+    }
+    for n in (0..VALUES).map(|n| n * 7 % VALUES) {
+        let client = &mut clients[(n % 3) as usize];
+        expect(client, &[b"GET", &key(n)], &Reply::Bulk(Some(value(n, 0))));
+        if n % 2 == 0 {
+            expect(client, &[b"SET", &key(n), &value(n, 1)], &ok);
+            expect(client, &[b"SET", &key(n), &value(n, 0)], &ok);
+        }
+    }
+    let peak = peak_bytes(&server);
+    println!("{idle} bytes when idle, {peak} at most");
+    let allowed = idle + LARGE_BUDGET + LARGE_BUDGET / 10 + BESIDES;
+    assert!(peak < allowed, "{peak} bytes, {idle} when idle");
+    assert!(peak > LARGE_BUDGET, "all of it is in use");
+}
+
 /// Numbers of rows, far apart from each other.
 fn scattered(count: u32) -> impl Iterator<Item = u32> {
     (0..count).map(|n| n.wrapping_mul(0x9e37_79b9) % ROWS)

@@ -87,6 +87,7 @@ pub use db::Db;
 pub use error::{Error, Result};
 pub use hedgerow_index::{IndexError, IndexErrorKind, KeySpan, MAX_KEY_BYTES};
 pub use hedgerow_log::{Health, Problem, Progress, Timestamp};
+pub use hedgerow_memory::return_large_blocks;
 pub use iterate::{Direction, Entry, Range};
 pub use keyspace::Keyspace;
 pub use options::{Builder, Durability, IndexKind, WriteOptions};

@@ -465,3 +465,42 @@ fn values_of_any_bytes_and_empty_keys_are_fine() {
     assert_eq!(keyspace.get(b"big").unwrap(), Some(big));
     assert_eq!(keyspace.len(), 3);
 }
+
+/// An opening that is refused leaves a directory as it found it: nothing in one of somebody else's,
+/// and no database where none could be opened.
+#[test]
+fn what_is_refused_leaves_nothing_behind() {
+    let disk = MemoryVfs::new();
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let builder = || Db::builder().vfs(Arc::clone(&vfs));
+    let small = builder()
+        .index(hedgerow::IndexKind::BTree)
+        .memory_limit(Some(1024));
+    assert_error!(small.open("/new"), Error::Pages(_), "budget");
+    assert!(!vfs.exists(Path::new("/new")).unwrap());
+
+    vfs.create_dir_all(Path::new("/mine")).unwrap();
+    disk.insert_file(Path::new("/mine/diary.txt"), b"today".to_vec());
+    assert_error!(
+        builder().open("/mine"),
+        Error::NotADatabase { .. },
+        "diary.txt"
+    );
+    let empty = Path::new("/empty");
+    vfs.create_dir_all(empty).unwrap();
+    let closed = || builder().create(false);
+    assert_error!(closed().open(empty), Error::Missing { .. }, "no database");
+    for missing in [empty, Path::new("/missing")] {
+        assert_error!(
+            builder().check(missing),
+            Error::Missing { .. },
+            "no database"
+        );
+        assert_error!(
+            builder().restore(missing, "/to"),
+            Error::Missing { .. },
+            "no database"
+        );
+    }
+    assert_eq!(disk.files().len(), 1, "the diary alone");
+}

@@ -37,6 +37,7 @@
 //! standard allocator, so that sanitizers see each of them.
 
 mod class;
+mod freed;
 mod mapping;
 #[cfg(not(any(feature = "system-allocator", miri)))]
 mod pool;
@@ -55,6 +56,7 @@ use pool as blocks;
 #[cfg(any(feature = "system-allocator", miri))]
 use system as blocks;
 
+pub use freed::return_large_blocks;
 pub use mapping::Mapping;
 pub use prefetch::{prefetch_line, prefetch_lines};
 pub use report::{ClassReport, Report, inspect};
