@@ -64,6 +64,7 @@ mod nested_calls;
 mod options;
 mod page_file;
 mod planted;
+mod random_key;
 mod recovery;
 mod redo;
 mod removals;

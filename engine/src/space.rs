@@ -13,6 +13,7 @@ use crate::any_index::AnyIndex;
 use crate::expiry::ExpiryIndex;
 use crate::options::IndexKind;
 use crate::page_file::Stored;
+use crate::random_key::Cursors;
 use crate::remove_range::Bounds;
 use crate::row::{self, ColumnChanges, Columns, Row};
 use crate::watch::Watches;
@@ -26,6 +27,8 @@ pub(crate) struct Space {
     length: StripedCounter,
     /// How many rows have an expiry.
     expiring: StripedCounter,
+    /// Where draws of random keys go on.
+    pub(crate) cursors: Cursors,
     /// Set, under all stripes, when the keyspace was dropped or cleared.
     retired: AtomicBool,
 }
@@ -54,6 +57,7 @@ impl Space {
             index: stored.index,
             length: StripedCounter::new(),
             expiring: StripedCounter::new(),
+            cursors: Cursors::default(),
             retired: AtomicBool::new(false),
         };
         space.length.add(stored.rows as i64);

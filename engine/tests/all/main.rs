@@ -12,6 +12,7 @@ mod limits;
 mod model;
 mod order;
 mod page_file;
+mod random_key;
 mod redo;
 mod reopen;
 mod second_opener;

@@ -508,4 +508,19 @@ fn random_keys_exist() {
     }
     assert_eq!(client.run("FLUSHALL"), ok());
     assert_eq!(client.run("RANDOMKEY"), Value::Null);
+    // Of two keys each comes up, also of two that begin alike.
+    for keys in [["a", "b"], ["user:1", "user:2"], ["key", "key:and:more"]] {
+        assert_eq!(
+            client.call(&[b"MSET", keys[0].as_bytes(), b"1", keys[1].as_bytes(), b"2"]),
+            ok()
+        );
+        let drawn: std::collections::BTreeSet<Vec<u8>> = (0..100)
+            .map(|_| match client.run("RANDOMKEY") {
+                Value::Bulk(key) => key,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(drawn.len(), 2, "{drawn:?}");
+        assert_eq!(client.run("FLUSHALL"), ok());
+    }
 }

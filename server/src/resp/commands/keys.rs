@@ -1,6 +1,6 @@
 //! Commands on keys, whatever their values: `DEL`, `EXISTS`, `TYPE`, `DBSIZE`, `FLUSHDB` …
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 
 use hedgerow::Direction;
 
@@ -107,57 +107,34 @@ fn clear(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
-/// `RANDOMKEY`: the first key at or after a random point between the first and the last key.
-/// Keys after a wide gap are likelier than others.
+/// Draws of a random key that may come to one that is gone.
+const DRAWS: usize = 16;
+
+/// `RANDOMKEY`: each key is as likely as any other; see [`Keyspace::random_key`]. In a transaction,
+/// keys that it wrote itself are drawn where there are no others.
+///
+/// [`Keyspace::random_key`]: hedgerow::Keyspace::random_key
 pub(crate) fn randomkey(call: &mut Call<'_, '_, '_>) -> Outcome {
     let Call { data, reply, .. } = call;
-    let end = |direction| -> Outcome<Option<Vec<u8>>> {
-        let mut found = None;
-        data.scan_keys(.., direction, |key| {
-            found = Some(key.to_vec());
-            ControlFlow::Break(())
-        })?;
-        Ok(found)
-    };
-    let (Some(first), Some(last)) = (end(Direction::Forward)?, end(Direction::Reverse)?) else {
-        reply.null();
-        return Ok(());
-    };
-    let from = random_between(&first, &last);
+    for _ in 0..DRAWS {
+        let draw = |below| rand::random_range(0..below);
+        let Some(key) = data.keyspace().random_key(draw)? else {
+            break;
+        };
+        // Others may have removed it, or the transaction itself.
+        if data.read(&key, |_| ())?.is_some() {
+            reply.bulk(&key);
+            return Ok(());
+        }
+    }
     let mut found = false;
-    data.scan_keys(
-        (Bound::Included(from), Bound::Unbounded),
-        Direction::Forward,
-        |key| {
-            reply.bulk(key);
-            found = true;
-            ControlFlow::Break(())
-        },
-    )?;
+    data.scan_keys(.., Direction::Forward, |key| {
+        reply.bulk(key);
+        found = true;
+        ControlFlow::Break(())
+    })?;
     if !found {
-        reply.bulk(&last);
+        reply.null();
     }
     Ok(())
-}
-
-/// A random byte string between two, equally distributed over the eight bytes after what they
-/// have in common.
-fn random_between(first: &[u8], last: &[u8]) -> Vec<u8> {
-    let common = first.iter().zip(last).take_while(|(a, b)| a == b).count();
-    let word = |key: &[u8]| {
-        let mut bytes = [0; 8];
-        let rest = &key[common..];
-        let n = rest.len().min(8);
-        bytes[..n].copy_from_slice(&rest[..n]);
-        u64::from_be_bytes(bytes)
-    };
-    let (low, high) = (word(first), word(last));
-    let between = if low < high {
-        rand::random_range(low..=high)
-    } else {
-        low
-    };
-    let mut key = first[..common].to_vec();
-    key.extend_from_slice(&between.to_be_bytes());
-    key
 }

@@ -1,0 +1,142 @@
+//! Keys drawn at random: each as likely as any other, however the keys are distributed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hedgerow::{Db, IndexKind, Keyspace, WriteOptions};
+use hedgerow_testkit::databases::builder_of;
+use hedgerow_testkit::keys::KeyShape;
+use hedgerow_testkit::over_each_index;
+use hedgerow_vfs::MemoryVfs;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+over_each_index! {
+    few_keys_are_drawn_alike,
+    many_keys_are_drawn_alike,
+    rows_that_have_expired_are_never_drawn,
+    an_empty_keyspace_has_no_key,
+}
+
+fn database(index: IndexKind) -> (Db, Keyspace) {
+    let db = builder_of(Some(index))
+        .vfs(Arc::new(MemoryVfs::new()))
+        .workers(2)
+        .sweep_interval(None)
+        .now(Box::new(|| 1_000))
+        .open("/db")
+        .unwrap();
+    let rows = db.keyspace("rows").unwrap();
+    (db, rows)
+}
+
+fn draw(rows: &Keyspace, rng: &mut StdRng) -> Option<Vec<u8>> {
+    rows.random_key(|below| rng.random_range(0..below)).unwrap()
+}
+
+/// The sum of squared differences to what is expected, by that: about as many as there are classes
+/// if draws are uniform, and many times as many if they are not.
+fn chi_square(counts: impl Iterator<Item = u64>, expected: f64) -> f64 {
+    counts
+        .map(|count| (count as f64 - expected).powi(2) / expected)
+        .sum()
+}
+
+/// A few keys beside many that begin alike, as programs make them.
+fn keys(many: usize) -> Vec<Vec<u8>> {
+    let mut keys: Vec<Vec<u8>> = (0..many)
+        .map(|n| format!("user:{n:09}:profile").into_bytes())
+        .collect();
+    keys.extend(["a", "b", "zebra", "user", "user:"].map(|key| key.as_bytes().to_vec()));
+    keys
+}
+
+fn few_keys_are_drawn_alike(index: IndexKind) {
+    let mut rng = StdRng::seed_from_u64(7);
+    let mixed = KeyShape::Layers.distinct(20, &mut rng);
+    for keys in [keys(1_000), keys(1), mixed] {
+        let (_db, rows) = database(index);
+        for key in &keys {
+            rows.put(key, b"value").unwrap();
+        }
+        let mut counts: BTreeMap<Vec<u8>, u64> = keys.iter().map(|k| (k.clone(), 0)).collect();
+        let draws = keys.len() as u64 * 10;
+        for _ in 0..draws {
+            let key = draw(&rows, &mut rng).expect("there are keys");
+            *counts.get_mut(&key).expect("it is one of them") += 1;
+        }
+        let classes = keys.len() as f64;
+        let chi_square = chi_square(counts.into_values(), 10.0);
+        assert!(chi_square < 2.0 * classes + 20.0, "{chi_square}");
+    }
+}
+
+fn many_keys_are_drawn_alike(index: IndexKind) {
+    const ROWS: usize = 6_000;
+    const CLASSES: usize = 60;
+    const DRAWS: usize = 3_000;
+    let mut rng = StdRng::seed_from_u64(8);
+    let (_db, rows) = database(index);
+    let mut keys = keys(ROWS - 5);
+    for key in &keys {
+        rows.put(key, b"value").unwrap();
+    }
+    keys.sort();
+    let mut counts = [0; CLASSES];
+    for _ in 0..DRAWS {
+        let key = draw(&rows, &mut rng).expect("there are keys");
+        let position = keys.binary_search(&key).expect("it is one of them");
+        counts[position * CLASSES / ROWS] += 1;
+    }
+    let chi_square = chi_square(counts.into_iter(), (DRAWS / CLASSES) as f64);
+    assert!(
+        chi_square < 4.0 * CLASSES as f64,
+        "{chi_square}: {counts:?}"
+    );
+}
+
+fn rows_that_have_expired_are_never_drawn(index: IndexKind) {
+    let mut rng = StdRng::seed_from_u64(9);
+    for many in [100, 4_000] {
+        let (_db, rows) = database(index);
+        for (n, key) in keys(many).iter().enumerate() {
+            let options = WriteOptions {
+                expiry_ms: Some(if n % 5 == 0 { 2_000 } else { 500 }),
+                ..WriteOptions::default()
+            };
+            rows.put_with(key, b"value", &options).unwrap();
+        }
+        for _ in 0..200 {
+            let key = draw(&rows, &mut rng).expect("a fifth of the keys is there");
+            assert!(rows.contains(&key).unwrap(), "{}", key.escape_ascii());
+        }
+    }
+    let (_db, rows) = database(index);
+    let expired = WriteOptions {
+        expiry_ms: Some(500),
+        ..WriteOptions::default()
+    };
+    for key in keys(3_000) {
+        rows.put_with(&key, b"value", &expired).unwrap();
+    }
+    assert_eq!(draw(&rows, &mut rng), None);
+    rows.put(b"the only one", b"value").unwrap();
+    for _ in 0..5 {
+        let key = draw(&rows, &mut rng);
+        assert_eq!(key.as_deref(), Some(&b"the only one"[..]));
+    }
+}
+
+fn an_empty_keyspace_has_no_key(index: IndexKind) {
+    let mut rng = StdRng::seed_from_u64(10);
+    let (db, rows) = database(index);
+    assert_eq!(draw(&rows, &mut rng), None);
+    for key in keys(3_000) {
+        rows.put(&key, b"value").unwrap();
+    }
+    assert!(draw(&rows, &mut rng).is_some());
+    db.clear_keyspace("rows").unwrap();
+    assert_eq!(draw(&rows, &mut rng), None);
+    rows.put(b"key", b"value").unwrap();
+    assert_eq!(draw(&rows, &mut rng).as_deref(), Some(&b"key"[..]));
+}
