@@ -134,10 +134,12 @@ impl Sweeper {
         let is_whole = from.is_none();
         let swept = sweep_from(engine, from.map_or(Bound::Unbounded, Bound::Excluded))?;
         if is_whole {
-            engine
-                .counters
-                .unreadable
-                .store(swept.unreadable, Ordering::Relaxed);
+            let unreadable = &engine.counters.unreadable;
+            unreadable.store(swept.unreadable, Ordering::Relaxed);
+            if let Some(error) = &swept.first {
+                let rows = swept.unreadable;
+                tracing::warn!(rows, %error, "expired rows stay: a page cannot be read");
+            }
         }
         if let Some(last) = swept.last {
             let since = self

@@ -37,7 +37,8 @@ pub struct CheckReport {
     pub size_bytes: u64,
     /// Records found whole, in checkpoint and logs.
     pub records: u64,
-    /// Bytes of writes that a crash interrupted: expected after one, and no problem.
+    /// Bytes of writes that a crash interrupted, among them a root of a page file beside the one that
+    /// counts: expected after one, and no problem.
     pub torn_bytes: u64,
     /// Rows in the trees rebuilt from the files; 0 if there were problems before.
     pub rows: u64,
@@ -168,6 +169,7 @@ impl Builder {
             // Reads all pages.
             let builder = Builder {
                 read_only: true,
+                strict: true,
                 ..self.clone()
             };
             builder.open(backup)?.verify()?;
@@ -195,9 +197,14 @@ impl Builder {
             rows: 0,
             problems,
         };
+        if let Some(pages) = PageFile::measure(&*self.vfs, dir)? {
+            report.files += 1;
+            report.size_bytes += pages.size_bytes;
+            report.torn_bytes += pages.torn_bytes;
+        }
         if report.problems.is_empty() {
             // The files are whole; do they make sense?
-            self.read_only = true;
+            (self.read_only, self.strict) = (true, true);
             match self.open(dir).and_then(|db| db.verify()) {
                 Ok(rows) => report.rows = rows,
                 Err(Error::Corrupt(problem)) => report.problems.push(*problem),

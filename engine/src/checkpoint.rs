@@ -173,13 +173,13 @@ impl Engine {
             .map_err(|error| self.stop_if_poisoned(error))?;
         let (rotation, begun) = match (rotated, begun) {
             (Ok(rotation), Some(begun)) => (rotation, begun),
-            (rotated, begun) => {
+            (Err(error), begun) => {
                 if let Some(begun) = begun {
                     pages.give_up(&begun);
                 }
-                rotated?;
-                return Err(Error::Closed);
+                return Err(error.into());
             }
+            (Ok(_), None) => unreachable!("a rotation that is done has run its cut"),
         };
         // All of it is in the logs, durably: the rotation saw to that.
         let finished = pages.finish(begun);

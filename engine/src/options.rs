@@ -151,6 +151,9 @@ pub struct Builder {
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) read_only: bool,
     pub(crate) create: bool,
+    /// Opened for reading only: whether a page file must be whole. Otherwise what is left of it can
+    /// be read, and pages that are lost are errors when they are asked for.
+    pub(crate) strict: bool,
     /// The database has no files: nothing is logged.
     pub(crate) in_memory: bool,
     pub(crate) progress: Option<ProgressCallback>,
@@ -172,6 +175,7 @@ impl Default for Builder {
             vfs: Arc::new(SystemVfs),
             read_only: false,
             create: true,
+            strict: false,
             in_memory: false,
             progress: None,
             now: Arc::new(system_now_ms),
@@ -272,7 +276,10 @@ impl Builder {
         self
     }
 
-    /// Opens for reading only: recovers into memory and changes nothing on disk.
+    /// Opens for reading only: recovers into memory and changes nothing on disk. Of B-trees, pages
+    /// that the logs change stay in memory, beside what [`Builder::memory_limit`] allows the others.
+    /// A page file that is damaged is opened all the same: rows of pages that are lost are errors
+    /// when they are asked for, and all others can be read.
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
         self

@@ -29,6 +29,7 @@ use hedgerow_btree::BTreeIndex;
 use hedgerow_index::{Decision, Direction, Index, IndexErrorKind};
 use hedgerow_log::{Manifest, Problem};
 use hedgerow_pages::{Begun, Loan, Options, PageId, Pool, PoolStatistics, Spending, Tender};
+use hedgerow_vfs::{OpenMode, Vfs};
 
 use crate::any_index::AnyIndex;
 use crate::error::{Error, Result};
@@ -132,6 +133,12 @@ impl Entry {
     }
 }
 
+/// What is seen of a page file without opening it.
+pub(crate) struct Measured {
+    pub(crate) size_bytes: u64,
+    pub(crate) torn_bytes: u64,
+}
+
 /// The page file of an open database.
 pub(crate) struct PageFile {
     pool: Arc<Pool<PAGE>>,
@@ -165,6 +172,22 @@ impl PageFile {
         Ok(Pool::<PAGE>::check_budget_of_new(&path, &pool_options)?)
     }
 
+    /// How long a database's page file is, and how much of its two roots is not whole; `None` if there
+    /// is no such file.
+    pub(crate) fn measure(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Measured>> {
+        let path = dir.join(PAGE_FILE);
+        let failed = |error| Error::io("measure", &path, error);
+        if !vfs.exists(&path).map_err(failed)? {
+            return Ok(None);
+        }
+        let file = vfs.open(&path, OpenMode::Read).map_err(failed)?;
+        let torn = hedgerow_pages::torn_roots::<PAGE>(&*file, &path)?;
+        Ok(Some(Measured {
+            size_bytes: file.len().map_err(failed)?,
+            torn_bytes: torn * PAGE as u64,
+        }))
+    }
+
     /// Opens the page file, or makes it; also the expiry index in it.
     pub(crate) fn open(
         options: &Builder,
@@ -172,27 +195,35 @@ impl PageFile {
         manifest: &Manifest,
     ) -> Result<(Arc<PageFile>, AnyIndex)> {
         let path = dir.join(PAGE_FILE);
-        let mut pool_options = Options::new(options.page_budget() as u64);
-        // Half of it tells databases apart well enough.
-        pool_options.database = manifest.database_id as u64;
-        pool_options.read_only = options.read_only;
-        let pool = Arc::new(Pool::<PAGE>::open(&options.vfs, &path, &pool_options)?);
-        let bytes = pool.owner();
-        let owner = match Owner::decode(&bytes) {
-            None if !bytes.is_empty() => {
-                return Err(Error::NewerFormat {
-                    file: path,
-                    found: bytes.first_chunk().map_or(0, |b| u32::from_le_bytes(*b)),
-                    supported: VERSION,
-                });
-            }
-            owner => owner,
-        };
-        let generation = owner.map_or(0, |owner| owner.generation);
         let needed = manifest
             .checkpoint
             .as_ref()
             .map_or(0, |entry| entry.generation);
+        // Where no checkpoint was published, the logs have everything, and an empty file will do.
+        let may_create = needed == 0 && !options.read_only;
+        let exists = options.vfs.exists(&path);
+        if !may_create && !exists.map_err(|e| Error::io("look for", &path, e))? {
+            return Err(Error::Corrupt(Box::new(Problem {
+                file: path,
+                offset: 0,
+                what: format!("it is missing, and what is before log generation {needed} is gone"),
+                affected: "all rows".to_owned(),
+                remedy: "put the page file that belongs to this database back, or restore a backup"
+                    .to_owned(),
+            })));
+        }
+        let mut pool_options = Options::new(options.page_budget() as u64);
+        // Half of it tells databases apart well enough.
+        pool_options.database = manifest.database_id as u64;
+        pool_options.read_only = options.read_only;
+        pool_options.salvage = options.read_only && !options.strict;
+        let pool = Arc::new(Pool::<PAGE>::open(&options.vfs, &path, &pool_options)?);
+        let bytes = pool.owner();
+        let owner = match Owner::decode(&bytes) {
+            None if !bytes.is_empty() => return Err(unknown_owner(&path, &bytes)),
+            owner => owner,
+        };
+        let generation = owner.map_or(0, |owner| owner.generation);
         if generation < needed {
             return Err(Error::Corrupt(Box::new(Problem {
                 file: path,
@@ -406,6 +437,30 @@ impl PageFile {
     }
 }
 
+/// What is wrong with an owner's record that does not decode.
+fn unknown_owner(path: &Path, bytes: &[u8]) -> Error {
+    let file = path.to_path_buf();
+    let found = bytes.first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
+    if found > VERSION {
+        return Error::NewerFormat {
+            file,
+            found,
+            supported: VERSION,
+        };
+    }
+    let what = match found {
+        VERSION => format!("its root says of the engine's trees {} bytes", bytes.len()),
+        _ => format!("its root has format version {found} of the engine, which never was"),
+    };
+    Error::Corrupt(Box::new(Problem {
+        file,
+        offset: 0,
+        what,
+        affected: "all rows".to_owned(),
+        remedy: "restore a backup".to_owned(),
+    }))
+}
+
 /// Lets pages of a dropped tree be lost that a damaged one leads to: nobody asks for them any more,
 /// and nothing else is to fail for them.
 fn unless_damaged(outcome: Result<()>) -> Result<()> {
@@ -456,8 +511,13 @@ mod tests {
         let mut bytes = owner.encode();
         assert_eq!(Owner::decode(&bytes), Some(owner));
         assert_eq!(Owner::decode(&bytes[1..]), None);
-        bytes[0] += 1;
-        assert_eq!(Owner::decode(&bytes), None);
+        for (version, words) in [(VERSION + 1, "newer"), (0, "version 0"), (VERSION, "bytes")] {
+            bytes[..4].copy_from_slice(&version.to_le_bytes());
+            let decodes = Owner::decode(&bytes).is_some();
+            assert_eq!(decodes, version == VERSION);
+            let said = unknown_owner(Path::new("pages.hdg"), &bytes).to_string();
+            assert!(said.contains(words), "{said}");
+        }
         let entry = Entry {
             root: PageId(9),
             rows: 10,

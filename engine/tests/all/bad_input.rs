@@ -248,10 +248,41 @@ fn a_newer_format_is_named() {
     );
 }
 
+/// No program has ever written version 0: such a file is damaged, and not of another program.
+#[test]
+fn format_version_0_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    filled(dir.path());
+    let manifest = dir.path().join("MANIFEST");
+    let whole = std::fs::read(&manifest).unwrap();
+    let mut bytes = whole.clone();
+    bytes[8..12].fill(0);
+    let crc = crc32c_of(&bytes);
+    bytes[16..20].copy_from_slice(&crc.to_le_bytes());
+    std::fs::write(&manifest, bytes).unwrap();
+    assert_error!(Db::open(dir.path()), Error::Corrupt(_), "version 0");
+    std::fs::write(&manifest, whole).unwrap();
+    for folder in ["log", "checkpoint"] {
+        let file = only_file(dir.path(), folder);
+        let whole = std::fs::read(&file).unwrap();
+        let mut bytes = whole.clone();
+        bytes[8..12].fill(0);
+        let crc = crc32c_bytes(bytes[..60].iter());
+        bytes[60..64].copy_from_slice(&crc.to_le_bytes());
+        std::fs::write(&file, bytes).unwrap();
+        assert_error!(Db::open(dir.path()), Error::Corrupt(_), "version 0");
+        std::fs::write(&file, whole).unwrap();
+    }
+    Db::open(dir.path()).unwrap();
+}
+
 /// The manifest's checksum: crc32c of bytes 8..16 and those from 20 on, bit by bit.
 fn crc32c_of(manifest: &[u8]) -> u32 {
-    let covered = manifest[8..16].iter().chain(&manifest[20..]);
-    let crc = covered.fold(!0u32, |crc, &byte| {
+    crc32c_bytes(manifest[8..16].iter().chain(&manifest[20..]))
+}
+
+fn crc32c_bytes<'a>(bytes: impl Iterator<Item = &'a u8>) -> u32 {
+    let crc = bytes.fold(!0u32, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| {
             (crc >> 1) ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 }
         })

@@ -13,6 +13,7 @@ mod model;
 mod order;
 mod page_file;
 mod random_key;
+mod read_only;
 mod redo;
 mod reopen;
 mod second_opener;

@@ -409,7 +409,10 @@ fn check_file_header(
                 supported,
             });
         }
-        let what = "the file belongs to another checkpoint or database";
+        let what = match found {
+            0 => "the file has format version 0, which never was",
+            _ => "the file belongs to another checkpoint or database",
+        };
         return Err(damage(path, 0, what, 0, entry).into());
     }
     Err(damage(path, 0, "the file header is damaged", 0, entry).into())

@@ -356,6 +356,9 @@ impl Manifest {
                 supported: FORMAT_VERSION,
             });
         }
+        if number(8) == 0 {
+            return Err(damaged(8, "it has format version 0, which never was"));
+        }
         let mut rest = body;
         match Manifest::decode_body(&mut rest) {
             Some(manifest) if rest.is_empty() && number(12) as usize == body.len() => Ok(manifest),

@@ -109,6 +109,11 @@ pub(crate) fn check_file_header(
     if version > LOG_VERSION {
         return Err(HeaderFault::Newer(version));
     }
+    if version == 0 {
+        return Err(HeaderFault::Bad(
+            "this log file has format version 0, which never was",
+        ));
+    }
     if bytes[24..40] != identity.database_id.to_le_bytes() {
         return Err(HeaderFault::Bad(
             "this log file belongs to another database",

@@ -46,6 +46,7 @@ mod view;
 pub use checkpoint::Begun;
 pub use frame::{Frame, FrameMut};
 pub use loan::Loan;
+pub use open::torn_roots;
 pub use operations::Operation;
 pub use paged::{ExclusiveLatch, Noted, SharedLatch};
 pub use parking::{Lots, Parking};

@@ -80,6 +80,25 @@ pub(crate) fn file_and_root<const PAGE: usize>(
     Ok((file, root, slot))
 }
 
+/// How many of a page file's two roots are neither whole nor empty. One may be so after a crash while
+/// it was written, and is nobody's loss: the other counts.
+///
+/// # Errors
+///
+/// The file cannot be read, or is of a format or a page size that this program does not know.
+pub fn torn_roots<const PAGE: usize>(file: &dyn VfsFile, path: &Path) -> Result<u64> {
+    let mut torn = 0;
+    for slot in Slot::BOTH {
+        let mut block = vec![0; PAGE];
+        let at = slot.offset::<PAGE>();
+        let read = file.read_at(at, &mut block);
+        read.map_err(|e| io("read", path, e))?;
+        let is_empty = block.iter().all(|&byte| byte == 0);
+        torn += u64::from(!is_empty && Root::decode(&block, path)?.is_none());
+    }
+    Ok(torn)
+}
+
 /// Makes an empty page file under another name and renames it, so that no crash leaves a part.
 fn create<const PAGE: usize>(vfs: &Arc<dyn Vfs>, path: &Path, database: u64) -> Result<()> {
     let mut name = path.as_os_str().to_owned();

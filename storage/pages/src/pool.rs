@@ -40,15 +40,15 @@ use crate::tender::Wishes;
 /// How to open a [`Pool`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Memory for pages and what belongs to them, in bytes: a hard limit.
+    /// Memory for pages and what belongs to them, in bytes: a hard limit, unless `read_only`.
     pub budget_bytes: u64,
     /// Address space for this many pages is reserved: no more will fit the file.
     pub most_pages: u32,
     /// The database that the file belongs to. Written when the file is created, compared when it
     /// is opened.
     pub database: u64,
-    /// Change nothing in the file: what is changed in memory stays there, and is in nobody's way
-    /// only as far as the budget goes.
+    /// Change nothing in the file: what is changed in memory stays there, beside the budget, which
+    /// is for pages as the file has them.
     pub read_only: bool,
     /// Open a damaged file to read what is left of it: pages that are lost are errors when they
     /// are asked for.
@@ -335,7 +335,12 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// How many pages may be in memory now.
     #[must_use]
     pub fn limit(&self) -> usize {
-        self.limit_beside(self.lent.load(Ordering::Relaxed))
+        let limit = self.limit_beside(self.lent.load(Ordering::Relaxed));
+        if self.read_only {
+            // Nothing can be done about pages that are changed.
+            return limit + self.dirty.load(Ordering::Relaxed);
+        }
+        limit
     }
 
     /// How many pages may be in memory while so many pages' worth is lent.

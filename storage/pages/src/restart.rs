@@ -105,7 +105,7 @@ pub enum Error {
         what: String,
     },
     /// The page table is damaged, and with it the way to some pages.
-    #[error("{}: the page table at byte {offset} {what}, so {} to {} cannot be found; restore the file from a backup, or open it with `salvage` to read the others", file.display(), pages.0, pages.1)]
+    #[error("{}: the page table at byte {offset} {what}, so {} to {} cannot be found; restore a backup, or dump the other rows, which can still be read", file.display(), pages.0, pages.1)]
     CorruptTable {
         /// The page file.
         file: PathBuf,
@@ -117,7 +117,7 @@ pub enum Error {
         pages: (PageId, PageId),
     },
     /// The file ends before a page that should be in it.
-    #[error("{} was truncated: it has {found} of {expected} bytes, and {page} is missing; restore it from a backup, or open it with `salvage` to read the others", file.display())]
+    #[error("{} was truncated: it has {found} of {expected} bytes, and {page} is missing; restore a backup, or dump the other rows, which can still be read", file.display())]
     Truncated {
         /// The page file.
         file: PathBuf,
@@ -177,7 +177,7 @@ pub enum Error {
         supported: u32,
     },
     /// A memory budget that the pool cannot work in.
-    #[error("a memory budget of {asked} bytes is too small for {}: at least {minimum} bytes are needed; raise it", file.display())]
+    #[error("a memory budget of {asked} bytes is too small for {}: at least {minimum} bytes are needed; raise it (`--memory`)", file.display())]
     BudgetTooSmall {
         /// The file.
         file: PathBuf,
@@ -188,7 +188,7 @@ pub enum Error {
     },
     /// All pages in memory are latched, and none can be evicted.
     #[error(
-        "all {pages} pages that fit the memory budget are in use at once; raise the budget, or use fewer threads"
+        "all {pages} pages that fit the memory budget are in use at once; raise it (`--memory`), or use fewer threads"
     )]
     OutOfMemory {
         /// How many pages the budget holds.

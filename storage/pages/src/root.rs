@@ -107,6 +107,12 @@ impl Root {
         let mut zeroed = block.to_vec();
         zeroed[CRC_AT..CRC_AT + 4].fill(0);
         let whole = crc32c::crc32c(&zeroed) == word(CRC_AT);
+        if whole && word(8) == 0 {
+            return Err(Error::NotAPageFile {
+                file: file(),
+                what: "it has format version 0, which never was",
+            });
+        }
         if whole && word(8) < FORMAT {
             return Err(Error::OlderFormat {
                 file: file(),
