@@ -20,9 +20,9 @@ pub(crate) fn del(call: &mut Call<'_, '_, '_>) -> Outcome {
 /// `EXISTS key …`, `TOUCH key …`: a key named twice counts twice.
 pub(crate) fn exists(call: &mut Call<'_, '_, '_>) -> Outcome {
     let mut found = 0;
-    for key in call.arguments.iter() {
-        found += usize::from(call.data.read(key, |_| ())?.is_some());
-    }
+    let keys = call.arguments.iter();
+    call.data
+        .read_many(keys, |row| found += usize::from(row.is_some()))?;
     call.reply.count(found);
     Ok(())
 }

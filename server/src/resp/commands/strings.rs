@@ -39,16 +39,12 @@ pub(crate) fn mget(call: &mut Call<'_, '_, '_>) -> Outcome {
         ..
     } = call;
     reply.array(arguments.len());
-    for key in arguments.iter() {
-        // A hash counts as nothing here.
-        let found = data.read(key, |row| {
-            row.value().map(|value| reply.bulk(value)).is_some()
-        })?;
-        if found != Some(true) {
-            reply.null();
-        }
-    }
-    Ok(())
+    // A hash counts as nothing here.
+    let keys = arguments.iter();
+    data.read_many(keys, |row| match row.and_then(|row| row.value()) {
+        Some(value) => reply.bulk(value),
+        None => reply.null(),
+    })
 }
 
 /// The options of `SET`.
