@@ -140,7 +140,7 @@ fn batches_and_transactions_are_seen_whole(index: IndexKind) {
                         continue;
                     }
                     let locks = [(accounts, from.as_slice()), (accounts, to.as_slice())];
-                    let locks = if round % 16 == 0 {
+                    let locks = if round.is_multiple_of(16) {
                         Locks::All
                     } else {
                         Locks::Keys(&locks)
