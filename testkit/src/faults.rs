@@ -52,6 +52,8 @@ pub struct FaultReport {
     pub by_kind: BTreeMap<CallKind, usize>,
     /// Cases in which the database stopped accepting writes.
     pub poisoned: usize,
+    /// Cases with a sync that failed and lost its data.
+    pub lost_syncs: usize,
     /// Cases with a full disk.
     pub full_disks: usize,
     /// Of those, cases in which writes failed clearly and went on when there was space again.
@@ -79,6 +81,13 @@ pub fn run(campaign: &FaultCampaign) -> Result<FaultReport, String> {
                 }
             }
         }
+    }
+    let syncs = calls.get(&CallKind::Sync).copied().unwrap_or(0);
+    for after in (campaign.first % campaign.stride..syncs).step_by(campaign.stride.min(4)) {
+        base.lost_sync(after, &mut report).map_err(|error| {
+            let seed = campaign.seed;
+            format!("sync {after} of {syncs} fails and loses its data (seed {seed}): {error}")
+        })?;
     }
     base.full_disks(&mut report)?;
     if let Some(pressure) = &report.pressure {
@@ -183,6 +192,19 @@ impl<'a> Base<'a> {
         report.poisoned += usize::from(session.poison.is_some());
         session.finish()?;
         disk.faulty.heal();
+        self.judge(&disk, &session, report)
+    }
+
+    /// A sync fails, and what it was to write is only in the system's cache from then on, which
+    /// later lives of the database read. The power then goes.
+    fn lost_sync(&self, after: usize, report: &mut FaultReport) -> Result<(), String> {
+        let disk = self.disk();
+        disk.recording.lose_sync(after);
+        let mut session = self.session(&disk);
+        session.script();
+        report.cases += 1;
+        report.lost_syncs += 1;
+        session.finish()?;
         self.judge(&disk, &session, report)
     }
 

@@ -25,8 +25,15 @@ use crate::block::{Closing, ShardLength};
 use crate::error::is_disk_full;
 use crate::log::Shared;
 use crate::manifest::IncarnationEnd;
+use crate::recovery::EPOCH_GAP;
 use crate::segment::SegmentWriter;
 use crate::shard::{Buffer, Shard};
+
+/// Epochs that may be closed without a block, since nothing was committed in them. After so many a
+/// block is written all the same: recovery must never begin with an epoch that was used, and all
+/// that it knows of them are blocks. Half of the gap that it leaves, so that requests for epochs
+/// ahead of the current one fit in between.
+pub(crate) const MOST_EPOCHS_WITHOUT_BLOCK: u64 = EPOCH_GAP / 2;
 
 /// Why blocks could not be written.
 pub(crate) enum Fault {
@@ -83,7 +90,7 @@ impl Output {
         for at in 0..self.writers.len() {
             self.take(&shared.shards[at], &mut shared.shards[at].lock(), at);
         }
-        if self.newest <= self.closed {
+        if self.newest <= self.closed && epoch - self.closed < MOST_EPOCHS_WITHOUT_BLOCK {
             // Nothing happened since: no block has to say so.
             return Ok(());
         }

@@ -8,6 +8,10 @@
 //! The result is written down in the manifest *before* anything is cut (`IncarnationEnd`), so that
 //! a crash during recovery, or damage later, cannot move the cutoff. From then on the logs of
 //! that incarnation must be whole: recovering twice gives the same commits or an error.
+//!
+//! What is read may be in the system's cache and not on the disk: after a failed sync a kernel keeps
+//! serving the bytes that it could not write, calls them clean, and lets the next sync succeed. So
+//! every block that no later block says is durable is written again before the files are synced.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +24,7 @@ use crate::error::{Error, Problem, Result};
 use crate::files::{identity, remove_obsolete_logs};
 use crate::manifest::{IncarnationEnd, IncarnationEntry, Manifest};
 use crate::planted::{PlantedBug, planted};
-use crate::scan::{FileScan, check_records};
+use crate::scan::{BlockReader, FileScan, check_records};
 use crate::segment::{self, FILE_HEADER_BYTES};
 use crate::stale;
 
@@ -38,8 +42,9 @@ pub struct RecoveredLogs {
 }
 
 /// How far beyond the last epoch seen a new incarnation begins: commits that a crash lost without
-/// a trace had epochs too, and a client may remember them as versions.
-const EPOCH_GAP: u64 = 1 << 16;
+/// a trace had epochs too, and a client may remember them as versions. An open log leaves traces
+/// often enough ([`MOST_EPOCHS_WITHOUT_BLOCK`](crate::output::MOST_EPOCHS_WITHOUT_BLOCK)).
+pub(crate) const EPOCH_GAP: u64 = 1 << 16;
 
 impl RecoveredLogs {
     /// Decides what counts of the logs that the manifest names, makes that durable, records it in
@@ -49,11 +54,11 @@ impl RecoveredLogs {
     /// [`Error::Corrupt`] if something that was durable is missing or damaged, or if there are logs
     /// later than the manifest; nothing is changed then.
     pub fn open(vfs: Arc<dyn Vfs>, dir: &Path, manifest: &mut Manifest) -> Result<RecoveredLogs> {
-        let (logs, changed) = RecoveredLogs::decide(vfs, dir, manifest)?;
+        let (logs, changed, tails) = RecoveredLogs::decide(vfs, dir, manifest)?;
         if changed.incarnations != manifest.incarnations {
             let decided = changed.incarnations.iter();
             for entry in decided.filter(|entry| !manifest.incarnations.contains(entry)) {
-                logs.sync_files(entry)?;
+                logs.make_durable(entry, &tails)?;
             }
             changed.store(&*logs.vfs, dir)?;
             *manifest = changed;
@@ -71,26 +76,27 @@ impl RecoveredLogs {
         dir: &Path,
         manifest: &Manifest,
     ) -> Result<RecoveredLogs> {
-        RecoveredLogs::decide(vfs, dir, manifest).map(|(logs, _)| logs)
+        RecoveredLogs::decide(vfs, dir, manifest).map(|(logs, ..)| logs)
     }
 
     fn decide(
         vfs: Arc<dyn Vfs>,
         dir: &Path,
         manifest: &Manifest,
-    ) -> Result<(RecoveredLogs, Manifest)> {
+    ) -> Result<(RecoveredLogs, Manifest, Vec<Tail>)> {
         if let Some(problem) = stale::logs_after(&*vfs, dir, manifest)?.into_iter().next() {
             return Err(problem.into());
         }
         let mut changed = manifest.clone();
         let mut discarded_bytes = 0;
         let mut cutoff_epoch = 0;
+        let mut tails = Vec::new();
         for entry in &manifest.incarnations {
             if let Some(end) = &entry.end {
                 cutoff_epoch = end.cutoff_epoch;
                 continue;
             }
-            let (end, discarded) = find_end(&*vfs, dir, manifest.database_id, entry)?;
+            let (end, discarded) = find_end(&*vfs, dir, manifest.database_id, entry, &mut tails)?;
             discarded_bytes += discarded;
             cutoff_epoch = end.cutoff_epoch;
             changed.record_end(end);
@@ -108,7 +114,7 @@ impl RecoveredLogs {
             discarded_bytes,
         };
         logs.total_bytes = logs.count_bytes()?;
-        Ok((logs, changed))
+        Ok((logs, changed, tails))
     }
 
     /// The commits that count, of all shards, in the order of their timestamps. Call it again for
@@ -184,10 +190,17 @@ impl RecoveredLogs {
         Ok(())
     }
 
-    fn sync_files(&self, entry: &IncarnationEntry) -> Result<()> {
-        self.each_file(entry, |_, _, path| {
+    /// Makes durable what counts of the files of an incarnation: writes again what may be nowhere
+    /// but in the system's cache, and syncs.
+    fn make_durable(&self, entry: &IncarnationEntry, tails: &[Tail]) -> Result<()> {
+        self.each_file(entry, |generation, shard, path| {
             let file = self.vfs.open(path, OpenMode::ReadWrite);
             let file = file.map_err(|e| Error::io("open", path, e))?;
+            let identity = self.identity(entry, generation, shard);
+            if let Some(tail) = tails.iter().find(|tail| tail.file == identity) {
+                let mut reader = BlockReader::open(&*self.vfs, &self.dir, identity)?;
+                reader.rewrite(tail.blocks.clone(), &*file)?;
+            }
             file.sync().map_err(|e| Error::io("sync", path, e))
         })
     }
@@ -243,6 +256,12 @@ impl RecoveredLogs {
     }
 }
 
+/// Blocks of a log file that count and that nothing says are durable.
+struct Tail {
+    file: Identity,
+    blocks: std::ops::Range<u64>,
+}
+
 // Below this much to read, starting threads takes longer than reading.
 const PARALLEL_BYTES: u64 = 4 << 20;
 
@@ -277,12 +296,13 @@ pub(crate) fn scan_generation(
 }
 
 /// Finds where the logs of an incarnation end that was not closed, and how many bytes behind
-/// that do not count.
+/// that do not count; and which of their blocks may not be durable.
 fn find_end(
     vfs: &dyn Vfs,
     dir: &Path,
     database_id: u128,
     entry: &IncarnationEntry,
+    tails: &mut Vec<Tail>,
 ) -> Result<(IncarnationEnd, u64)> {
     let mut generation = entry.first_generation;
     let mut max_epoch = entry.first_epoch;
@@ -303,7 +323,17 @@ fn find_end(
         if let Some(closing) = &closing {
             cutoff_epoch = cutoff_epoch.max(closing.epoch);
         }
+        let mut add_tails = |ends: &[u64]| {
+            for (shard, &end) in ends.iter().enumerate() {
+                let proven = scans.iter().map(|witness| witness.durable[shard]).max();
+                let file = identity(database_id, entry, generation, shard as u16);
+                let start = proven.unwrap_or(FILE_HEADER_BYTES as u64).min(end);
+                let blocks = start..end;
+                tails.push(Tail { file, blocks });
+            }
+        };
         if complete {
+            add_tails(&scans.iter().map(|scan| scan.valid).collect::<Vec<_>>());
             generation += 1;
             continue;
         }
@@ -318,6 +348,7 @@ fn find_end(
             // Nothing of this generation was ever closed.
             None => vec![FILE_HEADER_BYTES as u64; scans.len()],
         };
+        add_tails(&lengths);
         let discarded = scans
             .iter()
             .zip(&lengths)

@@ -116,6 +116,31 @@ impl BlockReader {
         }
     }
 
+    /// Writes the blocks between two places of the file again, with the bytes that they have. Each
+    /// is verified as it is written: a system that serves what it never wrote may stop doing so at
+    /// any time.
+    pub(crate) fn rewrite(
+        &mut self,
+        blocks: std::ops::Range<u64>,
+        file: &dyn VfsFile,
+    ) -> Result<()> {
+        let mut offset = blocks.start;
+        while offset < blocks.end {
+            let header = match self.read(offset)? {
+                Ok((header, _)) => header,
+                Err(what) => {
+                    let what = format!("{what}, though it was there a moment ago");
+                    let affected = "the last commits of this file";
+                    return Err(problem(&self.path, offset, &what, affected).into());
+                }
+            };
+            file.write_at(offset, &self.bytes)
+                .map_err(|e| Error::io("write", &self.path, e))?;
+            offset += header.length;
+        }
+        Ok(())
+    }
+
     /// Whether nothing but zeros stands from `offset` on, some at least.
     pub(crate) fn is_unused(&self) -> Result<bool> {
         Ok(self.offset < self.end && self.used_end()? == self.offset)

@@ -113,6 +113,23 @@ fn closed_logs_come_back_across_incarnations_with_changing_shards() {
 }
 
 #[test]
+fn epochs_that_leave_no_commit_are_not_used_again() {
+    let vfs = memory();
+    let mut manifest = Manifest::new(1);
+    manifest.store(&vfs, dir()).unwrap();
+    let (_, log) = open(&vfs, &mut manifest, 2);
+    // Far more than a new incarnation leaves out beyond what it finds.
+    for _ in 0..150 {
+        log.wait_durable(log.epoch() + 1_000).unwrap();
+    }
+    let (lost, _) = put(&log, 0, &[b"seen by a client, and lost"]);
+    let (image, mut manifest) = crash(&vfs);
+    let logs = RecoveredLogs::open(Arc::new(image), dir(), &mut manifest).unwrap();
+    assert_eq!(read(&logs).unwrap(), []);
+    assert!(logs.next_epoch() > lost.epoch(), "{lost} can be used again");
+}
+
+#[test]
 fn openings_that_log_nothing_leave_nothing() {
     let vfs = memory();
     let mut manifest = Manifest::new(1);

@@ -40,6 +40,10 @@ enum Operation {
     Sync {
         inode: Inode,
     },
+    /// A sync that failed: what it was to make durable never will be.
+    Lose {
+        inode: Inode,
+    },
     Name(NameChange),
     SyncDir {
         dir: PathBuf,
@@ -89,6 +93,8 @@ struct Record {
     /// Present names.
     names: BTreeMap<PathBuf, Inode>,
     inodes: usize,
+    /// Syncs of files that still succeed before one loses its data.
+    losing: Option<usize>,
 }
 
 impl RecordingVfs {
@@ -114,6 +120,13 @@ impl RecordingVfs {
                 cursor,
             }),
         }
+    }
+
+    /// Lets the next `after` syncs of files pass and the one behind them fail, once, as kernels do:
+    /// what was written since the file's last sync never reaches the disk, not with a later sync
+    /// either, but is read back as if it had, until the power goes.
+    pub fn lose_sync(&self, after: usize) {
+        self.record().losing = Some(after);
     }
 
     /// How many changes were made so far. A cut behind fewer than all of them is what a crash
@@ -318,6 +331,14 @@ impl VfsFile for RecordingFile {
     fn sync(&self) -> io::Result<()> {
         let mut record = self.vfs.record();
         self.file.sync()?;
+        if let Some(after) = record.losing {
+            record.losing = after.checked_sub(1);
+            if after == 0 {
+                let inode = self.inode;
+                record.operations.push(Operation::Lose { inode });
+                return Err(io::Error::other("the sync failed and its data is lost"));
+            }
+        }
         record
             .operations
             .push(Operation::Sync { inode: self.inode });
@@ -380,6 +401,7 @@ impl Disk {
                     .push(DataChange::Truncate { length: *length });
             }
             Operation::Sync { inode } => self.files[*inode].sync(),
+            Operation::Lose { inode } => self.files[*inode].lose(),
             Operation::Name(change) => {
                 if let NameChange::Create { inode, .. } = change {
                     self.files.resize_with(*inode + 1, FileState::default);
@@ -487,6 +509,12 @@ impl FileState {
         for change in std::mem::take(&mut self.pending) {
             change.apply(&mut self.durable);
         }
+    }
+
+    /// The data is lost; what was cut off stays so, as file systems keep a journal of that.
+    fn lose(&mut self) {
+        let is_cut = |change: &DataChange| matches!(change, DataChange::Truncate { .. });
+        self.pending.retain(is_cut);
     }
 
     /// The contents after a cut: each touched sector and the length in a version of their own.
