@@ -136,7 +136,8 @@ impl Engine {
         self.install_checkpoint(
             CheckpointEntry {
                 generation: rotation.generation,
-                timestamp: newest,
+                // The logs that go with it may be all that tells of these epochs.
+                timestamp: newest.max(Timestamp::new(rotation.epoch, 0)),
                 parts,
             },
             &report,

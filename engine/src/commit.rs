@@ -108,6 +108,8 @@ impl Engine {
             let (space, mut stripe) = keyspace.hold(key)?;
             let mut shard = self.shard()?;
             let timestamp = shard.timestamp(stripe.floor());
+            // Also if the index fails: a scan may have seen it, and no other shard may hand it out.
+            stripe.commit(timestamp);
             space.install(&self.expiries, key, expiry_ms, &mut scratch.row, |new| {
                 row::write_header(new, timestamp, expiry_ms, user_flags, false);
                 new.extend_from_slice(value);
@@ -123,7 +125,6 @@ impl Engine {
                     payload,
                 }],
             );
-            stripe.commit(timestamp);
             Ok(timestamp)
         })?;
         self.settle(timestamp, options)
@@ -226,6 +227,8 @@ impl Engine {
         let Scratch { row, body, changes } = scratch;
         let mut shard = self.shard()?;
         let timestamp = shard.timestamp(stripe.floor());
+        // Also if the index fails: a scan may have seen it, and no other shard may hand it out.
+        stripe.commit(timestamp);
         let (kind, payload): (_, &[u8]) = match change {
             Change::Put(built) => {
                 space.install(&self.expiries, key, built.expiry_ms, row, |new| {
@@ -253,7 +256,6 @@ impl Engine {
                 payload,
             }],
         );
-        stripe.commit(timestamp);
         Ok(timestamp)
     }
 

@@ -28,7 +28,8 @@ use crate::recovery::{REPORT_EVERY_BYTES, Recovered, Recovery, RecoveryPhase};
 
 /// Memory of a batch at least, where the pool has none to lend.
 const LEAST_BATCH_BYTES: usize = 256 << 10;
-/// Offsets within a batch have four bytes, and the last record of a batch may be long.
+/// Offsets within a batch have four bytes, and the last record of a batch may be long: no batch has
+/// more than this and one record, however long a commit is.
 const MOST_BATCH_BYTES: usize = 2 << 30;
 
 /// Changes copied from the log, to be applied in the order of their keys.
@@ -206,9 +207,10 @@ impl Redo<'_> {
                 // Also of what will be dropped: a damaged log is no reason for silence.
                 recovery.check(&operation)?;
                 self.batch.push(commit.timestamp(), &operation);
-            }
-            if self.batch.is_full() {
-                self.apply(bytes_read)?;
+                // Nobody sees a part of a commit before all of the logs is applied.
+                if self.batch.is_full() {
+                    self.apply(bytes_read)?;
+                }
             }
         }
         self.apply(self.total_bytes)?;

@@ -370,6 +370,8 @@ impl Transaction<'_> {
         }
         let mut shard = self.engine.shard()?;
         let timestamp = shard.timestamp(self.guard.floor());
+        // Also if the index fails: a scan may have seen it, and no other shard may hand it out.
+        self.guard.commit(timestamp);
         self.install(timestamp)?;
         let timestamp = if planted(PlantedBug::BatchSplit) && operations.len() > 1 {
             shard.append(timestamp, &operations[..1]);

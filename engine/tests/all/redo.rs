@@ -103,6 +103,28 @@ fn change(db: &Db, keyspace: &Keyspace, random: &mut StdRng, number: u32) {
 }
 
 #[test]
+fn a_commit_larger_than_a_batch_is_applied_in_several() {
+    let disk = MemoryVfs::new();
+    let db = builder(&disk).open(DIR).unwrap();
+    let keyspace = db.keyspace("one").unwrap();
+    let mut batch = db.batch();
+    for n in 0..2_000 {
+        batch.put(&keyspace, &key(n), &[n as u8; 2_000]);
+    }
+    batch.commit(WriteOptions::default()).unwrap();
+    db.sync().unwrap();
+    let before = rows(&keyspace);
+    let crashed = disk.deep_clone();
+    drop((keyspace, db));
+    let db = builder(&crashed)
+        .memory_limit(Some(LITTLE_MEMORY))
+        .open(DIR);
+    let db = db.unwrap();
+    assert!(number(&db, "recovery_batches") > 1);
+    assert!(rows(&db.keyspace("one").unwrap()) == before);
+}
+
+#[test]
 fn what_comes_back_in_batches_is_what_was_there() {
     let disk = MemoryVfs::new();
     let db = builder(&disk).open(DIR).unwrap();

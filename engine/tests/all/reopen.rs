@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hedgerow::{Db, Durability, IndexKind, Locks, WriteOptions};
+use hedgerow_log::Manifest;
 use hedgerow_testkit::databases::builder_of;
 use hedgerow_testkit::over_each_index;
 use hedgerow_vfs::MemoryVfs;
@@ -72,6 +73,26 @@ fn rows_survive_with_and_without_a_checkpoint(index: IndexKind) {
         .unwrap();
     assert_eq!(columns, Some(3));
     assert_eq!(pairs(&db, "a")[0], pair("more 0", "more"));
+}
+
+#[test]
+fn a_checkpoint_tells_of_epochs_whose_rows_and_logs_are_gone() {
+    let disk = MemoryVfs::new();
+    let db = Db::builder()
+        .vfs(Arc::new(disk.clone()))
+        .open("/db")
+        .unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    keyspace
+        .put_with(b"key", b"", &Durability::Sync.into())
+        .unwrap();
+    db.sync().unwrap();
+    let removed = keyspace.remove_with(b"key", &Durability::Sync.into());
+    let removed = removed.unwrap().unwrap();
+    db.checkpoint().unwrap();
+    let manifest = Manifest::load(&disk, Path::new("/db")).unwrap();
+    let known = manifest.checkpoint.unwrap().timestamp.epoch();
+    assert!(known >= removed.epoch(), "{known} < {}", removed.epoch());
 }
 
 fn what_was_written_out_survives_the_process(index: IndexKind) {
