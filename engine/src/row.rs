@@ -10,6 +10,7 @@
 //! u8       flags                                       ┐
 //! u64 LE   expiry, unix milliseconds   if EXPIRY       │ the "body": stored in the index,
 //! u32 LE   user flags                  if USER_FLAGS   │ the log and checkpoints
+//! u64 LE   chosen version              if VERSION      │
 //! plain:   the value, to the end                       │
 //! columns: varint count, then per column, by name:     │
 //!          varint name length · varint value length ·  │
@@ -28,10 +29,12 @@ use hedgerow_log::Timestamp;
 pub(crate) const EXPIRY: u8 = 1 << 0;
 pub(crate) const USER_FLAGS: u8 = 1 << 1;
 pub(crate) const COLUMNS: u8 = 1 << 2;
+/// The writer chose the row's version (memcached's cas value).
+const VERSION: u8 = 1 << 5;
 /// Two bits for the writer's own use.
 const MARKS_SHIFT: u32 = 3;
 const MARKS: u8 = 3 << MARKS_SHIFT;
-const KNOWN: u8 = EXPIRY | USER_FLAGS | COLUMNS | MARKS;
+const KNOWN: u8 = EXPIRY | USER_FLAGS | COLUMNS | MARKS | VERSION;
 pub(crate) const TIMESTAMP_BYTES: usize = 8;
 
 /// A row, borrowed from the index (or from an owned copy): nothing is decoded until asked for.
@@ -57,6 +60,16 @@ impl<'a> Row<'a> {
     /// The commit that wrote this row: its version.
     pub fn timestamp(&self) -> Timestamp {
         Timestamp::from_raw(take_u64(self.bytes))
+    }
+
+    /// What tells this row from others under its key: the version that its writer chose, or else
+    /// its commit timestamp as a number.
+    pub fn version(&self) -> u64 {
+        if self.flags() & VERSION == 0 {
+            return self.timestamp().raw();
+        }
+        let at = TIMESTAMP_BYTES + 1 + attribute_bytes(self.flags()) - 8;
+        take_u64(&self.bytes[at..])
     }
 
     /// When the row expires, in milliseconds since the Unix epoch; `None` for never.
@@ -137,15 +150,7 @@ impl<'a> Row<'a> {
 
     #[inline]
     fn content(&self) -> &'a [u8] {
-        let flags = self.flags();
-        let mut at = TIMESTAMP_BYTES + 1;
-        if flags & EXPIRY != 0 {
-            at += 8;
-        }
-        if flags & USER_FLAGS != 0 {
-            at += 4;
-        }
-        &self.bytes[at..]
+        &self.bytes[TIMESTAMP_BYTES + 1 + attribute_bytes(self.flags())..]
     }
 
     /// Whether `body` (from a file) is one that this code could have written.
@@ -153,8 +158,7 @@ impl<'a> Row<'a> {
         let Some((&flags, mut rest)) = body.split_first() else {
             return false;
         };
-        let attributes =
-            if flags & EXPIRY != 0 { 8 } else { 0 } + if flags & USER_FLAGS != 0 { 4 } else { 0 };
+        let attributes = attribute_bytes(flags);
         if flags & !KNOWN != 0 || rest.len() < attributes {
             return false;
         }
@@ -296,6 +300,23 @@ pub(crate) fn write_header(
     }
 }
 
+/// How many bytes the attributes that these flags announce take.
+#[inline]
+fn attribute_bytes(flags: u8) -> usize {
+    let has = |flag: u8| usize::from(flags & flag != 0);
+    8 * has(EXPIRY) + 4 * has(USER_FLAGS) + 8 * has(VERSION)
+}
+
+/// Attaches a chosen version to a row of which only the header is written.
+pub(crate) fn set_version(row: &mut Vec<u8>, version: u64) {
+    debug_assert_eq!(
+        row.len(),
+        TIMESTAMP_BYTES + 1 + attribute_bytes(row[TIMESTAMP_BYTES])
+    );
+    row[TIMESTAMP_BYTES] |= VERSION;
+    row.extend_from_slice(&version.to_le_bytes());
+}
+
 /// Attaches marks to a plain row.
 pub(crate) fn set_marks(row: &mut [u8], marks: u8) {
     row[TIMESTAMP_BYTES] |= (marks << MARKS_SHIFT) & MARKS;
@@ -419,6 +440,24 @@ mod tests {
         assert_eq!((row.column(b"aa"), row.column(b"c")), (None, None));
         assert!(Row::check_body(row.body()));
         assert!(row.is_expired(|| 77) && !row.is_expired(|| 76));
+    }
+
+    #[test]
+    fn a_chosen_version_stands_behind_the_other_attributes() {
+        for (expiry_ms, user_flags) in [(None, 0), (Some(9), 0), (None, 7), (Some(9), 7)] {
+            let mut bytes = Vec::new();
+            write_header(&mut bytes, TS, expiry_ms, user_flags, false);
+            let plain = [bytes.as_slice(), b"value"].concat();
+            assert_eq!(Row::new(&plain).version(), TS.raw());
+            set_version(&mut bytes, 973);
+            bytes.extend_from_slice(b"value");
+            let row = Row::new(&bytes);
+            assert_eq!((row.version(), row.timestamp()), (973, TS));
+            assert_eq!((row.expiry_ms(), row.user_flags()), (expiry_ms, user_flags));
+            assert_eq!(row.value(), Some(&b"value"[..]));
+            assert!(Row::check_body(row.body()));
+            assert!(!Row::check_body(&row.body()[..8]), "cut within the version");
+        }
     }
 
     #[test]

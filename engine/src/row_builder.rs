@@ -17,6 +17,7 @@ pub struct RowBuilder<'a> {
     expiry_ms: Option<u64>,
     user_flags: u32,
     marks: u8,
+    version: Option<u64>,
     content: Content,
 }
 
@@ -49,6 +50,7 @@ impl<'a> RowBuilder<'a> {
             expiry_ms: base.and_then(|row| row.expiry_ms()),
             user_flags: base.map_or(0, |row| row.user_flags()),
             marks: base.map_or(0, |row| row.marks()),
+            version: None,
             content: Content::Unchanged,
         }
     }
@@ -107,6 +109,13 @@ impl<'a> RowBuilder<'a> {
         self
     }
 
+    /// Chooses what [`Row::version`] of the new row is. Without it that is the commit's timestamp:
+    /// a choice is not kept by later changes.
+    pub fn set_version(&mut self, version: u64) -> &mut Self {
+        self.version = Some(version);
+        self
+    }
+
     fn columns(&mut self) -> &mut BTreeMap<Vec<u8>, Option<Vec<u8>>> {
         if !matches!(self.content, Content::Columns { .. }) {
             let unchanged = matches!(self.content, Content::Unchanged);
@@ -133,6 +142,9 @@ impl<'a> RowBuilder<'a> {
         } = *self;
         let header = |row: &mut Vec<u8>, columns| {
             row::write_header(row, Timestamp::ZERO, expiry_ms, user_flags, columns);
+            if let Some(version) = self.version {
+                row::set_version(row, version);
+            }
         };
         let mut built = Built {
             expiry_ms,
@@ -185,7 +197,10 @@ impl<'a> RowBuilder<'a> {
     }
 
     fn keeps_attributes(&self, base: Row<'_>) -> bool {
-        self.expiry_ms == base.expiry_ms() && self.user_flags == base.user_flags()
+        self.expiry_ms == base.expiry_ms()
+            && self.user_flags == base.user_flags()
+            && self.version.is_none()
+            && base.version() == base.timestamp().raw()
     }
 }
 
@@ -244,6 +259,33 @@ mod tests {
         });
         assert_eq!(Row::new(&third).value(), Some(&b"w"[..]));
         assert_eq!(Row::new(&build(None, |_| ()).0).value(), Some(&b""[..]));
+    }
+
+    #[test]
+    fn a_chosen_version_lasts_until_the_next_change() {
+        let (chosen, _) = build(None, |row| {
+            row.set_value(b"v").set_expiry_ms(Some(5)).set_version(77);
+        });
+        let row = Row::new(&chosen);
+        assert_eq!((row.version(), row.value()), (77, Some(&b"v"[..])));
+        let (next, _) = build(Some(&chosen), |row| {
+            row.set_expiry_ms(None);
+        });
+        let row = Row::new(&next);
+        assert_eq!((row.version(), row.value()), (0, Some(&b"v"[..])));
+        let (columns, delta) = build(
+            Some(
+                &build(None, |row| {
+                    row.set_column(b"a", b"b").set_version(8);
+                })
+                .0,
+            ),
+            |row| {
+                row.set_column(b"c", b"d");
+            },
+        );
+        assert_eq!((Row::new(&columns).version(), delta), (0, false));
+        assert_eq!(Row::new(&columns).column_count(), 2);
     }
 
     #[test]
