@@ -49,9 +49,14 @@ pub(crate) enum Real {
 }
 
 impl Real {
-    /// Reads a finite number.
+    /// Reads a finite number, or an infinity that is spelled out.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Real> {
         let text = std::str::from_utf8(bytes).ok()?;
+        let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+        if unsigned.eq_ignore_ascii_case("inf") || unsigned.eq_ignore_ascii_case("infinity") {
+            let sign = if text.starts_with('-') { -1.0 } else { 1.0 };
+            return Some(Real::Float(sign * f64::INFINITY));
+        }
         if text.is_empty()
             || !text
                 .bytes()
@@ -64,6 +69,10 @@ impl Real {
             return None;
         }
         Some(exact(text).map_or(Real::Float(float), Real::Exact))
+    }
+
+    pub(crate) fn is_finite(self) -> bool {
+        self.float().is_finite()
     }
 
     fn float(self) -> f64 {
@@ -159,6 +168,11 @@ mod tests {
         assert_eq!(sum("3", "-5.25"), "-2.25");
         assert_eq!(sum("-0.5", "0.5"), "0");
         assert!(Real::parse(b"1e400").is_none() && Real::parse(b"nan").is_none());
+        for infinite in ["inf", "+INF", "-Infinity"] {
+            let infinite = Real::parse(infinite.as_bytes()).unwrap();
+            assert!(!infinite.is_finite());
+            assert!(Real::parse(b"1").unwrap().plus(infinite).is_none());
+        }
         assert!(
             Real::parse(b"1e308")
                 .unwrap()

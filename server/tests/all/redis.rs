@@ -371,7 +371,9 @@ impl Commands {
                     .to_owned(),
                 "b" => self.pick(&["0", "1", "0", "1", "2", "x"]).to_owned(),
                 // Sums that the long doubles of Redis hold exactly, as our decimals do.
-                "x" => self.pick(&["0.5", "-0.25", "3", "1e3", "x", ""]).to_owned(),
+                "x" => self
+                    .pick(&["0.5", "-0.25", "3", "1e3", "x", "", "+inf", "-Infinity"])
+                    .to_owned(),
                 "s" => match self.random.random_range(0..6) {
                     0 => self.pick(&["0", "-5", "x"]).to_owned(),
                     // No two are equal: whether they are would hang on milliseconds.

@@ -346,6 +346,9 @@ pub(crate) fn hincrbyfloat(call: &mut Call<'_, '_, '_>) -> Outcome {
         ..
     } = call;
     let delta = Real::parse(&arguments[2]).ok_or(Failure::NotFloat)?;
+    if !delta.is_finite() {
+        return Err(Failure::text("ERR value is NaN or Infinity"));
+    }
     data.try_update(&arguments[0], |row, new: &mut RowBuilder<'_>| {
         let old = hash(row)?
             .and_then(|row| row.column(&arguments[1]))
