@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) clients: Arc<Clients>,
     pub(crate) last_save_s: AtomicU64,
     pub(crate) saving: AtomicBool,
+    /// When memcached's `flush_all` with a delay is due, in Unix milliseconds; 0 without one.
+    flush_at_ms: AtomicU64,
     /// This, for threads that it starts.
     own: Weak<Shared>,
     keyspaces: [OnceLock<Keyspace>; DATABASES],
@@ -71,6 +73,7 @@ impl Shared {
             clients: Arc::default(),
             last_save_s: AtomicU64::new(now_ms() / 1000),
             saving: AtomicBool::new(false),
+            flush_at_ms: AtomicU64::new(0),
             keyspaces: [const { OnceLock::new() }; DATABASES],
             workers: OnceLock::new(),
             stopping: AtomicBool::new(false),
@@ -169,6 +172,32 @@ impl Shared {
         for worker in self.workers() {
             // Fails only when the poll is gone, and nobody is to be told then.
             let _ = worker.waker.wake();
+        }
+    }
+
+    /// Removes everything from the database of memcached clients; what was to be removed later is
+    /// not any more.
+    pub(crate) fn flush_now(&self) -> hedgerow::Result<()> {
+        self.flush_at_ms.store(0, Ordering::Relaxed);
+        self.db.clear_keyspace(&keyspace_name(0))
+    }
+
+    /// Removes everything from the database of memcached clients at a Unix time, instead of at an
+    /// earlier one that was asked for.
+    pub(crate) fn flush_later(&self, at_ms: u64) {
+        self.flush_at_ms.store(at_ms, Ordering::Relaxed);
+    }
+
+    /// Removes what is due: workers call this every second. A removal that fails is tried again.
+    pub(crate) fn flush_if_due(&self) {
+        let at_ms = self.flush_at_ms.load(Ordering::Relaxed);
+        if at_ms == 0 || at_ms > now_ms() {
+            return;
+        }
+        let order = Ordering::Relaxed;
+        let is_ours = self.flush_at_ms.compare_exchange(at_ms, 0, order, order);
+        if is_ours.is_ok() && self.db.clear_keyspace(&keyspace_name(0)).is_err() {
+            let _ = self.flush_at_ms.compare_exchange(0, at_ms, order, order);
         }
     }
 

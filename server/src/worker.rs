@@ -165,6 +165,7 @@ impl Worker {
             if self.now >= next_tick {
                 next_tick = self.now + TICK;
                 self.close_idle();
+                self.shared.flush_if_due();
             }
         }
         self.finish(&mut events);

@@ -1,6 +1,6 @@
 //! The classic text commands.
 
-use super::items::{self, Count, Counted, Item, Mode, Stored};
+use super::items::{self, Count, Counted, Delete, Item, Mode, Stored};
 use super::{Done, Failure, Outcome, Words, expiry_ms, frame, number, put_number, signed};
 use crate::shared::{Shared, now_ms};
 
@@ -34,11 +34,12 @@ pub(super) fn value_line(
 
 pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
     let Some(command) = words.get(0) else {
-        return Err(ERROR);
+        return Err(BAD_FORMAT);
     };
     match command {
         // A data block that did not end where its line said.
         b"" => Err(Failure::Line("CLIENT_ERROR bad data chunk")),
+        b"get" => Err(BAD_FORMAT),
         b"gets" => gets(shared, words, out),
         b"gat" | b"gats" => get_and_touch(shared, words, command == b"gats", out),
         b"set" => store(shared, words, Mode::Set, out),
@@ -70,7 +71,8 @@ fn line(text: &[u8], out: &mut Vec<u8>) -> Outcome {
     Ok(Done::Nothing)
 }
 
-fn is_quiet(words: Words<'_>) -> bool {
+/// Whether the client wants no reply.
+pub(super) fn is_quiet(words: Words<'_>) -> bool {
     words.get(words.len().wrapping_sub(1)) == Some(b"noreply")
 }
 
@@ -84,9 +86,8 @@ fn quietly(words: Words<'_>, text: &[u8], out: &mut Vec<u8>) -> Result<(), Failu
 
 fn key(words: Words<'_>, i: usize) -> Result<&[u8], Failure> {
     match words.get(i) {
-        None => Err(ERROR),
         Some(key) if frame::valid_key(key) => Ok(key),
-        Some(_) => Err(BAD_FORMAT),
+        _ => Err(BAD_FORMAT),
     }
 }
 
@@ -99,7 +100,7 @@ fn exptime(word: Option<&[u8]>) -> Result<Option<u64>, Failure> {
 
 fn gets(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
     if words.len() < 2 {
-        return Err(ERROR);
+        return Err(BAD_FORMAT);
     }
     for i in 1..words.len() {
         let key = key(words, i)?;
@@ -114,7 +115,7 @@ fn gets(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
 
 fn get_and_touch(shared: &Shared, words: Words<'_>, with_cas: bool, out: &mut Vec<u8>) -> Outcome {
     if words.len() < 3 {
-        return Err(ERROR);
+        return Err(BAD_FORMAT);
     }
     let expiry_ms = exptime(words.get(1))?;
     let mut last = None;
@@ -137,7 +138,7 @@ fn store(shared: &Shared, words: Words<'_>, mode: Mode, out: &mut Vec<u8>) -> Ou
     let is_cas = words.get(0) == Some(b"cas");
     let needed = if is_cas { 6 } else { 5 };
     if words.len() < needed || words.len() > needed + 1 {
-        return Err(ERROR);
+        return Err(BAD_FORMAT);
     }
     let key = key(words, 1)?;
     let user_flags = words
@@ -158,8 +159,9 @@ fn store(shared: &Shared, words: Words<'_>, mode: Mode, out: &mut Vec<u8>) -> Ou
         compare,
         create: false,
         stale_if_older: false,
+        version: None,
     };
-    let (stored, commit) = items::store(shared, key, mode, item)?;
+    let (stored, _, commit) = items::store(shared, key, mode, item)?;
     let text: &[u8] = match stored {
         Stored::Done => b"STORED",
         Stored::Refused => b"NOT_STORED",
@@ -172,7 +174,7 @@ fn store(shared: &Shared, words: Words<'_>, mode: Mode, out: &mut Vec<u8>) -> Ou
 
 fn count(shared: &Shared, words: Words<'_>, down: bool, out: &mut Vec<u8>) -> Outcome {
     if words.len() < 3 {
-        return Err(ERROR);
+        return Err(BAD_FORMAT);
     }
     let key = key(words, 1)?;
     let delta = words
@@ -185,6 +187,7 @@ fn count(shared: &Shared, words: Words<'_>, down: bool, out: &mut Vec<u8>) -> Ou
         initial: None,
         touch: None,
         compare: None,
+        version: None,
     };
     let (counted, commit) = items::count(shared, key, by)?;
     match counted {
@@ -203,7 +206,7 @@ fn count(shared: &Shared, words: Words<'_>, down: bool, out: &mut Vec<u8>) -> Ou
 
 fn touch(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
     if words.len() < 3 {
-        return Err(ERROR);
+        return Err(BAD_FORMAT);
     }
     let key = key(words, 1)?;
     let (found, commit) = items::touch(shared, key, exptime(words.get(2))?)?;
@@ -231,7 +234,7 @@ fn delete(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
             "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]",
         ));
     }
-    let (deleted, commit) = items::delete(shared, key, None, None)?;
+    let (deleted, commit) = items::delete(shared, key, Delete::default())?;
     quietly(
         words,
         if deleted == Stored::Done {
@@ -244,20 +247,19 @@ fn delete(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
     Ok(Done::Wrote(commit))
 }
 
-/// `flush_all [0] [noreply]`. A delay is refused rather than forgotten by a restart.
+/// `flush_all [delay] [noreply]`: with a delay, in seconds or as a Unix time, everything that is
+/// there when it is due goes then. The last of them counts, and a restart forgets it.
 fn flush_all(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
-    match words.get(1) {
-        None | Some(b"noreply" | b"0" | b"-1") => {}
-        Some(word) if signed(word).is_some_and(|delay| delay <= 0) => {}
-        Some(word) if signed(word).is_some() => {
-            return Err(Failure::Line(
-                "CLIENT_ERROR flush_all takes no delay here; send it when it is due",
-            ));
-        }
-        Some(_) => return Err(Failure::Line("CLIENT_ERROR invalid exptime argument")),
+    let delay = words.get(1).filter(|word| *word != b"noreply");
+    let at_ms = match delay.map(signed) {
+        Some(None) => return Err(Failure::Line("CLIENT_ERROR invalid exptime argument")),
+        None | Some(Some(..=0)) => None,
+        Some(Some(delay)) => expiry_ms(delay, now_ms()).filter(|at_ms| *at_ms > now_ms()),
+    };
+    match at_ms {
+        Some(at_ms) => shared.flush_later(at_ms),
+        None => shared.flush_now()?,
     }
-    let name = items::keyspace(shared)?.name().to_owned();
-    shared.db.clear_keyspace(&name)?;
     quietly(words, b"OK", out)?;
     Ok(Done::Nothing)
 }

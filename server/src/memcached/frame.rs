@@ -8,8 +8,13 @@ use crate::protocol::{Kind, Parsed, Span};
 use crate::shared::now_ms;
 use crate::web::is_http;
 
-/// The longest line.
-const MAX_LINE_BYTES: usize = 64 << 10;
+/// The longest line, its end included: a `get` of a thousand keys of the greatest length.
+pub(crate) const MAX_LINE_BYTES: usize = 256 << 10;
+/// Every request of the binary protocol begins with it, and no line does.
+const BINARY_MAGIC: u8 = 0x80;
+/// The longest data block that a line can announce, as in memcached. The data of an item that is
+/// longer than the server takes is passed over.
+const MAX_DATA_BYTES: u64 = i32::MAX as u64 - 2;
 
 /// Parses one request at `input[at..]`.
 pub(crate) fn parse(
@@ -25,9 +30,13 @@ pub(crate) fn parse(
         *skip_bytes -= skipped;
         return Parsed::Skip(skipped);
     }
-    let Some(end) = memchr::memchr(b'\n', rest) else {
-        if rest.len() > MAX_LINE_BYTES {
-            return Parsed::Malformed(b"CLIENT_ERROR line too long\r\n".to_vec());
+    if rest.first() == Some(&BINARY_MAGIC) {
+        return malformed("the binary protocol is not spoken here");
+    }
+    let searched = &rest[..rest.len().min(MAX_LINE_BYTES)];
+    let Some(end) = memchr::memchr(b'\n', searched) else {
+        if rest.len() >= MAX_LINE_BYTES {
+            return malformed("line too long");
         }
         return Parsed::Partial(rest.len() + 1);
     };
@@ -50,8 +59,8 @@ pub(crate) fn parse(
             }
             whole(line_bytes, Kind::Single { key: None }, Code::Wrong)
         }
-        b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" => {
-            let length = words.get(4).and_then(|word| number(word.of(input)));
+        command if stores(command) => {
+            let length = words.get(4).map(|word| word.of(input));
             store(
                 skip_bytes,
                 max_value_bytes,
@@ -65,7 +74,7 @@ pub(crate) fn parse(
             )
         }
         b"ms" => {
-            let length = words.get(2).and_then(|word| number(word.of(input)));
+            let length = words.get(2).map(|word| word.of(input));
             store(
                 skip_bytes,
                 max_value_bytes,
@@ -83,6 +92,11 @@ pub(crate) fn parse(
         }
         _ => whole(line_bytes, Kind::Single { key: None }, Code::Classic),
     }
+}
+
+/// What cannot be answered so that the next request can be told from this one: the connection ends.
+fn malformed(why: &str) -> Parsed {
+    Parsed::Malformed(format!("CLIENT_ERROR {why}\r\n").into_bytes())
 }
 
 fn whole(bytes: usize, kind: Kind, code: Code) -> Parsed {
@@ -111,6 +125,19 @@ fn split(line: &[u8], at: usize, spans: &mut Vec<Span>) {
     }
 }
 
+/// Whether a classic command of this name has a data block.
+pub(super) fn stores(command: &[u8]) -> bool {
+    let names = [
+        &b"set"[..],
+        b"add",
+        b"replace",
+        b"append",
+        b"prepend",
+        b"cas",
+    ];
+    names.contains(&command)
+}
+
 /// Whether a word can be a key.
 pub(super) fn valid_key(key: &[u8]) -> bool {
     (1..=MAX_KEY_BYTES).contains(&key.len()) && key.iter().all(|&byte| byte > b' ' && byte != 0x7f)
@@ -127,16 +154,21 @@ fn store(
     input: &[u8],
     at: usize,
     line_bytes: usize,
-    length: Option<u64>,
+    length: Option<&[u8]>,
     first: usize,
     spans: &mut Vec<Span>,
     code: Code,
 ) -> Parsed {
-    let Some(length) = length.and_then(|length| usize::try_from(length).ok()) else {
-        // Without a length nobody knows where the data ends: answer the line, and what follows
-        // will be taken for commands, as memcached does.
+    let Some(length) = length else {
+        // A line without a length announces no data.
         return whole(line_bytes, Kind::Single { key: None }, Code::Wrong);
     };
+    // With a length that cannot be, nobody knows where the data ends, and data must never be taken
+    // for commands.
+    let Some(length) = number(length).filter(|length| *length <= MAX_DATA_BYTES) else {
+        return malformed("bad command line format");
+    };
+    let length = length as usize;
     if length > max_value_bytes {
         *skip_bytes = length.saturating_add(2);
         return whole(line_bytes, Kind::Single { key: None }, Code::TooLarge);
@@ -206,4 +238,117 @@ fn plain_set(input: &[u8], words: &[Span]) -> Option<(Kind, Code)> {
         },
         code,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The words of a request, and how it is to be run.
+    type Taken = (Vec<Vec<u8>>, u32);
+
+    /// Takes everything out of an input that arrives in two pieces: what was taken each time (its
+    /// words, and whether it was refused), and whether the connection ends.
+    fn requests(pieces: [&[u8]; 2]) -> (Vec<Taken>, bool) {
+        let (mut input, mut skip_bytes, mut found) = (Vec::new(), 0, Vec::new());
+        for piece in pieces {
+            input.extend_from_slice(piece);
+            while !input.is_empty() {
+                let mut spans = Vec::new();
+                match parse(&mut skip_bytes, 100, &input, 0, &mut spans) {
+                    Parsed::Whole { bytes, code, .. } => {
+                        let words = spans.iter().map(|span| span.of(&input).to_vec());
+                        found.push((words.collect(), code));
+                        input.drain(..bytes);
+                    }
+                    Parsed::Skip(bytes) => {
+                        assert!(bytes > 0);
+                        input.drain(..bytes);
+                    }
+                    Parsed::Partial(wanted) => {
+                        assert!(wanted > input.len(), "asks for more than there is");
+                        break;
+                    }
+                    Parsed::Malformed(_) => return (found, true),
+                }
+                assert!(skip_bytes as u64 <= MAX_DATA_BYTES + 2);
+            }
+        }
+        (found, false)
+    }
+
+    fn command() -> impl Strategy<Value = Vec<u8>> {
+        let name = prop_oneof![
+            Just("set"),
+            Just("cas"),
+            Just("ms"),
+            Just("get"),
+            Just("delete")
+        ];
+        let length = prop_oneof![
+            (0..40u64).prop_map(|length| length.to_string()),
+            Just("-1".to_owned()),
+            Just("101".to_owned()),
+            Just("2147483646".to_owned()),
+            Just("18446744073709551616".to_owned()),
+        ];
+        let data = prop::collection::vec(any::<u8>(), 0..120);
+        (name, length, data).prop_map(|(name, length, data)| {
+            let line = match name {
+                "set" => format!("set k 0 0 {length}\r\n"),
+                "cas" => format!("cas k 0 0 {length} 7\r\n"),
+                "ms" => format!("ms k {length} T0\r\n"),
+                name => format!("{name} k\r\n"),
+            };
+            let stores = matches!(name, "set" | "cas" | "ms");
+            // As much data as the line says, if that is not too much to send.
+            let said = length.parse::<usize>().ok().filter(|said| *said <= 101);
+            let mut bytes = line.into_bytes();
+            if let (true, Some(said)) = (stores, said) {
+                let mut data = data;
+                data.resize(said, b'\n');
+                bytes.extend_from_slice(&data);
+                bytes.extend_from_slice(b"\r\n");
+            }
+            bytes
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn requests_split_anywhere_are_the_same(
+            commands in prop::collection::vec(command(), 1..8),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let bytes = commands.concat();
+            let cut = cut.index(bytes.len() + 1);
+            prop_assert_eq!(requests([&bytes[..cut], &bytes[cut..]]), requests([&bytes, b""]));
+        }
+
+        #[test]
+        fn data_is_never_taken_for_commands(
+            length in prop_oneof![Just("-1"), Just("2147483646"), Just("9999999999999999999999")],
+            storing in prop_oneof![Just("set k 0 0 "), Just("ms k ")],
+        ) {
+            let bytes = [storing, length, "\r\ndelete k\r\n"].concat();
+            prop_assert_eq!(requests([bytes.as_bytes(), b""]), (Vec::new(), true));
+        }
+
+        #[test]
+        fn no_bytes_make_the_parser_panic_or_run_away(
+            bytes in prop::collection::vec(
+                prop_oneof![Just(b' '), Just(b'\r'), Just(b'\n'), Just(b'1'), Just(b'-'),
+                    Just(b's'), Just(b'm'), any::<u8>()], 0..300),
+        ) {
+            requests([&bytes, b""]);
+        }
+    }
+
+    #[test]
+    fn the_binary_protocol_is_refused_at_its_first_byte() {
+        let (found, ends) = requests([&[0x80, 0], b"\x01"]);
+        assert_eq!((found.len(), ends), (0, true));
+    }
 }

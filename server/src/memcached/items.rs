@@ -1,6 +1,6 @@
 //! What memcached commands do to rows.
 
-use hedgerow::{Action, Commit, Keyspace, Row, Timestamp};
+use hedgerow::{Action, Commit, Keyspace, Row, RowBuilder, Timestamp};
 
 use super::Failure;
 use crate::shared::{Shared, now_ms};
@@ -38,6 +38,8 @@ pub(super) struct Item<'a> {
     pub(super) create: bool,
     /// A value that is older than the present item replaces it, marked stale.
     pub(super) stale_if_older: bool,
+    /// The cas value that the item gets.
+    pub(super) version: Option<u64>,
 }
 
 /// The item is stale: still served, but somebody should make it anew.
@@ -47,7 +49,14 @@ pub(super) const CLAIMED: u8 = 2;
 
 /// The cas value of a row.
 pub(super) fn cas(row: &Row<'_>) -> u64 {
-    row.timestamp().raw()
+    row.version()
+}
+
+/// Gives the new row the cas value that its writer chose, if it chose one.
+fn choose_version(new: &mut RowBuilder<'_>, version: Option<u64>) {
+    if let Some(version) = version {
+        new.set_version(version);
+    }
 }
 
 pub(super) fn keyspace(shared: &Shared) -> Result<&Keyspace, Failure> {
@@ -58,23 +67,29 @@ fn is_past(expiry_ms: Option<u64>) -> bool {
     expiry_ms.is_some_and(|at| at <= now_ms())
 }
 
-/// Stores an item under conditions.
+/// Stores an item under conditions. Returns also how long the stored value is.
 pub(super) fn store(
     shared: &Shared,
     key: &[u8],
     mode: Mode,
     item: Item<'_>,
-) -> Result<(Stored, Option<Commit>), Failure> {
+) -> Result<(Stored, usize, Option<Commit>), Failure> {
     let limit = shared.settings.max_bulk_bytes();
     let options = shared.write_options();
+    let mut length = item.value.len();
     let (stored, commit) = keyspace(shared)?.update(key, &options, |row, new| {
         let mut stale = None;
+        let may_be_stale = item.stale_if_older && matches!(mode, Mode::Set | Mode::Replace);
         if let Some(expected) = item.compare {
             match &row {
-                None => return Action::Keep(Stored::NotFound),
-                Some(row) if item.stale_if_older && expected < cas(row) => stale = Some(*row),
+                // Of the other modes each says itself what it does without an item.
+                None if matches!(mode, Mode::Set | Mode::Replace) => {
+                    return Action::Keep(Stored::NotFound);
+                }
+                Some(_) if mode == Mode::Add => {}
+                Some(row) if may_be_stale && expected < cas(row) => stale = Some(*row),
                 Some(row) if cas(row) != expected => return Action::Keep(Stored::Exists),
-                Some(_) => {}
+                _ => {}
             }
         }
         let value = row.and_then(|row| row.value());
@@ -97,6 +112,7 @@ pub(super) fn store(
                 } else {
                     [item.value, old]
                 };
+                length = old.len() + item.value.len();
                 new.set_value_owned(parts.concat());
             }
             _ => {
@@ -112,14 +128,19 @@ pub(super) fn store(
             new.set_expiry_ms(row.expiry_ms());
             new.set_marks(STALE | row.marks());
         }
+        choose_version(new, item.version);
         Action::Put(Stored::Done)
     })?;
-    Ok((stored, commit))
+    Ok((stored, length, commit))
 }
 
 /// How counting ended.
 pub(super) enum Counted {
-    Now { value: u64, cas: u64 },
+    Now {
+        value: u64,
+        cas: u64,
+        expiry_ms: Option<u64>,
+    },
     NotFound,
     NotANumber,
     Exists,
@@ -135,6 +156,8 @@ pub(super) struct Count {
     /// A new expiry for an item that is there.
     pub(super) touch: Option<Option<u64>>,
     pub(super) compare: Option<u64>,
+    /// The cas value that the item gets.
+    pub(super) version: Option<u64>,
 }
 
 /// Adds to (modulo 2⁶⁴) or subtracts from (not below 0) a decimal number.
@@ -145,12 +168,13 @@ pub(super) fn count(
 ) -> Result<(Counted, Option<Commit>), Failure> {
     let options = shared.write_options();
     let (mut counted, commit) = keyspace(shared)?.update(key, &options, |row, new| {
+        let mut expiry_ms = row.and_then(|row| row.expiry_ms());
         let value = match row {
             None => {
-                let Some((initial, expiry_ms)) = count.initial else {
+                let Some((initial, first_expiry_ms)) = count.initial else {
                     return Action::Keep(Counted::NotFound);
                 };
-                new.set_expiry_ms(expiry_ms);
+                expiry_ms = first_expiry_ms;
                 initial
             }
             Some(row) => {
@@ -162,9 +186,7 @@ pub(super) fn count(
                 let Some(old) = digits.and_then(super::number) else {
                     return Action::Keep(Counted::NotANumber);
                 };
-                if let Some(expiry_ms) = count.touch {
-                    new.set_expiry_ms(expiry_ms);
-                }
+                expiry_ms = count.touch.unwrap_or(expiry_ms);
                 match count.down {
                     true => old.saturating_sub(count.delta),
                     false => old.wrapping_add(count.delta),
@@ -173,50 +195,72 @@ pub(super) fn count(
         };
         // As in memcached, a number that changes is as stale as before.
         new.set_value(itoa::Buffer::new().format(value).as_bytes())
-            .set_marks(row.map_or(0, |row| row.marks()));
-        Action::Put(Counted::Now { value, cas: 0 })
+            .set_marks(row.map_or(0, |row| row.marks()))
+            .set_expiry_ms(expiry_ms);
+        choose_version(new, count.version);
+        let cas = 0;
+        Action::Put(Counted::Now {
+            value,
+            cas,
+            expiry_ms,
+        })
     })?;
-    if let (Counted::Now { cas, .. }, Some(commit)) = (&mut counted, &commit) {
-        *cas = commit.timestamp.raw();
+    if let Counted::Now { cas, .. } = &mut counted {
+        *cas = new_cas(count.version, commit.as_ref());
     }
     Ok((counted, commit))
 }
 
-/// How an item is invalidated instead of deleted.
-#[derive(Clone, Copy)]
-pub(super) struct Invalidate {
-    /// A new expiry, if it gets one.
+/// How an item is deleted, or what happens to it instead.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Delete {
+    /// The cas value that the present item must have.
+    pub(super) compare: Option<u64>,
+    /// The item is marked stale instead.
+    pub(super) invalidate: bool,
+    /// Its value goes and the item stays, with these client flags.
+    pub(super) empty: Option<u32>,
+    /// A new expiry for an item that stays.
     pub(super) touch: Option<Option<u64>>,
+    /// The cas value that an item gets which stays.
+    pub(super) version: Option<u64>,
 }
 
-/// Deletes an item, if its cas value is the expected one, or marks it stale.
+/// Deletes an item, if its cas value is the expected one, or marks or empties it.
 pub(super) fn delete(
     shared: &Shared,
     key: &[u8],
-    compare: Option<u64>,
-    invalidate: Option<Invalidate>,
+    delete: Delete,
 ) -> Result<(Stored, Option<Commit>), Failure> {
     let options = shared.write_options();
-    Ok(
-        keyspace(shared)?.update(key, &options, |row, new| match (row, invalidate) {
-            (None, _) => Action::Keep(Stored::NotFound),
-            (Some(row), _) if compare.is_some_and(|expected| cas(&row) != expected) => {
-                Action::Keep(Stored::Exists)
+    Ok(keyspace(shared)?.update(key, &options, |row, new| {
+        let Some(row) = row else {
+            return Action::Keep(Stored::NotFound);
+        };
+        if delete.compare.is_some_and(|expected| cas(&row) != expected) {
+            return Action::Keep(Stored::Exists);
+        }
+        let stays = delete.invalidate || delete.empty.is_some();
+        if !stays || row.value().is_none() {
+            return Action::Remove(Stored::Done);
+        }
+        if let Some(user_flags) = delete.empty {
+            new.set_value(b"").set_user_flags(user_flags);
+            new.set_expiry_ms(None);
+        }
+        if let Some(expiry_ms) = delete.touch {
+            new.set_expiry_ms(expiry_ms);
+            if is_past(expiry_ms) {
+                return Action::Remove(Stored::Done);
             }
-            (Some(row), Some(Invalidate { touch })) if row.value().is_some() => {
-                if let Some(expiry_ms) = touch {
-                    new.set_expiry_ms(expiry_ms);
-                    if is_past(expiry_ms) {
-                        return Action::Remove(Stored::Done);
-                    }
-                }
-                // The next reader is to make it anew, whoever was told before.
-                new.set_marks(STALE);
-                Action::Put(Stored::Done)
-            }
-            (Some(_), _) => Action::Remove(Stored::Done),
-        })?,
-    )
+        }
+        if delete.invalidate {
+            // The next reader is to make it anew, whoever was told before.
+            new.set_marks(STALE);
+        }
+        choose_version(new, delete.version);
+        Action::Put(Stored::Done)
+    })?)
 }
 
 /// An item as a reader of one command needs it, copied.
@@ -262,6 +306,8 @@ pub(super) struct Fetch {
     pub(super) recache_s: Option<i64>,
     /// That is asked of the new expiry.
     pub(super) touch_first: bool,
+    /// The cas value that an item gets which is made.
+    pub(super) version: Option<u64>,
 }
 
 impl Fetch {
@@ -285,19 +331,27 @@ impl Fetch {
     }
 }
 
-/// Reads an item and does what else was asked; `None` if it is missing. The first reader of an
-/// item that is stale, was just made or is nearly over wins: it is to make the item anew.
-pub(super) fn fetch(
-    shared: &Shared,
-    key: &[u8],
-    fetch: Fetch,
-) -> Result<(Option<Found>, Option<Commit>), Failure> {
+/// What [`fetch`] came to.
+pub(super) struct Fetched {
+    /// `None` if the item is missing.
+    pub(super) found: Option<Found>,
+    /// The cas value that the item had before.
+    pub(super) was: Option<u64>,
+    pub(super) commit: Option<Commit>,
+}
+
+/// Reads an item and does what else was asked. The first reader of an item that is stale, was just
+/// made or is nearly over wins: it is to make the item anew.
+pub(super) fn fetch(shared: &Shared, key: &[u8], fetch: Fetch) -> Result<Fetched, Failure> {
     if fetch.only_reads() {
         let found = read(shared, key)?;
         if found.as_ref().is_none_or(|found| found.marks != STALE) {
-            return Ok((found, None));
+            let was = found.as_ref().map(|found| found.cas);
+            let commit = None;
+            return Ok(Fetched { found, was, commit });
         }
     }
+    let mut was = None;
     let options = shared.write_options();
     let (mut found, commit) = keyspace(shared)?.update(key, &options, |row, new| {
         let Some(row) = row else {
@@ -315,6 +369,7 @@ pub(super) fn fetch(
                 marks: 0,
                 won: true,
             };
+            choose_version(new, fetch.version);
             return if is_past(expiry_ms) {
                 Action::Keep(Some(made))
             } else {
@@ -324,6 +379,7 @@ pub(super) fn fetch(
         let Some(mut found) = Found::of(&row) else {
             return Action::Keep(None);
         };
+        was = Some(found.cas);
         let is_due = found.marks & STALE != 0 || fetch.is_nearly_over(&row);
         found.won = is_due && found.marks & CLAIMED == 0;
         if found.won {
@@ -337,15 +393,17 @@ pub(super) fn fetch(
             }
         }
         if found.won || fetch.touch.is_some() {
+            // The value is the one that it was.
+            new.set_version(found.cas);
             Action::Put(Some(found))
         } else {
             Action::Keep(Some(found))
         }
     })?;
-    if let (Some(found), Some(commit)) = (&mut found, &commit) {
-        found.cas = commit.timestamp.raw();
+    if let (Some(found), None) = (&mut found, was) {
+        found.cas = new_cas(fetch.version, commit.as_ref());
     }
-    Ok((found, commit))
+    Ok(Fetched { found, was, commit })
 }
 
 /// Sets an item's expiry and returns the item; `None` if it is missing.
@@ -355,27 +413,27 @@ pub(super) fn touch(
     expiry_ms: Option<u64>,
 ) -> Result<(Option<Found>, Option<Commit>), Failure> {
     let options = shared.write_options();
-    let (mut found, commit) = keyspace(shared)?.update(key, &options, |row, new| {
+    let (found, commit) = keyspace(shared)?.update(key, &options, |row, new| {
         let Some(mut found) = row.as_ref().and_then(Found::of) else {
             return Action::Keep(None);
         };
         found.expiry_ms = expiry_ms;
-        new.set_expiry_ms(expiry_ms);
+        // The value is the one that it was, and so is its cas value.
+        new.set_expiry_ms(expiry_ms).set_version(found.cas);
         if is_past(expiry_ms) {
             Action::Remove(Some(found))
         } else {
             Action::Put(Some(found))
         }
     })?;
-    if let (Some(found), Some(commit)) = (&mut found, &commit) {
-        found.cas = commit.timestamp.raw();
-    }
     Ok((found, commit))
 }
 
-/// A cas value as a timestamp, for showing both the same way.
-pub(super) fn commit_cas(commit: Option<&Commit>) -> u64 {
-    commit
-        .map_or(Timestamp::ZERO, |commit| commit.timestamp)
-        .raw()
+/// The cas value of an item that was just written: the chosen one, or its commit's; 0 if nothing
+/// was written.
+pub(super) fn new_cas(chosen: Option<u64>, commit: Option<&Commit>) -> u64 {
+    let Some(commit) = commit else {
+        return Timestamp::ZERO.raw();
+    };
+    chosen.unwrap_or(commit.timestamp.raw())
 }

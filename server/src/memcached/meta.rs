@@ -1,27 +1,31 @@
 //! The meta commands: two letters, a key, and flags that say what to do and what to return.
 //!
-//! | command | what | flags |
+//! | command | what | flags of its own |
 //! |---|---|---|
-//! | `mg key` | get | `b c f k O q s t v`, `T(ttl)` touch, `N(ttl)` make an empty item if missing, `R(ttl)` make anew if less is left |
-//! | `ms key bytes` | set | `b c k O q s`, `C(cas)`, `F(flags)`, `I` stale if older, `T(ttl)`, `M(mode)`, `N(ttl)` with append |
-//! | `md key` | delete | `b k O q`, `C(cas)`, `I` mark stale, `T(ttl)` with it |
-//! | `ma key` | arithmetic | `b c k O q t v`, `C(cas)`, `D(delta)`, `J(initial)`, `N(ttl)`, `T(ttl)`, `M(mode)` |
+//! | `mg key` | get | `c f s t v` return, `T(ttl)` touch, `N(ttl)` make an empty item if missing, `R(ttl)` make anew if less is left, `C(cas)` no value if that is its cas value |
+//! | `ms key bytes` | set | `c s` return, `C(cas)`, `F(flags)`, `I` stale if older, `T(ttl)`, `M(mode)`, `N(ttl)` with append |
+//! | `md key` | delete | `C(cas)`, `I` mark stale, `x` empty, `T(ttl)` and `F(flags)` with these |
+//! | `ma key` | arithmetic | `c t v` return, `C(cas)`, `D(delta)`, `J(initial)`, `N(ttl)`, `T(ttl)`, `M(mode)` |
 //! | `mn` | nothing | – |
 //! | `me key` | describe | `b` |
 //! | `mr start end` | ordered scan | see `scan` |
+//!
+//! All of the first four know `b k O q`, and `E(cas)`, which chooses the cas value of an item that
+//! the command writes. A flag that means nothing to a command is ignored, as in memcached.
 //!
 //! A stale item is still served, with `X`. Of those who read it the first gets `W`: it won, and is
 //! to make the item anew; all others get `Z`. The same goes for items that `N` made, or of which
 //! `R` finds too little time left. Two marks of the row keep this ([`items::STALE`],
 //! [`items::CLAIMED`]); any new value clears them.
 //!
-//! Flags about hit times and chosen cas values (`E h l x`) are refused: rows do not keep these.
+//! `h` and `l` ask whether and when an item was read before, which rows do not keep: these two are
+//! left out of the reply. `u` asks that a read leave no trace, and none does.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::items::{
-    self, CLAIMED, Count, Counted, Fetch, Found, Invalidate, Item, Mode, STALE, Stored,
+    self, CLAIMED, Count, Counted, Delete, Fetch, Fetched, Found, Item, Mode, STALE, Stored,
 };
 use super::{Done, Failure, Outcome, Words, expiry_ms, frame, number, put_number, scan, signed};
 use crate::shared::{Shared, now_ms};
@@ -29,6 +33,11 @@ use crate::shared::{Shared, now_ms};
 const BAD_FORMAT: Failure = Failure::Line("CLIENT_ERROR bad command line format");
 const BAD_TOKEN: Failure = Failure::Line("CLIENT_ERROR bad token in command line format");
 const INVALID_FLAG: Failure = Failure::Line("CLIENT_ERROR invalid flag");
+
+/// The flags that meta commands know, each what concerns it.
+const KNOWN: &[u8] = b"bcfhklOqstuvxCDEFIJLMNPRT";
+/// The longest opaque token, its letter included, as in memcached.
+const MAX_OPAQUE_BYTES: usize = 32;
 
 pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
     match words.get(0) {
@@ -49,14 +58,26 @@ pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outco
 /// The flags of a request. Each stands once; its argument follows its letter.
 pub(super) struct Flags<'a> {
     words: Vec<&'a [u8]>,
+    /// The letters of those that the reply can return.
+    returned: &'static [u8],
 }
 
 impl<'a> Flags<'a> {
+    /// Takes the flags of one of memcached's commands from word `first` on.
+    fn parse(
+        words: &Words<'a>,
+        first: usize,
+        returned: &'static [u8],
+    ) -> Result<Flags<'a>, Failure> {
+        Flags::parse_known(words, first, KNOWN, returned)
+    }
+
     /// Takes the flags from word `first` on; `known` are the letters that the command knows.
-    pub(super) fn parse(
+    pub(super) fn parse_known(
         words: &Words<'a>,
         first: usize,
         known: &[u8],
+        returned: &'static [u8],
     ) -> Result<Flags<'a>, Failure> {
         let words: Vec<&[u8]> = words.from(first).collect();
         let mut seen = 0u128;
@@ -70,8 +91,11 @@ impl<'a> Flags<'a> {
                 return Err(Failure::Line("CLIENT_ERROR duplicate flag"));
             }
             seen |= bit;
+            if letter == b'O' && word.len() > MAX_OPAQUE_BYTES {
+                return Err(Failure::Line("CLIENT_ERROR opaque token too long"));
+            }
         }
-        Ok(Flags { words })
+        Ok(Flags { words, returned })
     }
 
     pub(super) fn argument(&self, letter: u8) -> Option<&'a [u8]> {
@@ -131,14 +155,32 @@ pub(super) fn key<'a>(
         .map_err(|_| Failure::Line("CLIENT_ERROR error decoding key"))
 }
 
+/// What the flags of a reply tell of an item.
+#[derive(Clone, Copy)]
+struct Shown {
+    bytes: usize,
+    user_flags: u32,
+    cas: u64,
+    expiry_ms: Option<u64>,
+}
+
+impl Shown {
+    fn of(found: &Found) -> Shown {
+        Shown {
+            bytes: found.value.len(),
+            user_flags: found.user_flags,
+            cas: found.cas,
+            expiry_ms: found.expiry_ms,
+        }
+    }
+}
+
 /// Appends the flags that a reply returns, in the order in which they were asked for.
-pub(super) fn return_flags(
-    flags: &Flags<'_>,
-    key: &[u8],
-    found: Option<&Found>,
-    out: &mut Vec<u8>,
-) {
+fn return_flags(flags: &Flags<'_>, key: &[u8], found: Option<Shown>, out: &mut Vec<u8>) {
     for word in &flags.words {
+        if !flags.returned.contains(&word[0]) {
+            continue;
+        }
         let from = out.len();
         out.extend_from_slice(&[b' ', word[0]]);
         match (word[0], found) {
@@ -151,7 +193,7 @@ pub(super) fn return_flags(
             }
             (b'c', Some(found)) => put_number(found.cas, out),
             (b'f', Some(found)) => put_number(found.user_flags.into(), out),
-            (b's', Some(found)) => put_number(found.value.len() as u64, out),
+            (b's', Some(found)) => put_number(found.bytes as u64, out),
             (b't', Some(found)) => match found.expiry_ms {
                 None => out.extend_from_slice(b"-1"),
                 Some(at_ms) => put_number(at_ms.saturating_sub(now_ms()).div_ceil(1000), out),
@@ -176,7 +218,7 @@ fn reply(
     quiet: bool,
     flags: &Flags<'_>,
     key: &[u8],
-    found: Option<&Found>,
+    found: Option<Shown>,
     out: &mut Vec<u8>,
 ) {
     if quiet && flags.has(b'q') {
@@ -202,14 +244,17 @@ fn stale_flags(found: &Found, out: &mut Vec<u8>) {
 
 /// `HD flags`, or `VA size flags` and the data if the value is wanted.
 pub(super) fn reply_item(flags: &Flags<'_>, key: &[u8], found: &Found, out: &mut Vec<u8>) {
-    let with_value = flags.has(b'v');
+    reply_found(flags, key, found, flags.has(b'v'), out);
+}
+
+fn reply_found(flags: &Flags<'_>, key: &[u8], found: &Found, with_value: bool, out: &mut Vec<u8>) {
     if with_value {
         out.extend_from_slice(b"VA ");
         put_number(found.value.len() as u64, out);
     } else {
         out.extend_from_slice(b"HD");
     }
-    return_flags(flags, key, Some(found), out);
+    return_flags(flags, key, Some(Shown::of(found)), out);
     stale_flags(found, out);
     out.extend_from_slice(b"\r\n");
     if with_value {
@@ -219,34 +264,40 @@ pub(super) fn reply_item(flags: &Flags<'_>, key: &[u8], found: &Found, out: &mut
 }
 
 fn get(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
-    let flags = Flags::parse(&words, 2, b"bcfkOqstvTNR")?;
+    let flags = Flags::parse(&words, 2, b"cfkOst")?;
     let key = key(words.get(1), &flags)?;
     let recache = flags
         .argument(b'R')
         .map(|word| signed(word).ok_or(BAD_TOKEN));
+    let known = flags.number(b'C')?;
     let fetch = Fetch {
         touch: flags.expiry(b'T')?,
         vivify: flags.expiry(b'N')?,
         recache_s: recache.transpose()?,
         touch_first: flags.is_before(b'T', b'R'),
+        version: flags.number(b'E')?,
     };
-    let (found, commit) = items::fetch(shared, &key, fetch)?;
+    let Fetched { found, was, commit } = items::fetch(shared, &key, fetch)?;
     match &found {
-        Some(found) => reply_item(&flags, &key, found, out),
-        None if flags.has(b'q') => {}
-        None => out.extend_from_slice(b"EN\r\n"),
+        Some(found) => {
+            let with_value = flags.has(b'v') && (known.is_none() || known != was);
+            reply_found(&flags, &key, found, with_value, out);
+        }
+        None => reply(b"EN", true, &flags, &key, None, out),
     }
     Ok(Done::Wrote(commit))
 }
 
+fn client_flags(flags: &Flags<'_>) -> Result<u32, Failure> {
+    let given = flags.number(b'F')?;
+    given.map_or(Ok(0), u32::try_from).map_err(|_| BAD_TOKEN)
+}
+
 fn set(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
     let (words, value) = words.split_data();
-    let flags = Flags::parse(&words, 3, b"bckOqsCFITMN")?;
+    let flags = Flags::parse(&words, 3, b"ckOs")?;
     let key = key(words.get(1), &flags)?;
-    let user_flags = flags
-        .number(b'F')?
-        .map_or(Ok(0), u32::try_from)
-        .map_err(|_| BAD_TOKEN)?;
+    let user_flags = client_flags(&flags)?;
     let mode = match flags.argument(b'M') {
         None | Some(b"S" | b"s") => Mode::Set,
         Some(b"E" | b"e") => Mode::Add,
@@ -265,39 +316,38 @@ fn set(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
         compare: flags.number(b'C')?,
         create: vivify.is_some(),
         stale_if_older: flags.has(b'I'),
+        version: flags.number(b'E')?,
     };
-    let (stored, commit) = items::store(shared, &key, mode, item)?;
+    let (stored, length, commit) = items::store(shared, &key, mode, item)?;
     let code: &[u8] = match stored {
         Stored::Done => b"HD",
         Stored::Refused => b"NS",
         Stored::Exists => b"EX",
         Stored::NotFound => b"NF",
     };
-    let shown = Found {
-        value: value.to_vec(),
+    let shown = Shown {
+        bytes: length,
         user_flags,
-        cas: items::commit_cas(commit.as_ref()),
+        cas: items::new_cas(item.version, commit.as_ref()),
         expiry_ms: item.expiry_ms,
-        marks: 0,
-        won: false,
     };
-    reply(
-        code,
-        stored == Stored::Done,
-        &flags,
-        &key,
-        Some(&shown),
-        out,
-    );
+    let is_usual = stored == Stored::Done;
+    reply(code, is_usual, &flags, &key, Some(shown), out);
     Ok(Done::Wrote(commit))
 }
 
 fn delete(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
-    let flags = Flags::parse(&words, 2, b"bkOqCIT")?;
+    let flags = Flags::parse(&words, 2, b"kO")?;
     let key = key(words.get(1), &flags)?;
-    let touch = flags.expiry(b'T')?;
-    let invalidate = flags.has(b'I').then_some(Invalidate { touch });
-    let (deleted, commit) = items::delete(shared, &key, flags.number(b'C')?, invalidate)?;
+    let user_flags = client_flags(&flags)?;
+    let delete = Delete {
+        compare: flags.number(b'C')?,
+        invalidate: flags.has(b'I'),
+        empty: flags.has(b'x').then_some(user_flags),
+        touch: flags.expiry(b'T')?,
+        version: flags.number(b'E')?,
+    };
+    let (deleted, commit) = items::delete(shared, &key, delete)?;
     let code: &[u8] = match deleted {
         Stored::Done => b"HD",
         Stored::Exists | Stored::Refused => b"EX",
@@ -309,7 +359,7 @@ fn delete(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
 }
 
 fn arithmetic(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
-    let flags = Flags::parse(&words, 2, b"bckOqtvCDJNTM")?;
+    let flags = Flags::parse(&words, 2, b"ckOt")?;
     let key = key(words.get(1), &flags)?;
     let down = match flags.argument(b'M') {
         None | Some(b"I" | b"i" | b"+") => false,
@@ -323,21 +373,26 @@ fn arithmetic(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
         initial: flags.expiry(b'N')?.map(|expiry_ms| (initial, expiry_ms)),
         touch: flags.expiry(b'T')?,
         compare: flags.number(b'C')?,
+        version: flags.number(b'E')?,
     };
     let (counted, commit) = items::count(shared, &key, by)?;
     match counted {
-        Counted::Now { value, cas } => {
+        Counted::Now {
+            value,
+            cas,
+            expiry_ms,
+        } => {
             if !flags.has(b'q') {
-                let found = items::read(shared, &key)?;
-                let shown = Found {
-                    value: value.to_string().into_bytes(),
-                    user_flags: found.as_ref().map_or(0, |found| found.user_flags),
+                let value = value.to_string().into_bytes();
+                let found = Found {
+                    value,
+                    user_flags: 0,
                     cas,
-                    expiry_ms: found.and_then(|found| found.expiry_ms),
+                    expiry_ms,
                     marks: 0,
                     won: false,
                 };
-                reply_item(&flags, &key, &shown, out);
+                reply_item(&flags, &key, &found, out);
             }
         }
         Counted::NotFound => reply(b"NF", false, &flags, &key, None, out),
@@ -353,7 +408,7 @@ fn arithmetic(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
 
 /// `me key`: what is known of an item, for people.
 fn describe(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
-    let flags = Flags::parse(&words, 2, b"b")?;
+    let flags = Flags::parse_known(&words, 2, b"b", b"")?;
     let key = key(words.get(1), &flags)?;
     match items::read(shared, &key)? {
         None => out.extend_from_slice(b"EN\r\n"),

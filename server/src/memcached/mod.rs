@@ -122,7 +122,7 @@ impl Session {
         out: &mut Vec<u8>,
     ) {
         match outcome {
-            Ok(_) if code == Code::QuietSet as u32 => {}
+            _ if code == Code::QuietSet as u32 => {}
             Ok(_) => out.extend_from_slice(b"STORED\r\n"),
             Err(error) => self.reply_error(&error, out),
         }
@@ -164,6 +164,14 @@ impl Session {
             return self.authenticate(shared, words, out);
         }
         let start = out.len();
+        let has_data = matches!(request.code, code if code == Code::Classic as u32)
+            && words.get(0).is_some_and(frame::stores);
+        let line = if has_data {
+            words.split_data().0
+        } else {
+            words
+        };
+        let is_meta = request.code == Code::Meta as u32;
         let outcome = match request.code {
             code if code == Code::Wrong as u32 => {
                 Err(Failure::Line("CLIENT_ERROR bad command line format"))
@@ -183,7 +191,10 @@ impl Session {
             },
             Err(failure) => {
                 out.truncate(start);
-                failure.reply(out);
+                // Who wants no reply would take an error for the reply to something else.
+                if is_meta || !classic::is_quiet(line) {
+                    failure.reply(out);
+                }
                 Ran {
                     malformed: request.code == Code::Wrong as u32,
                     ..Ran::default()
@@ -338,7 +349,8 @@ pub(crate) fn expiry_ms(exptime: i64, now_ms: u64) -> Option<u64> {
         0 => None,
         ..0 => Some(1),
         1..=RELATIVE_LIMIT_S => Some(now_ms + exptime as u64 * 1000),
-        _ => Some((exptime as u64).saturating_mul(1000)),
+        // No later than a signed number of milliseconds can say.
+        _ => Some((exptime as u64).saturating_mul(1000).min(i64::MAX as u64)),
     }
 }
 

@@ -28,7 +28,7 @@ const DEFAULT_ITEMS: u64 = 100;
 const MAX_ITEMS: u64 = 10_000;
 
 pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
-    let mut flags = Flags::parse(&words, 3, b"bcflkOprstv")?;
+    let mut flags = Flags::parse_known(&words, 3, b"bcflkOprstv", b"cfkOst")?;
     let limit = flags.number(b'l')?.unwrap_or(DEFAULT_ITEMS).min(MAX_ITEMS);
     let bound = |i: usize| match words.get(i) {
         Some(b"-") => Ok(None),
