@@ -28,7 +28,7 @@ pub enum Error {
     )]
     InMemory,
     /// The directory cannot be written.
-    #[error("{} cannot be written ({source}); change its permissions or open it with read_only", dir.display())]
+    #[error("{} cannot be written ({source}); change its permissions, or open it for reading only (`read_only`)", dir.display())]
     ReadOnlyDirectory {
         /// The database's directory.
         dir: PathBuf,
@@ -36,7 +36,7 @@ pub enum Error {
         source: io::Error,
     },
     /// There is no database here, and creating one was not asked for.
-    #[error("there is no database in {}; check the path, or open it with create", dir.display())]
+    #[error("there is no database in {}; check the path, or create one by opening it for writing", dir.display())]
     Missing {
         /// The directory.
         dir: PathBuf,
@@ -132,7 +132,9 @@ pub enum Error {
         limit: usize,
     },
     /// The value (or all columns with their names) is longer than `max_value_bytes`.
-    #[error("the value has {bytes} bytes, the limit is {limit}; split it or raise max_value_bytes")]
+    #[error(
+        "the value has {bytes} bytes, the limit is {limit}; split it, or raise the limit (`--max-value`, `max_value_bytes`)"
+    )]
     ValueTooLong {
         /// Length of the value, or of all columns with their names.
         bytes: usize,
@@ -157,7 +159,9 @@ pub enum Error {
         first: String,
     },
     /// The memory limit is reached. Reads and removes go on.
-    #[error("memory use is at its limit of {limit_bytes} bytes; remove rows or raise memory_limit")]
+    #[error(
+        "memory use is at its limit of {limit_bytes} bytes; remove rows, or raise the limit (`--memory`, `memory_limit`)"
+    )]
     OutOfMemory {
         /// The limit.
         limit_bytes: usize,
@@ -166,7 +170,7 @@ pub enum Error {
     /// changed.
     #[error(
         "the rows do not fit into the memory limit of {limit_bytes} bytes: recovery stopped at \
-         {used_bytes}, and nothing is lost; open the database with a higher memory limit"
+         {used_bytes}, and nothing is lost; open the database with a higher memory limit (`--memory`)"
     )]
     RecoveryOutOfMemory {
         /// The limit.

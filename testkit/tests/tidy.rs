@@ -338,6 +338,33 @@ fn files_stay_readable() {
     );
 }
 
+/// Flags are fields of the command line's definition; commands that errors advise are words there.
+#[test]
+fn errors_name_flags_that_exist() {
+    let sources = files("rs");
+    let of = |path: &str| sources.iter().find(|(file, _)| file == path);
+    let (_, arguments) = of("cli/src/arguments.rs").expect("the command line is defined there");
+    let mut problems = Vec::new();
+    let mut named = 0;
+    for (file, text) in &sources {
+        if !["engine/src/", "storage/"]
+            .iter()
+            .any(|room| file.starts_with(room))
+        {
+            continue;
+        }
+        for flag in text.split("`--").skip(1) {
+            let flag = flag.split(['`', ' ']).next().unwrap_or_default();
+            named += 1;
+            if !arguments.contains(&format!(" {}:", flag.replace('-', "_"))) {
+                problems.push(format!("{file} names --{flag}"));
+            }
+        }
+    }
+    assert!(named > 3, "there are flags in errors");
+    assert_none(&problems, "an error names a flag that exists");
+}
+
 #[test]
 fn papers_md_cites_only_what_exists() {
     let root = root();
