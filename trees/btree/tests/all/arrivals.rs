@@ -36,12 +36,11 @@ macro_rules! models {
 models! {
     model 48:
     baseline Baseline 256;
-    hints Hints 256;
     hints_512 Hints 512;
     wide_hints WideHints 512;
-    fingerprint Fingerprint 256;
+    fingerprint Fingerprint 1024;
     semi_dense SemiDense 256;
-    fully_dense FullyDense 256;
+    fully_dense FullyDense 512;
     adaptive Adaptive 256;
     adaptive_1024 Adaptive 1024;
 }

@@ -33,7 +33,7 @@ fn check<C: Configuration, const PAGE: usize>(pairs: &[Pair], fill: f64) -> BTre
 fn in_all(pairs: &[Pair]) {
     for fill in [0.0, 0.5, 0.9, 1.0] {
         check::<Baseline, 1024>(pairs, fill);
-        check::<Hints, 256>(pairs, fill);
+        check::<Hints, 512>(pairs, fill);
         check::<Hints, 4096>(pairs, fill);
         check::<Fingerprint, 1024>(pairs, fill);
         check::<SemiDense, 1024>(pairs, fill);

@@ -218,7 +218,7 @@ macro_rules! models {
 
 models! {
     baseline_256 One Baseline 256;
-    fingerprint_256 One Fingerprint 256;
+    fingerprint_1024 One Fingerprint 1024;
     semi_dense_1024 One SemiDense 1024;
     adaptive_1024 One Adaptive 1024;
     adaptive_4096 One Adaptive 4096;

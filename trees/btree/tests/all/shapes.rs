@@ -52,8 +52,8 @@ fn fill_and_drain<C: Configuration, const PAGE: usize>(keys: &[Vec<u8>]) {
 /// In page sizes of other tests, where they hold such keys: each pair is a tree to compile.
 fn in_all(keys: &[Vec<u8>]) {
     fill_and_drain::<Baseline, 1024>(keys);
-    fill_and_drain::<Prefix, 1024>(keys);
-    fill_and_drain::<Heads, 1024>(keys);
+    fill_and_drain::<Prefix, 512>(keys);
+    fill_and_drain::<Heads, 512>(keys);
     fill_and_drain::<WideHeads, 512>(keys);
     fill_and_drain::<Hints, 512>(keys);
     fill_and_drain::<WideHints, 512>(keys);
