@@ -27,6 +27,22 @@ impl Drop for Redis {
 impl Redis {
     /// Starts one; `None`, with a message, if it is not installed.
     fn start() -> Option<Redis> {
+        // Somebody else may take the port before it does: then it ends, and another is tried.
+        let patience = Instant::now() + PATIENCE;
+        while Instant::now() < patience {
+            let mut redis = Redis::spawn()?;
+            while redis.process.try_wait().unwrap().is_none() && Instant::now() < patience {
+                if TcpStream::connect(redis.address).is_ok() {
+                    return Some(redis);
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        panic!("redis-server does not listen");
+    }
+
+    /// Starts one at a port that is free now.
+    fn spawn() -> Option<Redis> {
         let dir = tempfile::tempdir().unwrap();
         let address = TcpListener::bind("127.0.0.1:0")
             .unwrap()
@@ -40,26 +56,17 @@ impl Redis {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
-        let process = match process {
-            Ok(process) => process,
+        match process {
+            Ok(process) => Some(Redis {
+                process,
+                address,
+                _dir: dir,
+            }),
             Err(error) => {
                 println!("skipped: redis-server cannot be started ({error})");
-                return None;
+                None
             }
-        };
-        let redis = Redis {
-            process,
-            address,
-            _dir: dir,
-        };
-        let patience = Instant::now() + PATIENCE;
-        while Instant::now() < patience {
-            if TcpStream::connect(address).is_ok() {
-                return Some(redis);
-            }
-            std::thread::sleep(Duration::from_millis(20));
         }
-        panic!("redis-server does not listen on {address}");
     }
 }
 

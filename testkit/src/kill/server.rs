@@ -1,11 +1,12 @@
 //! A `hedgerow serve` process of a test: started on a free port, and killed at the end.
 
-use std::io::{self, Read};
-use std::net::{SocketAddr, TcpListener};
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::client::Client;
 
@@ -16,7 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    address: SocketAddr,
+    /// What it says of where it listens; ends with the process.
+    said: Receiver<SocketAddr>,
+    address: Option<SocketAddr>,
 }
 
 impl Server {
@@ -34,9 +37,6 @@ impl Server {
         flags: &[&str],
         longest_file: Option<u64>,
     ) -> io::Result<Self> {
-        // The port is free now and, with nobody else picking ports in the meantime, a moment
-        // later; if not, the server says so and whoever connects hears of it.
-        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let mut command = Command::new(program);
         if let Some(bytes) = longest_file {
             // The signal, which would end the process, is ignored across the execution.
@@ -51,22 +51,32 @@ impl Server {
             .arg("serve")
             .arg("--data")
             .arg(data)
-            .args(["--resp", &address.to_string()])
+            // A port that nobody else has: the system chooses it, and the server says which.
+            .args(["--resp", "127.0.0.1:0"])
             .args(["--memcached", "none", "--http", "none"])
             // Nobody reads its standard error while it runs.
             .args(["--log-level", "error"])
             .args(flags)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|e| io::Error::other(format!("{}: {e}", program.display())))?;
-        Ok(Server { child, address })
+            .spawn();
+        let mut child =
+            child.map_err(|e| io::Error::other(format!("{}: {e}", program.display())))?;
+        let (says, said) = channel();
+        if let Some(stdout) = child.stdout.take() {
+            thread::spawn(move || listen(stdout, &says));
+        }
+        Ok(Server {
+            child,
+            said,
+            address: None,
+        })
     }
 
-    /// Where it listens.
+    /// Where it listens; known once [`connect`](Server::connect) has returned a client.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.address.expect("connect comes first")
     }
 
     /// The number of its process.
@@ -76,31 +86,44 @@ impl Server {
 
     /// Connects once the server listens; fails with its own words if it exits instead.
     pub fn connect(&mut self) -> io::Result<Client> {
-        let patience = Instant::now() + PATIENCE;
-        loop {
-            if let Ok(client) = Client::connect(self.address) {
-                return Ok(client);
-            }
-            if let Some(status) = self.child.try_wait()? {
-                let mut words = String::new();
-                if let Some(stderr) = &mut self.child.stderr {
-                    stderr.read_to_string(&mut words)?;
+        if self.address.is_none() {
+            match self.said.recv_timeout(PATIENCE) {
+                Ok(address) => self.address = Some(address),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.last_words()?),
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(io::Error::other("the server neither listens nor exits"));
                 }
-                return Err(io::Error::other(format!(
-                    "the server exited with {status}: {words}"
-                )));
             }
-            if Instant::now() > patience {
-                return Err(io::Error::other("the server neither listens nor exits"));
-            }
-            thread::sleep(Duration::from_millis(1));
         }
+        Client::connect(self.address())
+    }
+
+    /// What a server said that has ended by itself.
+    fn last_words(&mut self) -> io::Result<io::Error> {
+        let status = self.child.wait()?;
+        let mut words = String::new();
+        if let Some(stderr) = &mut self.child.stderr {
+            stderr.read_to_string(&mut words)?;
+        }
+        let words = format!("the server exited with {status}: {words}");
+        Ok(io::Error::other(words))
     }
 
     /// Kills it (`kill -9`) and waits for its end.
     pub fn kill(&mut self) -> io::Result<()> {
         self.child.kill()?;
         self.child.wait().map(drop)
+    }
+}
+
+/// Passes on where a server says that it listens, and reads what else it says.
+fn listen(stdout: ChildStdout, says: &Sender<SocketAddr>) {
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        let address = line.trim_start().strip_prefix("Redis");
+        if let Some(Ok(address)) = address.map(|address| address.trim().parse()) {
+            // Whoever has let go of the server does not ask.
+            let _ = says.send(address);
+        }
     }
 }
 
