@@ -115,7 +115,8 @@ pub fn throughput(
     let mut next = 0;
     let mut answered = 0;
     let start = Instant::now();
-    while start.elapsed() < duration {
+    // Once at least, however late this thread gets its turn.
+    loop {
         for connection in &mut connections {
             answered += connection.receive()?;
             connection.send(script.exchange(next))?;
@@ -124,6 +125,9 @@ pub fn throughput(
             } else {
                 next + 1
             };
+        }
+        if start.elapsed() >= duration {
+            break;
         }
     }
     for connection in &mut connections {
@@ -236,12 +240,16 @@ pub fn latency(address: SocketAddr, script: &Script, duration: Duration) -> Resu
     let mut times = Vec::with_capacity(1 << 20);
     let start = Instant::now();
     let mut next = 0;
-    while start.elapsed() < duration {
+    // Once at least, however late this thread gets its turn.
+    loop {
         let sent = Instant::now();
         connection.send(script.exchange(next % script.len()))?;
         connection.receive()?;
         times.push(sent.elapsed());
         next += 1;
+        if start.elapsed() >= duration {
+            break;
+        }
     }
     times.sort_unstable();
     let at = |share: f64| {
