@@ -99,6 +99,11 @@ fn push_pages(engine: &Engine, pool: &PoolStatistics, list: &mut Statistics) {
             "Pages whose memory was given back.",
         ),
         (
+            "pages_clean_first_batches_total",
+            pool.clean_first_batches,
+            "Evictions that tried clean pages first, as the disk had just been full.",
+        ),
+        (
             "pages_saved_total",
             pool.saved,
             "Copies that a checkpoint needed of pages that were changed.",

@@ -15,7 +15,8 @@
 //! from there, and clean afterwards if nobody changed it meanwhile. Nothing here waits for a latch.
 //!
 //! A disk that is full takes no dirty page. Then clean ones go, of which the [reserve](crate::reserve)
-//! keeps some.
+//! keeps some; and for the next [`CLEAN_FIRST`] batches nothing is written where clean pages will do,
+//! so that whoever only reads does not wait for writes that fail.
 
 use std::sync::atomic::Ordering;
 
@@ -23,7 +24,7 @@ use hedgerow_vfs::WriteAt;
 
 use crate::block::{self, Block};
 use crate::install::{Installed, install};
-use crate::pool::{EVICTIONS, Pool, Space, WASTED, WRITE_CALLS, WRITES, lock};
+use crate::pool::{CLEAN_BATCHES, EVICTIONS, Pool, Space, WASTED, WRITE_CALLS, WRITES, lock};
 use crate::provider::PageId;
 use crate::restart::Error;
 use crate::state::Seen;
@@ -46,6 +47,9 @@ pub(crate) fn batch_pages(page_bytes: usize, budget_bytes: u64) -> usize {
 const ROUNDS_OF_WARM: u32 = 4;
 /// Of so many pages one that is cold is too few for that.
 const FEW_COLD: usize = 32;
+
+/// Batches that take clean pages first after the disk was found full.
+pub(crate) const CLEAN_FIRST: u32 = 256;
 
 /// Which pages may go.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -96,20 +100,21 @@ impl<const PAGE: usize> Pool<PAGE> {
     pub(crate) fn evict_some(&self) -> Result<(), Error> {
         let mut evictor = lock(&self.evictor);
         let (mut attempts, mut failure) = (0, None);
+        let mut victims = self.first_victims();
         loop {
             if self.resident.load(Ordering::Relaxed) < self.limit() {
                 return Ok(());
             }
-            // What cannot be written once is not tried again: whoever asks next does.
-            let victims = match failure {
-                None => Victims::Any,
-                Some(_) => Victims::Clean,
-            };
             let (freed, failed) = self.evict_batch(&mut evictor.batch, victims);
             if freed > 0 {
                 return Ok(());
             }
             failure = failure.or(failed);
+            // What cannot be written once is not tried again: whoever asks next does.
+            victims = match failure {
+                None => Victims::Any,
+                Some(_) => Victims::Clean,
+            };
             attempts += 1;
             if attempts > 200 {
                 let pages = self.limit() as u64;
@@ -126,11 +131,35 @@ impl<const PAGE: usize> Pool<PAGE> {
         while self.resident.load(Ordering::Relaxed) + pages > self.limit() {
             // In between, those who cannot wait get their turn. What failed, fails them too.
             let batch = &mut lock(&self.evictor).batch;
-            let (freed, failure) = self.evict_batch(batch, Victims::Any);
+            let victims = self.first_victims();
+            let (freed, failure) = self.evict_batch(batch, victims);
             if freed == 0 || failure.is_some() {
                 return;
             }
         }
+    }
+
+    /// Which pages a batch tries first: clean ones for a while after the disk was found full.
+    fn first_victims(&self) -> Victims {
+        let one_less = |left: u32| left.checked_sub(1);
+        let left = self
+            .clean_first
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+        if left.is_err() {
+            return Victims::Any;
+        }
+        self.counters.count(CLEAN_BATCHES);
+        Victims::Clean
+    }
+
+    /// Takes note of whether the disk had room for a batch.
+    fn note_room(&self, written: &Result<(), Error>) {
+        let left = match written {
+            Err(error) if error.is_disk_full() => CLEAN_FIRST,
+            Ok(()) if self.clean_first.load(Ordering::Relaxed) > 0 => 0,
+            _ => return,
+        };
+        self.clean_first.store(left, Ordering::Relaxed);
     }
 
     /// Pages that go together: a batch, which in a small pool is a small part of it.
@@ -211,6 +240,15 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// Writes a batch to free blocks and makes its pages clean, where they are still what was
     /// copied. Pages that could not be written stay as they are.
     pub(crate) fn write_batch(&self, batch: &WriteBatch<PAGE>) -> Result<(), Error> {
+        if batch.pages.is_empty() {
+            return Ok(());
+        }
+        let written = self.write_all(batch);
+        self.note_room(&written);
+        written
+    }
+
+    fn write_all(&self, batch: &WriteBatch<PAGE>) -> Result<(), Error> {
         let blocks = &batch.blocks[..batch.pages.len()];
         let (places, results) = self.write_blocks(blocks);
         let mut space = lock(&self.space);

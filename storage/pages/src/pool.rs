@@ -84,6 +84,8 @@ pub struct PoolStatistics {
     pub evictions: u64,
     /// Pages written in vain, since they were changed meanwhile.
     pub wasted_writes: u64,
+    /// Batches of evictions that tried clean pages first, since the disk was full a while before.
+    pub clean_first_batches: u64,
     /// Copies of pages that a checkpoint still needed when they were changed.
     pub saved: u64,
     /// Checkpoints published.
@@ -106,6 +108,7 @@ pub(crate) const SAVED: usize = 4;
 pub(crate) const CHECKPOINTS: usize = 5;
 pub(crate) const READ_BATCHES: usize = 6;
 pub(crate) const WRITE_CALLS: usize = 7;
+pub(crate) const CLEAN_BATCHES: usize = 8;
 
 /// What changes under the pool's mutex, which nobody holds while reading or writing a file.
 pub(crate) struct Space {
@@ -156,6 +159,8 @@ pub struct Pool<const PAGE: usize> {
     pub(crate) dirty: AtomicUsize,
     /// Changes under way that may use up the reserve.
     pub(crate) spending: AtomicUsize,
+    /// Batches of evictions to come that take clean pages first.
+    pub(crate) clean_first: AtomicU32,
     pub(crate) budget_bytes: u64,
     /// Pages that are read or written together, at most.
     pub(crate) batch: usize,
@@ -174,7 +179,7 @@ pub struct Pool<const PAGE: usize> {
     /// Held through a checkpoint.
     pub(crate) checkpointing: Mutex<Published>,
     pub(crate) holes: AtomicBool,
-    pub(crate) counters: Counters<8>,
+    pub(crate) counters: Counters<9>,
     pub(crate) database: u64,
     pub(crate) read_only: bool,
     pub(crate) owner: Mutex<Vec<u8>>,
@@ -238,6 +243,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             resident: AtomicUsize::new(0),
             dirty: AtomicUsize::new(0),
             spending: AtomicUsize::new(0),
+            clean_first: AtomicU32::new(0),
             budget_bytes: options.budget_bytes,
             batch,
             lent: AtomicUsize::new(0),
@@ -661,6 +667,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             write_calls: self.counters.sum(WRITE_CALLS),
             evictions: self.counters.sum(EVICTIONS),
             wasted_writes: self.counters.sum(WASTED),
+            clean_first_batches: self.counters.sum(CLEAN_BATCHES),
             saved: self.counters.sum(SAVED),
             checkpoints: self.counters.sum(CHECKPOINTS),
             resident: self.resident.load(Ordering::Relaxed) as u64,

@@ -5,6 +5,9 @@
 //! dirty only while an eighth of the pool (256 pages at most) is not; beyond that others are written
 //! first, or the change fails before anything is changed.
 //!
+//! Removals may use up half of the reserve ([`Pool::afford_removal`]), so that rows can be deleted while
+//! the disk is full.
+//!
 //! Some changes may use the reserve up: those that give pages back, and those that must not fail
 //! half-way. They are few, and whoever makes them says so with [`Pool::spend_reserve`].
 
@@ -46,7 +49,20 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// What writing others reported, when so many are dirty that this one must stay clean.
     pub fn afford_change(&self, page: &ExclusiveLatch<'_, PAGE>) -> Result<()> {
         if !page.is_dirty() {
-            self.keep_reserve()?;
+            self.keep_clean(self.reserve())?;
+        }
+        Ok(())
+    }
+
+    /// [`afford_change`](Self::afford_change) for a removal, which may use up half of what is kept for
+    /// reading.
+    ///
+    /// # Errors
+    ///
+    /// As for [`afford_change`](Self::afford_change).
+    pub fn afford_removal(&self, page: &ExclusiveLatch<'_, PAGE>) -> Result<()> {
+        if !page.is_dirty() {
+            self.keep_clean(self.reserve() / 2)?;
         }
         Ok(())
     }
@@ -54,25 +70,27 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// Counts a clean page as dirty, which the caller makes it then.
     #[cold]
     pub(crate) fn count_dirty(&self) -> std::result::Result<(), Error> {
-        self.keep_reserve()?;
+        self.keep_clean(self.reserve())?;
         self.dirty.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Whether a page may become dirty now. Where nothing is ever written, waiting does not help.
-    fn may_spend(&self) -> bool {
-        self.dirty.load(Ordering::Relaxed) + self.reserve() < self.limit()
+    /// Whether a page may become dirty now while so many are to stay clean. Where nothing is ever
+    /// written, waiting does not help.
+    fn may_spend(&self, clean: usize) -> bool {
+        self.dirty.load(Ordering::Relaxed) + clean < self.limit()
             || self.read_only
             || self.spending.load(Ordering::Relaxed) > 0
     }
 
-    fn keep_reserve(&self) -> std::result::Result<(), Error> {
+    /// Writes pages if need be, so that so many are clean.
+    fn keep_clean(&self, clean: usize) -> std::result::Result<(), Error> {
         for _ in 0..MOST_BATCHES {
-            if self.may_spend() {
+            if self.may_spend(clean) {
                 break;
             }
             let batch = &mut lock(&self.evictor).batch;
-            if self.may_spend() {
+            if self.may_spend(clean) {
                 break;
             }
             if let (0, Some(error)) = self.evict_batch(batch, Victims::Dirty) {

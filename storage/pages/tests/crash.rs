@@ -409,3 +409,32 @@ fn a_page_that_is_written_slowly_is_in_the_checkpoint_that_needs_it() {
         write_slowly(case, given_up, case & 4 != 0, case & 8 != 0);
     }
 }
+
+#[test]
+fn reading_on_a_full_disk_tries_few_writes() {
+    let faulty = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+    let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+    let pool = open(&vfs).unwrap();
+    let (mut model, mut random) = (Model::new(), StdRng::seed_from_u64(12));
+    (0..900).for_each(|n| assert!(step(&pool, &mut model, &mut random, n)));
+    pool.checkpoint(Vec::new).unwrap();
+    faulty.set_space(Some(0));
+    // Until memory is full of what cannot be written.
+    while step(&pool, &mut model, &mut random, 1_000) {}
+    let (before, writes) = (pool.statistics(), faulty.calls(CallKind::Write));
+    for _ in 0..20 {
+        assert!(agrees(&pool, &model), "reads go on");
+    }
+    let after = pool.statistics();
+    let evicted = after.evictions - before.evictions;
+    let tried = (faulty.calls(CallKind::Write) - writes) as u64;
+    assert!(evicted > 4_000, "{evicted} evicted");
+    assert!(tried * 50 < evicted, "{tried} writes for {evicted} evicted");
+    assert!(after.clean_first_batches > before.clean_first_batches);
+    faulty.set_space(None);
+    // With space they are written again, and nothing is lost.
+    (0..400).for_each(|n| assert!(step(&pool, &mut model, &mut random, 2_000 + n)));
+    pool.checkpoint(Vec::new).unwrap();
+    drop(pool);
+    assert!(agrees(&open(&vfs).unwrap(), &model));
+}

@@ -226,6 +226,24 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Ok(())
     }
 
+    /// [`prepare`](Self::prepare) for a removal, which may use up what other changes may not when the
+    /// disk is full.
+    #[inline(always)]
+    fn prepare_removal<'p>(
+        &'p self,
+        latch: &mut ExclusiveLatch<'p, PAGE>,
+        operation: &Operation<'p>,
+    ) -> hedgerow_pages::Result<()> {
+        match self.prepare(latch, operation) {
+            Err(Stop::Failed(error)) if error.is_disk_full() => {
+                self.pool.afford_removal(latch)?;
+                let _spending = self.pool.spend_reserve();
+                self.prepare(latch, operation)
+            }
+            prepared => prepared,
+        }
+    }
+
     /// Makes a latched page another node, but for the bytes that are unused there.
     fn store_node<'p>(&'p self, latch: &mut ExclusiveLatch<'p, PAGE>, image: &Image<PAGE>) {
         let mut pool = &*self.pool;

@@ -122,6 +122,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 Ok(ControlFlow::Continue(())) => restarts = 0,
                 Ok(ControlFlow::Break(())) => break Ok(()),
                 Err(Stop::Restart) => self.pause(&mut restarts),
+                // Emptied leaves that are given back make room for the change of the next.
+                Err(Stop::Failed(error)) if error.is_disk_full() => match at.untidy.take() {
+                    Some((_, key)) => self.tidy_whole(&key),
+                    None => break Err(*error),
+                },
                 Err(Stop::Failed(error)) => break Err(*error),
             }
         };
@@ -136,6 +141,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// be left below one, so it tries until nothing unites.
     #[cold]
     pub(super) fn tidy_whole(&self, key: &[u8]) {
+        // Each union gives a page back.
+        let _spending = self.pool.spend_reserve();
         for _ in 0..DEEPEST {
             let before = self.events.sum(UNIONS);
             self.tidy(key);
@@ -158,7 +165,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         page.copy_used::<C>(image(&site.latch));
         page.order::<C>();
         // Before anybody is asked: what is said to go, goes.
-        self.pool.afford_change(&site.latch)?;
+        self.pool.afford_removal(&site.latch)?;
         let doomed = self.doomed(&page, &site, at, to, decide);
         self.events.count(RANGE_LEAVES);
         let upper = page.upper().to_vec();

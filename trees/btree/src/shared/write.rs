@@ -378,10 +378,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let mut page = page.clone();
             page.take::<C>(site.place);
             self.count_write(&mut page, counted);
-            self.prepare(&mut site.latch, &site.operation)?;
+            self.prepare_removal(&mut site.latch, &site.operation)?;
             self.store_node(&mut site.latch, &page);
         } else {
-            let mut change = Pages::change(&mut pool, &mut site.latch, &site.operation)?;
+            self.prepare_removal(&mut site.latch, &site.operation)?;
+            let mut change = Pages::touch(&mut pool, &mut site.latch);
             take_from::<C, PAGE>(&mut change, site.place);
             lower_counter(&mut change, counted);
         }
