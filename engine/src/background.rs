@@ -219,7 +219,8 @@ fn sweep_from(engine: &Arc<Engine>, mut from: Bound<Vec<u8>>) -> Result<Swept> {
 fn sweep_row(engine: &Arc<Engine>, expiring: &Expiring, now_ms: u64) -> Result<bool> {
     let space = engine.catalog().by_id.get(&expiring.keyspace).cloned();
     let Some(space) = space else {
-        // Of a keyspace that was dropped.
+        // Of a keyspace that was dropped; in no commit, as below.
+        let _no_cut = engine.removals.begin();
         engine.expiries.remove_found(expiring)?;
         return Ok(false);
     };
@@ -235,6 +236,8 @@ fn sweep_row(engine: &Arc<Engine>, expiring: &Expiring, now_ms: u64) -> Result<b
 
 /// Drops an entry that a change left behind which could not remove it.
 fn drop_stale(engine: &Engine, keyspace: &Keyspace, found: &Expiring) -> Result<()> {
+    // It is in no commit, and a checkpoint's cut must not fall into it.
+    let _no_cut = engine.removals.begin();
     let (space, _stripe) = keyspace.hold(&found.key)?;
     let expiry_ms = space
         .index

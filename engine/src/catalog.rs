@@ -69,11 +69,24 @@ impl Engine {
         self.make_durable()?;
         let mut changed = manifest.clone();
         let id = changed.add_keyspace(name, self.kind.name()).id;
-        let space = Arc::new(new_space(id, name, self.kind, self.pages.as_deref())?);
-        self.replace_manifest(&changed)?;
+        // No checkpoint's cut may find a tree that no keyspace names yet.
+        let _no_cut = self.removals.begin();
+        let space = new_space(id, name, self.kind, self.pages.as_deref())?;
+        if let Err(error) = self.replace_manifest(&changed) {
+            self.discard(space);
+            return Err(error);
+        }
+        let space = Arc::new(space);
         *manifest = changed;
         self.change_catalog(|catalog| catalog.insert(Arc::clone(&space)));
         Ok(space)
+    }
+
+    /// Gives back the pages of a keyspace that nobody has heard of.
+    fn discard(&self, space: Space) {
+        if let Some(pages) = &self.pages {
+            pages.discard(space);
+        }
     }
 
     pub(crate) fn drop_keyspace(&self, name: &str) -> Result<()> {
@@ -87,8 +100,7 @@ impl Engine {
         self.retire_keyspace(name, |manifest, space| {
             manifest.keyspaces.retain(|entry| entry.name != name);
             let id = manifest.add_keyspace(name, space.kind.name()).id;
-            let space = new_space(id, name, space.kind, self.pages.as_deref())?;
-            Ok(Some(Arc::new(space)))
+            new_space(id, name, space.kind, self.pages.as_deref()).map(Some)
         })
     }
 
@@ -96,20 +108,21 @@ impl Engine {
     fn retire_keyspace(
         &self,
         name: &str,
-        change: impl FnOnce(&mut Manifest, &Space) -> Result<Option<Arc<Space>>>,
+        change: impl FnOnce(&mut Manifest, &Space) -> Result<Option<Space>>,
     ) -> Result<()> {
         self.check_writable()?;
         let mut manifest = self.manifest();
         let missing = || Error::KeyspaceMissing(name.to_owned());
         let space = self.find_keyspace(name).ok_or_else(missing)?;
         let mut changed = manifest.clone();
-        let successor = change(&mut changed, &space)?;
         // Most of it while others write, so that they stand still for little more than the manifest.
         self.make_durable()?;
+        // Neither a removal of a range nor a checkpoint's cut falls between.
         let _no_removals = self.removals.hold_off();
+        let successor = change(&mut changed, &space)?;
         let standstill = self.stripes.lock_many((0..STRIPES as u32).collect());
-        self.make_durable()?;
-        if let Err(error) = self.replace_manifest(&changed) {
+        let stored = self.make_durable();
+        if let Err(error) = stored.and_then(|()| self.replace_manifest(&changed)) {
             // The new manifest may be in place all the same. Writes to this keyspace must not be
             // acknowledged while a crash could lose it, so make sure of the old one. If that is
             // what the directory shows, the new one was never renamed: a full disk, for one.
@@ -119,13 +132,16 @@ impl Engine {
                 let reason = format!("storing the manifest failed: {error}");
                 let _ = self.broken.set(reason);
             }
+            if let Some(successor) = successor {
+                self.discard(successor);
+            }
             return Err(error);
         }
         *manifest = changed;
         self.change_catalog(|catalog| {
             catalog.remove(&space);
             if let Some(successor) = successor {
-                catalog.insert(successor);
+                catalog.insert(Arc::new(successor));
             }
         });
         self.watches.cleared(&space);

@@ -158,7 +158,7 @@ impl Engine {
         let before = pages.statistics().writes;
         let mut begun = None;
         // Random reads, which need keep nobody waiting; the cut does what comes until then.
-        pages.settle(&self.spaces(), &self.expiries);
+        pages.settle(&self.spaces(), &self.expiries)?;
         let no_removals = self.removals.hold_off();
         let rotated = log.rotate_at(|generation| {
             let spaces = self.spaces();

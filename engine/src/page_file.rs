@@ -139,14 +139,21 @@ pub(crate) struct Measured {
     pub(crate) torn_bytes: u64,
 }
 
+/// A keyspace that was dropped or cleared and whose pages are still to be given back.
+struct Retired {
+    space: Arc<Space>,
+    /// Once its root was given back: what is left, since it could not be read then. No checkpoint names
+    /// it any more.
+    left: Option<Vec<PageId>>,
+}
+
 /// The page file of an open database.
 pub(crate) struct PageFile {
     pool: Arc<Pool<PAGE>>,
     catalog: BTreeIndex,
     /// What the catalog says; only what differs is written at a checkpoint's cut.
     entries: Mutex<HashMap<u32, Entry>>,
-    /// Keyspaces that were dropped or cleared and whose pages are still to be given back.
-    retired: Mutex<Vec<Arc<Space>>>,
+    retired: Mutex<Vec<Retired>>,
     tender: Mutex<Option<Tender<PAGE>>>,
 }
 
@@ -314,27 +321,35 @@ impl PageFile {
 
     /// Does what trees have put off and a checkpoint would publish undone. Before a checkpoint's cut
     /// it is done beside commits, so that little is left for the cut itself.
-    pub(crate) fn settle(&self, spaces: &[Arc<Space>], expiries: &ExpiryIndex) {
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`]: something is left undone.
+    pub(crate) fn settle(&self, spaces: &[Arc<Space>], expiries: &ExpiryIndex) -> Result<()> {
         let retired = lock(&self.retired);
-        let spaces = spaces.iter().chain(retired.iter());
-        let trees = spaces.filter_map(|space| space.index.tree());
+        let retired = retired.iter().map(|retired| &retired.space);
+        let trees = spaces.iter().chain(retired);
+        let trees = trees.filter_map(|space| space.index.tree());
         for tree in trees.chain(expiries.tree()).chain([&self.catalog]) {
-            tree.settle();
+            tree.settle()?;
         }
+        Ok(())
     }
 
-    /// A checkpoint's cut: no commit is under way. It will lack the commits of the logs from
-    /// `generation` on.
+    /// A checkpoint's cut: no commit is under way, and no keyspace comes or goes. It will lack the
+    /// commits of the logs from `generation` on. What it publishes names every tree that is in the
+    /// file, also those of keyspaces that were dropped: after a crash the next opening gives them back.
     pub(crate) fn begin(
         &self,
         generation: u32,
         spaces: &[Arc<Space>],
         expiries: &ExpiryIndex,
     ) -> Result<Begun> {
-        self.settle(spaces, expiries);
-        let mut entries = lock(&self.entries);
+        self.settle(spaces, expiries)?;
+        let (mut entries, retired) = (lock(&self.entries), lock(&self.retired));
+        let has_root = |retired: &&Retired| retired.left.is_none();
+        let retired = retired.iter().filter(has_root);
         let mut buffer = Vec::new();
-        for space in spaces {
+        for space in spaces.iter().chain(retired.map(|retired| &retired.space)) {
             let Some(tree) = space.index.tree() else {
                 continue;
             };
@@ -379,37 +394,67 @@ impl PageFile {
 
     /// Leaves the pages of a keyspace that is out of the catalog to the next checkpoint.
     pub(crate) fn retire(&self, space: Arc<Space>) {
-        lock(&self.retired).push(space);
+        lock(&self.retired).push(Retired { space, left: None });
+    }
+
+    /// Gives back the pages of a keyspace that never came to be, which has no rows.
+    pub(crate) fn discard(&self, space: Space) {
+        if let AnyIndex::BTree(tree) = space.index {
+            // Its only page is in memory, and dirty: there is nothing to read or to write.
+            let _ = tree.release();
+        }
     }
 
     /// Gives back the pages of retired keyspaces. No checkpoint may begin meanwhile, or it would
     /// name pages that are free. Of those to which somebody still has a handle only the root stays.
+    ///
+    /// # Errors
+    /// The first of what is in the way. Other keyspaces are given back all the same, and what is left
+    /// of this one by the next call.
     pub(crate) fn bury(&self, is_closed: impl Fn() -> bool) -> Result<()> {
         let _spending = self.pool.spend_reserve();
         let retired = std::mem::take(&mut *lock(&self.retired));
-        let mut kept = Vec::new();
-        let outcome = retired.into_iter().try_for_each(|space| {
-            let id = space.id;
-            match Arc::try_unwrap(space) {
-                Ok(space) => {
-                    lock(&self.entries).remove(&id);
-                    self.catalog.remove(&id.to_be_bytes())?;
-                    match space.index {
-                        AnyIndex::BTree(tree) => {
-                            unless_damaged(tree.release().map_err(Error::from))
-                        }
-                        _ => Ok(()),
-                    }
-                }
-                Err(space) => {
-                    let emptied = unless_damaged(empty(&space, &is_closed));
-                    kept.push(space);
-                    emptied
-                }
-            }
-        });
-        lock(&self.retired).extend(kept);
+        let mut outcome = Ok(());
+        for retired in retired {
+            let (left, one) = self.bury_one(retired, &is_closed);
+            lock(&self.retired).extend(left);
+            outcome = outcome.and(one);
+        }
         outcome
+    }
+
+    /// Gives back the pages of one retired keyspace: what is left of it, and why.
+    fn bury_one(
+        &self,
+        Retired { mut space, left }: Retired,
+        is_closed: &impl Fn() -> bool,
+    ) -> (Option<Retired>, Result<()>) {
+        if Arc::get_mut(&mut space).is_none() {
+            let emptied = unless_damaged(empty(&space, is_closed));
+            return (Some(Retired { space, left }), emptied);
+        }
+        let Some(tree) = space.index.tree() else {
+            return (None, Ok(()));
+        };
+        let is_first = left.is_none();
+        let mut left = left.unwrap_or_default();
+        if is_first {
+            // Before its root is given back, which may then become another tree's.
+            if let Err(error) = self.catalog.remove(&space.id.to_be_bytes()) {
+                return (Some(Retired { space, left: None }), Err(error.into()));
+            }
+            lock(&self.entries).remove(&space.id);
+            left.push(tree.root());
+        }
+        let released = tree.release_from(&mut left).map_err(Error::from);
+        let released = unless_damaged(released);
+        let left = (!left.is_empty()).then_some(left);
+        let retired = left.map(|left| Retired {
+            space,
+            left: Some(left),
+        });
+        // Pages that can never be read again are no reason to have no more checkpoints.
+        (retired, if is_first { released } else { Ok(()) })
     }
 
     /// Makes a file that is mostly free shorter, by the checkpoints that follow.

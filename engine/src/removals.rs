@@ -265,6 +265,22 @@ mod tests {
     }
 
     #[test]
+    fn no_entry_of_a_dropped_keyspace_goes_in_a_checkpoints_cut() {
+        let db = &database();
+        let engine = db.keyspace("rows").unwrap().engine;
+        let nobody = u32::MAX;
+        engine.expiries.add(nobody, b"key", 1).unwrap();
+        thread::scope(|scope| {
+            let cut = engine.removals.hold_off();
+            scope.spawn(|| db.sweep_expired().unwrap());
+            thread::sleep(Duration::from_millis(50));
+            assert_eq!(engine.expiries.count(), 1);
+            drop(cut);
+        });
+        assert_eq!(engine.expiries.count(), 0);
+    }
+
+    #[test]
     fn a_range_is_going_until_its_guard_is_dropped() {
         let stripes = Stripes::new();
         let all = stripes.lock_many((0..STRIPES as u32).collect());

@@ -12,6 +12,7 @@ mod limits;
 mod model;
 mod order;
 mod page_file;
+mod page_space;
 mod random_key;
 mod read_only;
 mod redo;

@@ -11,10 +11,10 @@ use hedgerow::{Builder, Db, Durability, Error, IndexKind, Keyspace, WriteOptions
 use hedgerow_testkit::databases::{LITTLE_MEMORY, builder_of};
 use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, Vfs};
 
-const DIR: &str = "/db";
-const PAGES: &str = "/db/pages.hdg";
+pub(crate) const DIR: &str = "/db";
+pub(crate) const PAGES: &str = "/db/pages.hdg";
 
-fn builder(vfs: &Arc<dyn Vfs>) -> Builder {
+pub(crate) fn builder(vfs: &Arc<dyn Vfs>) -> Builder {
     builder_of(Some(IndexKind::BTree))
         .vfs(Arc::clone(vfs))
         .workers(2)
@@ -22,32 +22,32 @@ fn builder(vfs: &Arc<dyn Vfs>) -> Builder {
         .checkpoint_log_bytes(None)
 }
 
-fn open(vfs: &Arc<dyn Vfs>) -> Db {
+pub(crate) fn open(vfs: &Arc<dyn Vfs>) -> Db {
     builder(vfs).open(DIR).unwrap()
 }
 
-fn key(n: u32) -> Vec<u8> {
+pub(crate) fn key(n: u32) -> Vec<u8> {
     // Neighbours in time are not neighbours in the tree.
     format!("{:08x}", n.wrapping_mul(0x9e37_79b9)).into_bytes()
 }
 
-fn value(n: u32) -> Vec<u8> {
+pub(crate) fn value(n: u32) -> Vec<u8> {
     n.to_le_bytes().repeat(50)
 }
 
-fn fill(rows: &Keyspace, numbers: std::ops::Range<u32>) {
+pub(crate) fn fill(rows: &Keyspace, numbers: std::ops::Range<u32>) {
     for n in numbers {
         rows.put(&key(n), &value(n)).unwrap();
     }
 }
 
-fn check(rows: &Keyspace, numbers: std::ops::Range<u32>) {
+pub(crate) fn check(rows: &Keyspace, numbers: std::ops::Range<u32>) {
     for n in numbers {
         assert_eq!(rows.get(&key(n)).unwrap(), Some(value(n)), "row {n}");
     }
 }
 
-fn number(db: &Db, name: &str) -> u64 {
+pub(crate) fn number(db: &Db, name: &str) -> u64 {
     db.statistics().get(name).unwrap() as u64
 }
 
@@ -333,7 +333,7 @@ fn a_damaged_page_costs_its_rows_and_says_so() {
     assert_eq!(rows.len(), 20_000);
 }
 
-fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+pub(crate) fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 

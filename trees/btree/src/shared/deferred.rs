@@ -168,28 +168,33 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let together = self.most_noted().1;
         let (taken, next) = self.deferred.change(|notes| notes.turn(together));
         pool.prefetch(&next);
-        self.settle_all(taken);
+        // What is left is noted again.
+        let _ = self.settle_all(taken);
     }
 
     /// Makes all slots vacant that became so and could not be made so at once, since their racks were
     /// not in memory: for a checkpoint, which publishes a slot as taken that is only noted. Reads
-    /// racks, 64 at a time. What cannot be settled, as the disk is full, stays noted.
+    /// racks, 64 at a time. It must not be called within an operation.
     ///
-    /// It must not be called within an operation.
-    pub fn settle(&self) {
+    /// # Errors
+    ///
+    /// Why not all were made vacant, as the disk is full: they stay noted, and a checkpoint now would
+    /// publish them as taken for good. Racks that cannot be read, or are damaged, stay as they are
+    /// without an error.
+    pub fn settle(&self) -> std::result::Result<(), Error> {
         let _settling = self.deferred.settling();
         if self.deferred.len() == 0 {
-            return;
+            return Ok(());
         }
         let noted = self.deferred.change(|notes| {
             notes.asked.clear();
             std::mem::take(&mut notes.racks)
         });
-        self.settle_all(noted.into_iter().collect());
+        self.settle_all(noted.into_iter().collect())
     }
 
     /// Settles notes, a group at a time. The caller has the right to settle.
-    fn settle_all(&self, noted: Vec<Note>) {
+    fn settle_all(&self, noted: Vec<Note>) -> std::result::Result<(), Error> {
         let pool: &Pool<PAGE> = &self.pool;
         let mut unread = Vec::new();
         let mut rest = noted.into_iter().peekable();
@@ -203,12 +208,13 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                     Err(Stop::Failed(error)) if is_unread(&error) => unread.push(note),
                     // The rack stays as it is, and with it what it names.
                     Err(Stop::Failed(error)) if is_corrupt(&error) => {}
-                    Err(Stop::Failed(_)) => {
+                    Err(Stop::Failed(error)) => {
                         let left = std::iter::once(note).chain(group).chain(rest);
                         let awaited = &self.deferred.awaited;
                         let more = awaited.load(Ordering::Relaxed) + TOGETHER;
                         awaited.store(more.min(MOST_NOTED), Ordering::Relaxed);
-                        return self.note_again(left.chain(unread));
+                        self.note_again(left.chain(unread));
+                        return Err(*error);
                     }
                     _ => {}
                 }
@@ -218,6 +224,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         if !unread.is_empty() {
             self.note_again(unread.into_iter());
         }
+        Ok(())
     }
 
     fn settle_one(&self, (rack, (class, bits)): Note) -> Result<()> {

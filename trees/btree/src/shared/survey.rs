@@ -68,7 +68,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// As [`verify`](Self::verify).
     pub fn verified_pages(&self) -> Result<usize, String> {
-        self.settle();
+        // A slot that cannot be made vacant on a full disk is no violation.
+        let _ = self.settle();
         let seen = Seen::of_tree::<C, PAGE>(&Latching(&self.pool), self.root.0)?;
         if seen.keys as u64 != self.len() {
             return Err(format!("{} keys, but {} counted", seen.keys, self.len()));
@@ -81,7 +82,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let mut all = Statistics::new();
-        self.settle();
+        // Slots that cannot be made vacant now are counted as taken.
+        let _ = self.settle();
         if let Ok(counts) = Counts::of_tree::<C, PAGE>(&Latching(&self.pool), self.root.0) {
             counts.push::<PAGE>(&mut all, self.len() as usize, counts.pages());
         }
@@ -177,23 +179,38 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// What the pool says of pages that it cannot read; what they lead to stays in use.
     pub fn release(self) -> Result<(), Error> {
+        self.release_from(&mut vec![self.root])
+    }
+
+    /// Gives back the nodes in `open` and all that they lead to: of a tree that nobody else uses any
+    /// more, nor any checkpoint to come names, first its root. Nodes that could not be read this
+    /// time are in `open` afterwards, for another call; those that are damaged stay in use.
+    ///
+    /// # Errors
+    ///
+    /// The first of what the pool says of pages that it cannot read. Others are given back all the
+    /// same.
+    pub fn release_from(&self, open: &mut Vec<PageId>) -> Result<(), Error> {
         let pool: &Pool<PAGE> = &self.pool;
-        let (mut open, mut released) = (vec![self.root], Ok(()));
+        let (mut unread, mut released) = (Vec::new(), Ok(()));
         while let Some(id) = open.pop() {
             // Pages that come next are read together.
             if open.len().is_multiple_of(AHEAD) {
                 pool.load_many(&open[open.len().saturating_sub(AHEAD)..]);
             }
-            let one = self.repeat(|| self.release_node(id, &mut open));
+            let one = self.repeat(|| self.release_node(id, open));
+            if matches!(&one, Err(Error::PageRead { page, .. }) if *page == id) {
+                unread.push(id);
+            }
             released = released.and(one);
             self.settle_if_many();
         }
-        self.settle();
-        released
+        *open = unread;
+        released.and(self.settle())
     }
 
     /// Gives back one node, with the chains of its records; what else it names is added to
-    /// `open`.
+    /// `open`. If the node itself cannot be read, nothing was given back.
     fn release_node(&self, id: PageId, open: &mut Vec<PageId>) -> hedgerow_pages::Result<()> {
         let mut pool: &Pool<PAGE> = &self.pool;
         let operation = pool.begin();
@@ -201,6 +218,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             Err(Stop::Restart) => return Err(self.damaged(id, "is named, but not in use")),
             other => other?,
         };
+        let mut released = Ok(());
         let page = image(&latch);
         if page.is_inner() {
             let children = (0..=page.count()).map(|index| page.child::<Comparison<C>>(index));
@@ -211,10 +229,13 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 match payload.kind {
                     Kind::Inline => {}
                     Kind::Layer => open.push(PageId(layer_root(payload))),
-                    _ => self.release_chain(&Chain::read::<PAGE>(payload), &operation)?,
+                    _ => {
+                        let one = self.release_chain(&Chain::read::<PAGE>(payload), &operation);
+                        released = released.and(one);
+                    }
                 }
             }
         }
-        pool.release(latch, &operation)
+        pool.release(latch, &operation).and(released)
     }
 }

@@ -142,7 +142,7 @@ impl<C: Configuration, const PAGE: usize> Map for Reopened<C, PAGE> {
         self.calls += 1;
         if self.calls.is_multiple_of(50) {
             let tree = &self.tree;
-            tree.settle();
+            tree.settle().unwrap();
             self.tree = BTreeIndex::open(Arc::clone(tree.pool()), tree.root(), tree.len());
         }
         self.tree.insert(key, value).unwrap()

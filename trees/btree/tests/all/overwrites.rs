@@ -50,7 +50,7 @@ fn reopened(memory: &MemoryVfs) -> BTreeIndex {
 }
 
 fn checkpoint(tree: &BTreeIndex) {
-    tree.settle();
+    tree.settle().unwrap();
     let owner = || [&tree.root().0.to_le_bytes()[..], &tree.len().to_le_bytes()].concat();
     tree.pool().checkpoint(owner).unwrap();
 }
@@ -124,7 +124,7 @@ fn removals_of_all_values_give_all_racks_back() {
         tree.update_by_head(&key, &mut new, |_, _| Decision::Remove(()))
             .unwrap();
     }
-    tree.settle();
+    tree.settle().unwrap();
     assert_eq!((tree.len(), tree.pool().statistics().live), (0, 1));
 }
 
@@ -161,7 +161,7 @@ fn on_a_full_disk_notes_stay_until_there_is_room() {
     }
     assert!(stored > 0 && refused > 0, "{stored} {refused}");
     for _ in 0..3 {
-        tree.settle();
+        tree.settle().unwrap();
         // Whatever is noted, all of it can be read.
         let mut rows = 0;
         tree.scan(Bound::Unbounded, Direction::Forward, |_, value| {
