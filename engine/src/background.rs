@@ -1,4 +1,4 @@
-//! The thread that keeps house: sweeps expired rows and takes checkpoints when the log is long.
+//! The thread that keeps house: sweeps expired rows and takes checkpoints when they are [due](crate::schedule).
 
 use std::ops::Bound;
 use std::sync::atomic::Ordering;
@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::expiry::Expiring;
 use crate::keyspace::Keyspace;
 use crate::row::Row;
+use crate::schedule::{Limits, Look, Schedule};
 use crate::worker;
 
 /// Ends the threads when the database closes.
@@ -40,6 +41,8 @@ impl Wakeup {
 }
 
 const CHECKPOINT_POLL: Duration = Duration::from_millis(100);
+/// Polls from look to look at the blocks of a page file, which are counted one by one.
+const SPACE_POLLS: u32 = 10;
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 const SWEEP_CHUNK: usize = 1024;
@@ -61,26 +64,54 @@ pub(crate) fn start(engine: &Arc<Engine>) -> std::io::Result<Vec<JoinHandle<()>>
     if let Some(log_bytes) = engine.options.checkpoint_log_bytes {
         let engine = Arc::clone(engine);
         let checkpointer = thread::Builder::new().name("hedgerow-checkpoint".into());
-        threads.push(checkpointer.spawn(move || checkpoint_when_long(&engine, log_bytes))?);
+        let limits = Limits {
+            log_bytes,
+            idle: engine.options.checkpoint_idle,
+            interval: engine.options.checkpoint_interval,
+        };
+        threads.push(checkpointer.spawn(move || checkpoint_when_due(&engine, limits))?);
     }
     Ok(threads)
 }
 
-fn checkpoint_when_long(engine: &Arc<Engine>, log_bytes: u64) {
+fn checkpoint_when_due(engine: &Arc<Engine>, limits: Limits) {
+    let (opened, mut schedule) = (Instant::now(), Schedule::new(limits));
     let mut retry = FIRST_RETRY;
-    let mut not_before = Instant::now();
-    while !engine.wakeup.sleep(CHECKPOINT_POLL) {
+    let mut not_before = opened;
+    let mut file = None;
+    for poll in 0_u32.. {
+        if engine.wakeup.sleep(CHECKPOINT_POLL) {
+            return;
+        }
         let Some(log) = &engine.log else { return };
+        // What recovery lost keeps checkpoints from succeeding.
+        let pages = engine.pages.as_ref().filter(|_| engine.lost.records() == 0);
+        if poll % SPACE_POLLS == 0 {
+            file = pages.map(|pages| pages.file_space());
+        }
         let counters = &engine.counters;
-        let carried = counters.carried_log_bytes.load(Ordering::Relaxed);
-        let length = log.statistics().generation_bytes + carried;
-        // Never more often than the log grows to what a checkpoint writes.
-        let wanted = log_bytes.max(counters.checkpoint_bytes.load(Ordering::Relaxed));
-        if length < wanted || Instant::now() < not_before {
+        let (log, carried_bytes) = (
+            log.statistics(),
+            counters.carried_log_bytes.load(Ordering::Relaxed),
+        );
+        let look = Look {
+            now: opened.elapsed(),
+            changes: log.records + pages.map_or(0, |pages| pages.retirements()),
+            log_bytes: log.generation_bytes + carried_bytes,
+            carried_bytes,
+            checkpoints: counters.checkpoints.load(Ordering::Relaxed),
+            checkpoint_bytes: counters.checkpoint_bytes.load(Ordering::Relaxed),
+            file,
+        };
+        if !schedule.is_due(look) || Instant::now() < not_before {
             continue;
         }
         match engine.checkpoint() {
-            Ok(_) => retry = FIRST_RETRY,
+            Ok(_) => {
+                schedule.taken();
+                file = pages.map(|pages| pages.file_space());
+                retry = FIRST_RETRY;
+            }
             Err(_) => {
                 counters.checkpoint_failures.fetch_add(1, Ordering::Relaxed);
                 not_before = Instant::now() + retry;

@@ -71,6 +71,7 @@ mod removals;
 mod remove_range;
 mod row;
 mod row_builder;
+mod schedule;
 mod space;
 mod statistics;
 mod stripes;

@@ -147,6 +147,8 @@ pub struct Builder {
     pub(crate) memory_limit: Option<usize>,
     pub(crate) max_value_bytes: usize,
     pub(crate) checkpoint_log_bytes: Option<u64>,
+    pub(crate) checkpoint_idle: Option<Duration>,
+    pub(crate) checkpoint_interval: Option<Duration>,
     pub(crate) sweep_interval: Option<Duration>,
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) read_only: bool,
@@ -171,6 +173,8 @@ impl Default for Builder {
             memory_limit: None,
             max_value_bytes: 512 << 20,
             checkpoint_log_bytes: Some(256 << 20),
+            checkpoint_idle: Some(Duration::from_secs(10)),
+            checkpoint_interval: Some(Duration::from_secs(300)),
             sweep_interval: Some(Duration::from_millis(100)),
             vfs: Arc::new(SystemVfs),
             read_only: false,
@@ -257,9 +261,25 @@ impl Builder {
     }
 
     /// Log bytes after which a checkpoint is taken by itself; `None` for only when asked.
-    /// The log may always grow to the size of the last checkpoint. Default: 256 MiB.
+    /// The log may always grow to the size of the last checkpoint. A database of B-trees also takes
+    /// one when 64 MiB and two thirds of its file are dead, and for the reasons below. Default: 256 MiB.
     pub fn checkpoint_log_bytes(mut self, bytes: Option<u64>) -> Self {
         self.checkpoint_log_bytes = bytes;
+        self
+    }
+
+    /// How long nobody writes to a database of B-trees until it takes a checkpoint of what was written
+    /// before, so that the space of what was removed is given back; `None` for never for this reason,
+    /// as if [`checkpoint_log_bytes`](Self::checkpoint_log_bytes) is `None`. Default: 10 s.
+    pub fn checkpoint_idle(mut self, idle: Option<Duration>) -> Self {
+        self.checkpoint_idle = idle;
+        self
+    }
+
+    /// How long after the first commit that the last checkpoint lacks a database of B-trees takes one;
+    /// `None` as for [`checkpoint_idle`](Self::checkpoint_idle). Default: 5 minutes.
+    pub fn checkpoint_interval(mut self, interval: Option<Duration>) -> Self {
+        self.checkpoint_interval = interval;
         self
     }
 

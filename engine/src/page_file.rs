@@ -21,6 +21,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use std::ops::{Bound, ControlFlow};
@@ -35,6 +36,7 @@ use crate::any_index::AnyIndex;
 use crate::error::{Error, Result};
 use crate::expiry::ExpiryIndex;
 use crate::options::{Builder, IndexKind};
+use crate::schedule::FileSpace;
 use crate::space::Space;
 
 /// The file's name in the database's directory.
@@ -154,6 +156,8 @@ pub(crate) struct PageFile {
     /// What the catalog says; only what differs is written at a checkpoint's cut.
     entries: Mutex<HashMap<u32, Entry>>,
     retired: Mutex<Vec<Retired>>,
+    /// How many there were since the database was opened.
+    retirements: AtomicU64,
     tender: Mutex<Option<Tender<PAGE>>>,
 }
 
@@ -262,6 +266,7 @@ impl PageFile {
             catalog,
             entries: Mutex::default(),
             retired: Mutex::default(),
+            retirements: AtomicU64::new(0),
             tender: Mutex::new(tender),
         };
         file.load_entries()?;
@@ -395,6 +400,7 @@ impl PageFile {
     /// Leaves the pages of a keyspace that is out of the catalog to the next checkpoint.
     pub(crate) fn retire(&self, space: Arc<Space>) {
         lock(&self.retired).push(Retired { space, left: None });
+        self.retirements.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Gives back the pages of a keyspace that never came to be, which has no rows.
@@ -460,6 +466,21 @@ impl PageFile {
     /// Makes a file that is mostly free shorter, by the checkpoints that follow.
     pub(crate) fn compact(&self) {
         self.pool.compact();
+    }
+
+    /// How many keyspaces were dropped or cleared since the database was opened.
+    pub(crate) fn retirements(&self) -> u64 {
+        self.retirements.load(Ordering::Relaxed)
+    }
+
+    /// How the file's blocks are used. Looks at a few bits for each.
+    pub(crate) fn file_space(&self) -> FileSpace {
+        let blocks = self.pool.blocks();
+        FileSpace {
+            dead_bytes: u64::from(blocks.dead) * PAGE as u64,
+            live_bytes: u64::from(blocks.live) * PAGE as u64,
+            is_sparse: blocks.is_sparse,
+        }
     }
 
     pub(crate) fn statistics(&self) -> PoolStatistics {

@@ -1,15 +1,16 @@
-//! What becomes of a page file's space: keyspaces that are dropped or never come to be, full disks.
-
+//! What becomes of a page file's space: keyspaces that are dropped or never come to be, full disks,
+//! copies of damaged files, and files that become short by themselves.
 
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use hedgerow::{Db, Error};
 use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, Vfs};
 
-use crate::page_file::{check, fill, key, number, open};
+use crate::page_file::{DIR, builder, check, fill, key, number, open};
 
 /// Pages of keyspaces that hold no row: their roots.
 fn live_pages(db: &Db) -> u64 {
@@ -123,4 +124,38 @@ fn slots_that_a_full_disk_keeps_taken_are_in_no_checkpoint() {
         assert!(live < 8, "{live} pages are lost after {writes} writes");
     }
     assert!(refused > 0 && refused < 24, "{refused} refused");
+}
+
+#[test]
+fn an_idle_database_gives_the_space_of_removed_rows_back_and_then_rests() {
+    for is_dropped in [false, true] {
+        let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+        let db = builder(&vfs)
+            .checkpoint_log_bytes(Some(u64::MAX))
+            .checkpoint_idle(Some(Duration::from_millis(1)))
+            .checkpoint_interval(None)
+            .open(DIR)
+            .unwrap();
+        let rows = db.keyspace("rows").unwrap();
+        fill(&rows, 0..20_000);
+        db.checkpoint().unwrap();
+        let full = number(&db, "pages_file_bytes");
+        assert!(full > 4 << 20, "{full}");
+        if is_dropped {
+            drop(rows);
+            db.drop_keyspace("rows").unwrap();
+        } else {
+            assert_eq!(rows.delete_range(..).unwrap(), 20_000);
+        }
+        let deadline = Instant::now() + Duration::from_secs(300);
+        while number(&db, "pages_file_bytes") > full / 8 {
+            assert!(Instant::now() < deadline, "the file stays as it is");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // Nobody writes: however long that takes, only a few checkpoints come.
+        let taken = number(&db, "checkpoints_total");
+        std::thread::sleep(Duration::from_secs(2));
+        let more = number(&db, "checkpoints_total") - taken;
+        assert!(more <= 4, "{more} checkpoints of nothing");
+    }
 }

@@ -29,7 +29,30 @@ impl Blocks {
     }
 }
 
+/// How the blocks of a page file are used: see [`Pool::blocks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockUse {
+    /// Blocks that pages and the page table are in now.
+    pub live: u32,
+    /// Blocks that the last checkpoint needs and nobody else: the next one frees them.
+    pub dead: u32,
+    /// Whether most of the file is free, so that the checkpoints that follow make it shorter.
+    pub is_sparse: bool,
+}
+
 impl<const PAGE: usize> Pool<PAGE> {
+    /// How the blocks of the file are used. Looks at two bits for each, under the pool's mutex.
+    #[must_use]
+    pub fn blocks(&self) -> BlockUse {
+        let space = lock(&self.space);
+        let (current, published) = (&space.blocks.current, &space.blocks.published);
+        BlockUse {
+            live: current.count(),
+            dead: published.count_without(current),
+            is_sparse: space.blocks.excess().is_some(),
+        }
+    }
+
     /// Calls pages and blocks of the table dirty that lie far behind in a file that is mostly free,
     /// so that the checkpoint that follows moves them. Does nothing to other files, and little to
     /// any. Not within an operation.

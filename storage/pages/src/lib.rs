@@ -44,6 +44,7 @@ mod tender;
 mod view;
 
 pub use checkpoint::Begun;
+pub use compact::BlockUse;
 pub use frame::{Frame, FrameMut};
 pub use loan::Loan;
 pub use open::torn_roots;

@@ -47,6 +47,14 @@ impl Bits {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
+    /// How many are set that are not set in others.
+    pub(crate) fn count_without(&self, others: &Bits) -> u32 {
+        let words = self.0.iter().enumerate();
+        words
+            .map(|(i, word)| (word & !others.word(i)).count_ones())
+            .sum()
+    }
+
     /// The set bits, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let set = |(i, &word): (usize, &u64)| {
