@@ -5,11 +5,12 @@
 //! at the rotation that ends those log files.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use hedgerow_index::Index;
 use hedgerow_log::{Manifest, Problem, required_files};
+use hedgerow_pages::copy_file as copy_pages;
 use hedgerow_vfs::{OpenMode, Vfs};
 
 use crate::create::check_exists;
@@ -17,7 +18,7 @@ use crate::db::{Db, create_durably, lock_directory};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::options::Builder;
-use crate::page_file::{PAGE_FILE, PageFile};
+use crate::page_file::{PAGE, PAGE_FILE, PageFile};
 
 /// What a backup or a restore copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,10 +51,10 @@ impl Engine {
     pub(crate) fn backup(&self, target: &Path) -> Result<BackupReport> {
         self.check_has_files()?;
         self.check_writable()?;
-        let vfs = &*self.options.vfs;
+        let vfs = &self.options.vfs;
         // No other checkpoint may replace the files while they are copied.
         let _exclusive = self.checkpointing();
-        make_empty(vfs, target)?;
+        make_empty(&**vfs, target)?;
         self.checkpoint_exclusively()?;
         let log = self.log()?;
         let manifest = {
@@ -66,24 +67,117 @@ impl Engine {
             copy
         };
         // Nothing that the last checkpoint refers to is written over before the next.
-        copy_database(vfs, &self.dir, target, &manifest)
+        let copied = copy_database(vfs, &self.dir, target, &manifest);
+        copied.map_err(|error| self.with_keys(error))
+    }
+
+    /// An error that names a damaged page, with the keys that need it.
+    fn with_keys(&self, error: CopyError) -> Error {
+        use hedgerow_pages::Error::{CorruptPage, PageRead};
+        let CopyError::Pages(error) = error else {
+            return error.into();
+        };
+        let (Some(pages), CorruptPage { page, .. } | PageRead { page, .. }) = (&self.pages, &error)
+        else {
+            return error.into();
+        };
+        Error::Corrupt(Box::new(Problem {
+            file: self.dir.join(PAGE_FILE),
+            offset: 0,
+            affected: pages.who_needs(*page, &self.spaces(), &self.expiries),
+            what: format!("no copy was made: {error}"),
+            remedy: "keep the backups that there are, and restore the newest, or dump what can be \
+                     read"
+                .to_owned(),
+        }))
     }
 }
 
-/// Copies what a manifest names into an empty directory, the manifest last.
+/// Why a database could not be copied.
+enum CopyError {
+    /// The page file: maybe one page of it.
+    Pages(hedgerow_pages::Error),
+    Other(Error),
+}
+
+impl From<Error> for CopyError {
+    fn from(error: Error) -> CopyError {
+        CopyError::Other(error)
+    }
+}
+
+impl From<hedgerow_log::Error> for CopyError {
+    fn from(error: hedgerow_log::Error) -> CopyError {
+        CopyError::Other(error.into())
+    }
+}
+
+impl From<CopyError> for Error {
+    fn from(error: CopyError) -> Error {
+        match error {
+            CopyError::Pages(error) => error.into(),
+            CopyError::Other(error) => error,
+        }
+    }
+}
+
+/// Copies what a manifest names into an empty directory, verifying all of it. If that fails, the
+/// directory is empty again, as far as that can be done: nothing there looks like a backup.
 fn copy_database(
-    vfs: &dyn Vfs,
+    vfs: &Arc<dyn Vfs>,
     from: &Path,
     to: &Path,
     manifest: &Manifest,
-) -> Result<BackupReport> {
+) -> std::result::Result<BackupReport, CopyError> {
+    let copied = copy_files(vfs, from, to, manifest);
+    let verified = copied.and_then(|report| {
+        verify_copy(vfs, to)?;
+        Ok(report)
+    });
+    if verified.is_err() {
+        // The manifest first: without it the rest is no database.
+        let names = vfs.list(to).unwrap_or_default();
+        let (manifests, others): (Vec<_>, Vec<_>) =
+            names.iter().partition(|name| name.starts_with("MANIFEST"));
+        for name in manifests.into_iter().chain(others) {
+            let path = to.join(name);
+            let _ = vfs.remove(&path).or_else(|_| vfs.remove_dir_all(&path));
+        }
+        let _ = vfs.sync_dir(to);
+    }
+    verified
+}
+
+/// Verifies logs and checkpoint files of a copy; pages were verified while they were copied.
+fn verify_copy(vfs: &Arc<dyn Vfs>, copy: &Path) -> Result<()> {
+    let mut first = None;
+    hedgerow_log::check(Arc::clone(vfs), copy, &mut |problem| {
+        first.get_or_insert(problem);
+    })?;
+    match first {
+        None => Ok(()),
+        Some(problem) => Err(Error::Corrupt(Box::new(problem))),
+    }
+}
+
+/// Copies what a manifest names, the manifest last.
+fn copy_files(
+    vfs: &Arc<dyn Vfs>,
+    from: &Path,
+    to: &Path,
+    manifest: &Manifest,
+) -> std::result::Result<BackupReport, CopyError> {
     let mut report = BackupReport::default();
-    let mut directories: Vec<PathBuf> = Vec::new();
-    let pages = Path::new(PAGE_FILE).to_path_buf();
-    let has_pages = vfs.exists(&from.join(&pages));
-    let has_pages = has_pages.map_err(|e| Error::io("look for", &from.join(&pages), e))?;
-    let pages = has_pages.then_some(pages);
-    for file in pages.into_iter().chain(required_files(manifest)) {
+    let mut directories = vec![to.to_path_buf()];
+    let pages = from.join(PAGE_FILE);
+    let has_pages = vfs.exists(&pages);
+    if has_pages.map_err(|e| Error::io("look for", &pages, e))? {
+        let database = manifest.database_id as u64;
+        let copied = copy_pages::<PAGE>(vfs, &pages, &to.join(PAGE_FILE), database);
+        report.size_bytes += copied.map_err(CopyError::Pages)?;
+        report.files += 1;
+    }
+    for file in required_files(manifest) {
         let (source, target) = (from.join(&file), to.join(&file));
         let directory = target.parent().unwrap_or(to).to_path_buf();
         if !directories.contains(&directory) {
@@ -91,15 +185,14 @@ fn copy_database(
                 .map_err(|e| Error::io("create", &directory, e))?;
             directories.push(directory);
         }
-        report.size_bytes += copy_file(vfs, &source, &target)?;
+        report.size_bytes += copy_file(&**vfs, &source, &target)?;
         report.files += 1;
     }
-    directories.push(to.to_path_buf());
     for directory in &directories {
         vfs.sync_dir(directory)
             .map_err(|e| Error::io("sync directory", directory, e))?;
     }
-    manifest.store(vfs, to)?;
+    manifest.store(&**vfs, to)?;
     report.files += 1;
     Ok(report)
 }
@@ -175,7 +268,7 @@ impl Builder {
             builder.open(backup)?.verify()?;
         }
         make_empty(&*self.vfs, dir)?;
-        copy_database(&*self.vfs, backup, dir, &manifest)
+        Ok(copy_database(&self.vfs, backup, dir, &manifest)?)
     }
 
     /// Verifies every file of a closed database; see [`Db::check`]. Uses the builder's file

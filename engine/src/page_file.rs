@@ -483,6 +483,33 @@ impl PageFile {
         }
     }
 
+    /// Who needs a page: keys of keyspaces, or the engine itself.
+    pub(crate) fn who_needs(
+        &self,
+        page: PageId,
+        spaces: &[Arc<Space>],
+        expiries: &ExpiryIndex,
+    ) -> String {
+        let of_spaces = spaces.iter().filter_map(|space| {
+            let whose = format!("keyspace {:?}", space.name);
+            Some((space.index.tree()?, whose))
+        });
+        let of_expiries = expiries
+            .tree()
+            .map(|tree| (tree, "the index of expiries".to_owned()));
+        let of_catalog = (&self.catalog, "the catalog of keyspaces".to_owned());
+        let mut unknown = format!("rows that {page} had until they were written anew");
+        for (tree, whose) in of_spaces.chain(of_expiries).chain([of_catalog]) {
+            match tree.keys_that_need(page) {
+                Ok(Some(keys)) => return format!("{keys} of {whose}"),
+                Ok(None) => {}
+                // It may be more than one that is damaged.
+                Err(what) => unknown = format!("rows of {page}, and in {whose}: {what}"),
+            }
+        }
+        unknown
+    }
+
     pub(crate) fn statistics(&self) -> PoolStatistics {
         self.pool.statistics()
     }

@@ -311,6 +311,33 @@ fn flip(
     Ok(())
 }
 
+/// Copies a database in which a file may be damaged: the copy is whole, or there is none.
+fn judge_backup(disk: &MemoryVfs, campaign: &RotCampaign) -> Result<(), String> {
+    const COPY: &str = "/backup";
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.deep_clone());
+    let Ok(db) = open(Arc::clone(&vfs), campaign) else {
+        return Ok(());
+    };
+    let copied = db.backup(COPY);
+    drop(db);
+    match copied {
+        Ok(_) => {
+            let checked = Db::builder().vfs(vfs).check(COPY);
+            let checked = checked.map_err(|error| format!("a backup is none: {error}"))?;
+            match checked.problems.first() {
+                None => Ok(()),
+                Some(problem) => Err(format!("a backup has what is damaged: {problem}")),
+            }
+        }
+        Err(error) => match vfs.list(Path::new(COPY)) {
+            Ok(left) if !left.is_empty() => {
+                Err(format!("a backup failed ({error}) and left {left:?}"))
+            }
+            _ => Ok(()),
+        },
+    }
+}
+
 /// Checks and opens a disk on which the file `path` is not as it was; whether opening refused it.
 fn judge(
     rest: &AtRest,
@@ -324,6 +351,9 @@ fn judge(
         Ok(found) => found.problems.first().map(ToString::to_string),
     };
     report.found_by_check += usize::from(complaint.is_some());
+    if rest.campaign.index == Some(IndexKind::BTree) {
+        judge_backup(&disk, rest.campaign)?;
+    }
     // A page is read when it is needed, so that its damage may show only then.
     let opened = open(Arc::new(disk), rest.campaign).map_err(|error| error.to_string());
     match opened.and_then(|db| fingerprint(&db)) {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use hedgerow::{Db, Error};
 use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, Vfs};
 
-use crate::page_file::{DIR, builder, check, fill, key, number, open};
+use crate::page_file::{DIR, PAGES, builder, check, fill, find, key, number, open, value};
 
 /// Pages of keyspaces that hold no row: their roots.
 fn live_pages(db: &Db) -> u64 {
@@ -124,6 +124,61 @@ fn slots_that_a_full_disk_keeps_taken_are_in_no_checkpoint() {
         assert!(live < 8, "{live} pages are lost after {writes} writes");
     }
     assert!(refused > 0 && refused < 24, "{refused} refused");
+}
+
+#[test]
+fn a_backup_of_a_damaged_page_fails_and_leaves_no_copy() {
+    let disk = MemoryVfs::new();
+    let vfs: Arc<dyn Vfs> = Arc::new(disk.clone());
+    let db = open(&vfs);
+    let rows = db.keyspace("rows").unwrap();
+    fill(&rows, 0..20_000);
+    let long = vec![b'v'; 30_000];
+    rows.put(b"a long one", &long).unwrap();
+    db.backup("/good").unwrap();
+    // All copies of a row, of which one is in use; one page of a value; and several.
+    for (number, bytes, most, needs) in [
+        (1, value(10_000), 100, "keys from"),
+        (2, long[..4_060].to_vec(), 1, "key a long one"),
+        (3, long[..4_060].to_vec(), 100, "key a long one"),
+    ] {
+        let files = disk.files();
+        let (_, content) = files
+            .iter()
+            .find(|(path, _)| path == Path::new(PAGES))
+            .unwrap();
+        let file = vfs
+            .open(Path::new(PAGES), hedgerow_vfs::OpenMode::ReadWrite)
+            .unwrap();
+        let (mut damaged, mut flipped) = (content.clone(), Vec::new());
+        while flipped.len() < most
+            && let Some(at) = find(&damaged, &bytes)
+        {
+            flipped.push((at as u64, damaged[at]));
+            damaged[at] ^= 1;
+            file.write_at(at as u64, &[damaged[at]]).unwrap();
+        }
+        let dir = format!("/backup {number}");
+        let error = db.backup(&dir).unwrap_err();
+        assert!(matches!(error, Error::Corrupt(_)), "{error}");
+        let said = error.to_string();
+        for part in ["pages.hdg", "page ", "checksum", needs, "keyspace \"rows\""] {
+            assert!(said.contains(part), "{part:?} is not in: {said}");
+        }
+        assert_eq!(vfs.list(Path::new(&dir)).unwrap(), Vec::<String>::new());
+        for (at, byte) in flipped {
+            file.write_at(at, &[byte]).unwrap();
+        }
+        db.backup(&dir).unwrap();
+        assert_eq!(
+            Db::builder()
+                .vfs(Arc::clone(&vfs))
+                .check(&dir)
+                .unwrap()
+                .problems,
+            []
+        );
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod block;
 mod budget;
 mod checkpoint;
 mod compact;
+mod copy;
 mod evict;
 mod frame;
 mod install;
@@ -45,6 +46,7 @@ mod view;
 
 pub use checkpoint::Begun;
 pub use compact::BlockUse;
+pub use copy::copy_file;
 pub use frame::{Frame, FrameMut};
 pub use loan::Loan;
 pub use open::torn_roots;

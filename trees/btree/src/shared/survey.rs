@@ -51,7 +51,48 @@ impl<const PAGE: usize> ReadPages<PAGE> for Latching<'_, PAGE> {
     }
 }
 
+/// [`Latching`], but for one page that is not to be had.
+struct Without<'p, const PAGE: usize>(Latching<'p, PAGE>, PageId);
+
+/// What is said of that page.
+const WITHOUT: &str = "without it";
+
+impl<const PAGE: usize> ReadPages<PAGE> for Without<'_, PAGE> {
+    type Page<'a>
+        = Latched<'a, PAGE>
+    where
+        Self: 'a;
+
+    fn read(&self, page: PageNumber) -> Result<Latched<'_, PAGE>, String> {
+        if PageId(page) == self.1 {
+            return Err(WITHOUT.to_owned());
+        }
+        self.0.read(page)
+    }
+}
+
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
+    /// Which keys need a page, in words; `None` if none of the tree's does. Of a page that several
+    /// keys have parts of their values in, it names one. Walks the tree, up to where it names the
+    /// page.
+    ///
+    /// # Errors
+    ///
+    /// What ended the walk before: another page that cannot be read, or writers beside it.
+    pub fn keys_that_need(&self, page: PageId) -> Result<Option<String>, String> {
+        let pages = Without(Latching(&self.pool), page);
+        let Err(said) = Seen::of_tree::<C, PAGE>(&pages, self.root.0) else {
+            return Ok(None);
+        };
+        let Some(keys) = said.strip_prefix(WITHOUT) else {
+            return Err(said);
+        };
+        let keys = keys.trim_start_matches("; ");
+        let of_many = keys.strip_suffix(" need it");
+        let keys = of_many.or(keys.strip_suffix(" needs it")).unwrap_or(keys);
+        Ok(Some(keys.to_owned()))
+    }
+
     /// Checks every structural invariant and returns the first violation in words. Meant for
     /// quiescent moments: it may call what writers are at a violation.
     ///
