@@ -270,7 +270,7 @@ fn verbosity(words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
     match arguments.as_slice() {
         [b"noreply"] | [_, b"noreply"] => {}
         [level] if number(level).is_some() => return line(b"OK", out),
-        _ => return Err(ERROR),
+        _ => return Err(BAD_FORMAT),
     }
     Ok(Done::Nothing)
 }

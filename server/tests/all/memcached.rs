@@ -193,8 +193,8 @@ const EXCHANGES: &[(&str, &str)] = &[
         "HD ks3\r\nHD ks2\r\nEN\r\nEN\r\n",
     ),
     (
-        "verbosity 1\r\nflush_all x\r\nflush_all\r\nget s1\r\n",
-        "OK\r\nCLIENT_ERROR invalid exptime argument\r\nOK\r\nEND\r\n",
+        "verbosity 1\r\nverbosity x\r\nflush_all x\r\nflush_all\r\nget s1\r\n",
+        "OK\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR invalid exptime argument\r\nOK\r\nEND\r\n",
     ),
 ];
 
