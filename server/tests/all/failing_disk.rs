@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Value, array, bulk, copy_files, ok, one_worker, request};
+use crate::support::{Client, PATIENCE, Value, array, bulk, copy_files, ok, one_worker, request};
 use hedgerow::{Db, Durability, IndexKind};
 use hedgerow_server::{Server, ServerOptions};
 use hedgerow_vfs::{CallKind, Fault, FaultyVfs, SystemVfs};
@@ -62,7 +62,7 @@ impl OnFaultyDisk {
 
     /// Waits until the log has found its disk well again.
     fn await_health(&self) {
-        let patience = Instant::now() + Duration::from_secs(60);
+        let patience = Instant::now() + PATIENCE;
         while self.db.health() != hedgerow::Health::Healthy {
             assert!(Instant::now() < patience, "{:?}", self.db.health());
             std::thread::sleep(Duration::from_millis(5));
@@ -85,15 +85,10 @@ fn a_write_beside_waitaof_is_written_out_before_its_reply() {
         let started = OnFaultyDisk::new(index, Durability::Periodic);
         let mut waiting = started.resp();
         waiting.run("SET a 1");
-        started
-            .disk
-            .delay(CallKind::Sync, Duration::from_millis(1500));
-        let before = started.disk.calls(CallKind::Sync);
+        let paused = started.disk.pause_once(CallKind::Sync, 0);
         waiting.send(&request(&[b"WAITAOF", b"1", b"0", b"0"]));
         // From here on the log's thread is in a sync and writes nothing by itself.
-        while started.disk.calls(CallKind::Sync) == before {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        assert!(paused.is_reached_within(PATIENCE), "no sync was begun");
         let mut client = started.resp();
         let mut pipeline = request(&[b"SET", b"k", b"1"]);
         pipeline.extend(request(&[b"WAITAOF", b"1", b"0", b"0"]));
@@ -101,7 +96,7 @@ fn a_write_beside_waitaof_is_written_out_before_its_reply() {
         assert_eq!(client.reply(), ok());
         let left = started.after_a_kill("k");
         assert_eq!(left.as_deref(), Some(&b"1"[..]), "{}", index.name());
-        started.disk.delay(CallKind::Sync, Duration::ZERO);
+        paused.release();
         let durable = array([Value::Integer(1), Value::Integer(0)]);
         assert_eq!(
             (waiting.reply(), client.reply()),
@@ -212,7 +207,7 @@ fn memcached_clients_are_told_of_a_failing_disk_in_their_protocol() {
         for fault in faults {
             let started = OnFaultyDisk::new(IndexKind::Masstree, durability);
             let mut stream = std::net::TcpStream::connect(started.memcached()).unwrap();
-            let patience = Some(Duration::from_secs(60));
+            let patience = Some(PATIENCE);
             stream.set_read_timeout(patience).unwrap();
             fault(&started.disk);
             // A set without a reply, one with a reply, a quiet meta one, and a read.
