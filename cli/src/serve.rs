@@ -1,6 +1,6 @@
 //! `hedgerow serve`.
 
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hedgerow::Db;
@@ -8,6 +8,7 @@ use hedgerow_server::{Server, ServerOptions};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::arguments::{Durability, Serve};
 use crate::error::{Error, Result};
@@ -63,17 +64,23 @@ fn options(settings: &Settings) -> ServerOptions {
     }
 }
 
-/// Fails if a port is taken, before a database is opened or made for a server that cannot start.
-fn check_ports(settings: &Settings) -> Result<()> {
-    let mut bound = Vec::new();
-    for address in [settings.resp, settings.memcached, settings.http] {
-        let Some(address) = address else { continue };
-        let listener = TcpListener::bind(address)
-            .map_err(|source| hedgerow_server::Error::Bind { address, source })?;
-        // Kept until all are bound: two of them may be the same.
-        bound.push(listener);
-    }
-    Ok(())
+/// Binds the ports that were asked for, before a database is opened or made for a server that cannot
+/// start. Nobody can connect: the sockets do not listen. The server's own, which do, may be bound beside
+/// them.
+fn bind_ports(settings: &Settings) -> Result<Vec<Socket>> {
+    let bind = |address: SocketAddr| {
+        let bound = || -> std::io::Result<Socket> {
+            let domain = Domain::for_address(address);
+            let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+            socket.set_reuse_address(true)?;
+            socket.bind(&address.into())?;
+            Ok(socket)
+        };
+        let failed = |source| hedgerow_server::Error::Bind { address, source };
+        bound().map_err(|source| failed(source).into())
+    };
+    let addresses = [settings.resp, settings.memcached, settings.http];
+    addresses.into_iter().flatten().map(bind).collect()
 }
 
 fn signal_name(signal: i32) -> &'static str {
@@ -107,13 +114,14 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
         operation: "listen for signals",
         source,
     })?;
-    check_ports(&settings)?;
+    let ports = bind_ports(&settings)?;
     let db = Arc::new(open(&settings)?);
     if db.statistics().get("pages_budget_bytes").is_some() {
         // Whoever sets a budget for pages wants the rest to be small as well.
         hedgerow::return_large_blocks();
     }
     let server = Server::start(Arc::clone(&db), options)?;
+    drop(ports);
     let addresses = server.addresses();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),

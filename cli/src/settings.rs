@@ -159,6 +159,18 @@ impl Settings {
         Ok(settings)
     }
 
+    /// An address that two protocols are to have.
+    fn shared_address(&self) -> Option<SocketAddr> {
+        let [resp, memcached, http] = [self.resp, self.memcached, self.http];
+        let pairs = [(resp, memcached), (resp, http), (memcached, http)];
+        let shared = pairs
+            .into_iter()
+            .find(|(one, other)| one == other && one.is_some());
+        shared
+            .and_then(|(one, _)| one)
+            .filter(|address| address.port() != 0)
+    }
+
     /// Checks what can be checked before anything is opened, in the words of the command line.
     fn check(&self) -> Result<()> {
         let longest_flush = Duration::from_millis(200);
@@ -182,6 +194,10 @@ impl Settings {
             "--index btree is for data larger than memory and needs a directory; choose another \
              index with --in-memory"
                 .into()
+        } else if let Some(address) = self.shared_address() {
+            format!(
+                "{address} is asked for twice; --resp, --memcached and --http need ports of their own"
+            )
         } else if (self.resp, self.memcached, self.http) == (None, None, None) {
             "there is nothing to listen on; give one of --resp, --memcached and --http an address"
                 .into()

@@ -116,6 +116,19 @@ fn a_server_that_cannot_start_leaves_nothing_behind() {
         fails_with(output, &taken);
         assert!(is_empty(dir), "{ports:?}");
     }
+    let free = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let twice = [
+        "serve",
+        "--resp",
+        &free.to_string(),
+        "--memcached",
+        &free.to_string(),
+    ];
+    fails(hedgerow(dir, &twice), 2, &["--memcached", "twice"]);
+    assert!(is_empty(dir));
     for options in [
         &["--index", "btree", "--memory", "1KiB"][..],
         &["--index", "hash"],
