@@ -6,7 +6,7 @@ use std::process::Output;
 
 use hedgerow_testkit::kill::server::Server;
 
-use crate::process::{done, fails, fails_with_lines, hedgerow, hedgerow_with};
+use crate::process::{done, fails, fails_with_lines, hedgerow, hedgerow_with, no_forks, spawn};
 
 /// Runs `hedgerow cli` with this server.
 fn cli(server: &Server, words: &[&str], input: &str) -> Output {
@@ -19,7 +19,10 @@ fn cli(server: &Server, words: &[&str], input: &str) -> Output {
 fn start(flags: &[&str]) -> (Server, tempfile::TempDir) {
     let program = Path::new(env!("CARGO_BIN_EXE_hedgerow"));
     let dir = tempfile::tempdir().unwrap();
-    let mut server = Server::spawn(program, &dir.path().join("data"), flags).unwrap();
+    let mut server = {
+        let _alone = no_forks();
+        Server::spawn(program, &dir.path().join("data"), flags).unwrap()
+    };
     server.connect().unwrap();
     (server, dir)
 }
@@ -106,7 +109,8 @@ fn a_port_and_a_name_are_addresses() {
             .unwrap();
         let address = form.replace("PORT", &free.port().to_string());
         let program = Path::new(env!("CARGO_BIN_EXE_hedgerow"));
-        let mut child = std::process::Command::new(program)
+        let mut command = std::process::Command::new(program);
+        command
             .args([
                 "serve",
                 "--in-memory",
@@ -117,9 +121,8 @@ fn a_port_and_a_name_are_addresses() {
             ])
             .args(["--resp", &address])
             .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
+            .stderr(std::process::Stdio::null());
+        let mut child = spawn(&mut command);
         let mut first = String::new();
         let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
         std::io::BufRead::read_line(&mut out, &mut first).unwrap();

@@ -9,7 +9,9 @@ use hedgerow::{Action, Db, Direction, IndexKind, WriteOptions};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use crate::process::{command, done, fails, fails_with_lines, hedgerow, hedgerow_with};
+use crate::process::{
+    command, done, fails, fails_with_lines, hedgerow, hedgerow_with, no_forks, spawn,
+};
 
 /// All that a row is, but for its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +27,7 @@ type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Content>>;
 
 /// Everything in a database.
 fn contents(dir: &Path) -> Contents {
+    let _alone = no_forks();
     let db = Db::builder().read_only(true).open(dir).unwrap();
     let mut all = Contents::new();
     for name in db.keyspaces() {
@@ -123,6 +126,7 @@ fn round_trip(seed: u64, to: &str) {
     let mut random = SmallRng::seed_from_u64(seed);
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
+    let alone = no_forks();
     let db = Db::open(dir.join("from")).unwrap();
     for name in ["default", "db1", "ein \"Raum\"\twith\n\\all", "empty"] {
         db.keyspace(name).unwrap();
@@ -132,7 +136,7 @@ fn round_trip(seed: u64, to: &str) {
         }
     }
     db.close().unwrap();
-    drop(db);
+    drop((db, alone));
     let before = contents(&dir.join("from"));
     assert_eq!(before.len(), 4);
     let dump = done(hedgerow(dir, &["dump", "--data", "from"]));
@@ -280,6 +284,7 @@ fn plain_lines_and_rows_of_tsv_stay_loadable() {
 fn damaged(dir: &Path) -> u32 {
     const ROWS: u32 = 20_000;
     let data = dir.join("data");
+    let alone = no_forks();
     let db = Db::builder().index(IndexKind::BTree).open(&data).unwrap();
     for name in ["default", "db1"] {
         let keyspace = db.keyspace(name).unwrap();
@@ -292,7 +297,7 @@ fn damaged(dir: &Path) -> u32 {
     }
     db.checkpoint().unwrap();
     db.close().unwrap();
-    drop(db);
+    drop((db, alone));
     let file = data.join("pages.hdg");
     let mut pages = std::fs::read(&file).unwrap();
     let victim = "default 010000 ".repeat(4).into_bytes();
@@ -381,7 +386,7 @@ fn an_interrupted_load_says_how_far_it_came_and_how_to_go_on() {
     use std::io::Write;
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let mut child = command(dir, &["load"]).spawn().unwrap();
+    let mut child = spawn(&mut command(dir, &["load"]));
     let mut stdin = child.stdin.take().unwrap();
     let lines: String = (0..20_000).map(|i| format!("key{i:05}\n")).collect();
     stdin.write_all(lines.as_bytes()).unwrap();
@@ -392,11 +397,10 @@ fn an_interrupted_load_says_how_far_it_came_and_how_to_go_on() {
     while !manifest.exists() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    let kill = std::process::Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .stdout(Stdio::null())
-        .status();
-    assert!(kill.unwrap().success());
+    let mut kill = std::process::Command::new("kill");
+    kill.args(["-INT", &child.id().to_string()])
+        .stdout(Stdio::null());
+    assert!(spawn(&mut kill).wait().unwrap().success());
     let output = child.wait_with_output().unwrap();
     drop(stdin);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Output;
 
-use crate::process::{command, done, fails, hedgerow, hedgerow_with};
+use crate::process::{command, done, fails, hedgerow, hedgerow_with, no_forks, spawn};
 
 fn is_empty(dir: &Path) -> bool {
     std::fs::read_dir(dir).unwrap().next().is_none()
@@ -12,7 +12,7 @@ fn is_empty(dir: &Path) -> bool {
 
 /// Runs a command with one more environment variable.
 fn with_variable(dir: &Path, name: &str, value: &str, words: &[&str]) -> Output {
-    let child = command(dir, words).env(name, value).spawn().unwrap();
+    let child = spawn(command(dir, words).env(name, value));
     child.wait_with_output().unwrap()
 }
 
@@ -271,14 +271,22 @@ fn read_only_commands_take_memory() {
 /// there is no such tool.
 fn on_a_terminal(dir: &Path, words: &str) -> Option<String> {
     let line = format!("{} {words}", env!("CARGO_BIN_EXE_hedgerow"));
-    let script = std::process::Command::new("script")
+    let mut script = std::process::Command::new("script");
+    script
         .args(["-qec", &line, "/dev/null"])
         .current_dir(dir)
         .stdin(std::process::Stdio::null())
         .env("TERM", "xterm")
-        .output();
-    match script {
-        Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
+        .stdout(std::process::Stdio::piped());
+    let started = {
+        let _alone = no_forks();
+        script.spawn()
+    };
+    match started {
+        Ok(child) => {
+            let output = child.wait_with_output().unwrap();
+            Some(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
         Err(error) => {
             println!("skipped: there is no tool called script: {error}");
             None

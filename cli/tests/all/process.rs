@@ -2,7 +2,24 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Held while a process is started, and while a test has a database open itself: between its fork and
+/// its exec, a process has the files of this one open, and with them the lock of the database.
+static FORKS: Mutex<()> = Mutex::new(());
+
+/// Keeps other tests from starting processes.
+pub fn no_forks() -> MutexGuard<'static, ()> {
+    // It guards nothing that a panic could leave half changed.
+    FORKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a process.
+pub fn spawn(command: &mut Command) -> Child {
+    let _alone = no_forks();
+    command.spawn().unwrap()
+}
 
 /// The command, to be run in `dir`, without what this test's own environment says of databases.
 pub fn command(dir: &Path, words: &[&str]) -> Command {
@@ -22,7 +39,7 @@ pub fn command(dir: &Path, words: &[&str]) -> Command {
 
 /// Runs `hedgerow` in `dir` with standard input.
 pub fn hedgerow_with(dir: &Path, words: &[&str], input: &[u8]) -> Output {
-    let mut child = command(dir, words).spawn().unwrap();
+    let mut child = spawn(&mut command(dir, words));
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
     // By a thread: a command may print before it has read everything.

@@ -8,6 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use crate::process::spawn;
+
 const PATHS: usize = 3000;
 
 /// The blocks of code in a section of a document.
@@ -82,7 +84,9 @@ impl Session {
     /// Runs a block to its end; what it printed.
     #[track_caller]
     fn run(&self, block: &str) -> String {
-        let output = self.shell(block).output().unwrap();
+        let mut shell = self.shell(block);
+        shell.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = spawn(&mut shell).wait_with_output().unwrap();
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{block}: {printed}{errors}");
@@ -97,8 +101,8 @@ impl Foreground {
     /// Ends it as Ctrl-C does.
     fn interrupt(mut self) {
         let process = self.0.id().to_string();
-        let kill = Command::new("kill").args(["-INT", &process]).status();
-        assert!(kill.unwrap().success());
+        let mut kill = spawn(Command::new("kill").args(["-INT", &process]));
+        assert!(kill.wait().unwrap().success());
         assert!(self.0.wait().unwrap().success());
     }
 }
@@ -121,13 +125,8 @@ fn the_first_session_works_as_printed() {
     let session = Session::new();
 
     let mut shell = session.shell(&format!("exec {serve}"));
-    let mut server = Foreground(
-        shell
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap(),
-    );
+    shell.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut server = Foreground(spawn(&mut shell));
     let mut printed = BufReader::new(server.0.stdout.take().unwrap());
     for (line, port) in greeting
         .lines()
