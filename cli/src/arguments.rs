@@ -240,6 +240,9 @@ pub(crate) struct Serve {
     /// Which events go to standard error, one line each [default: info].
     #[arg(long, value_name = "LEVEL", env = "HEDGEROW_LOG_LEVEL")]
     pub(crate) log_level: Option<LogLevel>,
+    /// Log requests that take this many milliseconds; 0 for none [default: 100].
+    #[arg(long, value_name = "N", env = "HEDGEROW_SLOW_COMMAND_MS")]
+    pub(crate) slow_command_ms: Option<u64>,
 }
 
 /// Options of `get`.

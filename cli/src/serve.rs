@@ -58,6 +58,7 @@ fn options(settings: &Settings) -> ServerOptions {
         allow_unprotected: settings.allow_unprotected,
         max_connections: settings.max_connections,
         idle_timeout: settings.idle_timeout,
+        slow_command: settings.slow_command,
         max_bulk_bytes: max_value,
         max_frame_bytes: max_value.saturating_mul(2).max(1 << 20),
         ..ServerOptions::default()

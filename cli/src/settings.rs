@@ -44,6 +44,7 @@ struct File {
     #[serde(deserialize_with = "bytes")]
     checkpoint_log: Option<u64>,
     log_level: Option<LogLevel>,
+    slow_command_ms: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -97,6 +98,8 @@ pub(crate) struct Settings {
     /// `None` for no checkpoints by itself.
     pub(crate) checkpoint_log: Option<u64>,
     pub(crate) log_level: LogLevel,
+    /// `None` for none.
+    pub(crate) slow_command: Option<Duration>,
 }
 
 fn address(listen: Option<Listen>, default_port: u16) -> Option<SocketAddr> {
@@ -154,6 +157,14 @@ impl Settings {
             max_value: flags.max_value.or(file.max_value).unwrap_or(512 << 20),
             checkpoint_log: Some(checkpoint_log).filter(|&bytes| bytes > 0),
             log_level: flags.log_level.or(file.log_level).unwrap_or(LogLevel::Info),
+            slow_command: Some(
+                flags
+                    .slow_command_ms
+                    .or(file.slow_command_ms)
+                    .unwrap_or(100),
+            )
+            .filter(|&ms| ms > 0)
+            .map(Duration::from_millis),
         };
         settings.check()?;
         Ok(settings)

@@ -410,4 +410,10 @@ fn one_password_guards_all_ports() {
         "STORED\r\nSTORED\r\nVALUE k 0 1\r\n7\r\nEND\r\nVA 1\r\n7\r\n"
     );
     assert!(ask(server.resp, "GET k").starts_with("-NOAUTH"));
+    assert!(ask(server.resp, "AUTH wrong").starts_with("-WRONGPASS"));
+    let log = server.log();
+    for port in ["port=resp ", "port=memcached ", "port=http "] {
+        let is_it = |line: &str| line.contains("wrong password") && line.contains(port);
+        assert!(log.lines().any(is_it), "{port}: {log}");
+    }
 }

@@ -133,3 +133,29 @@ fn refused_clients_are_logged_without_flooding() {
     );
     assert!((1..50).contains(&refused), "{lines:#?}");
 }
+
+#[test]
+fn slow_commands_are_logged_with_their_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address) = serve(dir.path(), &["--slow-command-ms", "1"]);
+    let mut client = connect(&mut server, address);
+    let value = vec![b'v'; 1 << 20];
+    client.call(&[b"SET", b"k", &value]).unwrap();
+    // More than a millisecond's work, however fast the machine; and another command may have had
+    // the line of this second.
+    let words = [&b"MGET"[..]].into_iter().chain([&b"k"[..]; 50]);
+    let words: Vec<&[u8]> = words.collect();
+    let said = [
+        "slow command",
+        "MGET",
+        "requests=1",
+        "duration_ms=",
+        "127.0.0.1:",
+    ];
+    let patience = Instant::now() + Duration::from_secs(120);
+    while count(&lines(dir.path()), "WARN", &said) == 0 {
+        client.call(&words).unwrap();
+        assert!(Instant::now() < patience, "{:#?}", lines(dir.path()));
+    }
+    shut_down(server, client);
+}

@@ -59,6 +59,16 @@ impl AnyIndex {
         }
     }
 
+    /// Which of them it is.
+    pub(crate) fn kind(&self) -> IndexKind {
+        match self {
+            AnyIndex::Masstree(_) => IndexKind::Masstree,
+            AnyIndex::Matryoshka(_) => IndexKind::Matryoshka,
+            AnyIndex::LockedMap(_) => IndexKind::LockedMap,
+            AnyIndex::BTree(_) => IndexKind::BTree,
+        }
+    }
+
     /// The tree in a page file, if it is one: then a call can fail.
     #[inline]
     pub(crate) fn tree(&self) -> Option<&BTreeIndex> {
@@ -165,6 +175,10 @@ impl Index for AnyIndex {
 
     fn statistics(&self) -> Result<Statistics, IndexError> {
         dispatch!(self, index => Index::statistics(index))
+    }
+
+    fn counters(&self) -> Statistics {
+        dispatch!(self, index => Index::counters(index))
     }
 
     fn verify(&self) -> Result<(), String> {

@@ -71,6 +71,8 @@ pub(crate) trait ErasedIndex: Send + Sync {
 
     fn erased_statistics(&self) -> Result<Statistics, IndexError>;
 
+    fn erased_counters(&self) -> Statistics;
+
     fn erased_verify(&self) -> Result<(), String>;
 }
 
@@ -152,6 +154,10 @@ impl<I: Index> ErasedIndex for I {
 
     fn erased_statistics(&self) -> Result<Statistics, IndexError> {
         self.statistics()
+    }
+
+    fn erased_counters(&self) -> Statistics {
+        self.counters()
     }
 
     fn erased_verify(&self) -> Result<(), String> {
@@ -293,6 +299,10 @@ impl Index for dyn ErasedIndex + '_ {
 
     fn statistics(&self) -> Result<Statistics, IndexError> {
         self.erased_statistics()
+    }
+
+    fn counters(&self) -> Statistics {
+        self.erased_counters()
     }
 
     fn verify(&self) -> Result<(), String> {

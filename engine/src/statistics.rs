@@ -12,7 +12,12 @@ use crate::db::Db;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::keyspace::Keyspace;
+use crate::options::IndexKind;
 use crate::page_file::PAGE;
+
+/// So many pages may be read by a walk that nobody waits for; and pages that are being made count
+/// as live a moment before they count as resident.
+const FEW_PAGES: u64 = 64;
 
 impl Db {
     /// Numbers about keyspaces, memory, log, checkpoints and recovery. Cheap: nothing is walked.
@@ -108,6 +113,16 @@ fn push_pages(engine: &Engine, pool: &PoolStatistics, list: &mut Statistics) {
             pool.saved,
             "Copies that a checkpoint needed of pages that were changed.",
         ),
+        (
+            "pages_wasted_writes_total",
+            pool.wasted_writes,
+            "Pages written in vain, since they were changed meanwhile.",
+        ),
+        (
+            "pages_checkpoints_total",
+            pool.checkpoints,
+            "Checkpoints of the page file that were published.",
+        ),
     ] {
         list.push(name, value as f64, help);
     }
@@ -196,21 +211,32 @@ fn push_counters(engine: &Engine, list: &mut Statistics) {
         engine.lost.records() as f64,
         "Records of the log that belong to pages that cannot be read.",
     );
+    // What an earlier opening wrote is no checkpoint of this one.
+    let bytes = counters.checkpoint_bytes.load(Relaxed);
+    let (own, earlier) = match counters.checkpoints.load(Relaxed) {
+        0 => (0, bytes),
+        _ => (bytes, 0),
+    };
+    list.push(
+        "checkpoint_bytes",
+        own as f64,
+        "Size of the last checkpoint since the opening; 0 if there was none.",
+    );
+    list.push(
+        "recovered_checkpoint_bytes",
+        earlier as f64,
+        "Size of the checkpoint that the opening found, until there is a new one.",
+    );
     for (name, value, help) in [
         (
             "checkpoints_total",
             &counters.checkpoints,
-            "Checkpoints taken.",
+            "Checkpoints taken since the opening.",
         ),
         (
             "checkpoint_failures_total",
             &counters.checkpoint_failures,
             "Checkpoints that failed.",
-        ),
-        (
-            "checkpoint_bytes",
-            &counters.checkpoint_bytes,
-            "Size of the last checkpoint.",
         ),
         (
             "checkpoint_duration_ms",
@@ -266,5 +292,40 @@ impl Keyspace {
     /// Numbers about this keyspace's index: nodes by kind, bytes, fill, retries. Walks it all.
     pub fn index_statistics(&self) -> Result<Statistics> {
         Ok(self.space()?.index.statistics()?)
+    }
+
+    /// Which tree this keyspace's index is.
+    ///
+    /// # Errors
+    /// [`Error::Closed`](crate::Error::Closed), or the keyspace was dropped.
+    pub fn index_kind(&self) -> Result<IndexKind> {
+        Ok(self.space()?.index.kind())
+    }
+
+    /// Those numbers of [`index_statistics`](Self::index_statistics) that are counted as things
+    /// happen: splits, merges, retries. Cheap: walks nothing.
+    ///
+    /// # Errors
+    /// As [`index_kind`](Self::index_kind).
+    pub fn index_counters(&self) -> Result<Statistics> {
+        Ok(self.space()?.index.counters())
+    }
+
+    /// The [`index_statistics`](Self::index_statistics), for a database that is in use: `None`
+    /// for a B-tree of which more than a few pages are not in memory, since a walk would read them all and
+    /// evict what is in use. Costs a walk otherwise. Beside writers its sums are approximate.
+    ///
+    /// # Errors
+    /// As [`index_kind`](Self::index_kind).
+    pub fn survey(&self) -> Result<Option<Statistics>> {
+        let space = self.space()?;
+        let may_walk = match space.index.kind() {
+            IndexKind::Masstree | IndexKind::Matryoshka | IndexKind::LockedMap => true,
+            IndexKind::BTree => self.engine.pages.as_ref().is_some_and(|pages| {
+                let pool = pages.statistics();
+                pool.live <= pool.resident + FEW_PAGES
+            }),
+        };
+        Ok(may_walk.then(|| space.index.statistics()).transpose()?)
     }
 }

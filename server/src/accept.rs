@@ -212,6 +212,7 @@ impl Acceptor {
         // Replies go out in one write: waiting for more would only delay them.
         let _ = stream.set_nodelay(true);
         let id = next_connection_id.fetch_add(1, Ordering::Relaxed);
+        tracing::debug!(port = %speaks, id, "connection accepted");
         let session = match speaks {
             Speaks::Resp => Session::Resp(Box::new(resp::Session::new(
                 clients.enter(id, (stream.peer_addr().ok(), stream.local_addr().ok())),

@@ -6,17 +6,22 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::accept::Speaks;
+use crate::resp::COMMANDS;
 
 const INTERVAL_MS: u64 = 1000;
+/// Names of commands in one line.
+const SHOWN_COMMANDS: usize = 5;
 
 /// The events about clients, each kind at each port with its own limit.
 pub(crate) struct ClientEvents {
     started: Instant,
     refused: Limits,
     closed: Limits,
+    wrong_passwords: Limits,
+    slow: Limit,
     descriptors: Limits,
 }
 
@@ -58,6 +63,8 @@ impl ClientEvents {
             started: Instant::now(),
             refused: Limits::default(),
             closed: Limits::default(),
+            wrong_passwords: Limits::default(),
+            slow: Limit::default(),
             descriptors: Limits::default(),
         }
     }
@@ -80,6 +87,50 @@ impl ClientEvents {
             let peer = shown(peer);
             tracing::warn!(%port, peer, reason, left_out, "connection closed");
         }
+    }
+
+    /// A client gave a wrong password.
+    pub(crate) fn wrong_password(&self, port: Speaks, peer: Option<SocketAddr>) {
+        let limit = &self.wrong_passwords[port as usize];
+        if let Some(left_out) = limit.admit(self.now_ms()) {
+            tracing::warn!(%port, peer = shown(peer), left_out, "wrong password");
+        }
+    }
+
+    /// Requests that ran together took longer than the threshold: so many, the RESP commands among
+    /// them by their numbers in the table. The peer is known if all were of one connection.
+    pub(crate) fn slow(
+        &self,
+        peer: Option<SocketAddr>,
+        commands: &[u32],
+        requests: u64,
+        took: Duration,
+    ) {
+        let Some(left_out) = self.slow.admit(self.now_ms()) else {
+            return;
+        };
+        let mut names: Vec<&str> = Vec::new();
+        for command in commands
+            .iter()
+            .filter_map(|&code| COMMANDS.get(code as usize))
+        {
+            if !names.contains(&command.name) {
+                names.push(command.name);
+            }
+            if names.len() == SHOWN_COMMANDS {
+                break;
+            }
+        }
+        let (peer, commands) = (shown(peer), names.join(" "));
+        let duration_ms = took.as_millis() as u64;
+        tracing::warn!(
+            peer,
+            commands,
+            requests,
+            duration_ms,
+            left_out,
+            "slow command"
+        );
     }
 
     /// The process has no file descriptor left for a connection that waits.

@@ -1,8 +1,12 @@
 //! Counters of the server, cheap enough to be always on: each worker adds to its own, once per
 //! turn of its event loop.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::resp::COMMANDS;
 
 /// Turn latencies are counted in powers of two of a microsecond, up to about 8 s.
 const BUCKETS: usize = 24;
@@ -20,8 +24,39 @@ pub(crate) struct WorkerMetrics {
     pub(crate) protocol_errors: AtomicU64,
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
+    pub(crate) commands: CommandCounters,
     latency: [AtomicU64; BUCKETS],
     latency_sum_ns: AtomicU64,
+}
+
+/// How often each RESP command ran, by its number in the table, and for how long.
+pub(crate) struct CommandCounters(Box<[CommandCounter]>);
+
+#[derive(Default)]
+struct CommandCounter {
+    calls: AtomicU64,
+    duration_ns: AtomicU64,
+}
+
+impl Default for CommandCounters {
+    fn default() -> CommandCounters {
+        CommandCounters(COMMANDS.iter().map(|_| CommandCounter::default()).collect())
+    }
+}
+
+impl CommandCounters {
+    /// Adds the commands of a turn, by their numbers; each gets an equal share of its duration.
+    /// Only the owning worker adds: plain loads and stores will do.
+    pub(crate) fn add(&self, codes: &[u32], duration_ns: u64) {
+        let share_ns = duration_ns / (codes.len() as u64).max(1);
+        for counter in codes.iter().filter_map(|&code| self.0.get(code as usize)) {
+            let add = |word: &AtomicU64, n: u64| {
+                word.store(word.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+            };
+            add(&counter.calls, 1);
+            add(&counter.duration_ns, share_ns);
+        }
+    }
 }
 
 /// What one turn adds.
@@ -65,6 +100,17 @@ pub(crate) struct Metrics {
     pub(crate) accepted: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) timed_out: AtomicU64,
+    pub(crate) memcached: MemcachedCounters,
+    errors: Mutex<BTreeMap<String, u64>>,
+}
+
+/// What memcached clients did beyond `get` and plain `set`, which workers count.
+#[derive(Default)]
+pub(crate) struct MemcachedCounters {
+    pub(crate) stores: AtomicU64,
+    pub(crate) touches: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+    pub(crate) meta: AtomicU64,
 }
 
 impl Metrics {
@@ -74,7 +120,45 @@ impl Metrics {
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             timed_out: AtomicU64::new(0),
+            memcached: MemcachedCounters::default(),
+            errors: Mutex::default(),
         }
+    }
+
+    /// The commands that ran: name, calls, and nanoseconds.
+    pub(crate) fn commands(&self) -> impl Iterator<Item = (&'static str, u64, u64)> + '_ {
+        let sum = |code: usize, word: fn(&CommandCounter) -> &AtomicU64| -> u64 {
+            let counters = self.workers.iter().map(|worker| &worker.commands.0[code]);
+            counters
+                .map(|counter| word(counter).load(Ordering::Relaxed))
+                .sum()
+        };
+        COMMANDS
+            .iter()
+            .enumerate()
+            .filter_map(move |(code, command)| {
+                let calls = sum(code, |counter| &counter.calls);
+                let duration_ns = sum(code, |counter| &counter.duration_ns);
+                (calls > 0).then_some((command.name, calls, duration_ns))
+            })
+    }
+
+    /// Counts an error reply by its code, as in `WRONGTYPE …`.
+    pub(crate) fn count_error(&self, reply: &[u8]) {
+        let end = reply.iter().position(|byte| !byte.is_ascii_uppercase());
+        let code = &reply[..end.unwrap_or(reply.len())];
+        if let Ok(code) = std::str::from_utf8(code) {
+            let mut errors = self.errors();
+            match errors.get_mut(code) {
+                Some(count) => *count += 1,
+                None => drop(errors.insert(code.to_owned(), 1)),
+            }
+        }
+    }
+
+    /// How many error replies there were, by code.
+    pub(crate) fn errors(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A counter summed over all workers.

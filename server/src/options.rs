@@ -34,6 +34,8 @@ pub struct ServerOptions {
     pub max_connections: usize,
     /// Silent connections are closed after this time; `None` for never.
     pub idle_timeout: Option<Duration>,
+    /// Requests that take this long are logged; `None` for none.
+    pub slow_command: Option<Duration>,
     /// A connection whose unread replies exceed this is not read from until they are fetched.
     pub output_limit_bytes: usize,
     /// The longest request. One longer gets an error, and its connection is closed.
@@ -55,6 +57,7 @@ impl Default for ServerOptions {
             allow_unprotected: false,
             max_connections: 65_536,
             idle_timeout: None,
+            slow_command: Some(Duration::from_millis(100)),
             output_limit_bytes: 4 << 20,
             max_frame_bytes: 1 << 30,
             max_bulk_bytes: 512 << 20,

@@ -14,6 +14,7 @@ use crate::output::Until;
 use crate::pause::{Pause, Scope};
 use crate::resp::Cursors;
 use crate::settings::Settings;
+use crate::survey::Surveys;
 
 /// How many numbered databases RESP clients can `SELECT`.
 pub(crate) const DATABASES: usize = 16;
@@ -34,6 +35,7 @@ pub(crate) struct Shared {
     pub(crate) pause: Pause,
     pub(crate) metrics: Metrics,
     pub(crate) events: ClientEvents,
+    pub(crate) surveys: Arc<Surveys>,
     pub(crate) cursors: Cursors,
     pub(crate) started: Instant,
     pub(crate) run_id: String,
@@ -60,6 +62,7 @@ impl Shared {
             db,
             metrics: Metrics::new(options.workers),
             events: ClientEvents::new(),
+            surveys: Arc::default(),
             settings: Settings::new(&options),
             pause: Pause::new(),
             options,

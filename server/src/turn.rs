@@ -73,6 +73,8 @@ pub(crate) struct Turn {
     pub(crate) counts: TurnCounts,
     /// Replies wait for the write-out.
     pub(crate) needs_write_out: bool,
+    /// The numbers of the RESP commands among the requests.
+    pub(crate) commands: Vec<u32>,
     /// The last commit that replies wait for.
     pub(crate) last_commit: Option<Commit>,
 }
@@ -90,6 +92,7 @@ impl Turn {
         self.requests.clear();
         self.spans.clear();
         self.active.clear();
+        self.commands.clear();
         self.counts = TurnCounts::default();
         self.last_commit = None;
         self.needs_write_out = false;
@@ -133,6 +136,9 @@ impl Turn {
                 }
                 Parsed::Whole { bytes, kind, code } => {
                     active.parsed_bytes += bytes;
+                    if matches!(session, Session::Resp(_)) {
+                        self.commands.push(code);
+                    }
                     self.requests.push(Request {
                         slot: slot as u32,
                         end: active.parsed_bytes as u32,
@@ -392,6 +398,9 @@ impl Turn {
                 active.next += 1;
                 active.close |= ran.close;
                 counts.protocol_errors += u64::from(ran.malformed);
+                if let Some((b'-', error)) = output.buffer()[position..].split_first() {
+                    shared.metrics.count_error(error);
+                }
             }
         }
     }

@@ -320,8 +320,28 @@ impl Worker {
         queue.clear();
         queue.append(&mut self.queue);
         self.queue = queue;
+        let took = self.now.elapsed();
+        let duration_ns = took.as_nanos() as u64;
+        self.metrics().add(&self.turn.counts, duration_ns);
         self.metrics()
-            .add(&self.turn.counts, self.now.elapsed().as_nanos() as u64);
+            .commands
+            .add(&self.turn.commands, duration_ns);
+        let threshold = self.shared.options.slow_command;
+        if threshold.is_some_and(|threshold| took >= threshold) && self.turn.counts.requests > 0 {
+            self.log_slow(took);
+        }
+    }
+
+    /// Logs a turn that took longer than the threshold.
+    #[cold]
+    fn log_slow(&self, took: Duration) {
+        let peer = match self.turn.active.as_slice() {
+            [alone] => self.peers[alone.slot].as_ref(),
+            _ => None,
+        };
+        let peer = peer.and_then(|peer| peer.stream.peer_addr().ok());
+        let (commands, requests) = (&self.turn.commands, self.turn.counts.requests);
+        self.shared.events.slow(peer, commands, requests, took);
     }
 
     /// Hands the turn's commits to the operating system, so that nothing that is acknowledged is

@@ -212,7 +212,10 @@ fn statistics_have_units_for_people_and_integers_for_programs() {
         lines.next().unwrap_or_else(|| panic!("{stats}"))
     };
     assert!(line("rows ").contains(" 3,000 "), "{stats}");
-    assert!(line("checkpoint_bytes ").contains(" KiB "), "{stats}");
+    assert!(
+        line("recovered_checkpoint_bytes ").contains(" KiB "),
+        "{stats}"
+    );
     assert!(line("checkpoint_duration_ms").contains(" ms "), "{stats}");
     assert!(line("memory_limit_bytes").contains(" none "), "{stats}");
     let json = done(hedgerow(dir, &["stats", "--index", "--json"]));

@@ -1,12 +1,16 @@
 //! What the HTTP port answers.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
 use super::connection::Answer;
 use super::request::Request;
+use crate::accept::Speaks;
 use crate::password;
+use crate::process;
 use crate::shared::Shared;
+use crate::survey::{self, IndexState};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -32,6 +36,9 @@ pub(super) fn answer(shared: &Shared, request: &Request) -> Answer {
     let expected = shared.settings.password();
     let given = request.bearer.as_deref().unwrap_or_default();
     if !password::is_right(expected.as_deref(), given) {
+        if request.bearer.is_some() {
+            shared.events.wrong_password(Speaks::Http, None);
+        }
         let text = "the password is needed, as in: Authorization: Bearer PASSWORD\n";
         return Answer {
             challenge: true,
@@ -100,5 +107,136 @@ fn metrics(shared: &Shared) -> String {
         );
         let _ = writeln!(text, "{name} {}", statistic.value);
     }
+    process_metrics(&mut text);
+    command_metrics(shared, &mut text);
+    index_metrics(shared, &mut text);
     text
+}
+
+/// Under the names that Prometheus' own clients give them.
+fn process_metrics(text: &mut String) {
+    let process = process::now();
+    let bytes = process.resident_bytes;
+    let seconds = process.user_s + process.system_s;
+    for (name, kind, help, value) in [
+        (
+            "process_resident_memory_bytes",
+            "gauge",
+            "Resident memory.",
+            bytes.to_string(),
+        ),
+        (
+            "process_cpu_seconds_total",
+            "counter",
+            "Processor time, user and system.",
+            seconds.to_string(),
+        ),
+    ] {
+        let _ = writeln!(
+            text,
+            "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}"
+        );
+    }
+}
+
+fn command_metrics(shared: &Shared, text: &mut String) {
+    let commands: Vec<_> = shared.metrics.commands().collect();
+    family(
+        text,
+        "hedgerow_commands_total",
+        "counter",
+        "RESP commands run.",
+    );
+    for (name, calls, _) in &commands {
+        let name = name.to_lowercase();
+        let _ = writeln!(
+            text,
+            "hedgerow_commands_total{{command=\"{name}\"}} {calls}"
+        );
+    }
+    let metric = "hedgerow_command_seconds_total";
+    let help = "Time of the turns in which they ran, shared equally by all commands of a turn.";
+    family(text, metric, "counter", help);
+    for (name, _, duration_ns) in &commands {
+        let (name, seconds) = (name.to_lowercase(), *duration_ns as f64 / 1e9);
+        let _ = writeln!(text, "{metric}{{command=\"{name}\"}} {seconds}");
+    }
+    let metric = "hedgerow_error_replies_total";
+    family(
+        text,
+        metric,
+        "counter",
+        "RESP error replies, by their first word.",
+    );
+    for (code, count) in shared.metrics.errors().iter() {
+        let _ = writeln!(text, "{metric}{{code=\"{code}\"}} {count}");
+    }
+}
+
+fn family(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+/// What the indexes are, what they count, and their shapes. The samples of one metric stand
+/// together, as the format demands.
+fn index_metrics(shared: &Shared, text: &mut String) {
+    let indexes = survey::indexes(shared);
+    let labels = |index: &IndexState| {
+        let keyspace = escaped(&index.keyspace);
+        format!("keyspace=\"{keyspace}\",index=\"{}\"", index.kind)
+    };
+    let mut families: BTreeMap<String, (&str, &str, Vec<String>)> = BTreeMap::new();
+    let mut sample = |name: String, kind, help, labels: &str, value: f64| {
+        let line = format!("{name}{{{labels}}} {value}");
+        let family = families.entry(name).or_insert((kind, help, Vec::new()));
+        family.2.push(line);
+    };
+    for index in &indexes {
+        let labels = labels(index);
+        let name = |name: &str| format!("hedgerow_index_{name}");
+        let rows = index.rows as f64;
+        sample(
+            name("rows"),
+            "gauge",
+            "Rows of a keyspace, by its index.",
+            &labels,
+            rows,
+        );
+        if let Some((_, age_s)) = &index.shape {
+            let help = "Seconds since the index was last walked, of which its shape is.";
+            sample(
+                name("walked_seconds"),
+                "gauge",
+                help,
+                &labels,
+                *age_s as f64,
+            );
+        }
+        for number in index.counters.iter() {
+            let name = name(&format!("{}_total", number.name));
+            sample(name, "counter", number.help, &labels, number.value);
+        }
+        for number in survey::shape_alone(index) {
+            sample(
+                name(number.name),
+                "gauge",
+                number.help,
+                &labels,
+                number.value,
+            );
+        }
+    }
+    for (name, (kind, help, samples)) in families {
+        family(text, &name, kind, help);
+        for line in samples {
+            let _ = writeln!(text, "{line}");
+        }
+    }
+}
+
+/// A label's value.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }

@@ -1,7 +1,7 @@
 //! The classic text commands.
 
 use super::items::{self, Count, Counted, Delete, Item, Mode, Stored};
-use super::{Done, Failure, Outcome, Words, expiry_ms, frame, number, put_number, signed};
+use super::{Done, Failure, Outcome, Words, expiry_ms, frame, number, put_number, signed, stats};
 use crate::shared::{Shared, now_ms};
 
 const BAD_FORMAT: Failure = Failure::Line("CLIENT_ERROR bad command line format");
@@ -58,7 +58,7 @@ pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outco
             out,
         ),
         b"verbosity" => verbosity(words, out),
-        b"stats" => stats(shared, words, out),
+        b"stats" => stats::run(shared, words, out),
         b"quit" if words.len() == 1 => Ok(Done::Quit),
         b"shutdown" => Err(Failure::Line("ERROR: shutdown not enabled")),
         _ => Err(ERROR),
@@ -273,33 +273,4 @@ fn verbosity(words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
         _ => return Err(BAD_FORMAT),
     }
     Ok(Done::Nothing)
-}
-
-fn stats(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
-    match words.get(1) {
-        None => {}
-        Some(b"reset") => return line(b"RESET", out),
-        Some(b"detail") => return line(b"OK", out),
-        // Groups that describe parts which this server does not have.
-        Some(b"items" | b"slabs" | b"sizes" | b"settings" | b"conns") => return line(b"END", out),
-        Some(_) => return Err(ERROR),
-    }
-    let mut stat = |name: &str, value: String| {
-        out.extend_from_slice(format!("STAT {name} {value}\r\n").as_bytes());
-    };
-    stat("pid", std::process::id().to_string());
-    stat("uptime", shared.started.elapsed().as_secs().to_string());
-    stat("time", (now_ms() / 1000).to_string());
-    stat("version", env!("CARGO_PKG_VERSION").to_owned());
-    stat("pointer_size", usize::BITS.to_string());
-    stat("threads", shared.options.workers.to_string());
-    stat("curr_items", items::keyspace(shared)?.len().to_string());
-    let connections = shared
-        .connections
-        .load(std::sync::atomic::Ordering::Relaxed);
-    stat("curr_connections", connections.to_string());
-    for entry in shared.db.statistics().iter() {
-        stat(entry.name, entry.value.to_string());
-    }
-    line(b"END", out)
 }

@@ -9,6 +9,7 @@
 //! | `frame` | taking requests out of the input |
 //! | `classic` | `get set add … flush_all stats` |
 //! | `meta` | `mg ms md ma mn me`, and `mr`, the ordered scan |
+//! | `stats` | `stats` and its groups |
 //! | `items` | what both do to rows: store conditionally, count, touch, delete |
 
 mod classic;
@@ -16,11 +17,13 @@ mod frame;
 mod items;
 mod meta;
 mod scan;
+mod stats;
 
 pub(crate) use frame::parse as parse_request;
 
 use hedgerow::{Commit, Row};
 
+use crate::accept::Speaks;
 use crate::connection::Input;
 use crate::password;
 use crate::protocol::{Parsed, Ran, Request, Span};
@@ -179,8 +182,14 @@ impl Session {
             code if code == Code::TooLarge as u32 => {
                 Err(Failure::Line("SERVER_ERROR object too large for cache"))
             }
-            code if code == Code::Meta as u32 => meta::run(shared, words, out),
-            _ => classic::run(shared, words, out),
+            code if code == Code::Meta as u32 => {
+                stats::count_meta(shared);
+                meta::run(shared, words, out)
+            }
+            _ => {
+                stats::count_classic(shared, words.get(0).unwrap_or_default());
+                classic::run(shared, words, out)
+            }
         };
         match outcome {
             Ok(Done::Nothing) => Ran::default(),
@@ -223,6 +232,7 @@ impl Session {
                 if self.authenticated {
                     b"STORED\r\n"
                 } else {
+                    shared.events.wrong_password(Speaks::Memcached, None);
                     b"CLIENT_ERROR authentication failure\r\n"
                 }
             }

@@ -14,3 +14,4 @@ mod transactions;
 
 pub(crate) use cursors::Cursors;
 pub(crate) use session::Session;
+pub(crate) use table::COMMANDS;

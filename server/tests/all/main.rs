@@ -5,6 +5,7 @@ mod clients;
 mod commands;
 mod failing_disk;
 mod memcached;
+mod observing;
 mod page_file;
 mod plain_keys;
 mod redis;

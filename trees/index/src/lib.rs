@@ -191,6 +191,12 @@ pub trait Index: Send + Sync {
     /// Walks the whole index: costs as much as a full scan.
     fn statistics(&self) -> Result<Statistics, IndexError>;
 
+    /// Those of the [`statistics`](Self::statistics) that are counted as things happen: splits,
+    /// merges, retries. Walks nothing. They only grow.
+    fn counters(&self) -> Statistics {
+        Statistics::new()
+    }
+
     /// Checks every structural invariant and returns the first violation in words.
     ///
     /// Meant for quiescent moments (tests, `hedgerow check`): concurrent writers may make

@@ -76,6 +76,10 @@ impl Index for Masstree<Bytes, Concurrent> {
         Ok(Masstree::statistics(self))
     }
 
+    fn counters(&self) -> Statistics {
+        Masstree::counters(self)
+    }
+
     fn verify(&self) -> Result<(), String> {
         Masstree::verify(self)
     }

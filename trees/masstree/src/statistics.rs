@@ -178,10 +178,21 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         for (name, value, help) in numbers {
             statistics.push(name, value, help);
         }
+        self.push_counters(&mut statistics);
+        statistics
+    }
+
+    /// What was counted as it happened. Walks nothing.
+    pub fn counters(&self) -> Statistics {
+        let mut statistics = Statistics::new();
+        self.push_counters(&mut statistics);
+        statistics
+    }
+
+    fn push_counters(&self, statistics: &mut Statistics) {
         for (index, (name, help)) in EVENT_NAMES.into_iter().enumerate() {
             statistics.push(name, self.counters.sum(index) as f64, help);
         }
-        statistics
     }
 
     /// Walks the tree. Beside writers, nodes are counted as they are met: a walk is safe, but

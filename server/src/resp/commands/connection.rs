@@ -1,6 +1,7 @@
 //! Commands about the connection: `PING`, `HELLO`, `AUTH`, `CLIENT`, `SELECT`, `QUIT`, `RESET`.
 
 use super::{clients, subcommands};
+use crate::accept::Speaks;
 use crate::password;
 use crate::resp::call::{Call, Failure, Outcome};
 use crate::resp::number;
@@ -56,6 +57,8 @@ pub(crate) fn reset(call: &mut Call<'_, '_, '_>) -> Outcome {
 fn authenticate(call: &mut Call<'_, '_, '_>, user: &[u8], given: &[u8]) -> Outcome {
     let expected = call.shared.settings.password();
     if !password::is_right(expected.as_deref(), given) || user != b"default" {
+        let peer = call.session.client.addresses.0;
+        call.shared.events.wrong_password(Speaks::Resp, peer);
         let text = "WRONGPASS invalid username-password pair or user is disabled.";
         return Err(Failure::text(text));
     }

@@ -3,24 +3,30 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
+use crate::process;
 use crate::resp::call::{Call, Outcome};
-use crate::shared::Shared;
+use crate::shared::{Shared, now_ms};
+use crate::survey;
 
 /// The version of Redis whose behaviour this server follows.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
-/// A section's name, and what writes it.
-type Section = (&'static str, fn(&Shared, &mut String));
+/// A section's name, whether `INFO` shows it without being asked, and what writes it.
+type Section = (&'static str, bool, fn(&Shared, &mut String));
 
-const SECTIONS: [Section; 8] = [
-    ("Server", server),
-    ("Clients", clients),
-    ("Memory", memory),
-    ("Persistence", persistence),
-    ("Stats", stats),
-    ("Replication", replication),
-    ("CPU", |_, _| {}),
-    ("Keyspace", keyspace),
+const SECTIONS: [Section; 12] = [
+    ("Server", true, server),
+    ("Clients", true, clients),
+    ("Memory", true, memory),
+    ("Persistence", true, persistence),
+    ("Stats", true, stats),
+    ("Replication", true, replication),
+    ("CPU", true, processor),
+    ("Commandstats", false, command_stats),
+    ("Errorstats", true, error_stats),
+    ("Cluster", true, |_, text| line(text, "cluster_enabled", 0)),
+    ("Index", true, index),
+    ("Keyspace", true, keyspace),
 ];
 
 /// `INFO [section …]`
@@ -30,12 +36,12 @@ pub(crate) fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
         .iter()
         .map(|name| String::from_utf8_lossy(name).to_lowercase())
         .collect();
-    let all = ["all", "default", "everything"];
+    let names = |name: &str| wanted.iter().any(|wanted| wanted == name);
+    let all = names("all") || names("everything");
+    let default = wanted.is_empty() || names("default");
     let mut text = String::new();
-    for (name, write) in SECTIONS {
-        let is_wanted =
-            |wanted: &String| *wanted == name.to_lowercase() || all.contains(&wanted.as_str());
-        if wanted.is_empty() || wanted.iter().any(is_wanted) {
+    for (name, by_default, write) in SECTIONS {
+        if all || (default && by_default) || names(&name.to_lowercase()) {
             if !text.is_empty() {
                 text.push_str("\r\n");
             }
@@ -67,6 +73,7 @@ fn server(shared: &Shared, text: &mut String) {
     let uptime_s = shared.started.elapsed().as_secs();
     line(text, "uptime_in_seconds", uptime_s);
     line(text, "uptime_in_days", uptime_s / 86_400);
+    line(text, "server_time_usec", now_ms() * 1000);
     line(text, "worker_threads", shared.options.workers);
 }
 
@@ -83,7 +90,13 @@ fn memory(shared: &Shared, text: &mut String) {
     let statistics = shared.db.statistics();
     let get = |name| statistics.get(name).unwrap_or(0.0) as u64;
     line(text, "used_memory", get("memory_live_bytes"));
-    line(text, "used_memory_rss", get("memory_reserved_bytes"));
+    let process = process::now();
+    line(text, "used_memory_rss", process.resident_bytes);
+    line(text, "used_memory_peak", process.peak_resident_bytes);
+    line(text, "used_memory_reserved", get("memory_reserved_bytes"));
+    line(text, "used_memory_lua", 0);
+    let ratio = process.resident_bytes as f64 / get("memory_live_bytes").max(1) as f64;
+    line(text, "mem_fragmentation_ratio", format!("{ratio:.2}"));
     line(text, "maxmemory", get("memory_limit_bytes"));
     line(text, "maxmemory_policy", "noeviction");
     for statistic in statistics.iter() {
@@ -105,7 +118,15 @@ fn persistence(shared: &Shared, text: &mut String) {
         "rdb_last_save_time",
         shared.last_save_s.load(Ordering::Relaxed),
     );
-    line(text, "aof_enabled", 1);
+    let failures = shared.db.statistics().get("checkpoint_failures_total");
+    let saved = if failures.unwrap_or(0.0) > 0.0 {
+        "err"
+    } else {
+        "ok"
+    };
+    line(text, "rdb_last_bgsave_status", saved);
+    line(text, "aof_enabled", u8::from(!shared.db.is_in_memory()));
+    line(text, "aof_rewrite_in_progress", 0);
     let healthy = shared.failure().is_none();
     line(
         text,
@@ -135,6 +156,13 @@ fn stats(shared: &Shared, text: &mut String) {
         text,
         "total_commands_processed",
         metrics.sum(|worker| &worker.requests),
+    );
+    let errors: u64 = metrics.errors().values().sum();
+    line(text, "total_error_replies", errors);
+    line(
+        text,
+        "protocol_errors",
+        metrics.sum(|worker| &worker.protocol_errors),
     );
     line(
         text,
@@ -180,6 +208,51 @@ fn stats(shared: &Shared, text: &mut String) {
 fn replication(_: &Shared, text: &mut String) {
     line(text, "role", "master");
     line(text, "connected_slaves", 0);
+    line(text, "master_repl_offset", 0);
+}
+
+fn processor(_: &Shared, text: &mut String) {
+    let process = process::now();
+    line(text, "used_cpu_sys", format!("{:.6}", process.system_s));
+    line(text, "used_cpu_user", format!("{:.6}", process.user_s));
+    line(text, "used_cpu_sys_children", "0.000000");
+    line(text, "used_cpu_user_children", "0.000000");
+}
+
+/// Commands that ran in one turn of an event loop share its time equally.
+fn command_stats(shared: &Shared, text: &mut String) {
+    for (name, calls, duration_ns) in shared.metrics.commands() {
+        let usec = duration_ns / 1000;
+        let each = duration_ns as f64 / 1000.0 / calls as f64;
+        line(
+            text,
+            &format!("cmdstat_{}", name.to_lowercase()),
+            format!("calls={calls},usec={usec},usec_per_call={each:.2}"),
+        );
+    }
+}
+
+fn error_stats(shared: &Shared, text: &mut String) {
+    for (code, count) in shared.metrics.errors().iter() {
+        line(text, &format!("errorstat_{code}"), format!("count={count}"));
+    }
+}
+
+/// What the index of each keyspace is, and all that it tells of itself: its shape as of the last
+/// walk (`walked_s` seconds ago), and what it counts.
+fn index(shared: &Shared, text: &mut String) {
+    for index in survey::indexes(shared) {
+        let mut value = format!("index={},rows={}", index.kind, index.rows);
+        if let Some((_, age_s)) = &index.shape {
+            let _ = write!(value, ",walked_s={age_s}");
+        }
+        for number in survey::shape_alone(&index).chain(index.counters.iter()) {
+            let _ = write!(value, ",{}={}", number.name, number.value);
+        }
+        let is_control = |c: char| c.is_control() || c == ':';
+        let name = index.keyspace.replace(is_control, "_");
+        line(text, &format!("index_{name}"), value);
+    }
 }
 
 fn keyspace(shared: &Shared, text: &mut String) {

@@ -125,6 +125,10 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
         Ok(self.statistics())
     }
 
+    fn counters(&self) -> Statistics {
+        self.counters()
+    }
+
     fn verify(&self) -> Result<(), String> {
         self.verify()
     }

@@ -128,7 +128,20 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         if let Ok(counts) = Counts::of_tree::<C, PAGE>(&Latching(&self.pool), self.root.0) {
             counts.push::<PAGE>(&mut all, self.len() as usize, counts.pages());
         }
-        self.conversions().push(&mut all);
+        self.push_counters(&mut all);
+        all
+    }
+
+    /// What was counted as it happened. Walks nothing.
+    #[must_use]
+    pub fn counters(&self) -> Statistics {
+        let mut all = Statistics::new();
+        self.push_counters(&mut all);
+        all
+    }
+
+    fn push_counters(&self, all: &mut Statistics) {
+        self.conversions().push(all);
         let mut push = |name, event, help| all.push(name, self.events.sum(event) as f64, help);
         push(
             "restarts",
@@ -157,7 +170,6 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             RANGE_LEAVES,
             "Leaves that the removal of a range went through.",
         );
-        all
     }
 
     /// Up to `parts - 1` ascending keys that cut the key space into ranges of roughly equal size,

@@ -12,6 +12,7 @@ use super::item::Item;
 use super::scan::Scan;
 use super::update::Update;
 use crate::shared::tree::{Events, Tree};
+use crate::shared::verify::push_events;
 use crate::shared::{Capacity, Change, Full};
 
 /// An ordered map from byte strings to byte strings that any number of threads read and write at
@@ -123,6 +124,12 @@ impl<C: Capacity> Index for MatryoshkaIndex<C> {
 
     fn statistics(&self) -> Result<Statistics, IndexError> {
         Ok(self.numbers())
+    }
+
+    fn counters(&self) -> Statistics {
+        let mut statistics = Statistics::new();
+        push_events(&mut statistics, &self.events);
+        statistics
     }
 
     fn verify(&self) -> Result<(), String> {

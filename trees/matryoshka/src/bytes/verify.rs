@@ -53,8 +53,12 @@ impl<C: Capacity> MatryoshkaIndex<C> {
         }];
         while let Some(seen) = stack.pop() {
             tree(&seen)?;
-            let pages = seen.tree.nodes().into_iter().filter_map(|node| node.page());
-            for (slice, pair) in pages.flat_map(|page| page.pairs()) {
+            let pages = seen
+                .tree
+                .nodes()
+                .into_iter()
+                .filter_map(|node| node.pairs());
+            for (slice, pair) in pages.flatten() {
                 // SAFETY: read under the caller's guard, from a place that was in use.
                 let held = unsafe { entry::<C>(pair) };
                 word(&seen, slice, &held)?;

@@ -388,7 +388,8 @@ impl<L: SharedLane> Page<L> {
         self.set_slots(&slots);
     }
 
-    /// All pairs in key order. The caller holds the latch.
+    /// All pairs in key order. The caller holds the latch, or looks at the version before and
+    /// after.
     pub(crate) fn pairs(&self) -> Vec<(L, u64)> {
         let mut pairs = Vec::with_capacity(self.keys());
         for index in 0..self.lines() {

@@ -451,6 +451,22 @@ impl<L: SharedLane> Node<L> {
         self.version().load().is_border().then(page)
     }
 
+    /// The pairs of a page as they were at one moment, also beside writers: so each word named
+    /// something then. `None` for an inner node, and for a page that is not linked any more.
+    pub(crate) fn pairs(self) -> Option<Vec<(L, u64)>> {
+        let page = self.page()?;
+        loop {
+            let version = self.version().stable();
+            if version.is_deleted() {
+                return None;
+            }
+            let pairs = page.pairs();
+            if !self.version().changed(version) {
+                return Some(pairs);
+            }
+        }
+    }
+
     pub(crate) fn inner<'g>(self) -> Option<&'g Inner<L>> {
         // SAFETY: as in `version`, and an inner node.
         let inner = || unsafe { Inner::at(self.address) };

@@ -83,9 +83,14 @@ impl Shape {
         for (name, value, help) in numbers {
             statistics.push(name, value, help);
         }
-        for (event, (name, help)) in EVENT_NAMES.into_iter().enumerate() {
-            statistics.push(name, events.sum(event) as f64, help);
-        }
+        push_events(statistics, events);
+    }
+}
+
+/// What was counted as it happened.
+pub(crate) fn push_events(statistics: &mut Statistics, events: &Events) {
+    for (event, (name, help)) in EVENT_NAMES.into_iter().enumerate() {
+        statistics.push(name, events.sum(event) as f64, help);
     }
 }
 

@@ -1,0 +1,193 @@
+//! `stats` and its groups, under the names that memcached's tools look for.
+//!
+//! The rows belong to memcached and Redis clients alike. So does what is counted of them:
+//! `get_hits` counts every key that was read in a batch and found, whoever asked.
+
+use std::sync::atomic::Ordering;
+
+use super::{Done, Failure, Outcome, Words, items};
+use crate::process;
+use crate::shared::{Shared, now_ms};
+use crate::survey;
+
+/// The one slab class: there are no slabs, but tools look for classes.
+const CLASS: u32 = 1;
+
+/// Counts a request that the workers do not batch.
+pub(super) fn count_classic(shared: &Shared, command: &[u8]) {
+    let counters = &shared.metrics.memcached;
+    let counter = match command {
+        b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" => &counters.stores,
+        b"touch" | b"gat" | b"gats" => &counters.touches,
+        b"flush_all" => &counters.flushes,
+        _ => return,
+    };
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Counts a meta command.
+pub(super) fn count_meta(shared: &Shared) {
+    let counters = &shared.metrics.memcached;
+    counters.meta.fetch_add(1, Ordering::Relaxed);
+}
+
+/// `stats [group]`
+pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+    let end: &[u8] = match words.get(1) {
+        // Counters only grow: who wants differences takes them.
+        Some(b"reset") => b"RESET\r\n",
+        Some(b"detail") => b"OK\r\n",
+        group => {
+            let mut stat = |name: &str, value: &dyn std::fmt::Display| {
+                out.extend_from_slice(format!("STAT {name} {value}\r\n").as_bytes());
+            };
+            match group {
+                None => general(shared, &mut stat)?,
+                Some(b"settings") => settings(shared, &mut stat),
+                Some(b"items") => item_classes(shared, &mut stat)?,
+                Some(b"slabs") => slabs(shared, &mut stat)?,
+                Some(b"conns") => listeners(shared, &mut stat),
+                Some(b"sizes") => stat("sizes_status", &"disabled"),
+                Some(b"index") => indexes(shared, &mut stat),
+                Some(_) => return Err(Failure::Line("ERROR")),
+            }
+            b"END\r\n"
+        }
+    };
+    out.extend_from_slice(end);
+    Ok(Done::Nothing)
+}
+
+type Stat<'a> = &'a mut dyn FnMut(&str, &dyn std::fmt::Display);
+
+fn general(shared: &Shared, stat: Stat<'_>) -> Result<(), Failure> {
+    let metrics = &shared.metrics;
+    let load = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::Relaxed);
+    let statistics = shared.db.statistics();
+    let number = |name: &str| statistics.get(name).unwrap_or(0.0) as u64;
+    let process = process::now();
+    stat("pid", &std::process::id());
+    stat("uptime", &shared.started.elapsed().as_secs());
+    stat("time", &(now_ms() / 1000));
+    stat("version", &env!("CARGO_PKG_VERSION"));
+    stat("pointer_size", &usize::BITS);
+    stat("rusage_user", &format!("{:.6}", process.user_s));
+    stat("rusage_system", &format!("{:.6}", process.system_s));
+    let (hits, misses) = (metrics.sum(|w| &w.hits), metrics.sum(|w| &w.misses));
+    let memcached = &metrics.memcached;
+    let sets = metrics.sum(|w| &w.batched_puts) + load(&memcached.stores);
+    for (name, value) in [
+        ("max_connections", shared.settings.max_connections() as u64),
+        (
+            "curr_connections",
+            shared.connections.load(Ordering::Relaxed) as u64,
+        ),
+        ("total_connections", load(&metrics.accepted)),
+        ("rejected_connections", load(&metrics.refused)),
+        ("cmd_get", hits + misses),
+        ("cmd_set", sets),
+        ("cmd_flush", load(&memcached.flushes)),
+        ("cmd_touch", load(&memcached.touches)),
+        ("cmd_meta", load(&memcached.meta)),
+        ("get_hits", hits),
+        ("get_misses", misses),
+        ("bytes_read", metrics.sum(|w| &w.received_bytes)),
+        ("bytes_written", metrics.sum(|w| &w.sent_bytes)),
+        ("limit_maxbytes", number("memory_limit_bytes")),
+        ("accepting_conns", 1),
+        ("listen_disabled_num", load(&metrics.refused)),
+        ("threads", shared.options.workers as u64),
+        ("bytes", number("memory_live_bytes")),
+        ("curr_items", items::keyspace(shared)?.len()),
+        ("total_items", sets),
+        // Nothing is ever evicted.
+        ("evictions", 0),
+        ("reclaimed", number("expired_rows_total")),
+    ] {
+        stat(name, &value);
+    }
+    for entry in statistics.iter() {
+        stat(entry.name, &entry.value);
+    }
+    Ok(())
+}
+
+fn settings(shared: &Shared, stat: Stat<'_>) {
+    let limit = shared.db.statistics().get("memory_limit_bytes");
+    let address = shared.options.memcached;
+    let timeout = shared.settings.idle_timeout();
+    let yes = |set: bool| if set { "yes" } else { "no" };
+    stat("maxbytes", &(limit.unwrap_or(0.0) as u64));
+    stat("maxconns", &shared.settings.max_connections());
+    stat("tcpport", &address.map_or(0, |address| address.port()));
+    stat("udpport", &0);
+    stat(
+        "inter",
+        &address.map_or_else(String::new, |address| address.ip().to_string()),
+    );
+    stat("evictions", &"off");
+    stat("num_threads", &shared.options.workers);
+    stat("cas_enabled", &"yes");
+    stat("auth_enabled_sasl", &"no");
+    stat("auth_enabled_ascii", &yes(shared.settings.has_password()));
+    stat("item_size_max", &shared.settings.max_bulk_bytes());
+    stat("flush_enabled", &"yes");
+    stat("binding_protocol", &"ascii");
+    stat(
+        "idle_timeout",
+        &timeout.map_or(0, |timeout| timeout.as_secs()),
+    );
+    let durability = format!("{:?}", shared.settings.durability());
+    stat("durability", &durability.to_lowercase());
+}
+
+fn item_classes(shared: &Shared, stat: Stat<'_>) -> Result<(), Failure> {
+    let rows = items::keyspace(shared)?.len();
+    if rows > 0 {
+        for (name, value) in [("number", rows), ("evicted", 0), ("outofmemory", 0)] {
+            stat(&format!("items:{CLASS}:{name}"), &value);
+        }
+    }
+    Ok(())
+}
+
+fn slabs(shared: &Shared, stat: Stat<'_>) -> Result<(), Failure> {
+    let statistics = shared.db.statistics();
+    let number = |name: &str| statistics.get(name).unwrap_or(0.0) as u64;
+    let rows = items::keyspace(shared)?.len();
+    stat(&format!("{CLASS}:used_chunks"), &rows);
+    stat(
+        &format!("{CLASS}:mem_requested"),
+        &number("memory_live_bytes"),
+    );
+    stat("active_slabs", &1);
+    stat("total_malloced", &number("memory_reserved_bytes"));
+    Ok(())
+}
+
+/// The listening sockets; connections themselves are not listed.
+fn listeners(shared: &Shared, stat: Stat<'_>) {
+    let ports = [
+        ("memcached", shared.options.memcached),
+        ("resp", shared.options.resp),
+    ];
+    for (protocol, address) in ports {
+        if let Some(address) = address {
+            stat(&format!("{protocol}:addr"), &format!("tcp:{address}"));
+            stat(&format!("{protocol}:state"), &"conn_listening");
+        }
+    }
+}
+
+/// Of this server's own: what the index of each keyspace is, and its numbers.
+fn indexes(shared: &Shared, stat: Stat<'_>) {
+    for index in survey::indexes(shared) {
+        let is_blank = |c: char| c.is_whitespace() || c.is_control();
+        let name = index.keyspace.replace(is_blank, "_");
+        stat(&format!("{name}:index"), &index.kind);
+        stat(&format!("{name}:rows"), &index.rows);
+        for number in index.counters.iter().chain(survey::shape_alone(&index)) {
+            stat(&format!("{name}:{}", number.name), &number.value);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What the indexes look like, for `INFO` and `/metrics`.
+//!
+//! What a tree counts as things happen (splits, retries) costs nothing to tell. Its shape (nodes by
+//! kind, fill, bytes) takes a walk through all of it. So shapes are told from the last walk. When
+//! somebody asks and that was long ago, a new one is made: at once in a small tree, otherwise by a
+//! thread beside, whose result the next one who asks gets. A walk that took long is not repeated
+//! soon: walks take a hundredth of one core at most.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hedgerow::{Keyspace, Statistics};
+
+use crate::shared::Shared;
+
+/// A tree of so many rows is walked while the asker waits: a few milliseconds.
+const SMALL_ROWS: u64 = 10_000;
+/// How old a walk must be before the next one.
+const LEAST_AGE: Duration = Duration::from_secs(15);
+/// How many times as long as a walk took must pass until the next one.
+const REST: u32 = 100;
+
+/// One walk.
+#[derive(Clone)]
+struct Walk {
+    /// `None`: the index is not walked while it is in use.
+    shape: Option<Arc<Statistics>>,
+    ended: Instant,
+    took: Duration,
+}
+
+/// The last walks, by keyspace.
+#[derive(Default)]
+pub(crate) struct Surveys {
+    walks: Mutex<BTreeMap<String, Option<Walk>>>,
+}
+
+/// A keyspace's index.
+pub(crate) struct IndexState {
+    pub(crate) keyspace: String,
+    /// The tree's name.
+    pub(crate) kind: &'static str,
+    pub(crate) rows: u64,
+    /// Counted as things happen; they only grow.
+    pub(crate) counters: Statistics,
+    /// From the last walk, and how many seconds ago that was.
+    pub(crate) shape: Option<(Arc<Statistics>, u64)>,
+}
+
+impl Surveys {
+    fn walks(&self) -> MutexGuard<'_, BTreeMap<String, Option<Walk>>> {
+        self.walks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last walk, and whether the caller is to make another one: then nobody else will.
+    fn last(&self, keyspace: &str) -> (Option<Walk>, bool) {
+        let mut walks = self.walks();
+        match walks.get_mut(keyspace) {
+            None => {
+                walks.insert(keyspace.to_owned(), None);
+                (None, true)
+            }
+            // Somebody is at it for the first time.
+            Some(None) => (None, false),
+            Some(Some(walk)) => {
+                let last = walk.clone();
+                let due = walk.ended.elapsed() > LEAST_AGE.max(walk.took * REST);
+                if due {
+                    // Until the new one is there.
+                    walk.ended = Instant::now();
+                }
+                (Some(last), due)
+            }
+        }
+    }
+
+    fn walk(&self, keyspace: &Keyspace) -> Option<Walk> {
+        let started = Instant::now();
+        let shape = keyspace.survey();
+        let walk = shape.ok().map(|shape| Walk {
+            shape: shape.map(Arc::new),
+            ended: Instant::now(),
+            took: started.elapsed(),
+        });
+        let mut walks = self.walks();
+        match &walk {
+            Some(walk) => walks.insert(keyspace.name().to_owned(), Some(walk.clone())),
+            // Dropped meanwhile, or the database closes.
+            None => walks.remove(keyspace.name()),
+        };
+        walk
+    }
+
+    /// The last shape of a keyspace's index; makes a new one if it is time.
+    fn shape(self: &Arc<Self>, keyspace: &Keyspace) -> Option<(Arc<Statistics>, u64)> {
+        let (mut last, due) = self.last(keyspace.name());
+        if due && keyspace.len() <= SMALL_ROWS {
+            last = self.walk(keyspace);
+        } else if due {
+            let (surveys, keyspace) = (Arc::clone(self), keyspace.clone());
+            let thread = std::thread::Builder::new().name("hedgerow-survey".into());
+            // Without a thread the old shape stays.
+            let _ = thread.spawn(move || surveys.walk(&keyspace));
+        }
+        let walk = last?;
+        Some((walk.shape?, walk.ended.elapsed().as_secs()))
+    }
+}
+
+/// All keyspaces' indexes, as they are known now.
+pub(crate) fn indexes(shared: &Shared) -> Vec<IndexState> {
+    let state = |name: String| {
+        let keyspace = shared.db.keyspace(&name).ok()?;
+        Some(IndexState {
+            kind: keyspace.index_kind().ok()?.name(),
+            rows: keyspace.len(),
+            counters: keyspace.index_counters().ok()?,
+            shape: shared.surveys.shape(&keyspace),
+            keyspace: name,
+        })
+    };
+    shared
+        .db
+        .keyspaces()
+        .into_iter()
+        .filter_map(state)
+        .collect()
+}
+
+/// The numbers of a shape without those that are counters.
+pub(crate) fn shape_alone(index: &IndexState) -> impl Iterator<Item = &hedgerow::Statistic> {
+    let shape = index.shape.iter().flat_map(|(shape, _)| shape.iter());
+    shape.filter(|number| index.counters.get(number.name).is_none())
+}
