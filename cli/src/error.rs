@@ -86,12 +86,6 @@ fn of_engine(error: &hedgerow::Error) -> String {
             "the database stopped writing after a failure: {reason}; check the disk, then run this \
              again"
         ),
-        // Of the pages' memory; the budget is that of --memory.
-        Engine::Pages(_) | Engine::Index(_) => {
-            let words = error.to_string();
-            let words = words.replace("raise the budget", "raise --memory");
-            words.replace("; raise it", "; raise --memory")
-        }
         other => other.to_string(),
     }
 }
