@@ -87,6 +87,12 @@ impl Engine {
         Ok(log.shard(worker::number() % log.shards())?)
     }
 
+    /// As [`Engine::shard`], for a commit that only removes: also on a full disk.
+    pub(crate) fn shard_for_removal(&self) -> Result<ShardGuard<'_>> {
+        let log = self.log()?;
+        Ok(log.shard_for_removal(worker::number() % log.shards())?)
+    }
+
     /// Stores a plain value.
     #[inline]
     pub(crate) fn put(
@@ -225,7 +231,10 @@ impl Engine {
         scratch: &mut Scratch,
     ) -> Result<Timestamp> {
         let Scratch { row, body, changes } = scratch;
-        let mut shard = self.shard()?;
+        let mut shard = match change {
+            Change::Put(_) => self.shard()?,
+            _ => self.shard_for_removal()?,
+        };
         let timestamp = shard.timestamp(stripe.floor());
         // Also if the index fails: a scan may have seen it, and no other shard may hand it out.
         stripe.commit(timestamp);

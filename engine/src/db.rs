@@ -319,9 +319,12 @@ impl Db {
     /// is freed. [`Error::Poisoned`], [`Error::Closed`]: it never will. Subscribers
     /// ([`Db::subscribe_durable`]) are called when the answer may have changed.
     pub fn poll_durable(&self, commit: &Commit) -> Result<bool> {
-        match &self.engine.log {
-            Some(log) => Ok(log.poll_durable(commit.epoch())?),
-            None => Ok(true),
+        let Some(log) = &self.engine.log else {
+            return Ok(true);
+        };
+        match (log.poll_durable(commit.epoch())?, self.engine.broken.get()) {
+            (false, Some(reason)) => Err(Error::Poisoned(reason.clone())),
+            (is_durable, _) => Ok(is_durable),
         }
     }
 
@@ -567,6 +570,7 @@ fn open_log(
         shards: options.workers as u16,
         flush_interval: options.flush_interval,
         ahead_bytes: options.log_ahead_bytes,
+        reserve_bytes: options.log_reserve_bytes,
         records: !options.in_memory,
         ..LogOptions::default()
     };

@@ -144,6 +144,7 @@ pub struct Builder {
     pub(crate) durability: Durability,
     pub(crate) flush_interval: Duration,
     pub(crate) log_ahead_bytes: u32,
+    pub(crate) log_reserve_bytes: u32,
     pub(crate) memory_limit: Option<usize>,
     pub(crate) max_value_bytes: usize,
     pub(crate) checkpoint_log_bytes: Option<u64>,
@@ -170,6 +171,7 @@ impl Default for Builder {
             durability: Durability::default(),
             flush_interval: Duration::from_millis(200),
             log_ahead_bytes: LogOptions::default().ahead_bytes,
+            log_reserve_bytes: LogOptions::default().reserve_bytes,
             memory_limit: None,
             max_value_bytes: 512 << 20,
             checkpoint_log_bytes: Some(256 << 20),
@@ -249,6 +251,13 @@ impl Builder {
     /// second counts for more. Default: 64 KiB.
     pub fn log_ahead_bytes(mut self, bytes: u32) -> Self {
         self.log_ahead_bytes = bytes;
+        self
+    }
+
+    /// Disk space that the log of each worker has reserved, where the file system can do that: on a
+    /// full disk it takes removals, and lets the database be opened. Default: 1 MiB.
+    pub fn log_reserve_bytes(mut self, bytes: u32) -> Self {
+        self.log_reserve_bytes = bytes;
         self
     }
 

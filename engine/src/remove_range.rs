@@ -103,7 +103,7 @@ impl Engine {
             let _under_way = self.removals.begin();
             let (guard, space) = self.close_range(keyspace, bounds)?;
             // Whether the log accepts commits is known before the first row goes.
-            let (log, shard) = (self.log()?, self.shard()?);
+            let (log, shard) = (self.log()?, self.shard_for_removal()?);
             let mut removal = Removal {
                 space: &space,
                 live: 0,

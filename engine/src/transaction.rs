@@ -368,7 +368,11 @@ impl Transaction<'_> {
             let rows = staged.rows.iter();
             operations.extend(rows.map(|(key, row)| row.operation(staged.space.id, key)));
         }
-        let mut shard = self.engine.shard()?;
+        let mut staged = self.staged.values().flat_map(|staged| staged.rows.values());
+        let mut shard = match staged.any(|staged| staged.row.is_some()) {
+            true => self.engine.shard()?,
+            false => self.engine.shard_for_removal()?,
+        };
         let timestamp = shard.timestamp(self.guard.floor());
         // Also if the index fails: a scan may have seen it, and no other shard may hand it out.
         self.guard.commit(timestamp);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hedgerow::{Commit, Db, Durability, Health, Keyspace, WriteOptions};
+use hedgerow::{Commit, Db, Durability, Health, Keyspace, Timestamp, WriteOptions};
 
 use crate::clients::Clients;
 use crate::events::ClientEvents;
@@ -250,10 +250,12 @@ impl Shared {
 
     /// Why commits do not become durable now, if so.
     pub(crate) fn log_failure(&self) -> Option<hedgerow::Error> {
-        match self.db.health() {
-            Health::Healthy => None,
-            Health::DiskFull => Some(hedgerow::Error::DiskFull),
-            Health::Poisoned(reason) => Some(hedgerow::Error::Poisoned(reason)),
+        // Later than all: durable only if nothing is ever lost.
+        let timestamp = Timestamp::from_raw(u64::MAX);
+        match self.db.poll_durable(&Commit { timestamp }) {
+            // On a full disk commits may still become durable, in what the log has reserved.
+            Ok(_) | Err(hedgerow::Error::Closed) => None,
+            Err(error) => Some(error),
         }
     }
 

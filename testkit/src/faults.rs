@@ -25,6 +25,8 @@ use crate::pressure::{LEAST_MEMORY, Pressure, Watch};
 use facts::{Facts, Text};
 
 const DATA: &str = "/data";
+/// What each log has reserved: some blocks.
+const RESERVE_BYTES: u32 = 32 << 10;
 
 /// A campaign's settings.
 #[derive(Debug, Clone)]
@@ -311,6 +313,8 @@ fn open(vfs: Arc<dyn Vfs>, campaign: &FaultCampaign) -> hedgerow::Result<Db> {
         .vfs(vfs)
         .workers(2)
         .flush_interval(Duration::from_millis(2))
+        // Little, so that disks are found full everywhere.
+        .log_reserve_bytes(RESERVE_BYTES)
         .open(DATA)
 }
 

@@ -18,6 +18,7 @@ fn faulty() -> FaultyVfs {
 over_each_index! {
     dropping_a_keyspace_on_a_full_disk_is_refused_and_harms_nothing,
     a_full_disk_refuses_writes_until_there_is_space,
+    a_full_disk_takes_removals_and_is_opened,
     a_failed_sync_stops_writing_for_good,
     every_file_operation_may_fail_once,
 }
@@ -28,6 +29,7 @@ fn open(index: IndexKind, vfs: &FaultyVfs) -> hedgerow::Result<Db> {
         .workers(2)
         .sweep_interval(None)
         .checkpoint_log_bytes(None)
+        .log_reserve_bytes(8 << 10)
         .open(Path::new(DIR))
 }
 
@@ -72,7 +74,7 @@ fn a_full_disk_refuses_writes_until_there_is_space(index: IndexKind) {
         keyspace.put(b"refused", b""),
         Err(Error::DiskFull)
     ));
-    assert!(matches!(keyspace.remove(b"before"), Err(Error::DiskFull)));
+    vfs.set_space(Some(0));
     assert!(matches!(db.checkpoint(), Err(Error::DiskFull)));
     assert!(matches!(db.keyspace("new"), Err(Error::DiskFull)));
     assert_eq!(keyspace.get(b"before").unwrap().as_deref(), Some(&b"1"[..]));
@@ -91,6 +93,62 @@ fn a_full_disk_refuses_writes_until_there_is_space(index: IndexKind) {
     let keyspace = db.keyspace("k").unwrap();
     assert!(keyspace.contains(b"after").unwrap() && keyspace.contains(b"before").unwrap());
     assert!((0..stored).all(|i| keyspace.contains(&i.to_be_bytes()).unwrap()));
+}
+
+fn a_full_disk_takes_removals_and_is_opened(index: IndexKind) {
+    let vfs = faulty();
+    let builder = || {
+        let builder = builder_of(Some(index)).vfs(Arc::new(vfs.clone()));
+        let builder = builder.workers(2).checkpoint_log_bytes(None);
+        builder.log_reserve_bytes(64 << 10).open(DIR).unwrap()
+    };
+    let db = builder();
+    let keyspace = db.keyspace("k").unwrap();
+    for n in 0..200_u32 {
+        keyspace.put(&n.to_be_bytes(), &[7; 100]).unwrap();
+    }
+    vfs.set_space(Some(0));
+    let mut stored = 0_u32;
+    // Whatever is accepted becomes durable.
+    while keyspace
+        .put_with(b"more", &stored.to_be_bytes(), &sync())
+        .is_ok()
+    {
+        stored += 1;
+    }
+    assert_eq!(db.health(), Health::DiskFull);
+    assert!(matches!(
+        keyspace.put(b"refused", b""),
+        Err(Error::DiskFull)
+    ));
+    let key = |n: u32| n.to_be_bytes();
+    let removed = keyspace.remove_with(&key(0), &sync()).unwrap().unwrap();
+    assert!(db.poll_durable(&removed).unwrap());
+    let mut batch = db.batch();
+    batch.remove(&keyspace, &key(1)).remove(&keyspace, &key(2));
+    batch.commit(Durability::Sync).unwrap();
+    let (gone, _) = keyspace
+        .delete_range_with(&key(3)[..]..&key(150)[..], &sync())
+        .unwrap();
+    assert_eq!(gone, 147);
+    db.write_out().unwrap();
+    drop((keyspace, db));
+
+    // The disk is still full.
+    for round in 150..155 {
+        let db = builder();
+        let keyspace = db.keyspace("k").unwrap();
+        assert_eq!(keyspace.len(), u64::from(201 - round));
+        let last = keyspace.get(b"more").unwrap().unwrap();
+        assert!(last == (stored - 1).to_be_bytes() || last == stored.to_be_bytes());
+        keyspace.remove_with(&key(round), &sync()).unwrap().unwrap();
+    }
+    vfs.set_space(None);
+    let db = builder();
+    let keyspace = db.keyspace("k").unwrap();
+    keyspace.put_with(b"after", b"", &sync()).unwrap();
+    assert_eq!(keyspace.len(), 47);
+    db.close().unwrap();
 }
 
 fn a_failed_sync_stops_writing_for_good(index: IndexKind) {

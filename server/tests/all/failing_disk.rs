@@ -27,6 +27,8 @@ impl OnFaultyDisk {
         let db = Db::builder()
             .vfs(Arc::new(disk.clone()))
             .index(index)
+            // Else a full disk goes unnoticed until that is used up.
+            .log_reserve_bytes(0)
             .durability(durability)
             .open(dir.path());
         let db = Arc::new(db.unwrap());

@@ -7,8 +7,9 @@
 //! to be whole (`output.rs`). The files are synced in parallel, idle shards not at all, and then
 //! *e* is durable: recovery accepts *e* exactly if all those lengths hold valid blocks.
 //!
-//! **Full disk**: the block that found no space stays in memory and is written again, at the same
-//! place, until it fits; meanwhile appends are refused. **Failed sync** (or any other error of
+//! **Full disk**: once no more space can be reserved behind the files, only removals are accepted,
+//! and what was accepted is written to what is reserved. A block for which that is too little stays
+//! in memory and is written again, at the same place, until it fits; meanwhile appends are refused. **Failed sync** (or any other error of
 //! writing): what the disk holds is unknown and asking again proves nothing, so the log is
 //! poisoned and this thread ends.
 //!
@@ -22,6 +23,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use crate::error::Error;
+use crate::health::{Health, Space};
 use crate::log::{Rotating, Rotation, RotationPoint, Shared};
 use crate::manifest::IncarnationEnd;
 use crate::output::{Fault, Output, Unsynced};
@@ -84,17 +86,34 @@ impl Shared {
     /// has let go of the output.
     pub(crate) fn fail(&self, fault: Fault) -> Error {
         let (news, error) = match fault {
-            Fault::Full => (self.status.set_disk_full(true), Error::DiskFull),
+            Fault::Full => {
+                let news = self.status.check_reserve().is_ok();
+                self.set_space(Space::None);
+                (news, Error::DiskFull)
+            }
             Fault::Failed(reason) => (self.status.poison(&reason), Error::Poisoned(reason)),
         };
         if news {
-            if matches!(error, Error::DiskFull) {
-                self.counters.full_disk.fetch_add(1, Relaxed);
-            }
             self.wake_writers();
             self.wake_flusher();
         }
         error
+    }
+
+    /// Says whether the disk has no space beyond the reserve, after something was written.
+    pub(crate) fn set_short(&self, short: bool) {
+        let space = if short { Space::Reserve } else { Space::Enough };
+        if self.set_space(space) {
+            // It looks for space now and then.
+            self.wake_flusher();
+        }
+    }
+
+    /// Whether the disk was not known to be full and is.
+    fn set_space(&self, space: Space) -> bool {
+        let news = self.status.set_space(space);
+        self.counters.full_disk.fetch_add(news.into(), Relaxed);
+        news
     }
 }
 
@@ -195,11 +214,17 @@ impl Flusher {
                 self.shared.idle.store(false, SeqCst);
                 return self.attest();
             }
+        } else if !dirty && self.is_full() {
+            thread::park_timeout(self.shared.options.full_disk_retry);
         } else if !dirty {
             thread::park();
         }
         self.shared.idle.store(false, SeqCst);
         Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.shared.status.health() == Health::DiskFull
     }
 
     /// Says on disk that everything is durable.
@@ -230,9 +255,11 @@ impl Flusher {
                 return Err(Stopped::Poisoned);
             }
             let mut output = self.shared.output();
+            if self.is_full() {
+                output.keep_reserve();
+            }
             let mut outcome = output.write_pending(&self.shared);
             if outcome.is_ok() {
-                self.shared.status.set_disk_full(false);
                 match write.take() {
                     Some(write) => outcome = write(&mut output),
                     None => return Ok(output),

@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 pub enum Health {
     /// Everything works.
     Healthy,
-    /// No space left: appends are refused, and work resumes by itself when there is space.
+    /// No space left but for a reserve: only removals are accepted, and work resumes by itself when
+    /// there is space.
     DiskFull,
     /// A write or sync failed: nothing is accepted any more. The reason is inside.
     Poisoned(String),
@@ -30,9 +31,22 @@ pub enum Progress {
 }
 
 const HEALTHY: u8 = 0;
-const DISK_FULL: u8 = 1;
-const POISONED: u8 = 2;
-const CLOSED: u8 = 3;
+/// The disk has no space beyond the reserve: what is accepted is written to that.
+const SHORT: u8 = 1;
+/// Blocks wait for space.
+const DISK_FULL: u8 = 2;
+const POISONED: u8 = 3;
+const CLOSED: u8 = 4;
+
+/// Space for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Space {
+    Enough,
+    /// Nothing but what is reserved, for removals.
+    Reserve,
+    /// Too little even for what was accepted.
+    None,
+}
 
 type Subscriber = Arc<dyn Fn(Progress) + Send + Sync>;
 
@@ -65,9 +79,17 @@ impl Status {
     pub(crate) fn check(&self) -> Result<()> {
         match self.code.load(Ordering::Acquire) {
             HEALTHY => Ok(()),
-            DISK_FULL => Err(Error::DiskFull),
+            SHORT | DISK_FULL => Err(Error::DiskFull),
             POISONED => Err(Error::Poisoned(self.reason().clone().unwrap_or_default())),
             _ => Err(Error::Closed),
+        }
+    }
+
+    /// Whether removals are accepted, and whether the log can write at all: one load.
+    pub(crate) fn check_reserve(&self) -> Result<()> {
+        match self.code.load(Ordering::Acquire) {
+            SHORT => Ok(()),
+            _ => self.check(),
         }
     }
 
@@ -95,25 +117,42 @@ impl Status {
         self.code.load(Ordering::Acquire) == POISONED
     }
 
-    /// Returns whether that is news.
-    pub(crate) fn set_disk_full(&self, full: bool) -> bool {
-        let (from, to) = if full {
-            (HEALTHY, DISK_FULL)
-        } else {
-            (DISK_FULL, HEALTHY)
+    /// Returns whether the disk was not known to be full and is.
+    pub(crate) fn set_space(&self, space: Space) -> bool {
+        let to = match space {
+            Space::Enough => HEALTHY,
+            Space::Reserve => SHORT,
+            Space::None => DISK_FULL,
         };
-        let news = self.set_code(|code| (code == from).then_some(to), None);
-        if news {
-            let health = if full {
-                tracing::error!("the disk is full: writes are refused until there is space");
-                Health::DiskFull
-            } else {
+        if self.code.load(Ordering::Acquire) == to {
+            return false;
+        }
+        let mut was_healthy = false;
+        let change = |code| {
+            was_healthy = code == HEALTHY;
+            (code <= DISK_FULL && code != to).then_some(to)
+        };
+        if !self.set_code(change, None) {
+            return false;
+        }
+        let health = match space {
+            Space::Enough => {
                 tracing::info!("the disk has space again: writes are accepted");
                 Health::Healthy
-            };
-            self.tell(&Progress::Health(health));
-        }
-        news
+            }
+            Space::Reserve => {
+                tracing::error!(
+                    "the disk is full: only removals are accepted until there is space"
+                );
+                Health::DiskFull
+            }
+            Space::None => {
+                tracing::error!("the disk is full: writes are refused until there is space");
+                Health::DiskFull
+            }
+        };
+        self.tell(&Progress::Health(health));
+        was_healthy
     }
 
     /// Returns whether that is news.
@@ -133,7 +172,7 @@ impl Status {
         self.set_code(|code| (code != POISONED).then_some(CLOSED), None);
     }
 
-    fn set_code(&self, change: impl Fn(u8) -> Option<u8>, why: Option<String>) -> bool {
+    fn set_code(&self, change: impl FnOnce(u8) -> Option<u8>, why: Option<String>) -> bool {
         let mut reason = self.reason();
         let Some(code) = change(self.code.load(Ordering::Acquire)) else {
             return false;
@@ -168,7 +207,7 @@ impl Status {
             return Ok(true);
         }
         match self.code.load(Ordering::Acquire) {
-            HEALTHY => Ok(false),
+            HEALTHY | SHORT => Ok(false),
             DISK_FULL => Err(Error::DiskFull),
             POISONED => Err(Error::Poisoned(reason.unwrap_or_default().to_owned())),
             _ if flusher_done() => Err(Error::Closed),

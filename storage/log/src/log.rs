@@ -47,6 +47,9 @@ pub struct LogOptions {
     /// Zeros that are written ahead of blocks at once, at most, where commits are waited for: their
     /// syncs take less then, and the log's bytes are written twice. 0: none.
     pub ahead_bytes: u32,
+    /// Disk space that each log file has reserved behind its blocks, for removals on a full disk and
+    /// for opening the database on one. 0: none.
+    pub reserve_bytes: u32,
     /// How long to wait before trying again to write to a full disk.
     pub full_disk_retry: Duration,
     /// Whether commits are recorded. Without, the log still gives out timestamps and epochs, but
@@ -63,6 +66,7 @@ impl Default for LogOptions {
             write_threshold_bytes: 256 << 10,
             buffer_limit_bytes: 32 << 20,
             ahead_bytes: 64 << 10,
+            reserve_bytes: 1 << 20,
             full_disk_retry: Duration::from_millis(100),
             records: true,
         }
@@ -191,8 +195,7 @@ impl Log {
         first_epoch: u64,
     ) -> Result<Arc<Log>> {
         assert!(options.shards > 0, "a log has at least one shard");
-        let (identity, writers) =
-            begin_incarnation(&*vfs, dir, manifest, options.shards, first_epoch)?;
+        let (identity, writers) = begin_incarnation(&*vfs, dir, manifest, &options, first_epoch)?;
         let shared = Arc::new(Shared {
             epoch: AtomicU64::new(first_epoch),
             shards: (0..options.shards)
@@ -238,7 +241,19 @@ impl Log {
     /// # Panics
     /// If there is no such shard.
     pub fn shard(&self, shard: usize) -> Result<ShardGuard<'_>> {
-        self.shared.shards[shard].guard(&self.shared)
+        self.shared.shards[shard].guard(&self.shared, Status::check)
+    }
+
+    /// Locks a shard for a commit that only removes: such a commit is accepted on a full disk as
+    /// long as the log's reserve lasts, so that space can be freed.
+    ///
+    /// # Errors
+    /// As for [`Log::shard`].
+    ///
+    /// # Panics
+    /// If there is no such shard.
+    pub fn shard_for_removal(&self, shard: usize) -> Result<ShardGuard<'_>> {
+        self.shared.shards[shard].guard(&self.shared, Status::check_reserve)
     }
 
     /// Locks a shard for a commit whose changes are made already: does not wait for room, nor look
@@ -260,7 +275,7 @@ impl Log {
     pub fn write_out(&self) -> Result<()> {
         let mut output = self.shared.output();
         loop {
-            self.shared.status.check()?;
+            self.shared.status.check_reserve()?;
             if output.has_pending() {
                 return Err(Error::DiskFull);
             }
@@ -374,9 +389,19 @@ impl Log {
         if current.pending.is_some() {
             self.finish_rotation(&mut current, || {})?;
         }
-        self.shared.status.check()?;
+        self.shared.status.check_reserve()?;
         let next = current.identity.next_generation();
-        let writers = create_files(&*self.vfs, &self.dir, next)?;
+        let reserve_bytes = self.shared.options.reserve_bytes;
+        let writers = create_files(&*self.vfs, &self.dir, next, reserve_bytes)?;
+        if writers.iter().any(SegmentWriter::is_short) {
+            // The files in use have more of a reserve than these would have.
+            for writer in writers {
+                let path = &writer.path;
+                let removed = self.vfs.remove(path);
+                removed.map_err(|e| Error::io("remove", path, e))?;
+            }
+            return Err(Error::DiskFull);
+        }
         let (events, told) = channel();
         let (go_on, wait) = channel();
         let generation = next.generation;
@@ -417,7 +442,7 @@ impl Log {
                     current.identity = current.identity.next_generation();
                     return Ok(point);
                 }
-                Err(RecvTimeoutError::Timeout) => self.shared.status.check()?,
+                Err(RecvTimeoutError::Timeout) => self.shared.status.check_reserve()?,
                 // The flusher ended before it came to the rotation.
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -466,7 +491,7 @@ fn begin_incarnation(
     vfs: &dyn Vfs,
     dir: &Path,
     manifest: &mut Manifest,
-    shards: u16,
+    options: &LogOptions,
     first_epoch: u64,
 ) -> Result<(Identity, Vec<SegmentWriter>)> {
     assert!(
@@ -485,20 +510,20 @@ fn begin_incarnation(
         incarnation: manifest.incarnation + 1,
         generation: manifest.next_generation(),
         shard: 0,
-        shards,
+        shards: options.shards,
     };
     let log_dir = dir.join(LOG_DIR);
     vfs.create_dir_all(&log_dir)
         .map_err(|e| Error::io("create", &log_dir, e))?;
     vfs.sync_dir(dir)
         .map_err(|e| Error::io("sync directory", dir, e))?;
-    let writers = create_files(vfs, dir, identity)?;
+    let writers = create_files(vfs, dir, identity, options.reserve_bytes)?;
     let mut changed = manifest.clone();
     changed.incarnation = identity.incarnation;
     changed.clean_shutdown = false;
     changed.incarnations.push(IncarnationEntry {
         incarnation: identity.incarnation,
-        shards,
+        shards: options.shards,
         first_generation: identity.generation,
         first_epoch,
         end: None,
@@ -509,9 +534,17 @@ fn begin_incarnation(
 }
 
 /// Creates the files of all shards of one generation, durably.
-fn create_files(vfs: &dyn Vfs, dir: &Path, first: Identity) -> Result<Vec<SegmentWriter>> {
+fn create_files(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    first: Identity,
+    reserve_bytes: u32,
+) -> Result<Vec<SegmentWriter>> {
     let writers = (0..first.shards)
-        .map(|shard| SegmentWriter::create(vfs, dir, Identity { shard, ..first }))
+        .map(|shard| {
+            let identity = Identity { shard, ..first };
+            SegmentWriter::create(vfs, dir, identity, reserve_bytes)
+        })
         .collect::<Result<Vec<_>>>()?;
     let log_dir = dir.join(LOG_DIR);
     if planted(PlantedBug::DirectorySyncMissing) {

@@ -253,7 +253,15 @@ impl Output {
         if let Some(epoch) = self.closing.take() {
             self.closed = epoch;
         }
+        shared.set_short(self.writers.iter().any(SegmentWriter::is_short));
         Ok(())
+    }
+
+    /// Tries to have as much disk space reserved as there should be.
+    pub(crate) fn keep_reserve(&mut self) {
+        self.writers
+            .iter_mut()
+            .for_each(SegmentWriter::keep_reserve);
     }
 
     /// Writes files [ahead](SegmentWriter::write_ahead) that are short of room.
@@ -269,9 +277,7 @@ impl Output {
 
     /// Cuts off what was written ahead.
     pub(crate) fn trim(&mut self) {
-        for writer in &mut self.writers {
-            writer.trim();
-        }
+        self.writers.iter_mut().for_each(SegmentWriter::trim_ahead);
     }
 
     /// The files with written bytes that were not synced.

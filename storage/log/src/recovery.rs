@@ -64,7 +64,7 @@ impl RecoveredLogs {
             *manifest = changed;
         }
         for entry in &logs.incarnations {
-            logs.cut(entry)?;
+            logs.cut(entry, entry.incarnation == manifest.incarnation)?;
         }
         remove_obsolete_logs(&*logs.vfs, dir, manifest)?;
         Ok(logs)
@@ -201,12 +201,18 @@ impl RecoveredLogs {
                 let mut reader = BlockReader::open(&*self.vfs, &self.dir, identity)?;
                 reader.rewrite(tail.blocks.clone(), &*file)?;
             }
+            // Gives back the space that is reserved behind it: on a full disk, what comes needs it.
+            let length = file.len();
+            let length = length.map_err(|e| Error::io("get the length of", path, e))?;
+            file.truncate(length)
+                .map_err(|e| Error::io("truncate", path, e))?;
             file.sync().map_err(|e| Error::io("sync", path, e))
         })
     }
 
-    /// Cuts the files of the last generation to the lengths that count.
-    fn cut(&self, entry: &IncarnationEntry) -> Result<()> {
+    /// Cuts the files of the last generation to the lengths that count. Those of the last
+    /// incarnation may have space reserved, which is given back.
+    fn cut(&self, entry: &IncarnationEntry, is_last: bool) -> Result<()> {
         let Some(end) = &entry.end else { return Ok(()) };
         self.each_file(entry, |generation, shard, path| {
             if generation != end.last_generation {
@@ -218,13 +224,13 @@ impl RecoveredLogs {
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
                 Err(e) => return Err(Error::io("open", path, e)),
             };
-            if file
-                .len()
-                .map_err(|e| Error::io("get the length of", path, e))?
-                > wanted
-            {
+            let length = file.len();
+            let length = length.map_err(|e| Error::io("get the length of", path, e))?;
+            if length > wanted || (is_last && length == wanted) {
                 file.truncate(wanted)
                     .map_err(|e| Error::io("truncate", path, e))?;
+            }
+            if length > wanted {
                 file.sync().map_err(|e| Error::io("sync", path, e))?;
             }
             Ok(())

@@ -11,6 +11,11 @@
 //! where a block that makes the file longer takes 160 to 180.) Every byte of such a log is written
 //! twice for it; logs that are synced by the clock have no use of it, and do without. Zeros behind
 //! the last block are no torn tail: see `scan`. They are cut off when a file is sealed or closed.
+//!
+//! Behind that a file has disk space *reserved*, without contents and beyond its length, where the
+//! file system can do that. While the disk has more, the reserve is kept up as blocks are written;
+//! when it has no more, only removals are accepted, and their blocks take the reserve. The last part
+//! of it is left for the next opening, which gives it back to write a manifest and new logs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +24,7 @@ use std::sync::Arc;
 use hedgerow_vfs::{OpenMode, Vfs, VfsFile};
 
 use crate::block::{self, BlockHeader, Closing, HEADER_BYTES, Identity};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, is_disk_full};
 use crate::timestamp::Timestamp;
 
 /// The directory of log files inside a database.
@@ -164,6 +169,12 @@ pub(crate) struct SegmentWriter {
     last_block: u64,
     /// Whether zeros could not be written: blocks are worth trying all the same.
     refused: bool,
+    /// Disk space to have reserved behind the blocks, in bytes; 0 for none.
+    reserve: u64,
+    /// Up to where there is space for sure.
+    reserved: u64,
+    /// Whether less than half of the reserve is left, and the disk has no more.
+    short: bool,
 }
 
 /// Bytes that are written ahead at once, at least, where that is within the limit.
@@ -178,8 +189,14 @@ pub(crate) fn empty_buffer() -> Vec<u8> {
 }
 
 impl SegmentWriter {
-    /// Creates the file with its header and syncs it. The caller syncs the directory.
-    pub(crate) fn create(vfs: &dyn Vfs, dir: &Path, identity: Identity) -> Result<SegmentWriter> {
+    /// Creates the file with its header and syncs it; tries to reserve so many bytes of disk space
+    /// for it. The caller syncs the directory.
+    pub(crate) fn create(
+        vfs: &dyn Vfs,
+        dir: &Path,
+        identity: Identity,
+        reserve_bytes: u32,
+    ) -> Result<SegmentWriter> {
         let path = path(dir, &identity);
         if vfs
             .exists(&path)
@@ -195,7 +212,7 @@ impl SegmentWriter {
         file.write_at(0, &file_header(&identity))
             .map_err(|e| Error::io("write", &path, e))?;
         file.sync().map_err(|e| Error::io("sync", &path, e))?;
-        Ok(SegmentWriter {
+        let mut writer = SegmentWriter {
             file: Arc::from(file),
             path,
             identity,
@@ -209,7 +226,52 @@ impl SegmentWriter {
             allocated: FILE_HEADER_BYTES as u64,
             last_block: 0,
             refused: false,
-        })
+            reserve: reserve_bytes.into(),
+            reserved: FILE_HEADER_BYTES as u64,
+            short: false,
+        };
+        writer.keep_reserve();
+        Ok(writer)
+    }
+
+    /// Whether the disk has no space beyond what is left of the reserve.
+    pub(crate) fn is_short(&self) -> bool {
+        self.short
+    }
+
+    /// Reserves disk space behind the block that is to be written, if less than half of what there
+    /// should be is left.
+    pub(crate) fn keep_reserve(&mut self) {
+        let block = if self.pending { self.bytes.len() } else { 0 };
+        let next = self.length + block as u64;
+        let enough = next + self.reserve / 2;
+        if self.reserve == 0 || self.reserved >= enough {
+            self.short = false;
+            return;
+        }
+        // If there is not as much, then what there is.
+        for part in [1, 2, 4, 8] {
+            let end = next + self.reserve / part;
+            if end <= self.reserved {
+                break;
+            }
+            match self.file.allocate(self.length, end - self.length) {
+                Ok(()) => {
+                    self.reserved = end;
+                    break;
+                }
+                Err(e) if is_disk_full(&e) => {}
+                // The file system cannot do that: the log does without.
+                Err(_) => self.reserve = 0,
+            }
+        }
+        self.short = self.reserve > 0 && self.reserved < enough;
+    }
+
+    /// Whether the finished block would take what is left for the next opening.
+    fn is_exhausted(&self) -> bool {
+        let end = self.length + self.bytes.len() as u64;
+        self.short && end + self.reserve / 8 > self.reserved.max(self.allocated)
     }
 
     pub(crate) fn identity(&self) -> &Identity {
@@ -270,6 +332,10 @@ impl SegmentWriter {
     /// again, and writes to the same place.
     pub(crate) fn write(&mut self) -> io::Result<u64> {
         debug_assert!(self.pending);
+        self.keep_reserve();
+        if self.is_exhausted() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         self.file.write_at(self.length, &self.bytes)?;
         let written = self.bytes.len() as u64;
         self.length += written;
@@ -308,13 +374,23 @@ impl SegmentWriter {
         }
     }
 
-    /// Cuts off what was written ahead, if that is possible: nothing depends on it.
+    /// Cuts off what was written ahead, if that is possible, and gives the reserve back: nothing
+    /// depends on either.
     pub(crate) fn trim(&mut self) {
         debug_assert!(!self.pending);
         // After a refusal there may be more of it than is known.
-        if (self.allocated > self.length || self.refused) && self.file.truncate(self.length).is_ok()
-        {
+        let has_more = self.allocated.max(self.reserved) > self.length || self.refused;
+        if has_more && self.file.truncate(self.length).is_ok() {
             self.allocated = self.length;
+            self.reserved = self.length;
+        }
+    }
+
+    /// Cuts off what was written ahead; the reserve stays, for the next opening.
+    pub(crate) fn trim_ahead(&mut self) {
+        if self.allocated > self.length || self.refused {
+            self.trim();
+            self.keep_reserve();
         }
     }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::Result;
+use crate::health::Status;
 use crate::log::Shared;
 use crate::record::{self, Operation};
 use crate::segment::empty_buffer;
@@ -56,10 +57,14 @@ impl Shard {
         self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the buffer once there is room in it.
-    pub(crate) fn guard<'a>(&'a self, shared: &'a Shared) -> Result<ShardGuard<'a>> {
+    /// Locks the buffer once there is room in it. `check` says whether the log accepts the commit.
+    pub(crate) fn guard<'a>(
+        &'a self,
+        shared: &'a Shared,
+        check: impl Fn(&Status) -> Result<()>,
+    ) -> Result<ShardGuard<'a>> {
         let mut buffer = self.lock();
-        shared.status.check()?;
+        check(&shared.status)?;
         let limit = shared.options.buffer_limit_bytes;
         while buffer.bytes.len() >= limit {
             shared.wake_flusher();
@@ -69,7 +74,7 @@ impl Shard {
                 .wait(buffer)
                 .unwrap_or_else(PoisonError::into_inner);
             buffer.waiters -= 1;
-            shared.status.check()?;
+            check(&shared.status)?;
         }
         Ok(ShardGuard { buffer, shared })
     }

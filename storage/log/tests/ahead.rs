@@ -27,6 +27,7 @@ fn options() -> LogOptions {
     LogOptions {
         flush_interval: Duration::from_secs(3600),
         full_disk_retry: Duration::from_millis(1),
+        reserve_bytes: 0,
         ..LogOptions::default()
     }
 }

@@ -31,6 +31,7 @@ fn options(shards: u16) -> LogOptions {
         shards,
         flush_interval: Duration::from_secs(3600),
         full_disk_retry: Duration::from_millis(1),
+        reserve_bytes: 0,
         ..LogOptions::default()
     }
 }
@@ -307,6 +308,69 @@ fn a_full_disk_refuses_appends_and_resumes_when_there_is_space() {
             outcome.issued,
             "nothing appended was lost"
         );
+    }
+}
+
+#[test]
+fn the_reserve_takes_what_was_accepted_then_removals_then_openings() {
+    let (_, faulty, shared) = disk();
+    let mut manifest = Manifest::new(3);
+    let options = LogOptions {
+        reserve_bytes: 64 << 10,
+        ..options(2)
+    };
+    let log = Log::create(
+        Arc::clone(&shared),
+        dir(),
+        &mut manifest,
+        options.clone(),
+        1,
+    )
+    .unwrap();
+    faulty.set_space(Some(0));
+    let mut durable = 0;
+    loop {
+        match put(&log, durable % 2, durable as u64) {
+            Ok(timestamp) => log.wait_durable(timestamp.epoch()).unwrap(),
+            Err(Error::DiskFull) => break,
+            Err(other) => panic!("{other}"),
+        }
+        durable += 1;
+    }
+    assert_eq!(log.health(), Health::DiskFull);
+    let remove = |log: &Log| {
+        let mut guard = log.shard_for_removal(0).unwrap();
+        let timestamp = guard.timestamp(Timestamp::ZERO);
+        let operation = Operation {
+            keyspace: 1,
+            kind: OperationKind::Remove,
+            key: b"gone",
+            payload: b"",
+        };
+        guard.append(timestamp, &[operation]);
+        drop(guard);
+        log.write_out().unwrap();
+        log.wait_durable(timestamp.epoch()).unwrap();
+        assert!(log.poll_durable(timestamp.epoch()).unwrap());
+    };
+    for _ in 0..20 {
+        remove(&log);
+        durable += 1;
+    }
+    drop(log);
+    for _ in 0..5 {
+        let mut manifest = Manifest::load(&*shared, dir()).unwrap();
+        let logs = RecoveredLogs::open(Arc::clone(&shared), dir(), &mut manifest).unwrap();
+        let mut commits = logs.commits().unwrap();
+        let mut found = 0;
+        while commits.next().unwrap().is_some() {
+            found += 1;
+        }
+        assert_eq!(found, durable);
+        let (next, vfs) = (logs.next_epoch(), Arc::clone(&shared));
+        let log = Log::create(vfs, dir(), &mut manifest, options.clone(), next).unwrap();
+        remove(&log);
+        durable += 1;
     }
 }
 

@@ -28,6 +28,8 @@ pub enum CallKind {
     Sync,
     /// Changing a file's length, or punching a hole.
     Truncate,
+    /// Reserving space for a file.
+    Allocate,
     /// Renaming a file.
     Rename,
     /// Removing a file or a directory.
@@ -42,12 +44,13 @@ pub enum CallKind {
 
 impl CallKind {
     /// All classes.
-    pub const ALL: [CallKind; 10] = [
+    pub const ALL: [CallKind; 11] = [
         CallKind::Open,
         CallKind::Read,
         CallKind::Write,
         CallKind::Sync,
         CallKind::Truncate,
+        CallKind::Allocate,
         CallKind::Rename,
         CallKind::Remove,
         CallKind::CreateDir,
@@ -103,6 +106,8 @@ struct State {
     delays: BTreeMap<CallKind, Duration>,
     /// Bytes that files may still grow by; `None` for no limit.
     space_bytes: Option<u64>,
+    /// Up to where files have space reserved, where that is more than their length.
+    reserved: BTreeMap<PathBuf, u64>,
 }
 
 /// Wraps a file system and makes calls fail as planned; clones share the plans.
@@ -251,9 +256,23 @@ impl FaultyVfs {
         }
     }
 
+    /// The space that a file takes.
     fn size_of(&self, path: &Path) -> u64 {
         let file = self.inner.open(path, OpenMode::Read);
-        file.and_then(|file| file.len()).unwrap_or(0)
+        let length = file.and_then(|file| file.len()).unwrap_or(0);
+        length.max(self.reserved(path))
+    }
+
+    fn reserved(&self, path: &Path) -> u64 {
+        self.state().reserved.get(path).copied().unwrap_or(0)
+    }
+
+    fn open_file(&self, path: &Path, file: Box<dyn VfsFile>) -> Box<dyn VfsFile> {
+        Box::new(FaultyFile {
+            file,
+            path: path.to_path_buf(),
+            vfs: self.clone(),
+        })
     }
 
     fn size_below(&self, dir: &Path) -> u64 {
@@ -268,22 +287,12 @@ impl FaultyVfs {
 impl Vfs for FaultyVfs {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn VfsFile>> {
         self.pass(CallKind::Open, path, 0)?;
-        let file = self.inner.open(path, mode)?;
-        Ok(Box::new(FaultyFile {
-            file,
-            path: path.to_path_buf(),
-            vfs: self.clone(),
-        }))
+        Ok(self.open_file(path, self.inner.open(path, mode)?))
     }
 
     fn open_direct(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn VfsFile>> {
         self.pass(CallKind::Open, path, 0)?;
-        let file = self.inner.open_direct(path, mode)?;
-        Ok(Box::new(FaultyFile {
-            file,
-            path: path.to_path_buf(),
-            vfs: self.clone(),
-        }))
+        Ok(self.open_file(path, self.inner.open_direct(path, mode)?))
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
@@ -305,6 +314,11 @@ impl Vfs for FaultyVfs {
         let replaced = self.size_of(to);
         self.inner.rename(from, to)?;
         self.give_space(replaced);
+        let mut state = self.state();
+        state.reserved.remove(to);
+        if let Some(end) = state.reserved.remove(from) {
+            state.reserved.insert(to.to_path_buf(), end);
+        }
         Ok(())
     }
 
@@ -313,6 +327,7 @@ impl Vfs for FaultyVfs {
         let size = self.size_of(path);
         self.inner.remove(path)?;
         self.give_space(size);
+        self.state().reserved.remove(path);
         Ok(())
     }
 
@@ -321,6 +336,8 @@ impl Vfs for FaultyVfs {
         let size = self.size_below(dir);
         self.inner.remove_dir_all(dir)?;
         self.give_space(size);
+        let is_kept = |path: &PathBuf, _: &mut u64| !path.starts_with(dir);
+        self.state().reserved.retain(is_kept);
         Ok(())
     }
 
@@ -371,12 +388,13 @@ impl VfsFile for FaultyFile {
             return Err(fault.error(CallKind::Write));
         }
         let length = self.file.len()?;
-        let growth = (offset + bytes.len() as u64).saturating_sub(length);
+        let held = length.max(self.vfs.reserved(&self.path));
+        let growth = (offset + bytes.len() as u64).saturating_sub(held);
         let taken = self.vfs.take_space(growth);
         if taken == growth {
             return self.file.write_at(offset, bytes);
         }
-        let fitting = (length + taken).saturating_sub(offset);
+        let fitting = (held + taken).saturating_sub(offset);
         let fitting = usize::try_from(fitting)
             .unwrap_or(usize::MAX)
             .min(bytes.len());
@@ -392,6 +410,25 @@ impl VfsFile for FaultyFile {
         self.file.punch(offset, length)
     }
 
+    fn allocate(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.vfs.pass(CallKind::Allocate, &self.path, offset)?;
+        self.file.allocate(offset, length)?;
+        let held = self.file.len()?.max(self.vfs.reserved(&self.path));
+        let end = offset + length;
+        let growth = end.saturating_sub(held);
+        let taken = self.vfs.take_space(growth);
+        if taken < growth {
+            self.vfs.give_space(taken);
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                "the limited disk is full",
+            ));
+        }
+        let mut state = self.vfs.state();
+        state.reserved.insert(self.path.clone(), end.max(held));
+        Ok(())
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.vfs.pass(CallKind::Sync, &self.path, 0)?;
         self.file.sync()
@@ -399,7 +436,7 @@ impl VfsFile for FaultyFile {
 
     fn truncate(&self, length: u64) -> io::Result<()> {
         self.vfs.pass(CallKind::Truncate, &self.path, length)?;
-        let old = self.file.len()?;
+        let old = self.file.len()?.max(self.vfs.reserved(&self.path));
         let growth = length.saturating_sub(old);
         if self.vfs.take_space(growth) < growth {
             return Err(io::Error::new(
@@ -408,6 +445,7 @@ impl VfsFile for FaultyFile {
             ));
         }
         self.file.truncate(length)?;
+        self.vfs.state().reserved.remove(&self.path);
         self.vfs.give_space(old.saturating_sub(length));
         Ok(())
     }

@@ -165,6 +165,13 @@ pub trait VfsFile: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Reserves disk space for a range of the file, so that writing there does not fail for want of
+    /// it; neither contents nor length change. [`VfsFile::truncate`] gives back what is behind the
+    /// new length. Fails with `StorageFull`, or with `Unsupported` where the file system cannot.
+    fn allocate(&self, _offset: u64, _length: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Makes the file's bytes and length durable. After an error nothing is known about writes
     /// since the last successful sync, and a retry that succeeds proves nothing.
     fn sync(&self) -> io::Result<()>;

@@ -294,6 +294,11 @@ impl VfsFile for MemoryFile {
         Ok(())
     }
 
+    /// Memory is not counted.
+    fn allocate(&self, _offset: u64, _length: u64) -> io::Result<()> {
+        self.check_writable()
+    }
+
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }

@@ -328,6 +328,11 @@ impl VfsFile for RecordingFile {
         Ok(())
     }
 
+    /// Says nothing about what survives a power cut.
+    fn allocate(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.file.allocate(offset, length)
+    }
+
     fn sync(&self) -> io::Result<()> {
         let mut record = self.vfs.record();
         self.file.sync()?;

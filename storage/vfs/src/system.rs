@@ -178,6 +178,17 @@ impl VfsFile for SystemFile {
         Ok(fallocate(&self.file, flags, offset, length)?)
     }
 
+    #[cfg(target_os = "linux")]
+    fn allocate(&self, offset: u64, length: u64) -> io::Result<()> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        Ok(fallocate(
+            &self.file,
+            FallocateFlags::KEEP_SIZE,
+            offset,
+            length,
+        )?)
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
