@@ -49,7 +49,7 @@ impl Filler {
     pub(super) fn fill(disk: &Path) -> io::Result<Filler> {
         let filler = Filler(disk.join("filler"));
         let mut file = File::create(&filler.0)?;
-        for chunk in [64 << 10, 4096, 512, 1] {
+        for chunk in [1 << 20, 4096, 512, 1] {
             let zeros = vec![0; chunk];
             while file.write_all(&zeros).is_ok() {}
         }
@@ -65,7 +65,7 @@ impl Drop for Filler {
 }
 
 /// Room for the logs and the checkpoints of a campaign's few rows, and soon filled.
-pub const SMALL_DISK_BYTES: u64 = 32 << 20;
+pub const SMALL_DISK_BYTES: u64 = 192 << 20;
 
 /// A small file system in memory, mounted for a test; unmounted when dropped.
 #[derive(Debug)]

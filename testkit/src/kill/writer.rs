@@ -21,6 +21,15 @@ enum Sent {
     Wait,
 }
 
+/// Whether a removal, by itself or in a transaction, found nothing.
+fn removed_nothing(reply: &Reply) -> bool {
+    match reply {
+        Reply::Integer(count) => *count == 0,
+        Reply::Array(Some(replies)) => replies.iter().any(removed_nothing),
+        _ => false,
+    }
+}
+
 /// A writer, its keys and its workload.
 pub(super) struct Writer<'l> {
     number: usize,
@@ -78,9 +87,11 @@ impl<'l> Writer<'l> {
             Sent::Wait => 1,
         };
         let mut error = None;
+        let mut found_nothing = false;
         for _ in 0..replies {
-            if let Reply::Error(message) = client.receive()? {
-                error = Some(message);
+            match client.receive()? {
+                Reply::Error(message) => error = Some(message),
+                reply => found_nothing |= removed_nothing(&reply),
             }
         }
         match error {
@@ -90,6 +101,11 @@ impl<'l> Writer<'l> {
             Some(_) if matches!(sent, Sent::Commit(_)) => {
                 self.ledger.fail();
                 return Ok(false);
+            }
+            // What was not there may have been removed by a commit that failed, and that is not on
+            // disk: nothing was promised about it.
+            None if self.may_fail && found_nothing && matches!(sent, Sent::Commit(_)) => {
+                self.ledger.fail();
             }
             None if matches!(sent, Sent::Commit(_)) => self.ledger.acknowledge(),
             _ => {}
