@@ -231,6 +231,16 @@ pub(crate) struct Serve {
     /// Close connections silent for this long [default: never].
     #[arg(long, value_name = "TIME", env = "HEDGEROW_IDLE_TIMEOUT", value_parser = size::duration)]
     pub(crate) idle_timeout: Option<Duration>,
+    /// Memory of all connections together, for requests and replies under way; where it does not
+    /// suffice, the connection that holds most is closed [default: 1GiB].
+    #[arg(long, value_name = "SIZE", env = "HEDGEROW_CLIENT_MEMORY", value_parser = size::bytes)]
+    pub(crate) client_memory: Option<u64>,
+    /// Close a connection that holds more than this [default: never].
+    #[arg(long, value_name = "SIZE", env = "HEDGEROW_CLIENT_HARD_LIMIT", value_parser = size::bytes)]
+    pub(crate) client_hard_limit: Option<u64>,
+    /// Close a connection that holds more than this for 60 s [default: never].
+    #[arg(long, value_name = "SIZE", env = "HEDGEROW_CLIENT_SOFT_LIMIT", value_parser = size::bytes)]
+    pub(crate) client_soft_limit: Option<u64>,
     /// The longest value [default: 512MiB].
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_MAX_VALUE", value_parser = size::bytes)]
     pub(crate) max_value: Option<u64>,

@@ -47,7 +47,8 @@ fn open(settings: &Settings) -> Result<Db> {
 }
 
 fn options(settings: &Settings) -> ServerOptions {
-    let max_value = usize::try_from(settings.max_value).unwrap_or(usize::MAX);
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let max_value = size(settings.max_value);
     ServerOptions {
         resp: settings.resp,
         memcached: settings.memcached,
@@ -59,6 +60,9 @@ fn options(settings: &Settings) -> ServerOptions {
         max_connections: settings.max_connections,
         idle_timeout: settings.idle_timeout,
         slow_command: settings.slow_command,
+        client_memory_bytes: size(settings.client_memory),
+        client_hard_limit_bytes: size(settings.client_hard_limit),
+        client_soft_limit_bytes: size(settings.client_soft_limit),
         max_bulk_bytes: max_value,
         max_frame_bytes: max_value.saturating_mul(2).max(1 << 20),
         ..ServerOptions::default()

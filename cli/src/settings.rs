@@ -40,6 +40,12 @@ struct File {
     #[serde(deserialize_with = "duration")]
     idle_timeout: Option<Duration>,
     #[serde(deserialize_with = "bytes")]
+    client_memory: Option<u64>,
+    #[serde(deserialize_with = "bytes")]
+    client_hard_limit: Option<u64>,
+    #[serde(deserialize_with = "bytes")]
+    client_soft_limit: Option<u64>,
+    #[serde(deserialize_with = "bytes")]
     max_value: Option<u64>,
     #[serde(deserialize_with = "bytes")]
     checkpoint_log: Option<u64>,
@@ -94,6 +100,10 @@ pub(crate) struct Settings {
     pub(crate) allow_unprotected: bool,
     pub(crate) max_connections: usize,
     pub(crate) idle_timeout: Option<Duration>,
+    pub(crate) client_memory: u64,
+    /// Zero for no limit, like the next.
+    pub(crate) client_hard_limit: u64,
+    pub(crate) client_soft_limit: u64,
     pub(crate) max_value: u64,
     /// `None` for no checkpoints by itself.
     pub(crate) checkpoint_log: Option<u64>,
@@ -154,6 +164,18 @@ impl Settings {
                 .or(file.max_connections)
                 .unwrap_or(65_536),
             idle_timeout: flags.idle_timeout.or(file.idle_timeout),
+            client_memory: flags
+                .client_memory
+                .or(file.client_memory)
+                .unwrap_or(1 << 30),
+            client_hard_limit: flags
+                .client_hard_limit
+                .or(file.client_hard_limit)
+                .unwrap_or(0),
+            client_soft_limit: flags
+                .client_soft_limit
+                .or(file.client_soft_limit)
+                .unwrap_or(0),
             max_value: flags.max_value.or(file.max_value).unwrap_or(512 << 20),
             checkpoint_log: Some(checkpoint_log).filter(|&bytes| bytes > 0),
             log_level: flags.log_level.or(file.log_level).unwrap_or(LogLevel::Info),

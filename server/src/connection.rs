@@ -57,6 +57,35 @@ impl Input {
         self.end - self.start
     }
 
+    /// The memory that is taken up.
+    #[inline]
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// By how much [`fill`](Input::fill) will have the buffer grow.
+    pub(crate) fn growth(&self, wanted: usize) -> usize {
+        let moves =
+            self.start > 0 && (self.start == self.end || self.bytes.len() - self.end < 4096);
+        let end = if moves {
+            self.end - self.start
+        } else {
+            self.end
+        };
+        if self.bytes.is_empty() || self.bytes.len() - end >= 4096 {
+            return 0;
+        }
+        self.grown(wanted).max(end + 4096) - self.bytes.len()
+    }
+
+    fn grown(&self, wanted: usize) -> usize {
+        let double = self.bytes.len() * 2;
+        wanted
+            .saturating_add(64)
+            .clamp(BUFFER_BYTES, double)
+            .max(double.min(KEPT_BYTES))
+    }
+
     /// Receives once. `wanted` bytes in all are expected; the buffer doubles on the way there,
     /// so that a long request is copied a constant number of times and a client that announces
     /// much but sends little gets little memory.
@@ -75,12 +104,9 @@ impl Input {
             self.start = 0;
         }
         if self.bytes.len() - self.end < 4096 {
-            let double = self.bytes.len() * 2;
-            let grown = wanted
-                .saturating_add(64)
-                .clamp(BUFFER_BYTES, double)
-                .max(double.min(KEPT_BYTES));
-            self.bytes.resize(grown.max(self.end + 4096), 0);
+            let grown = self.grown(wanted).max(self.end + 4096);
+            self.bytes.reserve_exact(grown - self.bytes.len());
+            self.bytes.resize(grown, 0);
         }
         let room = self.bytes.len() - self.end;
         loop {

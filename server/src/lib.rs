@@ -12,9 +12,10 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | what a connection received; its replies, and those that wait for a sync | `connection`, `output` |
-//! | one turn: `get_many` over all connections, prefetched puts, the rest | `turn` |
+//! | what a connection received; its replies, and those that wait for a sync | `connection`, `output`, `acknowledge` |
+//! | one turn: `get_many` over all connections, prefetched puts, the rest | `turn`, `reorder` |
 //! | the event loop | `worker`, `accept` |
+//! | the memory of all connections, and who has to go | `client_memory`, `relief` |
 //! | what a protocol must provide | `protocol` |
 //! | Redis' protocol and commands | `resp` |
 //! | memcached's protocol | `memcached` |
@@ -40,6 +41,8 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod acknowledge;
+mod client_memory;
 mod clients;
 mod connection;
 mod descriptors;
@@ -57,6 +60,8 @@ mod password;
 mod pause;
 mod process;
 mod protocol;
+mod relief;
+mod reorder;
 mod resp;
 mod server;
 mod settings;

@@ -102,6 +102,7 @@ pub(crate) struct Metrics {
     pub(crate) timed_out: AtomicU64,
     pub(crate) memcached: MemcachedCounters,
     errors: Mutex<BTreeMap<String, u64>>,
+    pub(crate) closed_for_memory: AtomicU64,
 }
 
 /// What memcached clients did beyond `get` and plain `set`, which workers count.
@@ -122,6 +123,7 @@ impl Metrics {
             timed_out: AtomicU64::new(0),
             memcached: MemcachedCounters::default(),
             errors: Mutex::default(),
+            closed_for_memory: AtomicU64::new(0),
         }
     }
 
@@ -171,7 +173,7 @@ impl Metrics {
 
     /// Everything in Prometheus' text format.
     pub(crate) fn write_prometheus(&self, text: &mut String) {
-        let counters: [(&str, &str, u64); 11] = [
+        let counters: [(&str, &str, u64); 12] = [
             ("requests_total", "Requests run.", self.sum(|w| &w.requests)),
             (
                 "turns_total",
@@ -222,6 +224,11 @@ impl Metrics {
                 "connections_timed_out_total",
                 "Idle.",
                 self.timed_out.load(Ordering::Relaxed),
+            ),
+            (
+                "connections_closed_for_memory_total",
+                "Closed for the memory that they held.",
+                self.closed_for_memory.load(Ordering::Relaxed),
             ),
         ];
         for (name, help, value) in counters {

@@ -36,8 +36,18 @@ pub struct ServerOptions {
     pub idle_timeout: Option<Duration>,
     /// Requests that take this long are logged; `None` for none.
     pub slow_command: Option<Duration>,
-    /// A connection whose unread replies exceed this is not read from until they are fetched.
+    /// Requests of a connection whose unread replies exceed this are not run until some are
+    /// fetched. A client that sends everything before it reads is still read from.
     pub output_limit_bytes: usize,
+    /// The memory of all connections together: requests, replies and transactions under way. Where
+    /// it does not suffice, the connection that holds most is closed.
+    pub client_memory_bytes: usize,
+    /// A connection that holds more than this is closed at once; 0 for never.
+    pub client_hard_limit_bytes: usize,
+    /// A connection that holds more than this for `client_soft_limit_time` is closed; 0 for never.
+    pub client_soft_limit_bytes: usize,
+    /// How long a connection may hold more than `client_soft_limit_bytes`.
+    pub client_soft_limit_time: Duration,
     /// The longest request. One longer gets an error, and its connection is closed.
     pub max_frame_bytes: usize,
     /// The longest argument of a request.
@@ -59,6 +69,10 @@ impl Default for ServerOptions {
             idle_timeout: None,
             slow_command: Some(Duration::from_millis(100)),
             output_limit_bytes: 4 << 20,
+            client_memory_bytes: 1 << 30,
+            client_hard_limit_bytes: 0,
+            client_soft_limit_bytes: 0,
+            client_soft_limit_time: Duration::from_secs(60),
             max_frame_bytes: 1 << 30,
             max_bulk_bytes: 512 << 20,
         }
@@ -103,6 +117,9 @@ impl ServerOptions {
         }
         if self.max_connections == 0 {
             return invalid("max_connections must be at least 1");
+        }
+        if self.client_memory_bytes < 1 << 20 {
+            return invalid("client_memory_bytes must be at least 1 MiB");
         }
         if self.max_frame_bytes > (u32::MAX / 2) as usize {
             return invalid("max_frame_bytes must be below 2 GiB");

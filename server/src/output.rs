@@ -13,10 +13,26 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::time::Instant;
 
+use hedgerow::Commit;
+
 use crate::connection::{BUFFER_BYTES, KEPT_BUFFERS, KEPT_BYTES, Pool};
 
 /// Places for replies that wait which a connection keeps.
 const KEPT_HELD: usize = 64;
+
+/// What one connection is sent at once, so that others get their turn.
+const FLUSH_BYTES: usize = 1 << 20;
+
+/// What sending came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flushed {
+    /// All that may be sent is.
+    All,
+    /// The socket takes no more for now.
+    Blocked,
+    /// It might take more.
+    More,
+}
 
 /// What a reply waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +40,8 @@ pub(crate) enum Until {
     /// Its commit has been written out: a kill of the process does not lose it. Known at the end
     /// of the turn.
     WrittenOut,
-    /// This epoch is durable.
-    Durable(u64),
+    /// It is durable.
+    Durable(Commit),
 }
 
 /// A reply that waits.
@@ -48,6 +64,14 @@ impl Held {
         self.start == self.end
     }
 
+    /// The commit that is to be durable before it goes out.
+    pub(crate) fn awaited(&self) -> Option<Commit> {
+        match self.until {
+            Until::Durable(commit) => Some(commit),
+            Until::WrittenOut => None,
+        }
+    }
+
     /// Whether it waits for the end of its turn.
     pub(crate) fn waits_for_write_out(&self) -> bool {
         self.until == Until::WrittenOut
@@ -66,6 +90,8 @@ pub(crate) struct Output {
     sent: usize,
     /// The replies that wait, in order.
     held: VecDeque<Held>,
+    /// Keys of the next request that were answered already.
+    pub(crate) answered_keys: usize,
 }
 
 impl Output {
@@ -89,6 +115,12 @@ impl Output {
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// The memory that is taken up.
+    #[inline]
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity() + self.held.capacity() * size_of::<Held>()
     }
 
     /// Bytes that wait to be sent.
@@ -133,11 +165,15 @@ impl Output {
 
     /// Lets go what waits first, as far as `durable_epoch` covers it.
     pub(crate) fn release_durable(&mut self, durable_epoch: u64) {
-        let covered =
-            |held: &Held| matches!(held.until, Until::Durable(epoch) if epoch <= durable_epoch);
+        let covered = |held: &Held| matches!(held.until, Until::Durable(commit) if commit.epoch() <= durable_epoch);
         while self.held.front().is_some_and(covered) {
             self.held.pop_front();
         }
+    }
+
+    /// What the last reply that waits, waits for.
+    pub(crate) fn awaited(&self) -> Option<Commit> {
+        self.held.back()?.awaited()
     }
 
     /// When to let go what waits first, whatever is durable then.
@@ -183,26 +219,32 @@ impl Output {
         self.bytes.extend_from_slice(&old[copied..]);
     }
 
-    /// Sends once what may be sent; whether all of that went out.
-    pub(crate) fn flush(&mut self, sink: &mut impl Write) -> io::Result<bool> {
-        let end = self
+    /// Sends what may be sent, up to `FLUSH_BYTES`.
+    pub(crate) fn flush(&mut self, sink: &mut impl Write) -> io::Result<Flushed> {
+        let all = self
             .held
             .front()
             .map_or(self.bytes.len(), |held| held.start);
+        let end = all.min(self.sent + FLUSH_BYTES);
         while self.sent < end {
             match sink.write(&self.bytes[self.sent..end]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => self.sent += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Flushed::Blocked);
+                }
                 Err(error) => return Err(error),
             }
+        }
+        if end < all {
+            return Ok(Flushed::More);
         }
         if self.sent == self.bytes.len() && self.held.is_empty() {
             self.bytes.clear();
             self.sent = 0;
         }
-        Ok(true)
+        Ok(Flushed::All)
     }
 
     /// Gives an empty buffer back, and room in a half-sent one.
@@ -215,7 +257,7 @@ impl Output {
             if bytes.capacity() <= KEPT_BYTES && pool.outputs.len() < KEPT_BUFFERS {
                 pool.outputs.push(bytes);
             }
-        } else if self.sent > KEPT_BYTES && self.sent > self.bytes.len() / 2 {
+        } else if self.sent > KEPT_BYTES && self.sent > self.pending() / 2 {
             self.bytes.drain(..self.sent);
             for held in &mut self.held {
                 held.start -= self.sent;
@@ -250,12 +292,17 @@ mod tests {
 
     fn sent(output: &mut Output) -> String {
         let mut sink = Vec::new();
-        assert!(output.flush(&mut sink).unwrap());
+        assert_eq!(output.flush(&mut sink).unwrap(), Flushed::All);
         String::from_utf8(sink).unwrap()
     }
 
+    fn commit(epoch: u64) -> Commit {
+        let timestamp = hedgerow::Timestamp::new(epoch, 0);
+        Commit { timestamp }
+    }
+
     fn durable(epoch: u64) -> Waits {
-        Some((Until::Durable(epoch), None))
+        Some((Until::Durable(commit(epoch)), None))
     }
 
     #[test]
@@ -315,7 +362,7 @@ mod tests {
     fn a_reply_whose_deadline_passed_is_replaced() {
         let begin = Instant::now();
         let at = |seconds| Some(begin + std::time::Duration::from_secs(seconds));
-        let until = |epoch, deadline| Some((Until::Durable(epoch), deadline));
+        let until = |epoch, deadline| Some((Until::Durable(commit(epoch)), deadline));
         let mut output = holding(&[
             ("1", until(5, at(1))),
             ("2", until(6, at(3))),

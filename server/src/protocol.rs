@@ -177,6 +177,20 @@ impl Session {
         each!(self, session => session.parse(shared, input, at, spans))
     }
 
+    /// Requests that were parsed will be parsed again, from the first that did not run on.
+    pub(crate) fn forget_parsed(&mut self) {
+        each!(self, session => session.forget_parsed());
+    }
+
+    /// The memory that the session takes up, beyond a few bytes.
+    #[inline]
+    pub(crate) fn memory(&self) -> usize {
+        match self {
+            Session::Resp(session) => session.memory(),
+            Session::Memcached(_) => 0,
+        }
+    }
+
     /// Shows others what the connection is like after a turn, and how many bytes its buffers of
     /// input and output hold.
     #[inline]

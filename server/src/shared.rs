@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hedgerow::{Commit, Db, Durability, Health, Keyspace, Timestamp, WriteOptions};
 
+use crate::client_memory::ClientMemory;
 use crate::clients::Clients;
 use crate::events::ClientEvents;
 use crate::metrics::Metrics;
@@ -42,6 +43,7 @@ pub(crate) struct Shared {
     pub(crate) connections: AtomicUsize,
     pub(crate) next_connection_id: AtomicU64,
     pub(crate) clients: Arc<Clients>,
+    pub(crate) client_memory: ClientMemory,
     pub(crate) last_save_s: AtomicU64,
     pub(crate) saving: AtomicBool,
     /// When memcached's `flush_all` with a delay is due, in Unix milliseconds; 0 without one.
@@ -57,6 +59,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(db: Arc<Db>, options: ServerOptions) -> hedgerow::Result<Arc<Shared>> {
+        let client_memory = ClientMemory::new(options.client_memory_bytes, options.workers);
         let shared = Arc::new_cyclic(|own| Shared {
             own: own.clone(),
             db,
@@ -74,6 +77,7 @@ impl Shared {
             connections: AtomicUsize::new(0),
             next_connection_id: AtomicU64::new(1),
             clients: Arc::default(),
+            client_memory,
             last_save_s: AtomicU64::new(now_ms() / 1000),
             saving: AtomicBool::new(false),
             flush_at_ms: AtomicU64::new(0),
@@ -130,7 +134,7 @@ impl Shared {
     #[inline]
     pub(crate) fn reply_waits(&self, commit: &Commit) -> Option<Until> {
         match self.settings.durability() {
-            Durability::Sync => Some(Until::Durable(commit.epoch())),
+            Durability::Sync => Some(Until::Durable(*commit)),
             _ => self.waits_for_write_out(),
         }
     }
@@ -141,6 +145,12 @@ impl Shared {
     pub(crate) fn waits_for_write_out(&self) -> Option<Until> {
         let promises = self.settings.durability() != Durability::None;
         (promises && !self.db.is_in_memory()).then_some(Until::WrittenOut)
+    }
+
+    /// The most memory that one connection may queue commands in.
+    pub(crate) fn queue_limit_bytes(&self) -> usize {
+        let left = self.client_memory.limit_bytes() / 2;
+        self.options.max_frame_bytes.min(left)
     }
 
     /// How the server writes: never waiting in the event loop.
@@ -245,17 +255,6 @@ impl Shared {
                 .stop_changed
                 .wait(asked)
                 .unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// Why commits do not become durable now, if so.
-    pub(crate) fn log_failure(&self) -> Option<hedgerow::Error> {
-        // Later than all: durable only if nothing is ever lost.
-        let timestamp = Timestamp::from_raw(u64::MAX);
-        match self.db.poll_durable(&Commit { timestamp }) {
-            // On a full disk commits may still become durable, in what the log has reserved.
-            Ok(_) | Err(hedgerow::Error::Closed) => None,
-            Err(error) => Some(error),
         }
     }
 

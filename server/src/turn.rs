@@ -14,12 +14,18 @@ use crate::connection::Input;
 use crate::metrics::TurnCounts;
 use crate::output::{Output, Until};
 use crate::protocol::{Kind, Parsed, Request, Session, Span};
+use crate::reorder::Reorder;
 use crate::shared::Shared;
 
 /// Keys that one batch looks up.
 const BATCH_KEYS: usize = 256;
 /// Requests of one connection in one batch: between two, its output limit is looked at.
 const BATCH_PER_CONNECTION: usize = 64;
+/// Large replies that a turn encodes after its first: what would be more waits for the next turn,
+/// so that nobody's megabytes hold up others.
+pub(crate) const LARGE_REPLIES_BYTES: usize = 2 << 20;
+/// A reply of up to this length never waits for that.
+pub(crate) const SMALL_REPLY_BYTES: usize = 4 << 10;
 /// Requests that one connection can have in one turn, so that others get theirs.
 const TURN_PER_CONNECTION: usize = 1024;
 
@@ -33,8 +39,13 @@ pub(crate) struct Lanes<'a> {
 /// A connection with requests in this turn.
 pub(crate) struct Active {
     pub(crate) slot: usize,
+    /// Its first request, and what is passed over before it.
+    first: usize,
+    passed_over_bytes: usize,
     /// Its requests that have not run yet.
     next: usize,
+    /// The keys of the next request that were answered already.
+    next_key: usize,
     end: usize,
     /// How much of the input is used up when all of them have run.
     parsed_bytes: usize,
@@ -52,13 +63,15 @@ pub(crate) struct Active {
     pub(crate) wanted: usize,
     /// Its output is over the limit.
     pub(crate) blocked: bool,
+    /// Its next request waits for the next turn.
+    pub(crate) deferred: bool,
     /// Its next request waits for the end of a pause.
     pub(crate) paused: bool,
 }
 
 impl Active {
     fn is_done(&self) -> bool {
-        self.next == self.end || self.close || self.blocked
+        self.next == self.end || self.close || self.blocked || self.deferred
     }
 }
 
@@ -81,14 +94,18 @@ pub(crate) struct Turn {
 
 /// Whose key stands at a place of a batch.
 #[derive(Clone, Copy)]
-struct Owner {
-    slot: u32,
+pub(crate) struct Owner {
+    pub(crate) slot: u32,
     /// Which key of its request, of how many.
-    place: (u32, u32),
+    pub(crate) place: (u32, u32),
+    /// Its connection's place among the active ones, and the number of its request.
+    active: u32,
+    request: u32,
 }
 
 impl Turn {
     pub(crate) fn begin(&mut self) {
+        self.order.large_bytes = 0;
         self.requests.clear();
         self.spans.clear();
         self.active.clear();
@@ -107,7 +124,10 @@ impl Turn {
         let first = self.requests.len();
         let mut active = Active {
             slot,
+            first,
+            passed_over_bytes: 0,
             next: first,
+            next_key: std::mem::take(&mut lanes.outputs[slot].answered_keys),
             end: first,
             parsed_bytes: 0,
             ran_bytes: 0,
@@ -117,6 +137,7 @@ impl Turn {
             more: false,
             wanted: 0,
             blocked: false,
+            deferred: false,
             paused: false,
         };
         let paused = shared.pause.scope();
@@ -148,7 +169,17 @@ impl Turn {
                         code,
                     });
                 }
-                Parsed::Skip(bytes) => active.parsed_bytes += bytes,
+                Parsed::Skip(bytes) => {
+                    active.parsed_bytes += bytes;
+                    // Never to be parsed again, even if a later request has to be.
+                    match self.requests[first..].last_mut() {
+                        Some(request) => request.end = active.parsed_bytes as u32,
+                        None => {
+                            active.passed_over_bytes = active.parsed_bytes;
+                            active.ran_bytes = active.parsed_bytes;
+                        }
+                    }
+                }
                 Parsed::Partial(wanted) => {
                     active.wanted = wanted;
                     if wanted > shared.options.max_frame_bytes {
@@ -180,7 +211,7 @@ impl Turn {
             self.run_singles(shared, lanes);
         }
         for active in &mut self.active {
-            let finished = active.next == active.end && !active.blocked;
+            let finished = active.next == active.end && !active.blocked && !active.deferred;
             if finished && !active.close {
                 active.ran_bytes = active.parsed_bytes;
                 if let Some(error) = active.malformed.take() {
@@ -192,7 +223,11 @@ impl Turn {
                     active.close = true;
                 }
             }
-            active.more |= active.blocked;
+            lanes.outputs[active.slot].answered_keys = active.next_key;
+            if !finished && let Some(session) = &mut lanes.sessions[active.slot] {
+                session.forget_parsed();
+            }
+            active.more |= active.blocked || active.deferred;
         }
     }
 
@@ -229,9 +264,22 @@ impl Turn {
                 }
                 _ => 0,
             };
-            if answered < keys.len() {
+            if order.deferred.is_empty() {
                 let rest = (&keys[answered..], &owners[answered..]);
-                answer_each(keyspace, rest, hits, sessions, outputs);
+                answer_each(&keyspace, rest, hits, sessions, outputs);
+                continue;
+            }
+            order.defer_rest(answered, owners);
+            if order.large_bytes == 0
+                && let Some(first) = order.take_first_deferred(owners)
+            {
+                // However large: each turn answers one.
+                let one = (&keys[first..=first], &owners[first..=first]);
+                order.large_bytes = 1;
+                answer_each(&keyspace, one, hits, sessions, outputs);
+            }
+            for &key in &order.deferred {
+                put_back(active, requests, owners[key]);
             }
         }
     }
@@ -355,6 +403,7 @@ impl Turn {
             requests,
             spans,
             active,
+            order,
             last_commit,
             needs_write_out,
             counts,
@@ -376,12 +425,20 @@ impl Turn {
                     active.blocked = true;
                     break;
                 }
+                if order.large_bytes > LARGE_REPLIES_BYTES && output.pending() > 0 {
+                    active.deferred = true;
+                    break;
+                }
                 let input = lanes.inputs[active.slot].bytes();
                 let named = &spans[request.first_span as usize..request.end_span as usize];
                 let position = output.len();
                 let ran = session.execute(shared, request, input, named, output.buffer());
+                let reply_bytes = output.len() - position;
+                if reply_bytes > SMALL_REPLY_BYTES {
+                    order.large_bytes += reply_bytes;
+                }
                 if let Some(commit) = ran.hold {
-                    let until = Until::Durable(commit.epoch());
+                    let until = Until::Durable(commit);
                     if ran.wrote {
                         output.hold(position, until, request.code);
                     } else {
@@ -425,7 +482,10 @@ impl Queued<'_> {
         is_over_limit: impl Fn(usize) -> bool,
     ) -> Option<usize> {
         let mut database = None;
-        for active in active.iter_mut().filter(|active| !active.is_done()) {
+        for (at, active) in active.iter_mut().enumerate() {
+            if active.is_done() {
+                continue;
+            }
             let Some(session) = &sessions[active.slot] else {
                 continue;
             };
@@ -450,11 +510,14 @@ impl Queued<'_> {
                 };
                 let named = &self.spans
                     [request.first_span as usize + usize::from(first)..request.end_span as usize];
-                for (i, span) in named.iter().enumerate() {
+                let answered = std::mem::take(&mut active.next_key);
+                for (i, span) in named.iter().enumerate().skip(answered) {
                     keys.push(span.of(input));
                     owners.push(Owner {
                         slot: request.slot,
                         place: (i as u32, named.len() as u32),
+                        active: at as u32,
+                        request: active.next as u32,
                     });
                 }
                 active.ran_bytes = request.end as usize;
@@ -465,12 +528,25 @@ impl Queued<'_> {
     }
 }
 
+/// Has a connection go on with this key in the next turn.
+fn put_back(active: &mut [Active], requests: &[Request], owner: Owner) {
+    let active = &mut active[owner.active as usize];
+    active.deferred = true;
+    active.next = owner.request as usize;
+    active.next_key = owner.place.0 as usize;
+    active.ran_bytes = if active.next == active.first {
+        active.passed_over_bytes
+    } else {
+        requests[active.next - 1].end as usize
+    };
+}
+
 fn over_limit(shared: &Shared, output: &Output) -> bool {
     output.pending() > shared.options.output_limit_bytes
 }
 
 #[inline]
-fn answer(
+pub(crate) fn answer(
     owner: Owner,
     key: &[u8],
     row: Option<hedgerow::Row<'_>>,
@@ -487,7 +563,7 @@ fn answer(
 /// Answers keys one by one: one that is alone, or those that a batch left since one of them could
 /// not be read. That one's request gets the error, the others what they asked for.
 fn answer_each(
-    keyspace: hedgerow::Result<&Keyspace>,
+    keyspace: &hedgerow::Result<&Keyspace>,
     (keys, owners): (&[&[u8]], &[Owner]),
     hits: &mut u64,
     sessions: &mut [Option<Session>],
@@ -499,7 +575,7 @@ fn answer_each(
         if in_failed {
             continue;
         }
-        let read = match &keyspace {
+        let read = match keyspace {
             Ok(keyspace) => keyspace.read(key, |row| {
                 *hits += 1;
                 answer(owner, key, Some(row), sessions, outputs);
@@ -530,60 +606,5 @@ fn fail(
     let slot = owner.slot as usize;
     if let Some(session) = &mut sessions[slot] {
         session.reply_error(error, outputs[slot].buffer());
-    }
-}
-
-/// Puts the answers of a `get_many`, which come in any order, into the order of their keys.
-/// Those that come early are encoded aside.
-#[derive(Default)]
-struct Reorder {
-    aside: Vec<u8>,
-    /// Where in `aside` the answer to each key lies, if it came early.
-    early: Vec<Option<(usize, usize)>>,
-}
-
-impl Reorder {
-    /// Answers all keys, or those before the first that has no answer since the batch failed; how
-    /// many.
-    fn get_many(
-        &mut self,
-        keyspace: &Keyspace,
-        keys: &[&[u8]],
-        owners: &[Owner],
-        hits: &mut u64,
-        sessions: &mut [Option<Session>],
-        outputs: &mut [Output],
-    ) -> usize {
-        self.aside.clear();
-        self.early.clear();
-        self.early.resize(keys.len(), None);
-        let mut next = 0;
-        let done = keyspace.get_many(keys, |i, row| {
-            *hits += u64::from(row.is_some());
-            if i != next {
-                let from = self.aside.len();
-                if let Some(session) = &mut sessions[owners[i].slot as usize] {
-                    let place = (owners[i].place.0 as usize, owners[i].place.1 as usize);
-                    session.reply_read(keys[i], place, row, &mut self.aside);
-                }
-                self.early[i] = Some((from, self.aside.len()));
-                return;
-            }
-            answer(owners[i], keys[i], row, sessions, outputs);
-            next += 1;
-            while let Some(&Some((from, to))) = self.early.get(next) {
-                let output = &mut outputs[owners[next].slot as usize];
-                output.buffer().extend_from_slice(&self.aside[from..to]);
-                next += 1;
-            }
-        });
-        if self.aside.capacity() > 1 << 20 {
-            self.aside = Vec::new();
-        }
-        debug_assert!(
-            done.is_err() || next == keys.len(),
-            "every key is answered once"
-        );
-        next
     }
 }

@@ -24,8 +24,9 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use crate::connection::{Filled, Input, Pool};
 use crate::error::{Error, Result};
 use crate::metrics::WorkerMetrics;
-use crate::output::{Held, Output};
+use crate::output::{Flushed, Output};
 use crate::protocol::Session;
+use crate::relief::RELIEF_INTERVAL;
 use crate::shared::{Shared, WorkerHandle};
 use crate::turn::{Active, Lanes, Turn};
 
@@ -43,27 +44,35 @@ pub(crate) struct Incoming {
 }
 
 /// What the loop knows of a connection besides its session and buffers.
-struct Peer {
-    stream: TcpStream,
+pub(crate) struct Peer {
+    pub(crate) stream: TcpStream,
     active_at: Instant,
     /// Bytes that the next request needs in all, as far as known.
     wanted: usize,
     /// In the queue of connections to look at.
     queued: bool,
     /// The socket may have bytes to read.
-    readable: bool,
+    pub(crate) readable: bool,
     /// Whole requests may be left in the input: they come first.
-    unparsed: bool,
+    pub(crate) unparsed: bool,
     /// The end of what the peer sends has been announced.
-    hung_up: bool,
+    pub(crate) hung_up: bool,
     /// The end has been read: what was asked is still answered.
-    ended: bool,
+    pub(crate) ended: bool,
     /// Listed in `held`.
-    held: bool,
+    pub(crate) held: bool,
     /// Replies were left because the socket took no more.
     pending: bool,
-    /// The output is over its limit: nothing is read or run until it is fetched.
-    blocked: bool,
+    /// The output is over its limit: nothing is run until some of it is fetched.
+    pub(crate) blocked: bool,
+    /// It fetches nothing: it is read from all the same, as it may send everything before it reads.
+    pub(crate) buffers: bool,
+    /// Bytes sent to it since it was blocked or looked at.
+    pub(crate) fetched: bool,
+    /// The memory that it holds, as counted.
+    pub(crate) memory_bytes: usize,
+    /// Since when that is over the soft limit.
+    pub(crate) over_soft_limit_since: Option<Instant>,
     /// The next request waits for the end of a pause.
     paused: bool,
     /// Nothing more is read; the connection ends when its replies are sent.
@@ -72,30 +81,35 @@ struct Peer {
 
 /// One event loop.
 pub(crate) struct Worker {
-    shared: Arc<Shared>,
-    index: usize,
-    handle: Arc<WorkerHandle>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) index: usize,
+    pub(crate) handle: Arc<WorkerHandle>,
     poll: Poll,
     incoming: Receiver<Incoming>,
     // By slot.
-    peers: Vec<Option<Peer>>,
-    sessions: Vec<Option<Session>>,
-    inputs: Vec<Input>,
-    outputs: Vec<Output>,
+    pub(crate) peers: Vec<Option<Peer>>,
+    pub(crate) sessions: Vec<Option<Session>>,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) outputs: Vec<Output>,
     free: Vec<usize>,
     queue: Vec<usize>,
     /// Connections whose replies wait for a sync.
-    held: Vec<usize>,
+    pub(crate) held: Vec<usize>,
+    /// Connections to which more could be sent.
+    unsent: Vec<usize>,
+    /// Connections that are blocked, and when to look whether they fetch anything.
+    pub(crate) blocked: Vec<usize>,
+    pub(crate) look_at: Option<Instant>,
     /// When the first of them has waited for long enough.
-    overdue_at: Option<Instant>,
+    pub(crate) overdue_at: Option<Instant>,
     /// When the pause that connections wait for ends, if any do.
     paused_until: Option<Instant>,
     /// Connections that were to end, so far.
     kills_seen: u64,
-    pool: Pool,
-    turn: Turn,
+    pub(crate) pool: Pool,
+    pub(crate) turn: Turn,
     /// Read once per turn.
-    now: Instant,
+    pub(crate) now: Instant,
 }
 
 impl Worker {
@@ -123,6 +137,9 @@ impl Worker {
             free: Vec::new(),
             queue: Vec::new(),
             held: Vec::new(),
+            unsent: Vec::new(),
+            blocked: Vec::new(),
+            look_at: None,
             overdue_at: None,
             paused_until: None,
             kills_seen: 0,
@@ -136,7 +153,7 @@ impl Worker {
         Arc::clone(&self.handle)
     }
 
-    fn metrics(&self) -> &WorkerMetrics {
+    pub(crate) fn metrics(&self) -> &WorkerMetrics {
         &self.shared.metrics.workers[self.index]
     }
 
@@ -148,8 +165,10 @@ impl Worker {
         let mut events = Events::with_capacity(EVENTS);
         let mut next_tick = Instant::now() + TICK;
         while !self.shared.is_stopping() {
-            let timeout = if self.queue.is_empty() {
-                let due = [self.overdue_at, self.paused_until];
+            let timeout = if self.shared.client_memory.is_pressed() {
+                RELIEF_INTERVAL
+            } else if self.queue.is_empty() && self.unsent.is_empty() {
+                let due = [self.overdue_at, self.paused_until, self.look_at];
                 let wake_at = due.into_iter().flatten().fold(next_tick, Instant::min);
                 wake_at.saturating_duration_since(self.now)
             } else {
@@ -161,11 +180,19 @@ impl Worker {
             }
             self.take_events(&events);
             self.resume_paused();
+            for slot in std::mem::take(&mut self.unsent) {
+                self.flush(slot);
+            }
             self.turn();
+            self.read_from_blocked();
+            if self.shared.client_memory.is_pressed() {
+                self.relieve();
+            }
             if self.now >= next_tick {
                 next_tick = self.now + TICK;
                 self.close_idle();
                 self.shared.flush_if_due();
+                self.close_over_soft_limit();
             }
         }
         self.finish(&mut events);
@@ -250,6 +277,10 @@ impl Worker {
                 held: false,
                 pending: false,
                 blocked: false,
+                buffers: false,
+                fetched: false,
+                memory_bytes: 0,
+                over_soft_limit_since: None,
                 paused: false,
                 closing: false,
             });
@@ -308,7 +339,11 @@ impl Worker {
             self.write_out();
         }
         let active = std::mem::take(&mut self.turn.active);
-        for active in &active {
+        // Those that had to leave something for the next turn are the first in it.
+        for active in active.iter().filter(|active| active.deferred) {
+            self.settle(active);
+        }
+        for active in active.iter().filter(|active| !active.deferred) {
             self.settle(active);
         }
         self.turn.active = active;
@@ -344,23 +379,6 @@ impl Worker {
         self.shared.events.slow(peer, commands, requests, took);
     }
 
-    /// Hands the turn's commits to the operating system, so that nothing that is acknowledged is
-    /// lost when the process is killed. If that fails, the turn's writes are not acknowledged.
-    fn write_out(&mut self) {
-        let outcome = self.shared.db.write_out();
-        for active in &self.turn.active {
-            let output = &mut self.outputs[active.slot];
-            match (&outcome, &mut self.sessions[active.slot]) {
-                (Err(error), Some(session)) => {
-                    output.replace_held(Held::waits_for_write_out, |held, out| {
-                        session.reply_not_on_disk((held.code, held.is_silent()), error, out);
-                    })
-                }
-                _ => output.release_written_out(),
-            }
-        }
-    }
-
     /// Reads from a socket once.
     fn receive(&mut self, slot: usize) {
         let Some(peer) = &mut self.peers[slot] else {
@@ -372,6 +390,11 @@ impl Worker {
             return;
         }
         let input = &mut self.inputs[slot];
+        let growth = input.growth(peer.wanted);
+        if growth > 0 && !self.shared.client_memory.admits(growth) {
+            // The largest connection is closed; then there is room, or this was it.
+            return;
+        }
         let before = input.len();
         let filled = input.fill(&mut peer.stream, peer.wanted, &mut self.pool);
         self.turn.counts.received_bytes += (input.len() - before) as u64;
@@ -401,7 +424,12 @@ impl Worker {
             self.paused_until = Some(ends_at.unwrap_or(self.now + TICK));
         }
         peer.closing |= active.close || (peer.ended && !peer.unparsed);
-        peer.blocked |= active.blocked;
+        if active.blocked && !peer.blocked {
+            (peer.blocked, peer.buffers, peer.fetched) = (true, false, true);
+            if !self.blocked.contains(&slot) {
+                self.blocked.push(slot);
+            }
+        }
         if self.outputs[slot].is_held() && !peer.held {
             peer.held = true;
             self.held.push(slot);
@@ -418,6 +446,7 @@ impl Worker {
         let again = peer.unparsed || peer.readable;
         self.flush(slot);
         self.inputs[slot].release(&mut self.pool);
+        self.count_memory(slot);
         if again {
             self.enqueue(slot);
         }
@@ -443,17 +472,25 @@ impl Worker {
     }
 
     /// Sends what can be sent. Unblocks or closes the connection if that was the obstacle.
-    fn flush(&mut self, slot: usize) {
+    pub(crate) fn flush(&mut self, slot: usize) {
         let Some(peer) = &mut self.peers[slot] else {
             return;
         };
         let output = &mut self.outputs[slot];
         let before = output.pending();
-        let Ok(all) = output.flush(&mut peer.stream) else {
+        let Ok(flushed) = output.flush(&mut peer.stream) else {
             return self.close(slot);
         };
         let sent = before - output.pending();
-        peer.pending = !all;
+        peer.pending = flushed != Flushed::All;
+        if flushed == Flushed::More && !self.unsent.contains(&slot) {
+            self.unsent.push(slot);
+        }
+        if sent > 0 {
+            (peer.fetched, peer.buffers) = (true, false);
+        }
+        // What holds nothing between turns is not counted in them.
+        let is_counted = peer.memory_bytes > 0;
         let left = output.pending();
         output.release(&mut self.pool);
         let finished = peer.closing && left == 0;
@@ -466,69 +503,31 @@ impl Worker {
             .fetch_add(sent as u64, Ordering::Relaxed);
         if finished {
             self.close(slot);
-        } else if unblocked {
+            return;
+        }
+        if sent > 0 && is_counted {
+            self.count_memory(slot);
+        }
+        if unblocked {
             self.enqueue(slot);
         }
     }
 
-    fn close(&mut self, slot: usize) {
+    pub(crate) fn close(&mut self, slot: usize) {
         let Some(mut peer) = self.peers[slot].take() else {
             return;
         };
+        self.shared.client_memory.change(peer.memory_bytes, 0);
         let _ = self.poll.registry().deregister(&mut peer.stream);
         self.sessions[slot] = None;
         self.inputs[slot] = Input::default();
         self.outputs[slot] = Output::default();
         self.held.retain(|&held| held != slot);
         self.queue.retain(|&queued| queued != slot);
+        self.unsent.retain(|&unsent| unsent != slot);
+        self.blocked.retain(|&blocked| blocked != slot);
         self.free.push(slot);
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// Sends the replies whose writes are durable by now.
-    fn release_held(&mut self) {
-        // Before asking: an advance from here on wakes the poll.
-        self.handle.waits_for_sync.store(true, Ordering::SeqCst);
-        // The failure first: what becomes durable after this look has not failed.
-        let failure = self.shared.log_failure();
-        let durable_epoch = self.shared.db.durable_epoch();
-        self.overdue_at = None;
-        for slot in std::mem::take(&mut self.held) {
-            let output = &mut self.outputs[slot];
-            output.release_durable(durable_epoch);
-            if let Some(session) = &mut self.sessions[slot] {
-                if let Some(error) = &failure {
-                    // Whoever only waits goes on waiting for space.
-                    let for_good = !matches!(error, hedgerow::Error::DiskFull);
-                    output.replace_held(
-                        |held| for_good || !held.only_waits(),
-                        |held, out| {
-                            session.reply_not_on_disk((held.code, held.is_silent()), error, out);
-                        },
-                    );
-                }
-                while output
-                    .deadline()
-                    .is_some_and(|deadline| deadline <= self.now)
-                {
-                    output.replace_first_held(|out| session.reply_overdue(out));
-                    output.release_durable(durable_epoch);
-                }
-            }
-            let is_held = output.is_held();
-            let deadlines = self.overdue_at.into_iter().chain(output.deadline());
-            self.overdue_at = deadlines.min();
-            if let Some(peer) = &mut self.peers[slot] {
-                peer.held = is_held;
-            }
-            if is_held {
-                self.held.push(slot);
-            }
-            self.flush(slot);
-        }
-        if self.held.is_empty() {
-            self.handle.waits_for_sync.store(false, Ordering::SeqCst);
-        }
     }
 
     /// Closes the connections that `CLIENT KILL` named since the last look.

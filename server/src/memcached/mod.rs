@@ -86,6 +86,11 @@ impl Session {
         )
     }
 
+    /// An earlier request will be parsed again: what it refuses is passed over anew.
+    pub(crate) fn forget_parsed(&mut self) {
+        self.skip_bytes = 0;
+    }
+
     /// memcached knows one database.
     pub(crate) fn database(&self) -> usize {
         0

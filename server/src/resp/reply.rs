@@ -3,15 +3,61 @@
 //! One writer serves both versions of the protocol: RESP3 has types of its own for null, maps,
 //! doubles and booleans; RESP2 says them with what it has, as Redis does.
 
+use std::cell::Cell;
+
+/// How long the output may become by one reply.
+#[derive(Debug)]
+pub(crate) struct ReplyLimit {
+    bytes: usize,
+    exceeded: Cell<bool>,
+}
+
+impl ReplyLimit {
+    pub(crate) fn new(bytes: usize) -> ReplyLimit {
+        ReplyLimit {
+            bytes,
+            exceeded: Cell::new(false),
+        }
+    }
+
+    /// Whether something was left out of the reply.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.exceeded.get()
+    }
+}
+
+/// A longer byte string is appended to a buffer that grows by little more than it needs.
+const LARGE_BYTES: usize = 64 << 10;
+
 /// Appends replies to a connection's output.
 pub(crate) struct Reply<'a> {
     out: &'a mut Vec<u8>,
     resp3: bool,
+    limit: Option<&'a ReplyLimit>,
 }
 
 impl<'a> Reply<'a> {
     pub(crate) fn new(out: &'a mut Vec<u8>, resp3: bool) -> Reply<'a> {
-        Reply { out, resp3 }
+        let limit = None;
+        Reply { out, resp3, limit }
+    }
+
+    /// A reply that leaves out what exceeds a limit, and lets the limit tell.
+    pub(crate) fn limited(out: &'a mut Vec<u8>, resp3: bool, limit: &'a ReplyLimit) -> Reply<'a> {
+        let limit = Some(limit);
+        Reply { out, resp3, limit }
+    }
+
+    /// Whether so many bytes more are within the limit.
+    #[inline]
+    fn admits(&self, bytes: usize) -> bool {
+        self.limit.is_none_or(|limit| {
+            let admits = self.out.len() + bytes <= limit.bytes;
+            if !admits {
+                limit.exceeded.set(true);
+            }
+            admits
+        })
     }
 
     /// The same writer, lent to a callee.
@@ -19,6 +65,7 @@ impl<'a> Reply<'a> {
         Reply {
             out: self.out,
             resp3: self.resp3,
+            limit: self.limit,
         }
     }
 
@@ -88,6 +135,9 @@ impl<'a> Reply<'a> {
         const SHORT: usize = 56;
         const LINE: usize = SHORT + 8;
         let len = bytes.len();
+        if !self.admits(len) {
+            return;
+        }
         if len <= 8 {
             return self.word_bulk(bytes);
         }
@@ -126,7 +176,13 @@ impl<'a> Reply<'a> {
     fn long_bulk(&mut self, bytes: &[u8]) {
         let mut buffer = itoa::Buffer::new();
         let length = buffer.format(bytes.len()).as_bytes();
-        self.out.reserve(bytes.len() + length.len() + 5);
+        let more = bytes.len() + length.len() + 5;
+        if more > LARGE_BYTES && self.out.capacity() - self.out.len() < more {
+            // Doubling would waste as much again.
+            self.out.reserve_exact(more.max(self.out.capacity() / 8));
+        } else {
+            self.out.reserve(more);
+        }
         self.out.push(b'$');
         self.out.extend_from_slice(length);
         self.out.extend_from_slice(b"\r\n");

@@ -12,7 +12,7 @@ use crate::protocol::{Kind, Parsed, Ran, Request, Span};
 use crate::resp::call::{Arguments, Call, Data, Failure, engine_line};
 use crate::resp::commands::subcommands;
 use crate::resp::frame::{self, Frame, Limits, Unfinished};
-use crate::resp::reply::Reply;
+use crate::resp::reply::{Reply, ReplyLimit};
 use crate::resp::table::{self, Command, Flags};
 use crate::resp::transactions;
 use crate::shared::Shared;
@@ -47,6 +47,30 @@ impl Queue {
             self.bytes.extend_from_slice(argument);
             self.spans.push(Span::new(start, self.bytes.len()));
         }
+    }
+
+    /// The memory that is taken up.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.capacity()
+            + self.spans.capacity() * size_of::<Span>()
+            + self.commands.capacity() * size_of::<(&Command, usize)>()
+    }
+
+    /// The memory that one more command would make it take up.
+    fn memory_with(&self, arguments: Arguments<'_>) -> usize {
+        let grown = |len: usize, capacity: usize| {
+            if len > capacity {
+                len.max(capacity.saturating_mul(2))
+            } else {
+                capacity
+            }
+        };
+        let bytes: usize = arguments.iter().map(<[u8]>::len).sum();
+        let spans = self.spans.len() + arguments.len();
+        grown(self.bytes.len() + bytes, self.bytes.capacity())
+            + grown(spans, self.spans.capacity()) * size_of::<Span>()
+            + grown(self.commands.len() + 1, self.commands.capacity())
+                * size_of::<(&Command, usize)>()
     }
 
     /// The arguments of the `i`th command, its name included.
@@ -134,6 +158,23 @@ impl Session {
 
     pub(crate) fn too_long(&self) -> Vec<u8> {
         b"-ERR Protocol error: the request exceeds the server's limit\r\n".to_vec()
+    }
+
+    /// What is remembered of a request that was parsed in part is no longer true: an earlier one
+    /// will be parsed again.
+    pub(crate) fn forget_parsed(&mut self) {
+        self.unfinished = None;
+    }
+
+    /// The memory of what is queued and watched.
+    #[inline]
+    pub(crate) fn memory(&self) -> usize {
+        let queued = self.queue.as_ref().map_or(0, |queue| queue.memory());
+        if self.watched.is_empty() {
+            return queued;
+        }
+        let watched = self.watched.iter().map(|watched| watched.key.capacity());
+        queued + watched.sum::<usize>() + self.watched.capacity() * size_of::<Watched>()
     }
 
     /// Shows others what this connection is like now.
@@ -259,8 +300,32 @@ impl Session {
         out: &mut Vec<u8>,
     ) -> Ran {
         let arguments = Arguments::new(input, spans);
-        let mut reply = Reply::new(out, self.resp3);
-        let command = match self.admit(request.code, arguments) {
+        let start = out.len();
+        // The buffer may grow by an eighth more than it needs.
+        let left = shared.client_memory.left_bytes() / 9 * 8;
+        let limit = ReplyLimit::new(start.saturating_add(left));
+        let ran = self.execute_within(shared, request.code, arguments, &limit, out);
+        if limit.is_exceeded() {
+            out.truncate(start);
+            out.shrink_to(start);
+            Reply::new(out, self.resp3).error(
+                "ERR the reply takes more memory than is left for clients (client-memory); what \
+                 the command changes is changed; ask for less at once",
+            );
+        }
+        ran
+    }
+
+    fn execute_within(
+        &mut self,
+        shared: &Shared,
+        code: u32,
+        arguments: Arguments<'_>,
+        limit: &ReplyLimit,
+        out: &mut Vec<u8>,
+    ) -> Ran {
+        let mut reply = Reply::limited(out, self.resp3, limit);
+        let command = match self.admit(code, arguments) {
             Ok(command) => command,
             Err(text) => {
                 if let Some(queue) = &mut self.queue {
@@ -276,9 +341,12 @@ impl Session {
             if command.flags.has(Flags::NO_MULTI) {
                 queue.failed = true;
                 reply.error("ERR Command not allowed inside a transaction");
-            } else if queue.bytes.len() > shared.options.max_frame_bytes {
+            } else if queue.memory_with(arguments) > shared.queue_limit_bytes() {
                 queue.failed = true;
-                reply.error("ERR the transaction exceeds the server's limit");
+                reply.error(
+                    "ERR the commands queued since MULTI take more memory than a transaction may; \
+                     queue fewer or shorter ones",
+                );
             } else {
                 queue.push(command, arguments);
                 reply.raw(b"+QUEUED\r\n");

@@ -1,6 +1,7 @@
 //! The server beside its clients. One program, so that the server is compiled and linked once.
 
 mod client_commands;
+mod client_memory;
 mod clients;
 mod commands;
 mod failing_disk;

@@ -1,0 +1,132 @@
+//! The memory of all connections together: what they sent and was not run yet, replies that they
+//! have not fetched, transactions that they are queueing.
+//!
+//! Each worker adds what its connections hold, when it changes, to one sum. A worker that would
+//! exceed the limit asks for relief: every worker then says how large its largest connection is,
+//! and the one with the largest of all closes it. So it is the worst offender that goes, on
+//! whichever worker, and who merely needs a little at that moment waits for a millisecond.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+const ORDER: Ordering = Ordering::Relaxed;
+
+/// The sum and its limit.
+pub(crate) struct ClientMemory {
+    limit_bytes: usize,
+    used_bytes: AtomicUsize,
+    /// Whether somebody could not get what he needed.
+    pressed: AtomicBool,
+    /// Of each worker, what its largest connection holds: as far as it knows, while pressed.
+    largest_bytes: Vec<AtomicUsize>,
+}
+
+impl ClientMemory {
+    pub(crate) fn new(limit_bytes: usize, workers: usize) -> ClientMemory {
+        ClientMemory {
+            limit_bytes,
+            used_bytes: AtomicUsize::new(0),
+            pressed: AtomicBool::new(false),
+            largest_bytes: (0..workers).map(|_| AtomicUsize::new(usize::MAX)).collect(),
+        }
+    }
+
+    pub(crate) fn limit_bytes(&self) -> usize {
+        self.limit_bytes
+    }
+
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.used_bytes.load(ORDER)
+    }
+
+    /// What may still be used.
+    pub(crate) fn left_bytes(&self) -> usize {
+        self.limit_bytes.saturating_sub(self.used_bytes())
+    }
+
+    /// A connection that held `before` bytes holds `now`, wanted or not.
+    #[inline]
+    pub(crate) fn change(&self, before: usize, now: usize) {
+        if now > before {
+            let used = self.used_bytes.fetch_add(now - before, ORDER) + (now - before);
+            if used > self.limit_bytes {
+                self.press();
+            }
+        } else if now < before {
+            self.used_bytes.fetch_sub(before - now, ORDER);
+        }
+    }
+
+    /// Whether a connection may grow by so many bytes; if not, somebody has to go.
+    #[inline]
+    pub(crate) fn admits(&self, bytes: usize) -> bool {
+        let admits = self.used_bytes().saturating_add(bytes) <= self.limit_bytes;
+        if !admits {
+            self.press();
+        }
+        admits
+    }
+
+    #[cold]
+    fn press(&self) {
+        if !self.pressed.swap(true, Ordering::AcqRel) {
+            // What workers said the last time is no longer true.
+            for largest in &self.largest_bytes {
+                largest.store(usize::MAX, ORDER);
+            }
+        }
+    }
+
+    /// Whether relief is asked for: one load.
+    #[inline]
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.pressed.load(Ordering::Acquire)
+    }
+
+    /// A worker's largest connection holds so many bytes: whether it is to be closed. `None`: some
+    /// worker has not said yet what its largest one holds.
+    pub(crate) fn is_largest(&self, worker: usize, bytes: usize) -> Option<bool> {
+        self.largest_bytes[worker].store(bytes, Ordering::SeqCst);
+        let mut largest = (0, 0);
+        for (worker, bytes) in self.largest_bytes.iter().enumerate() {
+            let bytes = bytes.load(Ordering::SeqCst);
+            if bytes == usize::MAX {
+                return None;
+            }
+            largest = largest.max((bytes, worker));
+        }
+        Some(largest.1 == worker)
+    }
+
+    /// The largest connection has been closed: whoever needs more asks again.
+    pub(crate) fn relieved(&self) {
+        self.pressed.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_of_all_workers_goes_once_all_have_spoken() {
+        let memory = ClientMemory::new(100, 2);
+        memory.change(0, 60);
+        assert!(memory.admits(40) && !memory.is_pressed());
+        assert!(!memory.admits(41) && memory.is_pressed());
+        assert_eq!(memory.is_largest(0, 20), None);
+        assert_eq!(memory.is_largest(1, 40), Some(true));
+        assert_eq!(memory.is_largest(0, 20), Some(false));
+        memory.change(40, 0);
+        memory.relieved();
+        assert_eq!((memory.used_bytes(), memory.left_bytes()), (20, 80));
+        memory.change(0, 90);
+        assert!(memory.is_pressed(), "beyond the limit, though nobody asked");
+        assert_eq!(
+            memory.is_largest(1, 90),
+            None,
+            "what was said before is forgotten"
+        );
+        assert_eq!(memory.is_largest(0, 20), Some(false));
+        assert_eq!(memory.is_largest(1, 90), Some(true));
+    }
+}

@@ -1,0 +1,128 @@
+//! The answers of a batch of reads, put into the order of their keys.
+
+use hedgerow::Keyspace;
+
+use crate::output::Output;
+use crate::protocol::Session;
+use crate::turn::{LARGE_REPLIES_BYTES, Owner, SMALL_REPLY_BYTES, answer};
+
+/// What became of a key whose turn in the order has not come yet.
+#[derive(Clone, Copy)]
+enum Early {
+    /// Its answer lies in `aside`.
+    Encoded(usize, usize),
+    /// Its row is too large for this turn.
+    Deferred,
+}
+
+/// Puts the answers of a `get_many`, which come in any order, into the order of their keys. Those
+/// that come early are encoded aside.
+#[derive(Default)]
+pub(crate) struct Reorder {
+    aside: Vec<u8>,
+    early: Vec<Option<Early>>,
+    /// Large replies that this turn has encoded.
+    pub(crate) large_bytes: usize,
+    /// Of each connection that has to wait for the next turn, its first key without an answer.
+    pub(crate) deferred: Vec<usize>,
+}
+
+impl Reorder {
+    /// Answers all keys, or those before the first that has no answer since the batch failed; how
+    /// many. Connections whose rows are too large for this turn are `deferred`.
+    pub(crate) fn get_many(
+        &mut self,
+        keyspace: &Keyspace,
+        keys: &[&[u8]],
+        owners: &[Owner],
+        hits: &mut u64,
+        sessions: &mut [Option<Session>],
+        outputs: &mut [Output],
+    ) -> usize {
+        self.aside.clear();
+        self.early.clear();
+        self.early.resize(keys.len(), None);
+        self.deferred.clear();
+        let mut next = 0;
+        let mut aside_bytes = 0;
+        let done = keyspace.get_many(keys, |i, row| {
+            *hits += u64::from(row.is_some());
+            let value = row.as_ref().and_then(|row| row.value());
+            let large = value.map_or(0, <[u8]>::len);
+            let large = if large > SMALL_REPLY_BYTES { large } else { 0 };
+            let is_admitted = large == 0
+                || self.large_bytes + aside_bytes + large <= LARGE_REPLIES_BYTES
+                || (i == next && self.large_bytes == 0);
+            if i == next && is_admitted && !self.is_deferred(owners[i].slot, owners) {
+                self.large_bytes += large;
+                answer(owners[i], keys[i], row, sessions, outputs);
+                next += 1;
+            } else if is_admitted {
+                aside_bytes += large;
+                let from = self.aside.len();
+                if let Some(session) = &mut sessions[owners[i].slot as usize] {
+                    let place = (owners[i].place.0 as usize, owners[i].place.1 as usize);
+                    session.reply_read(keys[i], place, row, &mut self.aside);
+                }
+                self.early[i] = Some(Early::Encoded(from, self.aside.len()));
+            } else {
+                self.early[i] = Some(Early::Deferred);
+            }
+            while let Some(&Some(early)) = self.early.get(next) {
+                self.take_early(early, next, owners, outputs);
+                next += 1;
+            }
+        });
+        if self.aside.capacity() > 1 << 20 {
+            self.aside = Vec::new();
+        }
+        debug_assert!(
+            done.is_err() || next == keys.len(),
+            "every key is answered once"
+        );
+        next
+    }
+
+    /// The order has come to a key that was found early.
+    fn take_early(&mut self, early: Early, at: usize, owners: &[Owner], outputs: &mut [Output]) {
+        let slot = owners[at].slot;
+        match early {
+            // An earlier one of its connection has to come first.
+            _ if self.is_deferred(slot, owners) => {}
+            Early::Deferred => self.deferred.push(at),
+            Early::Encoded(from, to) => {
+                if to - from > SMALL_REPLY_BYTES {
+                    self.large_bytes += to - from;
+                }
+                let output = &mut outputs[slot as usize];
+                output.buffer().extend_from_slice(&self.aside[from..to]);
+            }
+        }
+    }
+
+    fn is_deferred(&self, slot: u32, owners: &[Owner]) -> bool {
+        let mut deferred = self.deferred.iter();
+        deferred.any(|&key| owners[key].slot == slot)
+    }
+
+    /// Defers all keys from a place on.
+    pub(crate) fn defer_rest(&mut self, from: usize, owners: &[Owner]) {
+        for (key, owner) in owners.iter().enumerate().skip(from) {
+            if !self.is_deferred(owner.slot, owners) {
+                self.deferred.push(key);
+            }
+        }
+    }
+
+    /// Takes the first of the deferred keys out, whose connection is then to go on behind it.
+    pub(crate) fn take_first_deferred(&mut self, owners: &[Owner]) -> Option<usize> {
+        let first = *self.deferred.first()?;
+        let goes_on = owners.get(first + 1).map(|next| next.slot) == Some(owners[first].slot);
+        if goes_on {
+            self.deferred[0] = first + 1;
+        } else {
+            self.deferred.remove(0);
+        }
+        Some(first)
+    }
+}
