@@ -101,8 +101,8 @@ pub(crate) struct Metrics {
     pub(crate) refused: AtomicU64,
     pub(crate) timed_out: AtomicU64,
     pub(crate) memcached: MemcachedCounters,
-    errors: Mutex<BTreeMap<String, u64>>,
     pub(crate) closed_for_memory: AtomicU64,
+    errors: Mutex<BTreeMap<String, u64>>,
 }
 
 /// What memcached clients did beyond `get` and plain `set`, which workers count.
@@ -122,8 +122,8 @@ impl Metrics {
             refused: AtomicU64::new(0),
             timed_out: AtomicU64::new(0),
             memcached: MemcachedCounters::default(),
-            errors: Mutex::default(),
             closed_for_memory: AtomicU64::new(0),
+            errors: Mutex::default(),
         }
     }
 

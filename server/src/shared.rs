@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hedgerow::{Commit, Db, Durability, Health, Keyspace, Timestamp, WriteOptions};
+use hedgerow::{Commit, Db, Durability, Health, Keyspace, WriteOptions};
 
 use crate::client_memory::ClientMemory;
 use crate::clients::Clients;

@@ -73,6 +73,11 @@ fn metrics(shared: &Shared) -> String {
     let connections = shared.connections.load(Ordering::Relaxed) as u64;
     gauge("connections", "Open connections.", connections);
     gauge(
+        "client_memory_bytes",
+        "Held by connections: requests, replies, queued commands.",
+        shared.client_memory.used_bytes() as u64,
+    );
+    gauge(
         "uptime_seconds",
         "Since the server's start.",
         shared.started.elapsed().as_secs(),

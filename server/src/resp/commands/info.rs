@@ -84,6 +84,9 @@ fn clients(shared: &Shared, text: &mut String) {
         shared.connections.load(Ordering::Relaxed),
     );
     line(text, "maxclients", shared.settings.max_connections());
+    let memory = &shared.client_memory;
+    line(text, "client_memory_bytes", memory.used_bytes());
+    line(text, "client_memory_limit_bytes", memory.limit_bytes());
 }
 
 fn memory(shared: &Shared, text: &mut String) {
