@@ -138,7 +138,7 @@ fn directories_that_are_not_databases_are_left_alone() {
         Error::Missing { .. },
         "create"
     );
-    assert_error!(Db::check(&missing), Error::NotADatabase { .. }, "missing");
+    assert_error!(Db::check(&missing), Error::Missing { .. }, "missing");
     assert!(!missing.exists());
 
     std::fs::create_dir(path("empty")).unwrap();
@@ -355,8 +355,8 @@ fn restoring_needs_a_backup_and_an_empty_place() {
     std::fs::create_dir(&empty).unwrap();
     assert_error!(
         Db::restore(&empty, dir.path().join("x")),
-        Error::NotADatabase { .. },
-        "MANIFEST"
+        Error::Missing { .. },
+        "there is no database in"
     );
     Db::restore(&data, &empty).unwrap();
     assert_eq!(Db::open(&empty).unwrap().keyspace("k").unwrap().len(), 101);
