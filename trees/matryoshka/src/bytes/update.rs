@@ -131,13 +131,13 @@ fn change<'g, C: Capacity, R>(
     match decide(None) {
         Change::Keep(result) | Change::Remove(result) => kept(result),
         Change::Put(item, result) => {
-            let of_bucket = matches!(held, Entry::Bucket(_));
-            if of_bucket {
+            if matches!(held, Entry::Bucket(_)) {
                 unlinked.0[1] = Some(word);
             }
             let joined = join::<C>(word, &held, key, item, offset);
-            // No key of the bucket ended within the slice: a layer takes its place.
-            let folds = of_bucket && joined & LAYER_TAG != 0;
+            // A layer takes the place of items of which no key ended within the slice: it may be all
+            // that this layer holds.
+            let folds = joined & LAYER_TAG != 0;
             Change::Put(joined, Step::Done { result, folds })
         }
     }
