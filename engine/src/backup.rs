@@ -73,12 +73,12 @@ impl Engine {
 
     /// An error that names a damaged page, with the keys that need it.
     fn with_keys(&self, error: CopyError) -> Error {
-        use hedgerow_pages::Error::{CorruptPage, PageRead};
+        use hedgerow_pages::Error::CorruptPage;
         let CopyError::Pages(error) = error else {
             return error.into();
         };
-        let (Some(pages), CorruptPage { page, .. } | PageRead { page, .. }) = (&self.pages, &error)
-        else {
+        // A page that could not be read may be whole: the error of the disk says so by itself.
+        let (Some(pages), CorruptPage { page, .. }) = (&self.pages, &error) else {
             return error.into();
         };
         Error::Corrupt(Box::new(Problem {
