@@ -77,6 +77,7 @@ fn every_kind_of_call_can_fail() {
             file.write_at(0, b"x").err(),
             file.sync().err(),
             file.truncate(1).err(),
+            file.allocate(0, 1).err(),
             vfs.create_dir_all(Path::new("/dir")).err(),
             vfs.sync_dir(Path::new("/")).err(),
             vfs.list(Path::new("/")).err(),
