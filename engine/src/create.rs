@@ -1,5 +1,6 @@
 //! Making a database where there is none.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use hedgerow_log::Manifest;
@@ -15,7 +16,7 @@ use crate::page_file::PageFile;
 pub(crate) fn make_ready(options: &Builder, dir: &Path) -> Result<()> {
     let vfs = &*options.vfs;
     let exists = vfs.exists(dir).map_err(|e| Error::io("look for", dir, e))?;
-    if exists && Manifest::exists(vfs, dir)? {
+    if exists && has_manifest(vfs, dir)? {
         return Ok(());
     }
     if exists {
@@ -46,10 +47,20 @@ pub(crate) fn check_exists(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
             dir: dir.to_path_buf(),
         });
     }
-    if Manifest::exists(vfs, dir)? {
+    if has_manifest(vfs, dir)? {
         return Ok(());
     }
     check_creatable(vfs, dir, false)
+}
+
+/// Whether a path that exists holds a manifest; an error by its name if it is a file.
+fn has_manifest(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
+    Manifest::exists(vfs, dir).map_err(|error| match error {
+        hedgerow_log::Error::Io { source, .. } if source.kind() == ErrorKind::NotADirectory => {
+            writing_failed("look for", dir, source)
+        }
+        error => error.into(),
+    })
 }
 
 /// Whether a directory without a manifest may become a database.

@@ -163,6 +163,11 @@ fn directories_that_are_not_databases_are_left_alone() {
         Error::NotADatabase { .. },
         "not a directory"
     );
+    assert_error!(
+        Db::check(path("file")),
+        Error::NotADatabase { .. },
+        "not a directory"
+    );
 
     std::fs::create_dir(path("other")).unwrap();
     std::fs::write(
