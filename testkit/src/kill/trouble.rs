@@ -27,8 +27,10 @@ impl Trouble {
             rng.random_bool(0.5),
             rng.random_bool(0.7),
         );
-        // Longer than the page file of a few rows.
-        let longest_file = 512 << rng.random_range(11..13);
+        // Longer than what is there, with room for the start of the next log: an opening writes the end
+        // of the last log again, and one that may not do so is refused.
+        let growth: u64 = 512 << rng.random_range(11..13);
+        let longest_file = longest_file_bytes(&campaign.data).next_multiple_of(512) + growth;
         let full = full || !campaign.limits_files;
         match &campaign.small_disk {
             Some(disk) if any && full => Some(Trouble::FullDisk {
@@ -39,6 +41,17 @@ impl Trouble {
             _ => None,
         }
     }
+}
+
+/// The length of the longest file in a directory and those below it; 0 if there is none.
+fn longest_file_bytes(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let lengths = entries.map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => longest_file_bytes(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    });
+    lengths.max().unwrap_or(0)
 }
 
 /// A file that takes all space of a disk; removed when dropped.
