@@ -71,9 +71,26 @@ fn line(text: &[u8], out: &mut Vec<u8>) -> Outcome {
     Ok(Done::Nothing)
 }
 
-/// Whether the client wants no reply.
+/// Whether the client wants no reply: of commands that take `noreply` last.
 pub(super) fn is_quiet(words: Words<'_>) -> bool {
-    words.get(words.len().wrapping_sub(1)) == Some(b"noreply")
+    let takes_noreply = matches!(
+        words.get(0),
+        Some(
+            b"set"
+                | b"add"
+                | b"replace"
+                | b"append"
+                | b"prepend"
+                | b"cas"
+                | b"incr"
+                | b"decr"
+                | b"touch"
+                | b"delete"
+                | b"flush_all"
+                | b"verbosity"
+        )
+    );
+    takes_noreply && words.get(words.len() - 1) == Some(b"noreply")
 }
 
 /// Replies, unless the request ends in `noreply`.

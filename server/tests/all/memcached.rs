@@ -196,6 +196,11 @@ const EXCHANGES: &[(&str, &str)] = &[
         "verbosity 1\r\nverbosity x\r\nflush_all x\r\nflush_all\r\nget s1\r\n",
         "OK\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR invalid exptime argument\r\nOK\r\nEND\r\n",
     ),
+    // Commands that do not take `noreply` say so.
+    (
+        "version noreply\r\nstats noreply\r\nquit noreply\r\nverbosity 1 noreply\r\n",
+        "ERROR\r\nERROR\r\nERROR\r\n",
+    ),
 ];
 
 #[test]
