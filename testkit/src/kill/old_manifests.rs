@@ -28,7 +28,7 @@ impl Manifests {
     /// Starts a server with the older manifest; whether it was refused. The newest one is put back
     /// after that. A start that is not refused is undone whole: where nothing but the catalog changed
     /// since, nothing in the logs tells of the manifest's age, and a keyspace that was cleared has its
-    /// rows again (docs/file-formats.md).
+    /// rows again (docs/durability.md).
     pub(super) fn start_with_older(
         &self,
         campaign: &KillCampaign,
