@@ -28,7 +28,7 @@ use rand::{Rng, SeedableRng};
 use crate::kill::client::{Client, Reply};
 use crate::kill::server::Server;
 use crate::pressure::LEAST_MEMORY;
-use history::{History, State, key};
+use history::{History, key};
 
 /// Commits that each writer has acknowledged before a disk is cut.
 const LEAST_COMMITS: usize = 20;
@@ -161,7 +161,7 @@ impl Run<'_> {
         let (mut newest_kept, mut oldest_lost) = (None, None);
         let mut histories = Vec::new();
         for (writer, history) in self.histories.iter().enumerate() {
-            let found = read(client, writer)?;
+            let found = client.read_values(&history::keys(writer))?;
             let promised = history.acknowledged_before(self.cut);
             let least = if self.was_synced { promised } else { 0 };
             let survivors = history
@@ -282,26 +282,6 @@ fn list(folder: &Path, files: &mut Vec<PathBuf>) {
             files.push(path);
         }
     }
-}
-
-/// The rows of a writer.
-fn read(client: &mut Client, writer: usize) -> Result<State, String> {
-    let keys = history::keys(writer);
-    let mut words: Vec<&[u8]> = vec![b"MGET"];
-    words.extend(keys.iter().map(Vec::as_slice));
-    let reply = client.call(&words).map_err(|e| format!("MGET: {e}"))?;
-    let Reply::Array(Some(values)) = reply else {
-        return Err(format!("MGET answered {reply:?}"));
-    };
-    let mut found = State::new();
-    for (key, value) in keys.iter().zip(values) {
-        match value {
-            Reply::Bulk(Some(value)) => drop(found.insert(key.clone(), value)),
-            Reply::Bulk(None) => {}
-            other => return Err(format!("MGET holds {other:?}")),
-        }
-    }
-    Ok(found)
 }
 
 /// Writes to the keys of a writer until the connection fails, an error is answered, or the disk is

@@ -1,5 +1,6 @@
 //! A small RESP2 client: enough to write, read back and pipeline.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -109,5 +110,25 @@ impl Client {
         self.queue(words);
         self.send()?;
         self.receive()
+    }
+
+    /// The values of those of some keys that are there, read together with `MGET`; the error says
+    /// what was answered instead.
+    pub fn read_values(&mut self, keys: &[Vec<u8>]) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, String> {
+        let mut words: Vec<&[u8]> = vec![b"MGET"];
+        words.extend(keys.iter().map(Vec::as_slice));
+        let reply = self.call(&words).map_err(|e| format!("MGET: {e}"))?;
+        let Reply::Array(Some(values)) = reply else {
+            return Err(format!("MGET answered {reply:?}"));
+        };
+        let mut found = BTreeMap::new();
+        for (key, value) in keys.iter().zip(values) {
+            match value {
+                Reply::Bulk(Some(value)) => drop(found.insert(key.clone(), value)),
+                Reply::Bulk(None) => {}
+                other => return Err(format!("MGET holds {other:?}")),
+            }
+        }
+        Ok(found)
     }
 }

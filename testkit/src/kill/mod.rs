@@ -31,7 +31,7 @@ use rand::{Rng, SeedableRng};
 use crate::pressure::{LEAST_MEMORY, Pressure, Watch};
 use between_databases::Move;
 use client::{Client, Reply};
-use ledger::{Ledger, Promise, State};
+use ledger::{Ledger, Promise};
 use old_manifests::Manifests;
 use server::Server;
 use trouble::{Filler, Trouble};
@@ -448,20 +448,7 @@ fn read_back(
     promise: Promise,
     report: &mut KillReport,
 ) -> Result<(), String> {
-    let mut words: Vec<&[u8]> = vec![b"MGET"];
-    words.extend(keys.iter().map(Vec::as_slice));
-    let reply = client.call(&words).map_err(|e| format!("MGET: {e}"))?;
-    let Reply::Array(Some(values)) = reply else {
-        return Err(format!("MGET answered {reply:?}"));
-    };
-    let mut found = State::new();
-    for (key, value) in keys.iter().zip(values) {
-        match value {
-            Reply::Bulk(Some(value)) => drop(found.insert(key.clone(), value)),
-            Reply::Bulk(None) => {}
-            other => return Err(format!("MGET holds {other:?}")),
-        }
-    }
+    let found = client.read_values(&keys)?;
     let survived = ledger.check(&found)?;
     let (issued, acknowledged) = ledger.counts();
     report.issued += issued;
