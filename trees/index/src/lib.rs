@@ -8,6 +8,8 @@
 //! Trees that are keyed by integers and written by one thread have a trait of their own,
 //! [`IntIndex`].
 
+#![forbid(unsafe_code)]
+
 use std::ops::{Bound, ControlFlow};
 
 mod error;

@@ -1,0 +1,119 @@
+//! What documents may say: paths that exist, flags and commands that exist.
+
+use std::path::Path;
+
+use crate::workspace::{Source, assert_none, files, rooms, root};
+
+/// Flags are fields of the command line's definition; commands that errors advise are words there.
+#[test]
+fn errors_name_flags_that_exist() {
+    let sources = files("rs");
+    let arguments = sources
+        .iter()
+        .find(|file| file.path == "cli/src/arguments.rs")
+        .expect("the command line is defined there");
+    let mut problems = Vec::new();
+    let mut named = 0;
+    for Source { path, text } in &sources {
+        if !path.starts_with("engine/src/") && !path.starts_with("storage/") {
+            continue;
+        }
+        for flag in text.split("`--").skip(1) {
+            let flag = flag.split(['`', ' ']).next().unwrap_or_default();
+            named += 1;
+            let field = format!(" {}:", flag.replace('-', "_"));
+            if !arguments.text.contains(&field) {
+                problems.push(format!("{path} names --{flag}"));
+            }
+        }
+    }
+    assert!(named > 3, "there are flags in errors");
+    assert_none(&problems, "an error names a flag that exists");
+}
+
+#[test]
+fn documents_cite_only_what_exists() {
+    let root = root();
+    let folders = our_folders();
+    let mut problems = Vec::new();
+    for Source { path, text } in files("md") {
+        let text = without_code_blocks(&text);
+        let folder = Path::new(&path).parent().unwrap_or(Path::new(""));
+        for target in relative_links(&text) {
+            if !root.join(folder).join(&target).exists() {
+                problems.push(format!("{path} links to {target}"));
+            }
+        }
+        for cited in cited_paths(&text, &folders) {
+            if !root.join(&cited).exists() {
+                problems.push(format!("{path} cites {cited}"));
+            }
+        }
+    }
+    assert_none(&problems, "links and cited source paths exist");
+}
+
+/// What a cited path of ours may begin with.
+fn our_folders() -> Vec<String> {
+    let rooms = rooms().into_iter().map(|room| room.folder);
+    let others = ["docs", "fuzz", "results", ".ci"].map(str::to_owned);
+    rooms.chain(others).collect()
+}
+
+/// A document without what stands between lines of three backticks.
+fn without_code_blocks(text: &str) -> String {
+    let mut outside = true;
+    let mut kept = String::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            outside = !outside;
+        } else if outside {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+/// Targets of `[text](target)` that are neither URLs nor anchors.
+fn relative_links(text: &str) -> Vec<String> {
+    let parts = text
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next());
+    parts
+        .map(|target| target.split('#').next().unwrap_or_default().to_owned())
+        .filter(|target| !target.is_empty() && !target.contains("://") && !target.contains(' '))
+        .collect()
+}
+
+/// Backticked words that name a file of ours: they begin with one of `folders` and hold no
+/// placeholder. A `::item` or `:line` behind the path is ignored.
+fn cited_paths(text: &str, folders: &[String]) -> Vec<String> {
+    let mut cited = Vec::new();
+    for quoted in text.split('`').skip(1).step_by(2) {
+        let path = quoted.split(':').next().unwrap_or_default();
+        let path = path.trim_end_matches('/');
+        let is_ours = folders.iter().any(|folder| {
+            let rest = path.strip_prefix(folder.as_str());
+            rest.is_some_and(|rest| rest.starts_with('/'))
+        });
+        let is_plain = path
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+        if is_ours && is_plain {
+            cited.push(path.to_owned());
+        }
+    }
+    cited
+}
+
+#[test]
+fn the_citation_finder_finds() {
+    let text = "see [x](docs/a.md#b), [y](https://e.org) and `engine/src/lib.rs::Db`, `a/b`, \
+                `trees/…`, `cli/`\n```\n`engine/none`\n```\n";
+    assert_eq!(relative_links(text), ["docs/a.md"]);
+    let folders = ["engine".to_owned(), "cli".to_owned()];
+    let text = without_code_blocks(text);
+    assert_eq!(cited_paths(&text, &folders), ["engine/src/lib.rs"]);
+}
