@@ -129,6 +129,12 @@ impl RecordingVfs {
         self.record().losing = Some(after);
     }
 
+    /// From now on no sync fails, though the one that [`lose_sync`](Self::lose_sync) chose has not
+    /// come yet.
+    pub fn heal(&self) {
+        self.record().losing = None;
+    }
+
     /// How many changes were made so far. A cut behind fewer than all of them is what a crash
     /// while the next one was under way leaves.
     pub fn operations(&self) -> usize {
