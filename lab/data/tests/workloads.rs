@@ -256,6 +256,62 @@ fn monotone_work_goes_in_order_on_each_thread() {
     }
 }
 
+/// What may stand behind the head of a workload, and what its error says.
+const WRONG: &[(&str, &str)] = &[
+    ("", "x.toml: the shares of the mix add up to 0, not to 1"),
+    (
+        "[mix]\nread = 0.5",
+        "x.toml: the shares of the mix add up to 0.5, not to 1",
+    ),
+    (
+        "[mix]\nread = 0.5\nscan = 0.5",
+        "a mix with scans needs a scan_length",
+    ),
+    (
+        "[mix]\nread = 1.5\nupdate = -0.5",
+        "the share of read is 1.5, not from 0 to 1",
+    ),
+    (
+        "[mix]\nreads = 1.0",
+        "x.toml: line 6: unknown field `reads`",
+    ),
+    ("speed = 3", "x.toml: line 5: unknown field `speed`"),
+    ("name = ", "x.toml: line 5: "),
+    (
+        "distribution = 'normal'\n[mix]\nread = 1.0",
+        "no distribution is called 'normal'",
+    ),
+    (
+        "scan_length = 'long'\n[mix]\nscan = 1.0",
+        "'long' is no scan length",
+    ),
+    (
+        "operations = 3\noperations_per_record = 2.0\n[mix]\nread = 1.0",
+        "not both",
+    ),
+    ("churn = inf\n[mix]\nread = 1.0", "churn is inf"),
+    (
+        "[load]\nshare = 2.0\n[mix]\nread = 1.0",
+        "the share to load is 2",
+    ),
+    (
+        "[load]\nshare = 0.0\n[mix]\nread = 1.0",
+        "nothing is loaded and nothing inserted",
+    ),
+    (
+        "[load]\ntimed = true\n[mix]\nread = 1.0",
+        "has no mix of operations",
+    ),
+    (
+        "[mix]\nread = 1.0\n[value]\nread = 2",
+        "touch no more than it has",
+    ),
+    (
+        "space = 0.5\n[mix]\nread = 1.0",
+        "a space of 0.5 is smaller",
+    ),
+];
+
 #[test]
 fn what_is_wrong_with_a_file_is_said_in_a_line() {
     let good = "name = 'x'\ntitle = 't'\nsource = 's'\nkeys = 'decimal'\n";
@@ -266,60 +322,7 @@ fn what_is_wrong_with_a_file_is_said_in_a_line() {
         assert!(!error.contains('\n'), "{error}");
         error
     };
-    for (text, message) in [
-        ("", "x.toml: the shares of the mix add up to 0, not to 1"),
-        (
-            "[mix]\nread = 0.5",
-            "x.toml: the shares of the mix add up to 0.5, not to 1",
-        ),
-        (
-            "[mix]\nread = 0.5\nscan = 0.5",
-            "a mix with scans needs a scan_length",
-        ),
-        (
-            "[mix]\nread = 1.5\nupdate = -0.5",
-            "the share of read is 1.5, not from 0 to 1",
-        ),
-        (
-            "[mix]\nreads = 1.0",
-            "x.toml: line 6: unknown field `reads`",
-        ),
-        ("speed = 3", "x.toml: line 5: unknown field `speed`"),
-        ("name = ", "x.toml: line 5: "),
-        (
-            "distribution = 'normal'\n[mix]\nread = 1.0",
-            "no distribution is called 'normal'",
-        ),
-        (
-            "scan_length = 'long'\n[mix]\nscan = 1.0",
-            "'long' is no scan length",
-        ),
-        (
-            "operations = 3\noperations_per_record = 2.0\n[mix]\nread = 1.0",
-            "not both",
-        ),
-        ("churn = inf\n[mix]\nread = 1.0", "churn is inf"),
-        (
-            "[load]\nshare = 2.0\n[mix]\nread = 1.0",
-            "the share to load is 2",
-        ),
-        (
-            "[load]\nshare = 0.0\n[mix]\nread = 1.0",
-            "nothing is loaded and nothing inserted",
-        ),
-        (
-            "[load]\ntimed = true\n[mix]\nread = 1.0",
-            "has no mix of operations",
-        ),
-        (
-            "[mix]\nread = 1.0\n[value]\nread = 2",
-            "touch no more than it has",
-        ),
-        (
-            "space = 0.5\n[mix]\nread = 1.0",
-            "a space of 0.5 is smaller",
-        ),
-    ] {
+    for (text, message) in WRONG {
         let error = error(text);
         assert!(error.contains(message), "{text:?}: {error}");
     }

@@ -54,55 +54,11 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Campaign {
     /// Cut the power between file operations and recover the images.
-    PowerCut {
-        /// Images to recover.
-        #[arg(long, default_value_t = 100_000)]
-        images: usize,
-        /// Chains of lives at once.
-        #[arg(long, default_value_t = 2)]
-        threads: usize,
-        /// The log alone instead of the whole engine.
-        #[arg(long)]
-        log_only: bool,
-        /// Cut so many of a life's boundaries at random [default: all; 60 with B-trees, whose lives
-        /// have thousands].
-        #[arg(long)]
-        cuts_per_life: Option<usize>,
-        /// Where to keep an image that was recovered wrongly.
-        #[arg(long, default_value = "target/power-cut-failure")]
-        failures: PathBuf,
-    },
+    PowerCut(PowerCutFlags),
     /// Kill `hedgerow serve` while clients write, and check what survived.
-    Kill {
-        /// Processes to kill.
-        #[arg(long, default_value_t = 500)]
-        kills: usize,
-        /// Writing connections.
-        #[arg(long, default_value_t = 3)]
-        writers: usize,
-        /// Fill the disk, or have writes fail, in every other life. As root: a small file system is
-        /// mounted for it.
-        #[arg(long)]
-        failing_disk: bool,
-        /// The binary; default: `hedgerow` beside this program.
-        #[arg(long)]
-        program: Option<PathBuf>,
-    },
+    Kill(KillFlags),
     /// Cut a real file system under `hedgerow serve`, and check what survived (needs root).
-    Disk {
-        /// Disks to cut, for each file system and index.
-        #[arg(long, default_value_t = 100)]
-        cuts: usize,
-        /// Writing connections.
-        #[arg(long, default_value_t = 3)]
-        writers: usize,
-        /// ext4 or xfs [default: both].
-        #[arg(long, value_parser = file_system)]
-        file_system: Option<FileSystem>,
-        /// The binary; default: `hedgerow` beside this program.
-        #[arg(long)]
-        program: Option<PathBuf>,
-    },
+    Disk(DiskFlags),
     /// Let every file call of a scripted workload fail, and fill the disk at every step.
     Fault {
         /// Run every n-th case only.
@@ -152,6 +108,59 @@ enum Campaign {
     },
 }
 
+#[derive(clap::Args)]
+struct PowerCutFlags {
+    /// Images to recover.
+    #[arg(long, default_value_t = 100_000)]
+    images: usize,
+    /// Chains of lives at once.
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// The log alone instead of the whole engine.
+    #[arg(long)]
+    log_only: bool,
+    /// Cut so many of a life's boundaries at random [default: all; 60 with B-trees, whose lives
+    /// have thousands].
+    #[arg(long)]
+    cuts_per_life: Option<usize>,
+    /// Where to keep an image that was recovered wrongly.
+    #[arg(long, default_value = "target/power-cut-failure")]
+    failures: PathBuf,
+}
+
+#[derive(clap::Args)]
+struct KillFlags {
+    /// Processes to kill.
+    #[arg(long, default_value_t = 500)]
+    kills: usize,
+    /// Writing connections.
+    #[arg(long, default_value_t = 3)]
+    writers: usize,
+    /// Fill the disk, or have writes fail, in every other life. As root: a small file system is
+    /// mounted for it.
+    #[arg(long)]
+    failing_disk: bool,
+    /// The binary; default: `hedgerow` beside this program.
+    #[arg(long)]
+    program: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+struct DiskFlags {
+    /// Disks to cut, for each file system and index.
+    #[arg(long, default_value_t = 100)]
+    cuts: usize,
+    /// Writing connections.
+    #[arg(long, default_value_t = 3)]
+    writers: usize,
+    /// ext4 or xfs [default: both].
+    #[arg(long, value_parser = file_system)]
+    file_system: Option<FileSystem>,
+    /// The binary; default: `hedgerow` beside this program.
+    #[arg(long)]
+    program: Option<PathBuf>,
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let seed = arguments.seed.unwrap_or_else(rand::random);
@@ -179,13 +188,135 @@ fn file_system(name: &str) -> Result<FileSystem, String> {
     FileSystem::from_name(name).ok_or_else(|| format!("{name:?} is neither ext4 nor xfs"))
 }
 
+fn run(campaign: Campaign, seed: u64, index: Option<IndexKind>) -> Result<String, String> {
+    let under_pressure = index == Some(IndexKind::BTree);
+    match campaign {
+        Campaign::PowerCut(flags) => cut_power(flags, seed, index),
+        Campaign::Kill(flags) => kill_servers(flags, seed, index),
+        Campaign::Disk(flags) => cut_disks(flags, seed, index),
+        Campaign::Fault {
+            stride,
+            first,
+            cuts,
+        } => {
+            let campaign = FaultCampaign {
+                seed,
+                stride,
+                first,
+                cuts,
+                index,
+                under_pressure,
+            };
+            Ok(format!("{:#?}", faults::run(&campaign)?))
+        }
+        Campaign::Rot { flips } => {
+            let campaign = RotCampaign {
+                flips,
+                seed,
+                index,
+                under_pressure,
+            };
+            Ok(format!("{:#?}", rot::run(&campaign)?))
+        }
+        Campaign::Churn {
+            operations,
+            keys,
+            only,
+        } => {
+            let campaign = ChurnCampaign {
+                operations: operations / 2,
+                keys,
+                verify_every: (operations / 64).max(1),
+                seed,
+            };
+            churn_all(&campaign, &only)
+        }
+        Campaign::Report { keys, only } => report_all(keys, seed, &only),
+        #[cfg(feature = "planted-bugs")]
+        Campaign::Plant { only: None } => plant(seed),
+        #[cfg(feature = "planted-bugs")]
+        Campaign::Plant { only: Some(bug) } => {
+            hedgerow_testkit::plants::search(&bug, seed).map(|()| bug)
+        }
+    }
+}
+
+fn cut_power(flags: PowerCutFlags, seed: u64, index: Option<IndexKind>) -> Result<String, String> {
+    let PowerCutFlags {
+        images,
+        threads,
+        log_only,
+        cuts_per_life,
+        failures,
+    } = flags;
+    let under_pressure = index == Some(IndexKind::BTree) && !log_only;
+    let campaign = PowerCutCampaign {
+        images,
+        threads,
+        cuts_per_life: cuts_per_life.or(under_pressure.then_some(60)),
+        seed,
+        failures: Some(failures),
+    };
+    let report = if log_only {
+        powercut::run(&campaign, LogSubject::default)
+    } else if under_pressure {
+        // A quarter of the images are of lives that abandon checkpoints, which those whose
+        // memory is scarce cannot.
+        let abandoning = PowerCutCampaign {
+            images: images / 4,
+            cuts_per_life,
+            ..campaign.clone()
+        };
+        let report = powercut::run(&abandoning, || DbSubject::of_index(IndexKind::BTree))?;
+        println!("{report:#?}");
+        let under_pressure = PowerCutCampaign {
+            images: images - images / 4,
+            ..campaign
+        };
+        powercut::run(&under_pressure, DbSubject::under_pressure)
+    } else {
+        powercut::run(&campaign, || {
+            index.map_or_else(DbSubject::default, DbSubject::of_index)
+        })
+    };
+    Ok(format!("{:#?}", report?))
+}
+
+fn kill_servers(flags: KillFlags, seed: u64, index: Option<IndexKind>) -> Result<String, String> {
+    let KillFlags {
+        kills,
+        writers,
+        program,
+        failing_disk,
+    } = flags;
+    let program = program.map_or_else(beside_this, Ok)?;
+    let dir = tempfile::tempdir().map_err(|e| format!("a temporary directory: {e}"))?;
+    let data = dir.path().join("data");
+    let disk = failing_disk.then(|| SmallDisk::mount(dir.path(), SMALL_DISK_BYTES));
+    let disk = disk.and_then(|disk| {
+        let no_mount = |e| println!("skipped: full disks, since no small one can be mounted: {e}");
+        disk.map_err(no_mount).ok()
+    });
+    let campaign = KillCampaign {
+        program,
+        data,
+        kills,
+        writers,
+        seed,
+        index,
+        under_pressure: index == Some(IndexKind::BTree) && !failing_disk,
+        small_disk: disk.as_ref().map(|_| dir.path().to_path_buf()),
+        limits_files: failing_disk,
+    };
+    Ok(format!("{:#?}", kill::run(&campaign)?))
+}
+
 /// Cuts disks of each file system and under each index, or of the one that is named.
-fn cut_disks(
-    campaign: &DiskCampaign,
-    file_system: Option<FileSystem>,
-    index: Option<IndexKind>,
-) -> Result<String, String> {
-    let systems = file_system.map_or(FileSystem::ALL.to_vec(), |system| vec![system]);
+fn cut_disks(flags: DiskFlags, seed: u64, index: Option<IndexKind>) -> Result<String, String> {
+    let program = flags.program.map_or_else(beside_this, Ok)?;
+    let systems = flags
+        .file_system
+        .map_or(FileSystem::ALL.to_vec(), |system| vec![system]);
     let indexes = index.map_or(vec![IndexKind::Masstree, IndexKind::BTree], |index| {
         vec![index]
     });
@@ -193,9 +324,12 @@ fn cut_disks(
     for &system in &systems {
         for &index in &indexes {
             let campaign = DiskCampaign {
+                program: program.clone(),
                 system,
                 index,
-                ..campaign.clone()
+                cuts: flags.cuts,
+                writers: flags.writers,
+                seed,
             };
             let said = match disk_cuts::run(&campaign)? {
                 Outcome::Done(report) => format!("{report:?}"),
@@ -205,139 +339,6 @@ fn cut_disks(
         }
     }
     Ok(figures.join("\n"))
-}
-
-fn run(campaign: Campaign, seed: u64, index: Option<IndexKind>) -> Result<String, String> {
-    match campaign {
-        Campaign::PowerCut {
-            images,
-            threads,
-            log_only,
-            cuts_per_life,
-            failures,
-        } => {
-            let under_pressure = index == Some(IndexKind::BTree) && !log_only;
-            let campaign = PowerCutCampaign {
-                images,
-                threads,
-                cuts_per_life: cuts_per_life.or(under_pressure.then_some(60)),
-                seed,
-                failures: Some(failures),
-            };
-            let report = if log_only {
-                powercut::run(&campaign, LogSubject::default)
-            } else if under_pressure {
-                // A quarter of the images are of lives that abandon checkpoints, which those whose
-                // memory is scarce cannot.
-                let abandoning = PowerCutCampaign {
-                    images: images / 4,
-                    cuts_per_life,
-                    ..campaign.clone()
-                };
-                let report = powercut::run(&abandoning, || DbSubject::of_index(IndexKind::BTree))?;
-                println!("{report:#?}");
-                let under_pressure = PowerCutCampaign {
-                    images: images - images / 4,
-                    ..campaign
-                };
-                powercut::run(&under_pressure, DbSubject::under_pressure)
-            } else {
-                powercut::run(&campaign, || {
-                    index.map_or_else(DbSubject::default, DbSubject::of_index)
-                })
-            };
-            Ok(format!("{:#?}", report?))
-        }
-        Campaign::Kill {
-            kills,
-            writers,
-            program,
-            failing_disk,
-        } => {
-            let program = program.map_or_else(beside_this, Ok)?;
-            let dir = tempfile::tempdir().map_err(|e| format!("a temporary directory: {e}"))?;
-            let data = dir.path().join("data");
-            let disk = failing_disk.then(|| SmallDisk::mount(dir.path(), SMALL_DISK_BYTES));
-            let disk = disk.and_then(|disk| {
-                let no_mount =
-                    |e| println!("skipped: full disks, since no small one can be mounted: {e}");
-                disk.map_err(no_mount).ok()
-            });
-            let campaign = KillCampaign {
-                program,
-                data,
-                kills,
-                writers,
-                seed,
-                index,
-                under_pressure: index == Some(IndexKind::BTree) && !failing_disk,
-                small_disk: disk.as_ref().map(|_| dir.path().to_path_buf()),
-                limits_files: failing_disk,
-            };
-            Ok(format!("{:#?}", kill::run(&campaign)?))
-        }
-        Campaign::Disk {
-            cuts,
-            writers,
-            file_system,
-            program,
-        } => cut_disks(
-            &DiskCampaign {
-                program: program.map_or_else(beside_this, Ok)?,
-                system: FileSystem::Ext4,
-                index: IndexKind::Masstree,
-                cuts,
-                writers,
-                seed,
-            },
-            file_system,
-            index,
-        ),
-        Campaign::Fault {
-            stride,
-            first,
-            cuts,
-        } => Ok(format!(
-            "{:#?}",
-            faults::run(&FaultCampaign {
-                seed,
-                stride,
-                first,
-                cuts,
-                index,
-                under_pressure: index == Some(IndexKind::BTree),
-            })?
-        )),
-        Campaign::Rot { flips } => Ok(format!(
-            "{:#?}",
-            rot::run(&RotCampaign {
-                flips,
-                seed,
-                index,
-                under_pressure: index == Some(IndexKind::BTree),
-            })?
-        )),
-        Campaign::Churn {
-            operations,
-            keys,
-            only,
-        } => churn_all(
-            &ChurnCampaign {
-                operations: operations / 2,
-                keys,
-                verify_every: (operations / 64).max(1),
-                seed,
-            },
-            &only,
-        ),
-        Campaign::Report { keys, only } => report_all(keys, seed, &only),
-        #[cfg(feature = "planted-bugs")]
-        Campaign::Plant { only: None } => plant(seed),
-        #[cfg(feature = "planted-bugs")]
-        Campaign::Plant { only: Some(bug) } => {
-            hedgerow_testkit::plants::search(&bug, seed).map(|()| bug)
-        }
-    }
 }
 
 /// Whether `--only` asks for this strategy: by its whole name where one has it, else by a part.

@@ -111,6 +111,32 @@ impl DbSubject {
     }
 }
 
+/// What earlier lives left of their backups is in the way of nothing but time.
+fn remove_backups(vfs: &dyn Vfs) -> Result<(), String> {
+    for name in vfs.list(Path::new("/")).map_err(|e| e.to_string())? {
+        if name.starts_with("backup-") {
+            vfs.remove_dir_all(&Path::new("/").join(name))
+                .map_err(|e| e.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// Lets each thread of a life take so many steps.
+fn write_from_threads(life: &Life, steps: usize, rng: &mut StdRng) -> Result<(), String> {
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..life.threads)
+            .map(|thread| {
+                let rng = StdRng::seed_from_u64(rng.random());
+                scope.spawn(move || workload::write(life, thread, steps, rng))
+            })
+            .collect();
+        writers
+            .into_iter()
+            .try_for_each(|w| w.join().expect("a writer panicked"))
+    })
+}
+
 impl Subject for DbSubject {
     fn live(
         &mut self,
@@ -120,13 +146,7 @@ impl Subject for DbSubject {
     ) -> Result<Verdicts, String> {
         self.lives += 1;
         let vfs: Arc<dyn Vfs> = Arc::<RecordingVfs>::clone(disk);
-        // What earlier lives left of their backups is in the way of nothing but time.
-        for name in vfs.list(Path::new("/")).map_err(|e| e.to_string())? {
-            if name.starts_with("backup-") {
-                vfs.remove_dir_all(&Path::new("/").join(name))
-                    .map_err(|e| e.to_string())?;
-            }
-        }
+        remove_backups(&*vfs)?;
         // Where memory is scarce, commits need writes of pages, too, which must not fail.
         let is_abandoning = self.index == Some(IndexKind::BTree) && self.pressure.is_none();
         let faulty = is_abandoning.then(|| FaultyVfs::new(Arc::clone(&vfs)));
@@ -153,17 +173,7 @@ impl Subject for DbSubject {
         };
         workload::prepare(&life)?;
         let steps = rng.random_range(5..40);
-        std::thread::scope(|scope| {
-            let writers: Vec<_> = (0..threads)
-                .map(|thread| {
-                    let (life, rng) = (&life, StdRng::seed_from_u64(rng.random()));
-                    scope.spawn(move || workload::write(life, thread, steps, rng))
-                })
-                .collect();
-            writers
-                .into_iter()
-                .try_for_each(|w| w.join().expect("a writer panicked"))
-        })?;
+        write_from_threads(&life, steps, rng)?;
         let Life {
             oracle,
             backups,

@@ -114,7 +114,9 @@ fn without_scans(mut peer: MapPeer) -> MapPeer {
 #[must_use]
 pub fn maps() -> Vec<MapPeer> {
     let mut all = tries();
-    all.extend(lists_and_trees());
+    all.extend(lists());
+    all.extend(trees());
+    all.extend(sorted_vectors());
     all.extend(paged());
     all.extend(crate::native::maps());
     all
@@ -174,37 +176,14 @@ fn tries() -> Vec<MapPeer> {
     ]
 }
 
-fn lists_and_trees() -> Vec<MapPeer> {
+fn lists() -> Vec<MapPeer> {
     #[cfg(feature = "maps")]
-    use keys::{Boxed, Growable, Short, Word};
+    use keys::{Boxed, Short, Word};
     let skiplist = Crate {
         name: "crossbeam-skiplist",
         licence: "MIT OR Apache-2.0",
         concurrent: true,
         usage: "SkipMap under an epoch guard held over 1024 operations",
-    };
-    let scc = Crate {
-        name: "scc",
-        licence: "Apache-2.0",
-        concurrent: true,
-        usage: "TreeIndex: peek, upsert_sync, remove_sync, a guard held over 1024 operations",
-    };
-    let concurrent_map = Crate {
-        name: "concurrent-map",
-        licence: "MIT OR Apache-2.0",
-        concurrent: true,
-        usage: "a clone per thread; its iterator clones keys; byte keys are Vec<u8>",
-    };
-    let indexset = Crate {
-        name: "indexset",
-        licence: "Apache-2.0 OR MIT",
-        concurrent: false,
-        usage: "BTreeMap with the default node size of 1024",
-    };
-    let indexset_beta = Crate {
-        concurrent: true,
-        usage: "concurrent::map::BTreeMap (beta, as its authors say), default node size",
-        ..indexset
     };
     let any = Takes::Bytes(Limits::NONE);
     let (words, short) = (Takes::Words, Takes::Short);
@@ -224,6 +203,27 @@ fn lists_and_trees() -> Vec<MapPeer> {
             any,
             concurrent!(skiplist::SkipList<Boxed>),
         ),
+    ]
+}
+
+fn trees() -> Vec<MapPeer> {
+    #[cfg(feature = "maps")]
+    use keys::{Boxed, Growable, Short, Word};
+    let scc = Crate {
+        name: "scc",
+        licence: "Apache-2.0",
+        concurrent: true,
+        usage: "TreeIndex: peek, upsert_sync, remove_sync, a guard held over 1024 operations",
+    };
+    let concurrent_map = Crate {
+        name: "concurrent-map",
+        licence: "MIT OR Apache-2.0",
+        concurrent: true,
+        usage: "a clone per thread; its iterator clones keys; byte keys are Vec<u8>",
+    };
+    let any = Takes::Bytes(Limits::NONE);
+    let (words, short) = (Takes::Words, Takes::Short);
+    vec![
         scc.peer("scc TreeIndex u64", words, concurrent!(scc::Tree<Word>)),
         scc.peer("scc TreeIndex short", short, concurrent!(scc::Tree<Short>)),
         scc.peer("scc TreeIndex", any, concurrent!(scc::Tree<Boxed>)),
@@ -242,6 +242,26 @@ fn lists_and_trees() -> Vec<MapPeer> {
             any,
             concurrent!(concurrent_map::Tree<Growable>),
         ),
+    ]
+}
+
+fn sorted_vectors() -> Vec<MapPeer> {
+    #[cfg(feature = "maps")]
+    use keys::{Boxed, Short, Word};
+    let indexset = Crate {
+        name: "indexset",
+        licence: "Apache-2.0 OR MIT",
+        concurrent: false,
+        usage: "BTreeMap with the default node size of 1024",
+    };
+    let indexset_beta = Crate {
+        concurrent: true,
+        usage: "concurrent::map::BTreeMap (beta, as its authors say), default node size",
+        ..indexset
+    };
+    let any = Takes::Bytes(Limits::NONE);
+    let (words, short) = (Takes::Words, Takes::Short);
+    vec![
         indexset.peer("indexset u64", words, single!(indexset::Single<Word>)),
         indexset.peer("indexset short", short, single!(indexset::Single<Short>)),
         indexset.peer("indexset", any, single!(indexset::Single<Boxed>)),

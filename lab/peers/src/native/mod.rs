@@ -136,38 +136,20 @@ impl Library {
 
 /// Every map in C or C++, whether this build has it or not.
 pub(crate) fn maps() -> Vec<MapPeer> {
+    [standard_maps(), absl_maps(), judy_arrays(), cds_trees()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn standard_maps() -> Vec<MapPeer> {
     let standard = Library {
         version: version!("std", peer_std_version),
         origin: "the C++ compiler's library",
         licence: "GPL-3.0 with the runtime exception (libstdc++)",
-        usage: "std::map over uint32_t and uint64_t, or over std::string with lookups by string_view",
+        usage: "std::map over uint32_t and uint64_t, or over std::string with lookups by \
+                string_view",
         ordered: true,
-    };
-    let absl = Library {
-        version: version!("absl", peer_absl_version),
-        origin: "Debian package libabsl-dev",
-        licence: "Apache-2.0",
-        usage: "absl::btree_map over uint32_t and uint64_t, or over std::string with lookups by string_view",
-        ordered: true,
-    };
-    let judy = Library {
-        version: judy_version(),
-        origin: "Debian package libjudy-dev",
-        licence: "LGPL-2.1-or-later",
-        usage: "JudyL over integers, JudySL over strings that end in a zero byte",
-        ordered: true,
-    };
-    let cds = Library {
-        version: version!("cds", peer_cds_version),
-        origin: "Debian package libcds-dev",
-        licence: "BSL-1.0",
-        usage: "the library's default traits; no scans; Bronson et al. with buffered RCU, Ellen \
-                et al. with hazard pointers",
-        ordered: false,
-    };
-    let text = Limits {
-        no_zero_bytes: true,
-        ..Limits::NONE
     };
     vec![
         standard.peer(
@@ -185,6 +167,19 @@ pub(crate) fn maps() -> Vec<MapPeer> {
             Limits::NONE,
             single!("std", "g++", peer_std_map, None),
         ),
+    ]
+}
+
+fn absl_maps() -> Vec<MapPeer> {
+    let absl = Library {
+        version: version!("absl", peer_absl_version),
+        origin: "Debian package libabsl-dev",
+        licence: "Apache-2.0",
+        usage: "absl::btree_map over uint32_t and uint64_t, or over std::string with lookups by \
+                string_view",
+        ordered: true,
+    };
+    vec![
         absl.peer(
             "absl::btree_map u32",
             Limits::HALVES,
@@ -200,6 +195,22 @@ pub(crate) fn maps() -> Vec<MapPeer> {
             Limits::NONE,
             single!("absl", "g++ libabsl-dev", peer_absl_btree, None),
         ),
+    ]
+}
+
+fn judy_arrays() -> Vec<MapPeer> {
+    let judy = Library {
+        version: judy_version(),
+        origin: "Debian package libjudy-dev",
+        licence: "LGPL-2.1-or-later",
+        usage: "JudyL over integers, JudySL over strings that end in a zero byte",
+        ordered: true,
+    };
+    let text = Limits {
+        no_zero_bytes: true,
+        ..Limits::NONE
+    };
+    vec![
         judy.peer(
             "JudyL u32",
             Limits::HALVES,
@@ -215,6 +226,19 @@ pub(crate) fn maps() -> Vec<MapPeer> {
             text,
             single!("judy", "g++ libjudy-dev", peer_judy, None),
         ),
+    ]
+}
+
+fn cds_trees() -> Vec<MapPeer> {
+    let cds = Library {
+        version: version!("cds", peer_cds_version),
+        origin: "Debian package libcds-dev",
+        licence: "BSL-1.0",
+        usage: "the library's default traits; no scans; Bronson et al. with buffered RCU, Ellen \
+                et al. with hazard pointers",
+        ordered: false,
+    };
+    vec![
         cds.peer(
             "libcds BronsonAVL",
             Limits::WORDS,
