@@ -273,6 +273,9 @@ impl<const PAGE: usize> Pool<PAGE> {
         };
         pool.check_budget()?;
         pool.check_length(&root, options.salvage)?;
+        if !options.read_only {
+            crate::open::write_again::<PAGE>(&*pool.file, path, &root, slot)?;
+        }
         pool.ask_for_superpages();
         Ok(pool)
     }

@@ -11,7 +11,8 @@
 //! The slots are blocks 0 and 1; the newest whole root counts. A root is written and synced after all
 //! that it refers to, and to the slot that does *not* have the root that counts, whatever their
 //! epochs are: checkpoints that are abandoned use epochs up. So if a crash tears the new root, the last
-//! one is whole, and so is what it refers to.
+//! one is whole, and so is what it refers to. Opening writes the root that counts once more, to its
+//! slot, and syncs it: if a sync failed before, that root may be in the system's cache alone.
 
 use std::path::Path;
 
