@@ -13,8 +13,10 @@ use std::ops::Bound;
 use std::sync::atomic::Ordering;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use hedgerow_sync::backoff::Backoff;
+
 use crate::remove_range::Bounds;
-use crate::stripes::{MultiGuard, Patience, REMOVAL, STRIPES, Stripes};
+use crate::stripes::{MultiGuard, REMOVAL, STRIPES, Stripes};
 
 /// A range of which no row can be written, nor read alone.
 struct Going {
@@ -125,9 +127,9 @@ impl Stripes {
     /// Waits while something `is_going`. The caller holds no stripe and no log shard.
     #[cold]
     pub(crate) fn await_going(&self, is_going: impl Fn() -> bool) {
-        let mut patience = Patience::new();
+        let mut backoff = Backoff::new();
         while is_going() {
-            patience.wait();
+            backoff.wait();
         }
     }
 }

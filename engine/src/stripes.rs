@@ -22,10 +22,9 @@
 //! shard. That order excludes deadlock between the two.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::thread;
-use std::time::Duration;
 
 use hedgerow_log::Timestamp;
+use hedgerow_sync::backoff::Backoff;
 
 use crate::key_hash::key_hash;
 use crate::planted::{PlantedBug, planted};
@@ -54,7 +53,7 @@ pub(crate) struct Stripes {
 /// Groups of threads that count their batches together.
 const BATCH_LANES: usize = 16;
 /// How often a batch looks for a moment without commits of several keys.
-const BATCH_PATIENCE: u32 = 300;
+const BATCH_ROUNDS: u32 = 300;
 
 /// A batch of reads under way. See [`Stripes::begin_batch`].
 pub(crate) struct BatchGuard<'a> {
@@ -103,9 +102,9 @@ impl Stripes {
         // Batches of reads that began before finish first; later ones wait for us. Sequentially
         // consistent on both sides: either we see their lane, or they see our count.
         for lane in &self.batches {
-            let mut patience = Patience::new();
+            let mut backoff = Backoff::new();
             while lane.0.load(Ordering::SeqCst) != 0 && !planted(PlantedBug::BatchesNotAwaited) {
-                patience.wait();
+                backoff.wait();
             }
         }
         self.take_many(held)
@@ -136,7 +135,7 @@ impl Stripes {
     #[inline]
     pub(crate) fn begin_batch(&self, worker: usize) -> Option<BatchGuard<'_>> {
         let lane = &self.batches[worker % BATCH_LANES].0;
-        let mut patience = Patience::new();
+        let mut backoff = Backoff::new();
         loop {
             lane.fetch_add(1, Ordering::SeqCst);
             let guard = BatchGuard { lane };
@@ -145,10 +144,10 @@ impl Stripes {
                 return Some(guard);
             }
             drop(guard);
-            if patience.rounds > BATCH_PATIENCE {
+            if backoff.rounds() > BATCH_ROUNDS {
                 return None;
             }
-            patience.wait();
+            backoff.wait();
         }
     }
 
@@ -162,10 +161,10 @@ impl Stripes {
     #[cold]
     pub(crate) fn await_multi(&self, keyspace: u32, key: &[u8]) {
         let word = &self.words[stripe_of(keyspace, key) as usize];
-        let mut patience = Patience::new();
+        let mut backoff = Backoff::new();
         // A range is noted before its stripes are given back.
         while word.load(Ordering::Acquire) & MULTI != 0 || self.is_going(keyspace, key) {
-            patience.wait();
+            backoff.wait();
         }
     }
 }
@@ -186,7 +185,7 @@ fn acquire(word: &AtomicU64, flags: u64) -> u64 {
 
 #[cold]
 fn acquire_slowly(word: &AtomicU64, flags: u64) -> u64 {
-    let mut patience = Patience::new();
+    let mut backoff = Backoff::new();
     loop {
         let before = word.load(Ordering::Relaxed);
         if before & LOCKED == 0
@@ -196,28 +195,7 @@ fn acquire_slowly(word: &AtomicU64, flags: u64) -> u64 {
         {
             return before;
         }
-        patience.wait();
-    }
-}
-
-/// Spins, then yields, then sleeps: a holder is usually done within a microsecond, but may wait
-/// for the log's buffer to drain.
-pub(crate) struct Patience {
-    rounds: u32,
-}
-
-impl Patience {
-    pub(crate) fn new() -> Patience {
-        Patience { rounds: 0 }
-    }
-
-    pub(crate) fn wait(&mut self) {
-        self.rounds = self.rounds.saturating_add(1);
-        match self.rounds {
-            0..64 => std::hint::spin_loop(),
-            64..256 => thread::yield_now(),
-            _ => thread::sleep(Duration::from_micros(50)),
-        }
+        backoff.wait();
     }
 }
 
@@ -287,6 +265,8 @@ impl Drop for MultiGuard<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     #[test]

@@ -24,8 +24,8 @@ pub trait Word: Send + Sync {
     ) -> Result<u64, u64>;
     /// A memory fence.
     fn fence(ordering: Ordering);
-    /// Waits a little, the longer the more `attempts` were made.
-    fn pause(attempts: &mut u32);
+    /// Waits one round of a wait; `rounds` counts them and starts at 0.
+    fn pause(rounds: &mut u32);
 }
 
 impl Word for AtomicU64 {
@@ -61,7 +61,7 @@ impl Word for AtomicU64 {
     }
 
     #[inline(always)]
-    fn pause(attempts: &mut u32) {
-        crate::backoff::pause(attempts);
+    fn pause(rounds: &mut u32) {
+        crate::backoff::pause(rounds);
     }
 }

@@ -45,7 +45,7 @@ impl Word for Modelled {
         fence(ordering);
     }
 
-    fn pause(_attempts: &mut u32) {
+    fn pause(_rounds: &mut u32) {
         thread::yield_now();
     }
 }
