@@ -25,6 +25,7 @@
 //! multi-version reads will need. A plain row without attributes costs nine bytes.
 
 use hedgerow_log::Timestamp;
+use hedgerow_sync::varint;
 
 pub(crate) const EXPIRY: u8 = 1 << 0;
 pub(crate) const USER_FLAGS: u8 = 1 << 1;
@@ -110,7 +111,7 @@ impl<'a> Row<'a> {
             return Columns::NONE;
         }
         let mut rest = self.content();
-        let left = take_varint(&mut rest).unwrap_or(0) as usize;
+        let left = varint::take(&mut rest).unwrap_or(0) as usize;
         Columns { rest, left }
     }
 
@@ -166,7 +167,7 @@ impl<'a> Row<'a> {
         if flags & COLUMNS == 0 {
             return true;
         }
-        let Some(count) = take_varint(&mut rest) else {
+        let Some(count) = varint::take(&mut rest) else {
             return false;
         };
         let mut columns = Columns {
@@ -206,8 +207,8 @@ impl<'a> Iterator for Columns<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
-        let column = take_varint(&mut self.rest)
-            .zip(take_varint(&mut self.rest))
+        let column = varint::take(&mut self.rest)
+            .zip(varint::take(&mut self.rest))
             .and_then(|(name, value)| take(&mut self.rest, name).zip(take(&mut self.rest, value)));
         if column.is_none() {
             self.left = 0;
@@ -233,7 +234,7 @@ impl<'a> ColumnChanges<'a> {
     /// Decodes a payload; `None` if it is not one that `write_column_changes` made.
     pub(crate) fn decode(payload: &'a [u8]) -> Option<ColumnChanges<'a>> {
         let mut rest = payload;
-        let left = take_varint(&mut rest)?;
+        let left = varint::take(&mut rest)?;
         let mut check = ColumnChanges { rest, left };
         let whole = check.by_ref().count() as u64 == left && check.rest.is_empty();
         whole.then_some(ColumnChanges { rest, left })
@@ -245,8 +246,8 @@ impl<'a> Iterator for ColumnChanges<'a> {
 
     fn next(&mut self) -> Option<ColumnChange<'a>> {
         self.left = self.left.checked_sub(1)?;
-        let name_bytes = take_varint(&mut self.rest)?;
-        let value_bytes = take_varint(&mut self.rest)?;
+        let name_bytes = varint::take(&mut self.rest)?;
+        let value_bytes = varint::take(&mut self.rest)?;
         let name = take(&mut self.rest, name_bytes)?;
         match value_bytes.checked_sub(1) {
             None => Some((name, None)),
@@ -260,10 +261,10 @@ pub(crate) fn write_column_changes<'a>(
     out: &mut Vec<u8>,
     changes: impl ExactSizeIterator<Item = ColumnChange<'a>>,
 ) {
-    push_varint(out, changes.len() as u64);
+    varint::push(out, changes.len() as u64);
     for (name, value) in changes {
-        push_varint(out, name.len() as u64);
-        push_varint(out, value.map_or(0, |value| value.len() as u64 + 1));
+        varint::push(out, name.len() as u64);
+        varint::push(out, value.map_or(0, |value| value.len() as u64 + 1));
         out.extend_from_slice(name);
         out.extend_from_slice(value.unwrap_or_default());
     }
@@ -327,10 +328,10 @@ pub(crate) fn write_columns<'a>(
     out: &mut Vec<u8>,
     columns: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
 ) {
-    push_varint(out, columns.clone().count() as u64);
+    varint::push(out, columns.clone().count() as u64);
     for (name, value) in columns {
-        push_varint(out, name.len() as u64);
-        push_varint(out, value.len() as u64);
+        varint::push(out, name.len() as u64);
+        varint::push(out, value.len() as u64);
         out.extend_from_slice(name);
         out.extend_from_slice(value);
     }
@@ -364,30 +365,6 @@ fn take<'a>(rest: &mut &'a [u8], bytes: u64) -> Option<&'a [u8]> {
     let (taken, left) = rest.split_at_checked(usize::try_from(bytes).ok()?)?;
     *rest = left;
     Some(taken)
-}
-
-fn push_varint(out: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
-}
-
-fn take_varint(rest: &mut &[u8]) -> Option<u64> {
-    let mut number = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (&byte, left) = rest.split_first()?;
-        *rest = left;
-        if shift == 63 && byte > 1 {
-            return None;
-        }
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
 }
 
 #[cfg(test)]
@@ -494,16 +471,5 @@ mod tests {
         let merged = merge_columns(Row::new(&bytes).columns(), decoded.into_iter());
         let expected: [(&[u8], &[u8]); 3] = [(b"a", b"one"), (b"b", b""), (b"c", b"3")];
         assert_eq!(merged, expected);
-    }
-
-    #[test]
-    fn varints_refuse_what_does_not_fit() {
-        for number in [0, 127, 128, 1 << 32, u64::MAX] {
-            let mut out = Vec::new();
-            push_varint(&mut out, number);
-            assert_eq!(take_varint(&mut &out[..]), Some(number));
-        }
-        assert_eq!(take_varint(&mut &[0xff; 10][..]), None);
-        assert_eq!(take_varint(&mut &[0x80][..]), None);
     }
 }

@@ -17,11 +17,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hedgerow_sync::varint;
 use hedgerow_vfs::{OpenMode, Vfs, VfsFile, read_exact_at, read_up_to_at};
 
 use crate::error::{Error, Problem, Result};
 use crate::manifest::PartEntry;
-use crate::varint;
 
 /// The directory of checkpoint files inside a database.
 pub(crate) const CHECKPOINT_DIR: &str = "checkpoint";

@@ -44,7 +44,6 @@ mod stale;
 mod statistics;
 mod syncers;
 mod timestamp;
-mod varint;
 
 pub use check::{Checked, check};
 pub use checkpoint::{CheckpointReader, CheckpointRecord, CheckpointWriter};

@@ -12,13 +12,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use hedgerow_sync::varint;
 use hedgerow_vfs::{OpenMode, Vfs, read_file};
 
 use crate::error::{Error, Problem, Result};
 use crate::planted::{PlantedBug, planted};
 use crate::segment::FILE_HEADER_BYTES;
 use crate::timestamp::Timestamp;
-use crate::varint;
 
 /// The manifest's name in the database's directory.
 pub const MANIFEST_FILE: &str = "MANIFEST";

@@ -10,8 +10,9 @@
 //! A record carries no checksum of its own: its block does (see `block.rs`). So appending one
 //! is a few small copies, and the flusher pays for the checksum.
 
+use hedgerow_sync::varint;
+
 use crate::timestamp::Timestamp;
-use crate::varint;
 
 /// What an operation does to its key. The engine gives payloads their meaning; the log only
 /// carries them.

@@ -9,13 +9,15 @@
 //! * [`version`]: the 64-bit version word, with latch, dirty bits and counters.
 //! * [`word`]: the atomic word below it, as a trait, so that a model checker's atomics can
 //!   take the place of the processor's *in the code that ships* (see `tests/small.rs`).
-//! * [`backoff`]: what to do while another thread holds a latch.
+//! * [`backoff`]: how to wait for another thread.
 //! * [`epoch`]: pins and retirement, over crossbeam-epoch.
 //! * [`counters`]: event counts that do not bounce cache lines.
+//! * [`varint`]: integers of variable length, as logs, rows and overflow records write them.
 
 pub mod backoff;
 pub mod counters;
 pub mod epoch;
+pub mod varint;
 pub mod version;
 pub mod word;
 

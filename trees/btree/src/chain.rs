@@ -29,6 +29,7 @@
 //! two or three use 1.7 times the bytes of their records: racks are better from there on.
 
 use hedgerow_index::RANGE_VALUE_BYTES;
+use hedgerow_sync::varint;
 
 use crate::page::HEADER;
 use crate::pages::PageNumber;
@@ -69,19 +70,6 @@ pub(crate) const fn page_room<const PAGE: usize>() -> usize {
     PAGE - HEADER
 }
 
-/// Bytes of a number, seven bits to each.
-fn varint_len(number: usize) -> usize {
-    (usize::BITS - (number | 1).leading_zeros()).div_ceil(7) as usize
-}
-
-fn push_varint(bytes: &mut Vec<u8>, mut number: usize) {
-    while number > 0x7f {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-}
-
 /// Takes bytes off a record.
 struct Reader<'a>(&'a [u8]);
 
@@ -95,19 +83,7 @@ impl Reader<'_> {
 
     #[inline(always)]
     fn varint(&mut self) -> usize {
-        let first = self.byte();
-        if first < 0x80 {
-            return first;
-        }
-        let (mut number, mut shift) = (first & 0x7f, 7);
-        loop {
-            let byte = self.byte();
-            number |= (byte & 0x7f).checked_shl(shift).expect("a whole record");
-            if byte < 0x80 {
-                return number;
-            }
-            shift += 7;
-        }
+        varint::take(&mut self.0).expect("a whole record") as usize
     }
 
     #[inline(always)]
@@ -137,9 +113,9 @@ impl Chain {
         } else {
             Kind::Overflow
         };
-        let key_bytes = cut.rest.map_or(0, |_| varint_len(key_len));
+        let key_bytes = cut.rest.map_or(0, |_| varint::size(key_len as u64));
         // What the record has besides its head and the numbers of pages, at most.
-        let fixed = 1 + varint_len(len) + key_bytes + varint_len(2 * stem) + 4;
+        let fixed = 1 + varint::size(len as u64) + key_bytes + varint::size(2 * stem as u64) + 4;
         let room = (2 * stem).saturating_sub(cut.stem.len() + fixed);
         let room_of_head = room.saturating_sub(4 * LISTED);
         let least = match kind {
@@ -206,11 +182,11 @@ impl Chain {
     pub(crate) fn made(&self, head: &[u8]) -> Made {
         debug_assert_eq!(head.len(), self.head);
         let mut bytes = vec![(self.class + self.slot * (CLASSES + 1)) as u8];
-        push_varint(&mut bytes, self.len);
+        varint::push(&mut bytes, self.len as u64);
         if self.kind == Kind::Long {
-            push_varint(&mut bytes, self.key_len);
+            varint::push(&mut bytes, self.key_len as u64);
         }
-        push_varint(&mut bytes, self.head);
+        varint::push(&mut bytes, self.head as u64);
         if self.class > 0 {
             bytes.extend_from_slice(&self.rack.to_le_bytes());
         }

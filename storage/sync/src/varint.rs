@@ -1,15 +1,25 @@
 //! Variable-length integers (LEB128): seven bits a byte, low bits first, at most ten bytes.
+//!
+//! Log records, rows and overflow records all write lengths this way, so the encoding lives in the
+//! crate below all of them.
 
 /// The most bytes an integer can take.
-pub(crate) const MAX_BYTES: usize = 10;
+pub const MAX_BYTES: usize = 10;
 
 /// Bytes that `value` takes.
-pub(crate) fn size(value: u64) -> usize {
+#[inline]
+#[must_use]
+pub fn size(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
 /// Writes `value` at `at` in `buffer` and returns the position behind it.
-pub(crate) fn put(buffer: &mut [u8], mut at: usize, mut value: u64) -> usize {
+///
+/// # Panics
+///
+/// If the buffer ends before the integer does.
+#[inline]
+pub fn put(buffer: &mut [u8], mut at: usize, mut value: u64) -> usize {
     while value >= 0x80 {
         buffer[at] = value as u8 | 0x80;
         value >>= 7;
@@ -20,7 +30,8 @@ pub(crate) fn put(buffer: &mut [u8], mut at: usize, mut value: u64) -> usize {
 }
 
 /// Appends `value`.
-pub(crate) fn push(buffer: &mut Vec<u8>, value: u64) {
+#[inline]
+pub fn push(buffer: &mut Vec<u8>, value: u64) {
     let mut bytes = [0; MAX_BYTES];
     let end = put(&mut bytes, 0, value);
     buffer.extend_from_slice(&bytes[..end]);
@@ -29,7 +40,7 @@ pub(crate) fn push(buffer: &mut Vec<u8>, value: u64) {
 /// Takes one integer off the front of `bytes`; `None` if they do not begin with one. Recovery
 /// takes several from each record, and nearly all of them are one byte long.
 #[inline(always)]
-pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
+pub fn take(bytes: &mut &[u8]) -> Option<u64> {
     match bytes.split_first() {
         Some((&byte, rest)) if byte < 0x80 => {
             *bytes = rest;
@@ -59,7 +70,7 @@ fn take_long(bytes: &mut &[u8]) -> Option<u64> {
 
 /// Takes `length` bytes off the front of `bytes`.
 #[inline(always)]
-pub(crate) fn take_bytes<'a>(bytes: &mut &'a [u8], length: u64) -> Option<&'a [u8]> {
+pub fn take_bytes<'a>(bytes: &mut &'a [u8], length: u64) -> Option<&'a [u8]> {
     let length = usize::try_from(length)
         .ok()
         .filter(|&length| length <= bytes.len())?;
@@ -88,5 +99,6 @@ mod tests {
             }
         }
         assert_eq!(take(&mut &[0xff; 10][..]), None, "does not fit 64 bits");
+        assert_eq!(take(&mut &[0x80][..]), None, "ends too early");
     }
 }
