@@ -11,6 +11,7 @@
 
 use hedgerow_index::{Index, MAX_KEY_BYTES};
 use hedgerow_log::{Operation, OperationKind, ShardGuard, Timestamp};
+use hedgerow_sync::threads;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -20,7 +21,7 @@ use crate::row::{self, Row, TIMESTAMP_BYTES};
 use crate::row_builder::{Built, RowBuilder};
 use crate::space::Space;
 use crate::stripes::StripeGuard;
-use crate::worker::{self, Scratch};
+use crate::worker::Scratch;
 
 /// A write that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,13 +85,13 @@ impl Engine {
     #[inline]
     pub(crate) fn shard(&self) -> Result<ShardGuard<'_>> {
         let log = self.log()?;
-        Ok(log.shard(worker::number() % log.shards())?)
+        Ok(log.shard(threads::number() % log.shards())?)
     }
 
     /// As [`Engine::shard`], for a commit that only removes: also on a full disk.
     pub(crate) fn shard_for_removal(&self) -> Result<ShardGuard<'_>> {
         let log = self.log()?;
-        Ok(log.shard_for_removal(worker::number() % log.shards())?)
+        Ok(log.shard_for_removal(threads::number() % log.shards())?)
     }
 
     /// Stores a plain value.

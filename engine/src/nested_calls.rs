@@ -292,7 +292,7 @@ const HOLDING: [(&str, Within); 9] = [
 
 /// A batch of reads that finds no moment without commits of several keys, and so locks its keys.
 fn get_many_that_locks(s: &Shared, call: &mut dyn FnMut()) {
-    let multi = &s.db.engine().stripes.multi.0;
+    let multi = &s.db.engine().stripes.multi;
     let (begun, begins) = mpsc::channel();
     thread::scope(|scope| {
         scope.spawn(move || {

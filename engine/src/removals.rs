@@ -77,7 +77,7 @@ impl Drop for GoingRange<'_> {
         let is_own = |range: &Going| range.keyspace == self.keyspace && range.start == self.start;
         let ranges = &self.stripes.going;
         ranges.change(|ranges| ranges.retain(|range| !is_own(range)));
-        self.stripes.multi.0.fetch_sub(REMOVAL, Ordering::Release);
+        self.stripes.multi.fetch_sub(REMOVAL, Ordering::Release);
     }
 }
 
@@ -97,7 +97,7 @@ impl Stripes {
             end: end.map(<[u8]>::to_vec),
         };
         self.going.change(|ranges| ranges.push(range));
-        self.multi.0.fetch_add(REMOVAL, Ordering::SeqCst);
+        self.multi.fetch_add(REMOVAL, Ordering::SeqCst);
         GoingRange {
             stripes: self,
             keyspace,
@@ -109,7 +109,7 @@ impl Stripes {
     #[inline]
     pub(crate) fn has_going(&self) -> bool {
         // Relaxed: who has a stripe has seen what was noted under all stripes.
-        self.multi.0.load(Ordering::Relaxed) >= REMOVAL
+        self.multi.load(Ordering::Relaxed) >= REMOVAL
     }
 
     /// Whether a key is in a range that is going. It stays so or not while its stripe is held.

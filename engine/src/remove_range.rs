@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 
 use hedgerow_index::{IndexError, MAX_KEY_BYTES};
 use hedgerow_log::{Health, Operation, OperationKind, ShardGuard, Timestamp};
+use hedgerow_sync::threads;
 
 use crate::bounds::is_inverted;
 use crate::commit::Commit;
@@ -27,7 +28,7 @@ use crate::options::WriteOptions;
 use crate::row::Row;
 use crate::space::Space;
 use crate::stripes::{MultiGuard, STRIPES};
-use crate::worker::{self, Scratch};
+use crate::worker::Scratch;
 
 pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
@@ -121,7 +122,7 @@ impl Engine {
                     let failed = removal.take(self, bounds, u64::MAX).err();
                     // Nobody was in the range meanwhile, neither batches of reads.
                     let guard = self.stripes.lock_all_beside_batches();
-                    let shard = log.shard_to_finish(worker::number() % log.shards());
+                    let shard = log.shard_to_finish(threads::number() % log.shards());
                     let timestamp = removal.append((guard, shard), bounds, failed.is_some());
                     drop(going);
                     // The log may have failed while rows went: then their record is lost.

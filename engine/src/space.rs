@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hedgerow_index::{Decision, Direction, Index, IndexError, RangeDecision};
 use hedgerow_log::Timestamp;
+use hedgerow_sync::StripedCounter;
 
 use crate::any_index::AnyIndex;
 use crate::expiry::ExpiryIndex;
@@ -17,7 +18,6 @@ use crate::random_key::Cursors;
 use crate::remove_range::Bounds;
 use crate::row::{self, ColumnChanges, Columns, Row};
 use crate::watch::Watches;
-use crate::worker::StripedCounter;
 
 pub(crate) struct Space {
     pub(crate) id: u32,

@@ -24,6 +24,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use hedgerow_log::Timestamp;
+use hedgerow_sync::CachePadded;
 use hedgerow_sync::backoff::Backoff;
 
 use crate::key_hash::key_hash;
@@ -43,11 +44,11 @@ pub(crate) const REMOVAL: usize = 1 << (usize::BITS / 2);
 pub(crate) struct Stripes {
     words: Box<[AtomicU64]>,
     /// Commits of several keys under way, and ranges that are going: one load tells of both.
-    pub(crate) multi: Padded,
+    pub(crate) multi: CachePadded<AtomicUsize>,
     /// The ranges that are going: see `removals`.
     pub(crate) going: GoingRanges,
     /// Batches of reads under way, by groups of threads.
-    batches: [Padded; BATCH_LANES],
+    batches: [CachePadded<AtomicUsize>; BATCH_LANES],
 }
 
 /// Groups of threads that count their batches together.
@@ -66,9 +67,6 @@ impl Drop for BatchGuard<'_> {
     }
 }
 
-#[repr(align(128))]
-pub(crate) struct Padded(pub(crate) AtomicUsize);
-
 /// The stripe of a key.
 #[inline]
 pub(crate) fn stripe_of(keyspace: u32, key: &[u8]) -> u32 {
@@ -79,9 +77,9 @@ impl Stripes {
     pub(crate) fn new() -> Stripes {
         Stripes {
             words: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
-            multi: Padded(AtomicUsize::new(0)),
+            multi: CachePadded::new(AtomicUsize::new(0)),
             going: GoingRanges::default(),
-            batches: std::array::from_fn(|_| Padded(AtomicUsize::new(0))),
+            batches: std::array::from_fn(|_| CachePadded::new(AtomicUsize::new(0))),
         }
     }
 
@@ -98,12 +96,12 @@ impl Stripes {
 
     /// Locks several stripes (ascending, distinct) for one commit of all of them.
     pub(crate) fn lock_many(&self, held: Vec<u32>) -> MultiGuard<'_> {
-        self.multi.0.fetch_add(1, Ordering::SeqCst);
+        self.multi.fetch_add(1, Ordering::SeqCst);
         // Batches of reads that began before finish first; later ones wait for us. Sequentially
         // consistent on both sides: either we see their lane, or they see our count.
         for lane in &self.batches {
             let mut backoff = Backoff::new();
-            while lane.0.load(Ordering::SeqCst) != 0 && !planted(PlantedBug::BatchesNotAwaited) {
+            while lane.load(Ordering::SeqCst) != 0 && !planted(PlantedBug::BatchesNotAwaited) {
                 backoff.wait();
             }
         }
@@ -113,7 +111,7 @@ impl Stripes {
     /// Locks all stripes, but beside batches of reads: for a commit that changes nothing which one
     /// of them could read.
     pub(crate) fn lock_all_beside_batches(&self) -> MultiGuard<'_> {
-        self.multi.0.fetch_add(1, Ordering::SeqCst);
+        self.multi.fetch_add(1, Ordering::SeqCst);
         self.take_many((0..STRIPES as u32).collect())
     }
 
@@ -134,12 +132,12 @@ impl Stripes {
     /// closely that the batch must take its keys' stripes instead.
     #[inline]
     pub(crate) fn begin_batch(&self, worker: usize) -> Option<BatchGuard<'_>> {
-        let lane = &self.batches[worker % BATCH_LANES].0;
+        let lane = &self.batches[worker % BATCH_LANES];
         let mut backoff = Backoff::new();
         loop {
             lane.fetch_add(1, Ordering::SeqCst);
             let guard = BatchGuard { lane };
-            let multi = self.multi.0.load(Ordering::SeqCst);
+            let multi = self.multi.load(Ordering::SeqCst);
             if multi.is_multiple_of(REMOVAL) || planted(PlantedBug::CommitsNotAwaited) {
                 return Some(guard);
             }
@@ -154,7 +152,7 @@ impl Stripes {
     /// Whether any commit of several keys is under way, or a range is going.
     #[inline]
     pub(crate) fn has_multi(&self) -> bool {
-        self.multi.0.load(Ordering::Acquire) != 0
+        self.multi.load(Ordering::Acquire) != 0
     }
 
     /// Waits while a commit of several keys holds the key's stripe, or the key's range is going.
@@ -259,7 +257,7 @@ impl Drop for MultiGuard<'_> {
         for &stripe in &self.held {
             self.stripes.words[stripe as usize].store(self.after, Ordering::Release);
         }
-        self.stripes.multi.0.fetch_sub(1, Ordering::Release);
+        self.stripes.multi.fetch_sub(1, Ordering::Release);
     }
 }
 

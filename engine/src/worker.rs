@@ -1,22 +1,15 @@
-//! Per-thread state of the hot path: a number, buffers, and counters that threads do not share.
+//! Per-thread state of the hot path: whether the thread is inside a write or a batch of reads, and its
+//! buffers.
 
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+use hedgerow_sync::threads;
 
 use crate::error::{Error, Result};
 use crate::stripes::BatchGuard;
 
-static NEXT_WORKER: AtomicUsize = AtomicUsize::new(0);
-
 thread_local! {
-    static WORKER: usize = NEXT_WORKER.fetch_add(1, Ordering::Relaxed);
     static SCRATCH: RefCell<Scratch> = const { RefCell::new(Scratch::new()) };
-}
-
-/// A number of the calling thread, small and dense: chooses its log shard and counters.
-#[inline]
-pub(crate) fn number() -> usize {
-    WORKER.with(|worker| *worker)
 }
 
 /// Whether the calling thread is inside a write, that is, in the closure of an update or
@@ -45,7 +38,7 @@ impl<'a> Batch<'a> {
         if IN_BATCH.get() || is_writing() {
             return Batch::Nested;
         }
-        let batch = begin(number()).map_or(Batch::MustLock, Batch::Guarded);
+        let batch = begin(threads::number()).map_or(Batch::MustLock, Batch::Guarded);
         IN_BATCH.set(true);
         batch
     }
@@ -115,60 +108,9 @@ impl Scratch {
     }
 }
 
-const LANES: usize = 16;
-
-/// A counter with a cache line per group of threads.
-pub(crate) struct StripedCounter {
-    lanes: [Lane; LANES],
-}
-
-#[repr(align(128))]
-struct Lane(AtomicI64);
-
-impl StripedCounter {
-    pub(crate) fn new() -> StripedCounter {
-        StripedCounter {
-            lanes: std::array::from_fn(|_| Lane(AtomicI64::new(0))),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn add(&self, n: i64) {
-        self.lanes[number() % LANES]
-            .0
-            .fetch_add(n, Ordering::Relaxed);
-    }
-
-    /// The sum; exact while nobody adds.
-    pub(crate) fn sum(&self) -> u64 {
-        let sum: i64 = self
-            .lanes
-            .iter()
-            .map(|lane| lane.0.load(Ordering::Relaxed))
-            .sum();
-        sum.max(0) as u64
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn counters_add_up_across_threads() {
-        let counter = StripedCounter::new();
-        std::thread::scope(|scope| {
-            for _ in 0..20 {
-                scope.spawn(|| {
-                    for _ in 0..100 {
-                        counter.add(3);
-                        counter.add(-1);
-                    }
-                });
-            }
-        });
-        assert_eq!(counter.sum(), 20 * 100 * 2);
-    }
 
     #[test]
     fn a_write_inside_a_write_is_refused() {

@@ -20,6 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
+use hedgerow_sync::CachePadded;
 use hedgerow_vfs::Vfs;
 
 use crate::block::Identity;
@@ -117,7 +118,7 @@ const FARTHEST_REQUEST: u64 = 1 << 10;
 pub(crate) struct Shared {
     pub(crate) options: LogOptions,
     pub(crate) epoch: AtomicU64,
-    pub(crate) shards: Box<[Shard]>,
+    pub(crate) shards: Box<[CachePadded<Shard>]>,
     /// Taken before any shard's mutex.
     pub(crate) output: Mutex<Output>,
     /// Told when a rotation has switched to new files.
@@ -199,7 +200,7 @@ impl Log {
         let shared = Arc::new(Shared {
             epoch: AtomicU64::new(first_epoch),
             shards: (0..options.shards)
-                .map(|_| Shard::new(first_epoch))
+                .map(|_| CachePadded::new(Shard::new(first_epoch)))
                 .collect(),
             output: Mutex::new(Output::new(writers, first_epoch)),
             switched: Condvar::new(),

@@ -108,7 +108,7 @@ impl Output {
         epoch: u64,
         cut: impl FnOnce(),
     ) -> (u64, Result<(), Fault>) {
-        let mut buffers: Vec<_> = shared.shards.iter().map(Shard::lock).collect();
+        let mut buffers: Vec<_> = shared.shards.iter().map(|shard| shard.lock()).collect();
         for (at, buffer) in buffers.iter_mut().enumerate() {
             self.take(&shared.shards[at], buffer, at);
         }
@@ -125,7 +125,7 @@ impl Output {
     /// Writes what was appended so far, in all shards, so that it survives this process.
     pub(crate) fn write_out(&mut self, shared: &Shared) -> Result<(), Fault> {
         debug_assert!(!self.has_pending() && !self.sealed);
-        let mut buffers: Vec<_> = shared.shards.iter().map(Shard::lock).collect();
+        let mut buffers: Vec<_> = shared.shards.iter().map(|shard| shard.lock()).collect();
         if buffers.iter().all(|buffer| buffer.records == 0) && !self.uncovered {
             return Ok(());
         }

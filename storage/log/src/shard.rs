@@ -15,8 +15,7 @@ use crate::record::{self, Operation};
 use crate::segment::empty_buffer;
 use crate::timestamp::Timestamp;
 
-/// One shard. Aligned so that two shards never share a cache line (or a prefetched pair).
-#[repr(align(128))]
+/// One shard. The log pads each, so that two never share a cache line (or a prefetched pair).
 pub(crate) struct Shard {
     buffer: Mutex<Buffer>,
     space: Condvar,

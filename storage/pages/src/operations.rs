@@ -4,28 +4,19 @@
 //! line. A checkpoint closes the lanes, waits until they are empty, does what it must do at one
 //! moment (microseconds), and opens them.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, PoisonError};
+
+use hedgerow_sync::{CachePadded, threads};
 
 const LANES: usize = 32;
 
 #[derive(Default)]
-#[repr(align(128))]
-struct Lane(AtomicUsize);
-
-#[derive(Default)]
 pub(crate) struct Operations {
-    lanes: [Lane; LANES],
+    lanes: [CachePadded<AtomicUsize>; LANES],
     closed: AtomicBool,
     gate: Mutex<()>,
     moved: Condvar,
-}
-
-static NEXT: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    static LANE: Cell<usize> = Cell::new(NEXT.fetch_add(1, SeqCst) % LANES);
 }
 
 /// A change under way: until it is dropped no checkpoint begins.
@@ -36,9 +27,9 @@ pub struct Operation<'p> {
 
 impl Operations {
     pub(crate) fn begin(&self) -> Operation<'_> {
-        let lane = LANE.get();
+        let lane = threads::number() % LANES;
         loop {
-            self.lanes[lane].0.fetch_add(1, SeqCst);
+            self.lanes[lane].fetch_add(1, SeqCst);
             let operation = Operation {
                 operations: self,
                 lane,
@@ -59,7 +50,7 @@ impl Operations {
     pub(crate) fn between<R>(&self, act: impl FnOnce() -> R) -> R {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         self.closed.store(true, SeqCst);
-        while self.lanes.iter().any(|lane| lane.0.load(SeqCst) > 0) {
+        while self.lanes.iter().any(|lane| lane.load(SeqCst) > 0) {
             let waited = self.moved.wait(gate);
             gate = waited.unwrap_or_else(PoisonError::into_inner);
         }
@@ -73,7 +64,7 @@ impl Operations {
 
 impl Drop for Operation<'_> {
     fn drop(&mut self) {
-        self.operations.lanes[self.lane].0.fetch_sub(1, SeqCst);
+        self.operations.lanes[self.lane].fetch_sub(1, SeqCst);
         if self.operations.closed.load(SeqCst) {
             // Under the gate, where whoever closed the lanes looks and then waits.
             let gate = &self.operations.gate;

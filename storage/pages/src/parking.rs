@@ -7,6 +7,8 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use hedgerow_sync::CachePadded;
+
 /// A place to sleep.
 pub trait Parking {
     /// Sleeps until [`unpark`](Self::unpark) is called for the same key, unless `blocked` says
@@ -20,7 +22,6 @@ pub trait Parking {
 const LOTS: usize = 64;
 
 #[derive(Default)]
-#[repr(align(128))]
 struct Lot {
     sleepers: Mutex<usize>,
     wake: Condvar,
@@ -34,12 +35,12 @@ impl Lot {
 }
 
 /// The lots of one pool of pages.
-pub struct Lots([Lot; LOTS]);
+pub struct Lots([CachePadded<Lot>; LOTS]);
 
 impl Lots {
     /// Empty lots.
     pub fn new() -> Self {
-        Self(std::array::from_fn(|_| Lot::default()))
+        Self(std::array::from_fn(|_| CachePadded::default()))
     }
 
     fn lot(&self, key: usize) -> &Lot {

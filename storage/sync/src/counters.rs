@@ -1,58 +1,45 @@
-//! Event counts for statistics, without a line that all threads fight over.
+//! Striped counters: statistics without a cache line that all threads fight over.
 //!
-//! Each thread adds to one of a few cache-line-sized shards; reading sums them. Count rare
-//! events (splits, retries), never every operation.
+//! Each thread adds to one of a few lanes, each in a cache line of its own; reading sums them.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
-const SHARDS: usize = 8;
+use crossbeam_utils::CachePadded;
 
-#[repr(align(128))]
-struct Shard<const N: usize>([AtomicU64; N]);
+use crate::threads;
 
-/// `N` event counters.
+const LANES: usize = 16;
+
+/// `N` counters of events. Count rare ones (splits, retries), never every operation.
 pub struct Counters<const N: usize> {
-    shards: [Shard<N>; SHARDS],
-}
-
-static NEXT_SHARD: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
-}
-
-fn shard() -> usize {
-    SHARD.with(|shard| {
-        let mut index = shard.get();
-        if index == usize::MAX {
-            index = NEXT_SHARD.fetch_add(1, Ordering::Relaxed) % SHARDS;
-            shard.set(index);
-        }
-        index
-    })
+    lanes: [CachePadded<[AtomicI64; N]>; LANES],
 }
 
 impl<const N: usize> Counters<N> {
     /// All zero.
     pub fn new() -> Self {
+        let lane = |_| CachePadded::new(std::array::from_fn(|_| AtomicI64::new(0)));
         Self {
-            shards: std::array::from_fn(|_| Shard(std::array::from_fn(|_| AtomicU64::new(0)))),
+            lanes: std::array::from_fn(lane),
         }
     }
 
     /// Adds one to counter `index`.
     #[inline]
     pub fn count(&self, index: usize) {
-        self.shards[shard()].0[index].fetch_add(1, Ordering::Relaxed);
+        self.add(index, 1);
     }
 
-    /// The sum over all threads.
+    #[inline]
+    fn add(&self, index: usize, n: i64) {
+        self.lanes[threads::number() % LANES][index].fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// The sum over all threads; exact while nobody adds.
     pub fn sum(&self, index: usize) -> u64 {
-        self.shards
-            .iter()
-            .map(|shard| shard.0[index].load(Ordering::Relaxed))
-            .sum()
+        let lanes = self.lanes.iter();
+        let sum: i64 = lanes.map(|lane| lane[index].load(Ordering::Relaxed)).sum();
+        sum.max(0) as u64
     }
 }
 
@@ -62,9 +49,31 @@ impl<const N: usize> Default for Counters<N> {
     }
 }
 
+/// One counter that goes up and down, such as the number of keys.
+#[derive(Default)]
+pub struct StripedCounter(Counters<1>);
+
+impl StripedCounter {
+    /// Zero.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds `n`, which may be negative.
+    #[inline]
+    pub fn add(&self, n: i64) {
+        self.0.add(0, n);
+    }
+
+    /// The sum over all threads; exact while nobody adds.
+    pub fn sum(&self) -> u64 {
+        self.0.sum(0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Counters;
+    use super::*;
 
     #[test]
     fn counts_of_all_threads_add_up() {
@@ -75,5 +84,16 @@ mod tests {
             }
         });
         assert_eq!((counters.sum(0), counters.sum(1)), (0, 300));
+    }
+
+    #[test]
+    fn what_some_threads_add_and_others_take_away_adds_up() {
+        let counter = &StripedCounter::new();
+        std::thread::scope(|scope| {
+            for n in [3, -1].repeat(20) {
+                scope.spawn(move || (0..100).for_each(|_| counter.add(n)));
+            }
+        });
+        assert_eq!(counter.sum(), 20 * 100 * 2);
     }
 }

@@ -11,15 +11,18 @@
 //!   take the place of the processor's *in the code that ships* (see `tests/small.rs`).
 //! * [`backoff`]: how to wait for another thread.
 //! * [`epoch`]: pins and retirement, over crossbeam-epoch.
-//! * [`counters`]: event counts that do not bounce cache lines.
+//! * [`counters`]: striped counters, which do not bounce cache lines.
+//! * [`threads`]: a small number for each thread, which chooses its lane.
 //! * [`varint`]: integers of variable length, as logs, rows and overflow records write them.
 
 pub mod backoff;
 pub mod counters;
 pub mod epoch;
+pub mod threads;
 pub mod varint;
 pub mod version;
 pub mod word;
 
-pub use counters::Counters;
+pub use counters::{Counters, StripedCounter};
+pub use crossbeam_utils::CachePadded;
 pub use version::{Version, VersionWord};
