@@ -67,6 +67,7 @@ mod server;
 mod settings;
 mod shared;
 mod survey;
+mod totals;
 mod turn;
 mod web;
 mod worker;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::resp::COMMANDS;
+use crate::totals::CommandTotal;
 
 /// Turn latencies are counted in powers of two of a microsecond, up to about 8 s.
 const BUCKETS: usize = 24;
@@ -127,22 +128,21 @@ impl Metrics {
         }
     }
 
-    /// The commands that ran: name, calls, and nanoseconds.
-    pub(crate) fn commands(&self) -> impl Iterator<Item = (&'static str, u64, u64)> + '_ {
+    /// How often each RESP command ran, and for how long, by its number in the table.
+    pub(crate) fn command_totals(&self) -> Vec<CommandTotal> {
         let sum = |code: usize, word: fn(&CommandCounter) -> &AtomicU64| -> u64 {
             let counters = self.workers.iter().map(|worker| &worker.commands.0[code]);
             counters
                 .map(|counter| word(counter).load(Ordering::Relaxed))
                 .sum()
         };
-        COMMANDS
-            .iter()
-            .enumerate()
-            .filter_map(move |(code, command)| {
-                let calls = sum(code, |counter| &counter.calls);
-                let duration_ns = sum(code, |counter| &counter.duration_ns);
-                (calls > 0).then_some((command.name, calls, duration_ns))
+        let codes = 0..COMMANDS.len();
+        codes
+            .map(|code| CommandTotal {
+                calls: sum(code, |counter| &counter.calls),
+                duration_ns: sum(code, |counter| &counter.duration_ns),
             })
+            .collect()
     }
 
     /// Counts an error reply by its code, as in `WRONGTYPE …`.

@@ -233,10 +233,16 @@ impl Session {
     }
 
     /// Whether a request waits while those of a scope are paused.
-    pub(crate) fn waits(&self, scope: Scope, kind: Kind, code: u32) -> bool {
+    pub(crate) fn waits(
+        &self,
+        scope: Scope,
+        (kind, code): (Kind, u32),
+        input: &[u8],
+        spans: &[Span],
+    ) -> bool {
         match self {
             Session::Resp(session) => session.waits(scope, kind, code),
-            Session::Memcached(_) => false,
+            Session::Memcached(session) => session.waits(scope, kind, input, spans),
         }
     }
 

@@ -16,6 +16,7 @@ use crate::pause::{Pause, Scope};
 use crate::resp::Cursors;
 use crate::settings::Settings;
 use crate::survey::Surveys;
+use crate::totals::LastReset;
 
 /// How many numbered databases RESP clients can `SELECT`.
 pub(crate) const DATABASES: usize = 16;
@@ -35,6 +36,10 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) pause: Pause,
     pub(crate) metrics: Metrics,
+    /// Since when `INFO` counts.
+    pub(crate) info_reset: LastReset,
+    /// Since when memcached's `stats` counts.
+    pub(crate) stats_reset: LastReset,
     pub(crate) events: ClientEvents,
     pub(crate) surveys: Arc<Surveys>,
     pub(crate) cursors: Cursors,
@@ -64,6 +69,8 @@ impl Shared {
             own: own.clone(),
             db,
             metrics: Metrics::new(options.workers),
+            info_reset: LastReset::default(),
+            stats_reset: LastReset::default(),
             events: ClientEvents::new(),
             surveys: Arc::default(),
             settings: Settings::new(&options),
@@ -201,10 +208,11 @@ impl Shared {
         self.flush_at_ms.store(at_ms, Ordering::Relaxed);
     }
 
-    /// Removes what is due: workers call this every second. A removal that fails is tried again.
+    /// Removes what is due: workers call this every second. A removal that fails is tried again, and
+    /// one that falls into a pause waits for its end.
     pub(crate) fn flush_if_due(&self) {
         let at_ms = self.flush_at_ms.load(Ordering::Relaxed);
-        if at_ms == 0 || at_ms > now_ms() {
+        if at_ms == 0 || at_ms > now_ms() || self.pause.scope().is_some() {
             return;
         }
         let order = Ordering::Relaxed;
@@ -214,7 +222,7 @@ impl Shared {
         }
     }
 
-    /// Makes the requests of RESP clients wait for a time, from each worker's next turn on.
+    /// Makes the requests of clients wait for a time, from each worker's next turn on.
     pub(crate) fn pause_clients(&self, timeout: Duration, scope: Scope) {
         self.pause.begin(timeout, scope);
     }

@@ -149,7 +149,10 @@ impl Turn {
             let first_span = self.spans.len();
             match session.parse(shared, input, at, &mut self.spans) {
                 Parsed::Whole { kind, code, .. }
-                    if paused.is_some_and(|scope| session.waits(scope, kind, code)) =>
+                    if paused.is_some_and(|scope| {
+                        let named = &self.spans[first_span..];
+                        session.waits(scope, (kind, code), input.bytes(), named)
+                    }) =>
                 {
                     self.spans.truncate(first_span);
                     active.paused = true;

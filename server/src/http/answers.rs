@@ -11,6 +11,7 @@ use crate::password;
 use crate::process;
 use crate::shared::Shared;
 use crate::survey::{self, IndexState};
+use crate::totals::{CommandTotal, Totals};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -145,14 +146,15 @@ fn process_metrics(text: &mut String) {
 }
 
 fn command_metrics(shared: &Shared, text: &mut String) {
-    let commands: Vec<_> = shared.metrics.commands().collect();
+    let totals = Totals::now(shared);
+    let commands: Vec<_> = totals.named_commands().collect();
     family(
         text,
         "hedgerow_commands_total",
         "counter",
         "RESP commands run.",
     );
-    for (name, calls, _) in &commands {
+    for (name, CommandTotal { calls, .. }) in &commands {
         let name = name.to_lowercase();
         let _ = writeln!(
             text,
@@ -162,8 +164,8 @@ fn command_metrics(shared: &Shared, text: &mut String) {
     let metric = "hedgerow_command_seconds_total";
     let help = "Time of the turns in which they ran, shared equally by all commands of a turn.";
     family(text, metric, "counter", help);
-    for (name, _, duration_ns) in &commands {
-        let (name, seconds) = (name.to_lowercase(), *duration_ns as f64 / 1e9);
+    for (name, total) in &commands {
+        let (name, seconds) = (name.to_lowercase(), total.duration_ns as f64 / 1e9);
         let _ = writeln!(text, "{metric}{{command=\"{name}\"}} {seconds}");
     }
     let metric = "hedgerow_error_replies_total";
@@ -173,7 +175,7 @@ fn command_metrics(shared: &Shared, text: &mut String) {
         "counter",
         "RESP error replies, by their first word.",
     );
-    for (code, count) in shared.metrics.errors().iter() {
+    for (code, count) in &totals.errors {
         let _ = writeln!(text, "{metric}{{code=\"{code}\"}} {count}");
     }
 }

@@ -93,6 +93,23 @@ pub(super) fn is_quiet(words: Words<'_>) -> bool {
     takes_noreply && words.get(words.len() - 1) == Some(b"noreply")
 }
 
+/// Whether a request is one of the commands that change items.
+pub(super) fn writes(words: Words<'_>) -> bool {
+    let Some(command) = words.get(0) else {
+        return false;
+    };
+    let others: [&[u8]; 7] = [
+        b"incr",
+        b"decr",
+        b"touch",
+        b"gat",
+        b"gats",
+        b"delete",
+        b"flush_all",
+    ];
+    frame::stores(command) || others.contains(&command)
+}
+
 /// Replies, unless the request ends in `noreply`.
 fn quietly(words: Words<'_>, text: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
     if !is_quiet(words) {

@@ -341,10 +341,17 @@ pub(super) struct Fetched {
 }
 
 /// Reads an item and does what else was asked. The first reader of an item that is stale, was just
-/// made or is nearly over wins: it is to make the item anew.
+/// made or is nearly over wins: it is to make the item anew. While writes are paused nobody wins,
+/// as to claim the item is a write, and so is what the winner would do.
 pub(super) fn fetch(shared: &Shared, key: &[u8], fetch: Fetch) -> Result<Fetched, Failure> {
     if fetch.only_reads() {
-        let found = read(shared, key)?;
+        let mut found = read(shared, key)?;
+        if let Some(found) = &mut found
+            && found.marks == STALE
+            && shared.pause.scope().is_some()
+        {
+            found.marks |= CLAIMED;
+        }
         if found.as_ref().is_none_or(|found| found.marks != STALE) {
             let was = found.as_ref().map(|found| found.cas);
             let commit = None;

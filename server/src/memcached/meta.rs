@@ -55,6 +55,18 @@ pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outco
     }
 }
 
+/// Whether a request is a meta command that changes items, as `mg` does with some flags. An `mg`
+/// that would only claim a stale item is none: see [`items::fetch`].
+pub(super) fn writes(words: Words<'_>) -> bool {
+    match words.get(0) {
+        Some(b"ms" | b"md" | b"ma") => true,
+        Some(b"mg") => words
+            .from(2)
+            .any(|flag| matches!(flag.first(), Some(b'N' | b'R' | b'T'))),
+        _ => false,
+    }
+}
+
 /// The flags of a request. Each stands once; its argument follows its letter.
 pub(super) struct Flags<'a> {
     words: Vec<&'a [u8]>,

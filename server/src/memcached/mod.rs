@@ -26,7 +26,8 @@ use hedgerow::{Commit, Row};
 use crate::accept::Speaks;
 use crate::connection::Input;
 use crate::password;
-use crate::protocol::{Parsed, Ran, Request, Span};
+use crate::pause::Scope;
+use crate::protocol::{Kind, Parsed, Ran, Request, Span};
 use crate::shared::Shared;
 
 /// The longest key, as in memcached.
@@ -102,6 +103,20 @@ impl Session {
 
     pub(crate) fn one_by_one(&self) -> bool {
         !self.authenticated
+    }
+
+    /// Whether a request waits while those of a scope are paused. A `set` that gives the password
+    /// writes nothing.
+    pub(crate) fn waits(&self, scope: Scope, kind: Kind, input: &[u8], spans: &[Span]) -> bool {
+        let words = Words { input, spans };
+        match (scope, kind) {
+            (Scope::All, _) => true,
+            (Scope::Writes, Kind::Read { .. }) => false,
+            (Scope::Writes, Kind::Put { .. }) => self.authenticated,
+            (Scope::Writes, Kind::Single { .. }) => {
+                self.authenticated && (classic::writes(words) || meta::writes(words))
+            }
+        }
     }
 
     /// Replies to the `i`th of `n` keys of a `get`.

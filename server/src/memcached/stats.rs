@@ -34,8 +34,10 @@ pub(super) fn count_meta(shared: &Shared) {
 /// `stats [group]`
 pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
     let end: &[u8] = match words.get(1) {
-        // Counters only grow: who wants differences takes them.
-        Some(b"reset") => b"RESET\r\n",
+        Some(b"reset") => {
+            shared.stats_reset.set(shared);
+            b"RESET\r\n"
+        }
         Some(b"detail") => b"OK\r\n",
         group => {
             let mut stat = |name: &str, value: &dyn std::fmt::Display| {
@@ -61,8 +63,7 @@ pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outco
 type Stat<'a> = &'a mut dyn FnMut(&str, &dyn std::fmt::Display);
 
 fn general(shared: &Shared, stat: Stat<'_>) -> Result<(), Failure> {
-    let metrics = &shared.metrics;
-    let load = |word: &std::sync::atomic::AtomicU64| word.load(Ordering::Relaxed);
+    let totals = shared.stats_reset.since(shared);
     let statistics = shared.db.statistics();
     let number = |name: &str| statistics.get(name).unwrap_or(0.0) as u64;
     let process = process::now();
@@ -73,36 +74,34 @@ fn general(shared: &Shared, stat: Stat<'_>) -> Result<(), Failure> {
     stat("pointer_size", &usize::BITS);
     stat("rusage_user", &format!("{:.6}", process.user_s));
     stat("rusage_system", &format!("{:.6}", process.system_s));
-    let (hits, misses) = (metrics.sum(|w| &w.hits), metrics.sum(|w| &w.misses));
-    let memcached = &metrics.memcached;
-    let sets = metrics.sum(|w| &w.batched_puts) + load(&memcached.stores);
+    let sets = totals.batched_puts + totals.stores;
     for (name, value) in [
         ("max_connections", shared.settings.max_connections() as u64),
         (
             "curr_connections",
             shared.connections.load(Ordering::Relaxed) as u64,
         ),
-        ("total_connections", load(&metrics.accepted)),
-        ("rejected_connections", load(&metrics.refused)),
-        ("cmd_get", hits + misses),
+        ("total_connections", totals.accepted),
+        ("rejected_connections", totals.refused),
+        ("cmd_get", totals.hits + totals.misses),
         ("cmd_set", sets),
-        ("cmd_flush", load(&memcached.flushes)),
-        ("cmd_touch", load(&memcached.touches)),
-        ("cmd_meta", load(&memcached.meta)),
-        ("get_hits", hits),
-        ("get_misses", misses),
-        ("bytes_read", metrics.sum(|w| &w.received_bytes)),
-        ("bytes_written", metrics.sum(|w| &w.sent_bytes)),
+        ("cmd_flush", totals.flushes),
+        ("cmd_touch", totals.touches),
+        ("cmd_meta", totals.meta),
+        ("get_hits", totals.hits),
+        ("get_misses", totals.misses),
+        ("bytes_read", totals.received_bytes),
+        ("bytes_written", totals.sent_bytes),
         ("limit_maxbytes", number("memory_limit_bytes")),
         ("accepting_conns", 1),
-        ("listen_disabled_num", load(&metrics.refused)),
+        ("listen_disabled_num", totals.refused),
         ("threads", shared.options.workers as u64),
         ("bytes", number("memory_live_bytes")),
         ("curr_items", items::keyspace(shared)?.len()),
         ("total_items", sets),
         // Nothing is ever evicted.
         ("evictions", 0),
-        ("reclaimed", number("expired_rows_total")),
+        ("reclaimed", totals.expired_rows),
     ] {
         stat(name, &value);
     }

@@ -10,5 +10,6 @@ mod observing;
 mod page_file;
 mod plain_keys;
 mod redis;
+mod resets;
 mod serving;
 mod support;

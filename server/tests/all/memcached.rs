@@ -393,3 +393,143 @@ fn a_flush_with_a_delay_removes_what_is_there_when_it_is_due() {
         "STORED\r\nOK\r\nEND\r\n"
     );
 }
+
+/// Whatever a memcached client sends that may change something.
+const WRITES: &[(&str, &str)] = &[
+    ("set a 0 0 1\r\n1\r\n", "STORED\r\n"),
+    ("set a 0 0 1 noreply\r\n1\r\n", ""),
+    ("add n 0 0 1\r\n1\r\n", "STORED\r\n"),
+    ("replace a 0 0 1\r\n1\r\n", "STORED\r\n"),
+    ("append a 0 0 1\r\n1\r\n", "STORED\r\n"),
+    ("prepend a 0 0 1\r\n1\r\n", "STORED\r\n"),
+    ("cas none 0 0 1 1\r\n1\r\n", "NOT_FOUND\r\n"),
+    ("incr a 1\r\n", "2\r\n"),
+    ("decr a 1\r\n", "0\r\n"),
+    ("touch a 0\r\n", "TOUCHED\r\n"),
+    ("gat 0 a\r\n", "VALUE a 0 1\r\n1\r\nEND\r\n"),
+    ("gats 0 none\r\n", "END\r\n"),
+    ("delete a\r\n", "DELETED\r\n"),
+    ("flush_all\r\n", "OK\r\n"),
+    ("ms a 1\r\n1\r\n", "HD\r\n"),
+    ("md a\r\n", "HD\r\n"),
+    ("ma a\r\n", "HD\r\n"),
+    ("mg a v T0\r\n", "VA 1\r\n1\r\n"),
+    ("mg none N0\r\n", "HD W\r\n"),
+    ("mg a R30\r\n", "HD\r\n"),
+];
+
+/// Whatever changes nothing.
+const READS: &[(&str, &str)] = &[
+    ("get a\r\n", "VALUE a 0 1\r\n1\r\nEND\r\n"),
+    (
+        "get a none a\r\n",
+        "VALUE a 0 1\r\n1\r\nVALUE a 0 1\r\n1\r\nEND\r\n",
+    ),
+    ("gets none\r\n", "END\r\n"),
+    ("mg a v t\r\n", "VA 1 t-1\r\n1\r\n"),
+    ("me none\r\n", "EN\r\n"),
+    ("mr a b v\r\n", "VA 1 ka\r\n1\r\nEN\r\n"),
+    ("verbosity 1\r\n", "OK\r\n"),
+    ("nonsense\r\n", "ERROR\r\n"),
+];
+
+/// How many requests of a server's clients have run.
+fn requests(server: &Started) -> u64 {
+    let mut client = server.client();
+    let text = match client.run("INFO stats") {
+        crate::support::Value::Bulk(text) => String::from_utf8(text).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    let name = "total_commands_processed:";
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_pause_of_writes_holds_those_of_memcached_clients() {
+    for &(write, reply) in WRITES {
+        let server = start();
+        let mut pauser = server.client();
+        assert_eq!(
+            ask(&mut connect(&server), b"set a 0 0 1\r\n1\r\n"),
+            "STORED\r\n"
+        );
+        pauser.run("CLIENT PAUSE 3600000 WRITE");
+        for &(read, expected) in READS {
+            assert_eq!(
+                ask(&mut connect(&server), read.as_bytes()),
+                expected,
+                "{read}"
+            );
+        }
+        let mut writer = connect(&server);
+        writer
+            .write_all(format!("mn\r\n{write}").as_bytes())
+            .unwrap();
+        // The worker has taken the request before it answers what came with it.
+        let mut first = [0; 4];
+        writer.read_exact(&mut first).unwrap();
+        assert_eq!(&first, b"MN\r\n");
+        for _ in 0..3 {
+            assert_eq!(
+                ask(&mut connect(&server), b"get a\r\n"),
+                "VALUE a 0 1\r\n1\r\nEND\r\n",
+                "{write} ran during the pause"
+            );
+        }
+        pauser.run("PING");
+        let before = requests(&server);
+        let after = requests(&server);
+        // Each such look is one request, and nothing else runs.
+        assert_eq!(after - before, 1, "{write}");
+        writer.set_nonblocking(true).unwrap();
+        let answered = writer.read(&mut [0; 64]);
+        assert!(answered.is_err(), "{write} was answered during the pause");
+        writer.set_nonblocking(false).unwrap();
+        pauser.run("CLIENT UNPAUSE");
+        assert_eq!(ask(&mut writer, b""), reply, "{write}");
+    }
+}
+
+#[test]
+fn a_pause_of_everything_holds_reads_of_memcached_clients() {
+    let server = Started::new(crate::observing::options());
+    assert_eq!(
+        ask(&mut connect(&server), b"set a 0 0 1\r\n1\r\n"),
+        "STORED\r\n"
+    );
+    let mut reader = connect(&server);
+    assert_eq!(ask(&mut reader, b""), "");
+    assert_eq!(
+        server.client().run("CLIENT PAUSE 3600000 ALL"),
+        crate::support::ok()
+    );
+    let received = || {
+        let families = crate::observing::parse(&crate::observing::metrics(&server));
+        let name = "hedgerow_received_bytes_total";
+        families[name].samples[&(name.to_owned(), String::new())]
+    };
+    let before = received();
+    reader.write_all(b"get a\r\n").unwrap();
+    // Counted behind the replies of the turn that took the request.
+    crate::support::eventually(|| (received() >= before + 7.0).then_some(()));
+    reader.set_nonblocking(true).unwrap();
+    let answered = reader.read(&mut [0; 64]);
+    assert!(answered.is_err(), "answered during the pause");
+}
+
+#[test]
+fn nobody_wins_a_stale_item_while_writes_are_paused() {
+    let server = start();
+    let mut client = connect(&server);
+    assert_eq!(
+        ask(&mut client, b"ms a 1\r\n1\r\nmd a I\r\n"),
+        "HD\r\nHD\r\n"
+    );
+    let mut pauser = server.client();
+    pauser.run("CLIENT PAUSE 3600000 WRITE");
+    assert_eq!(ask(&mut client, b"mg a v\r\n"), "VA 1 Z X\r\n1\r\n");
+    pauser.run("CLIENT UNPAUSE");
+    assert_eq!(ask(&mut client, b"mg a v\r\n"), "VA 1 X W\r\n1\r\n");
+    assert_eq!(ask(&mut client, b"mg a v\r\n"), "VA 1 Z X\r\n1\r\n");
+}

@@ -12,7 +12,7 @@ use hedgerow_server::{Server, ServerOptions};
 
 use crate::support::*;
 
-fn options() -> ServerOptions {
+pub fn options() -> ServerOptions {
     let any: Option<SocketAddr> = Some("127.0.0.1:0".parse().unwrap());
     ServerOptions {
         http: any,
@@ -35,7 +35,7 @@ fn over(index: IndexKind) -> Started {
     Started { server, db, dir }
 }
 
-fn metrics(started: &Started) -> String {
+pub fn metrics(started: &Started) -> String {
     let address = started.server.addresses().http.unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     stream
@@ -49,26 +49,26 @@ fn metrics(started: &Started) -> String {
     body.to_owned()
 }
 
-fn info(client: &mut Client, sections: &str) -> String {
+pub fn info(client: &mut Client, sections: &str) -> String {
     match client.run(&format!("INFO {sections}")) {
         Value::Bulk(text) => String::from_utf8(text).unwrap(),
         other => panic!("INFO is text, not {other:?}"),
     }
 }
 
-fn field<'t>(info: &'t str, name: &str) -> Option<&'t str> {
+pub fn field<'t>(info: &'t str, name: &str) -> Option<&'t str> {
     info.lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
 }
 
 #[track_caller]
-fn number(info: &str, name: &str) -> f64 {
+pub fn number(info: &str, name: &str) -> f64 {
     let field = field(info, name).unwrap_or_else(|| panic!("no {name} in {info}"));
     field.parse().unwrap_or_else(|_| panic!("{name}:{field}"))
 }
 
 /// `stats [group]` as a map.
-fn stats(started: &Started, group: &str) -> BTreeMap<String, String> {
+pub fn stats(started: &Started, group: &str) -> BTreeMap<String, String> {
     let address = started.server.addresses().memcached.unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     let request = format!("{}\r\nquit\r\n", format!("stats {group}").trim_end());
@@ -88,10 +88,10 @@ fn stats(started: &Started, group: &str) -> BTreeMap<String, String> {
 
 /// A family of samples in Prometheus' text format.
 #[derive(Default)]
-struct Family {
+pub struct Family {
     kind: String,
     /// With their labels as they stand.
-    samples: BTreeMap<(String, String), f64>,
+    pub samples: BTreeMap<(String, String), f64>,
 }
 
 fn is_name(name: &str) -> bool {
@@ -122,7 +122,7 @@ fn check_labels(labels: &str) {
 /// Parses Prometheus' text format, version 0.0.4, and refuses what its rules refuse: each family
 /// has one `HELP` and one `TYPE` before its samples, which stand together, no sample twice,
 /// counters end in `_total`, histograms are cumulative and whole.
-fn parse(text: &str) -> BTreeMap<String, Family> {
+pub fn parse(text: &str) -> BTreeMap<String, Family> {
     assert!(text.ends_with('\n'));
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
     let mut current = String::new();

@@ -198,8 +198,11 @@ pub(crate) fn config(call: &mut Call<'_, '_, '_>) -> Outcome {
         b"GET" => get(call),
         b"SET" => return set(call),
         b"HELP" => subcommands::help(call, "CONFIG"),
-        // Nothing else passes the check of subcommands.
-        _ => call.reply.ok(),
+        // `RESETSTAT`: nothing else passes the check of subcommands.
+        _ => {
+            call.shared.info_reset.set(call.shared);
+            call.reply.ok();
+        }
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use crate::process;
 use crate::resp::call::{Call, Outcome};
 use crate::shared::{Shared, now_ms};
 use crate::survey;
+use crate::totals::CommandTotal;
 
 /// The version of Redis whose behaviour this server follows.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
@@ -148,64 +149,27 @@ fn persistence(shared: &Shared, text: &mut String) {
     }
 }
 
+/// All of this counts from the last `CONFIG RESETSTAT`.
 fn stats(shared: &Shared, text: &mut String) {
-    let metrics = &shared.metrics;
-    line(
-        text,
-        "total_connections_received",
-        metrics.accepted.load(Ordering::Relaxed),
-    );
-    line(
-        text,
-        "total_commands_processed",
-        metrics.sum(|worker| &worker.requests),
-    );
-    let errors: u64 = metrics.errors().values().sum();
-    line(text, "total_error_replies", errors);
-    line(
-        text,
-        "protocol_errors",
-        metrics.sum(|worker| &worker.protocol_errors),
-    );
-    line(
-        text,
-        "rejected_connections",
-        metrics.refused.load(Ordering::Relaxed),
-    );
-    line(
-        text,
-        "total_net_input_bytes",
-        metrics.sum(|worker| &worker.received_bytes),
-    );
-    line(
-        text,
-        "total_net_output_bytes",
-        metrics.sum(|worker| &worker.sent_bytes),
-    );
-    let expired = shared.db.statistics().get("expired_rows_total");
-    line(text, "expired_keys", expired.unwrap_or(0.0) as u64);
-    line(text, "evicted_keys", 0);
-    line(text, "keyspace_hits", metrics.sum(|worker| &worker.hits));
-    line(
-        text,
-        "keyspace_misses",
-        metrics.sum(|worker| &worker.misses),
-    );
-    line(
-        text,
-        "batched_reads",
-        metrics.sum(|worker| &worker.batched_reads),
-    );
-    line(
-        text,
-        "read_batches",
-        metrics.sum(|worker| &worker.read_batches),
-    );
-    line(
-        text,
-        "batched_puts",
-        metrics.sum(|worker| &worker.batched_puts),
-    );
+    let totals = shared.info_reset.since(shared);
+    for (name, value) in [
+        ("total_connections_received", totals.accepted),
+        ("total_commands_processed", totals.requests),
+        ("total_error_replies", totals.errors.values().sum()),
+        ("protocol_errors", totals.protocol_errors),
+        ("rejected_connections", totals.refused),
+        ("total_net_input_bytes", totals.received_bytes),
+        ("total_net_output_bytes", totals.sent_bytes),
+        ("expired_keys", totals.expired_rows),
+        ("evicted_keys", 0),
+        ("keyspace_hits", totals.hits),
+        ("keyspace_misses", totals.misses),
+        ("batched_reads", totals.batched_reads),
+        ("read_batches", totals.read_batches),
+        ("batched_puts", totals.batched_puts),
+    ] {
+        line(text, name, value);
+    }
 }
 
 fn replication(_: &Shared, text: &mut String) {
@@ -224,7 +188,8 @@ fn processor(_: &Shared, text: &mut String) {
 
 /// Commands that ran in one turn of an event loop share its time equally.
 fn command_stats(shared: &Shared, text: &mut String) {
-    for (name, calls, duration_ns) in shared.metrics.commands() {
+    let totals = shared.info_reset.since(shared);
+    for (name, CommandTotal { calls, duration_ns }) in totals.named_commands() {
         let usec = duration_ns / 1000;
         let each = duration_ns as f64 / 1000.0 / calls as f64;
         line(
@@ -236,7 +201,7 @@ fn command_stats(shared: &Shared, text: &mut String) {
 }
 
 fn error_stats(shared: &Shared, text: &mut String) {
-    for (code, count) in shared.metrics.errors().iter() {
+    for (code, count) in shared.info_reset.since(shared).errors {
         line(text, &format!("errorstat_{code}"), format!("count={count}"));
     }
 }
