@@ -80,7 +80,6 @@ fn yield_to_writers() {
 }
 
 impl Engine {
-    /// Takes a checkpoint now; waits for one that is under way.
     /// Refuses what needs files if there are none.
     pub(crate) fn check_has_files(&self) -> Result<()> {
         if self.options.in_memory {
@@ -89,6 +88,7 @@ impl Engine {
         Ok(())
     }
 
+    /// Takes a checkpoint now; waits for one that is under way.
     pub(crate) fn checkpoint(&self) -> Result<CheckpointReport> {
         let _exclusive = self.checkpointing();
         self.checkpoint_exclusively()

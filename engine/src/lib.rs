@@ -1,8 +1,9 @@
 //! Hedgerow: a durable, ordered key-value engine.
 //!
 //! A [`Db`] is a directory with named [`Keyspace`]s, each an ordered map from keys (any bytes, up
-//! to 64 KiB) to [`Row`]s: one plain value, or named columns. Everything is kept in memory in a
-//! concurrent tree, and on disk in a log and checkpoints, from which opening rebuilds it.
+//! to 64 KiB) to [`Row`]s: one plain value, or named columns. Rows are in a concurrent tree, which
+//! is in memory as a whole and rebuilt from log and checkpoints, or in a file of pages of which a part
+//! is in memory ([`IndexKind`]).
 //!
 //! ```
 //! use hedgerow::{Db, Durability};

@@ -37,7 +37,7 @@ pub enum IndexKind {
     /// Masstree: a trie of B+-trees whose readers take no locks. All in memory.
     #[default]
     Masstree,
-    /// Matryoshka: a trie of B+-trees of cache lines within pages, whose readers take no locks.
+    /// Matryoshka: a trie of B+-trees of flat pages of cache lines, whose readers take no locks.
     /// All in memory.
     Matryoshka,
     /// The B-tree of "B-Trees Are Back", in a file of pages of which as many are in memory as

@@ -1,7 +1,7 @@
 //! What a tree asks of the place where its pages live.
 //!
-//! A tree is written once against [`Pages`] and compiled for each provider. The rules that let
-//! one text serve both a provider with latches and one without:
+//! A tree that is written against [`Pages`] compiles for each provider; the B-tree for many threads
+//! is, and runs on a pool. The rules that let one text serve providers with latches and without:
 //!
 //! * A **guard** ([`Optimistic`](Pages::Optimistic), [`Shared`](Pages::Shared),
 //!   [`Exclusive`](Pages::Exclusive)) is a right, and borrows nothing. Several can be held at once,
