@@ -54,7 +54,7 @@ pub(crate) fn install<W: Word>(
 /// The step under shuttle: shipping words, on shuttle's atomics, through many interleavings. Each
 /// promise has twins with a step left out, which must fail.
 #[cfg(test)]
-mod small {
+mod interleavings {
     use std::sync::Arc;
     use std::sync::atomic::Ordering::Relaxed;
 

@@ -8,7 +8,7 @@
 //!
 //! * [`version`]: the 64-bit version word, with latch, dirty bits and counters.
 //! * [`word`]: the atomic word below it, as a trait, so that a model checker's atomics can
-//!   take the place of the processor's *in the code that ships* (see `tests/small.rs`).
+//!   take the place of the processor's *in the code that ships* (see `tests/interleavings.rs`).
 //! * [`backoff`]: how to wait for another thread.
 //! * [`epoch`]: pins and retirement, over crossbeam-epoch.
 //! * [`counters`]: striped counters, which do not bounce cache lines.

@@ -56,6 +56,8 @@ mod descend;
 mod get;
 mod get_many;
 mod index;
+#[cfg(test)]
+mod interleavings;
 mod key;
 mod layer;
 mod node;
@@ -64,8 +66,6 @@ mod planted;
 mod release;
 mod remove;
 mod scan;
-#[cfg(test)]
-mod small;
 mod snapshot;
 mod split;
 mod statistics;
