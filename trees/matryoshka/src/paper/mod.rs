@@ -1,0 +1,19 @@
+//! The report's tree and its variants: integers, one writer. The database does not run it; the
+//! library offers it and the lab measures it.
+//!
+//! A B+-tree whose leaves are *pages* of 4 KiB, each of which holds a B+-tree of cache lines: a
+//! search compares whole lines with vector instructions and touches one line a level, and an
+//! insert moves the keys of one line.
+//!
+//! * `strategy`: the variants, as types.
+//! * `node`: page formats, inner nodes, the arena.
+//! * `tree`: the tree and its growth; one file a verb.
+
+mod node;
+mod strategy;
+mod tree;
+
+pub use strategy::{
+    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Plain, Strategy,
+};
+pub use tree::Matryoshka;

@@ -1,0 +1,136 @@
+//! Making room: pages that are full grow or are cut in two, and inner nodes before them.
+//!
+//! Full inner nodes are split on the way down, so that the parent of a full page always has room:
+//! a split latches one parent and one child, and never climbs.
+
+use hedgerow_simd::Kernel;
+use hedgerow_sync::epoch::Guard;
+
+use super::{Arrival, Event, Events, Gone, Latched, Passed, Tree, Watch};
+use super::{retire_inner, retire_page};
+use crate::served::Capacity;
+use crate::served::node::inner::Inner;
+use crate::served::node::page::Page;
+use crate::served::node::width::SharedLane;
+
+/// Splits the full inner nodes that a descent passes.
+struct SplitFull<'g, C: Capacity, L: SharedLane> {
+    tree: &'g Tree<C, L>,
+    events: &'g Events,
+    guard: &'g Guard,
+    /// Whether every node passed was taken at its right edge.
+    rightmost: bool,
+}
+
+impl<'g, C: Capacity, L: SharedLane> Watch<'g, L> for SplitFull<'g, C, L> {
+    fn begin(&mut self) {
+        self.rightmost = true;
+    }
+
+    fn pass(&mut self, passed: &Passed<'_, 'g, L>) -> bool {
+        let inner = passed.inner;
+        self.rightmost &= passed.index + 1 == inner.count();
+        if inner.count() < C::FAN_OUT {
+            return false;
+        }
+        let Some(_above) = Latched::unchanged(passed.above.latch, passed.above.version) else {
+            return true;
+        };
+        let Some(_node) = Latched::unchanged(&inner.version, passed.version) else {
+            return true;
+        };
+        let (separators, children) = (inner.separators(), inner.children());
+        // Ascending inserts leave nearly full nodes behind.
+        let count = children.len();
+        let cut = if self.rightmost {
+            (count * 15 / 16).min(count - 2)
+        } else {
+            count / 2
+        };
+        let halves = [
+            Inner::build(&separators[..cut - 1], &children[..cut], inner.over_pages),
+            Inner::build(&separators[cut..], &children[cut..], inner.over_pages),
+        ];
+        self.tree
+            .replace_by_two(passed.above, separators[cut - 1], halves, false);
+        inner.version.mark_deleted();
+        // SAFETY: unlinked by the line above, and deleted.
+        unsafe { retire_inner::<L>(self.guard, passed.address) };
+        self.events.count(Event::InnerSplit as usize);
+        true
+    }
+}
+
+impl<C: Capacity, L: SharedLane> Tree<C, L> {
+    /// Makes room for `key`, unless another thread has meanwhile.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn make_room<'g, N: Kernel>(
+        &'g self,
+        key: L,
+        events: &'g Events,
+        guard: &'g Guard,
+    ) -> Result<(), Gone> {
+        loop {
+            let mut watch = SplitFull {
+                tree: self,
+                events,
+                guard,
+                rightmost: true,
+            };
+            let arrival = self.arrive::<N>(key, events, &mut watch)?;
+            if self.replace_full::<N>(key, &arrival, watch.rightmost, events, guard) {
+                return Ok(());
+            }
+            events.count(Event::Retry as usize);
+        }
+    }
+
+    /// False when something changed meanwhile.
+    fn replace_full<N: Kernel>(
+        &self,
+        key: L,
+        arrival: &Arrival<'_, L>,
+        rightmost: bool,
+        events: &Events,
+        guard: &Guard,
+    ) -> bool {
+        let Arrival {
+            page,
+            address,
+            version,
+            above,
+        } = *arrival;
+        let Some(_above) = Latched::unchanged(above.latch, above.version) else {
+            return false;
+        };
+        let Some(_page) = Latched::unchanged(&page.version, version) else {
+            return false;
+        };
+        if page.has_room(&page.find::<N>(key)) {
+            return true;
+        }
+        let pairs = page.pairs();
+        if page.may_grow(Self::LINES) {
+            self.replace(&above, Page::build(&pairs, page.lines(), Self::LINES));
+            events.count(Event::PageGrowth as usize);
+        } else {
+            let appends = rightmost && pairs[pairs.len() - 1].0 < key;
+            // Ascending inserts leave full pages behind.
+            let (cut, left) = if appends {
+                let cut = pairs.len() - L::LEAF;
+                (cut, Page::build(&pairs[..cut], 1, Self::LINES))
+            } else {
+                let cut = pairs.len() / 2;
+                (cut, Page::roomy(&pairs[..cut], Self::LINES))
+            };
+            let right = Page::roomy(&pairs[cut..], Self::LINES);
+            self.replace_by_two(&above, pairs[cut - 1].0, [left, right], true);
+            events.count(Event::PageSplit as usize);
+        }
+        page.mark_replaced();
+        // SAFETY: unlinked above, and deleted.
+        unsafe { retire_page::<L>(guard, address) };
+        true
+    }
+}

@@ -1,0 +1,544 @@
+//! One tree: an anchor, which names the root, and the way down to a page.
+//!
+//! **Why following an address is safe.** Every operation runs under a guard of the epoch. A child's
+//! address is followed only after the version of the node that named it was found unchanged: so at
+//! that moment the child was linked, it cannot have been retired before the guard was taken, and
+//! its memory stays until the guard is dropped. The anchor is the parent of the root in this
+//! respect, and outlives the operation (it lies in the map, or in a layer that is retired in the
+//! same way).
+//!
+//! **Why a page is the right one.** The parent's version is looked at a second time after the
+//! child's was noted. Whoever moves keys out of a page (split, merge, growth) marks the parent in
+//! the same step, and marks the page as deleted; so a page whose version has not changed since is
+//! still responsible for the key.
+//!
+//! Order of latches: parents before children, left before right, and a tree before its layers.
+
+pub(crate) mod get_many;
+mod grow;
+#[cfg(test)]
+mod interleavings;
+pub(crate) mod load;
+pub(crate) mod scan;
+mod shrink;
+pub(crate) mod update;
+pub(crate) mod verify;
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hedgerow_simd::Kernel;
+use hedgerow_sync::epoch::{self, Guard};
+use hedgerow_sync::{Counters, Version, VersionWord};
+
+use crate::planted::{PlantedBug, planted};
+use crate::served::Capacity;
+use crate::served::node::inner::Inner;
+use crate::served::node::page::Page;
+use crate::served::node::routing::Router;
+use crate::served::node::width::SharedLane;
+
+/// Things that are counted when they happen.
+#[derive(Clone, Copy)]
+#[repr(usize)]
+pub(crate) enum Event {
+    Retry,
+    PageGrowth,
+    PageSplit,
+    PageMerge,
+    InnerSplit,
+    InnerMerge,
+}
+
+/// How many kinds of events there are.
+pub(crate) const EVENTS: usize = 6;
+
+/// Events of a tree and its layers.
+pub(crate) type Events = Counters<EVENTS>;
+
+/// The tree was a layer, and has been taken away: begin again at the top.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gone;
+
+/// A tree without the parts that layers share.
+pub(crate) struct Tree<C: Capacity, L: SharedLane = u64> {
+    pub(crate) anchor: VersionWord,
+    pub(crate) root: AtomicU64,
+    kind: PhantomData<(C, L)>,
+}
+
+/// A latch that is held; dropping it unlocks and counts what was marked.
+pub(crate) struct Latched<'g>(&'g VersionWord);
+
+impl<'g> Latched<'g> {
+    /// Takes the latch, if nothing changed since `version`.
+    #[inline(always)]
+    pub(crate) fn unchanged(word: &'g VersionWord, version: Version) -> Option<Self> {
+        word.lock();
+        let latched = Self(word);
+        (!word.changed(version)).then_some(latched)
+    }
+
+    /// Takes the latch of a node that the caller keeps linked by holding its parent's.
+    pub(crate) fn linked(word: &'g VersionWord) -> Self {
+        word.lock();
+        Self(word)
+    }
+}
+
+impl Drop for Latched<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.unlock();
+    }
+}
+
+/// What led to a node.
+#[derive(Clone, Copy)]
+pub(crate) struct Above<'g, L: SharedLane> {
+    pub(crate) latch: &'g VersionWord,
+    pub(crate) version: Version,
+    /// The inner node and the child taken; `None` for the anchor.
+    pub(crate) inner: Option<(&'g Inner<L>, usize)>,
+}
+
+/// The page that was responsible for a key when its version was noted.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrival<'g, L: SharedLane> {
+    pub(crate) page: &'g Page<L>,
+    pub(crate) address: usize,
+    pub(crate) version: Version,
+    pub(crate) above: Above<'g, L>,
+}
+
+/// An inner node that a descent passes.
+pub(crate) struct Passed<'a, 'g, L: SharedLane> {
+    pub(crate) above: &'a Above<'g, L>,
+    pub(crate) address: usize,
+    pub(crate) inner: &'g Inner<L>,
+    pub(crate) version: Version,
+    /// The child taken.
+    pub(crate) index: usize,
+}
+
+/// Looks over the shoulder of a descent.
+pub(crate) trait Watch<'g, L: SharedLane> {
+    /// The descent begins (again).
+    #[inline(always)]
+    fn begin(&mut self) {}
+
+    /// The descent passes an inner node and takes one of its children; what it read there is not
+    /// validated yet. Whether the descent must begin again, as the watcher changed the tree.
+    #[inline(always)]
+    fn pass(&mut self, _passed: &Passed<'_, 'g, L>) -> bool {
+        false
+    }
+}
+
+impl<L: SharedLane> Watch<'_, L> for () {}
+
+/// The separators next to the way that was taken: keys of the page lie above `low` and at or
+/// below `high`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds<L> {
+    pub(crate) low: Option<L>,
+    pub(crate) high: Option<L>,
+}
+
+impl<L> Bounds<L> {
+    pub(crate) const NONE: Self = Self {
+        low: None,
+        high: None,
+    };
+}
+
+impl<'g, L: SharedLane> Watch<'g, L> for Bounds<L> {
+    #[inline(always)]
+    fn begin(&mut self) {
+        *self = Self::NONE;
+    }
+
+    #[inline(always)]
+    fn pass(&mut self, passed: &Passed<'_, 'g, L>) -> bool {
+        let (node, index) = (passed.inner, passed.index);
+        if index > 0 {
+            self.low = Some(node.routing.get(index - 1));
+        }
+        if index + 1 < node.count() {
+            self.high = Some(node.routing.get(index));
+        }
+        false
+    }
+}
+
+impl<C: Capacity, L: SharedLane> Tree<C, L> {
+    /// Leaf lines of a page: as many as the capacity says, if a page has room for them.
+    pub(crate) const LINES: usize = {
+        let most = crate::served::node::page::most_lines::<L>();
+        if C::LINES < most { C::LINES } else { most }
+    };
+
+    /// A tree of ascending pairs, few enough for one page.
+    pub(crate) fn of(pairs: &[(L, u64)]) -> Self {
+        Self::with_root(Page::roomy(pairs, Self::LINES))
+    }
+
+    /// The tree of a root that nobody else knows of.
+    pub(crate) fn with_root(root: usize) -> Self {
+        const { assert!(C::LINES >= 3 && C::LINES <= crate::served::node::page::MOST_LINES) };
+        const { assert!(C::FAN_OUT >= 4 && C::FAN_OUT <= crate::served::node::inner::MOST_CHILDREN) };
+        Self {
+            anchor: VersionWord::new(false, true),
+            root: AtomicU64::new(root as u64),
+            kind: PhantomData,
+        }
+    }
+
+    /// The page that is responsible for `key`.
+    #[inline(always)]
+    pub(crate) fn arrive<'g, N: Kernel>(
+        &'g self,
+        key: L,
+        events: &Events,
+        watch: &mut impl Watch<'g, L>,
+    ) -> Result<Arrival<'g, L>, Gone> {
+        loop {
+            if let Some(arrival) = self.try_arrive::<N>(key, watch)? {
+                return Ok(arrival);
+            }
+            events.count(Event::Retry as usize);
+            std::hint::spin_loop();
+        }
+    }
+
+    /// `None` when a writer came in between, or the watcher wants to begin again.
+    #[inline(always)]
+    fn try_arrive<'g, N: Kernel>(
+        &'g self,
+        key: L,
+        watch: &mut impl Watch<'g, L>,
+    ) -> Result<Option<Arrival<'g, L>>, Gone> {
+        watch.begin();
+        let version = self.anchor.stable();
+        if version.is_deleted() {
+            return Err(Gone);
+        }
+        let mut above = Above {
+            latch: &self.anchor,
+            version,
+            inner: None,
+        };
+        let mut address = self.root.load(Ordering::Acquire) as usize;
+        loop {
+            if above.latch.changed(above.version) {
+                return Ok(None);
+            }
+            // SAFETY: the address was validated, under the operation's guard (module doc); every
+            // node begins with its version word.
+            let latch = unsafe { &*std::ptr::with_exposed_provenance::<VersionWord>(address) };
+            let version = latch.stable();
+            if above.latch.changed(above.version) || version.is_deleted() {
+                return Ok(None);
+            }
+            if version.is_border() {
+                // SAFETY: as above, and the border bit, which never changes, says it is a page.
+                let page = unsafe { Page::at(address) };
+                return Ok(Some(Arrival {
+                    page,
+                    address,
+                    version,
+                    above,
+                }));
+            }
+            // SAFETY: as above, and not a page.
+            let inner = unsafe { Inner::<L>::at(address) };
+            let index = inner.routing.route::<N>(key);
+            let child = inner.child(index);
+            // What an inner node's search reads first is read at once, with nothing to wait for.
+            if inner.over_pages {
+                Page::<L>::prefetch(child);
+            }
+            let passed = Passed {
+                above: &above,
+                address,
+                inner,
+                version,
+                index,
+            };
+            if watch.pass(&passed) {
+                return Ok(None);
+            }
+            above = Above {
+                latch,
+                version,
+                inner: Some((inner, index)),
+            };
+            address = child;
+        }
+    }
+
+    /// The word of `key`.
+    #[inline(always)]
+    pub(crate) fn get<N: Kernel>(&self, key: L, events: &Events) -> Result<Option<u64>, Gone> {
+        loop {
+            let arrival = self.arrive::<N>(key, events, &mut ())?;
+            let word = arrival.page.get::<N>(key);
+            if !arrival.page.version.changed(arrival.version)
+                || planted(PlantedBug::GetNotValidated)
+            {
+                return Ok(word);
+            }
+            events.count(Event::Retry as usize);
+        }
+    }
+
+    /// Puts another node in the place of the one below `above`, whose latch is held.
+    pub(crate) fn replace(&self, above: &Above<'_, L>, address: usize) {
+        match above.inner {
+            Some((inner, index)) => inner.replace_child(index, address),
+            None => {
+                self.anchor.mark_inserting();
+                self.root.store(address as u64, Ordering::Release);
+            }
+        }
+    }
+
+    /// Puts two nodes, pages or not, in the place of the one below `above`, whose latch is held and
+    /// which, if an inner node, has room.
+    pub(crate) fn replace_by_two(
+        &self,
+        above: &Above<'_, L>,
+        separator: L,
+        halves: [usize; 2],
+        pages: bool,
+    ) {
+        match above.inner {
+            Some((inner, index)) => inner.split_child(index, separator, halves),
+            None => self.replace(above, Inner::build(&[separator], &halves, pages)),
+        }
+    }
+
+    /// Takes a layer's tree away if it is one page and `decide` says so of what it holds. The caller
+    /// holds the latch of the page that names the layer; there it puts what `decide` made of the
+    /// pairs, and then retires the layer.
+    pub(crate) fn close<R>(
+        &self,
+        guard: &Guard,
+        decide: impl FnOnce(&Page<L>) -> Option<R>,
+    ) -> Option<R> {
+        self.take_page(guard, |page| {
+            let decision = decide(page)?;
+            self.anchor.mark_deleted();
+            Some(decision)
+        })
+    }
+
+    /// Puts a root that nobody knows of yet in the place of an empty tree's only page; whether the
+    /// tree was one.
+    pub(crate) fn fill(&self, root: usize, guard: &Guard) -> bool {
+        let filled = self.take_page(guard, |page| {
+            (page.keys() == 0).then(|| {
+                self.anchor.mark_inserting();
+                self.root.store(root as u64, Ordering::Release);
+            })
+        });
+        filled.is_some()
+    }
+
+    /// Moves all that is in `other`, which nobody else knows of, into this tree at one moment, if this
+    /// one is empty; whether it was.
+    pub(crate) fn take_over(&self, other: &Self, guard: &Guard) -> bool {
+        let root = other.root.load(Ordering::Acquire);
+        let taken = self.fill(root as usize, guard);
+        if taken {
+            let empty = Page::<L>::roomy(&[], Self::LINES);
+            other.root.store(empty as u64, Ordering::Release);
+        }
+        taken
+    }
+
+    /// If the tree is one page, lets `take` look at it and unlink it, under the latches of the anchor
+    /// and of the page; then retires it.
+    fn take_page<R>(&self, guard: &Guard, take: impl FnOnce(&Page<L>) -> Option<R>) -> Option<R> {
+        let _anchor = Latched::linked(&self.anchor);
+        let address = self.root.load(Ordering::Acquire) as usize;
+        // SAFETY: the latched anchor names the root, which is therefore linked.
+        let latch = unsafe { &*std::ptr::with_exposed_provenance::<VersionWord>(address) };
+        let _root = Latched::linked(latch);
+        if !latch.load().is_border() {
+            return None;
+        }
+        // SAFETY: as above, and a page.
+        let taken = take(unsafe { Page::<L>::at(address) })?;
+        latch.mark_deleted();
+        // SAFETY: the anchor names it no more, or is closed to all who arrive from now on; see
+        // `retire_page`.
+        unsafe { retire_page::<L>(guard, address) };
+        Some(taken)
+    }
+
+    /// The root's address; `None` when the tree is gone. It was linked a moment ago, so that under
+    /// a guard it is alive.
+    pub(crate) fn root(&self) -> Option<usize> {
+        loop {
+            let version = self.anchor.stable();
+            let address = self.root.load(Ordering::Acquire) as usize;
+            if version.is_deleted() {
+                return None;
+            }
+            if !self.anchor.changed(version) {
+                return Some(address);
+            }
+        }
+    }
+
+    /// How many keys there are at this moment, if the tree is one page.
+    pub(crate) fn keys_of_one_page(&self) -> Option<usize> {
+        let address = self.root()?;
+        // SAFETY: under the caller's guard (see `root`); every node begins with its version.
+        let latch = unsafe { &*std::ptr::with_exposed_provenance::<VersionWord>(address) };
+        // SAFETY: as above; the border bit says that it is a page.
+        let keys = || unsafe { Page::<L>::at(address) }.keys();
+        latch.load().is_border().then(keys)
+    }
+
+    /// All nodes, children after their parents and in key order. Whoever writes meanwhile may make
+    /// it miss some or meet some twice; under a guard all are alive, as each address was linked
+    /// when it was read.
+    pub(crate) fn nodes(&self) -> Vec<Node<L>> {
+        self.root().map_or_else(Vec::new, Node::with_all_below)
+    }
+}
+
+/// A node as a walk of a tree at rest finds it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Node<L> {
+    pub(crate) address: usize,
+    pub(crate) level: usize,
+    pub(crate) low: Option<L>,
+    pub(crate) high: Option<L>,
+}
+
+impl<L: SharedLane> Node<L> {
+    /// The node at an address as a root, and all nodes below it, as [`Tree::nodes`] has them.
+    fn with_all_below(address: usize) -> Vec<Self> {
+        let root = Self {
+            address,
+            level: 0,
+            low: None,
+            high: None,
+        };
+        let (mut nodes, mut stack) = (Vec::new(), vec![root]);
+        while let Some(node) = stack.pop() {
+            nodes.push(node);
+            let Some(inner) = node.inner() else { continue };
+            let (separators, children) = (inner.separators(), inner.children());
+            for (at, &address) in children.iter().enumerate().rev() {
+                // A place that a merge has just emptied.
+                if address == 0 {
+                    continue;
+                }
+                let before = at.checked_sub(1).and_then(|before| separators.get(before));
+                stack.push(Node {
+                    address,
+                    level: node.level + 1,
+                    low: before.copied().or(node.low),
+                    high: separators.get(at).copied().or(node.high),
+                });
+            }
+        }
+        nodes
+    }
+
+    fn version<'g>(self) -> &'g VersionWord {
+        // SAFETY: made by `Tree::nodes`, under a guard or with nobody else about.
+        unsafe { &*std::ptr::with_exposed_provenance::<VersionWord>(self.address) }
+    }
+
+    pub(crate) fn page<'g>(self) -> Option<&'g Page<L>> {
+        // SAFETY: as in `version`, and a page.
+        let page = || unsafe { Page::at(self.address) };
+        self.version().load().is_border().then(page)
+    }
+
+    /// The pairs of a page as they were at one moment, also beside writers: so each word named
+    /// something then. `None` for an inner node, and for a page that is not linked any more.
+    pub(crate) fn pairs(self) -> Option<Vec<(L, u64)>> {
+        let page = self.page()?;
+        loop {
+            let version = self.version().stable();
+            if version.is_deleted() {
+                return None;
+            }
+            let pairs = page.pairs();
+            if !self.version().changed(version) {
+                return Some(pairs);
+            }
+        }
+    }
+
+    pub(crate) fn inner<'g>(self) -> Option<&'g Inner<L>> {
+        // SAFETY: as in `version`, and an inner node.
+        let inner = || unsafe { Inner::at(self.address) };
+        (!self.version().load().is_border()).then(inner)
+    }
+
+    /// Whether the node is clean, unlocked and linked, as at rest it should be.
+    pub(crate) fn settled(self) -> bool {
+        let version = self.version().load();
+        !(version.is_deleted() || version.is_dirty() || version.is_locked())
+    }
+}
+
+impl<C: Capacity, L: SharedLane> Drop for Tree<C, L> {
+    fn drop(&mut self) {
+        // A tree that was closed has retired its page.
+        if let Some(root) = self.root() {
+            // SAFETY: `&mut self` says that no operation is running.
+            unsafe { release_nodes::<L>(root) }
+        }
+    }
+}
+
+/// Releases a node and all nodes below it.
+///
+/// # Safety
+///
+/// Nobody uses them any more; each is linked once.
+pub(crate) unsafe fn release_nodes<L: SharedLane>(root: usize) {
+    for node in Node::<L>::with_all_below(root) {
+        // SAFETY: as the caller promises; the list was made before the first went.
+        unsafe {
+            if node.page().is_some() {
+                Page::<L>::release(node.address);
+            } else {
+                Inner::<L>::release(node.address);
+            }
+        }
+    }
+}
+
+/// Releases a page when nobody can be reading it any more.
+///
+/// # Safety
+///
+/// The page is marked as deleted and no longer linked, or will be before its latch is given back.
+pub(crate) unsafe fn retire_page<L: SharedLane>(guard: &Guard, address: usize) {
+    if planted(PlantedBug::ReleasedAtOnce) {
+        // SAFETY: broken on purpose, as readers may be there; slots of the pools stay mapped.
+        unsafe { Page::<L>::release(address) };
+        return;
+    }
+    // SAFETY: who pins from now on cannot find the page; releasing may happen on any thread.
+    unsafe { epoch::retire(guard, move || Page::<L>::release(address)) }
+}
+
+/// Releases an inner node when nobody can be reading it any more.
+///
+/// # Safety
+///
+/// As for [`retire_page`].
+pub(crate) unsafe fn retire_inner<L: SharedLane>(guard: &Guard, address: usize) {
+    // SAFETY: as in `retire_page`.
+    unsafe { epoch::retire(guard, move || Inner::<L>::release(address)) }
+}
