@@ -42,7 +42,6 @@ impl Reorder {
         self.aside.clear();
         self.early.clear();
         self.early.resize(keys.len(), None);
-        self.deferred.clear();
         let mut next = 0;
         let mut aside_bytes = 0;
         let done = keyspace.get_many(keys, |i, row| {

@@ -246,6 +246,7 @@ impl Turn {
         } = self;
         loop {
             owners.clear();
+            order.deferred.clear();
             let mut keys = Vec::new();
             let queued = Queued { requests, spans };
             let (sessions, inputs) = (&*lanes.sessions, &*lanes.inputs);

@@ -147,6 +147,22 @@ fn replies_in_megabytes_are_made_as_they_are_fetched() {
     assert_eq!(end, *b"END\r\nEND\r\nMN\r\n");
 }
 
+/// Each value fills a turn, so the last key of the pipeline is alone in its batch.
+#[test]
+fn a_pipeline_of_values_that_each_fill_a_turn_is_answered() {
+    let started = with_memory(256 * MIB);
+    let mut client = started.client();
+    let value = vec![b'v'; 3 * MIB];
+    assert_eq!(client.call(&[b"SET", b"key", &value]), ok());
+    for length in 1..6 {
+        client.send(&request(&[b"GET", b"key"]).repeat(length));
+        for _ in 0..length {
+            assert!(client.reply() == Value::Bulk(value.clone()));
+        }
+    }
+    assert_eq!(started.client().run("PING"), Value::Simple("PONG".into()));
+}
+
 /// What follows the requests that have to wait is parsed again later, from its beginning.
 #[test]
 fn requests_behind_those_that_wait_are_taken_for_what_they_are() {
