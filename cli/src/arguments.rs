@@ -238,9 +238,12 @@ pub(crate) struct Serve {
     /// Close a connection that holds more than this [default: never].
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_CLIENT_HARD_LIMIT", value_parser = size::bytes)]
     pub(crate) client_hard_limit: Option<u64>,
-    /// Close a connection that holds more than this for 60 s [default: never].
+    /// Close a connection that holds more than this for `--client-soft-limit-time` [default: never].
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_CLIENT_SOFT_LIMIT", value_parser = size::bytes)]
     pub(crate) client_soft_limit: Option<u64>,
+    /// How long a connection may hold more than `--client-soft-limit` [default: 60s].
+    #[arg(long, value_name = "TIME", env = "HEDGEROW_CLIENT_SOFT_LIMIT_TIME", value_parser = size::duration)]
+    pub(crate) client_soft_limit_time: Option<Duration>,
     /// The longest value [default: 512MiB].
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_MAX_VALUE", value_parser = size::bytes)]
     pub(crate) max_value: Option<u64>,

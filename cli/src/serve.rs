@@ -63,6 +63,7 @@ fn options(settings: &Settings) -> ServerOptions {
         client_memory_bytes: size(settings.client_memory),
         client_hard_limit_bytes: size(settings.client_hard_limit),
         client_soft_limit_bytes: size(settings.client_soft_limit),
+        client_soft_limit_time: settings.client_soft_limit_time,
         max_bulk_bytes: max_value,
         max_frame_bytes: max_value.saturating_mul(2).max(1 << 20),
         ..ServerOptions::default()

@@ -45,6 +45,8 @@ struct File {
     client_hard_limit: Option<u64>,
     #[serde(deserialize_with = "bytes")]
     client_soft_limit: Option<u64>,
+    #[serde(deserialize_with = "duration")]
+    client_soft_limit_time: Option<Duration>,
     #[serde(deserialize_with = "bytes")]
     max_value: Option<u64>,
     #[serde(deserialize_with = "bytes")]
@@ -104,6 +106,7 @@ pub(crate) struct Settings {
     /// Zero for no limit, like the next.
     pub(crate) client_hard_limit: u64,
     pub(crate) client_soft_limit: u64,
+    pub(crate) client_soft_limit_time: Duration,
     pub(crate) max_value: u64,
     /// `None` for no checkpoints by itself.
     pub(crate) checkpoint_log: Option<u64>,
@@ -176,6 +179,10 @@ impl Settings {
                 .client_soft_limit
                 .or(file.client_soft_limit)
                 .unwrap_or(0),
+            client_soft_limit_time: flags
+                .client_soft_limit_time
+                .or(file.client_soft_limit_time)
+                .unwrap_or(Duration::from_secs(60)),
             max_value: flags.max_value.or(file.max_value).unwrap_or(512 << 20),
             checkpoint_log: Some(checkpoint_log).filter(|&bytes| bytes > 0),
             log_level: flags.log_level.or(file.log_level).unwrap_or(LogLevel::Info),
