@@ -62,6 +62,7 @@ mod process;
 mod protocol;
 mod relief;
 mod reorder;
+mod reply_buffer;
 mod resp;
 mod server;
 mod settings;

@@ -5,6 +5,8 @@
 //!        ^sent         ^held[0].start       ^held[0].end
 //! ```
 //!
+//! Large values lie beside the bytes: see [`reply_buffer`](crate::reply_buffer).
+//!
 //! A reply that says more than is true yet waits: for its commit to be handed to the operating
 //! system or to be durable. Where that fails, the session puts an error in its place; the replies
 //! around it stay as they are.
@@ -16,6 +18,7 @@ use std::time::Instant;
 use hedgerow::Commit;
 
 use crate::connection::{BUFFER_BYTES, KEPT_BUFFERS, KEPT_BYTES, Pool};
+use crate::reply_buffer::ReplyBuffer;
 
 /// Places for replies that wait which a connection keeps.
 const KEPT_HELD: usize = 64;
@@ -47,7 +50,7 @@ pub(crate) enum Until {
 /// A reply that waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
-    /// Where it lies in the buffer.
+    /// Its positions in the buffer.
     start: usize,
     end: usize,
     until: Until,
@@ -86,55 +89,60 @@ impl Held {
 /// Replies not yet sent.
 #[derive(Default)]
 pub(crate) struct Output {
-    bytes: Vec<u8>,
-    sent: usize,
+    buffer: ReplyBuffer,
     /// The replies that wait, in order.
     held: VecDeque<Held>,
     /// Keys of the next request that were answered already.
     pub(crate) answered_keys: usize,
+    /// The last request that ran by itself got a small reply.
+    pub(crate) had_small: bool,
 }
 
 impl Output {
     /// Where replies are appended. Nothing before may be changed.
     #[inline]
-    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
+    pub(crate) fn buffer(&mut self) -> &mut ReplyBuffer {
+        &mut self.buffer
     }
 
     /// Takes a buffer from the pool, if there is none yet.
     pub(crate) fn prepare(&mut self, pool: &mut Pool) {
-        if self.bytes.capacity() == 0 {
-            self.bytes = pool
-                .outputs
-                .pop()
-                .unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES));
+        if self.buffer.capacity() == 0 {
+            let bytes = pool.outputs.pop();
+            let bytes = bytes.unwrap_or_else(|| Vec::with_capacity(BUFFER_BYTES));
+            self.buffer = ReplyBuffer::reuse(bytes);
         }
     }
 
     /// The position where the next reply begins.
     #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
+    pub(crate) fn position(&self) -> usize {
+        self.buffer.position()
     }
 
     /// The memory that is taken up.
     #[inline]
     pub(crate) fn capacity(&self) -> usize {
-        self.bytes.capacity() + self.held.capacity() * size_of::<Held>()
+        self.buffer.capacity() + self.held.capacity() * size_of::<Held>()
     }
 
     /// Bytes that wait to be sent.
     #[inline]
     pub(crate) fn pending(&self) -> usize {
-        self.bytes.len() - self.sent
+        self.buffer.unsent()
     }
 
-    /// Holds back the reply from `start` (a length of the buffer) to the end, and all behind it.
+    /// Whether the next request may well get a large reply: who asked for small ones goes on so.
+    pub(crate) fn expects_large(&self) -> bool {
+        !self.had_small || self.pending() > 0
+    }
+
+    /// Holds back the reply from the position `start` to the end, and all behind it.
     #[inline]
     pub(crate) fn hold(&mut self, start: usize, until: Until, code: u32) {
         self.held.push_back(Held {
             start,
-            end: self.bytes.len(),
+            end: self.buffer.position(),
             until,
             only_waits: false,
             deadline: None,
@@ -182,54 +190,52 @@ impl Output {
     }
 
     /// Lets `write` put another reply in the place of the first that waits, which ends its wait.
-    pub(crate) fn replace_first_held(&mut self, mut write: impl FnMut(&mut Vec<u8>)) {
+    pub(crate) fn replace_first_held(&mut self, mut write: impl FnMut(&mut ReplyBuffer)) {
         let mut is_first = true;
         self.replace_held(|_| std::mem::take(&mut is_first), |_, buffer| write(buffer));
     }
 
     /// Lets `write` put other replies in the places of those that wait and are `chosen`; these wait
-    /// no more. Costs a copy of everything behind the first.
+    /// no more. Costs a copy of the buffer, large values left out.
     pub(crate) fn replace_held(
         &mut self,
         mut chosen: impl FnMut(&Held) -> bool,
-        mut write: impl FnMut(&Held, &mut Vec<u8>),
+        mut write: impl FnMut(&Held, &mut ReplyBuffer),
     ) {
-        let Some(first) = self.held.front() else {
+        if self.held.is_empty() {
             return;
-        };
-        let from = first.start;
-        let old = self.bytes.split_off(from);
+        }
+        let old = std::mem::take(&mut self.buffer);
         let mut copied = 0;
         for held in std::mem::take(&mut self.held) {
-            let (start, end) = (held.start - from, held.end - from);
-            self.bytes.extend_from_slice(&old[copied..start]);
-            let new_start = self.bytes.len();
+            self.buffer.append(&old, copied..held.start);
+            let start = self.buffer.position();
             if chosen(&held) {
-                write(&held, &mut self.bytes);
+                write(&held, &mut self.buffer);
             } else {
-                self.bytes.extend_from_slice(&old[start..end]);
-                self.held.push_back(Held {
-                    start: new_start,
-                    end: self.bytes.len(),
-                    ..held
-                });
+                self.buffer.append(&old, held.start..held.end);
+                let end = self.buffer.position();
+                self.held.push_back(Held { start, end, ..held });
             }
-            copied = end;
+            copied = held.end;
         }
-        self.bytes.extend_from_slice(&old[copied..]);
+        self.buffer.append(&old, copied..old.position());
+        // Nothing behind the first that waited has been sent.
+        self.buffer.resume(&old);
     }
 
     /// Sends what may be sent, up to `FLUSH_BYTES`.
     pub(crate) fn flush(&mut self, sink: &mut impl Write) -> io::Result<Flushed> {
-        let all = self
-            .held
-            .front()
-            .map_or(self.bytes.len(), |held| held.start);
-        let end = all.min(self.sent + FLUSH_BYTES);
-        while self.sent < end {
-            match sink.write(&self.bytes[self.sent..end]) {
+        let first_held = self.held.front().map(|held| held.start);
+        let end = first_held.unwrap_or(self.buffer.position());
+        let mut left = FLUSH_BYTES;
+        while self.buffer.sent() < end {
+            if left == 0 {
+                return Ok(Flushed::More);
+            }
+            match self.buffer.write(sink, end, left) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => self.sent += n,
+                Ok(n) => left -= n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(Flushed::Blocked);
@@ -237,12 +243,8 @@ impl Output {
                 Err(error) => return Err(error),
             }
         }
-        if end < all {
-            return Ok(Flushed::More);
-        }
-        if self.sent == self.bytes.len() && self.held.is_empty() {
-            self.bytes.clear();
-            self.sent = 0;
+        if self.buffer.unsent() == 0 && self.held.is_empty() {
+            self.buffer.clear();
         }
         Ok(Flushed::All)
     }
@@ -252,18 +254,18 @@ impl Output {
         if self.held.is_empty() && self.held.capacity() > KEPT_HELD {
             self.held = VecDeque::new();
         }
-        if self.bytes.is_empty() && self.held.is_empty() && self.bytes.capacity() > 0 {
-            let bytes = std::mem::take(&mut self.bytes);
+        if self.buffer.unsent() == 0 && self.held.is_empty() && self.buffer.capacity() > 0 {
+            self.buffer.clear();
+            let bytes = std::mem::take(&mut self.buffer).into_bytes();
             if bytes.capacity() <= KEPT_BYTES && pool.outputs.len() < KEPT_BUFFERS {
                 pool.outputs.push(bytes);
             }
-        } else if self.sent > KEPT_BYTES && self.sent > self.pending() / 2 {
-            self.bytes.drain(..self.sent);
+        } else if self.buffer.sent() > KEPT_BYTES && self.buffer.sent() > self.pending() / 2 {
+            let dropped = self.buffer.drop_sent();
             for held in &mut self.held {
-                held.start -= self.sent;
-                held.end -= self.sent;
+                held.start -= dropped;
+                held.end -= dropped;
             }
-            self.sent = 0;
         }
     }
 }
@@ -279,7 +281,7 @@ mod tests {
         let mut output = Output::default();
         output.prepare(&mut Pool::default());
         for (code, (reply, waits)) in replies.iter().enumerate() {
-            let start = output.len();
+            let start = output.position();
             output.buffer().extend_from_slice(reply.as_bytes());
             match waits {
                 Some((until, Some(deadline))) => output.hold_wait(start, *until, Some(*deadline)),

@@ -20,6 +20,7 @@ use hedgerow::{Commit, Row};
 use crate::accept::Speaks;
 use crate::connection::Input;
 use crate::pause::Scope;
+use crate::reply_buffer::ReplyBuffer;
 use crate::shared::Shared;
 use crate::{memcached, resp};
 
@@ -250,14 +251,15 @@ impl Session {
     #[inline]
     pub(crate) fn reply_read(
         &mut self,
+        code: u32,
         key: &[u8],
         (i, n): (usize, usize),
         row: Option<Row<'_>>,
-        out: &mut Vec<u8>,
+        out: &mut ReplyBuffer,
     ) {
         match self {
             Session::Resp(session) => session.reply_read(row, out),
-            Session::Memcached(session) => session.reply_read(key, (i, n), row, out),
+            Session::Memcached(session) => session.reply_read(code, key, (i, n), row, out),
         }
     }
 
@@ -267,7 +269,7 @@ impl Session {
         &mut self,
         code: u32,
         outcome: hedgerow::Result<Commit>,
-        out: &mut Vec<u8>,
+        out: &mut ReplyBuffer,
     ) {
         match self {
             Session::Resp(session) => session.reply_put(outcome, out),
@@ -281,7 +283,7 @@ impl Session {
         &mut self,
         (code, is_silent): (u32, bool),
         error: &hedgerow::Error,
-        out: &mut Vec<u8>,
+        out: &mut ReplyBuffer,
     ) {
         let text = not_on_disk(error);
         match self {
@@ -291,7 +293,7 @@ impl Session {
     }
 
     /// Replaces the reply to a request whose deadline for durability has passed.
-    pub(crate) fn reply_overdue(&mut self, out: &mut Vec<u8>) {
+    pub(crate) fn reply_overdue(&mut self, out: &mut ReplyBuffer) {
         match self {
             Session::Resp(session) => session.reply_overdue(out),
             Session::Memcached(_) => debug_assert!(false, "memcached knows no deadlines"),
@@ -304,7 +306,7 @@ impl Session {
     }
 
     /// Ends the reply to a [`Kind::Read`] of which a key cannot be read.
-    pub(crate) fn reply_error(&mut self, error: &hedgerow::Error, out: &mut Vec<u8>) {
+    pub(crate) fn reply_error(&mut self, error: &hedgerow::Error, out: &mut ReplyBuffer) {
         match self {
             Session::Resp(session) => session.reply_error(error, out),
             Session::Memcached(session) => session.reply_error(error, out),
@@ -318,7 +320,7 @@ impl Session {
         request: &Request,
         input: &[u8],
         spans: &[Span],
-        out: &mut Vec<u8>,
+        out: &mut ReplyBuffer,
     ) -> Ran {
         each!(self, session => session.execute(shared, request, input, spans, out))
     }

@@ -4,13 +4,14 @@ use hedgerow::Keyspace;
 
 use crate::output::Output;
 use crate::protocol::Session;
+use crate::reply_buffer::ReplyBuffer;
 use crate::turn::{LARGE_REPLIES_BYTES, Owner, SMALL_REPLY_BYTES, answer};
 
 /// What became of a key whose turn in the order has not come yet.
 #[derive(Clone, Copy)]
 enum Early {
-    /// Its answer lies in `aside`.
-    Encoded(usize, usize),
+    /// Its answer lies in `aside`, between these positions; the length of its value, if large.
+    Encoded(usize, usize, usize),
     /// Its row is too large for this turn.
     Deferred,
 }
@@ -19,7 +20,7 @@ enum Early {
 /// that come early are encoded aside.
 #[derive(Default)]
 pub(crate) struct Reorder {
-    aside: Vec<u8>,
+    aside: ReplyBuffer,
     early: Vec<Option<Early>>,
     /// Large replies that this turn has encoded.
     pub(crate) large_bytes: usize,
@@ -39,7 +40,6 @@ impl Reorder {
         sessions: &mut [Option<Session>],
         outputs: &mut [Output],
     ) -> usize {
-        self.aside.clear();
         self.early.clear();
         self.early.resize(keys.len(), None);
         let mut next = 0;
@@ -58,12 +58,12 @@ impl Reorder {
                 next += 1;
             } else if is_admitted {
                 aside_bytes += large;
-                let from = self.aside.len();
+                let from = self.aside.position();
                 if let Some(session) = &mut sessions[owners[i].slot as usize] {
                     let place = (owners[i].place.0 as usize, owners[i].place.1 as usize);
-                    session.reply_read(keys[i], place, row, &mut self.aside);
+                    session.reply_read(owners[i].code, keys[i], place, row, &mut self.aside);
                 }
-                self.early[i] = Some(Early::Encoded(from, self.aside.len()));
+                self.early[i] = Some(Early::Encoded(from, self.aside.position(), large));
             } else {
                 self.early[i] = Some(Early::Deferred);
             }
@@ -72,8 +72,10 @@ impl Reorder {
                 next += 1;
             }
         });
+        // Large values are the outputs' alone from here on.
+        self.aside.clear();
         if self.aside.capacity() > 1 << 20 {
-            self.aside = Vec::new();
+            self.aside = ReplyBuffer::default();
         }
         debug_assert!(
             done.is_err() || next == keys.len(),
@@ -89,12 +91,10 @@ impl Reorder {
             // An earlier one of its connection has to come first.
             _ if self.is_deferred(slot, owners) => {}
             Early::Deferred => self.deferred.push(at),
-            Early::Encoded(from, to) => {
-                if to - from > SMALL_REPLY_BYTES {
-                    self.large_bytes += to - from;
-                }
+            Early::Encoded(from, to, large) => {
+                self.large_bytes += large;
                 let output = &mut outputs[slot as usize];
-                output.buffer().extend_from_slice(&self.aside[from..to]);
+                output.buffer().append(&self.aside, from..to);
             }
         }
     }

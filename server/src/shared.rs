@@ -160,6 +160,12 @@ impl Shared {
         self.options.max_frame_bytes.min(left)
     }
 
+    /// The memory that one reply may take: what is left for clients, as a buffer may grow by an
+    /// eighth more than it needs.
+    pub(crate) fn reply_limit_bytes(&self) -> usize {
+        self.client_memory.left_bytes() / 9 * 8
+    }
+
     /// How the server writes: never waiting in the event loop.
     #[inline]
     pub(crate) fn write_options(&self) -> WriteOptions {

@@ -67,6 +67,8 @@ pub(crate) struct Active {
     pub(crate) deferred: bool,
     /// Its next request waits for the end of a pause.
     pub(crate) paused: bool,
+    /// One of its single requests got a large reply.
+    ran_large: bool,
 }
 
 impl Active {
@@ -98,9 +100,10 @@ pub(crate) struct Owner {
     pub(crate) slot: u32,
     /// Which key of its request, of how many.
     pub(crate) place: (u32, u32),
-    /// Its connection's place among the active ones, and the number of its request.
+    /// Its connection's place among the active ones, and the number and code of its request.
     active: u32,
     request: u32,
+    pub(crate) code: u32,
 }
 
 impl Turn {
@@ -139,6 +142,7 @@ impl Turn {
             blocked: false,
             deferred: false,
             paused: false,
+            ran_large: false,
         };
         let paused = shared.pause.scope();
         loop {
@@ -351,7 +355,7 @@ impl Turn {
                         continue;
                     }
                 };
-                let start = output.len();
+                let start = output.position();
                 let commit = outcome.as_ref().ok().copied();
                 session.reply_put(request.code, outcome, output.buffer());
                 if let Some(commit) = commit
@@ -413,7 +417,7 @@ impl Turn {
             counts,
             ..
         } = self;
-        for active in active.iter_mut() {
+        for (place, active) in active.iter_mut().enumerate() {
             let Some(session) = &mut lanes.sessions[active.slot] else {
                 continue;
             };
@@ -429,17 +433,24 @@ impl Turn {
                     active.blocked = true;
                     break;
                 }
-                if order.large_bytes > LARGE_REPLIES_BYTES && output.pending() > 0 {
+                if order.large_bytes > LARGE_REPLIES_BYTES
+                    && (active.ran_large || (place > 0 && output.expects_large()))
+                {
                     active.deferred = true;
                     break;
                 }
                 let input = lanes.inputs[active.slot].bytes();
                 let named = &spans[request.first_span as usize..request.end_span as usize];
-                let position = output.len();
+                let (position, before) = (output.position(), output.pending());
                 let ran = session.execute(shared, request, input, named, output.buffer());
-                let reply_bytes = output.len() - position;
+                let reply_bytes = output.pending() - before;
+                // A command that is queued says nothing of the reply to `EXEC`.
+                if session.may_batch() {
+                    output.had_small = reply_bytes <= SMALL_REPLY_BYTES;
+                }
                 if reply_bytes > SMALL_REPLY_BYTES {
                     order.large_bytes += reply_bytes;
+                    active.ran_large = true;
                 }
                 if let Some(commit) = ran.hold {
                     let until = Until::Durable(commit);
@@ -459,7 +470,7 @@ impl Turn {
                 active.next += 1;
                 active.close |= ran.close;
                 counts.protocol_errors += u64::from(ran.malformed);
-                if let Some((b'-', error)) = output.buffer()[position..].split_first() {
+                if let Some((b'-', error)) = output.buffer().since(position).split_first() {
                     shared.metrics.count_error(error);
                 }
             }
@@ -522,6 +533,7 @@ impl Queued<'_> {
                         place: (i as u32, named.len() as u32),
                         active: at as u32,
                         request: active.next as u32,
+                        code: request.code,
                     });
                 }
                 active.ran_bytes = request.end as usize;
@@ -560,7 +572,7 @@ pub(crate) fn answer(
     let slot = owner.slot as usize;
     if let Some(session) = &mut sessions[slot] {
         let place = (owner.place.0 as usize, owner.place.1 as usize);
-        session.reply_read(key, place, row, outputs[slot].buffer());
+        session.reply_read(owner.code, key, place, row, outputs[slot].buffer());
     }
 }
 

@@ -339,8 +339,11 @@ impl Worker {
             self.write_out();
         }
         let active = std::mem::take(&mut self.turn.active);
-        // Those that had to leave something for the next turn are the first in it.
-        for active in active.iter().filter(|active| active.deferred) {
+        // Those that had to leave something for the next turn are the first in it; the one that was
+        // the first in this turn is the last of them.
+        let was_first = usize::from(active.first().is_some_and(|first| first.deferred));
+        let (first, others) = active.split_at(was_first);
+        for active in others.iter().chain(first).filter(|active| active.deferred) {
             self.settle(active);
         }
         for active in active.iter().filter(|active| !active.deferred) {

@@ -2,45 +2,43 @@
 
 use super::items::{self, Count, Counted, Delete, Item, Mode, Stored};
 use super::{Done, Failure, Outcome, Words, expiry_ms, frame, number, put_number, signed, stats};
+use crate::reply_buffer::ReplyBuffer;
 use crate::shared::{Shared, now_ms};
 
 const BAD_FORMAT: Failure = Failure::Line("CLIENT_ERROR bad command line format");
 const ERROR: Failure = Failure::Line("ERROR");
 
-/// Appends `VALUE key flags bytes [cas]`, the data and the line ends.
+/// Appends `VALUE key flags bytes [cas]` and the line end; the data and a line end follow.
 #[inline]
-pub(super) fn value_line(
+pub(super) fn value_head(
     key: &[u8],
     flags: u32,
-    value: &[u8],
+    bytes: usize,
     cas: Option<u64>,
-    out: &mut Vec<u8>,
+    out: &mut ReplyBuffer,
 ) {
-    out.reserve(key.len() + value.len() + 48);
+    out.reserve(key.len() + 48);
     out.extend_from_slice(b"VALUE ");
     out.extend_from_slice(key);
     out.push(b' ');
     put_number(flags.into(), out);
     out.push(b' ');
-    put_number(value.len() as u64, out);
+    put_number(bytes as u64, out);
     if let Some(cas) = cas {
         out.push(b' ');
         put_number(cas, out);
     }
     out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
 }
 
-pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let Some(command) = words.get(0) else {
         return Err(BAD_FORMAT);
     };
     match command {
         // A data block that did not end where its line said.
         b"" => Err(Failure::Line("CLIENT_ERROR bad data chunk")),
-        b"get" => Err(BAD_FORMAT),
-        b"gets" => gets(shared, words, out),
+        b"get" | b"gets" => Err(BAD_FORMAT),
         b"gat" | b"gats" => get_and_touch(shared, words, command == b"gats", out),
         b"set" => store(shared, words, Mode::Set, out),
         b"add" => store(shared, words, Mode::Add, out),
@@ -65,7 +63,7 @@ pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outco
     }
 }
 
-fn line(text: &[u8], out: &mut Vec<u8>) -> Outcome {
+fn line(text: &[u8], out: &mut ReplyBuffer) -> Outcome {
     out.extend_from_slice(text);
     out.extend_from_slice(b"\r\n");
     Ok(Done::Nothing)
@@ -111,7 +109,7 @@ pub(super) fn writes(words: Words<'_>) -> bool {
 }
 
 /// Replies, unless the request ends in `noreply`.
-fn quietly(words: Words<'_>, text: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
+fn quietly(words: Words<'_>, text: &[u8], out: &mut ReplyBuffer) -> Result<(), Failure> {
     if !is_quiet(words) {
         line(text, out)?;
     }
@@ -132,22 +130,12 @@ fn exptime(word: Option<&[u8]>) -> Result<Option<u64>, Failure> {
     Ok(expiry_ms(exptime, now_ms()))
 }
 
-fn gets(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
-    if words.len() < 2 {
-        return Err(BAD_FORMAT);
-    }
-    for i in 1..words.len() {
-        let key = key(words, i)?;
-        items::keyspace(shared)?.read(key, |row| {
-            if let Some(value) = row.value() {
-                value_line(key, row.user_flags(), value, Some(items::cas(&row)), out);
-            }
-        })?;
-    }
-    line(b"END", out)
-}
-
-fn get_and_touch(shared: &Shared, words: Words<'_>, with_cas: bool, out: &mut Vec<u8>) -> Outcome {
+fn get_and_touch(
+    shared: &Shared,
+    words: Words<'_>,
+    with_cas: bool,
+    out: &mut ReplyBuffer,
+) -> Outcome {
     if words.len() < 3 {
         return Err(BAD_FORMAT);
     }
@@ -158,7 +146,9 @@ fn get_and_touch(shared: &Shared, words: Words<'_>, with_cas: bool, out: &mut Ve
         let (found, commit) = items::touch(shared, key, expiry_ms)?;
         if let Some(found) = found {
             let cas = with_cas.then_some(found.cas);
-            value_line(key, found.user_flags, &found.value, cas, out);
+            value_head(key, found.user_flags, found.value.len(), cas, out);
+            out.put_owned(found.value);
+            out.extend_from_slice(b"\r\n");
         }
         last = last.max(commit);
     }
@@ -167,7 +157,7 @@ fn get_and_touch(shared: &Shared, words: Words<'_>, with_cas: bool, out: &mut Ve
 }
 
 /// `set key flags exptime bytes [noreply]`, with a cas value before `noreply` for `cas`.
-fn store(shared: &Shared, words: Words<'_>, mode: Mode, out: &mut Vec<u8>) -> Outcome {
+fn store(shared: &Shared, words: Words<'_>, mode: Mode, out: &mut ReplyBuffer) -> Outcome {
     let (words, value) = words.split_data();
     let is_cas = words.get(0) == Some(b"cas");
     let needed = if is_cas { 6 } else { 5 };
@@ -206,7 +196,7 @@ fn store(shared: &Shared, words: Words<'_>, mode: Mode, out: &mut Vec<u8>) -> Ou
     Ok(Done::Wrote(commit))
 }
 
-fn count(shared: &Shared, words: Words<'_>, down: bool, out: &mut Vec<u8>) -> Outcome {
+fn count(shared: &Shared, words: Words<'_>, down: bool, out: &mut ReplyBuffer) -> Outcome {
     if words.len() < 3 {
         return Err(BAD_FORMAT);
     }
@@ -238,7 +228,7 @@ fn count(shared: &Shared, words: Words<'_>, down: bool, out: &mut Vec<u8>) -> Ou
     Ok(Done::Wrote(commit))
 }
 
-fn touch(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+fn touch(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     if words.len() < 3 {
         return Err(BAD_FORMAT);
     }
@@ -257,7 +247,7 @@ fn touch(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
 }
 
 /// `delete key [0] [noreply]`: a time of 0 is a relic that clients still send.
-fn delete(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+fn delete(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let key = key(words, 1)?;
     let rest: Vec<_> = words.from(2).collect();
     if !matches!(
@@ -283,7 +273,7 @@ fn delete(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
 
 /// `flush_all [delay] [noreply]`: with a delay, in seconds or as a Unix time, everything that is
 /// there when it is due goes then. The last of them counts, and a restart forgets it.
-fn flush_all(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+fn flush_all(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let delay = words.get(1).filter(|word| *word != b"noreply");
     let at_ms = match delay.map(signed) {
         Some(None) => return Err(Failure::Line("CLIENT_ERROR invalid exptime argument")),
@@ -299,7 +289,7 @@ fn flush_all(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
 }
 
 /// `verbosity [level] [noreply]`: taken and ignored, there is nothing to be verbose about.
-fn verbosity(words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+fn verbosity(words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let arguments: Vec<_> = words.from(1).collect();
     match arguments.as_slice() {
         [b"noreply"] | [_, b"noreply"] => {}

@@ -53,9 +53,13 @@ pub(crate) fn parse(
         return whole(line_bytes, Kind::Single { key: None }, Code::Classic);
     };
     match command {
-        b"get" if words.len() > 1 => {
+        b"get" | b"gets" if words.len() > 1 => {
             if words[1..].iter().all(|word| valid_key(word.of(input))) {
-                return whole(line_bytes, Kind::Read { first: 1 }, Code::Classic);
+                let code = match command {
+                    b"gets" => Code::Versions,
+                    _ => Code::Classic,
+                };
+                return whole(line_bytes, Kind::Read { first: 1 }, code);
             }
             whole(line_bytes, Kind::Single { key: None }, Code::Wrong)
         }

@@ -28,6 +28,7 @@ use super::items::{
     self, CLAIMED, Count, Counted, Delete, Fetch, Fetched, Found, Item, Mode, STALE, Stored,
 };
 use super::{Done, Failure, Outcome, Words, expiry_ms, frame, number, put_number, scan, signed};
+use crate::reply_buffer::ReplyBuffer;
 use crate::shared::{Shared, now_ms};
 
 const BAD_FORMAT: Failure = Failure::Line("CLIENT_ERROR bad command line format");
@@ -39,7 +40,7 @@ const KNOWN: &[u8] = b"bcfhklOqstuvxCDEFIJLMNPRT";
 /// The longest opaque token, its letter included, as in memcached.
 const MAX_OPAQUE_BYTES: usize = 32;
 
-pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     match words.get(0) {
         Some(b"mg") => get(shared, words, out),
         Some(b"ms") => set(shared, words, out),
@@ -188,12 +189,12 @@ impl Shown {
 }
 
 /// Appends the flags that a reply returns, in the order in which they were asked for.
-fn return_flags(flags: &Flags<'_>, key: &[u8], found: Option<Shown>, out: &mut Vec<u8>) {
+fn return_flags(flags: &Flags<'_>, key: &[u8], found: Option<Shown>, out: &mut ReplyBuffer) {
     for word in &flags.words {
         if !flags.returned.contains(&word[0]) {
             continue;
         }
-        let from = out.len();
+        let from = out.position();
         out.extend_from_slice(&[b' ', word[0]]);
         match (word[0], found) {
             (b'O', _) => out.extend_from_slice(&word[1..]),
@@ -215,7 +216,7 @@ fn return_flags(flags: &Flags<'_>, key: &[u8], found: Option<Shown>, out: &mut V
     }
 }
 
-pub(super) fn show_key(flags: &Flags<'_>, key: &[u8], out: &mut Vec<u8>) {
+pub(super) fn show_key(flags: &Flags<'_>, key: &[u8], out: &mut ReplyBuffer) {
     if flags.has(b'b') {
         out.extend_from_slice(STANDARD.encode(key).as_bytes());
     } else {
@@ -231,7 +232,7 @@ fn reply(
     flags: &Flags<'_>,
     key: &[u8],
     found: Option<Shown>,
-    out: &mut Vec<u8>,
+    out: &mut ReplyBuffer,
 ) {
     if quiet && flags.has(b'q') {
         return;
@@ -242,7 +243,7 @@ fn reply(
 }
 
 /// Appends what the reader of a stale item, or of one that others make anew, must know.
-fn stale_flags(found: &Found, out: &mut Vec<u8>) {
+fn stale_flags(found: &Found, out: &mut ReplyBuffer) {
     for (shown, flag) in [
         (found.marks & CLAIMED != 0, b" Z"),
         (found.marks & STALE != 0, b" X"),
@@ -255,27 +256,33 @@ fn stale_flags(found: &Found, out: &mut Vec<u8>) {
 }
 
 /// `HD flags`, or `VA size flags` and the data if the value is wanted.
-pub(super) fn reply_item(flags: &Flags<'_>, key: &[u8], found: &Found, out: &mut Vec<u8>) {
+pub(super) fn reply_item(flags: &Flags<'_>, key: &[u8], found: Found, out: &mut ReplyBuffer) {
     reply_found(flags, key, found, flags.has(b'v'), out);
 }
 
-fn reply_found(flags: &Flags<'_>, key: &[u8], found: &Found, with_value: bool, out: &mut Vec<u8>) {
+fn reply_found(
+    flags: &Flags<'_>,
+    key: &[u8],
+    found: Found,
+    with_value: bool,
+    out: &mut ReplyBuffer,
+) {
     if with_value {
         out.extend_from_slice(b"VA ");
         put_number(found.value.len() as u64, out);
     } else {
         out.extend_from_slice(b"HD");
     }
-    return_flags(flags, key, Some(Shown::of(found)), out);
-    stale_flags(found, out);
+    return_flags(flags, key, Some(Shown::of(&found)), out);
+    stale_flags(&found, out);
     out.extend_from_slice(b"\r\n");
     if with_value {
-        out.extend_from_slice(&found.value);
+        out.put_owned(found.value);
         out.extend_from_slice(b"\r\n");
     }
 }
 
-fn get(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+fn get(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let flags = Flags::parse(&words, 2, b"cfkOst")?;
     let key = key(words.get(1), &flags)?;
     let recache = flags
@@ -290,7 +297,7 @@ fn get(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
         version: flags.number(b'E')?,
     };
     let Fetched { found, was, commit } = items::fetch(shared, &key, fetch)?;
-    match &found {
+    match found {
         Some(found) => {
             let with_value = flags.has(b'v') && (known.is_none() || known != was);
             reply_found(&flags, &key, found, with_value, out);
@@ -305,7 +312,7 @@ fn client_flags(flags: &Flags<'_>) -> Result<u32, Failure> {
     given.map_or(Ok(0), u32::try_from).map_err(|_| BAD_TOKEN)
 }
 
-fn set(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+fn set(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let (words, value) = words.split_data();
     let flags = Flags::parse(&words, 3, b"ckOs")?;
     let key = key(words.get(1), &flags)?;
@@ -348,7 +355,7 @@ fn set(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
     Ok(Done::Wrote(commit))
 }
 
-fn delete(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+fn delete(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let flags = Flags::parse(&words, 2, b"kO")?;
     let key = key(words.get(1), &flags)?;
     let user_flags = client_flags(&flags)?;
@@ -370,7 +377,7 @@ fn delete(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
     Ok(Done::Wrote(commit))
 }
 
-fn arithmetic(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+fn arithmetic(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let flags = Flags::parse(&words, 2, b"ckOt")?;
     let key = key(words.get(1), &flags)?;
     let down = match flags.argument(b'M') {
@@ -404,7 +411,7 @@ fn arithmetic(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
                     marks: 0,
                     won: false,
                 };
-                reply_item(&flags, &key, &found, out);
+                reply_item(&flags, &key, found, out);
             }
         }
         Counted::NotFound => reply(b"NF", false, &flags, &key, None, out),
@@ -419,7 +426,7 @@ fn arithmetic(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
 }
 
 /// `me key`: what is known of an item, for people.
-fn describe(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+fn describe(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let flags = Flags::parse_known(&words, 2, b"b", b"")?;
     let key = key(words.get(1), &flags)?;
     match items::read(shared, &key)? {

@@ -28,6 +28,7 @@ use crate::connection::Input;
 use crate::password;
 use crate::pause::Scope;
 use crate::protocol::{Kind, Parsed, Ran, Request, Span};
+use crate::reply_buffer::ReplyBuffer;
 use crate::shared::Shared;
 
 /// The longest key, as in memcached.
@@ -45,6 +46,8 @@ pub(crate) enum Code {
     Wrong = 3,
     /// An item larger than the limit: refused after its data went by.
     TooLarge = 4,
+    /// A `gets`.
+    Versions = 5,
 }
 
 /// A connection's state.
@@ -119,17 +122,21 @@ impl Session {
         }
     }
 
-    /// Replies to the `i`th of `n` keys of a `get`.
+    /// Replies to the `i`th of `n` keys of a `get` or `gets`.
     #[inline]
     pub(crate) fn reply_read(
         &mut self,
+        code: u32,
         key: &[u8],
         (i, n): (usize, usize),
         row: Option<Row<'_>>,
-        out: &mut Vec<u8>,
+        out: &mut ReplyBuffer,
     ) {
         if let Some((row, value)) = row.and_then(|row| Some((row, row.value()?))) {
-            classic::value_line(key, row.user_flags(), value, None, out);
+            let cas = (code == Code::Versions as u32).then(|| items::cas(&row));
+            classic::value_head(key, row.user_flags(), value.len(), cas, out);
+            out.put_value(value);
+            out.extend_from_slice(b"\r\n");
         }
         if i + 1 == n {
             out.extend_from_slice(b"END\r\n");
@@ -142,7 +149,7 @@ impl Session {
         &mut self,
         code: u32,
         outcome: hedgerow::Result<Commit>,
-        out: &mut Vec<u8>,
+        out: &mut ReplyBuffer,
     ) {
         match outcome {
             _ if code == Code::QuietSet as u32 => {}
@@ -155,7 +162,7 @@ impl Session {
         b"CLIENT_ERROR line too long\r\n".to_vec()
     }
 
-    pub(crate) fn reply_error(&mut self, error: &hedgerow::Error, out: &mut Vec<u8>) {
+    pub(crate) fn reply_error(&mut self, error: &hedgerow::Error, out: &mut ReplyBuffer) {
         server_error(error, out);
     }
 
@@ -165,7 +172,7 @@ impl Session {
         code: u32,
         is_silent: bool,
         text: &str,
-        out: &mut Vec<u8>,
+        out: &mut ReplyBuffer,
     ) {
         // A quiet meta command takes silence for success; `noreply` wants to hear nothing at all.
         if !is_silent || code == Code::Meta as u32 {
@@ -180,13 +187,13 @@ impl Session {
         request: &Request,
         input: &[u8],
         spans: &[Span],
-        out: &mut Vec<u8>,
+        out: &mut ReplyBuffer,
     ) -> Ran {
         let words = Words { input, spans };
         if !self.authenticated {
             return self.authenticate(shared, words, out);
         }
-        let start = out.len();
+        let start = out.position();
         let has_data = matches!(request.code, code if code == Code::Classic as u32)
             && words.get(0).is_some_and(frame::stores);
         let line = if has_data {
@@ -195,7 +202,8 @@ impl Session {
             words
         };
         let is_meta = request.code == Code::Meta as u32;
-        let outcome = match request.code {
+        out.limit(shared.reply_limit_bytes());
+        let mut outcome = match request.code {
             code if code == Code::Wrong as u32 => {
                 Err(Failure::Line("CLIENT_ERROR bad command line format"))
             }
@@ -211,6 +219,13 @@ impl Session {
                 classic::run(shared, words, out)
             }
         };
+        if out.end_limit() {
+            out.truncate(start);
+            out.shrink();
+            outcome = Err(Failure::Line(
+                "SERVER_ERROR out of memory writing get response",
+            ));
+        }
         match outcome {
             Ok(Done::Nothing) => Ran::default(),
             Ok(Done::Wrote(commit)) => Ran::wrote(shared, commit),
@@ -235,7 +250,7 @@ impl Session {
     /// A request of a client that has not said the password yet: as in memcached, that is a `set`
     /// of any key, whose data are a user name, a blank and the password. The user is `default`, as
     /// for Redis clients.
-    fn authenticate(&mut self, shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Ran {
+    fn authenticate(&mut self, shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Ran {
         let (line, data) = words.split_data();
         let reply: &[u8] = match words.get(0) {
             Some(b"quit") => {
@@ -284,7 +299,7 @@ impl From<hedgerow::Error> for Failure {
 }
 
 impl Failure {
-    fn reply(&self, out: &mut Vec<u8>) {
+    fn reply(&self, out: &mut ReplyBuffer) {
         match self {
             Failure::Line(line) => {
                 out.extend_from_slice(line.as_bytes());
@@ -298,7 +313,7 @@ impl Failure {
 pub(crate) type Outcome = Result<Done, Failure>;
 
 /// The error line for what the engine refused.
-fn server_error(error: &hedgerow::Error, out: &mut Vec<u8>) {
+fn server_error(error: &hedgerow::Error, out: &mut ReplyBuffer) {
     let text = match error {
         hedgerow::Error::OutOfMemory { .. } => format!("out of memory storing object: {error}"),
         hedgerow::Error::ValueTooLong { .. } => "object too large for cache".to_owned(),
@@ -307,7 +322,7 @@ fn server_error(error: &hedgerow::Error, out: &mut Vec<u8>) {
     server_error_line(&text, out);
 }
 
-fn server_error_line(text: &str, out: &mut Vec<u8>) {
+fn server_error_line(text: &str, out: &mut ReplyBuffer) {
     let text = text.replace(['\r', '\n'], " ");
     out.extend_from_slice(format!("SERVER_ERROR {text}\r\n").as_bytes());
 }
@@ -385,6 +400,6 @@ pub(crate) fn expiry_ms(exptime: i64, now_ms: u64) -> Option<u64> {
 }
 
 /// Appends a decimal number.
-pub(crate) fn put_number(number: u64, out: &mut Vec<u8>) {
+pub(crate) fn put_number(number: u64, out: &mut ReplyBuffer) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }

@@ -22,12 +22,13 @@ use hedgerow::{Direction, prefix_end};
 use super::items::{self, Found};
 use super::meta::{Flags, key, reply_item};
 use super::{Done, Failure, Outcome, Words};
+use crate::reply_buffer::ReplyBuffer;
 use crate::shared::Shared;
 
 const DEFAULT_ITEMS: u64 = 100;
 const MAX_ITEMS: u64 = 10_000;
 
-pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let mut flags = Flags::parse_known(&words, 3, b"bcflkOprstv", b"cfkOst")?;
     let limit = flags.number(b'l')?.unwrap_or(DEFAULT_ITEMS).min(MAX_ITEMS);
     let bound = |i: usize| match words.get(i) {
@@ -55,10 +56,10 @@ pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outco
     if left > 0 {
         items::keyspace(shared)?.scan(range, direction, |key, row| {
             if let Some(found) = Found::of(&row) {
-                reply_item(&flags, key, &found, out);
+                reply_item(&flags, key, found, out);
                 left -= 1;
             }
-            let full = out.len() > shared.options.output_limit_bytes;
+            let full = out.unsent() > shared.options.output_limit_bytes;
             if left == 0 || full {
                 ControlFlow::Break(())
             } else {

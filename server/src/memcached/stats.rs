@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Done, Failure, Outcome, Words, items};
 use crate::process;
+use crate::reply_buffer::ReplyBuffer;
 use crate::shared::{Shared, now_ms};
 use crate::survey;
 
@@ -32,7 +33,7 @@ pub(super) fn count_meta(shared: &Shared) {
 }
 
 /// `stats [group]`
-pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut Vec<u8>) -> Outcome {
+pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let end: &[u8] = match words.get(1) {
         Some(b"reset") => {
             shared.stats_reset.set(shared);

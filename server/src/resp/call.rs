@@ -187,24 +187,17 @@ impl<'t, 'a> Data<'t, 'a> {
         })
     }
 
-    /// Reads rows in the order of their keys, so many at a time with their cache misses overlapped.
-    /// Of one moment in a transaction, which has their locks.
-    pub(crate) fn read_many<'k>(
+    /// Keys in their order, of which so many at a time are brought into the cache before the first
+    /// of them is read: so their cache misses overlap.
+    pub(crate) fn prefetched<'k>(
         &self,
-        keys: impl Iterator<Item = &'k [u8]>,
-        mut read: impl FnMut(Option<Row<'_>>),
-    ) -> Outcome {
-        let keys: Vec<&[u8]> = keys.collect();
-        for some in keys.chunks(READ_TOGETHER) {
-            self.keyspace.prefetch_many(some);
-            for key in some {
-                let found = self.read(key, |row| read(Some(row)))?;
-                if found.is_none() {
-                    read(None);
-                }
-            }
-        }
-        Ok(())
+        keys: &'k [&'k [u8]],
+    ) -> impl Iterator<Item = &'k [u8]> + use<'k, 't, 'a> {
+        let keyspace = self.keyspace;
+        keys.chunks(READ_TOGETHER).flat_map(move |some| {
+            keyspace.prefetch_many(some);
+            some.iter().copied()
+        })
     }
 
     /// Reads a plain value; a row of columns is of the wrong type.

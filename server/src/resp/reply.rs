@@ -3,61 +3,17 @@
 //! One writer serves both versions of the protocol: RESP3 has types of its own for null, maps,
 //! doubles and booleans; RESP2 says them with what it has, as Redis does.
 
-use std::cell::Cell;
-
-/// How long the output may become by one reply.
-#[derive(Debug)]
-pub(crate) struct ReplyLimit {
-    bytes: usize,
-    exceeded: Cell<bool>,
-}
-
-impl ReplyLimit {
-    pub(crate) fn new(bytes: usize) -> ReplyLimit {
-        ReplyLimit {
-            bytes,
-            exceeded: Cell::new(false),
-        }
-    }
-
-    /// Whether something was left out of the reply.
-    pub(crate) fn is_exceeded(&self) -> bool {
-        self.exceeded.get()
-    }
-}
-
-/// A longer byte string is appended to a buffer that grows by little more than it needs.
-const LARGE_BYTES: usize = 64 << 10;
+use crate::reply_buffer::{LARGE_BYTES, ReplyBuffer};
 
 /// Appends replies to a connection's output.
 pub(crate) struct Reply<'a> {
-    out: &'a mut Vec<u8>,
+    out: &'a mut ReplyBuffer,
     resp3: bool,
-    limit: Option<&'a ReplyLimit>,
 }
 
 impl<'a> Reply<'a> {
-    pub(crate) fn new(out: &'a mut Vec<u8>, resp3: bool) -> Reply<'a> {
-        let limit = None;
-        Reply { out, resp3, limit }
-    }
-
-    /// A reply that leaves out what exceeds a limit, and lets the limit tell.
-    pub(crate) fn limited(out: &'a mut Vec<u8>, resp3: bool, limit: &'a ReplyLimit) -> Reply<'a> {
-        let limit = Some(limit);
-        Reply { out, resp3, limit }
-    }
-
-    /// Whether so many bytes more are within the limit.
-    #[inline]
-    fn admits(&self, bytes: usize) -> bool {
-        self.limit.is_none_or(|limit| {
-            let admits = self.out.len() + bytes <= limit.bytes;
-            if !admits {
-                limit.exceeded.set(true);
-            }
-            admits
-        })
+    pub(crate) fn new(out: &'a mut ReplyBuffer, resp3: bool) -> Reply<'a> {
+        Reply { out, resp3 }
     }
 
     /// The same writer, lent to a callee.
@@ -65,7 +21,6 @@ impl<'a> Reply<'a> {
         Reply {
             out: self.out,
             resp3: self.resp3,
-            limit: self.limit,
         }
     }
 
@@ -79,14 +34,19 @@ impl<'a> Reply<'a> {
         self.resp3
     }
 
-    /// Bytes written so far, for [`Reply::truncate`].
-    pub(crate) fn len(&self) -> usize {
-        self.out.len()
+    /// The end of what is written so far, for [`Reply::truncate`].
+    pub(crate) fn position(&self) -> usize {
+        self.out.position()
     }
 
-    /// Takes back what was written after `len`.
-    pub(crate) fn truncate(&mut self, len: usize) {
-        self.out.truncate(len);
+    /// Takes back what was written after a position.
+    pub(crate) fn truncate(&mut self, position: usize) {
+        self.out.truncate(position);
+    }
+
+    /// The bytes that wait to be sent, of this reply and those before it.
+    pub(crate) fn unsent(&self) -> usize {
+        self.out.unsent()
     }
 
     /// Raw bytes, already encoded.
@@ -135,17 +95,21 @@ impl<'a> Reply<'a> {
         const SHORT: usize = 56;
         const LINE: usize = SHORT + 8;
         let len = bytes.len();
-        if !self.admits(len) {
+        if len > SHORT {
+            self.long_bulk(bytes);
+            return;
+        }
+        if !self.out.admits(len) {
             return;
         }
         if len <= 8 {
             return self.word_bulk(bytes);
         }
-        let end = self.out.len();
-        self.out.extend_from_slice(&[0; LINE]);
-        let Some(line) = self.out.last_chunk_mut::<LINE>().filter(|_| len <= SHORT) else {
-            self.out.truncate(end);
-            return self.long_bulk(bytes);
+        let out = self.out.bytes();
+        let end = out.len();
+        out.extend_from_slice(&[0; LINE]);
+        let Some(line) = out.last_chunk_mut::<LINE>() else {
+            return;
         };
         line[0] = b'$';
         let digits = if len < 10 { 1 } else { 2 };
@@ -155,7 +119,7 @@ impl<'a> Reply<'a> {
         line[digits + 1..start].copy_from_slice(b"\r\n");
         copy_short(&mut line[start..start + len], bytes);
         line[start + len..start + len + 2].copy_from_slice(b"\r\n");
-        self.out.truncate(end + start + len + 2);
+        out.truncate(end + start + len + 2);
     }
 
     /// A byte string of up to 8 bytes (integers, counters, the keys of many a scan), framed in
@@ -168,25 +132,38 @@ impl<'a> Reply<'a> {
         let line = u128::from(head)
             | u128::from(short_word(bytes)) << 32
             | u128::from(end) << (32 + 8 * len);
-        let start = self.out.len();
-        self.out.extend_from_slice(&line.to_le_bytes());
-        self.out.truncate(start + len + 6);
+        let out = self.out.bytes();
+        let start = out.len();
+        out.extend_from_slice(&line.to_le_bytes());
+        out.truncate(start + len + 6);
     }
 
-    fn long_bulk(&mut self, bytes: &[u8]) {
-        let mut buffer = itoa::Buffer::new();
-        let length = buffer.format(bytes.len()).as_bytes();
-        let more = bytes.len() + length.len() + 5;
-        if more > LARGE_BYTES && self.out.capacity() - self.out.len() < more {
-            // Doubling would waste as much again.
-            self.out.reserve_exact(more.max(self.out.capacity() / 8));
-        } else {
-            self.out.reserve(more);
+    /// A byte string whose value, if it is large, is not copied where the output holds it already.
+    /// Then its number, for [`Reply::repeat_bulk`].
+    pub(crate) fn long_bulk(&mut self, bytes: &[u8]) -> Option<u64> {
+        self.bulk_head(bytes.len());
+        let number = self.out.put_value(bytes);
+        self.raw(b"\r\n");
+        number
+    }
+
+    /// The byte string that has this number, once more in the same reply.
+    pub(crate) fn repeat_bulk(&mut self, (number, len): (u64, usize)) {
+        if self.out.admits(0) {
+            self.bulk_head(len);
+            self.out.repeat(number);
+            self.raw(b"\r\n");
         }
+    }
+
+    fn bulk_head(&mut self, len: usize) {
+        let mut buffer = itoa::Buffer::new();
+        let length = buffer.format(len).as_bytes();
+        // A large value takes no room here.
+        let value = if len < LARGE_BYTES { len } else { 0 };
+        self.out.reserve(value + length.len() + 5);
         self.out.push(b'$');
         self.out.extend_from_slice(length);
-        self.out.extend_from_slice(b"\r\n");
-        self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
     }
 
@@ -234,18 +211,19 @@ impl<'a> Reply<'a> {
     /// Opens an array whose length is not known yet but probably `expected`: see
     /// [`Reply::close_array`].
     pub(crate) fn open_array(&mut self, expected: usize) -> OpenArray {
-        let start = self.out.len();
+        let start = self.out.position();
         self.array(expected.min(i64::MAX as usize));
         OpenArray {
             start,
-            content: self.out.len(),
+            content: self.out.position(),
+            unsent: self.out.unsent(),
             expected,
         }
     }
 
     /// Bytes of an open array's entries so far.
     pub(crate) fn since(&self, opened: &OpenArray) -> usize {
-        self.out.len() - opened.content
+        self.out.unsent() - opened.unsent
     }
 
     /// Corrects the header of an array that has become `len` entries long. Moves the array if
@@ -254,7 +232,7 @@ impl<'a> Reply<'a> {
         if len != opened.expected {
             let mut buffer = itoa::Buffer::new();
             let header = [b"*", buffer.format(len).as_bytes(), b"\r\n"].concat();
-            self.out.splice(opened.start..opened.content, header);
+            self.out.replace(opened.start..opened.content, &header);
         }
     }
 }
@@ -265,6 +243,8 @@ pub(crate) struct OpenArray {
     start: usize,
     /// Where its entries begin.
     content: usize,
+    /// How much waited to be sent when it was opened.
+    unsent: usize,
     expected: usize,
 }
 
@@ -317,32 +297,48 @@ fn copy_short(to: &mut [u8], from: &[u8]) {
 mod tests {
     use super::*;
 
+    /// What a client gets of it.
+    fn sent(mut out: ReplyBuffer) -> Vec<u8> {
+        let mut sink = Vec::new();
+        let end = out.position();
+        while out.unsent() > 0 {
+            out.write(&mut sink, end, usize::MAX / 2).unwrap();
+        }
+        sink
+    }
+
     #[test]
     fn bulks_of_every_length_are_framed() {
-        for len in (0..200).chain([65_536]) {
+        for len in (0..200).chain([LARGE_BYTES - 1, LARGE_BYTES, 65_536]) {
             let bytes: Vec<u8> = (0..len).map(|i| i as u8).collect();
-            let mut out = b"+before\r\n".to_vec();
+            let mut out = ReplyBuffer::reuse(Vec::new());
+            out.extend_from_slice(b"+before\r\n");
             Reply::new(&mut out, false).bulk(&bytes);
             let mut expected = format!("+before\r\n${len}\r\n").into_bytes();
             expected.extend_from_slice(&bytes);
             expected.extend_from_slice(b"\r\n");
-            assert_eq!(out, expected, "{len}");
+            assert!(sent(out) == expected, "{len}");
         }
     }
 
     #[test]
     fn arrays_say_their_length_expected_or_not() {
+        let large = "x".repeat(LARGE_BYTES);
         for (expected, len) in [(3, 3), (0, 0), (100, 3), (0, 12), (usize::MAX, 1)] {
-            let mut out = b"+before\r\n".to_vec();
-            let mut reply = Reply::new(&mut out, false);
-            let opened = reply.open_array(expected);
-            for _ in 0..len {
-                reply.bulk(b"x");
+            for value in ["x", &large] {
+                let mut out = ReplyBuffer::default();
+                out.extend_from_slice(b"+before\r\n");
+                let mut reply = Reply::new(&mut out, false);
+                let opened = reply.open_array(expected);
+                for _ in 0..len {
+                    reply.bulk(value.as_bytes());
+                }
+                let entries = format!("${}\r\n{value}\r\n", value.len()).repeat(len);
+                assert_eq!(reply.since(&opened), entries.len());
+                reply.close_array(opened, len);
+                let right = format!("+before\r\n*{len}\r\n{entries}");
+                assert!(sent(out) == right.as_bytes(), "{expected} expected");
             }
-            assert_eq!(reply.since(&opened), len * 7);
-            reply.close_array(opened, len);
-            let right = format!("+before\r\n*{len}\r\n{}", "$1\r\nx\r\n".repeat(len));
-            assert_eq!(out, right.as_bytes(), "{expected} expected");
         }
     }
 }

@@ -9,10 +9,11 @@ use crate::clients::{Client, Published};
 use crate::connection::Input;
 use crate::pause::Scope;
 use crate::protocol::{Kind, Parsed, Ran, Request, Span};
+use crate::reply_buffer::ReplyBuffer;
 use crate::resp::call::{Arguments, Call, Data, Failure, engine_line};
 use crate::resp::commands::subcommands;
 use crate::resp::frame::{self, Frame, Limits, Unfinished};
-use crate::resp::reply::{Reply, ReplyLimit};
+use crate::resp::reply::Reply;
 use crate::resp::table::{self, Command, Flags};
 use crate::resp::transactions;
 use crate::shared::Shared;
@@ -221,7 +222,7 @@ impl Session {
     }
 
     #[inline]
-    pub(crate) fn reply_read(&mut self, row: Option<Row<'_>>, out: &mut Vec<u8>) {
+    pub(crate) fn reply_read(&mut self, row: Option<Row<'_>>, out: &mut ReplyBuffer) {
         let mut reply = Reply::new(out, self.resp3);
         match row {
             None => reply.null(),
@@ -233,7 +234,7 @@ impl Session {
     }
 
     #[inline]
-    pub(crate) fn reply_put(&mut self, outcome: hedgerow::Result<Commit>, out: &mut Vec<u8>) {
+    pub(crate) fn reply_put(&mut self, outcome: hedgerow::Result<Commit>, out: &mut ReplyBuffer) {
         match outcome {
             Ok(commit) => {
                 self.last_commit = Some(commit);
@@ -244,12 +245,12 @@ impl Session {
     }
 
     #[cold]
-    pub(crate) fn reply_error(&mut self, error: &hedgerow::Error, out: &mut Vec<u8>) {
+    pub(crate) fn reply_error(&mut self, error: &hedgerow::Error, out: &mut ReplyBuffer) {
         Reply::new(out, self.resp3).error(&engine_line(error));
     }
 
     #[cold]
-    pub(crate) fn reply_not_on_disk(&mut self, is_silent: bool, text: &str, out: &mut Vec<u8>) {
+    pub(crate) fn reply_not_on_disk(&mut self, is_silent: bool, text: &str, out: &mut ReplyBuffer) {
         // `CLIENT REPLY OFF`: the client reads nothing.
         if !is_silent {
             Reply::new(out, self.resp3).error(&format!("MISCONF {text}"));
@@ -258,7 +259,7 @@ impl Session {
 
     /// `WAITAOF` waited for as long as it was asked to: nothing is known to be durable.
     #[cold]
-    pub(crate) fn reply_overdue(&mut self, out: &mut Vec<u8>) {
+    pub(crate) fn reply_overdue(&mut self, out: &mut ReplyBuffer) {
         let mut reply = Reply::new(out, self.resp3);
         reply.array(2);
         reply.integer(0);
@@ -272,9 +273,9 @@ impl Session {
         request: &Request,
         input: &[u8],
         spans: &[Span],
-        out: &mut Vec<u8>,
+        out: &mut ReplyBuffer,
     ) -> Ran {
-        let (before, start) = (self.replies, out.len());
+        let (before, start) = (self.replies, out.position());
         let mut ran = self.execute_and_reply(shared, request, input, spans, out);
         if before != Replies::On && self.replies == before {
             out.truncate(start);
@@ -297,17 +298,15 @@ impl Session {
         request: &Request,
         input: &[u8],
         spans: &[Span],
-        out: &mut Vec<u8>,
+        out: &mut ReplyBuffer,
     ) -> Ran {
         let arguments = Arguments::new(input, spans);
-        let start = out.len();
-        // The buffer may grow by an eighth more than it needs.
-        let left = shared.client_memory.left_bytes() / 9 * 8;
-        let limit = ReplyLimit::new(start.saturating_add(left));
-        let ran = self.execute_within(shared, request.code, arguments, &limit, out);
-        if limit.is_exceeded() {
+        let start = out.position();
+        out.limit(shared.reply_limit_bytes());
+        let ran = self.execute_within(shared, request.code, arguments, out);
+        if out.end_limit() {
             out.truncate(start);
-            out.shrink_to(start);
+            out.shrink();
             Reply::new(out, self.resp3).error(
                 "ERR the reply takes more memory than is left for clients (client-memory); what \
                  the command changes is changed; ask for less at once",
@@ -321,10 +320,9 @@ impl Session {
         shared: &Shared,
         code: u32,
         arguments: Arguments<'_>,
-        limit: &ReplyLimit,
-        out: &mut Vec<u8>,
+        out: &mut ReplyBuffer,
     ) -> Ran {
-        let mut reply = Reply::limited(out, self.resp3, limit);
+        let mut reply = Reply::new(out, self.resp3);
         let command = match self.admit(code, arguments) {
             Ok(command) => command,
             Err(text) => {
@@ -381,7 +379,7 @@ impl Session {
         mut reply: Reply<'_>,
     ) -> Ran {
         let mut ran = Ran::default();
-        let start = reply.len();
+        let start = reply.position();
         let keyspace = match shared.keyspace(self.database) {
             Ok(keyspace) => keyspace,
             Err(error) => {

@@ -129,7 +129,7 @@ pub(crate) fn exec(call: &mut Call<'_, '_, '_>) -> Outcome {
         Needs::All => Locks::All,
         Needs::Keys(keys) => Locks::Keys(keys),
     };
-    let start = call.reply.len();
+    let start = call.reply.position();
     let options = call.shared.write_options();
     let outcome = call.shared.db.transact(locks, &options, |tx| {
         if watched_changed(call.shared, tx, &watched)? {
@@ -177,7 +177,7 @@ fn run_queue(
 ) -> hedgerow::Result<()> {
     call.reply.array(queue.commands.len());
     for (i, (command, _)) in queue.commands.iter().enumerate() {
-        let start = call.reply.len();
+        let start = call.reply.position();
         let keyspace = call.shared.keyspace(call.session.database)?;
         let outcome = (command.run)(&mut Call {
             arguments: queue.arguments(i).from(1),

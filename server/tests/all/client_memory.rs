@@ -116,11 +116,23 @@ fn replies_in_megabytes_are_made_as_they_are_fetched() {
     for key in &keys {
         assert!(client.reply() == Value::Bulk(vec![key[1]; MIB]));
     }
-    // One reply that would take more than there is is an error.
+    // So is one reply that names each value eight times: it is held once.
     let mut words: Vec<&[u8]> = vec![b"MGET"];
     words.extend(keys.iter().map(|key| &key[..]));
+    let Value::Array(values) = client.call(&words) else {
+        panic!("8 MiB in 32 MiB");
+    };
+    let expected = keys.iter().map(|key| Value::Bulk(vec![key[1]; MIB]));
+    assert!(values.into_iter().eq(expected));
+    // One reply that would take more than there is is an error.
+    let others: Vec<[u8; 2]> = (0..40).map(|i| [b'o', b'0' + i]).collect();
+    for key in &others {
+        assert_eq!(client.call(&[b"SET", key, &vec![key[1]; MIB]]), ok());
+    }
+    let mut words: Vec<&[u8]> = vec![b"MGET"];
+    words.extend(others.iter().map(|key| &key[..]));
     let Value::Error(text) = client.call(&words) else {
-        panic!("64 MiB in 32 MiB");
+        panic!("40 MiB in 32 MiB");
     };
     assert!(text.contains("client-memory"), "{text}");
     assert_eq!(client.run("STRLEN k0"), Value::Integer(MIB as i64));

@@ -214,7 +214,7 @@ pub(crate) fn hrandfield(call: &mut Call<'_, '_, '_>) -> Outcome {
         return Err(Failure::text("ERR value is out of range"));
     }
     let limit_bytes = shared.settings.max_bulk_bytes();
-    let start = reply.len();
+    let before = reply.unsent();
     let found = data.hash(&arguments[0], |row| {
         let columns: Vec<(&[u8], &[u8])> = row.columns().collect();
         if columns.is_empty() {
@@ -247,7 +247,7 @@ pub(crate) fn hrandfield(call: &mut Call<'_, '_, '_>) -> Outcome {
         for _ in 0..drawn {
             let at = random.random_range(0..columns.len());
             reply_field(reply, columns[at], with_values);
-            if reply.len() - start > limit_bytes {
+            if reply.unsent() - before > limit_bytes {
                 return Err(Failure::text(
                     "ERR the reply exceeds the longest bulk string; ask for fewer fields",
                 ));

@@ -20,9 +20,10 @@ pub(crate) fn del(call: &mut Call<'_, '_, '_>) -> Outcome {
 /// `EXISTS key …`, `TOUCH key …`: a key named twice counts twice.
 pub(crate) fn exists(call: &mut Call<'_, '_, '_>) -> Outcome {
     let mut found = 0;
-    let keys = call.arguments.iter();
-    call.data
-        .read_many(keys, |row| found += usize::from(row.is_some()))?;
+    let keys: Vec<&[u8]> = call.arguments.iter().collect();
+    for key in call.data.prefetched(&keys) {
+        found += usize::from(call.data.read(key, |_| ())?.is_some());
+    }
     call.reply.count(found);
     Ok(())
 }

@@ -1,7 +1,10 @@
 //! Commands on plain values.
 
+use std::collections::HashMap;
+
 use hedgerow::{Action, Row};
 
+use crate::reply_buffer::LARGE_BYTES;
 use crate::resp::call::{Call, Failure, Outcome};
 use crate::resp::commands::expiry::Deadline;
 use crate::resp::number::{self, Real};
@@ -39,12 +42,31 @@ pub(crate) fn mget(call: &mut Call<'_, '_, '_>) -> Outcome {
         ..
     } = call;
     reply.array(arguments.len());
-    // A hash counts as nothing here.
-    let keys = arguments.iter();
-    data.read_many(keys, |row| match row.and_then(|row| row.value()) {
-        Some(value) => reply.bulk(value),
-        None => reply.null(),
-    })
+    let keys: Vec<&[u8]> = arguments.iter().collect();
+    // Large values of this reply: each is read and held once, however often its key is named.
+    let mut large = HashMap::new();
+    for key in data.prefetched(&keys) {
+        if !large.is_empty()
+            && let Some(&known) = large.get(key)
+        {
+            reply.repeat_bulk(known);
+            continue;
+        }
+        // A hash counts as nothing here.
+        let found = data.read(key, |row| {
+            let value = row.value()?;
+            if value.len() < LARGE_BYTES {
+                reply.bulk(value);
+            } else if let Some(number) = reply.long_bulk(value) {
+                large.insert(key, (number, value.len()));
+            }
+            Some(())
+        })?;
+        if found.flatten().is_none() {
+            reply.null();
+        }
+    }
+    Ok(())
 }
 
 /// The options of `SET`.
