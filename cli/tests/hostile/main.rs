@@ -3,6 +3,8 @@
 //! test fails only where a reply does not come at all.
 #![cfg(target_os = "linux")]
 
+mod replies;
+
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
