@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{FetchError, at, file_name};
+use super::error::{FetchError, at};
 
 /// The clients, with all that they write in one folder.
 pub(super) struct Apt {
@@ -175,6 +175,13 @@ fn finished(
 fn output(mut command: Command) -> Result<Vec<u8>, FetchError> {
     let output = command.output();
     finished(&command, output)
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! the key set `fetched:NAME` reads.
 
 mod apt;
+mod error;
 mod sets;
 
 use std::ffi::OsString;
@@ -14,49 +15,13 @@ use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use crate::{KeySetError, Keys};
+use crate::Keys;
 use apt::Apt;
+use error::at;
+use sets::Source;
 
-pub use sets::REAL_SETS;
-
-/// A set of real keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RealSet {
-    /// The name in `fetched:NAME`.
-    pub name: &'static str,
-    /// What the keys are.
-    pub what: &'static str,
-    /// Where they come from.
-    pub origin: &'static str,
-    /// The terms that they come under, as their package states them.
-    pub licence: &'static str,
-    source: Source,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Source {
-    /// A file of a package, read by its form.
-    Package {
-        package: &'static str,
-        file: &'static str,
-        form: Form,
-    },
-    /// The lists of all files of all packages.
-    Contents,
-    /// A field of the index of packages.
-    Field(&'static str),
-}
-
-/// How keys stand in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Form {
-    /// One per line.
-    Lines,
-    /// Before the first tab (dictd's index).
-    BeforeTab,
-    /// The second field of those that semicolons divide (Unicode's character data).
-    SecondOfSemicolons,
-}
+pub use error::FetchError;
+pub use sets::{REAL_SETS, RealSet};
 
 /// A set that is there now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,56 +34,6 @@ pub struct Fetched {
     pub bytes: u64,
     /// The versions of what they came from, where these have one.
     pub version: Option<String>,
-}
-
-/// Why a real set cannot be had.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FetchError {
-    /// The name is none of those that exist.
-    #[error("no real set is called '{0}'; there are {names}", names = real_names())]
-    UnknownName(String),
-    /// Neither the setting nor the user's home says where to keep files.
-    #[error("no folder to keep real sets in: set HEDGEROW_LAB_CACHE or HOME")]
-    NoCache,
-    /// A program is missing.
-    #[error(
-        "{0} is not here: real sets come from Debian packages; elsewhere, take your own keys \
-         with file:PATH"
-    )]
-    NoProgram(String),
-    /// A program said no.
-    #[error("{command} failed: {said}")]
-    Refused {
-        /// What was run.
-        command: String,
-        /// The end of what it wrote.
-        said: String,
-    },
-    /// What was obtained holds no keys: its form has changed.
-    #[error("{0} holds none of the keys expected; its form may have changed")]
-    Nothing(String),
-    /// A file cannot be read or written.
-    #[error("{path}: {source}")]
-    File {
-        /// Which.
-        path: String,
-        /// The operating system's answer.
-        source: std::io::Error,
-    },
-}
-
-fn real_names() -> String {
-    REAL_SETS
-        .iter()
-        .map(|set| set.name)
-        .collect::<Vec<_>>()
-        .join(", ")
-}
-
-fn at(path: &Path) -> impl FnOnce(std::io::Error) -> FetchError {
-    let path = path.display().to_string();
-    move |source| FetchError::File { path, source }
 }
 
 /// The folder that real sets are kept in: `$HEDGEROW_LAB_CACHE`, or `hedgerow-lab` in the
@@ -225,34 +140,6 @@ impl RealSet {
             version,
         })
     }
-
-    /// The set's keys, if it has been fetched.
-    pub(crate) fn open(&self) -> Result<(fs::File, String), KeySetError> {
-        let name = format!("fetched:{}", self.name);
-        let remedy = || KeySetError::NotFetched { set: name.clone() };
-        let path = self.path_in(&cache_folder().map_err(|_| remedy())?);
-        let file = fs::File::open(&path).map_err(|_| remedy())?;
-        Ok((file, path.display().to_string()))
-    }
-}
-
-fn file_name(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
-}
-
-impl Form {
-    fn key(self, line: &[u8]) -> Option<&[u8]> {
-        let key = match self {
-            Self::Lines => Some(line),
-            Self::BeforeTab => line.split(|byte| *byte == b'\t').next(),
-            Self::SecondOfSemicolons => line.split(|byte| *byte == b';').nth(1),
-        };
-        // dictd's own entries, and characters that have a range for a name.
-        key.filter(|key| !key.is_empty() && key[0] != b'<' && !key.starts_with(b"00-database"))
-    }
 }
 
 /// Appends the path of a line of a Contents index: all before the last white space, behind
@@ -288,6 +175,7 @@ fn write_sorted(keys: &Keys, path: &Path) -> Result<(u64, u64), FetchError> {
 
 #[cfg(test)]
 mod tests {
+    use super::sets::Form;
     use super::*;
 
     #[test]

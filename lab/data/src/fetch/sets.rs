@@ -1,6 +1,55 @@
 //! The table of real sets: what, where from, under which terms.
 
-use super::{Form, RealSet, Source};
+/// A set of real keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RealSet {
+    /// The name in `fetched:NAME`.
+    pub name: &'static str,
+    /// What the keys are.
+    pub what: &'static str,
+    /// Where they come from.
+    pub origin: &'static str,
+    /// The terms that they come under, as their package states them.
+    pub licence: &'static str,
+    pub(super) source: Source,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Source {
+    /// A file of a package, read by its form.
+    Package {
+        package: &'static str,
+        file: &'static str,
+        form: Form,
+    },
+    /// The lists of all files of all packages.
+    Contents,
+    /// A field of the index of packages.
+    Field(&'static str),
+}
+
+/// How keys stand in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Form {
+    /// One per line.
+    Lines,
+    /// Before the first tab (dictd's index).
+    BeforeTab,
+    /// The second field of those that semicolons divide (Unicode's character data).
+    SecondOfSemicolons,
+}
+
+impl Form {
+    pub(super) fn key(self, line: &[u8]) -> Option<&[u8]> {
+        let key = match self {
+            Self::Lines => Some(line),
+            Self::BeforeTab => line.split(|byte| *byte == b'\t').next(),
+            Self::SecondOfSemicolons => line.split(|byte| *byte == b';').nth(1),
+        };
+        // dictd's own entries, and characters that have a range for a name.
+        key.filter(|key| !key.is_empty() && key[0] != b'<' && !key.starts_with(b"00-database"))
+    }
+}
 
 /// Every real set.
 pub const REAL_SETS: &[RealSet] = &[

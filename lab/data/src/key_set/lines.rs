@@ -4,12 +4,8 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 
-use super::KeySetError;
+use super::error::{KeySetError, LONGEST_LINE_BYTES};
 use crate::Keys;
-
-/// The longest line that is taken for a key, in bytes. Without a bound, a file that is no list
-/// of keys would be read into memory as one.
-pub const LONGEST_LINE_BYTES: usize = 64 * 1024;
 
 /// The distinct lines of a text, as [`read_every_line`] reads them: the first of each, in order.
 ///

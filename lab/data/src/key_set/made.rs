@@ -1,7 +1,9 @@
 //! Key sets made from a counter: each key is a function of its position (and, for some sets,
 //! of how many there are), so no set has to remember what it drew.
 
-use super::{KeySet, named};
+use super::digits::digits;
+use super::family::KeySet;
+use super::named;
 use crate::Keys;
 use crate::random::{Permutation, Random, mix64};
 
@@ -103,17 +105,4 @@ fn partitioned(partitions: u32, count: u64) -> Keys {
         *counter += 1;
     }
     keys
-}
-
-/// Appends a number in decimal, with zeros in front up to `width` digits.
-pub(super) fn digits(number: u64, width: usize, key: &mut Vec<u8>) {
-    let mut digits = [b'0'; 20];
-    let mut start = digits.len();
-    let mut rest = number;
-    while rest > 0 || digits.len() - start < width {
-        start -= 1;
-        digits[start] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    key.extend_from_slice(&digits[start..]);
 }

@@ -3,7 +3,7 @@
 //! A number is taken apart in a mixed radix, each digit of which picks a word; as every word
 //! can be read back from the key, different numbers give different keys.
 
-use super::made::digits;
+use super::digits::digits;
 use crate::random::{Permutation, mix64};
 
 #[rustfmt::skip]

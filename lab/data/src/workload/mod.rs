@@ -8,6 +8,7 @@
 
 mod embedded;
 mod file;
+mod kind;
 mod operations;
 mod plan;
 
@@ -19,7 +20,8 @@ use serde::Deserialize;
 use crate::random::Random;
 use crate::{Distribution, KeySet};
 
-pub use operations::{Kind, Operation, Operations};
+pub use kind::{Kind, Operation};
+pub use operations::Operations;
 pub use plan::Plan;
 
 /// What a file under `lab/data/workloads/` says.

@@ -1,68 +1,44 @@
 //! The operations of a workload, one after the other.
 
-use super::{Plan, ScanLength, Workload};
+use super::kind::{Kind, Operation};
+use super::plan::Plan;
+use super::{Mix, ScanLength, Workload};
 use crate::random::{Permutation, Random};
 use crate::{Distribution, Sampler};
 
-/// A kind of operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Look a key up.
-    Read,
-    /// Replace the value of a key.
-    Update,
-    /// Insert a key.
-    Insert,
-    /// Remove a key.
-    Remove,
-    /// Return some pairs in order, from a key on.
-    Scan,
-    /// Look a key up, then replace its value.
-    ReadModifyWrite,
-    /// Look a key up, then insert it as it was not there.
-    ReadInsert,
-}
-
-impl Kind {
-    /// Every kind.
-    pub const ALL: [Self; 7] = [
-        Self::Read,
-        Self::Update,
-        Self::Insert,
-        Self::Remove,
-        Self::Scan,
-        Self::ReadModifyWrite,
-        Self::ReadInsert,
-    ];
-
-    /// The name in workload files and results.
+impl Workload {
+    /// The timed operations of one thread of a plan, the same for the same `seed`.
+    ///
+    /// # Panics
+    ///
+    /// If the plan does not have this thread.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Update => "update",
-            Self::Insert => "insert",
-            Self::Remove => "remove",
-            Self::Scan => "scan",
-            Self::ReadModifyWrite => "read_modify_write",
-            Self::ReadInsert => "read_insert",
-        }
+    pub fn operations(&self, plan: &Plan, thread: u64, seed: u64) -> Operations {
+        assert!(thread < plan.threads, "thread {thread} of {}", plan.threads);
+        Operations::new(self, plan, thread, seed)
     }
 
-    fn inserts(self) -> bool {
-        matches!(self, Self::Insert | Self::ReadInsert)
+    /// The churn of a plan, for one thread: it happens before the clock starts.
+    #[must_use]
+    pub fn churn(&self, plan: &Plan, seed: u64) -> Operations {
+        let churn = Self {
+            mix: Mix {
+                insert: 0.5,
+                remove: 0.5,
+                ..Mix::default()
+            },
+            alternating: true,
+            anywhere: false,
+            ..self.clone()
+        };
+        let plan = Plan {
+            known: plan.loaded,
+            operations: plan.churn,
+            threads: 1,
+            ..*plan
+        };
+        Operations::new(&churn, &plan, 0, !seed)
     }
-}
-
-/// One operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Operation {
-    /// What to do.
-    pub kind: Kind,
-    /// With which key: its position in the key set.
-    pub record: u64,
-    /// How many pairs a scan returns; 0 for other kinds.
-    pub scan_length: u32,
 }
 
 /// The operations of one thread.
@@ -94,7 +70,7 @@ pub struct Operations {
 }
 
 impl Operations {
-    pub(super) fn new(workload: &Workload, plan: &Plan, thread: u64, seed: u64) -> Self {
+    fn new(workload: &Workload, plan: &Plan, thread: u64, seed: u64) -> Self {
         let final_size = matches!(workload.distribution, Distribution::ScrambledZipf { .. });
         let known = plan.known;
         let most_own = known

@@ -1,6 +1,7 @@
 //! How many keys and operations a workload comes to at a given size.
 
-use super::{Amount, Kind, Mix, Operations, Workload};
+use super::kind::Kind;
+use super::{Amount, Workload};
 
 /// A workload's counts at a number of records and of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,39 +82,6 @@ impl Workload {
         };
         // One more for each thread, as shares are rounded for each.
         (expected + spread).ceil() as u64 + 2 * threads
-    }
-
-    /// The timed operations of one thread of a plan, the same for the same `seed`.
-    ///
-    /// # Panics
-    ///
-    /// If the plan does not have this thread.
-    #[must_use]
-    pub fn operations(&self, plan: &Plan, thread: u64, seed: u64) -> Operations {
-        assert!(thread < plan.threads, "thread {thread} of {}", plan.threads);
-        Operations::new(self, plan, thread, seed)
-    }
-
-    /// The churn of a plan, for one thread: it happens before the clock starts.
-    #[must_use]
-    pub fn churn(&self, plan: &Plan, seed: u64) -> Operations {
-        let churn = Self {
-            mix: Mix {
-                insert: 0.5,
-                remove: 0.5,
-                ..Mix::default()
-            },
-            alternating: true,
-            anywhere: false,
-            ..self.clone()
-        };
-        let plan = Plan {
-            known: plan.loaded,
-            operations: plan.churn,
-            threads: 1,
-            ..*plan
-        };
-        Operations::new(&churn, &plan, 0, !seed)
     }
 
     /// Whether the workload has operations of this kind.
