@@ -19,6 +19,6 @@ mod steps;
 mod store;
 
 pub use entry::{Entry, Promises, Unavailable};
-pub use map::{Map, MapEntry, NewMap, Tally, value_of};
-pub use steps::{STEP_ADD, Step, Steps, take_steps};
+pub use map::{Map, MapEntry, NewMap, Tally, take_steps, value_of};
+pub use steps::{STEP_ADD, Step, Steps};
 pub use store::{OpenStore, Store, StoreEntry, StoreError, StoreSettings, Sync};

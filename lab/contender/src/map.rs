@@ -2,9 +2,9 @@
 
 use std::hint::black_box;
 
-use hedgerow_lab_data::KeyRange;
+use hedgerow_lab_data::{KeyRange, Kind};
 
-use crate::{Entry, Steps, Unavailable, take_steps};
+use crate::{Entry, STEP_ADD, Steps, Unavailable};
 
 /// What a timed run adds up, so that its answers can be checked and are not optimised away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -127,6 +127,37 @@ pub trait Map {
     fn load_sorted_run(&self, keys: KeyRange<'_>) {
         self.put_run(keys, 0);
     }
+}
+
+/// Takes every step in order by the map's own single operations, called directly. The tally
+/// counts keys found by lookups, pairs visited by scans and keys removed; its sum is of the
+/// values that lookups and scans saw.
+pub fn take_steps<M: Map + ?Sized>(map: &M, steps: &Steps<'_>) -> Tally {
+    let mut tally = Tally::default();
+    let new = |key: &[u8]| value_of(key).wrapping_add(STEP_ADD);
+    for (nth, (key, step)) in steps.iter().enumerate() {
+        match step.kind() {
+            Kind::Read => tally.count(map.get(key)),
+            Kind::Update | Kind::Insert => map.put(key, new(key)),
+            Kind::Remove => tally.hits += u64::from(map.remove(key)),
+            Kind::Scan => {
+                let from = steps.keys().part(nth..nth + 1);
+                tally = tally.and(map.scan_run(from, step.scan_length() as usize));
+            }
+            Kind::ReadModifyWrite => {
+                tally.count(map.get(key));
+                map.put(key, new(key));
+            }
+            Kind::ReadInsert => {
+                let found = map.get(key);
+                tally.count(found);
+                if found.is_none() {
+                    map.put(key, new(key));
+                }
+            }
+        }
+    }
+    tally
 }
 
 /// How to make an empty map.

@@ -7,9 +7,7 @@
 
 use hedgerow_lab_data::{KeyRange, Keys, Kind};
 
-use crate::{Map, Tally, value_of};
-
-/// What steps add to [`value_of`] a key when they write it, so that a new value differs from
+/// What steps add to [`value_of`](crate::value_of) a key when they write it, so that a new value differs from
 /// the one that was loaded.
 pub const STEP_ADD: u64 = 1;
 
@@ -132,37 +130,6 @@ impl<'a> Steps<'a> {
                 longest_scan,
             })
     }
-}
-
-/// Takes every step in order by the map's own single operations, called directly. The tally
-/// counts keys found by lookups, pairs visited by scans and keys removed; its sum is of the
-/// values that lookups and scans saw.
-pub fn take_steps<M: Map + ?Sized>(map: &M, steps: &Steps<'_>) -> Tally {
-    let mut tally = Tally::default();
-    let new = |key: &[u8]| value_of(key).wrapping_add(STEP_ADD);
-    for (nth, (key, step)) in steps.iter().enumerate() {
-        match step.kind() {
-            Kind::Read => tally.count(map.get(key)),
-            Kind::Update | Kind::Insert => map.put(key, new(key)),
-            Kind::Remove => tally.hits += u64::from(map.remove(key)),
-            Kind::Scan => {
-                let from = steps.keys.part(nth..nth + 1);
-                tally = tally.and(map.scan_run(from, step.scan_length() as usize));
-            }
-            Kind::ReadModifyWrite => {
-                tally.count(map.get(key));
-                map.put(key, new(key));
-            }
-            Kind::ReadInsert => {
-                let found = map.get(key);
-                tally.count(found);
-                if found.is_none() {
-                    map.put(key, new(key));
-                }
-            }
-        }
-    }
-    tally
 }
 
 #[cfg(test)]
