@@ -1,5 +1,8 @@
 //! Nodes in pieces of about 2 MiB that never move.
 
+/// No position: "nothing here" among links.
+pub const NONE: u32 = u32::MAX;
+
 /// A growing list of nodes; its pieces are as large as a superpage, so that the system can
 /// give them one (`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`).
 #[derive(Debug)]

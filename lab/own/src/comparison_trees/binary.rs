@@ -10,8 +10,7 @@ use std::cmp::Ordering;
 use hedgerow_lab_contender::{Map, Tally};
 use hedgerow_lab_data::KeyRange;
 
-use super::NONE;
-use super::arena::Arena;
+use super::arena::{Arena, NONE};
 use super::key::{ByBytes, Comparison, NodeKey, Probe, Slot, Tails};
 
 /// Which of two children comes next, or none when the key is here.

@@ -26,9 +26,6 @@ use hash::HashTable;
 use key::{ByBytes, ByIntegers, Fixed, Slot};
 use static_tree::StaticTree;
 
-/// "Nothing here" among links.
-const NONE: u32 = u32::MAX;
-
 /// Keys in a B-tree of this module: the first 16 bytes in the node.
 type Inline = Slot<ByIntegers>;
 
