@@ -26,6 +26,9 @@ pub(crate) fn not_built() -> Unavailable {
     }
 }
 
+/// The longest key that a map of short keys holds in place, in bytes.
+pub(crate) const LONGEST_SHORT: usize = 15;
+
 /// The keys with which a peer answers rightly, beyond what its promises say.
 ///
 /// Measuring a peer outside these would measure a wrong answer, or a panic.

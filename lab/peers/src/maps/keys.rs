@@ -6,7 +6,7 @@
 
 use std::borrow::Borrow;
 
-use super::LONGEST_SHORT;
+use crate::registry::LONGEST_SHORT;
 
 /// How a key is held.
 pub(super) trait Form: 'static {

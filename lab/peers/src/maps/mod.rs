@@ -2,7 +2,7 @@
 
 use hedgerow_lab_contender::{Entry, MapEntry, NewMap, Promises, Unavailable};
 
-use crate::registry::{Limits, MapPeer, version};
+use crate::registry::{LONGEST_SHORT, Limits, MapPeer, version};
 
 #[cfg(feature = "maps")]
 mod bf_tree;
@@ -48,9 +48,6 @@ macro_rules! concurrent {
         build
     }};
 }
-
-/// The longest key that a map of short keys holds in place.
-const LONGEST_SHORT: usize = 15;
 
 /// Keys that a contender takes, and how its entry says so.
 #[derive(Clone, Copy)]

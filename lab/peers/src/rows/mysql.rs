@@ -8,7 +8,7 @@ use mysql::consts::CapabilityFlags;
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, Statement, Value};
 
-use super::RowClient;
+use super::client::RowClient;
 
 /// One connection and its statements.
 struct Client {

@@ -5,6 +5,7 @@ use std::path::Path;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use hedgerow_lab_contender::{Store, StoreError, StoreSettings, Sync};
 
+use super::recent_writes::recent_writes_bytes;
 use super::ticker::{self, Ticker};
 
 /// An open database.
@@ -25,7 +26,7 @@ pub(super) fn open(
         .cache_size(settings.cache_bytes)
         .open()
         .map_err(StoreError::from_display)?;
-    let recent_bytes = super::recent_writes_bytes(settings);
+    let recent_bytes = recent_writes_bytes(settings);
     let options = || KeyspaceCreateOptions::default().max_memtable_size(recent_bytes);
     let pairs = database
         .keyspace("pairs", options)

@@ -13,6 +13,8 @@ mod bf_tree;
 mod fjall;
 #[cfg(feature = "stores")]
 mod lmdb;
+#[cfg(any(feature = "stores", peer = "rocksdb"))]
+mod recent_writes;
 #[cfg(feature = "stores")]
 mod redb;
 #[cfg(peer = "rocksdb")]
@@ -23,13 +25,6 @@ mod sled;
 mod sqlite;
 #[cfg(any(feature = "stores", peer = "rocksdb"))]
 mod ticker;
-
-/// The tables of recent writes that a log-structured engine keeps beside its cache: its default of
-/// 64 MiB would hold all of a small data set, whatever the cache, so a small cache bounds it.
-#[cfg(any(feature = "stores", peer = "rocksdb"))]
-fn recent_writes_bytes(settings: &hedgerow_lab_contender::StoreSettings) -> u64 {
-    (settings.cache_bytes / 4).clamp(1 << 20, 64 << 20)
-}
 
 /// How to open a store, in a build that has it.
 macro_rules! opened {

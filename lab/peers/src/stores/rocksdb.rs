@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use hedgerow_lab_contender::{Store, StoreError, StoreSettings, Sync};
 
+use super::recent_writes::recent_writes_bytes;
 use super::ticker::{self, Ticker};
 
 /// An object of RocksDB.
@@ -147,7 +148,7 @@ impl Database {
         let path = directory.as_os_str().as_encoded_bytes();
         let path = CString::new(path).map_err(StoreError::from_display)?;
         let cache = usize::try_from(settings.cache_bytes).unwrap_or(usize::MAX);
-        let recent = super::recent_writes_bytes(settings) as usize;
+        let recent = recent_writes_bytes(settings) as usize;
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
         // SAFETY: each object is made before it is used and freed after; the options keep the
         // cache alive themselves, and own the filter policy.
