@@ -10,9 +10,9 @@ use crate::arrange::Role;
 use crate::escape::xml;
 use crate::number;
 use crate::plot::{Group, Mark, Panel, PanelContent, Plot};
+use crate::svg::drawn::{Drawn, range, values};
 use crate::svg::scale::Scale;
 use crate::svg::text::{self, Anchor};
-use crate::svg::{Drawn, range, values};
 
 /// The height of a row and of the bar in it.
 const ROW: f64 = 21.0;

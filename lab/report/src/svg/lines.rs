@@ -9,10 +9,10 @@ use std::fmt::Write;
 use crate::escape::xml;
 use crate::number;
 use crate::plot::{Axis, Line, Mark, Panel, PanelContent, Plot};
+use crate::svg::drawn::{Drawn, values};
 use crate::svg::look;
 use crate::svg::scale::{Scale, labelled};
 use crate::svg::text::{self, Anchor};
-use crate::svg::{Drawn, values};
 
 /// The height of the area of the lines.
 const AREA: f64 = 210.0;

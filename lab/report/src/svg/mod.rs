@@ -6,6 +6,7 @@
 //! Colours come from `plot.css`, which follows the reader's light or dark setting.
 
 mod bars;
+mod drawn;
 mod lines;
 mod look;
 mod scale;
@@ -16,7 +17,8 @@ use std::fmt::Write;
 
 use crate::arrange::Role;
 use crate::escape::xml;
-use crate::plot::{Mark, Panel, Plot};
+use crate::plot::Plot;
+use drawn::Drawn;
 use text::Anchor;
 
 /// The style of all plots.
@@ -30,42 +32,6 @@ const GAP: f64 = 28.0;
 const MARGIN: f64 = 18.0;
 /// Lines that can be labelled at their ends within a panel's height.
 const MOST_LABELS: usize = 14;
-
-/// A panel drawn at the origin.
-#[derive(Debug, Clone, Default, PartialEq)]
-struct Drawn {
-    svg: String,
-    width: f64,
-    height: f64,
-    title: String,
-    description: String,
-}
-
-/// The least and the largest value that a panel's scale must hold.
-fn values(plot: &Plot<'_>, panel: &Panel) -> (f64, f64) {
-    let marks = if plot.shared_scale {
-        plot.marks()
-    } else {
-        panel.marks()
-    };
-    range(&marks)
-}
-
-/// The least and the largest value of `marks`.
-fn range(marks: &[Mark]) -> (f64, f64) {
-    if marks.is_empty() {
-        return (0.0, 1.0);
-    }
-    let least = marks
-        .iter()
-        .map(|mark| mark.min)
-        .fold(f64::INFINITY, f64::min);
-    let most = marks
-        .iter()
-        .map(|mark| mark.max)
-        .fold(f64::NEG_INFINITY, f64::max);
-    (least, most)
-}
 
 /// Whether lines can carry their names at their ends. Otherwise, and on narrow screens, the
 /// plot needs a legend.
