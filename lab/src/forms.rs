@@ -11,7 +11,7 @@
 use hedgerow_lab_contender::MapEntry;
 use hedgerow_lab_report::OURS;
 
-use crate::map_experiment::Contestant;
+use crate::contestant::Contestant;
 use crate::registry::Registry;
 
 /// The last words of forms, those for the fewest keys first.

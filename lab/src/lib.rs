@@ -6,7 +6,7 @@
 //! each round. Before any timing each contender answers a script of operations that is compared
 //! with a model; one that answers wrongly is not timed.
 //!
-//! * [`registry`], [`forms`], [`servers`]: who can be measured.
+//! * [`registry`], [`contestant`], [`forms`], [`servers`]: who can be measured.
 //! * [`experiment`], [`experiments`]: what is measured, one module per figure of a source.
 //! * [`runner`]: plans, rounds, processes, results.
 //! * [`map_experiment`], [`map_workload`], [`verify`]: experiments on maps in memory.
@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advise;
+pub mod contestant;
 pub mod control_group;
 pub mod counters;
 pub mod experiment;

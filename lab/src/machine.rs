@@ -1,6 +1,5 @@
 //! Where a run took place: a figure without its machine says nothing.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -106,8 +105,8 @@ fn io_bytes(name: &str) -> u64 {
     bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
 }
 
-/// Puts the files of a folder out of the system's page cache, as far as they are on storage and
-/// nobody maps them, by the way that the manual of `dd` describes; nothing where there is none.
+/// Drops the files of a folder from the page cache, as far as they are on storage and no process
+/// maps them. Does nothing on systems other than Linux.
 pub fn drop_page_cache(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -115,12 +114,23 @@ pub fn drop_page_cache(folder: &Path) {
             drop_page_cache(&path);
             continue;
         }
-        let mut file = OsString::from("of=");
-        file.push(&path);
-        let arguments = ["oflag=nocache", "conv=notrunc,fdatasync", "count=0"];
         // A file that an engine has just removed is not worth a word.
-        let _ = Command::new("dd").arg(file).args(arguments).output();
+        let _ = drop_file(&path);
     }
+}
+
+/// Syncs a file, as the kernel keeps dirty pages, and drops its pages from the page cache.
+#[cfg(target_os = "linux")]
+fn drop_file(path: &Path) -> std::io::Result<()> {
+    use rustix::fs::{Advice, fadvise};
+    let file = fs::File::open(path)?;
+    file.sync_data()?;
+    Ok(fadvise(&file, 0, None, Advice::DontNeed)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn drop_file(_path: &Path) -> std::io::Result<()> {
+    Ok(())
 }
 
 /// Bytes on disk of all files in a folder: those allocated to them, so that holes do not count

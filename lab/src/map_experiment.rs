@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::contestant::Contestant;
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
@@ -19,28 +20,6 @@ use crate::mixed_workload::{self, MixedWorkload};
 use crate::registry::Registry;
 use crate::verify::{SCRIPT_KEYS, verify_entry};
 use crate::{LabError, Result};
-
-/// A map with the environment that makes it what it is.
-#[derive(Clone)]
-pub struct Contestant {
-    /// Who.
-    pub map: MapEntry,
-    /// Variables of its process.
-    pub environment: Vec<(&'static str, String)>,
-    /// Whether it stays away where another form of the same map suits the keys better (see
-    /// [`forms`]).
-    pub only_if_best: bool,
-}
-
-impl From<MapEntry> for Contestant {
-    fn from(map: MapEntry) -> Self {
-        Self {
-            map,
-            environment: Vec::new(),
-            only_if_best: false,
-        }
-    }
-}
 
 /// What maps can be put through: phases of one operation each, or mixed operations.
 pub trait Course: Serialize + DeserializeOwned + Sync + 'static {
@@ -205,17 +184,6 @@ pub struct MapExperiment<W = MapWorkload> {
     pub maps: fn(&Registry) -> Vec<Contestant>,
     /// The workloads.
     pub points: fn(&Settings) -> Vec<MapPoint<W>>,
-}
-
-/// All maps of the registry as they are.
-#[must_use]
-pub fn all_maps(registry: &Registry) -> Vec<Contestant> {
-    registry
-        .maps
-        .iter()
-        .cloned()
-        .map(Contestant::from)
-        .collect()
 }
 
 /// Whether a map promises what a workload needs.

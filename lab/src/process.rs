@@ -3,8 +3,7 @@
 //! A *part* is this program again, with one part of a round: it prints its answer and, if it is
 //! to be killed, waits for that.
 //!
-//! A server under test gets one core to itself and the client the other, by `taskset` (we
-//! have no system calls of our own here: no unsafe code).
+//! A server under test gets one core to itself and the client the other.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,9 +15,11 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::experiment::{Answer, Job};
-use crate::machine::resident_bytes;
-use crate::runner::SUBCOMMAND;
+use crate::machine::{pin_this_thread, resident_bytes};
 use crate::{LabError, Result};
+
+/// The hidden subcommand that does a job and prints its answer.
+pub const SUBCOMMAND: &str = "perform";
 
 /// How long a server may take until it accepts connections.
 const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -47,7 +48,7 @@ impl Server {
     ) -> Result<Self> {
         let directory = TempDir::with_prefix("hedgerow-lab-")?;
         let address = free_address()?;
-        let mut command = pinned(program, core);
+        let mut command = Command::new(program);
         command
             .args(arguments(directory.path(), address)?)
             .current_dir(directory.path());
@@ -55,7 +56,7 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let mut child = command.spawn()?;
+        let mut child = spawn_on(&mut command, core)?;
         let start = Instant::now();
         while TcpStream::connect(address).is_err() {
             if let Some(status) = child.try_wait()? {
@@ -192,17 +193,18 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// A command that runs on one core, if `taskset` is there.
-#[must_use]
-pub fn pinned(program: &Path, core: Option<usize>) -> Command {
-    match (core, find_program("taskset")) {
-        (Some(core), Some(taskset)) => {
-            let mut command = Command::new(taskset);
-            command.args(["-c", &core.to_string()]).arg(program);
-            command
-        }
-        _ => Command::new(program),
-    }
+/// Starts a command on one core. A child inherits the cores of the thread that starts it, so a
+/// thread of its own moves to the core and starts the child; the calling thread stays where it is.
+fn spawn_on(command: &mut Command, core: Option<usize>) -> std::io::Result<Child> {
+    let Some(core) = core else {
+        return command.spawn();
+    };
+    let start = || {
+        pin_this_thread(core);
+        command.spawn()
+    };
+    thread::scope(|scope| scope.spawn(start).join())
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -217,5 +219,27 @@ mod tests {
         };
         let error = Server::start(&program, None, |_, _| Ok(Vec::new())).expect_err("no server");
         assert!(error.to_string().contains("ended at start"), "{error}");
+    }
+
+    #[test]
+    fn a_child_gets_its_core_and_the_thread_that_starts_it_keeps_its_own() {
+        let Some(cat) = find_program("cat") else {
+            println!("skipped: no program `cat` on PATH");
+            return;
+        };
+        let allowed = |status: &str| {
+            let mut lines = status.lines();
+            let line = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+            line.map(str::trim).map(str::to_owned).expect("a list")
+        };
+        let own = || std::fs::read_to_string("/proc/thread-self/status").expect("a status");
+        let before = allowed(&own());
+        let mut command = Command::new(cat);
+        command.arg("/proc/self/status").stdout(Stdio::piped());
+        let child = spawn_on(&mut command, Some(0)).expect("started");
+        let output = child.wait_with_output().expect("ended");
+        let of_child = allowed(&String::from_utf8_lossy(&output.stdout));
+        assert!(of_child.parse::<usize>().is_ok(), "one core: {of_child}");
+        assert_eq!(allowed(&own()), before);
     }
 }

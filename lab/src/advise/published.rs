@@ -10,7 +10,7 @@ use hedgerow_lab_report::{
     figures,
 };
 
-use super::AdviseArguments;
+use super::arguments::AdviseArguments;
 use super::verdict::{Figures, Measured};
 use crate::registry::Registry;
 use crate::{LabError, Result, machine};

@@ -14,11 +14,11 @@ use hedgerow_lab_report::Better;
 use indicatif::ProgressBar;
 use tempfile::TempDir;
 
-use super::child::{SUBCOMMAND, answer, job};
+use super::child::{answer, job};
 use super::collect::Collected;
 use super::plan::Plan;
 use crate::experiment::{Answer, Stage};
-use crate::process::find_program;
+use crate::process::{SUBCOMMAND, find_program};
 use crate::{LabError, Result};
 
 /// What one run of cachegrind counted.

@@ -9,11 +9,9 @@ use super::plan::Plan;
 use crate::counters;
 use crate::experiment::{Answer, Job, Settings, Stage};
 use crate::experiments;
+use crate::process::SUBCOMMAND;
 use crate::registry::Registry;
 use crate::{LabError, Result};
-
-/// The hidden subcommand that does a job and prints its answer.
-pub const SUBCOMMAND: &str = "perform";
 
 /// A job for this point and contender.
 pub fn job(plan: &Plan, point: usize, contender: &str, stage: Stage) -> Job {

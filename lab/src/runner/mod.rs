@@ -6,6 +6,7 @@
 //! program. Before the first round every contender is verified at every point; whoever answers
 //! wrongly is reported and not timed.
 
+mod arguments;
 mod cachegrind;
 mod child;
 mod collect;
@@ -17,68 +18,23 @@ mod wanted;
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::experiment::{Scale, Settings, Stage};
+use crate::experiment::{Settings, Stage};
 use crate::experiments::chosen;
 use crate::machine;
 use crate::registry::Registry;
 use crate::{LabError, Result};
 
+pub use arguments::RunArguments;
 use child::ask;
-pub use child::{SUBCOMMAND, perform};
+pub use child::perform;
 use collect::Collected;
 use output::Output;
 use plan::Plan;
 use wanted::Wanted;
-
-/// Arguments of `hedgerow-lab run`.
-#[derive(Debug, Clone, clap::Args)]
-pub struct RunArguments {
-    /// Experiments by name (`hedgerow-lab list` shows them), all of a source (`masstree`), or
-    /// `all`.
-    #[arg(required = true)]
-    names: Vec<String>,
-    /// How large: smoke (seconds), small (minutes), paper (the source's sizes).
-    #[arg(long, value_enum, default_value_t = Scale::Small)]
-    scale: Scale,
-    /// Interleaved rounds.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-    /// Only contenders whose name contains one of these.
-    #[arg(long, value_delimiter = ',')]
-    only: Vec<String>,
-    /// Of other people's systems, only those whose name contains one of these; `none` for ours
-    /// alone. The one that ratios are taken to stays.
-    #[arg(long, value_delimiter = ',')]
-    peers: Vec<String>,
-    /// Records, instead of the scale's number.
-    #[arg(long)]
-    keys: Option<usize>,
-    /// Stop starting new rounds when this many seconds are over; each experiment gets its share.
-    #[arg(long, value_name = "SECONDS")]
-    time_budget: Option<u64>,
-    /// Append the results as JSON lines to this file.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Where files and databases go, instead of the system's temporary directory.
-    #[arg(long, value_name = "FOLDER")]
-    directory: Option<PathBuf>,
-    /// Count instead of timing: instructions, cache and branch misses per operation of a bounded
-    /// slice, simulated by valgrind's cachegrind.
-    #[arg(long)]
-    cachegrind: bool,
-    /// Count beside timing: cycles, instructions, misses and page faults per operation, by the
-    /// counters that this machine has.
-    #[arg(long, conflicts_with = "cachegrind")]
-    counters: bool,
-    /// Say what it would take, and stop.
-    #[arg(long)]
-    dry_run: bool,
-}
 
 /// Runs experiments as the command line says.
 ///

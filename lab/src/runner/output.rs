@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hedgerow_lab_report::{Participant, Record, Round, Run, SCHEMA, Skipped};
 
-use super::RunArguments;
+use super::arguments::RunArguments;
 use super::collect::Collected;
 use super::plan::Plan;
 use super::terminal;

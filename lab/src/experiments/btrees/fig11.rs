@@ -3,9 +3,10 @@
 
 use hedgerow_lab_report::X;
 
+use crate::contestant::Contestant;
 use crate::experiment::{About, Settings};
 use crate::forms::{best_of_all, map_of};
-use crate::map_experiment::{Contestant, MapExperiment, MapPoint};
+use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::map_workload::{MapWorkload, Phase};
 use crate::registry::Registry;
 

@@ -2,8 +2,9 @@
 //! configurations on the four key sets, and no one else.
 
 use super::fig15;
+use crate::contestant::Contestant;
 use crate::experiment::About;
-use crate::map_experiment::{Contestant, MapExperiment};
+use crate::map_experiment::MapExperiment;
 use crate::mixed_workload::MixedWorkload;
 use crate::registry::Registry;
 

@@ -7,8 +7,9 @@
 
 use hedgerow_lab_contender::MapEntry;
 
+use crate::contestant::Contestant;
 use crate::experiment::{About, Settings};
-use crate::map_experiment::{Contestant, MapExperiment, MapPoint};
+use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::map_workload::{MapWorkload, Phase};
 use crate::registry::Registry;
 use hedgerow_lab_own::Empty;

@@ -6,9 +6,10 @@
 use hedgerow_lab_report::X;
 
 use super::fig8::comparison;
+use crate::contestant::Contestant;
 use crate::experiment::{About, Settings};
 use crate::forms::best_of_all;
-use crate::map_experiment::{Contestant, MapExperiment, MapPoint};
+use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::map_workload::{MapWorkload, Phase};
 use crate::registry::Registry;
 use hedgerow_lab_own::comparison_trees as trees;

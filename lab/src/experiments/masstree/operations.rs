@@ -8,8 +8,9 @@
 
 use hedgerow_lab_report::X;
 
+use crate::contestant::all_maps;
 use crate::experiment::{About, Settings};
-use crate::map_experiment::{MapExperiment, MapPoint, all_maps};
+use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::map_workload::{MapWorkload, Phase};
 
 /// Key sets, from the shape that suits a trie best to those that suit it least.

@@ -6,10 +6,11 @@
 
 use hedgerow_lab_report::X;
 
-use super::rivals;
+use super::points::rivals;
+use crate::contestant::Contestant;
 use crate::experiment::{About, Settings};
 use crate::experiments::masstree::comparison;
-use crate::map_experiment::{Contestant, MapExperiment, MapPoint};
+use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::map_workload::{MapWorkload, Phase};
 use crate::registry::Registry;
 use hedgerow_lab_own::comparison_trees as trees;

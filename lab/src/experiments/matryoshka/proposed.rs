@@ -3,7 +3,7 @@
 
 use hedgerow_lab_report::X;
 
-use super::{on_integers, point, rivals_and_batches};
+use super::points::{on_integers, point, rivals_and_batches};
 use crate::experiment::{About, Settings};
 use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::mixed_workload::MixedWorkload;

@@ -6,7 +6,7 @@
 
 use hedgerow_lab_report::X;
 
-use super::{WORKLOADS, on_integers, point, rivals};
+use super::points::{WORKLOADS, on_integers, point, rivals};
 use crate::experiment::{About, Settings};
 use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::mixed_workload::MixedWorkload;

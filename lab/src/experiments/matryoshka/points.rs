@@ -1,0 +1,105 @@
+//! What the experiments of the report share: who takes part, and the workloads.
+
+use crate::contestant::Contestant;
+use crate::experiment::Scale;
+use crate::forms::{best_of_all_and, map_of};
+use crate::map_experiment::MapPoint;
+use crate::mixed_workload::MixedWorkload;
+use crate::registry::Registry;
+use hedgerow_lab_own::Empty;
+
+/// The report's seven workloads, in the order of its Table 2.
+pub(super) const WORKLOADS: [&str; 7] = [
+    "seq_insert",
+    "rand_insert",
+    "ycsb_a",
+    "rand_delete",
+    "mixed",
+    "ycsb_b",
+    "search_after_churn",
+];
+
+/// What the report compares with, the fastest of the others for integers, and our other trees:
+/// the workloads are many, so not everyone goes through them (`masstree/operations` has all).
+const RIVALS: [&str; 8] = [
+    "std BTreeMap",
+    "std::map",
+    "absl::btree_map",
+    "blart",
+    "JudyL",
+    "hedgerow inline",
+    "btree adaptive",
+    Empty::NAME,
+];
+
+/// Our trees whose writes come in batches; the report's workloads write one key at a time.
+const BATCHES: &str = "matryoshka flat batches";
+
+/// Our trees for integers in all variants, and their rivals. The index of byte keys is none of
+/// the report's.
+pub(super) fn rivals_and_batches(registry: &Registry) -> Vec<Contestant> {
+    let ours = |name: &str| name.starts_with("matryoshka ") && name != "matryoshka index";
+    let mut maps = best_of_all_and(registry, ours);
+    maps.retain(|contestant| {
+        let name = contestant.map.entry.name;
+        ours(name) || RIVALS.contains(&map_of(name))
+    });
+    maps
+}
+
+/// The same without batches.
+pub(super) fn rivals(registry: &Registry) -> Vec<Contestant> {
+    let mut maps = rivals_and_batches(registry);
+    maps.retain(|contestant| map_of(contestant.map.entry.name) != BATCHES);
+    maps
+}
+
+/// A workload of the report's on integers of this many bytes.
+pub(super) fn on_integers(
+    scale: Scale,
+    name: &str,
+    records: usize,
+    key_bytes: usize,
+) -> MixedWorkload {
+    let mixed = MixedWorkload {
+        // One file asks for five million searches, however few the records.
+        most_operations: scale.pick(Some(20_000), Some(300_000), None),
+        ..MixedWorkload::new(&format!("matryoshka/{name}"), records)
+    };
+    let set = mixed.resolve().map(|workload| workload.keys.to_string());
+    let wide = set.ok().map(|set| set.replace("u32", "u64"));
+    MixedWorkload {
+        set: wide.filter(|_| key_bytes == 8),
+        ..mixed
+    }
+}
+
+/// A point of everyone who can, told apart by the number of records and the keys' length.
+pub(super) fn point(workload: MixedWorkload, key_bytes: usize) -> MapPoint<MixedWorkload> {
+    MapPoint {
+        parameters: vec![
+            ("keys", workload.records.into()),
+            ("key bytes", key_bytes.into()),
+        ],
+        x: None,
+        workload,
+        only: &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workloads_exist_and_keys_widen() {
+        for name in WORKLOADS {
+            for key_bytes in [4, 8] {
+                let keys = on_integers(Scale::Smoke, name, 100, key_bytes)
+                    .keys()
+                    .expect(name);
+                assert!(keys.iter().all(|key| key.len() == key_bytes), "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What `hedgerow-lab run` is asked for.
+
+use std::path::PathBuf;
+
+use crate::experiment::Scale;
+
+/// Arguments of `hedgerow-lab run`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct RunArguments {
+    /// Experiments by name (`hedgerow-lab list` shows them), all of a source (`masstree`), or
+    /// `all`.
+    #[arg(required = true)]
+    pub(super) names: Vec<String>,
+    /// How large: smoke (seconds), small (minutes), paper (the source's sizes).
+    #[arg(long, value_enum, default_value_t = Scale::Small)]
+    pub(super) scale: Scale,
+    /// Interleaved rounds.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) rounds: u32,
+    /// Only contenders whose name contains one of these.
+    #[arg(long, value_delimiter = ',')]
+    pub(super) only: Vec<String>,
+    /// Of other people's systems, only those whose name contains one of these; `none` for ours
+    /// alone. The one that ratios are taken to stays.
+    #[arg(long, value_delimiter = ',')]
+    pub(super) peers: Vec<String>,
+    /// Records, instead of the scale's number.
+    #[arg(long)]
+    pub(super) keys: Option<usize>,
+    /// Stop starting new rounds when this many seconds are over; each experiment gets its share.
+    #[arg(long, value_name = "SECONDS")]
+    pub(super) time_budget: Option<u64>,
+    /// Append the results as JSON lines to this file.
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+    /// Where files and databases go, instead of the system's temporary directory.
+    #[arg(long, value_name = "FOLDER")]
+    pub(super) directory: Option<PathBuf>,
+    /// Count instead of timing: instructions, cache and branch misses per operation of a bounded
+    /// slice, simulated by valgrind's cachegrind.
+    #[arg(long)]
+    pub(super) cachegrind: bool,
+    /// Count beside timing: cycles, instructions, misses and page faults per operation, by the
+    /// counters that this machine has.
+    #[arg(long, conflicts_with = "cachegrind")]
+    pub(super) counters: bool,
+    /// Say what it would take, and stop.
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
