@@ -2,7 +2,8 @@
 //!
 //! The catalog is part of the manifest, so these are not in the log: each is durable when it
 //! returns. So that none of them survives a crash which an earlier write does not, the log is made
-//! durable before the manifest is stored. Clearing is dropping and creating under the same name with a new id; ids are never
+//! durable before the manifest is stored; afterwards a block of the log names the manifest, so that
+//! an older copy of it is refused. Clearing is dropping and creating under the same name with a new id; ids are never
 //! used twice, so log records of a dropped keyspace find no home in recovery and are skipped.
 
 use std::sync::Arc;
@@ -72,13 +73,14 @@ impl Engine {
         // No checkpoint's cut may find a tree that no keyspace names yet.
         let _no_cut = self.removals.begin();
         let space = new_space(id, name, self.kind, self.pages.as_deref())?;
-        if let Err(error) = self.replace_manifest(&changed) {
+        if let Err(error) = self.replace_manifest(&mut changed) {
             self.discard(space);
             return Err(error);
         }
         let space = Arc::new(space);
         *manifest = changed;
         self.change_catalog(|catalog| catalog.insert(Arc::clone(&space)));
+        self.name_manifest(manifest.sequence);
         Ok(space)
     }
 
@@ -122,15 +124,18 @@ impl Engine {
         let successor = change(&mut changed, &space)?;
         let standstill = self.stripes.lock_many((0..STRIPES as u32).collect());
         let stored = self.make_durable();
-        if let Err(error) = stored.and_then(|()| self.replace_manifest(&changed)) {
+        if let Err(error) = stored.and_then(|()| self.replace_manifest(&mut changed)) {
             // The new manifest may be in place all the same. Writes to this keyspace must not be
             // acknowledged while a crash could lose it, so make sure of the old one. If that is
             // what the directory shows, the new one was never renamed: a full disk, for one.
             let shown = Manifest::load(&*self.options.vfs, &self.dir);
             let untouched = shown.is_ok_and(|shown| shown == *manifest);
-            if !untouched && self.replace_manifest(&manifest).is_err() {
-                let reason = format!("storing the manifest failed: {error}");
-                let _ = self.broken.set(reason);
+            if !untouched {
+                manifest.sequence = changed.sequence;
+                if self.replace_manifest(&mut manifest).is_err() {
+                    let reason = format!("storing the manifest failed: {error}");
+                    let _ = self.broken.set(reason);
+                }
             }
             if let Some(successor) = successor {
                 self.discard(successor);
@@ -147,7 +152,9 @@ impl Engine {
         self.watches.cleared(&space);
         space.retire();
         drop(standstill);
+        let sequence = manifest.sequence;
         drop(manifest);
+        self.name_manifest(sequence);
         space.forget_expiries(&self.expiries);
         if let Some(pages) = &self.pages {
             pages.retire(space);

@@ -234,8 +234,9 @@ impl Engine {
         let mut changed = manifest.clone();
         changed.install_checkpoint(checkpoint);
         // If this fails, the old or the new manifest is in place, and the files of both are.
-        self.replace_manifest(&changed)?;
+        self.replace_manifest(&mut changed)?;
         *manifest = changed;
+        self.name_manifest(manifest.sequence);
         self.counters
             .carried_log_bytes
             .fetch_sub(carried, Ordering::Relaxed);

@@ -428,7 +428,7 @@ fn close_log(engine: &Engine, log: &Log) -> Result<()> {
     let mut manifest = engine.manifest();
     manifest.record_end(end);
     manifest.clean_shutdown = true;
-    engine.replace_manifest(&manifest)
+    engine.replace_manifest(&mut manifest)
 }
 
 /// Creates a directory and its missing parents so that their names survive a power cut. The name
@@ -547,9 +547,12 @@ fn recover(
     ] {
         counter.store(count, Ordering::Relaxed);
     }
-    counters
-        .carried_log_bytes
-        .store(logs.total_bytes(), Ordering::Relaxed);
+    // Logs may have blocks and no commit: those of a database that did nothing but take a checkpoint.
+    let carried = match recovered.records {
+        0 => 0,
+        _ => logs.total_bytes(),
+    };
+    counters.carried_log_bytes.store(carried, Ordering::Relaxed);
     let checkpoint = manifest
         .checkpoint
         .iter()

@@ -136,14 +136,25 @@ impl Engine {
         self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores a manifest in the place of the one that this opening of the database stored last.
+    /// Stores a manifest in the place of the one that this opening of the database stored last, with
+    /// a higher sequence. Then [`Engine::name_manifest`].
     ///
     /// # Errors
     /// [`Error::Poisoned`] if another one is there: somebody else has changed the files, and no
     /// write is accepted any more.
-    pub(crate) fn replace_manifest(&self, manifest: &Manifest) -> Result<()> {
+    pub(crate) fn replace_manifest(&self, manifest: &mut Manifest) -> Result<()> {
+        manifest.sequence += 1;
         let replaced = manifest.replace(&*self.options.vfs, &self.dir);
         replaced.map_err(|error| self.stop_if_displaced(error))
+    }
+
+    /// Has the log name a manifest that was stored, by its sequence, so that an older copy of it is
+    /// refused. Costs a sync. The manifest counts whether that succeeds or not: on a full disk the log
+    /// names it later, and a log that failed refuses every write by itself.
+    pub(crate) fn name_manifest(&self, sequence: u64) {
+        if let Some(log) = &self.log {
+            let _ = log.name_manifest(sequence);
+        }
     }
 
     /// Whether the manifest on disk is the one that this opening stored last: before more files are

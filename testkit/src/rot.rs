@@ -83,22 +83,22 @@ fn used_of(path: &Path, bytes: &[u8]) -> usize {
 pub fn run(campaign: &RotCampaign) -> Result<RotReport, String> {
     let mut rng = StdRng::seed_from_u64(campaign.seed);
     let mut report = RotReport::default();
-    for closed in [true, false] {
-        let rest = at_rest(closed, campaign, &mut report)?;
+    for ending in Ending::ALL {
+        let rest = at_rest(ending, campaign, &mut report)?;
         let files: Vec<(PathBuf, Vec<u8>)> = rest
             .disk
             .files()
             .into_iter()
             .filter(|(_, bytes)| !bytes.is_empty())
             .collect();
-        for (path, bytes) in &rest.earlier {
+        let earlier = rest.earlier.iter();
+        for (path, bytes) in earlier.filter(|(path, _)| ending.tells_age_of(path)) {
             put_back(&rest, path, bytes, &mut report).map_err(|error| {
-                let end = if closed { "closed" } else { "not closed" };
                 let path = path.display();
-                format!("database {end}, an earlier {path} was put back: {error}")
+                format!("{ending:?}: an earlier {path} was put back: {error}")
             })?;
         }
-        let each = campaign.flips.div_ceil(2 * files.len());
+        let each = campaign.flips.div_ceil(Ending::ALL.len() * files.len());
         for (path, bytes) in &files {
             let used = used_of(path, bytes);
             for nth in 0..each {
@@ -109,9 +109,8 @@ pub fn run(campaign: &RotCampaign) -> Result<RotReport, String> {
                 let (byte, bit) = (rng.random_range(0..most), rng.random_range(0..8));
                 report.unused += usize::from(byte >= used);
                 flip(&rest, path, bytes, byte, bit, &mut report).map_err(|error| {
-                    let end = if closed { "closed" } else { "not closed" };
                     format!(
-                        "database {end}, {} byte {byte} bit {bit} (seed {}): {error}",
+                        "{ending:?}: {} byte {byte} bit {bit} (seed {}): {error}",
                         path.display(),
                         campaign.seed
                     )
@@ -123,6 +122,48 @@ pub fn run(campaign: &RotCampaign) -> Result<RotReport, String> {
         pressure.judge()?;
     }
     Ok(report)
+}
+
+/// What a database did last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Last {
+    Commits,
+    /// Keyspaces were cleared, dropped and created.
+    CatalogChanges,
+    /// In each of its lives.
+    Checkpoint,
+}
+
+/// How a database came to rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ending {
+    closed: bool,
+    last: Last,
+}
+
+impl Ending {
+    /// Whether an earlier version of this file can be told, or shows a state that existed. After a
+    /// crash an older copy of the last log looks like one whose last writes were lost; where the
+    /// catalog changed after these, that is a state that never was (docs/durability.md).
+    fn tells_age_of(self, path: &Path) -> bool {
+        let is_log = path.extension().is_some_and(|extension| extension == "log");
+        self.closed || self.last != Last::CatalogChanges || !is_log
+    }
+
+    const ALL: [Ending; 6] = {
+        use Last::{CatalogChanges, Checkpoint, Commits};
+        const fn ending(closed: bool, last: Last) -> Ending {
+            Ending { closed, last }
+        }
+        [
+            ending(true, Commits),
+            ending(true, CatalogChanges),
+            ending(true, Checkpoint),
+            ending(false, Commits),
+            ending(false, CatalogChanges),
+            ending(false, Checkpoint),
+        ]
+    };
 }
 
 /// A disk and what its database shows: at the end, and (if it was not closed) after each commit.
@@ -156,79 +197,139 @@ fn open(vfs: Arc<dyn Vfs>, campaign: &RotCampaign) -> hedgerow::Result<Db> {
         .open(DATA)
 }
 
+/// In all lives of the database, at first.
+const KEYSPACES: [&str; 3] = ["main", "cleared", "dropped"];
 /// The last of a database's lives, from 0.
 const LAST_ROUND: usize = 2;
 
+/// A disk on which a database is made, and what is remembered of it on the way.
+struct Making {
+    disk: MemoryVfs,
+    ending: Ending,
+    states: Vec<Fingerprint>,
+    earlier: BTreeSet<(PathBuf, Vec<u8>)>,
+    /// Earlier versions are for small files; page files under pressure are not.
+    keeps_earlier: bool,
+}
+
 /// Builds a small database with all kinds of files: a checkpoint, logs before and behind it.
 fn at_rest<'a>(
-    closed: bool,
+    ending: Ending,
     campaign: &'a RotCampaign,
     report: &mut RotReport,
 ) -> Result<AtRest<'a>, String> {
     let failed = |error: hedgerow::Error| format!("building the database: {error}");
-    let disk = MemoryVfs::new();
-    let mut states = Vec::new();
-    // Earlier versions are for small files; page files under pressure are not.
-    let mut earlier = BTreeSet::new();
-    let look = |earlier: &mut BTreeSet<_>| {
-        if !campaign.under_pressure {
-            earlier.extend(disk.files());
-        }
+    let mut making = Making {
+        disk: MemoryVfs::new(),
+        ending,
+        states: Vec::new(),
+        earlier: BTreeSet::new(),
+        keeps_earlier: !campaign.under_pressure,
     };
+    let disk = making.disk.clone();
     if campaign.under_pressure {
         let db = open(Arc::new(disk.clone()), campaign).map_err(failed)?;
         let pressure = press(&db).map_err(failed)?;
         report.pressure.get_or_insert_default().add(&pressure);
         db.close().map_err(failed)?;
     }
-    // The last life takes no checkpoint: its logs stand beside those that older manifests name.
+    let mut killed = None;
     for round in 0..=LAST_ROUND {
         let db = open(Arc::new(disk.clone()), campaign).map_err(failed)?;
-        look(&mut earlier);
-        let keyspace = db.keyspace("main").map_err(failed)?;
-        look(&mut earlier);
-        let options = WriteOptions::default().durability(Durability::Sync);
-        for number in 0..30 {
-            let value = format!("{round}.{number} ").repeat(number);
-            keyspace
-                .put_with(
-                    format!("key{number}").as_bytes(),
-                    value.as_bytes(),
-                    &options,
-                )
-                .map_err(failed)?;
-            if round == LAST_ROUND {
-                states.push(fingerprint(&db)?);
-            }
-            let columns: [(&[u8], &[u8]); 2] = [(b"a", value.as_bytes()), (b"b", b"-")];
-            keyspace
-                .put_columns(format!("row{number}").as_bytes(), &columns)
-                .map_err(failed)?;
-            if round == LAST_ROUND {
-                states.push(fingerprint(&db)?);
-            }
-            if number == 15 && round < LAST_ROUND {
-                look(&mut earlier);
-                db.checkpoint().map_err(failed)?;
-                look(&mut earlier);
-            }
-        }
-        if round < LAST_ROUND || closed {
-            states.push(fingerprint(&db)?);
+        making.look();
+        making.live(&db, round)?;
+        if round < LAST_ROUND || ending.closed {
             db.close().map_err(failed)?;
+            making.look();
         } else {
             // What a kill leaves: everything synced is on the disk, nothing was closed.
-            keyspace
-                .put_with(b"last", b"synced", &options)
-                .map_err(failed)?;
-            states.push(fingerprint(&db)?);
-            let killed = disk.deep_clone();
-            drop(db);
-            return Ok(AtRest::new(killed, campaign, states, earlier));
+            killed = Some(disk.deep_clone());
         }
-        look(&mut earlier);
     }
-    Ok(AtRest::new(disk, campaign, states, earlier))
+    let disk = killed.unwrap_or(disk);
+    Ok(AtRest::new(disk, campaign, making.states, making.earlier))
+}
+
+impl Making {
+    /// Remembers the files as they are.
+    fn look(&mut self) {
+        if self.keeps_earlier {
+            self.earlier.extend(self.disk.files());
+        }
+    }
+
+    /// One life of the database, without its end.
+    fn live(&mut self, db: &Db, round: usize) -> Result<(), String> {
+        let failed = |error: hedgerow::Error| format!("building the database: {error}");
+        for name in KEYSPACES {
+            db.keyspace(name).map_err(failed)?;
+            self.look();
+        }
+        let keyspace = db.keyspace("main").map_err(failed)?;
+        let options = WriteOptions::default().durability(Durability::Sync);
+        // Where commits come last, the last life takes no checkpoint: its logs stand beside those
+        // that older manifests name.
+        let checkpoint_at = match self.ending.last {
+            Last::Checkpoint => None,
+            _ => (round < LAST_ROUND).then_some(15),
+        };
+        for number in 0..30 {
+            let value = format!("{round}.{number} ").repeat(number);
+            let key = format!("key{number}");
+            let put = keyspace.put_with(key.as_bytes(), value.as_bytes(), &options);
+            put.map_err(failed)?;
+            self.note(db, round)?;
+            let columns: [(&[u8], &[u8]); 2] = [(b"a", value.as_bytes()), (b"b", b"-")];
+            let row = format!("row{number}");
+            let put = keyspace.put_columns(row.as_bytes(), &columns);
+            put.map_err(failed)?;
+            self.note(db, round)?;
+            if checkpoint_at == Some(number) {
+                self.checkpoint(db)?;
+            }
+        }
+        for name in KEYSPACES {
+            let keyspace = db.keyspace(name).map_err(failed)?;
+            let put = keyspace.put_with(b"last", b"synced", &options);
+            put.map_err(failed)?;
+            self.note(db, round)?;
+        }
+        match self.ending.last {
+            Last::Commits => {}
+            Last::CatalogChanges => self.change_catalog(db, round)?,
+            Last::Checkpoint => self.checkpoint(db)?,
+        }
+        self.note(db, LAST_ROUND)
+    }
+
+    /// Notes what the last life of the database shows: a crash may go back to it.
+    fn note(&mut self, db: &Db, round: usize) -> Result<(), String> {
+        if round == LAST_ROUND {
+            self.states.push(fingerprint(db)?);
+        }
+        Ok(())
+    }
+
+    fn checkpoint(&mut self, db: &Db) -> Result<(), String> {
+        self.look();
+        db.checkpoint()
+            .map_err(|error| format!("a checkpoint: {error}"))?;
+        self.look();
+        Ok(())
+    }
+
+    /// Changes the catalog in every way, with a look behind each.
+    fn change_catalog(&mut self, db: &Db, round: usize) -> Result<(), String> {
+        let failed = |error: hedgerow::Error| format!("changing the catalog: {error}");
+        self.look();
+        db.clear_keyspace("cleared").map_err(failed)?;
+        self.look();
+        db.drop_keyspace("dropped").map_err(failed)?;
+        self.look();
+        db.keyspace(&format!("late{round}")).map_err(failed)?;
+        self.look();
+        Ok(())
+    }
 }
 
 impl<'a> AtRest<'a> {

@@ -11,10 +11,11 @@
 //! 32 u64 last timestamp in the block (0: no records)
 //! 40 u32 incarnation     44 u32 generation
 //! 48 u16 shard           50 u16 shards of the incarnation
-//! 52 u32 flags: 1 closes an epoch, 2 seals the file
+//! 52 u32 flags: 1 closes an epoch, 2 seals the file, 4 names a manifest
 //! 56 u32 records         60 u32 trailer bytes
 //! 64 records …
-//!    trailer: u64 closed epoch, then for every shard u64 valid length, u64 durable length
+//!    trailer, if it closes an epoch: u64 closed epoch, then for every shard u64 valid length,
+//!    u64 durable length; then, if it names a manifest, u64 its sequence
 //! ```
 
 use crate::planted::{PlantedBug, planted};
@@ -27,6 +28,7 @@ const CRC_OF: usize = 8;
 
 const FLAG_CLOSES: u32 = 1;
 const FLAG_SEALS: u32 = 2;
+const FLAG_NAMES_MANIFEST: u32 = 4;
 
 /// Which file a block belongs to: part of every block, so that a block that strayed from another
 /// file, or from an earlier life of this one, is not taken for a good one.
@@ -67,11 +69,13 @@ pub(crate) struct ShardLength {
 pub(crate) struct Closing {
     pub epoch: u64,
     pub lengths: Vec<ShardLength>,
+    /// The sequence of a manifest that was durable before this was written.
+    pub manifest: Option<u64>,
 }
 
-/// Bytes of the trailer of a block that closes an epoch.
-pub(crate) fn trailer_bytes(shards: u16) -> usize {
-    8 + 16 * usize::from(shards)
+/// Bytes of the trailer of a block that closes an epoch, and perhaps names a manifest.
+pub(crate) fn trailer_bytes(shards: u16, names_manifest: bool) -> usize {
+    8 + 16 * usize::from(shards) + if names_manifest { 8 } else { 0 }
 }
 
 /// Everything in a block's header that varies from block to block.
@@ -98,13 +102,19 @@ pub(crate) fn seal(bytes: &mut Vec<u8>, identity: &Identity, header: &BlockHeade
             bytes.extend_from_slice(&length.valid.to_le_bytes());
             bytes.extend_from_slice(&length.durable.to_le_bytes());
         }
+        if let Some(sequence) = closing.manifest {
+            bytes.extend_from_slice(&sequence.to_le_bytes());
+        }
     }
     let trailer = (bytes.len() - before) as u32;
-    let flags = if header.closing.is_some() {
-        FLAG_CLOSES
-    } else {
-        0
-    } | if header.seals { FLAG_SEALS } else { 0 };
+    let names_manifest = header
+        .closing
+        .as_ref()
+        .is_some_and(|c| c.manifest.is_some());
+    let flag = |set: bool, flag: u32| if set { flag } else { 0 };
+    let flags = flag(header.closing.is_some(), FLAG_CLOSES)
+        | flag(header.seals, FLAG_SEALS)
+        | flag(names_manifest, FLAG_NAMES_MANIFEST);
     let length = bytes.len() as u64;
     let mut at = 0;
     let mut put = |field: &[u8]| {
@@ -209,14 +219,19 @@ pub(crate) fn open<'a>(
     let flags = u32_at(bytes, 52);
     let closes = flags & FLAG_CLOSES != 0;
     let trailer = u32_at(bytes, 60) as usize;
-    let wanted = if closes { trailer_bytes(shards) } else { 0 };
+    let names_manifest = flags & FLAG_NAMES_MANIFEST != 0;
+    let wanted = match closes {
+        true => trailer_bytes(shards, names_manifest),
+        false => 0,
+    };
     if trailer != wanted || HEADER_BYTES + trailer > bytes.len() {
         return Err("the block's trailer has the wrong size".into());
     }
     let (body, tail) = bytes[HEADER_BYTES..].split_at(bytes.len() - HEADER_BYTES - trailer);
     let closing = closes.then(|| Closing {
         epoch: u64_at(tail, 0),
-        lengths: tail[8..]
+        manifest: names_manifest.then(|| u64_at(tail, trailer - 8)),
+        lengths: tail[8..trailer_bytes(shards, false)]
             .chunks_exact(16)
             .map(|entry| ShardLength {
                 valid: u64_at(entry, 0),
@@ -260,8 +275,16 @@ mod tests {
     fn header() -> impl Strategy<Value = BlockHeader> {
         let length = (any::<u64>(), any::<u64>())
             .prop_map(|(valid, durable)| ShardLength { valid, durable });
-        let closing = (any::<u64>(), prop::collection::vec(length, 2))
-            .prop_map(|(epoch, lengths)| Closing { epoch, lengths });
+        let closing = (
+            any::<u64>(),
+            prop::collection::vec(length, 2),
+            any::<Option<u64>>(),
+        )
+            .prop_map(|(epoch, lengths, manifest)| Closing {
+                epoch,
+                lengths,
+                manifest,
+            });
         let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u32>());
         (numbers, any::<bool>(), prop::option::of(closing)).prop_map(
             |((sequence, durable_offset, time, records), seals, closing)| BlockHeader {

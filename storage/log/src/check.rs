@@ -109,8 +109,13 @@ fn check_incarnation(
             None if whole => durable_problems(vfs, dir, id, entry, generation, &scans)?,
             None => Vec::new(),
         };
-        problems
+        let older = match entry.end {
+            None => stale::later_manifests(dir, manifest, &scans),
+            Some(_) => Vec::new(),
+        };
+        older
             .into_iter()
+            .chain(problems)
             .for_each(|problem| report(checked, problem));
         let last = match &entry.end {
             Some(end) => generation == end.last_generation,

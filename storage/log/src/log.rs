@@ -333,6 +333,23 @@ impl Log {
             .wait_durable(epoch, || self.shared.flusher_done.load(Ordering::Acquire))
     }
 
+    /// Has a block name the manifest that is in place now, durably: an older copy of it is refused
+    /// from then on. Costs a sync; does nothing if commits are not recorded. On a full disk the block
+    /// is written when there is room.
+    ///
+    /// # Errors
+    /// As for [`Log::wait_durable`].
+    pub fn name_manifest(&self, sequence: u64) -> Result<()> {
+        if !self.shared.options.records {
+            return Ok(());
+        }
+        let mut output = self.shared.output();
+        output.manifest = output.manifest.max(Some(sequence));
+        drop(output);
+        // Whatever is closed before this epoch is closed by now.
+        self.wait_durable(self.epoch())
+    }
+
     /// Whether everything up to `epoch` is durable, without waiting: for whoever holds a reply back
     /// until it is. Asks for nothing: see [`Log::request_durable`].
     ///

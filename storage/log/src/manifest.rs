@@ -26,7 +26,8 @@ const TEMPORARY_FILE: &str = "MANIFEST.tmp";
 const MAGIC: [u8; 8] = *b"HdgrwMan";
 const HEADER_BYTES: usize = 20;
 /// The newest manifest format this code reads, and the one it writes.
-pub const FORMAT_VERSION: u32 = 1;
+/// Version 2 has a sequence; in version 1 it was always 0.
+pub const FORMAT_VERSION: u32 = 2;
 
 /// What a database consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,11 @@ pub struct Manifest {
     pub format_version: u32,
     /// The number of the last opening for writing.
     pub incarnation: u32,
+    /// How often an open database replaced its manifest: logs name it ([`Log::name_manifest`]), so
+    /// that an older copy is known for one.
+    ///
+    /// [`Log::name_manifest`]: crate::Log::name_manifest
+    pub sequence: u64,
     /// Log files of older generations are not needed any more.
     pub log_floor: u32,
     /// Epochs up to this one were used by openings that have ended.
@@ -126,6 +132,7 @@ impl Manifest {
             database_id,
             format_version: FORMAT_VERSION,
             incarnation: 0,
+            sequence: 0,
             log_floor: 1,
             epoch_floor: 0,
             incarnations: Vec::new(),
@@ -298,6 +305,7 @@ impl Manifest {
             self.checkpoint.as_slice(),
             CheckpointEntry::encode,
         );
+        varint::push(&mut body, self.sequence);
         let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
@@ -360,17 +368,17 @@ impl Manifest {
             return Err(damaged(8, "it has format version 0, which never was"));
         }
         let mut rest = body;
-        match Manifest::decode_body(&mut rest) {
+        match Manifest::decode_body(&mut rest, number(8)) {
             Some(manifest) if rest.is_empty() && number(12) as usize == body.len() => Ok(manifest),
             _ => Err(damaged(HEADER_BYTES, "the contents do not decode")),
         }
     }
 
-    fn decode_body(rest: &mut &[u8]) -> Option<Manifest> {
+    fn decode_body(rest: &mut &[u8], format_version: u32) -> Option<Manifest> {
         let database_id = varint::take_bytes(rest, 16)?.try_into().ok()?;
         Some(Manifest {
             database_id: u128::from_le_bytes(database_id),
-            format_version: FORMAT_VERSION,
+            format_version,
             incarnation: take_u32(rest)?,
             log_floor: take_u32(rest)?,
             next_keyspace_id: take_u32(rest)?,
@@ -388,6 +396,10 @@ impl Manifest {
                     return None;
                 }
                 checkpoints.pop()
+            },
+            sequence: match format_version {
+                1 => 0,
+                _ => varint::take(rest)?,
             },
         })
     }

@@ -55,6 +55,8 @@ pub(crate) struct Output {
     /// Whether there are records in the files that no closing makes count yet: of large buffers
     /// that were written early, or of an epoch after the one that was closed.
     uncovered: bool,
+    /// The sequence of a manifest that the next block of a group commit is to name.
+    pub(crate) manifest: Option<u64>,
     /// Whether the files are sealed: nothing may be written until the switch to the next ones.
     pub(crate) sealed: bool,
 }
@@ -74,6 +76,7 @@ impl Output {
             newest: first_epoch - 1,
             closing: None,
             uncovered: false,
+            manifest: None,
             sealed: false,
         }
     }
@@ -90,11 +93,13 @@ impl Output {
         for at in 0..self.writers.len() {
             self.take(&shared.shards[at], &mut shared.shards[at].lock(), at);
         }
-        if self.newest <= self.closed && epoch - self.closed < MOST_EPOCHS_WITHOUT_BLOCK {
+        let is_quiet = self.newest <= self.closed && self.manifest.is_none();
+        if is_quiet && epoch - self.closed < MOST_EPOCHS_WITHOUT_BLOCK {
             // Nothing happened since: no block has to say so.
             return Ok(());
         }
-        self.finish_blocks(shared, epoch, false);
+        let manifest = self.manifest.take();
+        self.finish_blocks(shared, epoch, manifest, false);
         self.closing = Some(epoch);
         self.write_pending(shared)
     }
@@ -116,7 +121,8 @@ impl Output {
         shared.epoch.store(epoch + 1, SeqCst);
         cut();
         drop(buffers);
-        self.finish_blocks(shared, epoch, true);
+        let manifest = self.manifest.take();
+        self.finish_blocks(shared, epoch, manifest, true);
         self.closing = Some(epoch);
         self.sealed = true;
         (epoch, self.write_pending(shared))
@@ -134,7 +140,8 @@ impl Output {
         }
         drop(buffers);
         // All records in the files have this epoch or an earlier one: none is dropped.
-        self.finish_blocks(shared, self.newest, false);
+        // Nobody syncs this: a manifest is named by a group commit.
+        self.finish_blocks(shared, self.newest, None, false);
         self.write_pending(shared)
     }
 
@@ -167,7 +174,7 @@ impl Output {
             .enumerate()
             .map(|(at, writer)| ShardLength {
                 valid: if at == 0 {
-                    writer.length_after(true)
+                    writer.length_after(true, false)
                 } else {
                     writer.length
                 },
@@ -176,6 +183,7 @@ impl Output {
         let closing = Closing {
             epoch: self.closed,
             lengths: lengths.collect(),
+            manifest: None,
         };
         shared.counters.count_block(0);
         self.writers[0].finish_block(Some(closing), false);
@@ -205,8 +213,8 @@ impl Output {
     }
 
     /// Makes blocks of all taken buffers, one of them (or all, when sealing) carrying the lengths
-    /// that the files will have.
-    fn finish_blocks(&mut self, shared: &Shared, epoch: u64, seals: bool) {
+    /// that the files will have, and the sequence of a manifest if there is one to name.
+    fn finish_blocks(&mut self, shared: &Shared, epoch: u64, manifest: Option<u64>, seals: bool) {
         let writers = &mut self.writers;
         let carrier = writers
             .iter()
@@ -217,7 +225,7 @@ impl Output {
         self.uncovered = self.newest > epoch;
         let lengths = writers.iter().enumerate().map(|(at, writer)| ShardLength {
             valid: match writer.has_records() || closes(at) {
-                true => writer.length_after(closes(at)),
+                true => writer.length_after(closes(at), manifest.is_some()),
                 false => writer.length,
             },
             durable: writer.durable,
@@ -225,6 +233,7 @@ impl Output {
         let closing = Closing {
             epoch,
             lengths: lengths.collect(),
+            manifest,
         };
         for (at, writer) in writers.iter_mut().enumerate() {
             if writer.has_records() || closes(at) {

@@ -96,7 +96,7 @@ impl RecoveredLogs {
                 cutoff_epoch = end.cutoff_epoch;
                 continue;
             }
-            let (end, discarded) = find_end(&*vfs, dir, manifest.database_id, entry, &mut tails)?;
+            let (end, discarded) = find_end(&*vfs, dir, manifest, entry, &mut tails)?;
             discarded_bytes += discarded;
             cutoff_epoch = end.cutoff_epoch;
             changed.record_end(end);
@@ -306,10 +306,11 @@ pub(crate) fn scan_generation(
 fn find_end(
     vfs: &dyn Vfs,
     dir: &Path,
-    database_id: u128,
+    manifest: &Manifest,
     entry: &IncarnationEntry,
     tails: &mut Vec<Tail>,
 ) -> Result<(IncarnationEnd, u64)> {
+    let database_id = manifest.database_id;
     let mut generation = entry.first_generation;
     let mut max_epoch = entry.first_epoch;
     let mut cutoff_epoch = entry.first_epoch - 1;
@@ -320,8 +321,9 @@ fn find_end(
             .iter()
             .map(|scan| scan.newest_epoch)
             .fold(max_epoch, u64::max);
+        let older = stale::later_manifests(dir, manifest, &scans);
         let damage = durable_problems(vfs, dir, database_id, entry, generation, &scans)?;
-        if let Some(problem) = damage.into_iter().next() {
+        if let Some(problem) = older.into_iter().chain(damage).next() {
             return Err(problem.into());
         }
         let complete = scans.iter().all(|scan| scan.sealed);

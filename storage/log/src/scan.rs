@@ -260,6 +260,8 @@ pub(crate) struct FileScan {
     pub(crate) closings: VecDeque<Closing>,
     /// For every shard, the bytes that some block here says were durable.
     pub(crate) durable: Vec<u64>,
+    /// The newest manifest that a block names, by its sequence; 0 if none does.
+    pub(crate) manifest: u64,
     /// The largest timestamp and epoch seen anywhere.
     pub(crate) newest: Timestamp,
     pub(crate) newest_epoch: u64,
@@ -288,6 +290,7 @@ impl FileScan {
             strays: Vec::new(),
             closings: VecDeque::new(),
             durable: vec![FILE_HEADER_BYTES as u64; usize::from(identity.shards)],
+            manifest: 0,
             newest: Timestamp::ZERO,
             newest_epoch: 0,
             last_valid: Timestamp::ZERO,
@@ -359,6 +362,7 @@ impl FileScan {
         self.newest_epoch = self.newest_epoch.max(header.last_timestamp.epoch());
         if let Some(closing) = &header.closing {
             self.newest_epoch = self.newest_epoch.max(closing.epoch);
+            self.manifest = self.manifest.max(closing.manifest.unwrap_or(0));
             for (known, length) in self.durable.iter_mut().zip(&closing.lengths) {
                 *known = (*known).max(length.durable);
             }

@@ -33,8 +33,8 @@ pub(crate) const LOG_DIR: &str = "log";
 pub(crate) const FILE_HEADER_BYTES: usize = 64;
 const FILE_MAGIC: [u8; 8] = *b"HdgrwLog";
 /// The newest log format this code reads, and the one it writes. Version 2 knows removals of
-/// ranges; version 1 is the same without them.
-pub(crate) const LOG_VERSION: u32 = 2;
+/// ranges, version 3 blocks that name a manifest; older versions are the same without them.
+pub(crate) const LOG_VERSION: u32 = 3;
 
 /// The name of a log file.
 pub(crate) fn file_name(incarnation: u32, generation: u32, shard: u16) -> String {
@@ -289,10 +289,10 @@ impl SegmentWriter {
     }
 
     /// The length the file will have once the current records are written as a block, with or
-    /// without a trailer.
-    pub(crate) fn length_after(&self, with_trailer: bool) -> u64 {
+    /// without a trailer, which names a manifest or does not.
+    pub(crate) fn length_after(&self, with_trailer: bool, names_manifest: bool) -> u64 {
         let trailer = if with_trailer {
-            block::trailer_bytes(self.identity.shards)
+            block::trailer_bytes(self.identity.shards, names_manifest)
         } else {
             0
         };

@@ -5,6 +5,10 @@
 //! the leftovers of an interrupted opening and remove them, with everything that was acknowledged
 //! since. What shows its age is a block where the manifest knows of none: a log is written to
 //! only after the manifest that names it is durable, so leftovers never have one.
+//!
+//! A manifest that was replaced while its database was open knows the same logs as the one that
+//! replaced it. So after each replacement a block names the new manifest by its sequence
+//! ([`Log::name_manifest`](crate::Log::name_manifest)): one with a lower sequence is older.
 
 use std::path::Path;
 
@@ -39,6 +43,29 @@ pub(crate) fn logs_after(vfs: &dyn Vfs, dir: &Path, manifest: &Manifest) -> Resu
         }
     }
     Ok(problems)
+}
+
+/// One problem for each log file of an incarnation without an end that names a later manifest.
+pub(crate) fn later_manifests(dir: &Path, manifest: &Manifest, scans: &[FileScan]) -> Vec<Problem> {
+    let later = scans
+        .iter()
+        .filter(|scan| scan.manifest > manifest.sequence);
+    let problems = later.map(|scan| {
+        let what = format!(
+            "it is older than {}: it is number {}, and that log was written when number {} was in \
+             its place",
+            scan.path.strip_prefix(dir).unwrap_or(&scan.path).display(),
+            manifest.sequence,
+            scan.manifest
+        );
+        problem_of(
+            dir,
+            what,
+            "keyspaces that were created, cleared or dropped, and checkpoints that were taken, \
+             after this MANIFEST was stored",
+        )
+    });
+    problems.collect()
 }
 
 /// Whether the manifest was stored before this generation of this incarnation was begun.
@@ -76,15 +103,21 @@ fn has_block(
 }
 
 fn problem(dir: &Path, manifest: &Manifest, name: &str, incarnation: u32) -> Problem {
+    let what = format!(
+        "it is older than {LOG_DIR}/{name}: it ends with incarnation {}, and that log of \
+         incarnation {incarnation} was written to",
+        manifest.incarnation
+    );
+    let affected = "all that was committed after this MANIFEST was stored";
+    problem_of(dir, what, affected)
+}
+
+fn problem_of(dir: &Path, what: String, affected: &str) -> Problem {
     Problem {
         file: Manifest::path(dir),
         offset: 0,
-        what: format!(
-            "it is older than {LOG_DIR}/{name}: it ends with incarnation {}, and that log of \
-             incarnation {incarnation} has commits",
-            manifest.incarnation
-        ),
-        affected: "all commits that were made after this MANIFEST was stored".to_owned(),
+        what,
+        affected: affected.to_owned(),
         remedy: "put the newest MANIFEST back, or restore a backup; nothing was changed".to_owned(),
     }
 }

@@ -71,7 +71,13 @@ fn manifest() -> impl Strategy<Value = Manifest> {
         vec(keyspace, 0..5),
         prop::option::of(checkpoint()),
     );
-    let numbers = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u64>());
+    let numbers = (
+        any::<u32>(),
+        any::<u32>(),
+        any::<u32>(),
+        any::<u64>(),
+        any::<u64>(),
+    );
     (any::<u128>(), numbers, any::<bool>(), lists).prop_map(
         |(database_id, numbers, clean_shutdown, (incarnations, keyspaces, checkpoint))| Manifest {
             database_id,
@@ -80,6 +86,7 @@ fn manifest() -> impl Strategy<Value = Manifest> {
             log_floor: numbers.1,
             next_keyspace_id: numbers.2,
             epoch_floor: numbers.3,
+            sequence: numbers.4,
             incarnations,
             keyspaces,
             checkpoint,

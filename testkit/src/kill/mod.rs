@@ -233,7 +233,9 @@ impl Run<'_> {
             self.report.kills_in_eviction += usize::from(evicts);
         }
         self.report.kills += 1;
-        self.manifests.remember(self.campaign);
+        let ledgers = self.ledgers.iter().chain(&self.rows);
+        let acknowledged = ledgers.map(|ledger| ledger.counts().1).sum();
+        self.manifests.remember(self.campaign, acknowledged);
         if self.campaign.under_pressure {
             let pressure = self.report.pressure.get_or_insert_default();
             pressure.add(&self.watch.take());
