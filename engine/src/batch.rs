@@ -4,18 +4,24 @@ use std::sync::Arc;
 
 use crate::commit::Commit;
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
 use crate::options::WriteOptions;
-use crate::transaction::{Locks, Transaction};
+use crate::transaction::{Locks, ROW_BYTES_IN_LOG, Transaction};
 
 /// Several writes that happen at once, or not at all. Made by [`Db::batch`](crate::Db::batch).
 ///
-/// Operations on one key apply in their order. Nothing happens before [`Batch::commit`].
+/// Operations on one key apply in their order. Nothing happens before [`Batch::commit`]. A batch that
+/// grows beyond [`Builder::max_commit_bytes`](crate::Builder::max_commit_bytes) forgets its operations,
+/// to give their memory back, and cannot be committed.
 #[must_use = "a batch does nothing until it is committed"]
 pub struct Batch {
     engine: Arc<Engine>,
+    /// None any more once they are more than a commit may have.
     operations: Vec<BatchOperation>,
+    /// How many there were, and what they take.
+    len: usize,
+    bytes: usize,
 }
 
 struct BatchOperation {
@@ -39,6 +45,8 @@ impl Batch {
         Batch {
             engine,
             operations: Vec::new(),
+            len: 0,
+            bytes: 0,
         }
     }
 
@@ -90,6 +98,13 @@ impl Batch {
     }
 
     fn push(&mut self, keyspace: &Keyspace, key: &[u8], what: What) -> &mut Self {
+        self.len += 1;
+        self.bytes += ROW_BYTES_IN_LOG + key.len() + what.bytes();
+        if self.is_too_large() {
+            // It cannot be committed: its memory is of no use.
+            self.operations = Vec::new();
+            return self;
+        }
         let keyspace = keyspace.clone();
         self.operations.push(BatchOperation {
             keyspace,
@@ -99,21 +114,32 @@ impl Batch {
         self
     }
 
+    /// Whether this is more than a commit may have. One operation has the limit of its row.
+    fn is_too_large(&self) -> bool {
+        self.len > 1 && self.bytes > self.engine.options.max_commit_bytes
+    }
+
     /// How many operations the batch has.
     pub fn len(&self) -> usize {
-        self.operations.len()
+        self.len
     }
 
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
-        self.operations.is_empty()
+        self.len == 0
     }
 
     /// Makes it all happen, as one commit: one log record.
     ///
     /// # Errors
-    /// As for [`Keyspace::put_with`]; nothing was written then.
+    /// As for [`Keyspace::put_with`], and [`Error::CommitTooLarge`]; nothing was written then.
     pub fn commit(self, options: impl Into<WriteOptions>) -> Result<Commit> {
+        if self.is_too_large() {
+            return Err(Error::CommitTooLarge {
+                bytes: self.bytes,
+                limit: self.engine.options.max_commit_bytes,
+            });
+        }
         let keys: Vec<(&Keyspace, &[u8])> = self
             .operations
             .iter()
@@ -125,6 +151,20 @@ impl Batch {
                 self.operations.iter().try_for_each(|op| op.stage(tx))
             })?;
         Ok(commit)
+    }
+}
+
+impl What {
+    /// Bytes of values and columns.
+    fn bytes(&self) -> usize {
+        match self {
+            What::Put { value, .. } => value.len(),
+            What::PutColumns(columns) => {
+                let columns = columns.iter();
+                columns.map(|(name, value)| name.len() + value.len()).sum()
+            }
+            What::Remove => 0,
+        }
     }
 }
 

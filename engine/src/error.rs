@@ -141,6 +141,18 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// A batch or transaction of several rows writes more than `max_commit_bytes`: recovery reads a
+    /// commit as a whole, as it happened as a whole.
+    #[error(
+        "the commit would have {bytes} bytes or more, the limit is {limit}; write the rows in several \
+         batches or transactions, or raise the limit (`max_commit_bytes`)"
+    )]
+    CommitTooLarge {
+        /// Bytes of keys and rows up to the one that was too much.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// No space is left for the log. Reads go on; writes resume by themselves with space.
     #[error("the disk is full; free some space, writes then resume by themselves")]
     DiskFull,

@@ -147,6 +147,7 @@ pub struct Builder {
     pub(crate) log_reserve_bytes: u32,
     pub(crate) memory_limit: Option<usize>,
     pub(crate) max_value_bytes: usize,
+    pub(crate) max_commit_bytes: usize,
     pub(crate) checkpoint_log_bytes: Option<u64>,
     pub(crate) checkpoint_idle: Option<Duration>,
     pub(crate) checkpoint_interval: Option<Duration>,
@@ -174,6 +175,7 @@ impl Default for Builder {
             log_reserve_bytes: LogOptions::default().reserve_bytes,
             memory_limit: None,
             max_value_bytes: 512 << 20,
+            max_commit_bytes: 1 << 30,
             checkpoint_log_bytes: Some(256 << 20),
             checkpoint_idle: Some(Duration::from_secs(10)),
             checkpoint_interval: Some(Duration::from_secs(300)),
@@ -192,6 +194,9 @@ impl Default for Builder {
 /// The highest limit of values: with columns of a byte each a row is four times as long, and
 /// lengths have four bytes.
 const MOST_VALUE_BYTES: usize = 1 << 30;
+/// Of a commit of several rows: offsets within one have four bytes in recovery (`redo.rs`), with a row
+/// more behind the limit.
+const MOST_COMMIT_BYTES: usize = 2 << 30;
 
 pub(crate) fn default_workers() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
@@ -266,6 +271,16 @@ impl Builder {
     /// Default: 512 MiB; at most 1 GiB.
     pub fn max_value_bytes(mut self, bytes: usize) -> Self {
         self.max_value_bytes = bytes;
+        self
+    }
+
+    /// The most that a batch or transaction of several rows may write, in bytes of their keys and rows
+    /// and some 32 for each; one row has [`max_value_bytes`](Self::max_value_bytes). Until a commit is
+    /// on the disk it is in memory about three times (what the caller wrote down, the rows to be, the
+    /// log's record), and recovery reads it as a whole, once for each worker. Default: 1 GiB; at most
+    /// 2 GiB, for recovery counts with 32 bits within a commit.
+    pub fn max_commit_bytes(mut self, bytes: usize) -> Self {
+        self.max_commit_bytes = bytes;
         self
     }
 
@@ -392,6 +407,9 @@ impl Builder {
         }
         if self.max_value_bytes > MOST_VALUE_BYTES {
             return invalid("max_value_bytes must be at most 1 GiB");
+        }
+        if self.max_commit_bytes > MOST_COMMIT_BYTES {
+            return invalid("max_commit_bytes must be at most 2 GiB");
         }
         if self
             .sweep_interval

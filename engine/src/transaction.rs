@@ -65,6 +65,8 @@ pub struct Transaction<'a> {
     guard: MultiGuard<'a>,
     locks_all: bool,
     staged: BTreeMap<u32, StagedRows>,
+    /// What the log's record will take at most, in bytes.
+    staged_bytes: usize,
     rolled_back: bool,
     now_ms: Cell<Option<u64>>,
 }
@@ -186,7 +188,8 @@ impl Transaction<'_> {
     /// Replaces a row by what `decide` makes of it; see [`Keyspace::update`].
     ///
     /// # Errors
-    /// [`Error::NotLocked`] if the key is not among the locked ones.
+    /// [`Error::NotLocked`] if the key is not among the locked ones. [`Error::CommitTooLarge`], as for
+    /// every write: the row stays as it was, and the transaction may go on.
     pub fn update<R>(
         &mut self,
         keyspace: &Keyspace,
@@ -251,6 +254,15 @@ impl Transaction<'_> {
         if staged.row.is_some() {
             self.engine.check_memory()?;
         }
+        let replaced = self.staged_row(space.id, key);
+        let others = self.staged_bytes - replaced.map_or(0, |staged| staged.log_bytes(key));
+        let bytes = others + staged.log_bytes(key);
+        let limit = self.engine.options.max_commit_bytes;
+        // A commit of one row has that row's limit.
+        if bytes > limit && others > 0 {
+            return Err(Error::CommitTooLarge { bytes, limit });
+        }
+        self.staged_bytes = bytes;
         let rows = self.staged.entry(space.id).or_insert_with(|| StagedRows {
             space: Arc::clone(space),
             rows: BTreeMap::new(),
@@ -402,7 +414,18 @@ impl Transaction<'_> {
 trait Visit: FnMut(&[u8], Row<'_>) -> ControlFlow<()> {}
 impl<F: FnMut(&[u8], Row<'_>) -> ControlFlow<()>> Visit for F {}
 
+/// What the log's record has for a row besides key and payload, at most: the operation's kind and
+/// three numbers, rounded up.
+pub(crate) const ROW_BYTES_IN_LOG: usize = 32;
+
 impl Staged {
+    /// What the log's record has for this row at most, in bytes.
+    fn log_bytes(&self, key: &[u8]) -> usize {
+        let row = self.row.as_ref().map_or(0, Vec::len);
+        let delta = self.delta.as_ref().map_or(0, Vec::len);
+        ROW_BYTES_IN_LOG + key.len() + row.max(delta)
+    }
+
     fn operation<'a>(&'a self, keyspace: u32, key: &'a [u8]) -> Operation<'a> {
         let (kind, payload): (_, &[u8]) = match (&self.row, &self.delta) {
             (None, _) => (OperationKind::Remove, &[]),
@@ -534,6 +557,7 @@ impl Engine {
                 guard,
                 locks_all: matches!(locks, Locks::All),
                 staged: BTreeMap::new(),
+                staged_bytes: 0,
                 rolled_back: false,
                 now_ms: Cell::new(None),
             };

@@ -1,6 +1,6 @@
 //! The limit on values: the same number of the user's own bytes for every way to write one.
 
-use hedgerow::{Action, Db, Error, IndexKind, Keyspace, Locks, Result, WriteOptions};
+use hedgerow::{Action, Db, Durability, Error, IndexKind, Keyspace, Locks, Result, WriteOptions};
 use hedgerow_testkit::databases::builder_of;
 use hedgerow_testkit::over_each_index;
 use hedgerow_vfs::MemoryVfs;
@@ -10,6 +10,7 @@ over_each_index! {
     every_way_to_write_a_value_has_the_same_limit,
     every_way_to_write_columns_has_the_same_limit,
     what_adds_no_bytes_has_no_limit,
+    a_commit_of_several_rows_has_a_limit,
 }
 
 const LIMIT: usize = 1_000;
@@ -205,4 +206,68 @@ fn what_adds_no_bytes_has_no_limit(index: IndexKind) {
     let rows = db.keyspace("rows").unwrap();
     assert_eq!(rows.remove_columns(b"columns", &[b"b"]).unwrap(), 1);
     assert_eq!(rows.get(KEY).unwrap(), Some(vec![b'v'; LIMIT]));
+}
+
+fn a_commit_of_several_rows_has_a_limit(index: IndexKind) {
+    const COMMIT: usize = 10 * LIMIT;
+    let disk = Arc::new(MemoryVfs::new());
+    let open = || {
+        let builder = builder_of(Some(index)).vfs(Arc::<MemoryVfs>::clone(&disk));
+        let builder = builder.workers(1).max_commit_bytes(COMMIT);
+        builder.open("/db").unwrap()
+    };
+    let db = open();
+    let rows = db.keyspace("rows").unwrap();
+    let key = |n: usize| format!("key{n}").into_bytes();
+    let log_bytes = || db.statistics().get("log_generation_bytes");
+    let batch = |count: usize| {
+        let mut batch = db.batch();
+        for n in 0..count {
+            batch.put(&rows, &key(n), &[n as u8; LIMIT]);
+        }
+        assert_eq!(batch.len(), count);
+        batch.commit(Durability::Sync)
+    };
+    let check = |failed: Result<()>| {
+        let Err(Error::CommitTooLarge { bytes, limit }) = &failed else {
+            panic!("{failed:?}");
+        };
+        assert!((*bytes, *limit) > (COMMIT, COMMIT - 1), "{failed:?}");
+        let said = failed.unwrap_err().to_string();
+        for part in ["10000", "several batches", "max_commit_bytes"] {
+            assert!(said.contains(part), "{said}");
+        }
+    };
+    let before = log_bytes();
+    check(batch(10).map(drop));
+    check(batch(1_000).map(drop));
+    // The limit is not for a row alone, nor for what a row was before in the same transaction.
+    let transact = |count: usize, distinct: usize| {
+        db.transact(Locks::All, &WriteOptions::default(), |tx| {
+            (0..count).try_for_each(|n| tx.put(&rows, &key(n % distinct), &[7; LIMIT]))
+        })
+    };
+    check(transact(10, 10).map(drop));
+    assert_eq!(
+        (rows.len(), log_bytes()),
+        (0, before),
+        "nothing was written"
+    );
+    transact(100, 9).unwrap();
+    batch(9).unwrap();
+    rows.put(b"one", &[1; 3 * COMMIT]).unwrap();
+    let mut alone = db.batch();
+    alone.put(&rows, b"alone", &[2; 3 * COMMIT]);
+    alone.commit(Durability::Sync).unwrap();
+    let mut removals = db.batch();
+    (0..1_000).for_each(|n| {
+        removals.remove(&rows, &key(n));
+    });
+    check(removals.commit(Durability::Sync).map(drop));
+    drop(rows);
+    db.close().unwrap();
+    let rows = open().open_keyspace("rows").unwrap();
+    assert_eq!(rows.len(), 11);
+    let invalid = Db::builder().max_commit_bytes((2 << 30) + 1).open("/db");
+    assert!(matches!(invalid, Err(Error::InvalidOption(_))));
 }
