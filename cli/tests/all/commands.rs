@@ -110,6 +110,34 @@ fn databases_are_checked_copied_and_described() {
 }
 
 #[test]
+fn a_backup_of_a_damaged_page_fails_and_leaves_no_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let lines: String = (0..2_000).map(|n| format!("key{n:05}\n")).collect();
+    let load = ["load", "--index", "btree", "--value", "a value", "-"];
+    done(hedgerow_with(dir, &load, lines.as_bytes()));
+    done(hedgerow(dir, &["backup", "good"]));
+    let pages = dir.join("hedgerow-data/pages.hdg");
+    let mut bytes = std::fs::read(&pages).unwrap();
+    let needle = b"a value";
+    let found = bytes.windows(needle.len()).enumerate();
+    let places: Vec<usize> = found
+        .filter(|(_, window)| window == needle)
+        .map(|(at, _)| at)
+        .collect();
+    assert!(places.len() >= 2_000, "{}", places.len());
+    // Every leaf, so that pages are among them that are in use.
+    places.iter().for_each(|&at| bytes[at] ^= 1);
+    std::fs::write(&pages, &bytes).unwrap();
+    let said = ["pages.hdg", "no copy was made", "keep the backups"];
+    fails(hedgerow(dir, &["backup", "bad"]), 1, &said);
+    let left = std::fs::read_dir(dir.join("bad"));
+    assert_eq!(left.map_or(0, Iterator::count), 0, "something was left");
+    done(hedgerow(dir, &["restore", "good", "--data", "again"]));
+    assert_eq!(done(hedgerow(dir, &["count", "--data", "again"])), "2000\n");
+}
+
+#[test]
 fn bad_input_gets_one_line_and_the_right_code() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();

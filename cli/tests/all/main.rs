@@ -6,3 +6,4 @@ mod dump;
 mod manners;
 mod process;
 mod readme;
+mod two_processes;
