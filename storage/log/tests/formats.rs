@@ -219,3 +219,28 @@ fn foreign_newer_and_missing_manifests_are_named() {
     assert!(matches!(error, Error::NewerFormat { found: 9, .. }));
     assert!(error.to_string().contains("newer program"), "{error}");
 }
+
+#[test]
+fn manifests_of_version_1_are_read() {
+    let vfs = memory();
+    let manifest = Manifest::new(7);
+    manifest.store(&vfs, dir()).unwrap();
+    let mut bytes = read_file(&vfs, &Manifest::path(dir())).unwrap();
+    // It ended before the sequence, which is one byte here.
+    assert_eq!(bytes.pop(), Some(0));
+    let body = u32::try_from(bytes.len() - 20).unwrap();
+    bytes[8..12].copy_from_slice(&1_u32.to_le_bytes());
+    bytes[12..16].copy_from_slice(&body.to_le_bytes());
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[8..16]), &bytes[20..]);
+    bytes[16..20].copy_from_slice(&crc.to_le_bytes());
+    vfs.insert_file(&Manifest::path(dir()), bytes);
+    let found = Manifest::load(&vfs, dir()).unwrap();
+    let format_version = 1;
+    assert_eq!(
+        found,
+        Manifest {
+            format_version,
+            ..manifest
+        }
+    );
+}
