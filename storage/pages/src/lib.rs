@@ -16,7 +16,7 @@
 //!
 //! Reading order: [`state`] and `parking` (one page's latch), [`View`] and [`Frame`] (one page's
 //! bytes), [`Pages`] (what a tree sees); `pool` (how pages come), `evict` (and go), `install` (where the two meet), `table` and
-//! `checkpoint` (what a crash leaves). Layouts and protocols are in `docs/pages.md`.
+//! `checkpoint` (what a crash leaves). `docs/pages.md` explains the whole.
 
 mod block;
 mod budget;

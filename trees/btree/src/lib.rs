@@ -18,7 +18,7 @@
 //! Reading order: [`page`], `slotted`, `search` and `edit` (one page), `leaf` (what all
 //! leaves can do), `fingerprint`, `semi_dense` and `fully_dense`; `tree`, `split`, `runs` and `unite` (many
 //! pages); `chain`, `rack` and `overflow` (what does not fit a leaf); `plan`, `densify` and `adapt` (which form a leaf has); `scan`; `shared` (the same with
-//! many threads). The layouts and limits are in `docs/btree.md`.
+//! many threads). `docs/btree.md` explains the whole.
 
 #![deny(unsafe_code)]
 
