@@ -1,10 +1,9 @@
 //! How threads share a tree: version words for optimistic readers, latches, and epochs.
 //!
-//! A reader of a Hedgerow tree writes no shared memory. It notes a node's version, reads the
-//! node, and looks at the version again: unchanged means that what it read was consistent.
-//! A writer latches the node through a bit of the same word. What a writer takes out of the
-//! tree is *retired*: freed only when every thread that might still be looking at it has
-//! moved on ([`epoch`]).
+//! A reader of a Hedgerow tree writes no shared memory. It takes a snapshot of a node's version,
+//! reads the node, and validates the snapshot: if the version is unchanged, what it read was
+//! consistent. A writer latches the node through a bit of the same word. A writer *retires* the
+//! nodes that it unlinks: [`epoch`] frees them when no thread can be reading them any more.
 //!
 //! * [`version`]: the 64-bit version word, with latch, dirty bits and counters.
 //! * [`word`]: the atomic word below it, as a trait, so that a model checker's atomics can

@@ -10,14 +10,14 @@
 //! A writer sets *locked*, then, before it makes a change that readers could see half done,
 //! *inserting* or *splitting*; unlocking is one store that clears these bits and adds to the
 //! counter that belongs to them. A reader waits until neither dirty bit is set
-//! ([`VersionWord::stable`]), reads the node, and asks [`VersionWord::changed`]. The lock bit
+//! ([`VersionWord::stable`]), reads the node, and asks [`VersionWord::validate`]. The lock bit
 //! alone does not count as a change: a latched node may be read.
 //!
-//! With 32 and 24 bits the counters cannot come round while a reader is between its two looks
+//! With 32 and 24 bits the counters cannot wrap around while a reader is between its two loads
 //! (the paper's 32-bit word could, after 2²² inserts).
 //!
 //! Ordering, the trap of this field: an acquire *load* of the version does not keep the reads
-//! before it from moving after it. `changed` therefore issues an acquire *fence* and then a
+//! before it from moving after it. `validate` therefore issues an acquire *fence* and then a
 //! relaxed load; the writer's marks are followed by a release fence.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +35,7 @@ const SPLIT_MASK: u64 = 0x00ff_ffff << 8;
 const INSERT_UNIT: u64 = 1 << 32;
 const DIRTY: u64 = INSERTING | SPLITTING;
 
-/// A version as a reader noted it.
+/// A version snapshot: a node's version as a reader loaded it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Version(u64);
 
@@ -89,7 +89,7 @@ impl<W: Word> VersionWord<W> {
     }
 
     /// The word of the right half of a split: latched and marked splitting from birth, so
-    /// that whoever reaches it waits for the split to end.
+    /// that a reader or writer that reaches it waits for the split to end.
     pub fn new_sibling(border: bool) -> Self {
         let flags = if border { BORDER } else { 0 };
         Self(W::new(flags | LOCKED | SPLITTING))
@@ -124,11 +124,13 @@ impl<W: Word> VersionWord<W> {
         }
     }
 
-    /// Whether anything but the lock bit changed since `earlier`, for reads made in between.
+    /// Whether nothing but the lock bit changed since `snapshot`: then the reads made in between are
+    /// consistent.
     #[inline(always)]
-    pub fn changed(&self, earlier: Version) -> bool {
+    #[must_use]
+    pub fn validate(&self, snapshot: Version) -> bool {
         W::fence(Ordering::Acquire);
-        (self.0.load(Ordering::Relaxed) ^ earlier.0) & !LOCKED != 0
+        (self.0.load(Ordering::Relaxed) ^ snapshot.0) & !LOCKED == 0
     }
 
     /// Takes the latch and returns the version, which then has the lock bit set.
@@ -229,8 +231,8 @@ impl<W: Word> VersionWord<W> {
         self.0.store(current | DELETED, Ordering::Relaxed);
     }
 
-    /// For trees that one thread owns: makes the node a clean, unlocked non-root.
-    pub fn settle_unshared(&self) {
+    /// For trees that one thread owns: clears the latch and the dirty bits.
+    pub fn unlatch_unshared(&self) {
         let current = self.0.load(Ordering::Relaxed);
         self.0.store(current & !(LOCKED | DIRTY), Ordering::Relaxed);
     }
@@ -251,13 +253,13 @@ mod tests {
         let word: VersionWord = VersionWord::new(true, true);
         let clean = word.stable();
         word.lock();
-        assert!(!word.changed(clean), "the lock bit alone is no change");
+        assert!(word.validate(clean), "the lock bit alone is no change");
         word.unlock();
-        assert!(!word.changed(clean));
+        assert!(word.validate(clean));
         word.lock();
         word.mark_inserting();
         word.unlock();
-        assert!(word.changed(clean) && !word.stable().split_since(clean));
+        assert!(!word.validate(clean) && !word.stable().split_since(clean));
         let inserted = word.stable();
         word.lock();
         word.mark_splitting();

@@ -134,8 +134,8 @@ impl<C: Configuration> Latch<C> {
     }
 
     #[inline(always)]
-    pub fn changed(word: &VersionWord, earlier: Version) -> bool {
-        C::CONCURRENT && word.changed(earlier)
+    pub fn validate(word: &VersionWord, snapshot: Version) -> bool {
+        !C::CONCURRENT || word.validate(snapshot)
     }
 
     #[inline(always)]

@@ -96,7 +96,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
                 prefetch(child);
                 // SAFETY: a child of a pinned node is a pinned node.
                 let child_version = Latch::<C>::stable(unsafe { &(*child).version });
-                if !Latch::<C>::changed(&interior.version, version) {
+                if Latch::<C>::validate(&interior.version, version) {
                     node = child;
                     version = child_version;
                     if C::CONCURRENT && version.is_deleted() {
@@ -150,7 +150,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
                 return Found::Restart;
             }
             let probe = probe::<K>(node, key);
-            if !Latch::<C>::changed(&node.version, version) {
+            if Latch::<C>::validate(&node.version, version) {
                 match probe {
                     Probe::Missing => return Found::Missing,
                     Probe::Value(value) => return Found::Value(value),

@@ -58,7 +58,7 @@ impl Traveller<'_> {
         }
         // SAFETY: as above; null at a root.
         if let Some(parent) = unsafe { self.parent.as_ref() } {
-            if Latch::<C>::changed(&parent.version, self.parent_version)
+            if !Latch::<C>::validate(&parent.version, self.parent_version)
                 && !planted(PlantedBug::GetManyNotValidated)
             {
                 return Progress::Contended;
@@ -85,7 +85,7 @@ impl Traveller<'_> {
         // SAFETY: as in `step`, and a border node.
         let border = unsafe { &*self.node.cast::<Border>() };
         let probe = probe::<K>(border, &self.key);
-        if Latch::<C>::changed(&border.version, version) {
+        if !Latch::<C>::validate(&border.version, version) {
             return Progress::Contended;
         }
         match probe {

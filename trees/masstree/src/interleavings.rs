@@ -61,7 +61,7 @@ impl SmallBorder {
         loop {
             let version = self.version.stable();
             let found = self.find(key);
-            if !self.version.changed(version) {
+            if self.version.validate(version) {
                 return found;
             }
         }
@@ -248,7 +248,7 @@ impl SmallLayer {
     fn get_after(&self, mut version: Version, key: u64) -> Option<u64> {
         loop {
             let found = self.narrow.find(key);
-            if !self.narrow.version.changed(version) {
+            if self.narrow.version.validate(version) {
                 // Whoever arrives after the replacement comes through `true_root`, which climbs.
                 return match (found, version.is_root()) {
                     (None, false) => self.wider.get(key),

@@ -82,7 +82,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             let children = (0..=count).map(|index| (interior.child(index), prefix.to_vec()));
             nodes.extend(children);
         }
-        if !Latch::<C>::changed(&header.version, version) {
+        if Latch::<C>::validate(&header.version, version) {
             cuts.append(&mut found);
             nodes.extend(
                 below

@@ -84,7 +84,7 @@ impl<'g> Snapshot<'g> {
             };
             prefetch(ahead.cast::<Node>());
             let steady = self.copy_entries::<V, VALUES>(node);
-            if steady && !Latch::<C>::changed(&node.version, version) {
+            if steady && Latch::<C>::validate(&node.version, version) {
                 self.node = Some(node);
                 return Ok(());
             }

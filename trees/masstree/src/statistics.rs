@@ -242,7 +242,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         let permutation = border.permutation();
         for slot in (0..permutation.count()).map(|index| permutation.slot(index)) {
             let (length, value) = (border.length(slot), border.value(slot));
-            if length != border.length(slot) || border.version.changed(version) {
+            if length != border.length(slot) || !border.version.validate(version) {
                 continue; // a writer is here: this slot may be anything
             }
             match length {

@@ -62,7 +62,7 @@ impl<'g, L: SharedLane> Traveller<'g, L> {
             let leaf = page.leaf(index);
             let (rank, found) = leaf.find::<N>(self.key);
             let word = found.then(|| leaf.word(rank));
-            let changed = page.version.changed(version);
+            let changed = !page.version.validate(version);
             return if changed && !planted(PlantedBug::GetManyNotValidated) {
                 Progress::Contended
             } else {
@@ -70,13 +70,13 @@ impl<'g, L: SharedLane> Traveller<'g, L> {
             };
         }
         let Above { latch, version, .. } = self.above;
-        if version.is_dirty() || version.is_deleted() || latch.changed(version) {
+        if version.is_dirty() || version.is_deleted() || !latch.validate(version) {
             return Progress::Contended;
         }
         // SAFETY: the address was validated, under the operation's guard (see `tree`).
         let own = unsafe { &*std::ptr::with_exposed_provenance::<VersionWord>(self.address) };
         let own_version = own.load();
-        if own_version.is_dirty() || own_version.is_deleted() || latch.changed(version) {
+        if own_version.is_dirty() || own_version.is_deleted() || !latch.validate(version) {
             return Progress::Contended;
         }
         if own_version.is_border() {

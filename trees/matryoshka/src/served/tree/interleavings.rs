@@ -44,7 +44,7 @@ impl SmallPage {
         loop {
             let version = self.version.stable();
             let found = self.holds(key);
-            if !self.version.changed(version) {
+            if self.version.validate(version) {
                 return found;
             }
         }
@@ -136,12 +136,12 @@ impl SmallTree {
             let above = self.anchor.stable();
             let page = self.root();
             let version = page.version.stable();
-            if self.anchor.changed(above) || version.is_deleted() {
+            if !self.anchor.validate(above) || version.is_deleted() {
                 thread::yield_now();
                 continue;
             }
             page.version.lock();
-            if look_again && page.version.changed(version) {
+            if look_again && !page.version.validate(version) {
                 page.version.unlock();
                 continue;
             }

@@ -76,7 +76,7 @@ impl<'g> Latched<'g> {
     pub(crate) fn unchanged(word: &'g VersionWord, version: Version) -> Option<Self> {
         word.lock();
         let latched = Self(word);
-        (!word.changed(version)).then_some(latched)
+        word.validate(version).then_some(latched)
     }
 
     /// Takes the latch of a node that the caller keeps linked by holding its parent's.
@@ -230,14 +230,14 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
         };
         let mut address = self.root.load(Ordering::Acquire) as usize;
         loop {
-            if above.latch.changed(above.version) {
+            if !above.latch.validate(above.version) {
                 return Ok(None);
             }
             // SAFETY: the address was validated, under the operation's guard (module doc); every
             // node begins with its version word.
             let latch = unsafe { &*std::ptr::with_exposed_provenance::<VersionWord>(address) };
             let version = latch.stable();
-            if above.latch.changed(above.version) || version.is_deleted() {
+            if !above.latch.validate(above.version) || version.is_deleted() {
                 return Ok(None);
             }
             if version.is_border() {
@@ -283,7 +283,7 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
         loop {
             let arrival = self.arrive::<N>(key, events, &mut ())?;
             let word = arrival.page.get::<N>(key);
-            if !arrival.page.version.changed(arrival.version)
+            if arrival.page.version.validate(arrival.version)
                 || planted(PlantedBug::GetNotValidated)
             {
                 return Ok(word);
@@ -386,7 +386,7 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
             if version.is_deleted() {
                 return None;
             }
-            if !self.anchor.changed(version) {
+            if self.anchor.validate(version) {
                 return Some(address);
             }
         }
@@ -471,7 +471,7 @@ impl<L: SharedLane> Node<L> {
                 return None;
             }
             let pairs = page.pairs();
-            if !self.version().changed(version) {
+            if self.version().validate(version) {
                 return Some(pairs);
             }
         }

@@ -86,7 +86,7 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
                     page.leaf(next).prefetch();
                 }
                 let copied = copy(&arrival, index, cursor, direction);
-                let changed = page.version.changed(arrival.version);
+                let changed = !page.version.validate(arrival.version);
                 if changed && !planted(PlantedBug::ScanNotValidated) {
                     events.count(Event::Retry as usize);
                     continue 'descent;
