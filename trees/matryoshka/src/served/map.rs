@@ -7,7 +7,7 @@ use hedgerow_simd::{Kernel, Level, Task};
 use hedgerow_sync::epoch::{self, Guard};
 
 use super::capacity::{Capacity, Full};
-use super::tree::get_many::{Progress, Traveller, travel};
+use super::tree::get_many::{Lookup, Progress, run_lookups};
 use super::tree::load::LoadError;
 use super::tree::update::Change;
 use super::tree::verify::Shape;
@@ -61,10 +61,10 @@ where
     #[inline(always)]
     fn run<N: Kernel>(self) {
         let Self(map, keys, mut read) = self;
-        let depart = |number: usize| Traveller::new(&map.tree, keys[number].encode(), 0);
-        travel::<N, _>(keys.len(), depart, |number, _, progress| {
+        let start = |number: usize| Lookup::new(&map.tree, keys[number].encode(), 0);
+        run_lookups::<N, _>(keys.len(), start, |number, _, progress| {
             let word = match progress {
-                Progress::Arrived(word) => word,
+                Progress::Done(word) => word,
                 _ => Get(&map.tree, &map.events, keys[number].encode()).run::<N>(),
             };
             read(number, word);

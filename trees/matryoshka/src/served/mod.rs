@@ -5,8 +5,8 @@
 //! searched in the same way. Two things differ, because readers race with writers:
 //!
 //! * Every word that changes is an atomic, and every node begins with a version word
-//!   ([`hedgerow_sync::version`]). A reader notes the version, reads, and looks again; it writes
-//!   nothing. A writer latches one page, or for a split or merge a parent and the children that
+//!   ([`hedgerow_sync::version`]). A reader takes a snapshot of the version, reads, and validates
+//!   it; it writes nothing. A writer latches one page, or for a split or merge a parent and the children that
 //!   it replaces, from above to below and from left to right.
 //! * A page is *flat*: the separators of all its leaf lines stand in a few routing lines below its
 //!   header, with one line of samples, so that header and routing arrive together and one leaf

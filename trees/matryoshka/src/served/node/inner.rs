@@ -142,7 +142,7 @@ impl<L: SharedLane> Inner<L> {
     }
 
     /// Puts two nodes in the place of children `index` and `index + 1`. The caller holds the latch.
-    pub(crate) fn level_children(&self, index: usize, separator: L, both: [usize; 2]) {
+    pub(crate) fn rebalance_children(&self, index: usize, separator: L, both: [usize; 2]) {
         self.version.mark_inserting();
         self.routing.set(index, separator);
         self.replace_child(index, both[0]);

@@ -32,8 +32,8 @@ pub(crate) const fn most_lines<L: SharedLane>() -> usize {
     L::CAPACITIES[3]
 }
 
-/// Keys to a leaf line in a page that is built for growing.
-const fn roomy<L: SharedLane>() -> usize {
+/// Keys of each leaf line in a page that is built with room for more.
+const fn keys_of_new_line<L: SharedLane>() -> usize {
     L::LEAF * 3 / 4
 }
 
@@ -63,9 +63,9 @@ struct Head<L: SharedLane> {
 const _: () = assert!(size_of::<Head<u64>>() == 704 && size_of::<Leaf<u64>>() == 128);
 const _: () = assert!(size_of::<Head<u32>>() == 384 && size_of::<Leaf<u32>>() == 192);
 
-/// Where a key is or belongs in a page.
+/// The position of a key in a page, or where it would be inserted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct KeyPosition {
     /// The leaf line, counted in key order.
     pub(crate) index: usize,
     /// Keys of that line below the key.
@@ -137,10 +137,13 @@ impl<L: SharedLane> Page<L> {
     }
 
     /// A new page of ascending pairs, three quarters full lines where there is room.
-    pub(crate) fn roomy(pairs: &[(L, u64)], most: usize) -> usize {
+    pub(crate) fn build_with_room(pairs: &[(L, u64)], most: usize) -> usize {
         Self::build(
             pairs,
-            pairs.len().div_ceil(roomy::<L>()).min(most * 4 / 5),
+            pairs
+                .len()
+                .div_ceil(keys_of_new_line::<L>())
+                .min(most * 4 / 5),
             most,
         )
     }
@@ -209,15 +212,15 @@ impl<L: SharedLane> Page<L> {
 
     /// Where `key` is or belongs.
     #[inline(always)]
-    pub(crate) fn find<N: Kernel>(&self, key: L) -> Place {
+    pub(crate) fn find<N: Kernel>(&self, key: L) -> KeyPosition {
         let index = self.route::<N>(key);
         let (rank, found) = self.leaf(index).find::<N>(key);
-        Place { index, rank, found }
+        KeyPosition { index, rank, found }
     }
 
     #[inline(always)]
-    pub(crate) fn word(&self, place: &Place) -> u64 {
-        self.leaf(place.index).word(place.rank)
+    pub(crate) fn word(&self, position: &KeyPosition) -> u64 {
+        self.leaf(position.index).word(position.rank)
     }
 
     /// The word of `key`, if it is there.
@@ -230,8 +233,8 @@ impl<L: SharedLane> Page<L> {
 
     /// Changes the word of a key that is there: one store, no mark, no reader disturbed.
     #[inline(always)]
-    pub(crate) fn set_word(&self, place: &Place, word: u64) {
-        self.leaf(place.index).set_word(place.rank, word);
+    pub(crate) fn set_word(&self, position: &KeyPosition, word: u64) {
+        self.leaf(position.index).set_word(position.rank, word);
     }
 
     /// A neighbour of the leaf line at `index` that is not full.
@@ -243,14 +246,14 @@ impl<L: SharedLane> Page<L> {
 
     /// Whether a key can be put there. The caller holds the latch.
     #[inline(always)]
-    pub(crate) fn has_room(&self, place: &Place) -> bool {
-        self.leaf(place.index).count() < L::LEAF
+    pub(crate) fn has_room(&self, position: &KeyPosition) -> bool {
+        self.leaf(position.index).count() < L::LEAF
             || self.lines() < self.capacity
-            || self.neighbour_with_room(place.index).is_some()
+            || self.neighbour_with_room(position.index).is_some()
     }
 
-    /// Whether there is a larger capacity.
-    pub(crate) fn may_grow(&self, most: usize) -> bool {
+    /// Whether a page of a larger capacity can replace this one.
+    pub(crate) fn can_grow(&self, most: usize) -> bool {
         self.capacity < most
     }
 
@@ -262,36 +265,36 @@ impl<L: SharedLane> Page<L> {
         }
     }
 
-    /// Tells who reads the page, or waits for its latch, that others have taken its place. The
-    /// caller holds the latch.
+    /// Tells threads that read the page, or wait for its latch, that other pages have replaced it.
+    /// The caller holds the latch.
     pub(crate) fn mark_replaced(&self) {
         if !planted(PlantedBug::ReplacedNotMarked) {
             self.version.mark_deleted();
         }
     }
 
-    /// Puts a new key at a place that has room. The caller holds the latch.
+    /// Puts a new key at a position that has room. The caller holds the latch.
     #[inline(always)]
-    pub(crate) fn insert(&self, place: &Place, key: L, word: u64) {
+    pub(crate) fn insert(&self, position: &KeyPosition, key: L, word: u64) {
         self.mark_changing();
         self.add_keys(1);
-        let leaf = self.leaf(place.index);
+        let leaf = self.leaf(position.index);
         if leaf.count() < L::LEAF {
-            leaf.insert(place.rank, key, word);
+            leaf.insert(position.rank, key, word);
         } else {
-            self.insert_into_full(place, (key, word));
+            self.insert_into_full(position, (key, word));
         }
     }
 
     #[inline(never)]
-    fn insert_into_full(&self, place: &Place, pair: (L, u64)) {
-        let (index, lines) = (place.index, self.lines());
+    fn insert_into_full(&self, position: &KeyPosition, pair: (L, u64)) {
+        let (index, lines) = (position.index, self.lines());
         let mut run = Run::new();
         if lines < self.capacity {
             run.append(self.leaf(index));
-            run.insert(place.rank, pair);
+            run.insert(position.rank, pair);
             // Ascending inserts leave full lines behind.
-            let last = index + 1 == lines && place.rank == L::LEAF;
+            let last = index + 1 == lines && position.rank == L::LEAF;
             let cut = if last { L::LEAF } else { L::LEAF.div_ceil(2) };
             let (low, high) = run.pairs().split_at(cut);
             self.insert_slot(index + 1);
@@ -308,30 +311,30 @@ impl<L: SharedLane> Page<L> {
             } else {
                 self.leaf(left).count()
             };
-            run.insert(before + place.rank, pair);
-            self.share(left, &run);
+            run.insert(before + position.rank, pair);
+            self.redistribute(left, &run);
         } else {
             unreachable!("the caller asked for room");
         }
     }
 
-    /// Shares the pairs of `run` between the leaf line at `left` and its right neighbour.
-    fn share(&self, left: usize, run: &Run<L>) {
+    /// Writes the pairs of `run` evenly into the leaf line at `left` and its right neighbour.
+    fn redistribute(&self, left: usize, run: &Run<L>) {
         let (low, high) = run.pairs().split_at(run.pairs().len().div_ceil(2));
         self.leaf(left).write(low);
         self.leaf(left + 1).write(high);
         self.routing.set(left, low[low.len() - 1].0);
     }
 
-    /// Removes the key at a place. The caller holds the latch.
+    /// Removes the key at a position. The caller holds the latch.
     #[inline(always)]
-    pub(crate) fn remove(&self, place: &Place) {
+    pub(crate) fn remove(&self, position: &KeyPosition) {
         self.mark_changing();
         self.add_keys(-1);
-        let leaf = self.leaf(place.index);
-        leaf.remove(place.rank);
+        let leaf = self.leaf(position.index);
+        leaf.remove(position.rank);
         if leaf.count() < L::LEAF / 2 {
-            self.merge(place.index);
+            self.merge(position.index);
         }
     }
 
@@ -348,7 +351,7 @@ impl<L: SharedLane> Page<L> {
             let mut run = Run::new();
             run.append(self.leaf(left));
             run.append(self.leaf(right));
-            if run.pairs().len() > roomy::<L>() && self.leaf(index).count() > 0 {
+            if run.pairs().len() > keys_of_new_line::<L>() && self.leaf(index).count() > 0 {
                 continue;
             }
             self.leaf(left).write(run.pairs());

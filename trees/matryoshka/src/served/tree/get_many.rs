@@ -1,12 +1,12 @@
-//! Many lookups side by side: each step uses the lines that were asked for in the step before.
+//! Many lookups interleaved: each step reads the lines that the step before prefetched.
 //!
-//! A traveller never waits. When a version is dirty or has changed, the lookup begins again as a
+//! A [`Lookup`] never waits. When a version is dirty or has changed, the lookup begins again as a
 //! single one, which knows how to wait.
 
 use hedgerow_simd::Kernel;
 use hedgerow_sync::{Version, VersionWord};
 
-use super::{Above, Tree};
+use super::{ParentReference, Tree};
 use crate::planted::{PlantedBug, planted};
 use crate::served::Capacity;
 use crate::served::node::inner::Inner;
@@ -14,31 +14,31 @@ use crate::served::node::page::Page;
 use crate::served::node::routing::Router;
 use crate::served::node::width::SharedLane;
 
-/// Lookups that go side by side: what a core can have under way at a time, about.
+/// Lookups that are interleaved: about as many as a core can have cache misses in flight.
 pub(crate) const GROUP: usize = 16;
 
-/// One lookup on its way.
-pub(crate) struct Traveller<'g, L: SharedLane = u64> {
+/// The state of one lookup between its steps.
+pub(crate) struct Lookup<'g, L: SharedLane = u64> {
     /// Where in a longer key the searched slice begins.
     pub(crate) offset: usize,
     key: L,
-    above: Above<'g, L>,
+    above: ParentReference<'g, L>,
     /// The node to be read next.
     address: usize,
     /// The leaf line to be read next, once the page was.
     leaf: Option<(&'g Page<L>, Version, usize)>,
 }
 
-/// How far a step led.
+/// What a step achieved.
 pub(crate) enum Progress {
-    OnTheWay,
+    Running,
     /// The word of the key, validated.
-    Arrived(Option<u64>),
+    Done(Option<u64>),
     /// A writer is at work: take the single path.
     Contended,
 }
 
-impl<'g, L: SharedLane> Traveller<'g, L> {
+impl<'g, L: SharedLane> Lookup<'g, L> {
     /// A lookup of `key` in `tree` that has not begun.
     #[inline(always)]
     pub(crate) fn new<C: Capacity>(tree: &'g Tree<C, L>, key: L, offset: usize) -> Self {
@@ -46,7 +46,7 @@ impl<'g, L: SharedLane> Traveller<'g, L> {
         Self {
             offset,
             key,
-            above: Above {
+            above: ParentReference {
                 latch: &tree.anchor,
                 version,
                 inner: None,
@@ -66,10 +66,10 @@ impl<'g, L: SharedLane> Traveller<'g, L> {
             return if changed && !planted(PlantedBug::GetManyNotValidated) {
                 Progress::Contended
             } else {
-                Progress::Arrived(word)
+                Progress::Done(word)
             };
         }
-        let Above { latch, version, .. } = self.above;
+        let ParentReference { latch, version, .. } = self.above;
         if version.is_dirty() || version.is_deleted() || !latch.validate(version) {
             return Progress::Contended;
         }
@@ -85,7 +85,7 @@ impl<'g, L: SharedLane> Traveller<'g, L> {
             let index = page.route::<N>(self.key);
             page.leaf(index).prefetch();
             self.leaf = Some((page, own_version, index));
-            return Progress::OnTheWay;
+            return Progress::Running;
         }
         // SAFETY: as above, and an inner node.
         let inner = unsafe { Inner::<L>::at(self.address) };
@@ -96,44 +96,44 @@ impl<'g, L: SharedLane> Traveller<'g, L> {
         } else {
             Inner::<L>::prefetch(self.address);
         }
-        self.above = Above {
+        self.above = ParentReference {
             latch: own,
             version: own_version,
             inner: Some((inner, index)),
         };
-        Progress::OnTheWay
+        Progress::Running
     }
 }
 
-/// Takes `count` lookups to their ends, some at a time. `depart` begins one; `arrive` hears of its
-/// number, its offset and its end, and may send it on to another tree.
+/// Runs `count` lookups to their ends, [`GROUP`] at a time. `start` begins one; `finish` receives its
+/// number, its offset and its result, and may continue it in another tree.
 #[inline(always)]
-pub(crate) fn travel<'g, N: Kernel, L: SharedLane>(
+pub(crate) fn run_lookups<'g, N: Kernel, L: SharedLane>(
     count: usize,
-    mut depart: impl FnMut(usize) -> Traveller<'g, L>,
-    mut arrive: impl FnMut(usize, usize, Progress) -> Option<Traveller<'g, L>>,
+    mut start: impl FnMut(usize) -> Lookup<'g, L>,
+    mut finish: impl FnMut(usize, usize, Progress) -> Option<Lookup<'g, L>>,
 ) {
     if count == 0 {
         return;
     }
-    let mut travellers: [(usize, Traveller<'g, L>); GROUP] = std::array::from_fn(|number| {
+    let mut lookups: [(usize, Lookup<'g, L>); GROUP] = std::array::from_fn(|number| {
         let number = number.min(count - 1);
-        (number, depart(number))
+        (number, start(number))
     });
     let mut active = count.min(GROUP);
     let (mut next, mut at) = (active, 0);
     while active > 0 {
-        let (number, traveller) = &mut travellers[at];
-        let progress = traveller.step::<N>();
-        if !matches!(progress, Progress::OnTheWay) {
-            if let Some(onward) = arrive(*number, traveller.offset, progress) {
-                *traveller = onward;
+        let (number, lookup) = &mut lookups[at];
+        let progress = lookup.step::<N>();
+        if !matches!(progress, Progress::Running) {
+            if let Some(continued) = finish(*number, lookup.offset, progress) {
+                *lookup = continued;
             } else if next < count {
-                travellers[at] = (next, depart(next));
+                lookups[at] = (next, start(next));
                 next += 1;
             } else {
                 active -= 1;
-                travellers.swap(at, active);
+                lookups.swap(at, active);
                 at = if at < active { at } else { 0 };
                 continue;
             }

@@ -6,7 +6,9 @@
 use hedgerow_simd::Kernel;
 use hedgerow_sync::epoch::Guard;
 
-use super::{Arrival, Event, Events, Gone, Latched, Passed, Tree, Watch};
+use super::{
+    DescentVisitor, Event, Events, Latched, LayerRemoved, PageReference, Tree, VisitedInner,
+};
 use super::{retire_inner, retire_page};
 use crate::served::Capacity;
 use crate::served::node::inner::Inner;
@@ -18,25 +20,25 @@ struct SplitFull<'g, C: Capacity, L: SharedLane> {
     tree: &'g Tree<C, L>,
     events: &'g Events,
     guard: &'g Guard,
-    /// Whether every node passed was taken at its right edge.
+    /// Whether every node visited was taken at its right edge.
     rightmost: bool,
 }
 
-impl<'g, C: Capacity, L: SharedLane> Watch<'g, L> for SplitFull<'g, C, L> {
+impl<'g, C: Capacity, L: SharedLane> DescentVisitor<'g, L> for SplitFull<'g, C, L> {
     fn begin(&mut self) {
         self.rightmost = true;
     }
 
-    fn pass(&mut self, passed: &Passed<'_, 'g, L>) -> bool {
-        let inner = passed.inner;
-        self.rightmost &= passed.index + 1 == inner.count();
+    fn visit_inner(&mut self, visited: &VisitedInner<'_, 'g, L>) -> bool {
+        let inner = visited.inner;
+        self.rightmost &= visited.index + 1 == inner.count();
         if inner.count() < C::FAN_OUT {
             return false;
         }
-        let Some(_above) = Latched::unchanged(passed.above.latch, passed.above.version) else {
+        let Some(_above) = Latched::unchanged(visited.above.latch, visited.above.version) else {
             return true;
         };
-        let Some(_node) = Latched::unchanged(&inner.version, passed.version) else {
+        let Some(_node) = Latched::unchanged(&inner.version, visited.version) else {
             return true;
         };
         let (separators, children) = (inner.separators(), inner.children());
@@ -52,10 +54,10 @@ impl<'g, C: Capacity, L: SharedLane> Watch<'g, L> for SplitFull<'g, C, L> {
             Inner::build(&separators[cut..], &children[cut..], inner.over_pages),
         ];
         self.tree
-            .replace_by_two(passed.above, separators[cut - 1], halves, false);
+            .replace_by_two(visited.above, separators[cut - 1], halves, false);
         inner.version.mark_deleted();
         // SAFETY: unlinked by the line above, and deleted.
-        unsafe { retire_inner::<L>(self.guard, passed.address) };
+        unsafe { retire_inner::<L>(self.guard, visited.address) };
         self.events.count(Event::InnerSplit as usize);
         true
     }
@@ -70,16 +72,16 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
         key: L,
         events: &'g Events,
         guard: &'g Guard,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), LayerRemoved> {
         loop {
-            let mut watch = SplitFull {
+            let mut visitor = SplitFull {
                 tree: self,
                 events,
                 guard,
                 rightmost: true,
             };
-            let arrival = self.arrive::<N>(key, events, &mut watch)?;
-            if self.replace_full::<N>(key, &arrival, watch.rightmost, events, guard) {
+            let reference = self.find_page::<N>(key, events, &mut visitor)?;
+            if self.replace_full::<N>(key, &reference, visitor.rightmost, events, guard) {
                 return Ok(());
             }
             events.count(Event::Retry as usize);
@@ -90,17 +92,17 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
     fn replace_full<N: Kernel>(
         &self,
         key: L,
-        arrival: &Arrival<'_, L>,
+        reference: &PageReference<'_, L>,
         rightmost: bool,
         events: &Events,
         guard: &Guard,
     ) -> bool {
-        let Arrival {
+        let PageReference {
             page,
             address,
             version,
             above,
-        } = *arrival;
+        } = *reference;
         let Some(_above) = Latched::unchanged(above.latch, above.version) else {
             return false;
         };
@@ -111,7 +113,7 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
             return true;
         }
         let pairs = page.pairs();
-        if page.may_grow(Self::LINES) {
+        if page.can_grow(Self::LINES) {
             self.replace(&above, Page::build(&pairs, page.lines(), Self::LINES));
             events.count(Event::PageGrowth as usize);
         } else {
@@ -122,9 +124,9 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
                 (cut, Page::build(&pairs[..cut], 1, Self::LINES))
             } else {
                 let cut = pairs.len() / 2;
-                (cut, Page::roomy(&pairs[..cut], Self::LINES))
+                (cut, Page::build_with_room(&pairs[..cut], Self::LINES))
             };
-            let right = Page::roomy(&pairs[cut..], Self::LINES);
+            let right = Page::build_with_room(&pairs[cut..], Self::LINES);
             self.replace_by_two(&above, pairs[cut - 1].0, [left, right], true);
             events.count(Event::PageSplit as usize);
         }

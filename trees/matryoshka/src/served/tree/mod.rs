@@ -7,10 +7,10 @@
 //! respect, and outlives the operation (it lies in the map, or in a layer that is retired in the
 //! same way).
 //!
-//! **Why a page is the right one.** The parent's version is looked at a second time after the
-//! child's was noted. Whoever moves keys out of a page (split, merge, growth) marks the parent in
-//! the same step, and marks the page as deleted; so a page whose version has not changed since is
-//! still responsible for the key.
+//! **Why a page is the right one.** A descent validates the parent's version a second time after it
+//! took the snapshot of the child's. A writer that moves keys out of a page (split, merge, growth)
+//! marks the parent in the same step, and marks the page as deleted. So a page whose snapshot
+//! validates is still responsible for the key.
 //!
 //! Order of latches: parents before children, left before right, and a tree before its layers.
 
@@ -56,9 +56,9 @@ pub(crate) const EVENTS: usize = 6;
 /// Events of a tree and its layers.
 pub(crate) type Events = Counters<EVENTS>;
 
-/// The tree was a layer, and has been taken away: begin again at the top.
+/// The tree was a layer, and the trie has removed it: the operation begins again at the first tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Gone;
+pub(crate) struct LayerRemoved;
 
 /// A tree without the parts that layers share.
 pub(crate) struct Tree<C: Capacity, L: SharedLane = u64> {
@@ -67,7 +67,7 @@ pub(crate) struct Tree<C: Capacity, L: SharedLane = u64> {
     kind: PhantomData<(C, L)>,
 }
 
-/// A latch that is held; dropping it unlocks and counts what was marked.
+/// A guard of a latch; dropping it unlatches the node and counts the changes that were marked.
 pub(crate) struct Latched<'g>(&'g VersionWord);
 
 impl<'g> Latched<'g> {
@@ -93,27 +93,27 @@ impl Drop for Latched<'_> {
     }
 }
 
-/// What led to a node.
+/// The node, or the anchor, from which a descent reached a node, with its version snapshot.
 #[derive(Clone, Copy)]
-pub(crate) struct Above<'g, L: SharedLane> {
+pub(crate) struct ParentReference<'g, L: SharedLane> {
     pub(crate) latch: &'g VersionWord,
     pub(crate) version: Version,
     /// The inner node and the child taken; `None` for the anchor.
     pub(crate) inner: Option<(&'g Inner<L>, usize)>,
 }
 
-/// The page that was responsible for a key when its version was noted.
+/// The page responsible for a key, and the snapshot of its version at that moment.
 #[derive(Clone, Copy)]
-pub(crate) struct Arrival<'g, L: SharedLane> {
+pub(crate) struct PageReference<'g, L: SharedLane> {
     pub(crate) page: &'g Page<L>,
     pub(crate) address: usize,
     pub(crate) version: Version,
-    pub(crate) above: Above<'g, L>,
+    pub(crate) above: ParentReference<'g, L>,
 }
 
-/// An inner node that a descent passes.
-pub(crate) struct Passed<'a, 'g, L: SharedLane> {
-    pub(crate) above: &'a Above<'g, L>,
+/// An inner node on the path of a descent.
+pub(crate) struct VisitedInner<'a, 'g, L: SharedLane> {
+    pub(crate) above: &'a ParentReference<'g, L>,
     pub(crate) address: usize,
     pub(crate) inner: &'g Inner<L>,
     pub(crate) version: Version,
@@ -121,24 +121,24 @@ pub(crate) struct Passed<'a, 'g, L: SharedLane> {
     pub(crate) index: usize,
 }
 
-/// Looks over the shoulder of a descent.
-pub(crate) trait Watch<'g, L: SharedLane> {
-    /// The descent begins (again).
+/// Sees each inner node on the path of a descent, and may restart it.
+pub(crate) trait DescentVisitor<'g, L: SharedLane> {
+    /// The descent begins, or restarts at the root.
     #[inline(always)]
     fn begin(&mut self) {}
 
-    /// The descent passes an inner node and takes one of its children; what it read there is not
-    /// validated yet. Whether the descent must begin again, as the watcher changed the tree.
+    /// The descent read an inner node and chose a child; neither is validated yet. True if the
+    /// visitor changed the tree, so that the descent must restart.
     #[inline(always)]
-    fn pass(&mut self, _passed: &Passed<'_, 'g, L>) -> bool {
+    fn visit_inner(&mut self, _passed: &VisitedInner<'_, 'g, L>) -> bool {
         false
     }
 }
 
-impl<L: SharedLane> Watch<'_, L> for () {}
+impl<L: SharedLane> DescentVisitor<'_, L> for () {}
 
-/// The separators next to the way that was taken: keys of the page lie above `low` and at or
-/// below `high`.
+/// The separators around the page that a descent reached: its keys lie above `low` and at or below
+/// `high`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds<L> {
     pub(crate) low: Option<L>,
@@ -152,15 +152,15 @@ impl<L> Bounds<L> {
     };
 }
 
-impl<'g, L: SharedLane> Watch<'g, L> for Bounds<L> {
+impl<'g, L: SharedLane> DescentVisitor<'g, L> for Bounds<L> {
     #[inline(always)]
     fn begin(&mut self) {
         *self = Self::NONE;
     }
 
     #[inline(always)]
-    fn pass(&mut self, passed: &Passed<'_, 'g, L>) -> bool {
-        let (node, index) = (passed.inner, passed.index);
+    fn visit_inner(&mut self, visited: &VisitedInner<'_, 'g, L>) -> bool {
+        let (node, index) = (visited.inner, visited.index);
         if index > 0 {
             self.low = Some(node.routing.get(index - 1));
         }
@@ -180,7 +180,7 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
 
     /// A tree of ascending pairs, few enough for one page.
     pub(crate) fn of(pairs: &[(L, u64)]) -> Self {
-        Self::with_root(Page::roomy(pairs, Self::LINES))
+        Self::with_root(Page::build_with_room(pairs, Self::LINES))
     }
 
     /// The tree of a root that nobody else knows of.
@@ -196,34 +196,34 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
 
     /// The page that is responsible for `key`.
     #[inline(always)]
-    pub(crate) fn arrive<'g, N: Kernel>(
+    pub(crate) fn find_page<'g, N: Kernel>(
         &'g self,
         key: L,
         events: &Events,
-        watch: &mut impl Watch<'g, L>,
-    ) -> Result<Arrival<'g, L>, Gone> {
+        visitor: &mut impl DescentVisitor<'g, L>,
+    ) -> Result<PageReference<'g, L>, LayerRemoved> {
         loop {
-            if let Some(arrival) = self.try_arrive::<N>(key, watch)? {
-                return Ok(arrival);
+            if let Some(reference) = self.try_find_page::<N>(key, visitor)? {
+                return Ok(reference);
             }
             events.count(Event::Retry as usize);
             std::hint::spin_loop();
         }
     }
 
-    /// `None` when a writer came in between, or the watcher wants to begin again.
+    /// `None` when validation failed, or the visitor asked for a restart.
     #[inline(always)]
-    fn try_arrive<'g, N: Kernel>(
+    fn try_find_page<'g, N: Kernel>(
         &'g self,
         key: L,
-        watch: &mut impl Watch<'g, L>,
-    ) -> Result<Option<Arrival<'g, L>>, Gone> {
-        watch.begin();
+        visitor: &mut impl DescentVisitor<'g, L>,
+    ) -> Result<Option<PageReference<'g, L>>, LayerRemoved> {
+        visitor.begin();
         let version = self.anchor.stable();
         if version.is_deleted() {
-            return Err(Gone);
+            return Err(LayerRemoved);
         }
-        let mut above = Above {
+        let mut above = ParentReference {
             latch: &self.anchor,
             version,
             inner: None,
@@ -243,7 +243,7 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
             if version.is_border() {
                 // SAFETY: as above, and the border bit, which never changes, says it is a page.
                 let page = unsafe { Page::at(address) };
-                return Ok(Some(Arrival {
+                return Ok(Some(PageReference {
                     page,
                     address,
                     version,
@@ -258,17 +258,17 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
             if inner.over_pages {
                 Page::<L>::prefetch(child);
             }
-            let passed = Passed {
+            let visited = VisitedInner {
                 above: &above,
                 address,
                 inner,
                 version,
                 index,
             };
-            if watch.pass(&passed) {
+            if visitor.visit_inner(&visited) {
                 return Ok(None);
             }
-            above = Above {
+            above = ParentReference {
                 latch,
                 version,
                 inner: Some((inner, index)),
@@ -279,11 +279,15 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
 
     /// The word of `key`.
     #[inline(always)]
-    pub(crate) fn get<N: Kernel>(&self, key: L, events: &Events) -> Result<Option<u64>, Gone> {
+    pub(crate) fn get<N: Kernel>(
+        &self,
+        key: L,
+        events: &Events,
+    ) -> Result<Option<u64>, LayerRemoved> {
         loop {
-            let arrival = self.arrive::<N>(key, events, &mut ())?;
-            let word = arrival.page.get::<N>(key);
-            if arrival.page.version.validate(arrival.version)
+            let reference = self.find_page::<N>(key, events, &mut ())?;
+            let word = reference.page.get::<N>(key);
+            if reference.page.version.validate(reference.version)
                 || planted(PlantedBug::GetNotValidated)
             {
                 return Ok(word);
@@ -292,8 +296,8 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
         }
     }
 
-    /// Puts another node in the place of the one below `above`, whose latch is held.
-    pub(crate) fn replace(&self, above: &Above<'_, L>, address: usize) {
+    /// Replaces the node below `above`; the caller holds the latch of `above`.
+    pub(crate) fn replace(&self, above: &ParentReference<'_, L>, address: usize) {
         match above.inner {
             Some((inner, index)) => inner.replace_child(index, address),
             None => {
@@ -303,11 +307,11 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
         }
     }
 
-    /// Puts two nodes, pages or not, in the place of the one below `above`, whose latch is held and
-    /// which, if an inner node, has room.
+    /// Replaces the node below `above` by two; the caller holds the latch of `above` which, if an
+    /// inner node, has room for one child more. `pages` says whether the two are pages.
     pub(crate) fn replace_by_two(
         &self,
-        above: &Above<'_, L>,
+        above: &ParentReference<'_, L>,
         separator: L,
         halves: [usize; 2],
         pages: bool,
@@ -318,25 +322,25 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
         }
     }
 
-    /// Takes a layer's tree away if it is one page and `decide` says so of what it holds. The caller
-    /// holds the latch of the page that names the layer; there it puts what `decide` made of the
-    /// pairs, and then retires the layer.
+    /// Closes a layer's tree if it consists of one page and `decide` agrees after reading it. The
+    /// caller holds the latch of the page that names the layer. It stores there what `decide` made of
+    /// the pairs, and then retires the layer.
     pub(crate) fn close<R>(
         &self,
         guard: &Guard,
         decide: impl FnOnce(&Page<L>) -> Option<R>,
     ) -> Option<R> {
-        self.take_page(guard, |page| {
+        self.retire_only_page(guard, |page| {
             let decision = decide(page)?;
             self.anchor.mark_deleted();
             Some(decision)
         })
     }
 
-    /// Puts a root that nobody knows of yet in the place of an empty tree's only page; whether the
-    /// tree was one.
+    /// Replaces the only page of an empty tree by a root that is not linked yet. False if the tree was
+    /// not empty.
     pub(crate) fn fill(&self, root: usize, guard: &Guard) -> bool {
-        let filled = self.take_page(guard, |page| {
+        let filled = self.retire_only_page(guard, |page| {
             (page.keys() == 0).then(|| {
                 self.anchor.mark_inserting();
                 self.root.store(root as u64, Ordering::Release);
@@ -345,21 +349,25 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
         filled.is_some()
     }
 
-    /// Moves all that is in `other`, which nobody else knows of, into this tree at one moment, if this
-    /// one is empty; whether it was.
-    pub(crate) fn take_over(&self, other: &Self, guard: &Guard) -> bool {
+    /// Moves the contents of `other`, a tree that is not linked yet, into this tree by one store. False
+    /// if this tree was not empty.
+    pub(crate) fn take_contents_of(&self, other: &Self, guard: &Guard) -> bool {
         let root = other.root.load(Ordering::Acquire);
         let taken = self.fill(root as usize, guard);
         if taken {
-            let empty = Page::<L>::roomy(&[], Self::LINES);
+            let empty = Page::<L>::build_with_room(&[], Self::LINES);
             other.root.store(empty as u64, Ordering::Release);
         }
         taken
     }
 
-    /// If the tree is one page, lets `take` look at it and unlink it, under the latches of the anchor
-    /// and of the page; then retires it.
-    fn take_page<R>(&self, guard: &Guard, take: impl FnOnce(&Page<L>) -> Option<R>) -> Option<R> {
+    /// If the tree consists of one page, runs `take` on it under the latches of the anchor and of the
+    /// page. If `take` unlinked the page, retires it.
+    fn retire_only_page<R>(
+        &self,
+        guard: &Guard,
+        take: impl FnOnce(&Page<L>) -> Option<R>,
+    ) -> Option<R> {
         let _anchor = Latched::linked(&self.anchor);
         let address = self.root.load(Ordering::Acquire) as usize;
         // SAFETY: the latched anchor names the root, which is therefore linked.
@@ -371,7 +379,7 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
         // SAFETY: as above, and a page.
         let taken = take(unsafe { Page::<L>::at(address) })?;
         latch.mark_deleted();
-        // SAFETY: the anchor names it no more, or is closed to all who arrive from now on; see
+        // SAFETY: the anchor names it no more, or is closed to operations that begin from now on; see
         // `retire_page`.
         unsafe { retire_page::<L>(guard, address) };
         Some(taken)
@@ -406,7 +414,7 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
     /// it miss some or meet some twice; under a guard all are alive, as each address was linked
     /// when it was read.
     pub(crate) fn nodes(&self) -> Vec<Node<L>> {
-        self.root().map_or_else(Vec::new, Node::with_all_below)
+        self.root().map_or_else(Vec::new, Node::subtree)
     }
 }
 
@@ -421,7 +429,7 @@ pub(crate) struct Node<L> {
 
 impl<L: SharedLane> Node<L> {
     /// The node at an address as a root, and all nodes below it, as [`Tree::nodes`] has them.
-    fn with_all_below(address: usize) -> Vec<Self> {
+    fn subtree(address: usize) -> Vec<Self> {
         let root = Self {
             address,
             level: 0,
@@ -483,8 +491,8 @@ impl<L: SharedLane> Node<L> {
         (!self.version().load().is_border()).then(inner)
     }
 
-    /// Whether the node is clean, unlocked and linked, as at rest it should be.
-    pub(crate) fn settled(self) -> bool {
+    /// Whether the node is linked, unlatched and not being changed.
+    pub(crate) fn is_at_rest(self) -> bool {
         let version = self.version().load();
         !(version.is_deleted() || version.is_dirty() || version.is_locked())
     }
@@ -506,7 +514,7 @@ impl<C: Capacity, L: SharedLane> Drop for Tree<C, L> {
 ///
 /// Nobody uses them any more; each is linked once.
 pub(crate) unsafe fn release_nodes<L: SharedLane>(root: usize) {
-    for node in Node::<L>::with_all_below(root) {
+    for node in Node::<L>::subtree(root) {
         // SAFETY: as the caller promises; the list was made before the first went.
         unsafe {
             if node.page().is_some() {

@@ -1,18 +1,17 @@
 //! Visiting pairs in order, one leaf line at a time.
 //!
-//! Pages have no links to their neighbours, which splits and merges would have to keep right: the
-//! way down tells the separators on both sides of the page, and the next page is found by going
-//! down again, from a key just beyond. A line is copied, the page's version looked at, and only
-//! then are the pairs shown; when the version has changed, the scan goes down again to where it
-//! was. So nothing is latched while a visitor runs, and every pair shown was there together with
-//! its line.
+//! Pages have no links to their neighbours, which splits and merges would have to maintain. The
+//! descent records the separators on both sides of the page, and the scan finds the next page by
+//! another descent, from a key just beyond. The scan copies a line, validates the page's version and
+//! only then shows the pairs; when validation fails, it descends again to where it was. So no latch
+//! is held while a visitor runs, and all pairs shown from one line were there at one moment.
 
 use std::ops::ControlFlow;
 
 use hedgerow_index::Direction;
 use hedgerow_simd::Kernel;
 
-use super::{Arrival, Bounds, Event, Events, Tree};
+use super::{Bounds, Event, Events, PageReference, Tree};
 use crate::planted::{PlantedBug, planted};
 use crate::served::Capacity;
 use crate::served::node::leaf::MOST_KEYS;
@@ -27,12 +26,12 @@ struct Copied<L> {
 /// Copies what a leaf line holds from `cursor` on; nothing is validated.
 #[inline(always)]
 fn copy<L: SharedLane>(
-    arrival: &Arrival<'_, L>,
+    reference: &PageReference<'_, L>,
     index: usize,
     cursor: L,
     direction: Direction,
 ) -> Copied<L> {
-    let leaf = arrival.page.leaf(index);
+    let leaf = reference.page.leaf(index);
     let mut copied = Copied {
         pairs: [(L::MIN, 0); MOST_KEYS],
         count: 0,
@@ -61,7 +60,8 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
     ///
     /// # Errors
     ///
-    /// The tree was a layer and is gone: what is left to show, from this key on, is elsewhere.
+    /// The tree was a layer that the trie removed: what is left to show, from this key on, is
+    /// elsewhere.
     #[inline(always)]
     pub(crate) fn scan<N: Kernel, B>(
         &self,
@@ -72,10 +72,10 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
     ) -> Result<ControlFlow<B>, L> {
         'descent: loop {
             let mut bounds = Bounds::NONE;
-            let Ok(arrival) = self.arrive::<N>(cursor, events, &mut bounds) else {
+            let Ok(reference) = self.find_page::<N>(cursor, events, &mut bounds) else {
                 return Err(cursor);
             };
-            let page = arrival.page;
+            let page = reference.page;
             let mut next = Some(page.route::<N>(cursor));
             while let Some(index) = next {
                 next = match direction {
@@ -85,8 +85,8 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
                 if let Some(next) = next {
                     page.leaf(next).prefetch();
                 }
-                let copied = copy(&arrival, index, cursor, direction);
-                let changed = !page.version.validate(arrival.version);
+                let copied = copy(&reference, index, cursor, direction);
+                let changed = !page.version.validate(reference.version);
                 if changed && !planted(PlantedBug::ScanNotValidated) {
                     events.count(Event::Retry as usize);
                     continue 'descent;

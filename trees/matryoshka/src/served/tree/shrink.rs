@@ -1,14 +1,14 @@
-//! Joining what runs low: a page or inner node below a quarter of its capacity is merged with its
-//! neighbour when both fit into three quarters of one, else the two are levelled.
+//! Merging underfull nodes: a page or inner node below a quarter of its capacity is merged with its
+//! neighbour when both fit into three quarters of one; else the two share their entries evenly.
 //!
-//! A descent toward the removed key repairs the first low inner node that it passes and begins
-//! again; then the page. Each repair takes a node away or leaves both well above a quarter, so the
+//! A descent toward the removed key repairs the first underfull inner node on its path and restarts;
+//! then it repairs the page. Each repair removes a node or leaves both well above a quarter, so the
 //! descents end.
 
 use hedgerow_simd::Kernel;
 use hedgerow_sync::epoch::Guard;
 
-use super::{Above, Event, Events, Latched, Passed, Tree, Watch};
+use super::{DescentVisitor, Event, Events, Latched, ParentReference, Tree, VisitedInner};
 use super::{retire_inner, retire_page};
 use crate::served::Capacity;
 use crate::served::node::inner::Inner;
@@ -16,8 +16,8 @@ use crate::served::node::page::Page;
 use crate::served::node::routing::Router;
 use crate::served::node::width::SharedLane;
 
-/// An inner node with fewer children is low.
-const fn few_children<C: Capacity>() -> usize {
+/// An inner node with fewer children is underfull.
+const fn underfull_children<C: Capacity>() -> usize {
     if C::FAN_OUT / 4 > 2 {
         C::FAN_OUT / 4
     } else {
@@ -25,47 +25,52 @@ const fn few_children<C: Capacity>() -> usize {
     }
 }
 
-/// Repairs low inner nodes that a descent passes.
-struct JoinLow<'g, C: Capacity, L: SharedLane> {
+/// Repairs underfull inner nodes on the path of a descent.
+struct MergeUnderfull<'g, C: Capacity, L: SharedLane> {
     tree: &'g Tree<C, L>,
     events: &'g Events,
     guard: &'g Guard,
 }
 
-impl<'g, C: Capacity, L: SharedLane> Watch<'g, L> for JoinLow<'g, C, L> {
-    fn pass(&mut self, passed: &Passed<'_, 'g, L>) -> bool {
-        match passed.above.inner {
-            None if passed.inner.count() == 1 => self.collapse(passed),
-            Some((parent, index)) if passed.inner.count() < few_children::<C>() => {
-                self.join(passed, parent, index)
+impl<'g, C: Capacity, L: SharedLane> DescentVisitor<'g, L> for MergeUnderfull<'g, C, L> {
+    fn visit_inner(&mut self, visited: &VisitedInner<'_, 'g, L>) -> bool {
+        match visited.above.inner {
+            None if visited.inner.count() == 1 => self.collapse(visited),
+            Some((parent, index)) if visited.inner.count() < underfull_children::<C>() => {
+                self.merge_or_rebalance(visited, parent, index)
             }
             _ => false,
         }
     }
 }
 
-impl<'g, C: Capacity, L: SharedLane> JoinLow<'g, C, L> {
+impl<'g, C: Capacity, L: SharedLane> MergeUnderfull<'g, C, L> {
     /// The root has one child, which becomes the root.
-    fn collapse(&self, passed: &Passed<'_, 'g, L>) -> bool {
-        let Some(_above) = Latched::unchanged(passed.above.latch, passed.above.version) else {
+    fn collapse(&self, visited: &VisitedInner<'_, 'g, L>) -> bool {
+        let Some(_above) = Latched::unchanged(visited.above.latch, visited.above.version) else {
             return true;
         };
-        let Some(_node) = Latched::unchanged(&passed.inner.version, passed.version) else {
+        let Some(_node) = Latched::unchanged(&visited.inner.version, visited.version) else {
             return true;
         };
-        self.tree.replace(passed.above, passed.inner.child(0));
-        passed.inner.version.mark_deleted();
+        self.tree.replace(visited.above, visited.inner.child(0));
+        visited.inner.version.mark_deleted();
         // SAFETY: unlinked by the line above, and deleted.
-        unsafe { retire_inner::<L>(self.guard, passed.address) };
+        unsafe { retire_inner::<L>(self.guard, visited.address) };
         true
     }
 
-    fn join(&self, passed: &Passed<'_, 'g, L>, parent: &'g Inner<L>, index: usize) -> bool {
-        let Some(_above) = Latched::unchanged(passed.above.latch, passed.above.version) else {
+    fn merge_or_rebalance(
+        &self,
+        visited: &VisitedInner<'_, 'g, L>,
+        parent: &'g Inner<L>,
+        index: usize,
+    ) -> bool {
+        let Some(_above) = Latched::unchanged(visited.above.latch, visited.above.version) else {
             return true;
         };
         if parent.count() < 2 {
-            // The parent is low itself, and its turn comes first; only a root can be left so.
+            // The parent is underfull itself and is repaired first; only a root can stay so.
             return false;
         }
         let first = index.saturating_sub(1);
@@ -86,7 +91,7 @@ impl<'g, C: Capacity, L: SharedLane> JoinLow<'g, C, L> {
                 Inner::build(&separators[..cut - 1], &children[..cut], left.over_pages),
                 Inner::build(&separators[cut..], &children[cut..], left.over_pages),
             ];
-            parent.level_children(first, separators[cut - 1], halves);
+            parent.rebalance_children(first, separators[cut - 1], halves);
         }
         for (node, address) in [(left, both[0]), (right, both[1])] {
             node.version.mark_deleted();
@@ -99,35 +104,35 @@ impl<'g, C: Capacity, L: SharedLane> JoinLow<'g, C, L> {
 }
 
 impl<C: Capacity, L: SharedLane> Tree<C, L> {
-    /// A page with fewer keys is low.
-    pub(crate) const FEW_KEYS: usize = Self::LINES * L::LEAF / 4;
+    /// A page with fewer keys is underfull.
+    pub(crate) const UNDERFULL_KEYS: usize = Self::LINES * L::LEAF / 4;
 
-    /// Repairs what is low on the way to `key`.
+    /// Repairs underfull nodes on the path to `key`.
     #[cold]
     #[inline(never)]
     pub(crate) fn shrink<'g, N: Kernel>(&'g self, key: L, events: &'g Events, guard: &'g Guard) {
         loop {
-            let mut watch = JoinLow {
+            let mut visitor = MergeUnderfull {
                 tree: self,
                 events,
                 guard,
             };
-            // A layer that is gone needs no repair.
-            let Ok(arrival) = self.arrive::<N>(key, events, &mut watch) else {
+            // A removed layer needs no repair.
+            let Ok(reference) = self.find_page::<N>(key, events, &mut visitor) else {
                 return;
             };
-            let low = arrival.page.keys() < Self::FEW_KEYS;
-            let Some((parent, index)) = arrival.above.inner.filter(|_| low) else {
+            let underfull = reference.page.keys() < Self::UNDERFULL_KEYS;
+            let Some((parent, index)) = reference.above.inner.filter(|_| underfull) else {
                 return;
             };
-            // Again from the top: the parent may be low now, or the root have one child.
-            self.join_pages(&arrival.above, parent, index, events, guard);
+            // Again from the root: the parent may be underfull now, or the root have one child.
+            self.merge_or_rebalance_pages(&reference.above, parent, index, events, guard);
         }
     }
 
-    fn join_pages(
+    fn merge_or_rebalance_pages(
         &self,
-        above: &Above<'_, L>,
+        above: &ParentReference<'_, L>,
         parent: &Inner<L>,
         index: usize,
         events: &Events,
@@ -147,12 +152,12 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
         let _right = Latched::linked(&right.version);
         let pairs = [left.pairs(), right.pairs()].concat();
         if pairs.len() <= Self::LINES * L::LEAF * 3 / 4 {
-            parent.merge_children(first, Page::roomy(&pairs, Self::LINES));
+            parent.merge_children(first, Page::build_with_room(&pairs, Self::LINES));
         } else {
             let cut = pairs.len() / 2;
             let (low, high) = pairs.split_at(cut);
-            let halves = [low, high].map(|half| Page::roomy(half, Self::LINES));
-            parent.level_children(first, low[cut - 1].0, halves);
+            let halves = [low, high].map(|half| Page::build_with_room(half, Self::LINES));
+            parent.rebalance_children(first, low[cut - 1].0, halves);
         }
         for (page, address) in [(left, both[0]), (right, both[1])] {
             page.mark_replaced();

@@ -3,7 +3,7 @@
 use hedgerow_simd::Kernel;
 use hedgerow_sync::epoch::Guard;
 
-use super::{Event, Events, Gone, Latched, Tree};
+use super::{Event, Events, Latched, LayerRemoved, Tree};
 use crate::planted::{PlantedBug, planted};
 use crate::served::Capacity;
 use crate::served::node::width::SharedLane;
@@ -28,42 +28,42 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
         events: &Events,
         guard: &Guard,
         mut change: impl FnMut(Option<u64>) -> Change<R>,
-    ) -> Result<R, Gone> {
+    ) -> Result<R, LayerRemoved> {
         loop {
-            let arrival = self.arrive::<N>(key, events, &mut ())?;
-            let page = arrival.page;
+            let reference = self.find_page::<N>(key, events, &mut ())?;
+            let page = reference.page;
             let latched = if planted(PlantedBug::LatchNotValidated) {
                 Some(Latched::linked(&page.version))
             } else {
-                Latched::unchanged(&page.version, arrival.version)
+                Latched::unchanged(&page.version, reference.version)
             };
             let Some(latched) = latched else {
                 events.count(Event::Retry as usize);
                 continue;
             };
-            let place = page.find::<N>(key);
-            if !place.found && !page.has_room(&place) {
+            let position = page.find::<N>(key);
+            if !position.found && !page.has_room(&position) {
                 drop(latched);
                 self.make_room::<N>(key, events, guard)?;
                 continue;
             }
-            let present = place.found.then(|| page.word(&place));
+            let present = position.found.then(|| page.word(&position));
             match change(present) {
                 Change::Keep(result) => return Ok(result),
                 Change::Put(word, result) => {
-                    if place.found {
-                        page.set_word(&place, word);
+                    if position.found {
+                        page.set_word(&position, word);
                     } else {
-                        page.insert(&place, key, word);
+                        page.insert(&position, key, word);
                     }
                     return Ok(result);
                 }
                 Change::Remove(result) => {
-                    if place.found {
-                        page.remove(&place);
-                        let low = page.keys() < Self::FEW_KEYS;
+                    if position.found {
+                        page.remove(&position);
+                        let low = page.keys() < Self::UNDERFULL_KEYS;
                         drop(latched);
-                        if low && arrival.above.inner.is_some() {
+                        if low && reference.above.inner.is_some() {
                             self.shrink::<N>(key, events, guard);
                         }
                     }

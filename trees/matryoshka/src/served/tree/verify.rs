@@ -110,7 +110,7 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
 }
 
 fn verify_node<C: Capacity, L: SharedLane>(node: Node<L>, height: usize) -> Result<(), String> {
-    if !node.settled() {
+    if !node.is_at_rest() {
         return Err("is latched, marked or deleted".to_owned());
     }
     if let Some(page) = node.page() {

@@ -10,38 +10,38 @@ use super::layer::Layer;
 use super::map::MatryoshkaIndex;
 use super::slice::slice;
 use crate::served::Capacity;
-use crate::served::tree::get_many::{Progress, Traveller, travel};
+use crate::served::tree::get_many::{Lookup, Progress, run_lookups};
 
-/// What the word of a slice says about a key.
-enum Lead<'g, C: Capacity> {
+/// Where the word of a slice leads the lookup of a key.
+enum Resolved<'g, C: Capacity> {
     /// The word of an item, whose key is still to be compared.
     Item(u64),
     Layer(Layer<'g, C>),
     Nothing,
 }
 
-/// Where `word`, found for the slice at `offset`, leads `key`.
+/// What `word`, found for the slice at `offset`, means for `key`.
 ///
 /// # Safety
 ///
 /// As for [`entry`].
 #[inline(always)]
-unsafe fn follow<'g, C: Capacity>(word: u64, key: &[u8], offset: usize) -> Lead<'g, C> {
+unsafe fn resolve<'g, C: Capacity>(word: u64, key: &[u8], offset: usize) -> Resolved<'g, C> {
     // SAFETY: as the caller promises.
     let layer = match unsafe { entry::<C>(word) } {
-        Entry::Item(_) => return Lead::Item(word),
+        Entry::Item(_) => return Resolved::Item(word),
         Entry::Layer(layer) => layer,
         Entry::Bucket(bucket) => match in_bucket(&bucket, key, offset) {
-            Some(lead) => return lead,
+            Some(resolved) => return resolved,
             // SAFETY: the bucket names the layer; the same guard keeps both.
             None => unsafe { Layer::load(bucket.layer) },
         },
     };
     // Whether the key has the layer's prefix is left to the comparison with an item.
     if key.len() > layer.prefix.len() {
-        Lead::Layer(layer)
+        Resolved::Layer(layer)
     } else {
-        Lead::Nothing
+        Resolved::Nothing
     }
 }
 
@@ -51,11 +51,11 @@ fn in_bucket<'g, C: Capacity>(
     bucket: &Bucket<'g>,
     key: &[u8],
     offset: usize,
-) -> Option<Lead<'g, C>> {
+) -> Option<Resolved<'g, C>> {
     if let Some(at) = bucket.find(key) {
-        return Some(Lead::Item(bucket.word(at)));
+        return Some(Resolved::Item(bucket.word(at)));
     }
-    (bucket.layer == 0 || !is_long(key, offset)).then_some(Lead::Nothing)
+    (bucket.layer == 0 || !is_long(key, offset)).then_some(Resolved::Nothing)
 }
 
 /// The item of `key`, as a word, if it is that key's.
@@ -64,7 +64,7 @@ fn in_bucket<'g, C: Capacity>(
 ///
 /// As for [`entry`].
 #[inline(always)]
-unsafe fn check(word: u64, key: &[u8]) -> Option<u64> {
+unsafe fn matching_item(word: u64, key: &[u8]) -> Option<u64> {
     // SAFETY: as the caller promises.
     let item = unsafe { Item::load(word) };
     (item.key == key).then_some(word)
@@ -86,18 +86,18 @@ impl<C: Capacity> Task for Find<'_, C> {
                     continue 'top;
                 };
                 // SAFETY: read just now, under the caller's guard.
-                match unsafe { follow::<C>(word?, key, offset) } {
+                match unsafe { resolve::<C>(word?, key, offset) } {
                     // SAFETY: as above.
-                    Lead::Item(word) => return unsafe { check(word, key) },
-                    Lead::Nothing => return None,
-                    Lead::Layer(layer) => (tree, offset) = (layer.tree, layer.prefix.len()),
+                    Resolved::Item(word) => return unsafe { matching_item(word, key) },
+                    Resolved::Nothing => return None,
+                    Resolved::Layer(layer) => (tree, offset) = (layer.tree, layer.prefix.len()),
                 }
             }
         }
     }
 }
 
-/// Items asked for that are looked at later, so that their misses overlap.
+/// Items that are prefetched before they are compared, so that their misses overlap.
 const DELAY: usize = 8;
 
 /// `get_many`, for a kernel.
@@ -116,40 +116,41 @@ impl<C: Capacity, F: FnMut(usize, Option<Item<'_>>)> Task for FindMany<'_, C, F>
         let Self(index, keys, _guard, mut read) = self;
         let mut show = |number: usize, word: Option<u64>| {
             // SAFETY: found under the guard held here.
-            let item = |word| unsafe { check(word, keys[number]).map(|word| Item::load(word)) };
+            let item =
+                |word| unsafe { matching_item(word, keys[number]).map(|word| Item::load(word)) };
             read(number, word.and_then(item));
         };
-        let (mut waiting, mut arrived) = ([(0, 0); DELAY], 0);
-        let depart = |number: usize| Traveller::new(&index.tree, slice(keys[number], 0), 0);
-        travel::<N, _>(keys.len(), depart, |number, offset, progress| {
+        let (mut waiting, mut found) = ([(0, 0); DELAY], 0);
+        let start = |number: usize| Lookup::new(&index.tree, slice(keys[number], 0), 0);
+        run_lookups::<N, _>(keys.len(), start, |number, offset, progress| {
             let key = keys[number];
-            let lead = match progress {
+            let resolved = match progress {
                 // SAFETY: read and validated just now, under the guard held here.
-                Progress::Arrived(Some(word)) => unsafe { follow::<C>(word, key, offset) },
-                Progress::Arrived(None) => Lead::Nothing,
+                Progress::Done(Some(word)) => unsafe { resolve::<C>(word, key, offset) },
+                Progress::Done(None) => Resolved::Nothing,
                 _ => Find(index, key)
                     .run::<N>()
-                    .map_or(Lead::Nothing, Lead::Item),
+                    .map_or(Resolved::Nothing, Resolved::Item),
             };
-            match lead {
-                Lead::Layer(layer) => {
+            match resolved {
+                Resolved::Layer(layer) => {
                     let offset = layer.prefix.len();
-                    return Some(Traveller::new(layer.tree, slice(key, offset), offset));
+                    return Some(Lookup::new(layer.tree, slice(key, offset), offset));
                 }
-                Lead::Nothing => show(number, None),
-                Lead::Item(word) => {
+                Resolved::Nothing => show(number, None),
+                Resolved::Item(word) => {
                     prefetch(word);
-                    let place = &mut waiting[arrived % DELAY];
-                    if arrived >= DELAY {
+                    let place = &mut waiting[found % DELAY];
+                    if found >= DELAY {
                         show(place.0, Some(place.1));
                     }
                     *place = (number, word);
-                    arrived += 1;
+                    found += 1;
                 }
             }
             None
         });
-        for &(number, word) in &waiting[..arrived.min(DELAY)] {
+        for &(number, word) in &waiting[..found.min(DELAY)] {
             show(number, Some(word));
         }
     }

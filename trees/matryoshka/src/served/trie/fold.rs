@@ -10,13 +10,13 @@ use super::entry::{BUCKET_TAG, Entry, LAYER_TAG, entry, is_long, retire};
 use super::layer::Layer;
 use super::map::MatryoshkaIndex;
 use super::slice::slice;
-use super::update::gather;
+use super::update::entry_word;
 use crate::served::node::page::Page;
 use crate::served::tree::Tree;
 use crate::served::{Capacity, Change};
 
-/// A layer, and where the word that names it stands.
-struct Hung<'g, C: Capacity> {
+/// A layer, and the entry whose word names it.
+struct LayerReference<'g, C: Capacity> {
     parent: &'g Tree<C>,
     slice: u64,
     word: u64,
@@ -40,15 +40,15 @@ fn layer_word<C: Capacity>(word: u64, key: &[u8], offset: usize) -> Option<u64> 
 /// before it gets a layer, so that a key that comes and goes does not make and fold one each time. Nor
 /// beside a bucket: at most nine keys end within a slice (they differ in their zeros), which makes
 /// thirteen of the sixteen that a bucket has before that.
-const fn few<C: Capacity>() -> usize {
+const fn fold_limit<C: Capacity>() -> usize {
     if C::BUCKET < 8 { 1 } else { C::BUCKET / 4 }
 }
 
 /// Whether a layer's tree has so few keys that it may fold.
 #[inline(always)]
-pub(crate) fn few_keys<C: Capacity>(tree: &Tree<C>) -> bool {
+pub(crate) fn may_fold<C: Capacity>(tree: &Tree<C>) -> bool {
     tree.keys_of_one_page()
-        .is_some_and(|keys| keys <= few::<C>())
+        .is_some_and(|keys| keys <= fold_limit::<C>())
 }
 
 /// What takes a layer's place: items beside those that are there, and perhaps a layer below it.
@@ -85,17 +85,17 @@ unsafe fn fold<C: Capacity>(pairs: &[(u64, u64)], beside: usize) -> Option<Folde
         }
     }
     let items = folded.items.len();
-    let fits = items == 0 || (items <= few::<C>() && beside + items <= C::BUCKET);
+    let fits = items == 0 || (items <= fold_limit::<C>() && beside + items <= C::BUCKET);
     fits.then_some(folded)
 }
 
-/// What came of a try to fold a layer.
+/// The outcome of an attempt to fold a layer.
 enum Outcome {
     Folded,
-    /// It does not hang there any more.
-    Elsewhere,
-    /// It is needed.
-    Stays,
+    /// The entry names it no more.
+    Moved,
+    /// Its keys need a layer.
+    Needed,
 }
 
 impl<C: Capacity> MatryoshkaIndex<C> {
@@ -104,20 +104,24 @@ impl<C: Capacity> MatryoshkaIndex<C> {
     #[cold]
     #[inline(never)]
     pub(crate) fn fold_layers<N: Kernel>(&self, key: &[u8], guard: &Guard) {
-        while let Some(hung) = self.deepest::<N>(key, guard) {
+        while let Some(reference) = self.deepest::<N>(key, guard) {
             // SAFETY: reached under the guard.
-            let layer = unsafe { Layer::<C>::load(hung.word) };
-            if !few_keys::<C>(layer.tree) {
+            let layer = unsafe { Layer::<C>::load(reference.word) };
+            if !may_fold::<C>(layer.tree) {
                 return;
             }
-            if let Outcome::Stays = self.fold_layer::<N>(&hung, guard) {
+            if let Outcome::Needed = self.fold_layer::<N>(&reference, guard) {
                 return;
             }
         }
     }
 
     /// The first layer on the way of `key` that holds nothing but another one, or else the deepest.
-    fn deepest<'g, N: Kernel>(&'g self, key: &[u8], _guard: &'g Guard) -> Option<Hung<'g, C>> {
+    fn deepest<'g, N: Kernel>(
+        &'g self,
+        key: &[u8],
+        _guard: &'g Guard,
+    ) -> Option<LayerReference<'g, C>> {
         let (mut tree, mut offset, mut deepest) = (&self.tree, 0, None);
         loop {
             let at = slice(key, offset);
@@ -125,7 +129,7 @@ impl<C: Capacity> MatryoshkaIndex<C> {
             let Some(word) = word.and_then(|word| layer_word::<C>(word, key, offset)) else {
                 return deepest;
             };
-            deepest = Some(Hung {
+            deepest = Some(LayerReference {
                 parent: tree,
                 slice: at,
                 word,
@@ -145,45 +149,47 @@ impl<C: Capacity> MatryoshkaIndex<C> {
     }
 
     /// Folds a layer, if it is still where it was and still small.
-    fn fold_layer<N: Kernel>(&self, hung: &Hung<'_, C>, guard: &Guard) -> Outcome {
+    fn fold_layer<N: Kernel>(&self, reference: &LayerReference<'_, C>, guard: &Guard) -> Outcome {
         let mut unlinked = Vec::new();
-        let outcome = hung
-            .parent
-            .modify::<N, Outcome>(hung.slice, &self.events, guard, |word| {
-                let Some(word) = word else {
-                    return Change::Keep(Outcome::Elsewhere);
-                };
-                // SAFETY: read under a latch, under the guard.
-                let (layer, mut items) = match unsafe { entry::<C>(word) } {
-                    Entry::Layer(layer) if word == hung.word => (layer, Vec::new()),
-                    Entry::Bucket(bucket) if bucket.layer == hung.word => {
-                        unlinked.push(word);
-                        // SAFETY: a linked bucket names a linked layer.
-                        (unsafe { Layer::load(bucket.layer) }, bucket.words())
+        let outcome =
+            reference
+                .parent
+                .modify::<N, Outcome>(reference.slice, &self.events, guard, |word| {
+                    let Some(word) = word else {
+                        return Change::Keep(Outcome::Moved);
+                    };
+                    // SAFETY: read under a latch, under the guard.
+                    let (layer, mut items) = match unsafe { entry::<C>(word) } {
+                        Entry::Layer(layer) if word == reference.word => (layer, Vec::new()),
+                        Entry::Bucket(bucket) if bucket.layer == reference.word => {
+                            unlinked.push(word);
+                            // SAFETY: a linked bucket names a linked layer.
+                            (unsafe { Layer::load(bucket.layer) }, bucket.words())
+                        }
+                        _ => return Change::Keep(Outcome::Moved),
+                    };
+                    // SAFETY: what a linked layer's page names is linked, too.
+                    let decide =
+                        |page: &Page<u64>| unsafe { fold::<C>(&page.pairs(), items.len()) };
+                    let Some(folded) = layer.tree.close(guard, decide) else {
+                        unlinked.clear();
+                        return Change::Keep(Outcome::Needed);
+                    };
+                    // Longer keys of the slice sort behind those that end in it.
+                    items.extend(folded.items);
+                    unlinked.extend(folded.buckets);
+                    unlinked.push(reference.word);
+                    if items.is_empty() && folded.layer == 0 {
+                        return Change::Remove(Outcome::Folded);
                     }
-                    _ => return Change::Keep(Outcome::Elsewhere),
-                };
-                // SAFETY: what a linked layer's page names is linked, too.
-                let decide = |page: &Page<u64>| unsafe { fold::<C>(&page.pairs(), items.len()) };
-                let Some(folded) = layer.tree.close(guard, decide) else {
-                    unlinked.clear();
-                    return Change::Keep(Outcome::Stays);
-                };
-                // Longer keys of the slice sort behind those that end in it.
-                items.extend(folded.items);
-                unlinked.extend(folded.buckets);
-                unlinked.push(hung.word);
-                if items.is_empty() && folded.layer == 0 {
-                    return Change::Remove(Outcome::Folded);
-                }
-                // SAFETY: all items, and the layer, are linked.
-                Change::Put(unsafe { gather(&items, folded.layer) }, Outcome::Folded)
-            });
+                    // SAFETY: all items, and the layer, are linked.
+                    Change::Put(unsafe { entry_word(&items, folded.layer) }, Outcome::Folded)
+                });
         for word in unlinked {
             // SAFETY: unlinked above.
             unsafe { retire::<C>(guard, word) };
         }
-        // A parent that is gone is looked for again, as is a layer.
-        outcome.unwrap_or(Outcome::Elsewhere)
+        // A parent that was removed is searched again, as is a layer.
+        outcome.unwrap_or(Outcome::Moved)
     }
 }

@@ -14,7 +14,7 @@ use super::item::Item;
 use super::layer::Layer;
 use super::map::MatryoshkaIndex;
 use super::slice::slice;
-use super::update::{gather, layer_offset};
+use super::update::{entry_word, layer_offset};
 use crate::served::tree::Tree;
 use crate::served::{Capacity, LoadError};
 
@@ -46,21 +46,21 @@ impl Items {
     }
 
     /// The word for some of them and perhaps a layer.
-    fn gather(&self, some: Range<usize>, layer: u64) -> u64 {
+    fn entry_word(&self, some: Range<usize>, layer: u64) -> u64 {
         // SAFETY: live items, ascending, and at least one where there is no layer.
-        unsafe { gather(&self.0[some], layer) }
+        unsafe { entry_word(&self.0[some], layer) }
     }
 
     /// How many of the items from `some.start` on have the same slice at `offset`.
-    fn alike(&self, some: &Range<usize>, offset: usize) -> usize {
+    fn same_slice_count(&self, some: &Range<usize>, offset: usize) -> usize {
         let first = slice(self.key(some.start), offset);
         let same = |at: &usize| slice(self.key(*at), offset) == first;
         some.clone().take_while(same).count()
     }
 }
 
-/// A tree that has begun.
-struct Begun {
+/// A tree of which some entries are built.
+struct PartialTree {
     /// Items that have no word yet.
     rest: Range<usize>,
     /// Where their slices begin.
@@ -73,14 +73,14 @@ struct Begun {
 
 /// The slices and words of the first tree of these items.
 fn build<C: Capacity>(items: &Items) -> Vec<(u64, u64)> {
-    let begin = |rest, offset, short| Begun {
+    let start = |rest, offset, short| PartialTree {
         rest,
         offset,
         pairs: Vec::new(),
         short,
     };
-    let mut above: Vec<Begun> = Vec::new();
-    let mut tree = begin(0..items.0.len(), 0, 0..0);
+    let mut above: Vec<PartialTree> = Vec::new();
+    let mut tree = start(0..items.0.len(), 0, 0..0);
     loop {
         if tree.rest.is_empty() {
             let Some(parent) = above.pop() else {
@@ -90,26 +90,26 @@ fn build<C: Capacity>(items: &Items) -> Vec<(u64, u64)> {
             let first = items.key(tree.short.end);
             let prefix = &first[..tree.offset];
             let layer = Layer::store(prefix, Tree::<C>::built(tree.pairs));
-            let word = items.gather(tree.short, layer);
+            let word = items.entry_word(tree.short, layer);
             let at = slice(first, parent.offset);
             tree = parent;
             tree.pairs.push((at, word));
             continue;
         }
         let from = tree.rest.start;
-        let alike = from..from + items.alike(&tree.rest, tree.offset);
-        tree.rest.start = alike.end;
+        let group = from..from + items.same_slice_count(&tree.rest, tree.offset);
+        tree.rest.start = group.end;
         // Longer keys of one slice sort behind shorter ones.
         let is_short = |at: &usize| !is_long(items.key(*at), tree.offset);
-        let short = from..from + alike.clone().take_while(is_short).count();
-        if alike.len() <= C::BUCKET || short.end == alike.end {
+        let short = from..from + group.clone().take_while(is_short).count();
+        if group.len() <= C::BUCKET || short.end == group.end {
             let at = slice(items.key(from), tree.offset);
-            tree.pairs.push((at, items.gather(alike, 0)));
+            tree.pairs.push((at, items.entry_word(group, 0)));
             continue;
         }
-        let long = short.end..alike.end;
+        let long = short.end..group.end;
         let offset = layer_offset(items.key(long.start), items.key(long.end - 1));
-        let layer = begin(long, offset, short);
+        let layer = start(long, offset, short);
         above.push(std::mem::replace(&mut tree, layer));
     }
 }
@@ -140,7 +140,7 @@ impl<C: Capacity> MatryoshkaIndex<C> {
         let built = Self::of_tree(Tree::built(build::<C>(&items)), self.level);
         items.0.clear();
         let guard = epoch::pin();
-        if self.tree.take_over(&built.tree, &guard) {
+        if self.tree.take_contents_of(&built.tree, &guard) {
             Ok(())
         } else {
             Err(LoadError::NotEmpty)

@@ -119,7 +119,7 @@ impl<C: Capacity> Index for MatryoshkaIndex<C> {
     }
 
     fn partition(&self, parts: usize) -> Result<Vec<Vec<u8>>, IndexError> {
-        Ok(self.cuts(parts))
+        Ok(self.split_keys(parts))
     }
 
     fn statistics(&self) -> Result<Statistics, IndexError> {

@@ -12,7 +12,7 @@
 //!   layer, where a shared prefix of a hundred bytes would make twelve. Keys that end within the
 //!   slice stay in a bucket beside the layer.
 //!
-//! So a key of up to eight bytes costs one search, of whole integers, and one look at its item.
+//! So a key of up to eight bytes costs one search, of whole integers, and one read of its item.
 //! Items hold whole keys: reads skip what prefixes say and compare once, at the end; scans show
 //! keys without putting them together; and a layer takes items over by their addresses.
 //!
@@ -20,7 +20,7 @@
 //! buckets and layers' prefixes are not changed once linked; what is unlinked is retired through
 //! the epoch, afterwards. A layer that is down to a few keys folds: under the latches of the page that
 //! names it, of its anchor and of its only page it is closed, and its keys go where its word was.
-//! Whoever is on the way into it begins again at the top.
+//! Operations on their way into the layer restart at the first tree.
 //!
 //! * `item`, `bucket`, `layer`: the blocks. `slice`: slices and common prefixes.
 //! * `map`: the index. `find`, `update`, `fold`, `scan`, `load`, `verify`.

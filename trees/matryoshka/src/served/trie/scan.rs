@@ -45,12 +45,12 @@ struct Frame<'g, C: Capacity> {
     pending: Option<Bucket<'g>>,
 }
 
-/// Why a tree's scan stops.
-enum Turn<'g, C: Capacity> {
-    /// The visitor has seen enough.
-    Enough,
+/// Why the scan of one tree pauses.
+enum Pause<'g, C: Capacity> {
+    /// The visitor broke the scan.
+    Finished,
     /// A layer begins, at this slice.
-    Down(u64, Layer<'g, C>, Option<Bucket<'g>>),
+    Descend(u64, Layer<'g, C>, Option<Bucket<'g>>),
 }
 
 /// Keys from a bound on, in a direction.
@@ -64,7 +64,7 @@ struct Visitor<'a, F> {
 
 impl<F: FnMut(Item<'_>) -> ControlFlow<()>> Visitor<'_, F> {
     #[inline(always)]
-    fn show<'g, C: Capacity>(&mut self, item: Item<'_>) -> ControlFlow<Turn<'g, C>> {
+    fn show<'g, C: Capacity>(&mut self, item: Item<'_>) -> ControlFlow<Pause<'g, C>> {
         if !self.inside {
             self.inside = match (self.from.as_ref().map(AsRef::as_ref), self.direction) {
                 (Bound::Unbounded, _) => true,
@@ -75,12 +75,12 @@ impl<F: FnMut(Item<'_>) -> ControlFlow<()>> Visitor<'_, F> {
             };
         }
         if self.inside && (self.visit)(item).is_break() {
-            return ControlFlow::Break(Turn::Enough);
+            return ControlFlow::Break(Pause::Finished);
         }
         ControlFlow::Continue(())
     }
 
-    fn show_bucket<'g, C: Capacity>(&mut self, bucket: &Bucket<'_>) -> ControlFlow<Turn<'g, C>> {
+    fn show_bucket<'g, C: Capacity>(&mut self, bucket: &Bucket<'_>) -> ControlFlow<Pause<'g, C>> {
         let count = bucket.heads.len();
         for number in 0..count {
             let at = match self.direction {
@@ -113,8 +113,8 @@ impl<F: FnMut(Item<'_>) -> ControlFlow<()>> Visitor<'_, F> {
         ahead.then_some(whole)
     }
 
-    /// Makes the keys of a tree from slice `cursor` on the next to be shown, wherever they are found.
-    fn stand_at(&mut self, prefix: &[u8], cursor: u64) {
+    /// Restarts the scan at the keys of a tree from slice `cursor` on, wherever they are now.
+    fn restart_at(&mut self, prefix: &[u8], cursor: u64) {
         if !self.inside {
             return;
         }
@@ -122,21 +122,21 @@ impl<F: FnMut(Item<'_>) -> ControlFlow<()>> Visitor<'_, F> {
         self.from = match self.direction {
             // All keys go on after the prefix, and one that ends there was shown before.
             Direction::Forward if cursor == 0 => Bound::Excluded(Cow::Owned(prefix.to_vec())),
-            Direction::Forward => Bound::Included(Cow::Owned(least(prefix, cursor))),
-            Direction::Reverse => match beyond_slice(prefix, cursor) {
+            Direction::Forward => Bound::Included(Cow::Owned(least_key(prefix, cursor))),
+            Direction::Reverse => match key_beyond_slice(prefix, cursor) {
                 Some(key) => Bound::Excluded(Cow::Owned(key)),
                 None => Bound::Unbounded,
             },
         };
     }
 
-    /// What a word names; stops where a layer begins.
+    /// Shows what a word names; pauses where a layer begins.
     #[inline(always)]
-    fn turn<'g, C: Capacity>(&mut self, slice: u64, word: u64) -> ControlFlow<Turn<'g, C>> {
+    fn show_entry<'g, C: Capacity>(&mut self, slice: u64, word: u64) -> ControlFlow<Pause<'g, C>> {
         // SAFETY: read and validated just now, under the scan's guard.
         let bucket = match unsafe { entry::<C>(word) } {
             Entry::Item(item) => return self.show(item),
-            Entry::Layer(layer) => return ControlFlow::Break(Turn::Down(slice, layer, None)),
+            Entry::Layer(layer) => return ControlFlow::Break(Pause::Descend(slice, layer, None)),
             Entry::Bucket(bucket) => bucket,
         };
         if bucket.layer == 0 {
@@ -148,16 +148,16 @@ impl<F: FnMut(Item<'_>) -> ControlFlow<()>> Visitor<'_, F> {
         match self.direction {
             Direction::Forward => {
                 self.show_bucket(&bucket)?;
-                ControlFlow::Break(Turn::Down(slice, layer, None))
+                ControlFlow::Break(Pause::Descend(slice, layer, None))
             }
-            Direction::Reverse => ControlFlow::Break(Turn::Down(slice, layer, Some(bucket))),
+            Direction::Reverse => ControlFlow::Break(Pause::Descend(slice, layer, Some(bucket))),
         }
     }
 }
 
 /// The least key that begins with `prefix` and has this slice behind it: keys are padded with zeros
 /// to slices, so that it is the one without any at its end.
-fn least(prefix: &[u8], slice: u64) -> Vec<u8> {
+fn least_key(prefix: &[u8], slice: u64) -> Vec<u8> {
     let bytes = slice.to_be_bytes();
     let zeros = (slice.trailing_zeros() / 8) as usize;
     [prefix, &bytes[..bytes.len() - zeros]].concat()
@@ -165,9 +165,9 @@ fn least(prefix: &[u8], slice: u64) -> Vec<u8> {
 
 /// A key above all that begin with `prefix` and have this slice or a lower one behind it, and not
 /// above any other; `None` when no key is.
-fn beyond_slice(prefix: &[u8], slice: u64) -> Option<Vec<u8>> {
+fn key_beyond_slice(prefix: &[u8], slice: u64) -> Option<Vec<u8>> {
     if let Some(next) = slice.checked_add(1) {
-        return Some(least(prefix, next));
+        return Some(least_key(prefix, next));
     }
     let last = prefix.iter().rposition(|&byte| byte < u8::MAX)?;
     let mut next = prefix[..=last].to_vec();
@@ -205,7 +205,7 @@ where
             {
                 return;
             }
-            let turn = match frame.cursor {
+            let outcome = match frame.cursor {
                 Some(cursor) => {
                     frame
                         .tree
@@ -213,19 +213,19 @@ where
                             pairs.iter().for_each(|pair| prefetch(pair.1));
                             pairs
                                 .iter()
-                                .try_for_each(|&(slice, word)| visitor.turn(slice, word))
+                                .try_for_each(|&(slice, word)| visitor.show_entry(slice, word))
                         })
                 }
                 None => Ok(ControlFlow::Continue(())),
             };
-            match turn {
+            match outcome {
                 Err(cursor) => {
-                    visitor.stand_at(frame.prefix, cursor);
+                    visitor.restart_at(frame.prefix, cursor);
                     above.clear();
                     frame = first(&visitor);
                 }
-                Ok(ControlFlow::Break(Turn::Enough)) => return,
-                Ok(ControlFlow::Break(Turn::Down(slice, layer, pending))) => {
+                Ok(ControlFlow::Break(Pause::Finished)) => return,
+                Ok(ControlFlow::Break(Pause::Descend(slice, layer, pending))) => {
                     frame.cursor = slice.beyond(direction);
                     frame.pending = pending;
                     above.push(frame);
@@ -248,7 +248,7 @@ where
 impl<C: Capacity> MatryoshkaIndex<C> {
     /// Keys that cut the first tree with more than one slice into parts of similar numbers of
     /// leaf lines.
-    pub(crate) fn cuts(&self, parts: usize) -> Vec<Vec<u8>> {
+    pub(crate) fn split_keys(&self, parts: usize) -> Vec<Vec<u8>> {
         let _guard = epoch::pin();
         let (mut tree, mut prefix) = (&self.tree, Vec::new());
         loop {
@@ -257,15 +257,15 @@ impl<C: Capacity> MatryoshkaIndex<C> {
                 .flat_map(|page| (0..page.lines()).map(|line| page.leaf(line).key(0)))
                 .collect();
             let wanted = parts.saturating_sub(1).min(lines.len().saturating_sub(1));
-            let mut cuts: Vec<Vec<u8>> = (1..=wanted)
+            let mut split_keys: Vec<Vec<u8>> = (1..=wanted)
                 .map(|cut| lines[cut * lines.len() / (wanted + 1)])
                 .map(|slice| [&prefix[..], &slice.to_be_bytes()].concat())
                 .collect();
             // Writers may have moved lines while they were listed.
-            cuts.sort_unstable();
-            cuts.dedup();
-            let Some(layer) = self.only_layer(tree).filter(|_| cuts.is_empty()) else {
-                return cuts;
+            split_keys.sort_unstable();
+            split_keys.dedup();
+            let Some(layer) = self.only_layer(tree).filter(|_| split_keys.is_empty()) else {
+                return split_keys;
             };
             (tree, prefix) = (layer.tree, layer.prefix.to_vec());
         }

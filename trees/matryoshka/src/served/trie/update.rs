@@ -5,7 +5,7 @@ use hedgerow_sync::epoch::Guard;
 
 use super::bucket::Bucket;
 use super::entry::{Entry, LAYER_TAG, entry, is_long, retire};
-use super::fold::few_keys;
+use super::fold::may_fold;
 use super::item::Item;
 use super::layer::Layer;
 use super::map::MatryoshkaIndex;
@@ -13,7 +13,7 @@ use super::slice::{shared_prefix, slice, slice_offset};
 use crate::served::tree::Tree;
 use crate::served::{Capacity, Change};
 
-/// What came of a look at a slice's word.
+/// The outcome of a change in one tree.
 enum Step<'g, C: Capacity, R> {
     Done {
         result: R,
@@ -21,10 +21,10 @@ enum Step<'g, C: Capacity, R> {
         folds: bool,
     },
     /// The key belongs into this layer.
-    Down(Layer<'g, C>),
+    Descend(Layer<'g, C>),
 }
 
-/// Blocks that a change unlinks, to be retired when it is done: an item, and what held it.
+/// Blocks that a change unlinks, to be retired when it is done: an item, and its bucket.
 #[derive(Default)]
 struct Unlinked([Option<u64>; 2]);
 
@@ -59,9 +59,9 @@ where
                 }
                 match step {
                     Err(_) => continue 'top,
-                    Ok(Step::Down(layer)) => (tree, offset) = (layer.tree, layer.prefix.len()),
+                    Ok(Step::Descend(layer)) => (tree, offset) = (layer.tree, layer.prefix.len()),
                     Ok(Step::Done { result, folds }) => {
-                        if folds && offset > 0 && few_keys::<C>(tree) {
+                        if folds && offset > 0 && may_fold::<C>(tree) {
                             index.fold_layers::<N>(key, guard);
                         }
                         return result;
@@ -72,7 +72,7 @@ where
     }
 }
 
-fn kept<'g, C: Capacity, R>(result: R) -> Change<Step<'g, C, R>> {
+fn unchanged<'g, C: Capacity, R>(result: R) -> Change<Step<'g, C, R>> {
     let folds = false;
     Change::Keep(Step::Done { result, folds })
 }
@@ -95,12 +95,12 @@ fn change<'g, C: Capacity, R>(
     let Some(word) = word else {
         return match decide(None) {
             Change::Put(item, result) => put(item, result),
-            Change::Keep(result) | Change::Remove(result) => kept(result),
+            Change::Keep(result) | Change::Remove(result) => unchanged(result),
         };
     };
     // SAFETY: read under a latch, under the operation's guard.
-    let held = unsafe { entry::<C>(word) };
-    match &held {
+    let present = unsafe { entry::<C>(word) };
+    match &present {
         Entry::Item(item) if item.key == key => {
             let decision = decide(Some(item.value));
             if !matches!(decision, Change::Keep(_)) {
@@ -108,7 +108,7 @@ fn change<'g, C: Capacity, R>(
             }
             return match decision {
                 Change::Put(item, result) => put(item, result),
-                Change::Keep(result) => kept(result),
+                Change::Keep(result) => unchanged(result),
                 Change::Remove(result) => {
                     let folds = true;
                     Change::Remove(Step::Done { result, folds })
@@ -122,34 +122,34 @@ fn change<'g, C: Capacity, R>(
         }
         _ => {}
     }
-    if let Some(layer) = layer_for(&held, key, offset)
+    if let Some(layer) = layer_of_long_keys(&present, key, offset)
         && key.len() > layer.prefix.len()
         && key.starts_with(layer.prefix)
     {
-        return Change::Keep(Step::Down(layer));
+        return Change::Keep(Step::Descend(layer));
     }
     match decide(None) {
-        Change::Keep(result) | Change::Remove(result) => kept(result),
+        Change::Keep(result) | Change::Remove(result) => unchanged(result),
         Change::Put(item, result) => {
-            if matches!(held, Entry::Bucket(_)) {
+            if matches!(present, Entry::Bucket(_)) {
                 unlinked.0[1] = Some(word);
             }
-            let joined = join::<C>(word, &held, key, item, offset);
+            let word_of_both = insert_beside::<C>(word, &present, key, item, offset);
             // A layer takes the place of items of which no key ended within the slice: it may be all
             // that this layer holds.
-            let folds = joined & LAYER_TAG != 0;
-            Change::Put(joined, Step::Done { result, folds })
+            let folds = word_of_both & LAYER_TAG != 0;
+            Change::Put(word_of_both, Step::Done { result, folds })
         }
     }
 }
 
 /// The layer, if there is one, of the longer keys of a slice, and `key` is one of them.
-fn layer_for<'g, C: Capacity>(
-    held: &Entry<'g, C>,
+fn layer_of_long_keys<'g, C: Capacity>(
+    present: &Entry<'g, C>,
     key: &[u8],
     offset: usize,
 ) -> Option<Layer<'g, C>> {
-    match held {
+    match present {
         Entry::Layer(layer) => Some(*layer),
         // SAFETY: a linked bucket names a linked layer.
         Entry::Bucket(bucket) if bucket.layer != 0 => Some(unsafe { Layer::load(bucket.layer) }),
@@ -168,18 +168,18 @@ fn in_bucket<'g, C: Capacity, R>(
 ) -> Change<Step<'g, C, R>> {
     let old = bucket.word(at);
     match decide(Some(bucket.item(at).value)) {
-        Change::Keep(result) => kept(result),
+        Change::Keep(result) => unchanged(result),
         Change::Put(item, result) => {
             bucket.replace(at, item);
             unlinked.0[0] = Some(old);
-            kept(result)
+            unchanged(result)
         }
         Change::Remove(result) => {
             unlinked.0 = [Some(old), Some(word)];
             let mut items = bucket.words();
             items.remove(at);
             // SAFETY: the bucket's other items are live.
-            let rest = unsafe { gather(&items, bucket.layer) };
+            let rest = unsafe { entry_word(&items, bucket.layer) };
             let folds = true;
             Change::Put(rest, Step::Done { result, folds })
         }
@@ -191,7 +191,7 @@ fn in_bucket<'g, C: Capacity, R>(
 /// # Safety
 ///
 /// `items` are words of live items, ascending by key; there is an item or a layer.
-pub(crate) unsafe fn gather(items: &[u64], layer: u64) -> u64 {
+pub(crate) unsafe fn entry_word(items: &[u64], layer: u64) -> u64 {
     match (items, layer) {
         ([], layer) => layer,
         ([item], 0) => *item,
@@ -200,9 +200,15 @@ pub(crate) unsafe fn gather(items: &[u64], layer: u64) -> u64 {
     }
 }
 
-/// Puts a new item of `key` beside what a word names already; the word of both.
-fn join<C: Capacity>(word: u64, held: &Entry<'_, C>, key: &[u8], item: u64, offset: usize) -> u64 {
-    let (mut items, layer, at) = match held {
+/// Adds a new item of `key` to what a word names already; the word of both.
+fn insert_beside<C: Capacity>(
+    word: u64,
+    present: &Entry<'_, C>,
+    key: &[u8],
+    item: u64,
+    offset: usize,
+) -> u64 {
+    let (mut items, layer, at) = match present {
         Entry::Item(other) => (vec![word], 0, usize::from(other.key < key)),
         Entry::Layer(_) => (Vec::new(), word, 0),
         Entry::Bucket(bucket) => (bucket.words(), bucket.layer, bucket.rank(key)),
@@ -210,7 +216,7 @@ fn join<C: Capacity>(word: u64, held: &Entry<'_, C>, key: &[u8], item: u64, offs
     if layer != 0 && is_long(key, offset) {
         // The key is none of the layer's: it lacks the layer's prefix, or does not go on after it.
         // SAFETY: all items, and the layer, are linked.
-        return unsafe { gather(&items, fork::<C>(layer, key, item)) };
+        return unsafe { entry_word(&items, insert_layer_above::<C>(layer, key, item)) };
     }
     items.insert(at, item);
     // SAFETY: the new item is live, and the others are linked.
@@ -219,10 +225,10 @@ fn join<C: Capacity>(word: u64, held: &Entry<'_, C>, key: &[u8], item: u64, offs
     let short = items.iter().take_while(|item| !long(item)).count();
     if items.len() <= C::BUCKET || layer != 0 || short == items.len() {
         // SAFETY: as above.
-        return unsafe { gather(&items, layer) };
+        return unsafe { entry_word(&items, layer) };
     }
     // SAFETY: as above.
-    unsafe { gather(&items[..short], layer_of::<C>(&items[short..])) }
+    unsafe { entry_word(&items[..short], store_layer::<C>(&items[short..])) }
 }
 
 /// Where a layer for two keys begins: at the last slice at or before which they differ, and both
@@ -237,7 +243,7 @@ pub(crate) fn layer_offset(key: &[u8], other: &[u8]) -> usize {
 /// # Safety
 ///
 /// `items` are words of live items, ascending by key, at least one.
-unsafe fn layer_of<C: Capacity>(items: &[u64]) -> u64 {
+unsafe fn store_layer<C: Capacity>(items: &[u64]) -> u64 {
     // SAFETY: as the caller promises.
     let key = |item: &u64| unsafe { Item::load(*item) }.key;
     let (first, last) = (key(&items[0]), key(&items[items.len() - 1]));
@@ -245,12 +251,12 @@ unsafe fn layer_of<C: Capacity>(items: &[u64]) -> u64 {
     let of = |item: &u64| slice(key(item), prefix.len());
     let groups = items.chunk_by(|one, other| of(one) == of(other));
     // SAFETY: as the caller promises.
-    let pairs = groups.map(|group| (of(&group[0]), unsafe { gather(group, 0) }));
+    let pairs = groups.map(|group| (of(&group[0]), unsafe { entry_word(group, 0) }));
     Layer::store(prefix, Tree::<C>::of(&pairs.collect::<Vec<_>>()))
 }
 
 /// A layer above `layer`, into which `key` does not lead, for that layer and the new item; its word.
-fn fork<C: Capacity>(layer: u64, key: &[u8], item: u64) -> u64 {
+fn insert_layer_above<C: Capacity>(layer: u64, key: &[u8], item: u64) -> u64 {
     // SAFETY: linked, and kept by the operation's guard.
     let old = unsafe { Layer::<C>::load(layer) }.prefix;
     let prefix = &key[..layer_offset(key, old)];
@@ -258,7 +264,7 @@ fn fork<C: Capacity>(layer: u64, key: &[u8], item: u64) -> u64 {
     let tree = match before.cmp(&new) {
         // The key ends within the slice, and zeros follow where it ends.
         // SAFETY: the new item is live.
-        std::cmp::Ordering::Equal => Tree::<C>::of(&[(new, unsafe { gather(&[item], layer) })]),
+        std::cmp::Ordering::Equal => Tree::<C>::of(&[(new, unsafe { entry_word(&[item], layer) })]),
         std::cmp::Ordering::Less => Tree::of(&[(before, layer), (new, item)]),
         std::cmp::Ordering::Greater => Tree::of(&[(new, item), (before, layer)]),
     };

@@ -60,9 +60,9 @@ impl<C: Capacity> MatryoshkaIndex<C> {
                 .filter_map(|node| node.pairs());
             for (slice, pair) in pages.flatten() {
                 // SAFETY: read under the caller's guard, from a place that was in use.
-                let held = unsafe { entry::<C>(pair) };
-                word(&seen, slice, &held)?;
-                let layer = match held {
+                let present = unsafe { entry::<C>(pair) };
+                word(&seen, slice, &present)?;
+                let layer = match present {
                     Entry::Layer(layer) => Some(layer),
                     Entry::Bucket(bucket) if bucket.layer != 0 => {
                         // SAFETY: the bucket names the layer; the same guard keeps both.
@@ -94,8 +94,8 @@ impl<C: Capacity> MatryoshkaIndex<C> {
                     _ => Ok(()),
                 }
             },
-            |seen, at, held| {
-                check_entry(seen.prefix, at, held).map_err(|problem| {
+            |seen, at, present| {
+                check_entry(seen.prefix, at, present).map_err(|problem| {
                     format!("layer {:?}, slice {at:#018x}: {problem}", seen.prefix)
                 })
             },
@@ -110,9 +110,9 @@ impl<C: Capacity> MatryoshkaIndex<C> {
                 shape.add(seen.tree);
                 Ok(())
             },
-            |seen, _, held| {
+            |seen, _, present| {
                 let mut layer = None;
-                match held {
+                match present {
                     Entry::Item(item) => trie.add(item),
                     Entry::Layer(found) => layer = Some(*found),
                     Entry::Bucket(bucket) => {
@@ -178,12 +178,12 @@ impl<C: Capacity> MatryoshkaIndex<C> {
     }
 }
 
-fn check_entry<C: Capacity>(prefix: &[u8], at: u64, held: &Entry<'_, C>) -> Result<(), String> {
+fn check_entry<C: Capacity>(prefix: &[u8], at: u64, present: &Entry<'_, C>) -> Result<(), String> {
     let here = |key: &[u8]| {
         let goes_on = prefix.is_empty() || key.len() > prefix.len();
         goes_on && key.starts_with(prefix) && slice(key, prefix.len()) == at
     };
-    match held {
+    match present {
         Entry::Item(item) if !here(item.key) => Err(format!("holds key {:?}", item.key)),
         Entry::Item(_) => Ok(()),
         Entry::Layer(layer) => check_layer(layer, prefix, here(layer.prefix)),
