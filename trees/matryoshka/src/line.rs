@@ -9,7 +9,7 @@ use crate::lane::{Lane, MOST_CHILDREN, Width};
 #[repr(C, align(64))]
 pub(crate) struct Line<L: Width>(pub(crate) L::Lanes);
 
-/// An inner line unpacked, with room for one entry too many, so that it can be cut in two.
+/// An inner line unpacked, with room for one entry too many, so that it can be split.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Unpacked<L: Width> {
     pub(crate) keys: [L; 2 * MOST_CHILDREN],
@@ -78,7 +78,7 @@ impl<L: Width> Line<L> {
         self.set_count(self.count() - 1);
     }
 
-    /// Hangs `child` behind child `index` of an inner node that is not full, with `key` between them.
+    /// Inserts `child` after child `index` of an inner node that is not full, with `key` between them.
     #[inline(always)]
     pub(crate) fn inner_insert(&mut self, index: usize, key: L, child: u8) {
         L::push_in(&mut self.0, Self::INNER_FROM + index, key);

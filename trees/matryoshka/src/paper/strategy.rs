@@ -1,7 +1,7 @@
 //! Variants of the tree, as types: each is compiled by itself and pays for no other.
 //!
 //! A strategy names the form of its pages and of the nodes above them, and their capacities. The
-//! tree around them (descent, cutting and joining of nodes, scans, batches, bulk loads) is the
+//! tree around them (descent, splits and merges of nodes, scans, batches, bulk loads) is the
 //! same code for all.
 
 use crate::lane::Lane;

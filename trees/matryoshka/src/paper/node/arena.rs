@@ -20,14 +20,14 @@ const NUMBER_BITS: u32 = 26;
 #[derive(Debug)]
 pub(crate) struct Arena<T: Copy, H: Copy = ()> {
     memory: Superpages,
-    /// Nodes before this one are initialised, where nodes go anywhere.
-    made: u32,
-    /// As `made`, of each superpage that has a head.
-    made_in: Vec<u32>,
+    /// Where superpages have no heads: how many nodes were ever initialised.
+    initialised: u32,
+    /// As `initialised`, of each superpage that has a head.
+    initialised_in: Vec<u32>,
     /// Nodes given back, by superpage; one list for all where nodes go anywhere.
     free: Vec<Vec<u32>>,
-    /// Superpages given back.
-    closed: Vec<u32>,
+    /// Superpages without nodes, for reuse.
+    free_superpages: Vec<u32>,
     live: usize,
     nodes: PhantomData<(T, H)>,
 }
@@ -51,10 +51,10 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
         const { assert!(align_of::<T>() <= SUPERPAGE_BYTES && align_of::<H>() <= SUPERPAGE_BYTES) }
         Self {
             memory: Superpages::new(),
-            made: 0,
-            made_in: Vec::new(),
+            initialised: 0,
+            initialised_in: Vec::new(),
             free: vec![Vec::new()],
-            closed: Vec::new(),
+            free_superpages: Vec::new(),
             live: 0,
             nodes: PhantomData,
         }
@@ -68,60 +68,60 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
             *self.get_mut(id) = *node;
             return id;
         }
-        let id = self.made;
+        let id = self.initialised;
         assert!(id < 1 << NUMBER_BITS, "an arena has no number left");
         let bytes = (id as usize + 1) * size_of::<T>();
         self.memory.reserve(bytes.div_ceil(SUPERPAGE_BYTES));
-        self.made += 1;
+        self.initialised += 1;
         // SAFETY: the place is within the superpages that were just reserved, aligned, and new:
         // nobody else knows it.
         unsafe { self.place(id).write(*node) };
         id
     }
 
-    /// A superpage for nodes of its own; returns its number.
-    pub(crate) fn open(&mut self) -> u32 {
-        if let Some(shelf) = self.closed.pop() {
-            return shelf;
+    /// Allocates a superpage for nodes of its own; returns its number.
+    pub(crate) fn allocate_superpage(&mut self) -> u32 {
+        if let Some(superpage) = self.free_superpages.pop() {
+            return superpage;
         }
-        let shelf = self.made_in.len();
+        let superpage = self.initialised_in.len();
         assert!(
-            shelf < 1 << (NUMBER_BITS - Self::BITS),
+            superpage < 1 << (NUMBER_BITS - Self::BITS),
             "an arena has no number left"
         );
-        self.memory.reserve(shelf + 1);
-        self.made_in.push(0);
-        self.free.resize_with(shelf + 1, Vec::new);
-        let shelf = shelf as u32;
+        self.memory.reserve(superpage + 1);
+        self.initialised_in.push(0);
+        self.free.resize_with(superpage + 1, Vec::new);
+        let superpage = superpage as u32;
         // SAFETY: a superpage is large and aligned enough for a head, and nobody knows it yet.
-        unsafe { self.superpage(shelf).cast::<H>().write(H::default()) };
-        shelf
+        unsafe { self.superpage(superpage).cast::<H>().write(H::default()) };
+        superpage
     }
 
-    /// Makes a superpage without nodes free for others.
-    pub(crate) fn close(&mut self, shelf: u32) {
-        self.closed.push(shelf);
+    /// Makes a superpage without nodes free for reuse.
+    pub(crate) fn release_superpage(&mut self, superpage: u32) {
+        self.free_superpages.push(superpage);
     }
 
     /// Stores a node in this superpage, which has room; returns its number.
-    pub(crate) fn allocate_in(&mut self, shelf: u32, node: &T) -> u32 {
+    pub(crate) fn allocate_in(&mut self, superpage: u32, node: &T) -> u32 {
         self.live += 1;
-        if let Some(id) = self.free[shelf as usize].pop() {
+        if let Some(id) = self.free[superpage as usize].pop() {
             *self.get_mut(id) = *node;
             return id;
         }
-        let made = &mut self.made_in[shelf as usize];
-        let within = *made;
+        let initialised = &mut self.initialised_in[superpage as usize];
+        let within = *initialised;
         assert!(within < Self::EACH, "a superpage is full");
-        *made += 1;
-        let id = shelf << Self::BITS | within;
+        *initialised += 1;
+        let id = superpage << Self::BITS | within;
         // SAFETY: the place is within the superpage, aligned, and new: nobody else knows it.
         unsafe { self.place(id).write(*node) };
         id
     }
 
     /// The superpage of a node.
-    pub(crate) fn shelf_of(id: u32) -> u32 {
+    pub(crate) fn superpage_of(id: u32) -> u32 {
         id >> Self::BITS
     }
 
@@ -134,17 +134,17 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
     /// Makes the number free for a node of the same superpage.
     pub(crate) fn release_in(&mut self, id: u32) {
         self.live -= 1;
-        self.free[Self::shelf_of(id) as usize].push(id);
+        self.free[Self::superpage_of(id) as usize].push(id);
     }
 
     /// Nodes in use of this superpage, whose nodes are allocated in it.
-    pub(crate) fn nodes_in(&self, shelf: u32) -> usize {
-        self.made_in[shelf as usize] as usize - self.free[shelf as usize].len()
+    pub(crate) fn nodes_in(&self, superpage: u32) -> usize {
+        self.initialised_in[superpage as usize] as usize - self.free[superpage as usize].len()
     }
 
-    /// Superpages with heads that are not closed.
-    pub(crate) fn opened(&self) -> usize {
-        self.made_in.len() - self.closed.len()
+    /// Superpages with heads that are not free.
+    pub(crate) fn superpages_in_use(&self) -> usize {
+        self.initialised_in.len() - self.free_superpages.len()
     }
 
     /// Nodes in use.
@@ -155,38 +155,45 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
     /// Bytes taken from the kernel, in whole superpages.
     pub(crate) fn bytes(&self) -> usize {
         if Self::HEADS {
-            return self.made_in.len() * SUPERPAGE_BYTES;
+            return self.initialised_in.len() * SUPERPAGE_BYTES;
         }
-        (self.made as usize * size_of::<T>()).next_multiple_of(SUPERPAGE_BYTES)
+        (self.initialised as usize * size_of::<T>()).next_multiple_of(SUPERPAGE_BYTES)
     }
 
-    /// Where a superpage begins. Panics for one that there is not.
+    /// Where a superpage begins. Panics if it was never allocated.
     #[inline(always)]
-    fn superpage(&self, shelf: u32) -> NonNull<u8> {
-        assert!((shelf as usize) < self.made_in.len(), "no such superpage");
-        // SAFETY: so many superpages are reserved, as `open` did for each.
-        unsafe { self.memory.start().add(shelf as usize * SUPERPAGE_BYTES) }
+    fn superpage(&self, superpage: u32) -> NonNull<u8> {
+        assert!(
+            (superpage as usize) < self.initialised_in.len(),
+            "no such superpage"
+        );
+        // SAFETY: so many superpages are reserved, as `allocate_superpage` did for each.
+        unsafe {
+            self.memory
+                .start()
+                .add(superpage as usize * SUPERPAGE_BYTES)
+        }
     }
 
     /// Where a node is. Panics for a number that names none.
     #[inline(always)]
     fn place(&self, id: u32) -> NonNull<T> {
         if Self::HEADS {
-            let shelf = id >> Self::BITS;
+            let superpage = id >> Self::BITS;
             let within = id & ((1 << Self::BITS) - 1);
             assert!(
-                within < self.made_in[shelf as usize],
-                "a node that was never made"
+                within < self.initialised_in[superpage as usize],
+                "a node that was never initialised"
             );
-            // SAFETY: a superpage holds `EACH` nodes behind its head, and as many as were made
+            // SAFETY: a superpage holds `EACH` nodes behind its head, and as many as were initialised
             // are at most that.
             unsafe {
-                let first = self.superpage(shelf).byte_add(Self::FROM).cast::<T>();
+                let first = self.superpage(superpage).byte_add(Self::FROM).cast::<T>();
                 first.add(within as usize)
             }
         } else {
-            assert!(id < self.made, "a node that was never made");
-            // SAFETY: there is room for as many nodes as were made, as `allocate` reserved it.
+            assert!(id < self.initialised, "a node that was never initialised");
+            // SAFETY: there is room for as many nodes as were initialised, as `allocate` reserved it.
             unsafe { self.memory.start().cast::<T>().add(id as usize) }
         }
     }
@@ -194,7 +201,7 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
     /// The node of this number.
     #[inline(always)]
     pub(crate) fn get(&self, id: u32) -> &T {
-        // SAFETY: numbers that `place` accepts name nodes that were written when they were made;
+        // SAFETY: numbers that `place` accepts name nodes that were written when they were initialised;
         // they stay valid as `T` is `Copy`, and `&self` keeps writers, and those who would move
         // the superpages, away.
         unsafe { self.place(id).as_ref() }
@@ -209,16 +216,16 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
 
     /// The head of this superpage.
     #[inline(always)]
-    pub(crate) fn head(&self, shelf: u32) -> &H {
-        // SAFETY: `open` initialised the head; no node overlaps it; `&self` keeps writers away.
-        unsafe { self.superpage(shelf).cast::<H>().as_ref() }
+    pub(crate) fn head(&self, superpage: u32) -> &H {
+        // SAFETY: `allocate_superpage` initialised the head; no node overlaps it; `&self` keeps writers away.
+        unsafe { self.superpage(superpage).cast::<H>().as_ref() }
     }
 
     /// The head of this superpage, to be changed.
     #[inline(always)]
-    pub(crate) fn head_mut(&mut self, shelf: u32) -> &mut H {
+    pub(crate) fn head_mut(&mut self, superpage: u32) -> &mut H {
         // SAFETY: as in `head`; `&mut self` keeps everyone else away.
-        unsafe { self.superpage(shelf).cast::<H>().as_mut() }
+        unsafe { self.superpage(superpage).cast::<H>().as_mut() }
     }
 }
 
@@ -261,24 +268,27 @@ mod tests {
         let each = Arena::<Node, [u32; 4]>::EACH;
         assert_eq!(each, 7, "the head takes the room of the eighth");
         let mut ids = Vec::new();
-        for shelf in 0..5 {
-            assert_eq!(arena.open(), shelf);
-            *arena.head_mut(shelf) = [shelf; 4];
+        for superpage in 0..5 {
+            assert_eq!(arena.allocate_superpage(), superpage);
+            *arena.head_mut(superpage) = [superpage; 4];
             for n in 0..each {
-                ids.push(arena.allocate_in(shelf, &node(shelf * 10 + n)));
+                ids.push(arena.allocate_in(superpage, &node(superpage * 10 + n)));
             }
         }
         for (at, &id) in (0..).zip(&ids) {
-            let shelf = Arena::<Node, [u32; 4]>::shelf_of(id);
-            assert_eq!(shelf, at / each);
-            assert!(is(arena.get(id), shelf * 10 + at % each));
-            assert_eq!(arena.head(shelf), &[shelf; 4]);
+            let superpage = Arena::<Node, [u32; 4]>::superpage_of(id);
+            assert_eq!(superpage, at / each);
+            assert!(is(arena.get(id), superpage * 10 + at % each));
+            assert_eq!(arena.head(superpage), &[superpage; 4]);
         }
         for &id in &ids[..7] {
             arena.release_in(id);
         }
-        assert_eq!((arena.nodes_in(0), arena.opened()), (0, 5));
-        arena.close(0);
-        assert_eq!((arena.open(), arena.opened()), (0, 5));
+        assert_eq!((arena.nodes_in(0), arena.superpages_in_use()), (0, 5));
+        arena.release_superpage(0);
+        assert_eq!(
+            (arena.allocate_superpage(), arena.superpages_in_use()),
+            (0, 5)
+        );
     }
 }

@@ -17,7 +17,7 @@ use hedgerow_simd::Kernel;
 
 use crate::lane::Lane;
 use crate::line::Line;
-use crate::paper::node::form::{Inserted, PageForm, Spot, equal, inside, of_child};
+use crate::paper::node::form::{Inserted, KeyPosition, PageForm, equal, inside, of_child};
 use crate::paper::strategy::Strategy;
 
 /// A page of a root and its leaves.
@@ -85,7 +85,7 @@ impl<L: Lane, V: Copy + Default> EytzingerPage<L, V> {
     }
 
     #[inline(always)]
-    fn put(&mut self, spot: Spot, key: L, value: V) {
+    fn put(&mut self, spot: KeyPosition, key: L, value: V) {
         let leaf = usize::from(spot.leaf);
         self.leaves.as_mut()[leaf].leaf_insert(spot.position, key);
         L::push_value(&mut self.values.as_mut()[leaf], spot.position, value);
@@ -93,7 +93,7 @@ impl<L: Lane, V: Copy + Default> EytzingerPage<L, V> {
     }
 
     /// Whether a leaf that lost a key is to go: it is empty, or fits into a neighbour.
-    fn goes(&self, leaf: usize) -> bool {
+    fn is_underfull(&self, leaf: usize) -> bool {
         let count = self.leaf(leaf).count();
         let fits = |other: usize| {
             other < usize::from(self.head.leaves) && self.leaf(other).count() + count <= L::LEAF
@@ -138,7 +138,7 @@ impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for EytzingerPag
     }
 
     #[inline(always)]
-    fn find<N: Kernel>(&self, key: L) -> Spot {
+    fn find<N: Kernel>(&self, key: L) -> KeyPosition {
         let leaf = self.root.leaf_rank::<N>(key);
         prefetch_line(self.values.as_ref()[leaf].as_ref().as_ptr());
         PageForm::<L, V, S>::find_in::<N>(self, leaf as u8, key)
@@ -175,7 +175,7 @@ impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for EytzingerPag
         self.leaves.as_mut()[leaf].leaf_remove(spot.position);
         L::pull_value(&mut self.values.as_mut()[leaf], spot.position);
         self.head.keys -= 1;
-        if self.goes(leaf) {
+        if self.is_underfull(leaf) {
             self.lay_out::<S>(usize::from(self.head.leaves) - 1);
         }
         Some(value)
@@ -195,10 +195,10 @@ impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for EytzingerPag
     }
 
     #[inline(always)]
-    fn find_in<N: Kernel>(&self, leaf: u8, key: L) -> Spot {
+    fn find_in<N: Kernel>(&self, leaf: u8, key: L) -> KeyPosition {
         let line = self.leaf(usize::from(leaf));
         let position = line.leaf_rank::<N>(key);
-        Spot {
+        KeyPosition {
             leaf,
             position,
             found: line.leaf_keys().get(position) == Some(&key),

@@ -16,17 +16,17 @@
 //! other, and its second line and its value come from memory together.
 //!
 //! **An insert writes one line of keys, its values and the head.** A line that is full is
-//! levelled with the emptier of its neighbours; with both full, the page is spread evenly while
+//! rebalanced with the emptier of its neighbours; with both full, the page is spread evenly while
 //! an eighth of it is free. A key above all of a full line opens the line behind it if that is
 //! empty, so that ascending inserts fill lines and pages. **A removal writes the same and moves
-//! nothing else**: lines may run empty, pages are joined under a quarter.
+//! nothing else**: lines may run empty, pages are merged under a quarter.
 
 use hedgerow_memory::prefetch_line;
 use hedgerow_simd::Kernel;
 
 use crate::lane::{Lane, MOST_CHILDREN};
 use crate::line::Line;
-use crate::paper::node::form::{Inserted, PageForm, Spot, equal, inside, of_child};
+use crate::paper::node::form::{Inserted, KeyPosition, PageForm, equal, inside, of_child};
 use crate::paper::strategy::Strategy;
 
 /// The most lanes of two lines.
@@ -75,12 +75,12 @@ impl<L: Lane, V: Copy + Default> FlatPage<L, V> {
     }
 
     #[inline(always)]
-    fn spot<N: Kernel>(&self, line: usize, key: L) -> Spot {
+    fn spot<N: Kernel>(&self, line: usize, key: L) -> KeyPosition {
         let lanes = self.line(line);
         let position = lanes.rank::<N>(key);
         // Where all lanes are below the key, the first is not equal to it either.
         let there = lanes.0.as_ref()[position % L::LANES] == key;
-        Spot {
+        KeyPosition {
             leaf: line as u8,
             position,
             // The greatest integer fills places without a key, too. In this order: whether a key is
@@ -164,7 +164,12 @@ impl<L: Lane, V: Copy + Default> FlatPage<L, V> {
 
     /// Finds room for a pair whose line is full.
     #[inline(never)]
-    fn crowded<N: Kernel, S: Strategy>(&mut self, spot: Spot, key: L, value: V) -> Inserted<V> {
+    fn insert_into_full<N: Kernel, S: Strategy>(
+        &mut self,
+        spot: KeyPosition,
+        key: L,
+        value: V,
+    ) -> Inserted<V> {
         let (line, lines) = (usize::from(spot.leaf), Self::lines::<S>());
         let count_of = |page: &Self, line: Option<usize>| {
             let line = line.filter(|&line| line < lines);
@@ -178,7 +183,7 @@ impl<L: Lane, V: Copy + Default> FlatPage<L, V> {
         } else if left.min(right) < L::LANES {
             let first = if left < right { line - 1 } else { line };
             let before = if first < line { left } else { 0 };
-            self.level(first, before + spot.position, key, value);
+            self.rebalance(first, before + spot.position, key, value);
         } else if self.total() <= L::LANES * lines * 7 / 8 {
             // With an eighth of the places free and evenly spread, no line is full: this does not
             // come here again.
@@ -193,7 +198,7 @@ impl<L: Lane, V: Copy + Default> FlatPage<L, V> {
     }
 
     /// Puts a pair at `position` of the keys of two neighbouring lines, and halves them anew.
-    fn level(&mut self, first: usize, position: usize, key: L, value: V) {
+    fn rebalance(&mut self, first: usize, position: usize, key: L, value: V) {
         let (left, right) = (self.count(first), self.count(first + 1));
         let mut keys = [L::MAX; TWO_LINES];
         let mut values = [V::default(); TWO_LINES];
@@ -276,7 +281,7 @@ impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for FlatPage<L, 
     }
 
     #[inline(always)]
-    fn find<N: Kernel>(&self, key: L) -> Spot {
+    fn find<N: Kernel>(&self, key: L) -> KeyPosition {
         let line = self.head.route::<N>(key);
         self.prefetch_values(line);
         self.spot::<N>(line, key)
@@ -334,7 +339,7 @@ impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for FlatPage<L, 
             self.put(line, spot.position, key, value);
             return Inserted::New;
         }
-        self.crowded::<N, S>(spot, key, value)
+        self.insert_into_full::<N, S>(spot, key, value)
     }
 
     #[inline(always)]
@@ -370,19 +375,19 @@ impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for FlatPage<L, 
         if self.count(line) < L::LANES {
             return false;
         }
-        // A full line is levelled with a neighbour, or the page is written anew.
+        // A full line is rebalanced with a neighbour, or the page is written anew.
         let beside = line.saturating_sub(1)..lines.min(line + 2);
-        let crowded = beside.clone().all(|line| self.count(line) == L::LANES);
-        let near = if crowded { 0..lines } else { beside };
+        let insert_into_full = beside.clone().all(|line| self.count(line) == L::LANES);
+        let near = if insert_into_full { 0..lines } else { beside };
         for line in near {
             prefetch_line(self.line(line));
             self.prefetch_values(line);
         }
-        crowded && self.total() > L::LANES * lines * 7 / 8
+        insert_into_full && self.total() > L::LANES * lines * 7 / 8
     }
 
     #[inline(always)]
-    fn find_in<N: Kernel>(&self, leaf: u8, key: L) -> Spot {
+    fn find_in<N: Kernel>(&self, leaf: u8, key: L) -> KeyPosition {
         self.spot::<N>(usize::from(leaf), key)
     }
 

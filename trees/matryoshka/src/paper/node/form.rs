@@ -21,7 +21,7 @@ pub enum Inserted<V> {
 
 /// Where a key is, or would be, in a page.
 #[derive(Debug, Clone, Copy)]
-pub struct Spot {
+pub struct KeyPosition {
     /// The number of the leaf.
     pub leaf: u8,
     /// Keys of that leaf below the key.
@@ -58,7 +58,7 @@ pub trait PageForm<L: Lane, V: Copy + Default, S: Strategy>: Copy {
     fn prefetch_scan(&self);
 
     /// Where the key is or would be; asks for its value's line on the way.
-    fn find<N: Kernel>(&self, key: L) -> Spot;
+    fn find<N: Kernel>(&self, key: L) -> KeyPosition;
 
     /// The value of a key.
     #[inline(always)]
@@ -106,7 +106,7 @@ pub trait PageForm<L: Lane, V: Copy + Default, S: Strategy>: Copy {
     }
 
     /// Where the key is or would be in the leaf that the steps led to.
-    fn find_in<N: Kernel>(&self, leaf: u8, key: L) -> Spot;
+    fn find_in<N: Kernel>(&self, leaf: u8, key: L) -> KeyPosition;
 
     /// The value of a key in the leaf that the steps led to.
     #[inline(always)]

@@ -4,7 +4,7 @@ use hedgerow_memory::prefetch_line;
 use hedgerow_simd::Kernel;
 
 use crate::lane::Lane;
-use crate::paper::node::form::{Inserted, PageForm, Spot, equal, inside, of_child};
+use crate::paper::node::form::{Inserted, KeyPosition, PageForm, equal, inside, of_child};
 use crate::paper::node::page::{MOST_LEVELS, Page, most_leaves};
 use crate::paper::strategy::Strategy;
 
@@ -38,7 +38,7 @@ impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for Page<L, V> {
     }
 
     #[inline(always)]
-    fn find<N: Kernel>(&self, key: L) -> Spot {
+    fn find<N: Kernel>(&self, key: L) -> KeyPosition {
         let path = self.path::<N, S>(key);
         let leaf = self.leaf_of(&path);
         prefetch_line(self.values(leaf).as_ptr());
@@ -110,10 +110,10 @@ impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for Page<L, V> {
     }
 
     #[inline(always)]
-    fn find_in<N: Kernel>(&self, leaf: u8, key: L) -> Spot {
+    fn find_in<N: Kernel>(&self, leaf: u8, key: L) -> KeyPosition {
         let line = self.line(leaf);
         let position = line.leaf_rank::<N>(key);
-        Spot {
+        KeyPosition {
             leaf,
             position,
             found: line.leaf_keys().get(position) == Some(&key),

@@ -190,7 +190,7 @@ impl<L: Lane, V: Copy> Page<L, V> {
         }
     }
 
-    /// The root changed: nobody may trust the fences.
+    /// The root changed: the fences are stale.
     fn root_changed(&mut self) {
         self.head.stale = true;
         self.head.fenced = 0;
@@ -290,7 +290,7 @@ impl<L: Lane, V: Copy> Page<L, V> {
         true
     }
 
-    /// Hangs `child` behind the path's child at the lowest inner level; there are slots enough.
+    /// Inserts `child` after the path's child at the lowest inner level; there are slots enough.
     fn insert_child(&mut self, path: &Path, mut key: L, mut child: u8) {
         for level in (0..usize::from(self.head.height)).rev() {
             if level == 0 {

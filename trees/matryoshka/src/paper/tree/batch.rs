@@ -8,8 +8,8 @@
 //! more than it brings. *Near* keys, which few pages hold, are sorted and follow one another: only
 //! the first descends, the page and its upper bound are kept, and the next page is the next child
 //! of the same parent for 511 of 512 (the report's "sibling advance"); while a page is worked on,
-//! the next is prefetched. How it went with one group decides for the next. Where pages are cut,
-//! levelled or joined, the keys of the group that were on their way to them begin at the root.
+//! the next is prefetched. How it went with one group decides for the next. Where pages are split,
+//! rebalanced or merged, the keys of the group that were descending to them restart at the root.
 
 use hedgerow_index::{Direction, IntIndex};
 use hedgerow_simd::{Kernel, Task};
@@ -17,7 +17,7 @@ use hedgerow_simd::{Kernel, Task};
 use crate::lane::{LaneKey, Width};
 use crate::paper::node::form::{Inserted, PageForm};
 use crate::paper::strategy::Strategy;
-use crate::paper::tree::{Matryoshka, Moved, OuterPath, TAG_MASK, untag};
+use crate::paper::tree::{ChangedPages, Matryoshka, OuterPath, TAG_MASK, untag};
 
 /// Keys that go side by side: more than a core can have under way at a time, so that it always
 /// has something to wait for.
@@ -29,11 +29,11 @@ const MOST_DESCENTS: usize = 4;
 /// A group whose pages fall into fewer of 64 classes is near: 32 pages of a large tree fall into 25.
 const FEW_CLASSES: u32 = 8;
 
-/// No page: the key that was on its way there begins at the root.
-const NOWHERE: u32 = u32::MAX;
+/// No page: the search for the key restarts at the root.
+const NO_PAGE: u32 = u32::MAX;
 
-/// The page where a key of a group arrived, and how.
-struct Place<'a, P> {
+/// The page of a key, and the path to it.
+struct PageReference<'a, P> {
     page: &'a P,
     /// The page's number.
     number: u32,
@@ -44,19 +44,20 @@ struct Place<'a, P> {
     index: u32,
 }
 
-impl<P> Clone for Place<'_, P> {
+impl<P> Clone for PageReference<'_, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P> Copy for Place<'_, P> {}
+impl<P> Copy for PageReference<'_, P> {}
 
 /// A place in a tree of these keys and values.
-type PlaceOf<'a, K, V, S> = Place<'a, <S as Strategy>::Page<<K as LaneKey>::Lane, V, S>>;
+type PageReferenceOf<'a, K, V, S> =
+    PageReference<'a, <S as Strategy>::Page<<K as LaneKey>::Lane, V, S>>;
 
-/// The places of a group's keys, and more behind them that mean nothing.
-type Places<'a, L, V, S> = [Place<'a, <S as Strategy>::Page<L, V, S>>; GROUP];
+/// The page of each key of a group; references behind the last key mean nothing.
+type PageReferences<'a, L, V, S> = [PageReference<'a, <S as Strategy>::Page<L, V, S>>; GROUP];
 
 /// A page that a batch works on, and the greatest key that belongs there.
 struct Cursor<L> {
@@ -119,25 +120,25 @@ where
     fn walk<N: Kernel>(
         &self,
         keys: impl ExactSizeIterator<Item = K::Lane> + Clone,
-    ) -> Places<'_, K::Lane, V, S> {
+    ) -> PageReferences<'_, K::Lane, V, S> {
         // Above pages, any page stands in for those that the walk will find: the first is there.
         let number = if self.height == 0 {
             untag(self.root)
         } else {
             0
         };
-        let mut places = [Place {
+        let mut references = [PageReference {
             page: self.pages.get(number),
             number,
             leaf: 0,
-            parent: NOWHERE,
+            parent: NO_PAGE,
             index: 0,
         }; GROUP];
         if self.height > 0 {
-            self.walk_to_pages::<N>(keys.clone(), &mut places);
+            self.walk_to_pages::<N>(keys.clone(), &mut references);
         }
         for step in 0..<S::Page<K::Lane, V, S> as PageForm<K::Lane, V, S>>::STEPS {
-            for (place, key) in places.iter_mut().zip(keys.clone()) {
+            for (place, key) in references.iter_mut().zip(keys.clone()) {
                 let leaf = if step == 0 {
                     place.page.enter()
                 } else {
@@ -146,7 +147,7 @@ where
                 place.leaf = place.page.step::<N>(step, leaf, key);
             }
         }
-        places
+        references
     }
 
     /// Takes all keys to their pages, in a tree that has nodes above pages.
@@ -154,7 +155,7 @@ where
     fn walk_to_pages<'a, N: Kernel>(
         &'a self,
         keys: impl ExactSizeIterator<Item = K::Lane> + Clone,
-        places: &mut Places<'a, K::Lane, V, S>,
+        references: &mut PageReferences<'a, K::Lane, V, S>,
     ) {
         // References, so that a number is taken apart once and not at each step.
         let mut nodes = [(self.node(0, self.root), self.root); GROUP];
@@ -185,7 +186,7 @@ where
             let number = untag(child);
             let page = self.pages.get(number);
             page.prefetch(child & TAG_MASK);
-            places[at] = Place {
+            references[at] = PageReference {
                 page,
                 number,
                 leaf: 0,
@@ -228,12 +229,12 @@ where
     #[inline(always)]
     fn neighbours(
         &self,
-        place: &Place<'_, S::Page<K::Lane, V, S>>,
+        place: &PageReference<'_, S::Page<K::Lane, V, S>>,
     ) -> impl Iterator<Item = Option<u32>> {
         let level = self
             .height
             .checked_sub(1)
-            .filter(|_| place.parent != NOWHERE);
+            .filter(|_| place.parent != NO_PAGE);
         let node = level.map(|level| self.node(level, place.parent));
         let indices = [place.index.wrapping_sub(1), place.index + 1];
         indices.into_iter().map(move |index| {
@@ -281,8 +282,8 @@ where
     #[inline(always)]
     fn run<N: Kernel>(self) {
         let Self(tree, keys, mut read) = self;
-        let places = tree.walk::<N>(keys.iter().map(|key| key.lane()));
-        for (index, (place, key)) in places.iter().zip(keys).enumerate() {
+        let references = tree.walk::<N>(keys.iter().map(|key| key.lane()));
+        for (index, (place, key)) in references.iter().zip(keys).enumerate() {
             read(index, place.page.get_in::<N>(place.leaf, key.lane()));
         }
     }
@@ -304,7 +305,7 @@ trait Change<K: LaneKey, V: Copy + Default, S: Strategy>: Copy {
 
     /// Asks for what such changes read beyond the leaves of their keys.
     #[inline(always)]
-    fn prefetch(_tree: &Matryoshka<K, V, S>, _places: &[PlaceOf<'_, K, V, S>]) {}
+    fn prefetch(_tree: &Matryoshka<K, V, S>, _places: &[PageReferenceOf<'_, K, V, S>]) {}
 
     /// Makes it in the page that is responsible for the key, and more where there is too much or
     /// too little in it; tells which pages are then others.
@@ -312,11 +313,11 @@ trait Change<K: LaneKey, V: Copy + Default, S: Strategy>: Copy {
         self,
         tree: &mut Matryoshka<K, V, S>,
         page: u32,
-        moved: impl FnMut(Moved),
+        moved: impl FnMut(ChangedPages),
     );
 
     /// Makes it from the root on.
-    fn descending<N: Kernel>(self, tree: &mut Matryoshka<K, V, S>, moved: impl FnMut(Moved));
+    fn descending<N: Kernel>(self, tree: &mut Matryoshka<K, V, S>, moved: impl FnMut(ChangedPages));
 
     /// Makes it at the end of a path; whether the path still holds.
     fn at_path<N: Kernel>(self, tree: &mut Matryoshka<K, V, S>, path: &OuterPath) -> bool;
@@ -329,12 +330,12 @@ impl<K: LaneKey, V: Copy + Default, S: Strategy> Change<K, V, S> for (K, V) {
         self.0.lane()
     }
 
-    /// A page that overflows is levelled with the emptier of its neighbours, all of which is then
+    /// A page that overflows is rebalanced with the emptier of its neighbours, all of which is then
     /// read: two steps, for what the pages of the whole group need.
     #[inline(always)]
-    fn prefetch(tree: &Matryoshka<K, V, S>, places: &[PlaceOf<'_, K, V, S>]) {
+    fn prefetch(tree: &Matryoshka<K, V, S>, references: &[PageReferenceOf<'_, K, V, S>]) {
         let (mut full, mut count) = ([0; GROUP], 0);
-        for (at, place) in places.iter().enumerate() {
+        for (at, place) in references.iter().enumerate() {
             if place.page.prefetch_insert(place.leaf) {
                 full[count] = at;
                 count += 1;
@@ -344,7 +345,7 @@ impl<K: LaneKey, V: Copy + Default, S: Strategy> Change<K, V, S> for (K, V) {
             }
         }
         for &at in &full[..count] {
-            let neighbours = tree.neighbours(&places[at]).flatten();
+            let neighbours = tree.neighbours(&references[at]).flatten();
             let pages = neighbours.map(|page| tree.pages.get(untag(page)));
             if let Some(emptier) = pages.min_by_key(|page| page.key_count()) {
                 emptier.prefetch_scan();
@@ -357,7 +358,7 @@ impl<K: LaneKey, V: Copy + Default, S: Strategy> Change<K, V, S> for (K, V) {
         self,
         tree: &mut Matryoshka<K, V, S>,
         page: u32,
-        moved: impl FnMut(Moved),
+        moved: impl FnMut(ChangedPages),
     ) {
         let key = self.0.lane();
         let page = tree.pages.get_mut(page);
@@ -374,7 +375,11 @@ impl<K: LaneKey, V: Copy + Default, S: Strategy> Change<K, V, S> for (K, V) {
     }
 
     #[inline(always)]
-    fn descending<N: Kernel>(self, tree: &mut Matryoshka<K, V, S>, moved: impl FnMut(Moved)) {
+    fn descending<N: Kernel>(
+        self,
+        tree: &mut Matryoshka<K, V, S>,
+        moved: impl FnMut(ChangedPages),
+    ) {
         tree.insert_from_root::<N>(self.0.lane(), self.1, moved);
     }
 
@@ -403,13 +408,17 @@ impl<K: LaneKey, V: Copy + Default, S: Strategy> Change<K, V, S> for K {
         self,
         tree: &mut Matryoshka<K, V, S>,
         page: u32,
-        moved: impl FnMut(Moved),
+        moved: impl FnMut(ChangedPages),
     ) {
         tree.remove_in::<N>(page, self.lane(), moved);
     }
 
     #[inline(always)]
-    fn descending<N: Kernel>(self, tree: &mut Matryoshka<K, V, S>, moved: impl FnMut(Moved)) {
+    fn descending<N: Kernel>(
+        self,
+        tree: &mut Matryoshka<K, V, S>,
+        moved: impl FnMut(ChangedPages),
+    ) {
         let page = tree.find_page::<N>(self.lane());
         tree.remove_in::<N>(page, self.lane(), moved);
     }
@@ -417,7 +426,7 @@ impl<K: LaneKey, V: Copy + Default, S: Strategy> Change<K, V, S> for K {
     #[inline(always)]
     fn at_path<N: Kernel>(self, tree: &mut Matryoshka<K, V, S>, path: &OuterPath) -> bool {
         let (_, moved) = tree.remove_at::<N>(path, self.lane());
-        matches!(moved, Moved::None)
+        matches!(moved, ChangedPages::None)
     }
 }
 
@@ -449,34 +458,34 @@ where
             }
             return descents <= MOST_DESCENTS;
         }
-        let places = tree.walk::<N>(changes.iter().map(|change| change.key()));
-        E::prefetch(tree, &places[..changes.len()]);
-        let mut pages = places.map(|place| place.number);
+        let references = tree.walk::<N>(changes.iter().map(|change| change.key()));
+        E::prefetch(tree, &references[..changes.len()]);
+        let mut pages = references.map(|place| place.number);
         let near = are_near(&pages[..changes.len()]);
         for (at, &change) in changes.iter().enumerate() {
             let page = pages[at];
             let rest = &mut pages[at + 1..];
-            if page == NOWHERE {
-                change.descending::<N>(tree, |moved| forget(rest, moved));
+            if page == NO_PAGE {
+                change.descending::<N>(tree, |moved| restart_those_in(rest, moved));
             } else {
-                change.at_page::<N>(tree, page, |moved| forget(rest, moved));
+                change.at_page::<N>(tree, page, |moved| restart_those_in(rest, moved));
             }
         }
         near
     }
 }
 
-/// Sends keys that were on their way to pages that have changed to the root instead.
+/// Makes keys that were descending to changed pages restart at the root.
 #[inline(never)]
-fn forget(pages: &mut [u32], moved: Moved) {
+fn restart_those_in(pages: &mut [u32], moved: ChangedPages) {
     for page in pages {
         let gone = match moved {
-            Moved::None => false,
-            Moved::Pages(pages) => pages.contains(page),
-            Moved::Any => true,
+            ChangedPages::None => false,
+            ChangedPages::Pages(pages) => pages.contains(page),
+            ChangedPages::Any => true,
         };
         if gone {
-            *page = NOWHERE;
+            *page = NO_PAGE;
         }
     }
 }

@@ -8,7 +8,7 @@
 use hedgerow_simd::{Kernel, Task};
 
 use crate::lane::LaneKey;
-use crate::paper::node::form::{PageForm, Spot};
+use crate::paper::node::form::{KeyPosition, PageForm};
 use crate::paper::strategy::Strategy;
 use crate::paper::tree::{MOST_HEIGHT, Matryoshka, OuterPath, TAG_MASK, untag};
 
@@ -141,10 +141,10 @@ pub(crate) struct Locate<'a, K: LaneKey, V: Copy + Default, S: Strategy>(
 );
 
 impl<K: LaneKey, V: Copy + Default, S: Strategy> Task for Locate<'_, K, V, S> {
-    type Output = (OuterPath, Spot);
+    type Output = (OuterPath, KeyPosition);
 
     #[inline(always)]
-    fn run<N: Kernel>(self) -> (OuterPath, Spot) {
+    fn run<N: Kernel>(self) -> (OuterPath, KeyPosition) {
         let Self(tree, key) = self;
         let path = tree.find_path::<N>(key);
         (path, tree.pages.get(path.page).find::<N>(key))

@@ -6,7 +6,7 @@ use hedgerow_index::{BulkLoad, Direction, IntIndex, NotAscending, Statistics};
 use hedgerow_memory::prefetch_line;
 
 use crate::lane::{LaneKey, Width};
-use crate::paper::node::form::{PageForm, Spot};
+use crate::paper::node::form::{KeyPosition, PageForm};
 use crate::paper::node::outer::Inner;
 use crate::paper::strategy::Strategy;
 use crate::paper::tree::find::{Ceiling, Floor, Get, Locate};
@@ -119,7 +119,7 @@ where
     fn ascend(
         &self,
         mut path: OuterPath,
-        spot: Spot,
+        spot: KeyPosition,
         mut visit: impl FnMut(K::Lane, V) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         // The first leaf needs no list of the page's leaves, and often is enough.
@@ -158,7 +158,7 @@ where
     fn descend(
         &self,
         mut path: OuterPath,
-        spot: Spot,
+        spot: KeyPosition,
         mut visit: impl FnMut(K::Lane, V) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let mut page = self.pages.get(path.page);

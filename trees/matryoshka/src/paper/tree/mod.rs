@@ -50,7 +50,7 @@ where
     /// way from the root. The greatest integer, which no key is above, when that is not known.
     pub(crate) edge: (K::Lane, u32),
     pub(crate) level: Level,
-    /// Room for the pairs of pages that are cut, joined or levelled.
+    /// Room for the pairs of pages that are split, merged or rebalanced.
     pub(crate) scratch: Vec<(K::Lane, V)>,
 }
 
@@ -62,9 +62,9 @@ pub(crate) struct OuterPath {
     pub(crate) page: u32,
 }
 
-/// Pages whose keys are, after a change, not the ones that they were for.
+/// Pages whose ranges of keys a change moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Moved {
+pub(crate) enum ChangedPages {
     /// None.
     None,
     /// These; perhaps one twice.
@@ -225,10 +225,10 @@ where
         }
     }
 
-    /// Makes room for `key` in the path's page, which is full: the page is levelled with a
-    /// neighbour that has a quarter free, or cut in two.
+    /// Makes room for `key` in the path's page, which is full: the page is rebalanced with a
+    /// neighbour that has a quarter free, or split.
     #[inline(never)]
-    fn make_room(&mut self, path: &OuterPath, key: K::Lane) -> Moved {
+    fn make_room(&mut self, path: &OuterPath, key: K::Lane) -> ChangedPages {
         self.edge = Self::NO_EDGE;
         let mut pairs = std::mem::take(&mut self.scratch);
         pairs.clear();
@@ -236,24 +236,24 @@ where
         let above = pairs.last().is_some_and(|last| last.0 < key);
         // Ascending inserts leave full pages behind.
         let appends = above && !self.advance(&mut path.clone(), Direction::Forward);
-        let levelled = if appends {
+        let rebalanced = if appends {
             None
         } else {
-            self.level(path, &mut pairs)
+            self.rebalance_with_neighbour(path, &mut pairs)
         };
-        let moved = if let Some(other) = levelled {
-            Moved::Pages([path.page, other])
+        let moved = if let Some(other) = rebalanced {
+            ChangedPages::Pages([path.page, other])
         } else if self.is_full_superpage(path) {
-            self.cut_superpage(path, appends);
-            Moved::Any
+            self.split_superpage(path, appends);
+            ChangedPages::Any
         } else {
             let half = if appends {
                 pairs.len()
             } else {
                 pairs.len() / 2
             };
-            self.cut(path, &pairs, half, key);
-            Moved::Pages([path.page; 2])
+            self.split(path, &pairs, half, key);
+            ChangedPages::Pages([path.page; 2])
         };
         self.scratch = pairs;
         moved
@@ -261,7 +261,11 @@ where
 
     /// Levels the path's page, which holds `pairs`, with the emptier of its neighbours, which it
     /// returns; `None` when both are nearly full.
-    fn level(&mut self, path: &OuterPath, pairs: &mut Vec<(K::Lane, V)>) -> Option<u32> {
+    fn rebalance_with_neighbour(
+        &mut self,
+        path: &OuterPath,
+        pairs: &mut Vec<(K::Lane, V)>,
+    ) -> Option<u32> {
         let left = self.sibling(path, Direction::Reverse).map(untag);
         let right = self.sibling(path, Direction::Forward).map(untag);
         let len =
@@ -284,12 +288,12 @@ where
             (low, high, at) = (path.page, other, index as usize);
         }
         let half = pairs.len() / 2;
-        self.set_pair(parent, at, (low, &pairs[..half]), (high, &pairs[half..]));
+        self.rebuild_pages(parent, at, (low, &pairs[..half]), (high, &pairs[half..]));
         Some(other)
     }
 
     /// Gives two neighbouring pages, children `at` and `at + 1` of `parent`, these pairs.
-    pub(crate) fn set_pair(
+    pub(crate) fn rebuild_pages(
         &mut self,
         parent: u32,
         at: usize,
@@ -309,7 +313,7 @@ where
     /// Cuts the path's page, which holds `pairs`, in two, for `key`, which is above all of them if
     /// none goes into the second. The separator is the greatest that there can be, so that searches
     /// for the greatest key at or below another seldom end in a page without one.
-    fn cut(&mut self, path: &OuterPath, pairs: &[(K::Lane, V)], at: usize, key: K::Lane) {
+    fn split(&mut self, path: &OuterPath, pairs: &[(K::Lane, V)], at: usize, key: K::Lane) {
         let separator = pairs.get(at).map_or(key, |pair| pair.0).before();
         let right = S::Page::build(&pairs[at..]);
         let number = self.allocate_beside(path.page, &right);
@@ -327,7 +331,7 @@ where
         self.insert_child(path, self.height, separator, child);
     }
 
-    /// Hangs `child` behind the path's node at level `below`.
+    /// Inserts `child` after the path's node at level `below`.
     pub(crate) fn insert_child(
         &mut self,
         path: &OuterPath,
@@ -399,7 +403,7 @@ where
         &mut self,
         key: K::Lane,
         value: V,
-        mut moved: impl FnMut(Moved),
+        mut moved: impl FnMut(ChangedPages),
     ) -> Option<V> {
         let way = |tree: &Self| tree.path_of(key);
         let (above, last) = self.edge;

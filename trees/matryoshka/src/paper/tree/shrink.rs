@@ -1,7 +1,7 @@
-//! Removal: pages and inner nodes that run low are joined with a neighbour, once, on the way up.
+//! Removal: pages and inner nodes that become underfull are merged with a neighbour, once, on the way up.
 //!
 //! A node below a quarter of its capacity is merged with its neighbour when both fit into three
-//! quarters of one, else the two are levelled. Either leaves both well above a quarter, so that
+//! quarters of one, else the two are rebalanced. Either leaves both well above a quarter, so that
 //! the next removals and inserts find nothing to do; and each level is visited at most once, so
 //! that a removal ends, whatever the neighbours hold.
 
@@ -11,7 +11,7 @@ use crate::lane::LaneKey;
 use crate::paper::node::form::PageForm;
 use crate::paper::node::outer::Inner;
 use crate::paper::strategy::Strategy;
-use crate::paper::tree::{Matryoshka, Moved, OuterPath, tag, untag};
+use crate::paper::tree::{ChangedPages, Matryoshka, OuterPath, tag, untag};
 
 /// `remove`, for a kernel.
 pub(crate) struct Remove<'a, K: LaneKey, V: Copy + Default, S: Strategy>(
@@ -42,7 +42,7 @@ where
         &mut self,
         number: u32,
         key: K::Lane,
-        mut moved: impl FnMut(Moved),
+        mut moved: impl FnMut(ChangedPages),
     ) -> Option<V> {
         let page = self.pages.get_mut(number);
         let before = page.tag();
@@ -60,20 +60,20 @@ where
         Some(value)
     }
 
-    /// `remove` at the end of a path; and which pages were joined or levelled: then the path holds
+    /// `remove` at the end of a path; and which pages were merged or rebalanced: then the path holds
     /// no more.
     #[inline(always)]
     pub(crate) fn remove_at<N: Kernel>(
         &mut self,
         path: &OuterPath,
         key: K::Lane,
-    ) -> (Option<V>, Moved) {
+    ) -> (Option<V>, ChangedPages) {
         let page = self.pages.get_mut(path.page);
         let before = page.tag();
         let value = page.remove::<N>(key);
         let (after, len) = (page.tag(), page.key_count());
         if value.is_none() {
-            return (None, Moved::None);
+            return (None, ChangedPages::None);
         }
         self.len -= 1;
         if after != before {
@@ -83,16 +83,16 @@ where
         let moved = if low {
             self.rebalance(path)
         } else {
-            Moved::None
+            ChangedPages::None
         };
         (value, moved)
     }
 
     #[inline(never)]
-    pub(crate) fn rebalance(&mut self, path: &OuterPath) -> Moved {
+    pub(crate) fn rebalance(&mut self, path: &OuterPath) -> ChangedPages {
         self.edge = Self::NO_EDGE;
         let (parent, index) = path.steps[self.height - 1];
-        let mut moved = Moved::Pages(self.rebalance_pages(parent, index as usize));
+        let mut moved = ChangedPages::Pages(self.rebalance_pages(parent, index as usize));
         for level in (1..self.height).rev() {
             let node = self.node(level, path.steps[level].0);
             if node.count() >= (self.most_children(level) / 4).max(1) {
@@ -101,7 +101,7 @@ where
             let (parent, index) = path.steps[level - 1];
             if self.heads_at(level) {
                 self.rebalance_superpages(parent, index as usize);
-                moved = Moved::Any;
+                moved = ChangedPages::Any;
             } else {
                 self.rebalance_inner(parent, index as usize);
             }
@@ -137,7 +137,7 @@ where
             node.set_child(index, left_tag);
         } else {
             let (low, high) = pairs.split_at(pairs.len() / 2);
-            self.set_pair(parent, index, (left, low), (right, high));
+            self.rebuild_pages(parent, index, (left, low), (right, high));
         }
         self.scratch = pairs;
         [left, right]

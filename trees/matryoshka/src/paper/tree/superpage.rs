@@ -2,10 +2,10 @@
 //!
 //! The head of a superpage is an inner node whose children are the pages of that superpage and no
 //! others. With up to 511 children it reaches all pages that fit (510 of 4 KiB), so this B+-tree
-//! is one level high; the report's nodes of 682 children could never be filled. A page is cut,
-//! levelled and joined within its superpage. A superpage without room is cut in two: the upper
+//! is one level high; the report's nodes of 682 children could never be filled. A page is split,
+//! rebalanced and merged within its superpage. A superpage without room is split: the upper
 //! half of its pages is copied to another one. A superpage under a quarter takes in, or is
-//! levelled with, its neighbour, by copying pages in one direction.
+//! rebalanced with, its neighbour, by copying pages in one direction.
 //!
 //! **Why a removal ends**, which the report's did not: each level is visited once, from pages to
 //! the root; pages only move between the two superpages that were chosen, never back; and after
@@ -40,7 +40,7 @@ where
 
     /// The superpage of a page.
     pub(crate) fn superpage_of(page: u32) -> u32 {
-        Pages::<K::Lane, V, S>::shelf_of(page)
+        Pages::<K::Lane, V, S>::superpage_of(page)
     }
 
     /// Stores a new page, in the superpage of `beside` if superpages are nodes.
@@ -55,7 +55,7 @@ where
     /// Stores the first page of a tree.
     pub(crate) fn allocate_first(&mut self, page: &S::Page<K::Lane, V, S>) -> u32 {
         if S::SUPERPAGES {
-            let superpage = self.pages.open();
+            let superpage = self.pages.allocate_superpage();
             self.pages.allocate_in(superpage, page)
         } else {
             self.pages.allocate(page)
@@ -88,7 +88,7 @@ where
     }
 
     /// Cuts the path's superpage in two; the path is void then.
-    pub(crate) fn cut_superpage(&mut self, path: &OuterPath, appends: bool) {
+    pub(crate) fn split_superpage(&mut self, path: &OuterPath, appends: bool) {
         let level = self.height - 1;
         let left = path.steps[level].0;
         let node = self.node(level, left);
@@ -99,7 +99,7 @@ where
         } else {
             keys.len() / 2
         };
-        let right = self.pages.open();
+        let right = self.pages.allocate_superpage();
         for child in &mut children[cut + 1..] {
             *child = self.move_page(*child, right);
         }
@@ -135,7 +135,7 @@ where
         }
         *self.node_mut(level, left) = Inner::new(&keys[..cut], &children[..=cut]);
         if joins {
-            self.pages.close(right);
+            self.pages.release_superpage(right);
             self.node_mut(level - 1, parent).remove(index);
         } else {
             *self.node_mut(level, right) = Inner::new(&keys[cut + 1..], &children[cut + 1..]);
@@ -151,7 +151,11 @@ where
         }
         let superpage = Self::superpage_of(last);
         let room = self.pages.nodes_in(superpage) < (Self::SUPERPAGE * 7 / 8).max(2);
-        let superpage = if room { superpage } else { self.pages.open() };
+        let superpage = if room {
+            superpage
+        } else {
+            self.pages.allocate_superpage()
+        };
         self.pages.allocate_in(superpage, page)
     }
 
@@ -167,7 +171,7 @@ where
         {
             let alone = of(last);
             last.1 = self.move_page(last.1, of(before));
-            self.pages.close(alone);
+            self.pages.release_superpage(alone);
         }
         let mut superpages = Vec::new();
         for some in pages.chunk_by(|one, other| of(one) == of(other)) {

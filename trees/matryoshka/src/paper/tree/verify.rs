@@ -36,7 +36,11 @@ where
     equal("pages", walk.pages, tree.pages.live())?;
     equal("inner nodes", walk.inner, tree.inner.live())?;
     if S::SUPERPAGES {
-        equal("superpages", walk.superpages.max(1), tree.pages.opened())?;
+        equal(
+            "superpages",
+            walk.superpages.max(1),
+            tree.pages.superpages_in_use(),
+        )?;
     }
     Ok(())
 }
