@@ -2,23 +2,23 @@
 //!
 //! Normal operations latch within one layer at a time; taking a layer away needs its nodes
 //! and the entry above it. So a remove that leaves a layer with no key, or with one key that
-//! is no layer itself, only notes the layer's prefix, and the work is done afterwards, when
-//! that operation (or a later remove) has let go of all latches. The prefix is looked up
-//! again, so a note that is out of date does no harm.
+//! is no layer itself, only enqueues the layer's prefix. That operation (or a later remove)
+//! collapses the layer when it holds no latch any more. It looks the prefix up again, so an
+//! outdated prefix does no harm.
 //!
 //! The collapse latches the entry's border node `B`, then the layer's first border node `L`,
 //! then `L`'s ancestors up to the layer's root. If `L` has no siblings and at most one key,
 //! then it is the whole layer (its latch keeps it so: siblings come by splitting `L`, and an
 //! unlinking in progress would hold `L`'s latch too, as the left sibling's), and its
-//! ancestors have one child each. All of them are marked deleted, so that whoever stands in
-//! them starts again at the top, and
+//! ancestors have one child each. All of them are marked deleted, so that operations in
+//! them restart at the root, and
 //! * an empty layer's entry is removed from `B` like a key (which may empty `B` in turn);
 //! * a single key's entry becomes a suffix again: the slot goes *unstable*, suffix and value
 //!   are stored, then *suffix*. This direction marks `B` as inserting, because a reader that
 //!   met the slot as suffix before it ever was a layer could otherwise mistake the layer
 //!   pointer for a value.
 //!
-//! Collapses cascade: the layer above may now hold a single key in turn, and is noted.
+//! Collapses cascade: the layer above may now hold a single key in turn, and is enqueued.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -36,17 +36,17 @@ use crate::statistics::Event;
 use crate::tree::{Masstree, layer_root};
 use crate::value::Value;
 
-/// Prefixes of layers to look at.
+/// Prefixes of layers that may have to be collapsed.
 #[derive(Default)]
-pub(crate) struct Queue {
+pub(crate) struct CollapseQueue {
     waiting: AtomicUsize,
     prefixes: Mutex<VecDeque<Box<[u8]>>>,
 }
 
-/// Notes beyond this many are dropped: collapsing is an economy, not a duty.
+/// Prefixes beyond this many are dropped: an uncollapsed layer only costs memory.
 const LIMIT: usize = 1 << 16;
 
-impl Queue {
+impl CollapseQueue {
     pub fn push(&self, prefix: &[u8]) {
         let mut prefixes = self
             .prefixes
@@ -110,8 +110,8 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         }
     }
 
-    /// Does all deferred work: collapses every layer noted as empty or single-keyed. Removes
-    /// do this by and by; call it to have it done now.
+    /// Does all deferred work: collapses every enqueued layer that is empty or single-keyed.
+    /// Removes do this a little at a time; call it to have it done now.
     pub fn maintain(&self) {
         let guard = C::write(&self.entry);
         while let Some(prefix) = self.deferred.pop() {
@@ -176,7 +176,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             Latch::<C>::unlock(&above.version);
             return;
         }
-        let ancestors = delete_spine::<C>(first);
+        let ancestors = delete_with_ancestors::<C>(first);
         if let Some(only) = single {
             self.fold(guard, above, slot, &key, first, only);
         }
@@ -228,13 +228,13 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
     }
 }
 
-/// Latches the first border node of a layer, given any node on its leftmost spine.
+/// Latches the first border node of a layer, given any node on its leftmost path.
 fn latch_first<'g, C: Configuration>(root: *mut Node) -> Option<&'g Border> {
-    // The spine below any node on it ends in the first border node, which lives as long as
+    // The leftmost path below any node on it ends in the first border node, which lives as long as
     // the layer; the layer lives, since its entry is latched.
     let mut node = root;
     loop {
-        // SAFETY: spine nodes are not deleted before their layer, whose entry we latched.
+        // SAFETY: nodes of this path are not deleted before their layer, whose entry we latched.
         let header = unsafe { &*node };
         if !header.version.load().is_border() {
             // SAFETY: as above; the kind was just read.
@@ -258,7 +258,7 @@ fn latch_first<'g, C: Configuration>(root: *mut Node) -> Option<&'g Border> {
 
 /// Marks the latched only border node of a layer and all its ancestors deleted; returns the
 /// ancestors, latched, lowest first.
-fn delete_spine<'g, C: Configuration>(first: &Border) -> Vec<&'g Interior> {
+fn delete_with_ancestors<'g, C: Configuration>(first: &Border) -> Vec<&'g Interior> {
     let mut ancestors = Vec::new();
     Latch::<C>::mark_deleted(&first.version);
     if first.is_narrow() {
@@ -267,7 +267,7 @@ fn delete_spine<'g, C: Configuration>(first: &Border) -> Vec<&'g Interior> {
     let mut child = first.as_node();
     // SAFETY: `child` is latched by us.
     while let Some(parent) = lock_parent::<C>(unsafe { &*child }) {
-        debug_assert_eq!(parent.count(), 0, "the only border node has no cousins");
+        debug_assert_eq!(parent.count(), 0, "the only border node has no siblings");
         Latch::<C>::mark_deleted(&parent.version);
         ancestors.push(parent);
         child = std::ptr::from_ref(parent).cast_mut().cast();

@@ -19,9 +19,9 @@ mod sealed {
 pub trait Configuration: sealed::Sealed + Sized + 'static {
     /// Whether other threads may be in the tree.
     const CONCURRENT: bool;
-    /// What operations note on entry; not `Sync` for trees of one thread.
+    /// State that operations update on entry; not `Sync` for trees of one thread.
     type Entry: Default + Send;
-    /// What an operation holds while it may follow pointers.
+    /// What keeps nodes allocated while an operation follows pointers.
     type Guard<'a>: Guard;
     /// Begins an operation that only reads.
     fn read(entry: &Self::Entry) -> Self::Guard<'_>;
@@ -29,7 +29,7 @@ pub trait Configuration: sealed::Sealed + Sized + 'static {
     fn write(entry: &Self::Entry) -> Self::Guard<'_>;
 }
 
-/// A running operation's hold on memory.
+/// Keeps the memory that a running operation may read.
 pub trait Guard {
     /// Frees something when no operation can still see it.
     ///
@@ -39,7 +39,7 @@ pub trait Guard {
     /// operation does not use it again, and `release` may run on any thread.
     unsafe fn retire<F: FnOnce() + 'static>(&self, release: F);
 
-    /// Lets go of everything read so far and holds on anew.
+    /// Ends the protection of everything read so far and begins a new one.
     fn renew(&mut self);
 }
 
@@ -80,10 +80,10 @@ impl Guard for epoch::Guard {
 pub enum SingleThreaded {}
 
 /// Counts readers inside, or marks a writer with -1: a callback that re-enters the tree must
-/// not free what the outer operation holds.
-pub struct Inside<'a>(&'a Cell<isize>, isize);
+/// not free what the outer operation reads.
+pub struct EntryGuard<'a>(&'a Cell<isize>, isize);
 
-impl Drop for Inside<'_> {
+impl Drop for EntryGuard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         self.0.set(self.0.get() - self.1);
@@ -93,24 +93,24 @@ impl Drop for Inside<'_> {
 impl Configuration for SingleThreaded {
     const CONCURRENT: bool = false;
     type Entry = Cell<isize>;
-    type Guard<'a> = Inside<'a>;
+    type Guard<'a> = EntryGuard<'a>;
 
     #[inline(always)]
-    fn read(entry: &Cell<isize>) -> Inside<'_> {
+    fn read(entry: &Cell<isize>) -> EntryGuard<'_> {
         assert!(entry.get() >= 0, "a callback re-entered its tree");
         entry.set(entry.get() + 1);
-        Inside(entry, 1)
+        EntryGuard(entry, 1)
     }
 
     #[inline(always)]
-    fn write(entry: &Cell<isize>) -> Inside<'_> {
+    fn write(entry: &Cell<isize>) -> EntryGuard<'_> {
         assert!(entry.get() == 0, "a callback re-entered its tree");
         entry.set(-1);
-        Inside(entry, -1)
+        EntryGuard(entry, -1)
     }
 }
 
-impl Guard for Inside<'_> {
+impl Guard for EntryGuard<'_> {
     #[inline(always)]
     unsafe fn retire<F: FnOnce() + 'static>(&self, release: F) {
         // Nobody else is inside (`write` saw to that), so now is late enough.

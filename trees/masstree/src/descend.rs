@@ -27,7 +27,7 @@ pub(crate) enum Found<'g> {
     Value(u64),
     /// It would be in this deeper layer, whose entry is in that node.
     Layer(*mut Node, &'g Border, usize),
-    /// The node left the tree: begin again at the top.
+    /// The node was deleted: restart at the root.
     Restart,
 }
 

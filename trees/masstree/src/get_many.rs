@@ -3,8 +3,8 @@
 //! Each key is a small state machine. A step uses the node that was prefetched for it, asks
 //! for the next one, and hands over to the next key; when a key is done, the next of the batch
 //! takes its place, so the group stays full. Hand-over-hand validation is kept: a step first
-//! loads the child's version (its line has arrived by now) and then looks at the parent's
-//! again. Anything out of the ordinary (a dirty or changed version, a split, an unstable slot)
+//! loads the child's version (its line is in the cache by now) and then validates the
+//! parent's snapshot. Anything out of the ordinary (a dirty or changed version, a split, an unstable slot)
 //! sends the key down the single path instead, which knows how to wait.
 
 use hedgerow_simd::{Kernel, Task};
@@ -27,8 +27,8 @@ use crate::value::{Bytes, Value};
 /// room for processors with more of them than this one.
 pub const GROUP: usize = 16;
 
-/// One key on its way.
-struct Traveller<'k> {
+/// The state of one lookup between its steps.
+struct Lookup<'k> {
     /// Which key of the batch.
     index: usize,
     key: Key<'k>,
@@ -40,13 +40,13 @@ struct Traveller<'k> {
 }
 
 enum Progress {
-    OnTheWay,
-    Arrived(Option<u64>),
-    /// Something is going on here: take the single path.
+    Running,
+    Done(Option<u64>),
+    /// A writer is at work, or the tree is split here: look the key up by itself.
     Contended,
 }
 
-impl Traveller<'_> {
+impl Lookup<'_> {
     /// Uses the node that was prefetched and asks for the next.
     #[inline(always)]
     fn step<K: Kernel, C: Configuration>(&mut self) -> Progress {
@@ -77,7 +77,7 @@ impl Traveller<'_> {
         self.parent = interior;
         self.parent_version = version;
         self.node = child;
-        Progress::OnTheWay
+        Progress::Running
     }
 
     #[inline(always)]
@@ -89,15 +89,15 @@ impl Traveller<'_> {
             return Progress::Contended;
         }
         match probe {
-            Probe::Missing => Progress::Arrived(None),
-            Probe::Value(word) => Progress::Arrived(Some(word)),
+            Probe::Missing => Progress::Done(None),
+            Probe::Value(word) => Progress::Done(Some(word)),
             Probe::Unstable => Progress::Contended,
             Probe::Layer(root, _) => {
                 prefetch(root);
                 self.node = root;
                 self.parent = std::ptr::null();
                 self.key = self.key.descend();
-                Progress::OnTheWay
+                Progress::Running
             }
         }
     }
@@ -106,7 +106,7 @@ impl Traveller<'_> {
 struct Batch<'t, V: Value, C: Configuration, F, const G: usize> {
     tree: &'t Masstree<V, C>,
     keys: &'t [&'t [u8]],
-    arrive: F,
+    finish: F,
 }
 
 impl<V, C, F, const G: usize> Task for Batch<'_, V, C, F, G>
@@ -122,39 +122,39 @@ where
         let root = self.tree.root();
         // SAFETY: the root is reached under the batch's guard.
         let version = unsafe { (*root).version.load() };
-        let depart = |index: usize| Traveller {
+        let start = |index: usize| Lookup {
             index,
             key: Key::new(self.keys[index]),
             node: root,
             parent: std::ptr::null(),
             parent_version: version,
         };
-        let mut travellers: [Traveller<'_>; G] =
-            std::array::from_fn(|i| depart(i.min(self.keys.len() - 1)));
+        let mut lookups: [Lookup<'_>; G] =
+            std::array::from_fn(|i| start(i.min(self.keys.len() - 1)));
         let mut active = self.keys.len().min(G);
         let mut next = active;
         let mut at = 0;
         while active > 0 {
-            let traveller = &mut travellers[at];
-            let done = match traveller.step::<K, C>() {
-                Progress::OnTheWay => false,
-                Progress::Arrived(word) => {
-                    (self.arrive)(traveller.index, word);
+            let lookup = &mut lookups[at];
+            let done = match lookup.step::<K, C>() {
+                Progress::Running => false,
+                Progress::Done(word) => {
+                    (self.finish)(lookup.index, word);
                     true
                 }
                 Progress::Contended => {
-                    let word = self.tree.find::<K>(self.keys[traveller.index]);
-                    (self.arrive)(traveller.index, word);
+                    let word = self.tree.find::<K>(self.keys[lookup.index]);
+                    (self.finish)(lookup.index, word);
                     true
                 }
             };
             if done {
                 if next < self.keys.len() {
-                    travellers[at] = depart(next);
+                    lookups[at] = start(next);
                     next += 1;
                 } else {
                     active -= 1;
-                    travellers.swap(at, active);
+                    lookups.swap(at, active);
                     at = if at >= active { 0 } else { at };
                     continue;
                 }
@@ -173,7 +173,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         &self,
         _guard: &impl Guard,
         keys: &[&[u8]],
-        arrive: impl FnMut(usize, Option<u64>),
+        finish: impl FnMut(usize, Option<u64>),
     ) {
         if keys.is_empty() {
             return;
@@ -181,7 +181,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         self.level.run(Batch::<V, C, _, G> {
             tree: self,
             keys,
-            arrive,
+            finish,
         });
     }
 
@@ -222,25 +222,25 @@ impl<C: Configuration> Masstree<Bytes, C> {
     /// particular order.
     pub fn get_many(&self, keys: &[&[u8]], mut read: impl FnMut(usize, Option<&[u8]>)) {
         let guard = C::read(&self.entry);
-        // Value blocks are asked for when a key arrives and read a few arrivals later.
+        // Value blocks are prefetched when a lookup ends and read a few lookups later.
         const DELAY: usize = 8;
         let mut waiting = [(0_usize, 0_u64); DELAY];
-        let mut arrived = 0_usize;
+        let mut found = 0_usize;
         self.find_many::<GROUP>(&guard, keys, |index, word| {
             let Some(word) = word else {
                 read(index, None);
                 return;
             };
             Bytes::prefetch(word);
-            let place = &mut waiting[arrived % DELAY];
-            if arrived >= DELAY {
+            let place = &mut waiting[found % DELAY];
+            if found >= DELAY {
                 // SAFETY: a validated read of a live slot, under the guard held here.
                 read(place.0, Some(unsafe { Bytes::load(place.1) }));
             }
             *place = (index, word);
-            arrived += 1;
+            found += 1;
         });
-        for (index, word) in &waiting[..arrived.min(DELAY)] {
+        for (index, word) in &waiting[..found.min(DELAY)] {
             // SAFETY: as above.
             read(*index, Some(unsafe { Bytes::load(*word) }));
         }

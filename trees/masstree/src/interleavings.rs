@@ -205,7 +205,7 @@ fn a_layer_made_without_the_unstable_mark_is_noticed() {
 struct SmallLayer {
     narrow: Arc<SmallBorder>,
     wider: Arc<SmallBorder>,
-    /// Whether the narrow node was told its replacement; `Border::set_replacement`.
+    /// Whether the narrow node has its replacement; `Border::set_replacement`.
     replaced: AtomicU64,
 }
 
@@ -249,7 +249,7 @@ impl SmallLayer {
         loop {
             let found = self.narrow.find(key);
             if self.narrow.version.validate(version) {
-                // Whoever arrives after the replacement comes through `true_root`, which climbs.
+                // Readers that come after the replacement go through `true_root`, which climbs.
                 return match (found, version.is_root()) {
                     (None, false) => self.wider.get(key),
                     (found, _) => found,

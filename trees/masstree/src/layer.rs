@@ -5,7 +5,7 @@
 //! publishing any of it; so the insert is done when the slot is, and no retry follows.
 //!
 //! Publishing changes one slot: *unstable*, then the layer pointer, then *layer*. Readers that
-//! see the class differ on both sides of the value's load look again; the node's version and
+//! see the class differ on both sides of the value's load read again; the node's version and
 //! permutation stay as they are.
 
 use crate::configuration::{Configuration, Latch};

@@ -22,15 +22,15 @@
 //!
 //! # Concurrency in one page
 //!
-//! * Readers write nothing: they take a node's version, read, and check it again
-//!   ([`hedgerow_sync::version`]); a child's version is taken before the parent's is checked
+//! * Readers write nothing: they take a snapshot of a node's version, read, and validate it
+//!   ([`hedgerow_sync::version`]); a child's snapshot is taken before the parent's is validated
 //!   (module `descend`).
 //! * Writers latch one border node (module `update`). An update is one store, an insert one
 //!   store of the permutation; splits and removes of nodes latch upwards (modules `split`,
 //!   `remove`), collapses of layers downwards (module `collapse`). The order of all latches:
 //!   upper layer before deeper layer; within a layer border nodes from right to left, then
 //!   upwards.
-//! * What is unlinked is retired through epochs and freed when no operation that might have
+//! * Writers retire what they unlink through epochs; it is freed when no operation that might have
 //!   seen it is still running.
 //! * Pointers are followed before they are validated, so every pointer that a reader can load
 //!   must name a node that was in the tree when the reader's operation began, or later.

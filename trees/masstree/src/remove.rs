@@ -1,8 +1,8 @@
 //! Removing keys, and the nodes that become empty (§4.6.5).
 //!
 //! **A key** goes by one store of the permutation. Its slot keeps its contents, because a
-//! reader may be between finding the slot and reading it; the slot is noted in `removed`, and
-//! reusing it counts as an insert, so that such a reader looks again.
+//! reader may be between finding the slot and reading it; `removed` records the slot, and
+//! reusing it counts as an insert, so that validation fails for such a reader.
 //!
 //! **An empty border node** `D` is unlinked, unless it is its tree's leftmost, which stays as
 //! long as the tree. Its range falls to its left sibling `P`. The latches, in the order taken:
@@ -22,7 +22,7 @@
 //!    separator to its left are dropped, and the left neighbour's range grows: done. A parent
 //!    without other children is deleted too, and we climb on. Where it is the *first* child of
 //!    a parent `Q` that has others, `Q`'s range shrinks from the left: its lowest slice
-//!    becomes its first separator, and that must be told to the ancestor `A` whose separator
+//!    becomes its first separator, and that must be written into the ancestor `A` whose separator
 //!    names `Q`'s old lowest slice. Every node on the way whose range shrinks is marked
 //!    *splitting*, lower ones first, and stays latched until `A` is changed: a reader that
 //!    used the old separator finds a changed split counter on the way and starts again; one
@@ -70,12 +70,12 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             self.unlink(guard, node, key);
             return;
         }
-        self.unlock_noting(node, key);
+        self.unlock_and_enqueue_collapse(node, key);
     }
 
-    /// Unlatches a border node that lost a key or its right sibling; if it is now all that is
-    /// left of a deeper layer, and little is in it, notes the layer for collapsing.
-    fn unlock_noting(&self, node: &Border, key: &Key<'_>) {
+    /// Unlatches a border node that lost a key or its right sibling; if it is now the
+    /// only node of a deeper layer and has at most one key, enqueues the layer for collapsing.
+    fn unlock_and_enqueue_collapse(&self, node: &Border, key: &Key<'_>) {
         let permutation = node.permutation();
         let collapsible = key.offset() > 0
             && node.prev().is_null()
@@ -91,7 +91,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         }
     }
 
-    /// Takes the latched, empty, not leftmost `node` out of the tree and retires it.
+    /// Unlinks the latched, empty `node`, which is not the leftmost of its layer, and retires it.
     #[cold]
     #[inline(never)]
     fn unlink(&self, guard: &C::Guard<'_>, node: &Border, key: &Key<'_>) {
@@ -105,14 +105,14 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             next.set_prev(std::ptr::from_ref(left).cast_mut());
         }
         left.set_next(next);
-        let held = self.drop_from_parents(node.as_node());
-        for interior in held.iter().rev() {
+        let latched = self.remove_from_ancestors(node.as_node());
+        for interior in latched.iter().rev() {
             Latch::<C>::unlock(&interior.version);
         }
-        self.unlock_noting(left, key);
+        self.unlock_and_enqueue_collapse(left, key);
         Latch::<C>::unlock(&node.version);
         self.counters.count(Event::NodeDeletion as usize);
-        for interior in held {
+        for interior in latched {
             if interior.version.load().is_deleted() {
                 self.counters.count(Event::NodeDeletion as usize);
                 self.retire_node(guard, std::ptr::from_ref(interior).cast_mut().cast());
@@ -121,15 +121,15 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         self.retire_node(guard, node.as_node());
     }
 
-    /// Step 3 of the module's account: drops `child` from its parent, deleting emptied
+    /// Step 3 of the module's protocol: removes `child` from its parent, deleting emptied
     /// ancestors and moving the separator that named its range. Returns the ancestors still
     /// latched, lowest first.
-    fn drop_from_parents<'g>(&self, child: *mut Node) -> Vec<&'g Interior> {
-        let mut held: Vec<&'g Interior> = Vec::new();
+    fn remove_from_ancestors<'g>(&self, child: *mut Node) -> Vec<&'g Interior> {
+        let mut latched: Vec<&'g Interior> = Vec::new();
         let mut child = child;
         let mut lowest = None;
         loop {
-            // SAFETY: latched by us (the border node or the last of `held`).
+            // SAFETY: latched by us (the border node or the last of `latched`).
             let parent = lock_parent::<C>(unsafe { &*child })
                 .expect("a node with a left sibling has ancestors that part them");
             let index = parent.index_of(child);
@@ -147,16 +147,16 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
                     Latch::<C>::mark_inserting(&parent.version);
                     parent.remove_child(index);
                     Latch::<C>::unlock(&parent.version);
-                    return held;
+                    return latched;
                 }
                 Some(slice) => {
                     Latch::<C>::mark_inserting(&parent.version);
                     parent.slices[index - 1].store(slice, Ordering::Relaxed);
                     Latch::<C>::unlock(&parent.version);
-                    return held;
+                    return latched;
                 }
             }
-            held.push(parent);
+            latched.push(parent);
             child = std::ptr::from_ref(parent).cast_mut().cast();
         }
     }

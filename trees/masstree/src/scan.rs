@@ -4,7 +4,7 @@
 //! lengths, values, suffixes and the siblings' pointers, copied out and checked against the
 //! version), visits its entries, and goes on to the sibling that the snapshot named, whose
 //! lines were asked for while the snapshot was taken. Where an entry is a layer, the scan
-//! notes the node and descends; when the layer ends, the scan goes on behind the layer's slice,
+//! saves the node and descends; when the layer ends, the scan goes on behind the layer's slice,
 //! in the snapshot that it left if that is still there (of the nearest layer above, it is), or in a
 //! new one (following splits to the right).
 //!
@@ -22,7 +22,7 @@
 //! taken, no key ever moves to the right into an existing node, and what it names stays alive
 //! under the scan's pin. A scan of keys alone ([`Masstree::scan_keys`]) never touches a value.
 //!
-//! Long scans let go of their epoch every [`RENEW_NODES`] border nodes, so that a scan of
+//! Long scans renew their pin every [`RENEW_NODES`] border nodes, so that a scan of
 //! everything does not keep all that writers retire meanwhile.
 
 use std::ops::{Bound, ControlFlow};
@@ -35,7 +35,7 @@ use crate::configuration::{Configuration, Guard};
 use crate::key::{Key, LONG, shortest_bytes};
 use crate::node::border::{LAYER, SUFFIX};
 use crate::node::{Border, Interior, Node, prefetch};
-use crate::snapshot::{Entry, Lost, Snapshot};
+use crate::snapshot::{Entry, PositionLost, Snapshot};
 use crate::tree::{Masstree, layer_root};
 use crate::value::{Bytes, Value};
 
@@ -53,7 +53,7 @@ struct Position {
 
 /// The parent of the node that a scan is in, as a hint where to find siblings early.
 #[derive(Clone, Copy)]
-struct Guide<'t> {
+struct ParentHint<'t> {
     parent: &'t Interior,
     /// The child to ask for next.
     child: usize,
@@ -64,7 +64,7 @@ struct Guide<'t> {
 /// The snapshot that the scan left for the layer below it, so that coming back costs nothing. It
 /// may be old by then, as it may be when a long callback holds up a visit: what it says was true
 /// during the scan, and its node stays pinned.
-struct Upper<'s, 'g> {
+struct SavedSnapshot<'s, 'g> {
     snapshot: &'s mut Snapshot<'g>,
     index: usize,
     /// How many layers down it is; `None` when there is none.
@@ -79,8 +79,8 @@ struct Scan<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUE
     snapshot: &'s mut Snapshot<'t>,
     /// The snapshot of a sibling, taken early; without a node when there is none.
     ahead: &'s mut Snapshot<'t>,
-    upper: Upper<'s, 't>,
-    guide: Option<Guide<'t>>,
+    upper: SavedSnapshot<'s, 't>,
+    hint: Option<ParentHint<'t>>,
     /// Entries `..index` (reverse) or `index..` (forward) are still to be visited.
     index: usize,
     /// Border nodes of upper layers whose entry we are inside.
@@ -123,12 +123,12 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
             tree,
             snapshot,
             ahead,
-            upper: Upper {
+            upper: SavedSnapshot {
                 snapshot: upper,
                 index: 0,
                 depth: None,
             },
-            guide: None,
+            hint: None,
             index: 0,
             above: Vec::new(),
             key: Vec::with_capacity(64),
@@ -145,60 +145,60 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
         self.above.len() * 8
     }
 
-    fn take(&mut self, node: &'t Border) -> Result<(), Lost> {
+    fn take(&mut self, node: &'t Border) -> Result<(), PositionLost> {
         self.nodes += 1;
         self.snapshot.take::<V, C, VALUES>(node, Self::DIRECTION)
     }
 
     /// Asks for siblings of the snapshot's node by its parent.
-    fn find_guide<K: Kernel>(&mut self) {
+    fn set_hint<K: Kernel>(&mut self) {
         let Some(node) = self.snapshot.node else {
             return;
         };
         if node.is_narrow() {
-            self.guide = None; // it has neither parent nor siblings
+            self.hint = None; // it has neither parent nor siblings
             return;
         }
         // SAFETY: a parent of a pinned node is a pinned node; null at a root.
         let parent = unsafe { node.parent.load(Ordering::Acquire).as_ref() };
-        self.guide = parent.map(|parent| Guide {
+        self.hint = parent.map(|parent| ParentHint {
             parent,
             child: K::rank(&parent.slices, parent.count(), node.low()),
             depth: self.above.len(),
         });
         // The next sibling itself was asked for with the snapshot.
-        self.step_guide();
+        self.advance_hint();
         for _ in 0..SIBLINGS_AHEAD {
-            self.ask_by_guide();
+            self.prefetch_by_hint();
         }
     }
 
-    fn step_guide(&mut self) {
-        if let Some(guide) = &mut self.guide {
-            // Wraps below zero: out of range, so the guide ends.
-            guide.child = match Self::DIRECTION {
-                Direction::Forward => guide.child + 1,
-                Direction::Reverse => guide.child.wrapping_sub(1),
+    fn advance_hint(&mut self) {
+        if let Some(hint) = &mut self.hint {
+            // Wraps below zero: out of range, so the hint ends.
+            hint.child = match Self::DIRECTION {
+                Direction::Forward => hint.child + 1,
+                Direction::Reverse => hint.child.wrapping_sub(1),
             };
         }
     }
 
     /// Asks for one more sibling, if the parent has one.
-    fn ask_by_guide(&mut self) {
-        self.step_guide();
-        let Some(guide) = self.guide.filter(|guide| guide.depth == self.above.len()) else {
+    fn prefetch_by_hint(&mut self) {
+        self.advance_hint();
+        let Some(hint) = self.hint.filter(|hint| hint.depth == self.above.len()) else {
             return;
         };
-        if guide.child <= guide.parent.count() {
-            prefetch(guide.parent.child(guide.child));
+        if hint.child <= hint.parent.count() {
+            prefetch(hint.parent.child(hint.child));
         } else {
-            self.guide = None;
+            self.hint = None;
         }
     }
 
     /// Snapshots the sibling in the direction of the scan early, if that succeeds: its value
     /// blocks are then fetched while the present node is visited.
-    fn look_ahead(&mut self) {
+    fn snapshot_ahead(&mut self) {
         let sibling = match Self::DIRECTION {
             Direction::Forward => self.snapshot.next,
             Direction::Reverse => self.snapshot.prev,
@@ -212,7 +212,7 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
     }
 
     /// Makes `node` the snapshot, by the early one if that is of this node.
-    fn go_to(&mut self, node: &'t Border) -> Result<(), Lost> {
+    fn move_to(&mut self, node: &'t Border) -> Result<(), PositionLost> {
         if self
             .ahead
             .node
@@ -227,7 +227,7 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
     }
 
     /// Snapshots the node responsible for `slice`, at or to the right of `node`.
-    fn take_responsible(&mut self, node: &'t Border, slice: u64) -> Result<(), Lost> {
+    fn take_responsible(&mut self, node: &'t Border, slice: u64) -> Result<(), PositionLost> {
         let mut node = node;
         loop {
             self.take(node)?;
@@ -253,7 +253,7 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
     /// Looks the position up, and asks for what follows it.
     fn begin<K: Kernel>(&mut self) {
         self.seek::<K>();
-        self.find_guide::<K>();
+        self.set_hint::<K>();
     }
 
     /// Looks the position up from the top.
@@ -266,7 +266,7 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
         self.position.key = position;
     }
 
-    fn try_seek<K: Kernel>(&mut self, position: Option<&[u8]>) -> Result<(), Lost> {
+    fn try_seek<K: Kernel>(&mut self, position: Option<&[u8]>) -> Result<(), PositionLost> {
         self.above.clear();
         self.upper.depth = None;
         self.key.clear();
@@ -276,7 +276,10 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
         };
         let mut key = Key::new(position);
         loop {
-            let (node, _) = self.tree.find_border::<K>(root, key.slice()).ok_or(Lost)?;
+            let (node, _) = self
+                .tree
+                .find_border::<K>(root, key.slice())
+                .ok_or(PositionLost)?;
             self.take_responsible(node, key.slice())?;
             let class = key.class();
             self.index = self.snapshot.lower_bound(key.slice(), class);
@@ -304,7 +307,7 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
         }
     }
 
-    /// Notes that we go from the snapshot's node into the layer below `slice`.
+    /// Saves the snapshot's node on the way into the layer below `slice`.
     fn descend_into(&mut self, slice: u64) {
         let offset = self.offset();
         self.key.truncate(offset);
@@ -313,19 +316,22 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
     }
 
     /// Keeps the snapshot of the node from which we just descended.
-    fn leave_upper(&mut self) {
+    fn save_upper(&mut self) {
         std::mem::swap(&mut self.snapshot, &mut self.upper.snapshot);
         self.upper.index = self.index;
         self.upper.depth = Some(self.above.len() - 1);
     }
 
     /// Snapshots the layer's first node, or its last in reverse.
-    fn enter<K: Kernel>(&mut self, root: *mut Node) -> Result<(), Lost> {
+    fn enter<K: Kernel>(&mut self, root: *mut Node) -> Result<(), PositionLost> {
         let slice = match Self::DIRECTION {
             Direction::Forward => 0,
             Direction::Reverse => u64::MAX,
         };
-        let (node, _) = self.tree.find_border::<K>(root, slice).ok_or(Lost)?;
+        let (node, _) = self
+            .tree
+            .find_border::<K>(root, slice)
+            .ok_or(PositionLost)?;
         self.take_responsible(node, slice)?;
         self.index = match Self::DIRECTION {
             Direction::Forward => 0,
@@ -335,7 +341,7 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
     }
 
     /// Goes on to the sibling, or up to the layer above.
-    fn advance(&mut self) -> Result<Step, Lost> {
+    fn advance(&mut self) -> Result<Step, PositionLost> {
         let sibling = match Self::DIRECTION {
             Direction::Forward => self.snapshot.next,
             Direction::Reverse => self.snapshot.prev,
@@ -343,25 +349,25 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
         // SAFETY: a sibling of a pinned node is a pinned node.
         match unsafe { sibling.as_ref() } {
             Some(sibling) if FORWARD => {
-                self.go_to(sibling)?;
+                self.move_to(sibling)?;
                 self.index = 0;
             }
             Some(sibling) => {
                 let Some(right) = self.snapshot.node else {
-                    return Err(Lost);
+                    return Err(PositionLost);
                 };
-                self.go_to(sibling)?;
+                self.move_to(sibling)?;
                 if !std::ptr::eq(self.snapshot.next, right) {
                     self.seek_below(right);
-                    return Err(Lost);
+                    return Err(PositionLost);
                 }
                 self.index = self.snapshot.count;
             }
             None => return self.leave_layer(),
         }
-        self.ask_by_guide();
+        self.prefetch_by_hint();
         if V::OWNING && VALUES {
-            self.look_ahead();
+            self.snapshot_ahead();
         }
         Ok(Step::Go)
     }
@@ -379,7 +385,7 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
         self.key_visited = false;
     }
 
-    fn leave_layer(&mut self) -> Result<Step, Lost> {
+    fn leave_layer(&mut self) -> Result<Step, PositionLost> {
         let Some(node) = self.above.pop() else {
             return Ok(Step::Done);
         };
@@ -404,7 +410,7 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
     fn visit_entries<K: Kernel>(
         &mut self,
         visit: &mut impl FnMut(&[u8], u64) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>, Lost> {
+    ) -> Result<ControlFlow<()>, PositionLost> {
         loop {
             let at = match Self::DIRECTION {
                 Direction::Forward if self.index < self.snapshot.count => self.index,
@@ -420,7 +426,7 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
                 let (slice, layer) = (entry.slice, layer_root(entry.value));
                 self.save_position();
                 self.descend_into(slice);
-                self.leave_upper();
+                self.save_upper();
                 self.enter::<K>(layer)?;
                 continue;
             }
@@ -448,9 +454,9 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
                 Ok(ControlFlow::Continue(())) => match self.advance() {
                     Ok(Step::Done) => return,
                     Ok(Step::Go) => {}
-                    Err(Lost) => self.begin::<K>(),
+                    Err(PositionLost) => self.begin::<K>(),
                 },
-                Err(Lost) => self.begin::<K>(),
+                Err(PositionLost) => self.begin::<K>(),
             }
             if self.nodes >= RENEW_NODES && self.key_visited {
                 // Everything borrowed under the old pin is dropped before the new one.
@@ -460,7 +466,7 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
                 *self.snapshot = Snapshot::empty();
                 *self.ahead = Snapshot::empty();
                 *self.upper.snapshot = Snapshot::empty();
-                self.guide = None;
+                self.hint = None;
                 guard.renew();
                 self.begin::<K>();
             }

@@ -1,7 +1,7 @@
 //! A consistent copy of a border node, which is what a scan visits.
 //!
 //! The order, slices, lengths, values, suffixes and the siblings' pointers are copied out and then
-//! checked against the version: a copy that a writer came in between is taken again. What it names
+//! validated: a copy that a writer disturbed is taken again. What it names
 //! stays alive under the scan's guard (`'g`).
 
 use hedgerow_index::Direction;
@@ -18,7 +18,7 @@ pub(crate) struct Entry<'g> {
     pub(crate) slice: u64,
     pub(crate) value: u64,
     pub(crate) length: u8,
-    /// Only of a slot with a suffix is this looked at. All of an empty entry is zero, so that a
+    /// Read only of a slot with a suffix. All of an empty entry is zero, so that a
     /// new snapshot is one clearing of memory.
     suffix: Option<&'g [u8]>,
 }
@@ -50,8 +50,8 @@ pub(crate) struct Snapshot<'g> {
     pub(crate) entries: [Entry<'g>; WIDTH],
 }
 
-/// The position cannot be continued from here: look it up again.
-pub(crate) struct Lost;
+/// The scan cannot go on from this node: it must look its position up from the root.
+pub(crate) struct PositionLost;
 
 impl<'g> Snapshot<'g> {
     pub(crate) fn empty() -> Self {
@@ -64,17 +64,17 @@ impl<'g> Snapshot<'g> {
         }
     }
 
-    /// Copies `node`, or is lost when it is deleted.
+    /// Copies `node`; an error when it is deleted.
     #[inline(always)]
     pub(crate) fn take<V: Value, C: Configuration, const VALUES: bool>(
         &mut self,
         node: &'g Border,
         direction: Direction,
-    ) -> Result<(), Lost> {
+    ) -> Result<(), PositionLost> {
         loop {
             let version = Latch::<C>::stable(&node.version);
             if version.is_deleted() {
-                return Err(Lost);
+                return Err(PositionLost);
             }
             self.next = node.next();
             self.prev = node.prev();

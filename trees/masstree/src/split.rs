@@ -36,14 +36,14 @@ pub(crate) fn lock_parent<'g, C: Configuration>(child: &Node) -> Option<&'g Inte
 }
 
 /// The 16 keys of a split: the node's 15 and the new one at `index`.
-struct Sixteen<'a> {
+struct SplitKeys<'a> {
     node: &'a Border,
     permutation: Permutation,
     index: usize,
     key: &'a Key<'a>,
 }
 
-impl Sixteen<'_> {
+impl SplitKeys<'_> {
     /// The node's slot of key `i`, or `None` for the new key.
     fn slot(&self, i: usize) -> Option<usize> {
         match i.cmp(&self.index) {
@@ -93,7 +93,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         word: u64,
     ) {
         let permutation = node.permutation();
-        let keys = Sixteen {
+        let keys = SplitKeys {
             node,
             permutation,
             index,
@@ -110,7 +110,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         }
         let right = new_right::<C>(&keys, cut, word);
         if index < cut {
-            self.keep_left(guard, node, &keys, permutation.truncate(cut - 1), word);
+            self.insert_left(guard, node, &keys, permutation.truncate(cut - 1), word);
         } else {
             node.publish(permutation.truncate(cut));
         }
@@ -123,11 +123,11 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
     }
 
     /// Puts the new key into the left half, whose order without it is `kept`.
-    fn keep_left(
+    fn insert_left(
         &self,
         guard: &C::Guard<'_>,
         node: &Border,
-        keys: &Sixteen<'_>,
+        keys: &SplitKeys<'_>,
         kept: Permutation,
         word: u64,
     ) {
@@ -210,7 +210,7 @@ fn suffix_room(count: usize, bytes: usize) -> usize {
 }
 
 /// Makes the latched right half: keys `cut..16`.
-fn new_right<C: Configuration>(keys: &Sixteen<'_>, cut: usize, word: u64) -> *mut Border {
+fn new_right<C: Configuration>(keys: &SplitKeys<'_>, cut: usize, word: u64) -> *mut Border {
     let suffixes = || (cut..=WIDTH).filter_map(|i| keys.suffix(i));
     let bytes: usize = suffixes().map(<[u8]>::len).sum();
     let room = suffix_room(suffixes().count(), bytes);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use hedgerow_simd::Level;
 use hedgerow_sync::{Counters, VersionWord};
 
-use crate::collapse::Queue;
+use crate::collapse::CollapseQueue;
 use crate::configuration::{Concurrent, Configuration};
 use crate::node::{Border, Node};
 use crate::statistics::EVENTS;
@@ -20,7 +20,7 @@ pub struct Masstree<V: Value, C: Configuration = Concurrent> {
     pub(crate) root: AtomicPtr<Node>,
     pub(crate) level: Level,
     pub(crate) counters: Counters<EVENTS>,
-    pub(crate) deferred: Queue,
+    pub(crate) deferred: CollapseQueue,
     pub(crate) entry: C::Entry,
     pub(crate) values: PhantomData<V>,
 }
@@ -38,7 +38,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             root: AtomicPtr::new(root.cast()),
             level,
             counters: Counters::new(),
-            deferred: Queue::default(),
+            deferred: CollapseQueue::default(),
             entry: C::Entry::default(),
             values: PhantomData,
         }

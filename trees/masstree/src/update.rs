@@ -7,7 +7,7 @@
 //!
 //! Applying is one store where it can be: an update stores the value word, an insert fills a
 //! free slot and stores the permutation. Only reuse of a removed slot, splits, and collapses
-//! make readers look again.
+//! make the validation of readers fail.
 
 use hedgerow_simd::{Kernel, Task};
 use hedgerow_sync::Version;
@@ -32,7 +32,7 @@ pub(crate) enum Change<R> {
 
 /// Where a key stands in the latched node.
 #[derive(Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum KeyMatch {
     Present(usize),
     Absent,
     /// Absent, but this slot's long key shares its slice: a layer would have to be made.
@@ -42,7 +42,7 @@ pub(crate) enum Place {
 pub(crate) struct Located<'k, 'g> {
     pub node: &'g Border,
     pub key: Key<'k>,
-    pub place: Place,
+    pub place: KeyMatch,
     /// The layer's entry: its node and slot; `None` in the first layer.
     pub above: Option<(&'g Border, usize)>,
 }
@@ -118,8 +118,8 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
                     self.restarted();
                     continue 'restart;
                 };
-                let place = place_latched::<K>(node, &key);
-                if let Place::Present(slot) = place
+                let place = match_latched::<K>(node, &key);
+                if let KeyMatch::Present(slot) = place
                     && node.length(slot) == LAYER
                 {
                     root = layer_root(node.value(slot));
@@ -239,27 +239,27 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         } = located;
         let unlock = UnlockOnUnwind::<C>(node, std::marker::PhantomData);
         let present = match place {
-            Place::Present(slot) => Some(node.value(slot)),
+            KeyMatch::Present(slot) => Some(node.value(slot)),
             _ => None,
         };
         let change = decide(present);
         std::mem::forget(unlock);
         match (change, place) {
-            (Change::Put(word, result), Place::Present(slot)) => {
+            (Change::Put(word, result), KeyMatch::Present(slot)) => {
                 node.set_value(slot, word);
                 Latch::<C>::unlock(&node.version);
                 self.retire_value(guard, present);
                 result
             }
-            (Change::Put(word, result), Place::Absent) => {
+            (Change::Put(word, result), KeyMatch::Absent) => {
                 self.insert::<K>(guard, node, &key, word, above);
                 result
             }
-            (Change::Put(word, result), Place::Conflict(slot)) => {
+            (Change::Put(word, result), KeyMatch::Conflict(slot)) => {
                 self.make_layer(node, slot, &key, word);
                 result
             }
-            (Change::Remove(result), Place::Present(slot)) => {
+            (Change::Remove(result), KeyMatch::Present(slot)) => {
                 self.remove_slot(guard, node, slot, &key);
                 self.retire_value(guard, present);
                 self.maintain_some(guard);
@@ -373,7 +373,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
 
 /// Where `key` stands in a latched node.
 #[inline(always)]
-fn place_latched<K: Kernel>(node: &Border, key: &Key<'_>) -> Place {
+fn match_latched<K: Kernel>(node: &Border, key: &Key<'_>) -> KeyMatch {
     let permutation = node.permutation();
     let class = key.class();
     let mut mask = node.equal::<K>(permutation, key.slice());
@@ -388,14 +388,14 @@ fn place_latched<K: Kernel>(node: &Border, key: &Key<'_>) -> Place {
             // SAFETY: the node is latched and pinned.
             let same = unsafe { node.suffix(slot) } == Some(key.suffix());
             return if same {
-                Place::Present(slot)
+                KeyMatch::Present(slot)
             } else {
-                Place::Conflict(slot)
+                KeyMatch::Conflict(slot)
             };
         }
-        return Place::Present(slot);
+        return KeyMatch::Present(slot);
     }
-    Place::Absent
+    KeyMatch::Absent
 }
 
 /// The index at which `key`, which is absent, belongs in a latched node.

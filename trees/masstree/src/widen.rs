@@ -10,16 +10,15 @@
 //!                                                   └──► wider                └──► wider
 //! ```
 //!
-//! 1. The narrow node is marked *splitting*, emptied, and told its replacement; then it says
-//!    root no more and is unlatched. Whoever stands in it sees a split and goes to the right,
+//! 1. The writer marks the narrow node *splitting*, empties it, stores its replacement in it,
+//!    clears its root bit and unlatches it. Operations in the node see a split and go to the right,
 //!    which is where the replacement is (its range is the whole layer, as the narrow node's
-//!    was); whoever comes from above climbs from the old root, as after any split of a root.
+//!    was); operations from above climb from the old root, as after any split of a root.
 //!    So no latch above is needed, and the decision made under the narrow node's latch holds.
 //! 2. The entry above is brought up to date by `replace_root`, by this writer or, if a split
 //!    has moved the entry meanwhile, by the next one that passes. The entry is the only link
-//!    to a node that forwards, and it is changed under its node's latch: so whoever changes it
-//!    retires every forwarding node between the old root and the one it stores, and nobody
-//!    else does.
+//!    to a node that forwards, and a writer changes it under its node's latch: so this writer,
+//!    and no other, retires every forwarding node between the old root and the one it stores.
 //!
 //! A narrow node that the wider one is in turn replaced by makes a chain, which the same step
 //! takes away as a whole. Removing keys never makes a node narrower; a layer that is left with
@@ -53,7 +52,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
     }
 
     /// Retires the nodes that forward from `old`, a layer's former root, as far as `end`. The
-    /// caller took away the only link to `old`.
+    /// caller removed the only link to `old`.
     pub(crate) fn retire_forwarding(&self, guard: &C::Guard<'_>, old: *mut Node, end: *const Node) {
         let mut node = old;
         while !std::ptr::eq(node, end) {
