@@ -176,7 +176,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "DIR", env = "HEDGEROW_DATA")]
     pub(crate) data: Option<PathBuf>,
     /// Keep everything in memory alone: no files, no log, and nothing left after the end.
-    #[arg(long, conflicts_with_all = ["data", "durability", "flush_interval", "checkpoint_log"])]
+    #[arg(long, conflicts_with_all = ["data", "durability", "flush_interval", "checkpoint_log",
+        "checkpoint_idle", "checkpoint_interval"])]
     pub(crate) in_memory: bool,
     /// Where Redis clients connect: address and port, a port of this machine alone, or `none`
     /// [default: 127.0.0.1:7379].
@@ -250,6 +251,19 @@ pub(crate) struct Serve {
     /// Checkpoint by itself after this much log; 0 for never [default: 1GiB].
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_CHECKPOINT_LOG", value_parser = size::bytes)]
     pub(crate) checkpoint_log: Option<u64>,
+    /// Checkpoint a database of B-trees when nobody has written for this long; 0 for never
+    /// [default: 10s].
+    #[arg(long, value_name = "TIME", env = "HEDGEROW_CHECKPOINT_IDLE", value_parser = size::duration)]
+    pub(crate) checkpoint_idle: Option<Duration>,
+    /// Checkpoint a database of B-trees this long after the first write that the last checkpoint
+    /// lacks; 0 for never [default: 5m].
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "HEDGEROW_CHECKPOINT_INTERVAL",
+        value_parser = size::duration
+    )]
+    pub(crate) checkpoint_interval: Option<Duration>,
     /// Which events go to standard error, one line each [default: info].
     #[arg(long, value_name = "LEVEL", env = "HEDGEROW_LOG_LEVEL")]
     pub(crate) log_level: Option<LogLevel>,

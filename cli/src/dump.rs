@@ -23,6 +23,8 @@ struct Writer<'a> {
     line: Vec<u8>,
     bar: ProgressBar,
     end: End,
+    /// The CRC-32C of all lines so far.
+    checksum: u32,
     missing: u64,
 }
 
@@ -38,6 +40,7 @@ pub(crate) fn dump(dump: Dump, out: &Output) -> Result<()> {
         line: Vec::new(),
         bar: spinner("rows"),
         end: End::default(),
+        checksum: 0,
         missing: 0,
     };
     writer.line(|line| dump_file::write_head(names.len() as u64, line))?;
@@ -55,7 +58,13 @@ impl Writer<'_> {
         }
         self.line.clear();
         write(&mut self.line);
+        self.write_line()
+    }
+
+    /// Writes the line that is ready, with its end.
+    fn write_line(&mut self) -> Result<()> {
         self.line.push(b'\n');
+        self.checksum = crc32c::crc32c_append(self.checksum, &self.line);
         self.lines.write_all(&self.line).map_err(writing)
     }
 
@@ -100,10 +109,9 @@ impl Writer<'_> {
         } else {
             rows::write(key, row, &mut self.line);
         }
-        self.line.push(b'\n');
         self.end.rows += 1;
         self.bar.inc(1);
-        self.lines.write_all(&self.line).map_err(writing)
+        self.write_line()
     }
 
     fn missing(&mut self, keys: &Missing) -> Result<()> {
@@ -114,6 +122,7 @@ impl Writer<'_> {
 
     fn finish(mut self) -> Result<()> {
         self.end.complete = self.missing == 0;
+        self.end.checksum = Some(self.checksum);
         let end = self.end;
         if self.out.json {
             let object = json!({ "end": {

@@ -1,22 +1,25 @@
 //! The lines of a dump that are no rows: its head, where keyspaces begin, and its end.
 //!
 //! ```text
-//! \hedgerow-dump ⇥ 1 ⇥ keyspaces=2
+//! \hedgerow-dump ⇥ 2 ⇥ keyspaces=2
 //! \keyspace ⇥ accounts
 //! alice ⇥ 70                                   rows: rows.rs
 //! \missing ⇥ from ⇥ to                         keys that could not be read; no `to`: to the end
 //! \keyspace ⇥ default
-//! \end ⇥ complete ⇥ keyspaces=2 ⇥ rows=1
+//! \end ⇥ complete ⇥ keyspaces=2 ⇥ rows=1 ⇥ crc32c=1a2b3c4d
 //! ```
 //!
 //! None of these lines is a row, as the backslash at its beginning begins no escape. A dump without
 //! its last line was cut off. That line says first whether rows are missing, and its numbers must be
-//! those of what was read, so no part of it passes for the whole.
+//! those of what was read, so no part of it passes for the whole. Its checksum is the CRC-32C of all
+//! lines before it, line ends included, as eight hexadecimal digits. Version 1 has no checksum.
 
 use crate::text;
 
 /// The version of the format.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
+/// The last version whose dumps have no checksum.
+const WITHOUT_CHECKSUM: u32 = 1;
 
 const HEAD: &[u8] = b"\\hedgerow-dump\t";
 const KEYSPACE: &[u8] = b"\\keyspace\t";
@@ -47,6 +50,17 @@ pub(crate) struct End {
     pub(crate) keyspaces: u64,
     /// Rows in the dump.
     pub(crate) rows: u64,
+    /// The CRC-32C of all lines before the last one; `None` in a dump of version 1.
+    pub(crate) checksum: Option<u32>,
+}
+
+/// What the first line of a dump says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Keyspaces in the dump.
+    pub(crate) keyspaces: u64,
+    /// Whether the last line has a checksum.
+    pub(crate) has_checksum: bool,
 }
 
 /// Writes the first line, without its end.
@@ -77,28 +91,40 @@ pub(crate) fn write_end(end: &End, out: &mut Vec<u8>) {
     let state = if end.complete { COMPLETE } else { INCOMPLETE };
     let numbers = format!("{state}\tkeyspaces={}\trows={}", end.keyspaces, end.rows);
     out.extend_from_slice(numbers.as_bytes());
+    if let Some(checksum) = end.checksum {
+        out.extend_from_slice(format!("\tcrc32c={checksum:08x}").as_bytes());
+    }
 }
 
-/// Reads the first line of a file: how many keyspaces the dump has, or `None` if it is no dump.
+/// Whether a file whose only line is this one, without an end, is the beginning of a dump.
+pub(crate) fn is_cut_head(line: &[u8]) -> bool {
+    HEAD.starts_with(line)
+}
+
+/// Reads the first line of a file; `None` if it is no dump.
 ///
 /// # Errors
 /// It is a dump that this program cannot read.
-pub(crate) fn read_head(line: &[u8]) -> Result<Option<u64>, String> {
+pub(crate) fn read_head(line: &[u8]) -> Result<Option<Head>, String> {
     let Some(rest) = line.strip_prefix(HEAD) else {
         return Ok(None);
     };
     let rest = String::from_utf8_lossy(rest);
     let mut fields = rest.split('\t');
     let version = fields.next().unwrap_or("");
-    if version != VERSION.to_string() {
+    let known = (WITHOUT_CHECKSUM..=VERSION).find(|known| version == known.to_string());
+    let Some(known) = known else {
         return Err(format!(
-            "this dump has format version {version}, this program reads {VERSION}; use a newer \
-             program"
+            "this dump has format version {version}, this program reads versions up to {VERSION}; \
+             use a newer program"
         ));
-    }
+    };
     let keyspaces = fields.next().and_then(|field| number("keyspaces", field));
     match (keyspaces, fields.next()) {
-        (Some(keyspaces), None) => Ok(Some(keyspaces)),
+        (Some(keyspaces), None) => Ok(Some(Head {
+            keyspaces,
+            has_checksum: known > WITHOUT_CHECKSUM,
+        })),
         _ => Err("the first line of this dump is damaged; make the dump again".into()),
     }
 }
@@ -128,16 +154,29 @@ fn read_end(fields: &[u8]) -> Result<End, String> {
     let fields = String::from_utf8_lossy(fields);
     let fields: Vec<&str> = fields.split('\t').collect();
     let end = match fields[..] {
-        [state, keyspaces, rows] => Some(End {
-            complete: state == COMPLETE,
-            keyspaces: number("keyspaces", keyspaces).unwrap_or(u64::MAX),
-            rows: number("rows", rows).unwrap_or(u64::MAX),
-        })
-        .filter(|_| [COMPLETE, INCOMPLETE].contains(&state)),
+        [state, keyspaces, rows] => numbers(state, keyspaces, rows, None),
+        [state, keyspaces, rows, sum] => {
+            checksum(sum).and_then(|sum| numbers(state, keyspaces, rows, Some(sum)))
+        }
         _ => None,
     };
-    end.filter(|end| end.keyspaces < u64::MAX && end.rows < u64::MAX)
-        .ok_or_else(|| "the last line of this dump is damaged".into())
+    end.ok_or_else(|| "the last line of this dump is damaged".into())
+}
+
+fn numbers(state: &str, keyspaces: &str, rows: &str, checksum: Option<u32>) -> Option<End> {
+    [COMPLETE, INCOMPLETE].contains(&state).then_some(End {
+        complete: state == COMPLETE,
+        keyspaces: number("keyspaces", keyspaces)?,
+        rows: number("rows", rows)?,
+        checksum,
+    })
+}
+
+/// All eight digits must be there: a line that is cut has fewer.
+fn checksum(field: &str) -> Option<u32> {
+    let digits = field.strip_prefix("crc32c=")?;
+    let checksum = u32::from_str_radix(digits, 16).ok()?;
+    (digits == format!("{checksum:08x}")).then_some(checksum)
 }
 
 fn number(name: &str, field: &str) -> Option<u64> {
@@ -156,16 +195,25 @@ mod tests {
 
     #[test]
     fn lines_round_trip() {
-        assert_eq!(read_head(&line(|out| write_head(3, out))), Ok(Some(3)));
+        let head = Head {
+            keyspaces: 3,
+            has_checksum: true,
+        };
+        assert_eq!(read_head(&line(|out| write_head(3, out))), Ok(Some(head)));
+        let older = read_head(b"\\hedgerow-dump\t1\tkeyspaces=3")
+            .unwrap()
+            .unwrap();
+        assert!(!older.has_checksum && older.keyspaces == 3);
         assert_eq!(read_head(b"key\tvalue"), Ok(None));
         let name = "a\tb\\ü";
         let written = line(|out| write_keyspace(name, out));
         assert_eq!(read(&written), Ok(Line::Keyspace(name.into())));
-        for complete in [true, false] {
+        for (complete, checksum) in [(true, Some(0xab)), (false, Some(u32::MAX)), (true, None)] {
             let end = End {
                 complete,
                 keyspaces: 12,
                 rows: 345,
+                checksum,
             };
             assert_eq!(read(&line(|out| write_end(&end, out))), Ok(Line::End(end)));
         }
@@ -183,6 +231,7 @@ mod tests {
             complete: false,
             keyspaces: 12,
             rows: 345,
+            checksum: Some(0x1234_5678),
         };
         let whole = line(|out| write_end(&end, out));
         for len in 0..whole.len() {
@@ -192,8 +241,8 @@ mod tests {
 
     #[test]
     fn newer_dumps_are_refused() {
-        let error = read_head(b"\\hedgerow-dump\t2\tanything").unwrap_err();
-        assert!(error.contains("version 2"), "{error}");
+        let error = read_head(b"\\hedgerow-dump\t3\tanything").unwrap_err();
+        assert!(error.contains("version 3"), "{error}");
         assert!(read_head(b"\\hedgerow-dump\t1").is_err());
     }
 }

@@ -36,6 +36,14 @@ pub(crate) enum Event {
     End,
 }
 
+/// The first line.
+pub(crate) struct First {
+    /// Without its end.
+    pub(crate) text: Vec<u8>,
+    /// It has no end: nothing follows.
+    pub(crate) is_cut: bool,
+}
+
 /// Where lines come from, and how far they are.
 pub(crate) struct Lines {
     pub(crate) bar: ProgressBar,
@@ -80,16 +88,20 @@ impl Lines {
         })
     }
 
-    /// Waits for the first line and returns it without its end; it comes again as the first one of
-    /// all. `None` if there are no lines.
-    pub(crate) fn first(&mut self) -> Result<Option<Vec<u8>>> {
+    /// Waits for the first line and returns it; it comes again as the first one of all. `None` if
+    /// there are no lines.
+    pub(crate) fn first(&mut self) -> Result<Option<First>> {
         let lines = match self.batches.recv() {
             Ok(lines) => lines.map_err(reading)?,
             Err(_) => return Ok(None),
         };
         let first = lines.first().cloned().unwrap_or_default();
         *self.first.get_mut() = Some(lines);
-        Ok(Some(first.strip_suffix(b"\n").unwrap_or(&first).to_vec()))
+        let whole = first.strip_suffix(b"\n");
+        Ok(Some(First {
+            text: whole.unwrap_or(&first).to_vec(),
+            is_cut: whole.is_none(),
+        }))
     }
 
     /// Waits a moment for further lines.

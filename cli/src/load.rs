@@ -7,9 +7,9 @@ use serde_json::json;
 
 use crate::arguments::Load;
 use crate::data::{Opened, open_with};
-use crate::dump_file::{self, End, Line};
+use crate::dump_file::{self, End, Head, Line};
 use crate::error::{Error, Result};
-use crate::lines::{Event, Interruption, Lines};
+use crate::lines::{Event, First, Interruption, Lines};
 use crate::output::Output;
 use crate::rows::Stored;
 
@@ -24,8 +24,8 @@ enum Form {
     Keys,
     /// Key, tab, value.
     Tsv,
-    /// A dump: how many keyspaces it has, and its last line, once it was read.
-    Dump { keyspaces: u64, end: Option<End> },
+    /// A dump: its first line, and its last one, once that was read.
+    Dump { head: Head, end: Option<End> },
 }
 
 /// Why a line was not taken.
@@ -58,6 +58,8 @@ struct Loader<'a> {
     stored: u64,
     /// Of a dump: what was read of it.
     read: End,
+    /// The CRC-32C of the lines before this one.
+    checksum: u32,
     /// Rows that could not be stored, since a page of theirs cannot be read.
     refused: u64,
     told: Vec<KeySpan>,
@@ -67,6 +69,8 @@ pub(crate) fn load(load: Load, out: &Output) -> Result<()> {
     let mut lines = Lines::open(&load.file)?;
     // Before the database is made: nothing is left behind by what cannot be loaded.
     let first = lines.first()?;
+    check_beginning(&load, &lines.name, first.as_ref())?;
+    let first = first.map(|first| first.text);
     let form = form(&load, &lines.name, first.as_deref()).map_err(Error::Usage)?;
     let interruption = Interruption::watch()?;
     let db = open_with(&load.data, load.index)?;
@@ -82,6 +86,7 @@ pub(crate) fn load(load: Load, out: &Output) -> Result<()> {
         number: 0,
         stored: 0,
         read: End::default(),
+        checksum: 0,
         refused: 0,
         told: Vec::new(),
     };
@@ -119,11 +124,29 @@ fn rows(db: &Opened) -> u64 {
     db.statistics().get("rows").unwrap_or(0.0) as u64
 }
 
+/// Refuses what is left of a dump that was cut off before the end of its first line: nothing, or the
+/// beginning of the words that dumps begin with. Flags that dumps do not take say that it is none.
+fn check_beginning(load: &Load, name: &str, first: Option<&First>) -> Result<()> {
+    if load.raw || load.tsv || load.value.is_some() {
+        return Ok(());
+    }
+    let what = match first {
+        None => "is empty",
+        Some(first) if first.is_cut && dump_file::is_cut_head(&first.text) => {
+            "ends within the first line of a dump"
+        }
+        Some(_) => return Ok(()),
+    };
+    Err(Error::Failed(format!(
+        "{name} {what}: nothing is loaded; make the dump again, or give --raw if these lines are keys"
+    )))
+}
+
 /// What the lines are, judged by the first one.
 fn form(load: &Load, name: &str, first: Option<&[u8]>) -> std::result::Result<Form, String> {
     let head = dump_file::read_head(first.unwrap_or(b""));
     let head = head.map_err(|what| format!("{name}: {what}"))?;
-    let Some(keyspaces) = head else {
+    let Some(head) = head else {
         return Ok(if load.tsv { Form::Tsv } else { Form::Keys });
     };
     if load.raw || load.value.is_some() {
@@ -131,14 +154,15 @@ fn form(load: &Load, name: &str, first: Option<&[u8]>) -> std::result::Result<Fo
             "{name} is a dump, whose rows have values and escapes; leave out --raw and --value"
         ));
     }
-    if load.keyspace.is_some() && keyspaces > 1 {
+    if load.keyspace.is_some() && head.keyspaces > 1 {
         return Err(format!(
-            "{name} is a dump of {keyspaces} keyspaces; leave out --keyspace, or dump one of them \
-             with dump --keyspace"
+            "{name} is a dump of {} keyspaces; leave out --keyspace, or dump one of them \
+             with dump --keyspace",
+            head.keyspaces
         ));
     }
     let end = None;
-    Ok(Form::Dump { keyspaces, end })
+    Ok(Form::Dump { head, end })
 }
 
 impl Loader<'_> {
@@ -179,7 +203,7 @@ impl Loader<'_> {
     /// Takes a line, with its end.
     fn line(&mut self, line: &[u8]) -> Result<()> {
         self.number += 1;
-        let whole = line.strip_suffix(b"\n");
+        let (with_end, whole) = (line, line.strip_suffix(b"\n"));
         let is_cut = whole.is_none();
         let line = whole.unwrap_or(line);
         match self.take(line, is_cut) {
@@ -192,6 +216,9 @@ impl Loader<'_> {
                 self.store()?;
                 return Err(self.stopped(format!("{} line {number}: {what}", self.lines.name)));
             }
+        }
+        if matches!(self.form, Form::Dump { end: None, .. }) {
+            self.checksum = crc32c::crc32c_append(self.checksum, with_end);
         }
         if self.rows.len() >= BATCH_ROWS {
             self.store()?;
@@ -213,9 +240,9 @@ impl Loader<'_> {
             )),
             // The first line was looked at before.
             Form::Dump { .. } if self.number == 1 => Ok(None),
-            Form::Dump { keyspaces, .. } => {
-                let keyspaces = *keyspaces;
-                self.take_of_dump(line, is_cut, keyspaces)
+            Form::Dump { head, .. } => {
+                let head = *head;
+                self.take_of_dump(line, is_cut, head)
             }
         }
     }
@@ -224,7 +251,7 @@ impl Loader<'_> {
         &mut self,
         line: &[u8],
         is_cut: bool,
-        keyspaces: u64,
+        head: Head,
     ) -> std::result::Result<Option<Stored>, Trouble> {
         let cut = || {
             Err(Trouble::Line(
@@ -236,9 +263,11 @@ impl Loader<'_> {
             read => read?,
         };
         match read {
+            // It ends with its checksum.
+            Line::End(end) if is_cut && end.checksum.is_some() != head.has_checksum => cut(),
             Line::End(end) => {
                 let end = Some(end);
-                self.form = Form::Dump { keyspaces, end };
+                self.form = Form::Dump { head, end };
                 Ok(None)
             }
             // Nobody knows how the line went on.
@@ -299,7 +328,7 @@ impl Loader<'_> {
 
     /// Judges whether a dump was whole.
     fn check_end(&self) -> Result<()> {
-        let Form::Dump { keyspaces, end } = &self.form else {
+        let Form::Dump { head, end } = &self.form else {
             return Ok(());
         };
         let (name, rows) = (&self.lines.name, self.read.rows);
@@ -315,12 +344,26 @@ impl Loader<'_> {
                 self.number
             ));
         };
-        if (end.rows, end.keyspaces) != (rows, self.read.keyspaces) || end.keyspaces != *keyspaces {
+        if (end.rows, end.keyspaces) != (rows, self.read.keyspaces)
+            || end.keyspaces != head.keyspaces
+        {
             return incomplete(format!(
                 "its last line says {} rows in {} keyspaces, and there are {rows} in {}; make the \
                  dump again",
                 end.rows, end.keyspaces, self.read.keyspaces
             ));
+        }
+        let expected = head.has_checksum.then_some(self.checksum);
+        if end.checksum != expected {
+            let shown =
+                |sum: Option<u32>| sum.map_or("none".to_owned(), |sum| format!("{sum:08x}"));
+            return Err(Error::Failed(format!(
+                "the dump {name} was changed since it was made: its last line says checksum {}, and \
+                 that of its lines is {}; its {rows} rows are loaded, and some of them may be wrong; \
+                 load another copy of it, or make it again, into a new directory",
+                shown(end.checksum),
+                shown(expected)
+            )));
         }
         if !end.complete {
             return incomplete("rows could not be read when it was made".into());

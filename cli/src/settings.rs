@@ -51,6 +51,10 @@ struct File {
     max_value: Option<u64>,
     #[serde(deserialize_with = "bytes")]
     checkpoint_log: Option<u64>,
+    #[serde(deserialize_with = "duration")]
+    checkpoint_idle: Option<Duration>,
+    #[serde(deserialize_with = "duration")]
+    checkpoint_interval: Option<Duration>,
     log_level: Option<LogLevel>,
     slow_command_ms: Option<u64>,
 }
@@ -110,6 +114,10 @@ pub(crate) struct Settings {
     pub(crate) max_value: u64,
     /// `None` for no checkpoints by itself.
     pub(crate) checkpoint_log: Option<u64>,
+    /// `None` for no checkpoints when nobody writes.
+    pub(crate) checkpoint_idle: Option<Duration>,
+    /// `None` for no checkpoints by the clock.
+    pub(crate) checkpoint_interval: Option<Duration>,
     pub(crate) log_level: LogLevel,
     /// `None` for none.
     pub(crate) slow_command: Option<Duration>,
@@ -121,6 +129,11 @@ fn address(listen: Option<Listen>, default_port: u16) -> Option<SocketAddr> {
         Some(Listen::None) => None,
         Some(Listen::At(address)) => Some(address),
     }
+}
+
+/// A time that was given or the default, `None` for zero.
+fn unless_zero(given: Option<Duration>, default: Duration) -> Option<Duration> {
+    Some(given.unwrap_or(default)).filter(|time| !time.is_zero())
 }
 
 impl Settings {
@@ -185,6 +198,14 @@ impl Settings {
                 .unwrap_or(Duration::from_secs(60)),
             max_value: flags.max_value.or(file.max_value).unwrap_or(512 << 20),
             checkpoint_log: Some(checkpoint_log).filter(|&bytes| bytes > 0),
+            checkpoint_idle: unless_zero(
+                flags.checkpoint_idle.or(file.checkpoint_idle),
+                Duration::from_secs(10),
+            ),
+            checkpoint_interval: unless_zero(
+                flags.checkpoint_interval.or(file.checkpoint_interval),
+                Duration::from_secs(300),
+            ),
             log_level: flags.log_level.or(file.log_level).unwrap_or(LogLevel::Info),
             slow_command: Some(
                 flags

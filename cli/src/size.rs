@@ -21,7 +21,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("{text:?} is too large"))
 }
 
-/// Parses a duration: digits with a unit `ms`, `s`, `m` or `h`.
+/// Parses a duration: digits with a unit `ms`, `s`, `m` or `h`; zero needs none.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text);
     let number: u64 = number
@@ -32,6 +32,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "s" => 1000,
         "m" => 60_000,
         "h" => 3_600_000,
+        "" if number == 0 => 1,
         _ => {
             return Err(format!(
                 "{text:?} is no duration; write it like 200ms or 5m"
@@ -104,6 +105,7 @@ mod tests {
     fn durations_have_units() {
         assert_eq!(duration("200ms"), Ok(Duration::from_millis(200)));
         assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
         for wrong in ["", "5", "5 days", "ms", "99999999999999999h"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }

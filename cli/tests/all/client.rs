@@ -132,3 +132,49 @@ fn a_port_and_a_name_are_addresses() {
         assert_eq!(done(pong), "PONG\n", "{address}: {first}");
     }
 }
+
+#[test]
+fn databases_of_b_trees_checkpoint_when_flags_say_so() {
+    // So often that the defaults, 10 seconds and 5 minutes, would take longer than the patience.
+    for flags in [
+        ["--checkpoint-idle", "1ms", "--checkpoint-interval", "0"],
+        ["--checkpoint-idle", "1h", "--checkpoint-interval", "1ms"],
+    ] {
+        let (server, _dir) = start(&[&["--index", "btree"], &flags[..]].concat());
+        let checkpoints = || -> u64 {
+            let info = done(cli(&server, &["INFO", "persistence"], ""));
+            let name = "checkpoints_total:";
+            let line = info.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap().trim_end().parse().unwrap()
+        };
+        let patience = std::time::Instant::now() + std::time::Duration::from_secs(120);
+        for i in 0..15 {
+            let before = checkpoints();
+            done(cli(&server, &["SET", &i.to_string(), "v"], ""));
+            while checkpoints() == before {
+                let left = std::time::Instant::now() < patience;
+                assert!(left, "{flags:?}: {i} checkpoints in two minutes");
+            }
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for flag in ["--checkpoint-idle", "--checkpoint-interval"] {
+        let wrong = hedgerow(dir.path(), &["serve", flag, "soon"]);
+        fails_with_lines(wrong, 2, &[flag, "5m"]);
+        let both = hedgerow(dir.path(), &["serve", "--in-memory", flag, "1s"]);
+        fails_with_lines(both, 2, &[flag, "--in-memory"]);
+        let help = done(hedgerow(dir.path(), &["serve", "--help"]));
+        let variable = flag
+            .replace("--", "HEDGEROW_")
+            .replace('-', "_")
+            .to_uppercase();
+        assert!(help.contains(&variable), "{help}");
+        std::fs::write(
+            dir.path().join("c.toml"),
+            format!("{} = \"soon\"\n", &flag[2..]),
+        )
+        .unwrap();
+        let file = hedgerow(dir.path(), &["serve", "--config", "c.toml"]);
+        fails_with_lines(file, 2, &["c.toml line 1", "5m"]);
+    }
+}

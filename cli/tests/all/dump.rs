@@ -179,11 +179,11 @@ fn a_dump_that_was_cut_off_anywhere_is_refused_by_name() {
     let dir = dir.path();
     let dump = dumped(dir);
     assert!(
-        dump.starts_with("\\hedgerow-dump\t1\tkeyspaces=2\n"),
+        dump.starts_with("\\hedgerow-dump\t2\tkeyspaces=2\n"),
         "{dump}"
     );
     assert!(
-        dump.ends_with("\\end\tcomplete\tkeyspaces=2\trows=60\n"),
+        dump.contains("\n\\end\tcomplete\tkeyspaces=2\trows=60\tcrc32c="),
         "{dump}"
     );
     let head = dump.find('\n').unwrap() + 1;
@@ -208,6 +208,68 @@ fn a_dump_that_was_cut_off_anywhere_is_refused_by_name() {
 }
 
 #[test]
+fn a_dump_that_was_cut_in_its_first_line_is_not_taken_for_keys() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let dump = dumped(dir);
+    let head = dump.find('\n').unwrap();
+    for cut in 0..head {
+        let part = &dump.as_bytes()[..cut];
+        let output = hedgerow_with(dir, &["load", "--data", "to"], part);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "cut at {cut}");
+        assert!(said.contains("dump again"), "cut at {cut}: {said}");
+        assert!(!dir.join("to").exists(), "cut at {cut}: nothing is made");
+    }
+}
+
+#[test]
+fn a_dump_that_was_changed_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let dump = dumped(dir);
+    let load = |name: &str, dump: &[u8]| {
+        hedgerow_with(dir, &["load", "--no-checkpoint", "--data", name], dump)
+    };
+    // Digits of keys and values, names of keyspaces, ends of lines: any byte.
+    for at in (0..dump.len() - 1).step_by(23) {
+        let mut changed = dump.clone().into_bytes();
+        changed[at] ^= 1;
+        let name = format!("flip{at}");
+        let output = load(&name, &changed);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        // A first line that is none of a dump's makes the file one of keys, to all appearances.
+        let is_head = at < "\\hedgerow-dump\t".len();
+        assert!(is_head || !output.status.success(), "byte {at}: {said}");
+    }
+    let changed = dump.replacen("value 7\n", "value 8\n", 1);
+    assert_ne!(changed, dump);
+    let said = ["checksum", "may be wrong", "standard input"];
+    fails(load("value", changed.as_bytes()), 1, &said);
+    let last = dump.replacen("crc32c=", "crc32c=0", 1);
+    fails(load("last", last.as_bytes()), 1, &["last line", "damaged"]);
+}
+
+#[test]
+fn dumps_of_the_version_without_checksums_load() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let dump = dumped(dir);
+    let (lines, _) = dump.rsplit_once("\tcrc32c=").unwrap();
+    let older = format!("{lines}\n").replacen("dump\t2", "dump\t1", 1);
+    done(hedgerow_with(
+        dir,
+        &["load", "--data", "to"],
+        older.as_bytes(),
+    ));
+    assert_eq!(contents(&dir.join("to")), contents(&dir.join("data")));
+    // A checksum cannot be taken away from a dump that has one.
+    let without = format!("{lines}\n");
+    let output = hedgerow_with(dir, &["load", "--data", "without"], without.as_bytes());
+    fails(output, 1, &["checksum none"]);
+}
+
+#[test]
 fn a_dump_with_lines_too_few_or_too_many_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
@@ -218,8 +280,8 @@ fn a_dump_with_lines_too_few_or_too_many_is_refused() {
     fails(load("few", &without), 1, &["60 rows", "59", "incomplete"]);
     let twice = format!("{dump}{dump}");
     fails(load("twice", &twice), 1, &["line 65", "one dump at a time"]);
-    let newer = dump.replacen("dump\t1", "dump\t2", 1);
-    fails(load("newer", &newer), 2, &["version 2", "newer program"]);
+    let newer = dump.replacen("dump\t2", "dump\t3", 1);
+    fails(load("newer", &newer), 2, &["version 3", "newer program"]);
     assert!(!dir.join("newer").exists());
     let incomplete = dump.replacen("\\end\tcomplete", "\\end\tincomplete", 1);
     let said = [
@@ -265,7 +327,9 @@ fn plain_lines_and_rows_of_tsv_stay_loadable() {
     assert_eq!(done(hedgerow(dir, &["get", "/usr/lib"])), "2\n");
     done(hedgerow_with(dir, &["load", "--tsv"], b"a\\x00\t1\nb\t2"));
     assert_eq!(done(hedgerow(dir, &["get", "b"])), "2\n");
-    done(hedgerow_with(dir, &["load"], b""));
+    done(hedgerow_with(dir, &["load", "--raw"], b""));
+    done(hedgerow_with(dir, &["load", "--raw"], b"\\hedge"));
+    done(hedgerow_with(dir, &["load"], b"\\hedge\n"));
     // What an interrupted load stored is left out, and numbers stay what they were.
     done(hedgerow_with(
         dir,

@@ -5,5 +5,6 @@ mod commands;
 mod dump;
 mod manners;
 mod process;
+mod prompt;
 mod readme;
 mod two_processes;

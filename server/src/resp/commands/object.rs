@@ -51,9 +51,14 @@ pub(crate) fn object(call: &mut Call<'_, '_, '_>) -> Outcome {
                  will take some time to adjust.",
             ));
         }
-        // Nobody shares values, and nothing is evicted by when it was last read.
+        // Nobody shares values.
         b"REFCOUNT" => call.reply.integer(1),
-        _ => call.reply.integer(0),
+        // `IDLETIME`: nothing is evicted by when it was last read, so rows do not keep that.
+        _ => {
+            return Err(Failure::text(
+                "ERR idle time is not tracked: rows keep no access times",
+            ));
+        }
     }
     Ok(())
 }

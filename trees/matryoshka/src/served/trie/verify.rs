@@ -20,6 +20,12 @@ struct Seen<'g, C: Capacity> {
     depth: usize,
 }
 
+/// A writer has closed the layer that a walk is in.
+struct Closed;
+
+/// Walks for one answer: beside writers who close layers all the time, the last one counts.
+const MOST_WALKS: usize = 16;
+
 /// What the trie consists of.
 #[derive(Debug, Default, Clone, Copy)]
 struct Trie {
@@ -40,11 +46,13 @@ impl Trie {
 }
 
 impl<C: Capacity> MatryoshkaIndex<C> {
-    /// Shows every tree and, for each of its slices, the word. Layers are found by their words.
+    /// Shows every tree, for each of its slices the word, and the tree again. Layers are found by
+    /// their words.
     fn walk<E>(
         &self,
         mut tree: impl FnMut(&Seen<'_, C>) -> Result<(), E>,
         mut word: impl FnMut(&Seen<'_, C>, u64, &Entry<'_, C>) -> Result<(), E>,
+        mut seen_all: impl FnMut(&Seen<'_, C>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut stack = vec![Seen {
             tree: &self.tree,
@@ -76,6 +84,7 @@ impl<C: Capacity> MatryoshkaIndex<C> {
                     depth: seen.depth + 1,
                 }));
             }
+            seen_all(&seen)?;
         }
         Ok(())
     }
@@ -99,13 +108,26 @@ impl<C: Capacity> MatryoshkaIndex<C> {
                     format!("layer {:?}, slice {at:#018x}: {problem}", seen.prefix)
                 })
             },
+            |_| Ok(()),
         )
     }
 
     pub(crate) fn numbers(&self) -> Statistics {
+        let mut numbers = self.count();
+        for _ in 1..MOST_WALKS {
+            let Err(Closed) = numbers.2 else { break };
+            numbers = self.count();
+        }
+        let (shape, trie, _) = numbers;
+        self.show(&shape, &trie)
+    }
+
+    /// Walks once. `Closed` if a writer closed a layer while the walk was in it: all keys below it
+    /// were missed then, which may be all there are.
+    fn count(&self) -> (Shape, Trie, Result<(), Closed>) {
         let _guard = epoch::pin();
         let (mut shape, mut trie) = (Shape::default(), Trie::default());
-        let walked: Result<(), std::convert::Infallible> = self.walk(
+        let walked = self.walk(
             |seen| {
                 shape.add(seen.tree);
                 Ok(())
@@ -130,10 +152,15 @@ impl<C: Capacity> MatryoshkaIndex<C> {
                 }
                 Ok(())
             },
+            |seen| match seen.depth > 0 && seen.tree.root().is_none() {
+                true => Err(Closed),
+                false => Ok(()),
+            },
         );
-        match walked {
-            Ok(()) => {}
-        }
+        (shape, trie, walked)
+    }
+
+    fn show(&self, shape: &Shape, trie: &Trie) -> Statistics {
         let total = shape.node_bytes() + trie.item_bytes + trie.bucket_bytes + trie.layer_bytes;
         let mut statistics = Statistics::new();
         let numbers = [
