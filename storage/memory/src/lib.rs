@@ -36,7 +36,11 @@
 //! With the feature `system-allocator`, and always under Miri, every block comes from the
 //! standard allocator, so that sanitizers see each of them.
 
+#[cfg(all(target_os = "linux", not(miri)))]
+mod advice;
+mod blocks;
 mod class;
+mod class_report;
 mod freed;
 mod mapping;
 #[cfg(not(any(feature = "system-allocator", miri)))]
@@ -48,18 +52,13 @@ mod report;
 mod superpage;
 mod system;
 
-use std::alloc::Layout;
 use std::ptr::NonNull;
 
-#[cfg(not(any(feature = "system-allocator", miri)))]
-use pool as blocks;
-#[cfg(any(feature = "system-allocator", miri))]
-use system as blocks;
-
+pub use class_report::ClassReport;
 pub use freed::return_large_blocks;
 pub use mapping::Mapping;
 pub use prefetch::{prefetch_line, prefetch_lines};
-pub use report::{ClassReport, Report, inspect};
+pub use report::{Report, inspect};
 pub use superpage::{SUPERPAGE_BYTES, Superpages};
 
 /// The largest block that comes from a pool, in bytes; larger ones come from the standard
@@ -79,7 +78,7 @@ pub const LARGEST_POOLED_BYTES: usize = class::LARGEST_BYTES;
 pub fn allocate(size_bytes: usize) -> NonNull<u8> {
     match try_allocate(size_bytes) {
         Some(block) => block,
-        None => out_of_memory(size_bytes),
+        None => system::out_of_memory(size_bytes),
     }
 }
 
@@ -128,10 +127,4 @@ pub fn reserved_bytes() -> usize {
 #[must_use]
 pub fn live_bytes() -> usize {
     inspect().live_bytes
-}
-
-#[cold]
-#[inline(never)]
-fn out_of_memory(size_bytes: usize) -> ! {
-    std::alloc::handle_alloc_error(system::layout(size_bytes).unwrap_or(Layout::new::<u8>()))
 }

@@ -70,7 +70,7 @@ impl Mapping {
         #[cfg(all(target_os = "linux", not(miri)))]
         {
             let advice = if wanted {
-                crate::superpage::page_advice()
+                crate::advice::page_advice()
             } else {
                 libc::MADV_NOHUGEPAGE
             };

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::class;
+use crate::class_report::ClassReport;
 use crate::region::{self, Chunk, REGION_BYTES};
-use crate::report::ClassReport;
 use crate::system;
 
 /// The most slots that one magazine holds.

@@ -123,7 +123,7 @@ pub(crate) fn map(size_bytes: usize) -> Option<Chunk> {
             libc::munmap(start.add(size_bytes).cast(), tail_bytes);
         }
         #[cfg(target_os = "linux")]
-        libc::madvise(start.cast(), size_bytes, crate::superpage::page_advice());
+        libc::madvise(start.cast(), size_bytes, crate::advice::page_advice());
         Some(Chunk {
             start: NonNull::new_unchecked(start),
             size_bytes,

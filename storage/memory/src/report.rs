@@ -4,32 +4,9 @@
 //! slots handed out, slots free, and how full the emptiest chunk of each class is.
 
 use std::fmt;
-use std::ops::Range;
 
-/// One size class that has been used.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct ClassReport {
-    /// Bytes of one slot.
-    pub slot_bytes: usize,
-    /// Slots cut so far.
-    pub slots: usize,
-    /// Slots handed out and not released.
-    pub live: usize,
-    /// Free slots in the central store.
-    pub free_central: usize,
-    /// Free slots in the magazines of all threads.
-    pub free_cached: usize,
-    /// Whole 2 MiB regions that the class owns.
-    pub regions: usize,
-    /// Address ranges that the class owns, ascending; no other class has slots in them.
-    pub chunks: Vec<Range<usize>>,
-    /// Bytes of those ranges.
-    pub reserved_bytes: usize,
-    /// The share of slots not in the central store, in the chunk where it is smallest:
-    /// near 1.0 where memory is dense.
-    pub least_fill: f64,
-}
+use crate::class_report::ClassReport;
+use crate::{blocks, system};
 
 /// All pools at one moment; exact while no thread allocates or releases.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,8 +29,8 @@ pub struct Report {
 /// Looks at all pools. Takes each class's mutex in turn and visits its free slots.
 #[must_use]
 pub fn inspect() -> Report {
-    let (classes, mapped_bytes) = crate::blocks::classes();
-    let (large_blocks, large_bytes) = crate::system::live();
+    let (classes, mapped_bytes) = blocks::classes();
+    let (large_blocks, large_bytes) = system::live();
     let live_slots: usize = classes
         .iter()
         .map(|class| class.live * class.slot_bytes)

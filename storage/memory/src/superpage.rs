@@ -11,17 +11,6 @@ use std::ptr::NonNull;
 /// Size and alignment of a superpage, in bytes.
 pub const SUPERPAGE_BYTES: usize = 2 << 20;
 
-/// Superpages, unless `HEDGEROW_SUPERPAGES=off` asks to do without them: for measuring what they
-/// bring. Read once.
-#[cfg(all(target_os = "linux", not(miri)))]
-pub(crate) fn page_advice() -> libc::c_int {
-    static ADVICE: std::sync::OnceLock<libc::c_int> = std::sync::OnceLock::new();
-    *ADVICE.get_or_init(|| match std::env::var_os("HEDGEROW_SUPERPAGES") {
-        Some(value) if value == "off" => libc::MADV_NOHUGEPAGE,
-        _ => libc::MADV_HUGEPAGE,
-    })
-}
-
 /// Superpages of 2 MiB in one run, aligned to 2 MiB, advised to be superpages, zero until written
 /// (the kernel gives memory for what is touched).
 #[derive(Debug)]
@@ -75,7 +64,7 @@ impl Superpages {
         }
         let count = count.max(2 * self.count);
         let Some(bytes) = count.checked_mul(SUPERPAGE_BYTES) else {
-            crate::out_of_memory(usize::MAX);
+            crate::system::out_of_memory(usize::MAX);
         };
         let fresh = if self.count == 0 {
             take(bytes)
@@ -86,7 +75,7 @@ impl Superpages {
         };
         match fresh {
             Some(start) => (self.start, self.count) = (start, count),
-            None => crate::out_of_memory(bytes),
+            None => crate::system::out_of_memory(bytes),
         }
     }
 }

@@ -40,6 +40,13 @@ pub(crate) unsafe fn release(block: NonNull<u8>, size_bytes: usize) {
     }
 }
 
+/// Ends the process as collections do that find no memory.
+#[cold]
+#[inline(never)]
+pub(crate) fn out_of_memory(size_bytes: usize) -> ! {
+    std::alloc::handle_alloc_error(layout(size_bytes).unwrap_or(Layout::new::<u8>()))
+}
+
 /// Blocks and bytes handed out and not yet released.
 pub(crate) fn live() -> (usize, usize) {
     (LIVE_BLOCKS.load(Relaxed), LIVE_BYTES.load(Relaxed))
@@ -52,6 +59,6 @@ pub(crate) fn reserved_bytes() -> usize {
 
 /// There are no pools in this mode.
 #[cfg(any(feature = "system-allocator", miri))]
-pub(crate) fn classes() -> (Vec<crate::ClassReport>, usize) {
+pub(crate) fn classes() -> (Vec<crate::class_report::ClassReport>, usize) {
     (Vec::new(), 0)
 }
