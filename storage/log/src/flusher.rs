@@ -22,13 +22,13 @@ use std::sync::{Arc, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use crate::error::Error;
-use crate::health::{Health, Space};
-use crate::log::{Rotating, Rotation, RotationPoint, Shared};
+use crate::health::Health;
 use crate::manifest::IncarnationEnd;
 use crate::output::{Fault, Output, Unsynced};
 use crate::planted::{PlantedBug, planted};
+use crate::requests::{Rotating, Rotation, RotationPoint};
 use crate::segment::SegmentWriter;
+use crate::shared::Shared;
 use crate::syncers::Syncers;
 
 /// Why the flusher ended without having flushed everything.
@@ -59,7 +59,7 @@ struct ExitGuard {
 impl Drop for ExitGuard {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.shared.status.poison("the log's thread panicked");
+            self.shared.state.status.poison("the log's thread panicked");
         }
         let mut requests = self.shared.requests();
         requests.stop = true;
@@ -67,53 +67,7 @@ impl Drop for ExitGuard {
         drop(requests);
         self.shared.flusher_done.store(true, Release);
         self.shared.wake_writers();
-        self.shared.status.wake_waiters();
-    }
-}
-
-impl Shared {
-    /// Makes writers that wait for room, or for a rotation, look at the health again.
-    fn wake_writers(&self) {
-        drop(self.output());
-        self.switched.notify_all();
-        for shard in &self.shards {
-            let waiters = shard.lock().waiters();
-            shard.wake_waiters(waiters);
-        }
-    }
-
-    /// Tells everybody what went wrong in writing, and the flusher to deal with it. The caller
-    /// has let go of the output.
-    pub(crate) fn fail(&self, fault: Fault) -> Error {
-        let (news, error) = match fault {
-            Fault::Full => {
-                let news = self.status.check_reserve().is_ok();
-                self.set_space(Space::None);
-                (news, Error::DiskFull)
-            }
-            Fault::Failed(reason) => (self.status.poison(&reason), Error::Poisoned(reason)),
-        };
-        if news {
-            self.wake_writers();
-            self.wake_flusher();
-        }
-        error
-    }
-
-    /// Says whether the disk has no space beyond the reserve, after something was written.
-    pub(crate) fn set_short(&self, short: bool) {
-        let space = if short { Space::Reserve } else { Space::Enough };
-        if self.set_space(space) {
-            // It looks for space now and then.
-            self.wake_flusher();
-        }
-    }
-
-    /// Whether the disk was not known to be full and is.
-    fn set_space(&self, space: Space) -> bool {
-        let news = self.status.set_space(space);
-        self.counters.full_disk.fetch_add(news.into(), Relaxed);
-        news
+        self.shared.state.status.wake_waiters();
     }
 }
 
@@ -153,10 +107,10 @@ impl Flusher {
                 self.rotate(rotation)?;
             } else if stop {
                 return self.finish(durable);
-            } else if durable > self.shared.status.durable_epoch() {
+            } else if durable > self.shared.state.status.durable_epoch() {
                 self.commit(durable)?;
                 // Who asked has his answer; the next one is to wait for less.
-                self.shared.output().write_ahead(&self.shared);
+                self.shared.output().write_ahead(&self.shared.state);
             } else {
                 self.routine()?;
             }
@@ -174,13 +128,13 @@ impl Flusher {
         let now = Instant::now();
         let last_taken = self.last_taken.take();
         let since = *self.dirty_since.get_or_insert(last_taken.unwrap_or(now));
-        let due = since + self.shared.options.flush_interval;
+        let due = since + self.shared.state.options.flush_interval;
         if now >= due {
             return self.commit(0);
         }
         if large {
             let shared = Arc::clone(&self.shared);
-            drop(self.write(|output| output.write_large(&shared))?);
+            drop(self.write(|output| output.write_large(&shared.state, &shared.shards))?);
             return Ok(());
         }
         thread::park_timeout(due - now);
@@ -197,34 +151,34 @@ impl Flusher {
         for shard in &self.shared.shards {
             let buffer = shard.lock();
             dirty |= buffer.records > 0;
-            large |= buffer.bytes.len() >= self.shared.options.write_threshold_bytes;
+            large |= buffer.bytes.len() >= self.shared.state.options.write_threshold_bytes;
         }
         (dirty, large)
     }
 
     fn sleep_idle(&mut self) -> Result<(), Stopped> {
-        self.shared.idle.store(true, SeqCst);
+        self.shared.state.idle.store(true, SeqCst);
         // Whoever appended before the store is seen here; whoever appends later wakes us.
         let (dirty, _) = self.look();
         if !dirty && self.unattested {
-            let quiet = self.shared.options.flush_interval;
+            let quiet = self.shared.state.options.flush_interval;
             let began = Instant::now();
             thread::park_timeout(quiet);
             if began.elapsed() >= quiet && !self.look().0 {
-                self.shared.idle.store(false, SeqCst);
+                self.shared.state.idle.store(false, SeqCst);
                 return self.attest();
             }
         } else if !dirty && self.is_full() {
-            thread::park_timeout(self.shared.options.full_disk_retry);
+            thread::park_timeout(self.shared.state.options.full_disk_retry);
         } else if !dirty {
             thread::park();
         }
-        self.shared.idle.store(false, SeqCst);
+        self.shared.state.idle.store(false, SeqCst);
         Ok(())
     }
 
     fn is_full(&self) -> bool {
-        self.shared.status.health() == Health::DiskFull
+        self.shared.state.status.health() == Health::DiskFull
     }
 
     /// Says on disk that everything is durable.
@@ -236,7 +190,7 @@ impl Flusher {
             if output.newest > output.closed {
                 Ok(())
             } else {
-                output.attest(&shared)
+                output.attest(&shared.state)
             }
         })?;
         drop(output);
@@ -251,14 +205,14 @@ impl Flusher {
     ) -> Result<MutexGuard<'_, Output>, Stopped> {
         let mut write = Some(write);
         loop {
-            if self.shared.status.is_poisoned() {
+            if self.shared.state.status.is_poisoned() {
                 return Err(Stopped::Poisoned);
             }
             let mut output = self.shared.output();
             if self.is_full() {
                 output.keep_reserve();
             }
-            let mut outcome = output.write_pending(&self.shared);
+            let mut outcome = output.write_pending(&self.shared.state);
             if outcome.is_ok() {
                 match write.take() {
                     Some(write) => outcome = write(&mut output),
@@ -272,10 +226,10 @@ impl Flusher {
                     self.shared.fail(fault);
                 }
             }
-            if self.shared.requests().stop && !self.shared.status.is_poisoned() {
+            if self.shared.requests().stop && !self.shared.state.status.is_poisoned() {
                 return Err(Stopped::DiskFull);
             }
-            thread::park_timeout(self.shared.options.full_disk_retry);
+            thread::park_timeout(self.shared.state.options.full_disk_retry);
         }
     }
 
@@ -285,14 +239,17 @@ impl Flusher {
         let shared = Arc::clone(&self.shared);
         let epoch = self.close(requested, |output, epoch| {
             if planted(PlantedBug::AcknowledgeBeforeSync) {
-                shared.status.advance(epoch);
+                shared.state.status.advance(epoch);
             }
-            (epoch, output.close_epoch(&shared, epoch))
+            (
+                epoch,
+                output.close_epoch(&shared.state, &shared.shards, epoch),
+            )
         })?;
         self.dirty_since = None;
         self.last_taken = Some(taken);
-        if epoch > self.shared.status.durable_epoch() {
-            self.shared.status.advance(epoch);
+        if epoch > self.shared.state.status.durable_epoch() {
+            self.shared.state.status.advance(epoch);
         }
         Ok(())
     }
@@ -311,7 +268,12 @@ impl Flusher {
             let output = self.write(|output| {
                 before = output.closed;
                 // Timestamps may have run ahead of the epoch.
-                let current = shared.epoch.load(Relaxed).max(requested).max(output.newest);
+                let current = shared
+                    .state
+                    .epoch
+                    .load(Relaxed)
+                    .max(requested)
+                    .max(output.newest);
                 let closed;
                 (epoch, closed) = close(output, current);
                 closed
@@ -320,14 +282,14 @@ impl Flusher {
         };
         if closed {
             self.sync(unsynced)?;
-            self.shared.counters.commits.fetch_add(1, Relaxed);
+            self.shared.state.counters.commits.fetch_add(1, Relaxed);
             self.unattested = true;
         }
         Ok(epoch)
     }
 
     fn sync(&mut self, unsynced: Vec<Unsynced>) -> Result<(), Stopped> {
-        let counters = &self.shared.counters;
+        let counters = &self.shared.state.counters;
         counters.syncs.fetch_add(unsynced.len() as u64, Relaxed);
         let outcomes = self.syncers.sync(unsynced);
         let mut output = self.shared.output();
@@ -355,7 +317,7 @@ impl Flusher {
         } = rotation;
         let shared = Arc::clone(&self.shared);
         let epoch = self.close(0, |output, epoch| {
-            output.seal(&shared, epoch, || {
+            output.seal(&shared.state, &shared.shards, epoch, || {
                 // Whoever asked may have given up waiting; then there is nobody to wait for.
                 if events.send(Rotating::Cut).is_ok() {
                     let _ = go_on.recv();
@@ -365,16 +327,16 @@ impl Flusher {
         let mut sealed;
         let end = {
             let mut output = self.shared.output();
-            let end = output.end(&self.shared);
+            let end = output.end(&self.shared.state);
             sealed = output.switch(writers);
             end
         };
         self.shared.switched.notify_all();
-        if epoch > self.shared.status.durable_epoch() {
-            self.shared.status.advance(epoch);
+        if epoch > self.shared.state.status.durable_epoch() {
+            self.shared.state.status.advance(epoch);
         }
         sealed.iter_mut().for_each(SegmentWriter::trim);
-        self.shared.counters.begin_generation(generation);
+        self.shared.state.counters.begin_generation(generation);
         // The first block of the new generation shows that the old one was sealed.
         self.unattested = true;
         // If nobody waits for the answer any more, the rotation still happened.
@@ -389,7 +351,7 @@ impl Flusher {
     /// Flushes the last records, and says where the files end. No appends are accepted any more.
     fn finish(&mut self, requested: u64) -> Result<IncarnationEnd, Stopped> {
         let mut requested = requested;
-        while self.look().0 || requested > self.shared.status.durable_epoch() {
+        while self.look().0 || requested > self.shared.state.status.durable_epoch() {
             self.commit(requested)?;
             requested = self.shared.output().newest;
         }
@@ -397,6 +359,6 @@ impl Flusher {
         self.sync(unsynced)?;
         let mut output = self.shared.output();
         output.trim();
-        Ok(output.end(&self.shared))
+        Ok(output.end(&self.shared.state))
     }
 }

@@ -9,8 +9,9 @@
 //! |---|---|
 //! | `timestamp`, `record` | a commit, and how it is written |
 //! | `block`, `segment` | what a log file consists of, and appending to one |
-//! | `shard`, `log` | what writers and waiters see |
-//! | `flusher`, `syncers`, `health` | the thread behind them: group commit, full disks, failures |
+//! | `options`, `shard`, `log` | what writers and waiters see |
+//! | `log_state`, `requests`, `shared` | what they share with the flusher |
+//! | `flusher`, `output`, `syncers`, `health` | the thread behind them: group commit, full disks, failures |
 //! | `checkpoint` | writing and reading checkpoint files |
 //! | `scan`, `recovery`, `commits` | what counts of the logs after a crash, and reading it back |
 //! | `stale` | telling a manifest that is older than the logs beside it |
@@ -32,14 +33,18 @@ mod files;
 mod flusher;
 mod health;
 mod log;
+mod log_state;
 mod manifest;
+mod options;
 mod output;
 mod planted;
 mod record;
 mod recovery;
+mod requests;
 mod scan;
 mod segment;
 mod shard;
+mod shared;
 mod stale;
 mod statistics;
 mod syncers;
@@ -51,15 +56,17 @@ pub use commits::Commits;
 pub use error::{Error, Problem, Result};
 pub use files::{remove_obsolete, required_files};
 pub use health::{Health, Progress};
-pub use log::{Log, LogOptions, RotationPoint};
+pub use log::Log;
 pub use manifest::{
     CheckpointEntry, FORMAT_VERSION, IncarnationEnd, IncarnationEntry, KeyspaceEntry,
     MANIFEST_FILE, Manifest, PartEntry,
 };
+pub use options::LogOptions;
 #[cfg(feature = "planted-bugs")]
 pub use planted::{PlantedBug, plant};
 pub use record::{Commit, Operation, OperationKind, Operations};
 pub use recovery::RecoveredLogs;
+pub use requests::RotationPoint;
 pub use shard::ShardGuard;
 pub use statistics::Statistics;
 pub use timestamp::Timestamp;

@@ -14,13 +14,12 @@
 //! on its way share the next one.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{self, JoinHandle, Thread};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use hedgerow_sync::CachePadded;
 use hedgerow_vfs::Vfs;
 
 use crate::block::Identity;
@@ -28,132 +27,17 @@ use crate::error::{Error, Result};
 use crate::flusher::{Flusher, Stopped};
 use crate::health::{Health, Progress, Status};
 use crate::manifest::{IncarnationEnd, IncarnationEntry, Manifest};
-use crate::output::Output;
+use crate::options::LogOptions;
 use crate::planted::{PlantedBug, planted};
+use crate::requests::{Rotating, Rotation, RotationPoint};
 use crate::segment::{LOG_DIR, SegmentWriter};
-use crate::shard::{Shard, ShardGuard};
-use crate::statistics::{Counters, Statistics};
-
-/// How a log behaves.
-#[derive(Clone, Debug)]
-pub struct LogOptions {
-    /// Log files and buffers: one per worker.
-    pub shards: u16,
-    /// The longest time that a commit waits for its sync to begin when nobody asks for it.
-    pub flush_interval: Duration,
-    /// A buffer this large is written without waiting for the interval.
-    pub write_threshold_bytes: usize,
-    /// A buffer this large makes its writers wait for the disk.
-    pub buffer_limit_bytes: usize,
-    /// Zeros that are written ahead of blocks at once, at most, where commits are waited for: their
-    /// syncs take less then, and the log's bytes are written twice. 0: none.
-    pub ahead_bytes: u32,
-    /// Disk space that each log file has reserved behind its blocks, for removals on a full disk and
-    /// for opening the database on one. 0: none.
-    pub reserve_bytes: u32,
-    /// How long to wait before trying again to write to a full disk.
-    pub full_disk_retry: Duration,
-    /// Whether commits are recorded. Without, the log still gives out timestamps and epochs, but
-    /// appending costs nothing and what was committed cannot be recovered: for databases that
-    /// live in memory alone.
-    pub records: bool,
-}
-
-impl Default for LogOptions {
-    fn default() -> LogOptions {
-        LogOptions {
-            shards: 1,
-            flush_interval: Duration::from_millis(200),
-            write_threshold_bytes: 256 << 10,
-            buffer_limit_bytes: 32 << 20,
-            ahead_bytes: 64 << 10,
-            reserve_bytes: 1 << 20,
-            full_disk_retry: Duration::from_millis(100),
-            records: true,
-        }
-    }
-}
-
-/// Where a rotation cut the log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RotationPoint {
-    /// The generation that began: every commit appended after the rotation is in it or later.
-    pub generation: u32,
-    /// Every commit of this epoch or an earlier one is durable, in older generations.
-    pub epoch: u64,
-    /// The end of what is durable now: what a copy of the database made now would record in its
-    /// manifest ([`Manifest::record_end`]) to be complete without the newer generation.
-    pub end: IncarnationEnd,
-}
-
-/// What the flusher is asked to do besides its routine.
-#[derive(Default)]
-pub(crate) struct Requests {
-    /// Make everything up to this epoch durable.
-    pub(crate) durable: u64,
-    pub(crate) rotation: Option<Rotation>,
-    pub(crate) stop: bool,
-}
-
-pub(crate) struct Rotation {
-    pub(crate) generation: u32,
-    pub(crate) writers: Vec<SegmentWriter>,
-    pub(crate) events: Sender<Rotating>,
-    /// Told (or closed) when what runs at the cut is over.
-    pub(crate) go_on: Receiver<()>,
-}
-
-/// What the flusher tells of a rotation.
-pub(crate) enum Rotating {
-    /// The moment has come: all shards are held.
-    Cut,
-    Done(RotationPoint),
-}
+use crate::shard::ShardGuard;
+use crate::shared::Shared;
+use crate::statistics::Statistics;
 
 /// How far beyond the current epoch a request for durability may move it. Timestamps run ahead of
 /// it by a few epochs at most: one for each 16.7 million commits that a shard makes in one.
 const FARTHEST_REQUEST: u64 = 1 << 10;
-
-/// What writers, waiters and the flusher share.
-pub(crate) struct Shared {
-    pub(crate) options: LogOptions,
-    pub(crate) epoch: AtomicU64,
-    pub(crate) shards: Box<[CachePadded<Shard>]>,
-    /// Taken before any shard's mutex.
-    pub(crate) output: Mutex<Output>,
-    /// Told when a rotation has switched to new files.
-    pub(crate) switched: Condvar,
-    pub(crate) status: Status,
-    pub(crate) counters: Counters,
-    pub(crate) requests: Mutex<Requests>,
-    /// Whether the flusher sleeps until somebody appends.
-    pub(crate) idle: AtomicBool,
-    pub(crate) flusher_done: AtomicBool,
-    flusher: OnceLock<Thread>,
-}
-
-impl Shared {
-    pub(crate) fn requests(&self) -> MutexGuard<'_, Requests> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn output(&self) -> MutexGuard<'_, Output> {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Makes the flusher look around now. One system call if it sleeps, none if not.
-    pub(crate) fn wake_flusher(&self) {
-        if let Some(flusher) = self.flusher.get() {
-            flusher.unpark();
-        }
-    }
-
-    pub(crate) fn wake_if_idle(&self) {
-        if self.idle.swap(false, Ordering::AcqRel) {
-            self.wake_flusher();
-        }
-    }
-}
 
 /// What the flusher's thread returns.
 type Flushed = std::result::Result<IncarnationEnd, Stopped>;
@@ -197,25 +81,11 @@ impl Log {
     ) -> Result<Arc<Log>> {
         assert!(options.shards > 0, "a log has at least one shard");
         let (identity, writers) = begin_incarnation(&*vfs, dir, manifest, &options, first_epoch)?;
-        let shared = Arc::new(Shared {
-            epoch: AtomicU64::new(first_epoch),
-            shards: (0..options.shards)
-                .map(|_| CachePadded::new(Shard::new(first_epoch)))
-                .collect(),
-            output: Mutex::new(Output::new(writers, first_epoch)),
-            switched: Condvar::new(),
-            status: Status::new(first_epoch - 1),
-            counters: Counters::new(identity.generation),
-            requests: Mutex::default(),
-            idle: AtomicBool::new(false),
-            flusher_done: AtomicBool::new(false),
-            flusher: OnceLock::new(),
-            options,
-        });
+        let shared = Arc::new(Shared::new(options, &identity, writers, first_epoch));
         let flusher = Flusher::new(Arc::clone(&shared))
             .start()
             .map_err(|e| Error::io("start the log's thread for", dir, e))?;
-        shared.flusher.get_or_init(|| flusher.thread().clone());
+        shared.state.set_flusher(flusher.thread());
         Ok(Arc::new(Log {
             shared,
             vfs,
@@ -242,7 +112,7 @@ impl Log {
     /// # Panics
     /// If there is no such shard.
     pub fn shard(&self, shard: usize) -> Result<ShardGuard<'_>> {
-        self.shared.shards[shard].guard(&self.shared, Status::check)
+        self.shared.shards[shard].guard(&self.shared.state, Status::check)
     }
 
     /// Locks a shard for a commit that only removes: such a commit is accepted on a full disk as
@@ -254,7 +124,7 @@ impl Log {
     /// # Panics
     /// If there is no such shard.
     pub fn shard_for_removal(&self, shard: usize) -> Result<ShardGuard<'_>> {
-        self.shared.shards[shard].guard(&self.shared, Status::check_reserve)
+        self.shared.shards[shard].guard(&self.shared.state, Status::check_reserve)
     }
 
     /// Locks a shard for a commit whose changes are made already: does not wait for room, nor look
@@ -264,7 +134,7 @@ impl Log {
     /// # Panics
     /// If there is no such shard.
     pub fn shard_to_finish(&self, shard: usize) -> ShardGuard<'_> {
-        self.shared.shards[shard].guard_to_finish(&self.shared)
+        self.shared.shards[shard].guard_to_finish(&self.shared.state)
     }
 
     /// Hands everything appended so far, by all threads, over to the operating system: it survives
@@ -276,7 +146,7 @@ impl Log {
     pub fn write_out(&self) -> Result<()> {
         let mut output = self.shared.output();
         loop {
-            self.shared.status.check_reserve()?;
+            self.shared.state.status.check_reserve()?;
             if output.has_pending() {
                 return Err(Error::DiskFull);
             }
@@ -287,19 +157,19 @@ impl Log {
             let switched = self.shared.switched.wait(output);
             output = switched.unwrap_or_else(PoisonError::into_inner);
         }
-        let outcome = output.write_out(&self.shared);
+        let outcome = output.write_out(&self.shared.state, &self.shared.shards);
         drop(output);
         outcome.map_err(|fault| self.shared.fail(fault))
     }
 
     /// The current epoch: commits that begin now get it or a later one.
     pub fn epoch(&self) -> u64 {
-        self.shared.epoch.load(Ordering::Acquire)
+        self.shared.state.epoch.load(Ordering::Acquire)
     }
 
     /// Every commit up to and including this epoch is durable.
     pub fn durable_epoch(&self) -> u64 {
-        self.shared.status.durable_epoch()
+        self.shared.state.status.durable_epoch()
     }
 
     /// Asks that everything up to `epoch` becomes durable as soon as possible. Does not block;
@@ -313,7 +183,7 @@ impl Log {
         if requests.durable < epoch {
             requests.durable = epoch;
             drop(requests);
-            self.shared.wake_flusher();
+            self.shared.state.wake_flusher();
         }
     }
 
@@ -329,6 +199,7 @@ impl Log {
         let epoch = self.reachable(epoch);
         self.request_durable(epoch);
         self.shared
+            .state
             .status
             .wait_durable(epoch, || self.shared.flusher_done.load(Ordering::Acquire))
     }
@@ -340,7 +211,7 @@ impl Log {
     /// # Errors
     /// As for [`Log::wait_durable`].
     pub fn name_manifest(&self, sequence: u64) -> Result<()> {
-        if !self.shared.options.records {
+        if !self.shared.state.options.records {
             return Ok(());
         }
         let mut output = self.shared.output();
@@ -357,7 +228,7 @@ impl Log {
     /// As for [`Log::wait_durable`]: it cannot become durable at present, or never will.
     pub fn poll_durable(&self, epoch: u64) -> Result<bool> {
         let flusher_done = || self.shared.flusher_done.load(Ordering::Acquire);
-        self.shared.status.poll_durable(epoch, flusher_done)
+        self.shared.state.status.poll_durable(epoch, flusher_done)
     }
 
     /// `epoch`, or the farthest that a commit may have: an absurd request must not use up the
@@ -369,17 +240,18 @@ impl Log {
     /// Calls `subscriber` after each advance of the durable epoch and each change of health, from
     /// the flusher's thread: it must be quick and must not call back into waiting methods.
     pub fn subscribe(&self, subscriber: Box<dyn Fn(Progress) + Send + Sync>) {
-        self.shared.status.subscribe(Arc::from(subscriber));
+        self.shared.state.status.subscribe(Arc::from(subscriber));
     }
 
     /// How the log is doing.
     pub fn health(&self) -> Health {
-        self.shared.status.health()
+        self.shared.state.status.health()
     }
 
     /// Figures.
     pub fn statistics(&self) -> Statistics {
         self.shared
+            .state
             .counters
             .read(self.epoch(), self.durable_epoch())
     }
@@ -407,9 +279,9 @@ impl Log {
         if current.pending.is_some() {
             self.finish_rotation(&mut current, || {})?;
         }
-        self.shared.status.check_reserve()?;
+        self.shared.state.status.check_reserve()?;
         let next = current.identity.next_generation();
-        let reserve_bytes = self.shared.options.reserve_bytes;
+        let reserve_bytes = self.shared.state.options.reserve_bytes;
         let writers = create_files(&*self.vfs, &self.dir, next, reserve_bytes)?;
         if writers.iter().any(SegmentWriter::is_short) {
             // The files in use have more of a reserve than these would have.
@@ -434,7 +306,7 @@ impl Log {
                 });
             }
         }
-        self.shared.wake_flusher();
+        self.shared.state.wake_flusher();
         current.pending = Some(told);
         let mut cut = Some(cut);
         self.finish_rotation(&mut current, move || {
@@ -460,12 +332,18 @@ impl Log {
                     current.identity = current.identity.next_generation();
                     return Ok(point);
                 }
-                Err(RecvTimeoutError::Timeout) => self.shared.status.check_reserve()?,
+                Err(RecvTimeoutError::Timeout) => self.shared.state.status.check_reserve()?,
                 // The flusher ended before it came to the rotation.
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        Err(self.shared.status.check().err().unwrap_or(Error::Closed))
+        Err(self
+            .shared
+            .state
+            .status
+            .check()
+            .err()
+            .unwrap_or(Error::Closed))
     }
 
     /// Flushes everything and ends the log. Returns where its files end: record that in the
@@ -478,9 +356,9 @@ impl Log {
     pub fn close(&self) -> Result<IncarnationEnd> {
         let mut flusher = self.flusher.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(flusher) = flusher.take() {
-            self.shared.status.set_closed();
+            self.shared.state.status.set_closed();
             self.shared.requests().stop = true;
-            self.shared.wake_flusher();
+            self.shared.state.wake_flusher();
             if flusher.thread().id() == thread::current().id() {
                 // The last owner was a subscriber: the thread ends by itself, after this.
                 return Err(Error::Closed);
@@ -492,7 +370,13 @@ impl Log {
         match self.flushed.get() {
             Some(Ok(end)) => Ok(end.clone()),
             Some(Err(Stopped::DiskFull)) => Err(Error::DiskFull),
-            _ => Err(self.shared.status.check().err().unwrap_or(Error::Closed)),
+            _ => Err(self
+                .shared
+                .state
+                .status
+                .check()
+                .err()
+                .unwrap_or(Error::Closed)),
         }
     }
 }

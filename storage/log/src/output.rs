@@ -19,11 +19,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
+use hedgerow_sync::CachePadded;
 use hedgerow_vfs::VfsFile;
 
 use crate::block::{Closing, ShardLength};
 use crate::error::is_disk_full;
-use crate::log::Shared;
+use crate::log_state::LogState;
 use crate::manifest::IncarnationEnd;
 use crate::recovery::EPOCH_GAP;
 use crate::segment::SegmentWriter;
@@ -88,10 +89,15 @@ impl Output {
 
     /// Closes `epoch`: everything of it or before, in all shards, is in the files then, and one
     /// block says so.
-    pub(crate) fn close_epoch(&mut self, shared: &Shared, epoch: u64) -> Result<(), Fault> {
-        shared.epoch.store(epoch + 1, SeqCst);
-        for at in 0..self.writers.len() {
-            self.take(&shared.shards[at], &mut shared.shards[at].lock(), at);
+    pub(crate) fn close_epoch(
+        &mut self,
+        log: &LogState,
+        shards: &[CachePadded<Shard>],
+        epoch: u64,
+    ) -> Result<(), Fault> {
+        log.epoch.store(epoch + 1, SeqCst);
+        for (at, shard) in shards.iter().enumerate() {
+            self.take(shard, &mut shard.lock(), at);
         }
         let is_quiet = self.newest <= self.closed && self.manifest.is_none();
         if is_quiet && epoch - self.closed < MOST_EPOCHS_WITHOUT_BLOCK {
@@ -99,9 +105,9 @@ impl Output {
             return Ok(());
         }
         let manifest = self.manifest.take();
-        self.finish_blocks(shared, epoch, manifest, false);
+        self.finish_blocks(log, epoch, manifest, false);
         self.closing = Some(epoch);
-        self.write_pending(shared)
+        self.write_pending(log)
     }
 
     /// Closes `epoch`, or that of the newest record, and seals the files: one block in every shard
@@ -109,49 +115,58 @@ impl Output {
     /// Returns the epoch.
     pub(crate) fn seal(
         &mut self,
-        shared: &Shared,
+        log: &LogState,
+        shards: &[CachePadded<Shard>],
         epoch: u64,
         cut: impl FnOnce(),
     ) -> (u64, Result<(), Fault>) {
-        let mut buffers: Vec<_> = shared.shards.iter().map(|shard| shard.lock()).collect();
+        let mut buffers: Vec<_> = shards.iter().map(|shard| shard.lock()).collect();
         for (at, buffer) in buffers.iter_mut().enumerate() {
-            self.take(&shared.shards[at], buffer, at);
+            self.take(&shards[at], buffer, at);
         }
         let epoch = epoch.max(self.newest);
-        shared.epoch.store(epoch + 1, SeqCst);
+        log.epoch.store(epoch + 1, SeqCst);
         cut();
         drop(buffers);
         let manifest = self.manifest.take();
-        self.finish_blocks(shared, epoch, manifest, true);
+        self.finish_blocks(log, epoch, manifest, true);
         self.closing = Some(epoch);
         self.sealed = true;
-        (epoch, self.write_pending(shared))
+        (epoch, self.write_pending(log))
     }
 
     /// Writes what was appended so far, in all shards, so that it survives this process.
-    pub(crate) fn write_out(&mut self, shared: &Shared) -> Result<(), Fault> {
+    pub(crate) fn write_out(
+        &mut self,
+        log: &LogState,
+        shards: &[CachePadded<Shard>],
+    ) -> Result<(), Fault> {
         debug_assert!(!self.has_pending() && !self.sealed);
-        let mut buffers: Vec<_> = shared.shards.iter().map(|shard| shard.lock()).collect();
+        let mut buffers: Vec<_> = shards.iter().map(|shard| shard.lock()).collect();
         if buffers.iter().all(|buffer| buffer.records == 0) && !self.uncovered {
             return Ok(());
         }
         for (at, buffer) in buffers.iter_mut().enumerate() {
-            self.take(&shared.shards[at], buffer, at);
+            self.take(&shards[at], buffer, at);
         }
         drop(buffers);
         // All records in the files have this epoch or an earlier one: none is dropped.
         // Nobody syncs this: a manifest is named by a group commit.
-        self.finish_blocks(shared, self.newest, None, false);
-        self.write_pending(shared)
+        self.finish_blocks(log, self.newest, None, false);
+        self.write_pending(log)
     }
 
     /// Writes large buffers, without making them count yet.
-    pub(crate) fn write_large(&mut self, shared: &Shared) -> Result<(), Fault> {
-        let threshold = shared.options.write_threshold_bytes;
-        for at in 0..self.writers.len() {
-            let mut buffer = shared.shards[at].lock();
+    pub(crate) fn write_large(
+        &mut self,
+        log: &LogState,
+        shards: &[CachePadded<Shard>],
+    ) -> Result<(), Fault> {
+        let threshold = log.options.write_threshold_bytes;
+        for (at, shard) in shards.iter().enumerate() {
+            let mut buffer = shard.lock();
             if buffer.bytes.len() >= threshold {
-                self.take(&shared.shards[at], &mut buffer, at);
+                self.take(shard, &mut buffer, at);
             }
         }
         for writer in self
@@ -159,15 +174,15 @@ impl Output {
             .iter_mut()
             .filter(|writer| writer.has_records())
         {
-            shared.counters.count_block(writer.records);
+            log.counters.count_block(writer.records);
             writer.finish_block(None, false);
         }
-        self.write_pending(shared)
+        self.write_pending(log)
     }
 
     /// Writes a block that says that everything is durable. Only good for telling damage from
     /// torn writes, so it waits neither for space nor for a sync.
-    pub(crate) fn attest(&mut self, shared: &Shared) -> Result<(), Fault> {
+    pub(crate) fn attest(&mut self, log: &LogState) -> Result<(), Fault> {
         let lengths = self
             .writers
             .iter()
@@ -185,9 +200,9 @@ impl Output {
             lengths: lengths.collect(),
             manifest: None,
         };
-        shared.counters.count_block(0);
+        log.counters.count_block(0);
         self.writers[0].finish_block(Some(closing), false);
-        match self.write_pending(shared) {
+        match self.write_pending(log) {
             Err(Fault::Full) => {
                 self.writers[0].discard_block();
                 Ok(())
@@ -214,7 +229,7 @@ impl Output {
 
     /// Makes blocks of all taken buffers, one of them (or all, when sealing) carrying the lengths
     /// that the files will have, and the sequence of a manifest if there is one to name.
-    fn finish_blocks(&mut self, shared: &Shared, epoch: u64, manifest: Option<u64>, seals: bool) {
+    fn finish_blocks(&mut self, log: &LogState, epoch: u64, manifest: Option<u64>, seals: bool) {
         let writers = &mut self.writers;
         let carrier = writers
             .iter()
@@ -237,18 +252,18 @@ impl Output {
         };
         for (at, writer) in writers.iter_mut().enumerate() {
             if writer.has_records() || closes(at) {
-                shared.counters.count_block(writer.records);
+                log.counters.count_block(writer.records);
                 writer.finish_block(closes(at).then(|| closing.clone()), seals);
             }
         }
     }
 
     /// Writes all finished blocks. After `Full` it is called again, until they fit.
-    pub(crate) fn write_pending(&mut self, shared: &Shared) -> Result<(), Fault> {
+    pub(crate) fn write_pending(&mut self, log: &LogState) -> Result<(), Fault> {
         let mut full = false;
         for writer in self.writers.iter_mut().filter(|writer| writer.is_pending()) {
             match writer.write() {
-                Ok(bytes) => shared.counters.count_bytes(bytes),
+                Ok(bytes) => log.counters.count_bytes(bytes),
                 Err(e) if is_disk_full(&e) => full = true,
                 Err(e) => {
                     let file = writer.path.display();
@@ -262,7 +277,7 @@ impl Output {
         if let Some(epoch) = self.closing.take() {
             self.closed = epoch;
         }
-        shared.set_short(self.writers.iter().any(SegmentWriter::is_short));
+        log.set_short(self.writers.iter().any(SegmentWriter::is_short));
         Ok(())
     }
 
@@ -274,13 +289,13 @@ impl Output {
     }
 
     /// Writes files [ahead](SegmentWriter::write_ahead) that are short of room.
-    pub(crate) fn write_ahead(&mut self, shared: &Shared) {
+    pub(crate) fn write_ahead(&mut self, log: &LogState) {
         if self.sealed || self.has_pending() {
             return;
         }
-        let most = u64::from(shared.options.ahead_bytes);
+        let most = u64::from(log.options.ahead_bytes);
         for writer in &mut self.writers {
-            shared.counters.count_ahead(writer.write_ahead(most));
+            log.counters.count_ahead(writer.write_ahead(most));
         }
     }
 
@@ -321,12 +336,12 @@ impl Output {
     }
 
     /// Where the files end now, if everything in them is durable.
-    pub(crate) fn end(&self, shared: &Shared) -> IncarnationEnd {
+    pub(crate) fn end(&self, log: &LogState) -> IncarnationEnd {
         let identity = self.writers[0].identity();
         IncarnationEnd {
             incarnation: identity.incarnation,
-            cutoff_epoch: self.closed.max(shared.status.durable_epoch()),
-            max_epoch: shared.epoch.load(Relaxed).max(self.newest),
+            cutoff_epoch: self.closed.max(log.status.durable_epoch()),
+            max_epoch: log.epoch.load(Relaxed).max(self.newest),
             last_generation: identity.generation,
             lengths: self.writers.iter().map(|writer| writer.length).collect(),
         }

@@ -10,7 +10,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::Result;
 use crate::health::Status;
-use crate::log::Shared;
+use crate::log_state::LogState;
 use crate::record::{self, Operation};
 use crate::segment::empty_buffer;
 use crate::timestamp::Timestamp;
@@ -59,29 +59,29 @@ impl Shard {
     /// Locks the buffer once there is room in it. `check` says whether the log accepts the commit.
     pub(crate) fn guard<'a>(
         &'a self,
-        shared: &'a Shared,
+        log: &'a LogState,
         check: impl Fn(&Status) -> Result<()>,
     ) -> Result<ShardGuard<'a>> {
         let mut buffer = self.lock();
-        check(&shared.status)?;
-        let limit = shared.options.buffer_limit_bytes;
+        check(&log.status)?;
+        let limit = log.options.buffer_limit_bytes;
         while buffer.bytes.len() >= limit {
-            shared.wake_flusher();
+            log.wake_flusher();
             buffer.waiters += 1;
             buffer = self
                 .space
                 .wait(buffer)
                 .unwrap_or_else(PoisonError::into_inner);
             buffer.waiters -= 1;
-            check(&shared.status)?;
+            check(&log.status)?;
         }
-        Ok(ShardGuard { buffer, shared })
+        Ok(ShardGuard { buffer, log })
     }
 
     /// Locks the buffer, whatever there is in it.
-    pub(crate) fn guard_to_finish<'a>(&'a self, shared: &'a Shared) -> ShardGuard<'a> {
+    pub(crate) fn guard_to_finish<'a>(&'a self, log: &'a LogState) -> ShardGuard<'a> {
         let buffer = self.lock();
-        ShardGuard { buffer, shared }
+        ShardGuard { buffer, log }
     }
 
     /// Lets those who wait for room look again. The caller holds (or has just held) the lock.
@@ -102,7 +102,7 @@ impl Buffer {
 /// the record, drop. Do not block or take another shard while holding it.
 pub struct ShardGuard<'a> {
     buffer: MutexGuard<'a, Buffer>,
-    shared: &'a Shared,
+    log: &'a LogState,
 }
 
 impl ShardGuard<'_> {
@@ -111,7 +111,7 @@ impl ShardGuard<'_> {
     pub fn timestamp(&mut self, floor: Timestamp) -> Timestamp {
         // Relaxed: the flusher stores a new epoch before it takes this shard's mutex, and that
         // orders the store before every later load under the mutex.
-        let epoch = Timestamp::new(self.shared.epoch.load(Ordering::Relaxed), 0);
+        let epoch = Timestamp::new(self.log.epoch.load(Ordering::Relaxed), 0);
         let timestamp = floor.max(self.buffer.last).next().max(epoch);
         self.buffer.last = timestamp;
         timestamp
@@ -125,21 +125,21 @@ impl ShardGuard<'_> {
             "timestamps are appended in order"
         );
         debug_assert!(!operations.is_empty(), "a commit has operations");
-        if !self.shared.options.records {
+        if !self.log.options.records {
             return;
         }
         let buffer = &mut *self.buffer;
         record::append(&mut buffer.bytes, timestamp, operations);
         buffer.records += 1;
         buffer.last_appended = timestamp;
-        let large = buffer.bytes.len() >= self.shared.options.write_threshold_bytes;
+        let large = buffer.bytes.len() >= self.log.options.write_threshold_bytes;
         if large && !buffer.write_wanted {
             buffer.write_wanted = true;
-            self.shared.wake_flusher();
-        } else if self.shared.idle.load(Ordering::Relaxed) {
+            self.log.wake_flusher();
+        } else if self.log.idle.load(Ordering::Relaxed) {
             // Relaxed suffices: the flusher says it is idle before it looks at this buffer under
             // the mutex. If it found the buffer empty, this load comes after and sees it.
-            self.shared.wake_if_idle();
+            self.log.wake_if_idle();
         }
     }
 }
