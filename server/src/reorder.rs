@@ -45,13 +45,15 @@ impl Reorder {
         let mut next = 0;
         let mut aside_bytes = 0;
         let done = keyspace.get_many(keys, |i, row| {
-            *hits += u64::from(row.is_some());
+            let found = row.is_some();
             let value = row.as_ref().and_then(|row| row.value());
             let large = value.map_or(0, <[u8]>::len);
             let large = if large > SMALL_REPLY_BYTES { large } else { 0 };
             let is_admitted = large == 0
                 || self.large_bytes + aside_bytes + large <= LARGE_REPLIES_BYTES
                 || (i == next && self.large_bytes == 0);
+            // A key that is put back is looked up, and counted, again.
+            *hits += u64::from(found && is_admitted);
             if i == next && is_admitted && !self.is_deferred(owners[i].slot, owners) {
                 self.large_bytes += large;
                 answer(owners[i], keys[i], row, sessions, outputs);
