@@ -260,15 +260,19 @@ fn the_commands_of_a_transaction_take_bounded_memory() {
 fn a_connection_over_its_hard_limit_is_closed() {
     let started = Started::new(ServerOptions {
         client_hard_limit_bytes: MIB,
+        http: Some("127.0.0.1:0".parse().unwrap()),
         ..one_worker()
     });
     let mut client = started.client();
     let mut other = started.client();
     let part = [
-        b"*2\r\n$3\r\nGET\r\n$30000000\r\n".to_vec(),
+        b"*2\r\n$3\r\nGET\r\n$300000000\r\n".to_vec(),
         vec![b'x'; MIB],
     ]
     .concat();
     assert!(!send_all(&mut client.stream, &part, 100));
     assert_eq!(other.run("PING"), Value::Simple("PONG".into()));
+    // For that, and not for a request that makes no sense.
+    let closed = metric(&started, "hedgerow_connections_closed_for_memory_total");
+    assert_eq!(closed, 1);
 }
