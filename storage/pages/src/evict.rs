@@ -110,6 +110,9 @@ impl<const PAGE: usize> Pool<PAGE> {
                 return Ok(());
             }
             failure = failure.or(failed);
+            if victims != Victims::Any && failure.as_ref().is_some_and(|error| self.exceed(error)) {
+                return Ok(());
+            }
             // What cannot be written once is not tried again: whoever asks next does.
             victims = match failure {
                 None => Victims::Any,
@@ -245,6 +248,9 @@ impl<const PAGE: usize> Pool<PAGE> {
         }
         let written = self.write_all(batch);
         self.note_room(&written);
+        if written.is_ok() {
+            self.return_beyond(batch.pages.len());
+        }
         written
     }
 

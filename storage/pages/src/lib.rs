@@ -55,7 +55,7 @@ pub use paged::{ExclusiveLatch, Noted, SharedLatch};
 pub use parking::{Lots, Parking};
 pub use pool::{Options, Pool, PoolStatistics};
 pub use provider::{PageId, Pages};
-pub use reserve::Spending;
+pub use reserve::{Exceeding, Spending};
 pub use resident::Resident;
 pub use restart::{Error, Restart, Result, Stop};
 pub use root::OWNER_BYTES;

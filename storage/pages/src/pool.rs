@@ -40,7 +40,8 @@ use crate::tender::Wishes;
 /// How to open a [`Pool`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Memory for pages and what belongs to them, in bytes: a hard limit, unless `read_only`.
+    /// Memory for pages and what belongs to them, in bytes: a hard limit, unless `read_only`, and but
+    /// for recovery on a full disk ([`Pool::exceed_budget`]).
     pub budget_bytes: u64,
     /// Address space for this many pages is reserved: no more will fit the file.
     pub most_pages: u32,
@@ -159,6 +160,9 @@ pub struct Pool<const PAGE: usize> {
     pub(crate) dirty: AtomicUsize,
     /// Changes under way that may use up the reserve.
     pub(crate) spending: AtomicUsize,
+    /// Those who may exceed the budget on a full disk, and by how many pages it is exceeded.
+    pub(crate) exceeding: AtomicUsize,
+    pub(crate) beyond: AtomicUsize,
     /// Batches of evictions to come that take clean pages first.
     pub(crate) clean_first: AtomicU32,
     pub(crate) budget_bytes: u64,
@@ -243,6 +247,8 @@ impl<const PAGE: usize> Pool<PAGE> {
             resident: AtomicUsize::new(0),
             dirty: AtomicUsize::new(0),
             spending: AtomicUsize::new(0),
+            exceeding: AtomicUsize::new(0),
+            beyond: AtomicUsize::new(0),
             clean_first: AtomicU32::new(0),
             budget_bytes: options.budget_bytes,
             batch,
@@ -345,6 +351,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     #[must_use]
     pub fn limit(&self) -> usize {
         let limit = self.limit_beside(self.lent.load(Ordering::Relaxed));
+        let limit = limit + self.beyond.load(Ordering::Relaxed);
         if self.read_only {
             // Nothing can be done about pages that are changed.
             return limit + self.dirty.load(Ordering::Relaxed);

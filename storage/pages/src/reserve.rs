@@ -8,6 +8,10 @@
 //! Removals may use up half of the reserve ([`Pool::afford_removal`]), so that rows can be deleted while
 //! the disk is full.
 //!
+//! Recovery must not fail for want of space, nor stop half-way: while it runs ([`Pool::exceed_budget`]),
+//! changed pages that a full disk does not take stay in memory beside the budget. They are no more than
+//! what the log changes, and are given back as the disk takes them.
+//!
 //! Some changes may use the reserve up: those that give pages back, and those that must not fail
 //! half-way. They are few, and whoever makes them says so with [`Pool::spend_reserve`].
 
@@ -27,7 +31,40 @@ const MOST_BATCHES: usize = 8;
 #[must_use = "the reserve is kept again when this is dropped"]
 pub struct Spending<'p>(&'p AtomicUsize);
 
+/// While this is there, a full disk makes the pool larger. Made by [`Pool::exceed_budget`].
+#[must_use = "the budget is kept again when this is dropped"]
+pub struct Exceeding<'p>(&'p AtomicUsize);
+
 impl<const PAGE: usize> Pool<PAGE> {
+    /// Lets pages of all threads exceed the budget, by those that are changed and that a full disk does
+    /// not take. They stay beyond it afterwards, until they can be written. For recovery, which must
+    /// not depend on space.
+    pub fn exceed_budget(&self) -> Exceeding<'_> {
+        self.exceeding.fetch_add(1, Ordering::Relaxed);
+        Exceeding(&self.exceeding)
+    }
+
+    /// Makes room beyond the budget for a batch of pages, if the disk is full and that is allowed now.
+    pub(crate) fn exceed(&self, failure: &Error) -> bool {
+        let may = failure.is_disk_full() && self.exceeding.load(Ordering::Relaxed) > 0;
+        if may {
+            self.beyond.fetch_add(self.batch, Ordering::Relaxed);
+        }
+        may
+    }
+
+    /// Takes room beyond the budget back after pages were written, which can be evicted now.
+    pub(crate) fn return_beyond(&self, pages: usize) {
+        if self.beyond.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let less = |beyond: usize| Some(beyond.saturating_sub(pages));
+        // Never fails: the closure always has an answer.
+        let _ = self
+            .beyond
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
     /// Pages that no change touches, and that the [tender](crate::Tender) tries to keep free.
     pub(crate) fn reserve(&self) -> usize {
         (4 * self.batch).min(self.limit() / 8)
@@ -93,7 +130,9 @@ impl<const PAGE: usize> Pool<PAGE> {
             if self.may_spend(clean) {
                 break;
             }
-            if let (0, Some(error)) = self.evict_batch(batch, Victims::Dirty) {
+            if let (0, Some(error)) = self.evict_batch(batch, Victims::Dirty)
+                && !self.exceed(&error)
+            {
                 return Err(error);
             }
         }
@@ -104,6 +143,18 @@ impl<const PAGE: usize> Pool<PAGE> {
 impl Drop for Spending<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Exceeding<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Exceeding<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Exceeding")
     }
 }
 
