@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `timestamp`, `record` | a commit, and how it is written |
 //! | `block`, `segment` | what a log file consists of, and appending to one |
+//! | `new_log` | the files of a log that is about to begin |
 //! | `options`, `shard`, `log` | what writers and waiters see |
 //! | `log_state`, `requests`, `shared` | what they share with the flusher |
 //! | `flusher`, `output`, `syncers`, `health` | the thread behind them: group commit, full disks, failures |
@@ -35,6 +36,7 @@ mod health;
 mod log;
 mod log_state;
 mod manifest;
+mod new_log;
 mod options;
 mod output;
 mod planted;
@@ -56,11 +58,12 @@ pub use commits::Commits;
 pub use error::{Error, Problem, Result};
 pub use files::{remove_obsolete, required_files};
 pub use health::{Health, Progress};
-pub use log::Log;
+pub use log::{Log, SpentReserve};
 pub use manifest::{
     CheckpointEntry, FORMAT_VERSION, IncarnationEnd, IncarnationEntry, KeyspaceEntry,
     MANIFEST_FILE, Manifest, PartEntry,
 };
+pub use new_log::NewLog;
 pub use options::LogOptions;
 #[cfg(feature = "planted-bugs")]
 pub use planted::{PlantedBug, plant};

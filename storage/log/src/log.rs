@@ -26,11 +26,12 @@ use crate::block::Identity;
 use crate::error::{Error, Result};
 use crate::flusher::{Flusher, Stopped};
 use crate::health::{Health, Progress, Status};
-use crate::manifest::{IncarnationEnd, IncarnationEntry, Manifest};
+use crate::manifest::{IncarnationEnd, Manifest};
+use crate::new_log::NewLog;
 use crate::options::LogOptions;
 use crate::planted::{PlantedBug, planted};
 use crate::requests::{Rotating, Rotation, RotationPoint};
-use crate::segment::{LOG_DIR, SegmentWriter};
+use crate::segment::{LOG_DIR, SegmentWriter, reserve_alike};
 use crate::shard::ShardGuard;
 use crate::shared::Shared;
 use crate::statistics::Statistics;
@@ -38,6 +39,18 @@ use crate::statistics::Statistics;
 /// How far beyond the current epoch a request for durability may move it. Timestamps run ahead of
 /// it by a few epochs at most: one for each 16.7 million commits that a shard makes in one.
 const FARTHEST_REQUEST: u64 = 1 << 10;
+
+/// The log's reserve, given to a checkpoint. Made by [`Log::spend_reserve`].
+#[must_use = "the log takes the space back when this is dropped"]
+pub struct SpentReserve<'a>(&'a Shared);
+
+impl Drop for SpentReserve<'_> {
+    fn drop(&mut self) {
+        self.0.output().set_spending(false);
+        // It looks whether the disk is still full.
+        self.0.state.wake_flusher();
+    }
+}
 
 /// What the flusher's thread returns.
 type Flushed = std::result::Result<IncarnationEnd, Stopped>;
@@ -65,31 +78,26 @@ pub struct Log {
 }
 
 impl Log {
-    /// Begins a new incarnation: creates its log files, then records it in the manifest and
-    /// stores that. Earlier incarnations must have been recovered
-    /// ([`RecoveredLogs`](crate::RecoveredLogs)) into the same manifest. `first_epoch` must
-    /// exceed every epoch ever used (`RecoveredLogs::next_epoch`; 1 for a new database).
-    ///
-    /// # Panics
-    /// If `options.shards` is 0, `first_epoch` is 0, or an earlier incarnation has no end yet.
-    pub fn create(
+    /// Starts the flusher of an incarnation that the manifest names.
+    pub(crate) fn start(
         vfs: Arc<dyn Vfs>,
-        dir: &Path,
-        manifest: &mut Manifest,
+        dir: PathBuf,
         options: LogOptions,
+        (identity, writers): (Identity, Vec<SegmentWriter>),
         first_epoch: u64,
     ) -> Result<Arc<Log>> {
-        assert!(options.shards > 0, "a log has at least one shard");
-        let (identity, writers) = begin_incarnation(&*vfs, dir, manifest, &options, first_epoch)?;
+        let is_short = writers.iter().any(SegmentWriter::is_short);
         let shared = Arc::new(Shared::new(options, &identity, writers, first_epoch));
+        // Before anything is written: what is accepted must have space.
+        shared.state.set_short(is_short);
         let flusher = Flusher::new(Arc::clone(&shared))
             .start()
-            .map_err(|e| Error::io("start the log's thread for", dir, e))?;
+            .map_err(|e| Error::io("start the log's thread for", &dir, e))?;
         shared.state.set_flusher(flusher.thread());
         Ok(Arc::new(Log {
             shared,
             vfs,
-            dir: dir.to_path_buf(),
+            dir,
             current: Mutex::new(Current {
                 identity,
                 pending: None,
@@ -97,6 +105,20 @@ impl Log {
             flusher: Mutex::new(Some(flusher)),
             flushed: OnceLock::new(),
         }))
+    }
+
+    /// Begins a new incarnation: [`NewLog::create`] and [`NewLog::begin`] in one.
+    ///
+    /// # Panics
+    /// As for those.
+    pub fn create(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        manifest: &mut Manifest,
+        options: LogOptions,
+        first_epoch: u64,
+    ) -> Result<Arc<Log>> {
+        NewLog::create(vfs, dir, manifest, options, first_epoch)?.begin(manifest)
     }
 
     /// How many shards there are.
@@ -282,8 +304,13 @@ impl Log {
         self.shared.state.status.check_reserve()?;
         let next = current.identity.next_generation();
         let reserve_bytes = self.shared.state.options.reserve_bytes;
-        let writers = create_files(&*self.vfs, &self.dir, next, reserve_bytes)?;
-        if writers.iter().any(SegmentWriter::is_short) {
+        let is_spent = self.shared.output().is_spending();
+        let writers = create_files(&*self.vfs, &self.dir, next, (reserve_bytes, is_spent))?;
+        let is_refused = |writer: &SegmentWriter| match is_spent {
+            true => !writer.has_least(),
+            false => writer.is_short(),
+        };
+        if writers.iter().any(is_refused) {
             // The files in use have more of a reserve than these would have.
             for writer in writers {
                 let path = &writer.path;
@@ -316,6 +343,20 @@ impl Log {
             // Nobody there any more: the flusher ended.
             let _ = go_on.send(());
         })
+    }
+
+    /// What [`Log::spend_reserve`] would give back, in bytes.
+    pub fn spendable_bytes(&self) -> u64 {
+        self.shared.output().spendable()
+    }
+
+    /// Gives the disk space that is reserved back, but for what the next opening needs, until the
+    /// guard is dropped: for a checkpoint on a full disk, which then frees more than that. Meanwhile a
+    /// [rotation](Self::rotate) does with little space, and removals are accepted as long as there is
+    /// some.
+    pub fn spend_reserve(&self) -> SpentReserve<'_> {
+        self.shared.output().set_spending(true);
+        SpentReserve(&self.shared)
     }
 
     /// Waits for the rotation under way, but not for space on the disk.
@@ -388,66 +429,20 @@ impl Drop for Log {
     }
 }
 
-/// Creates the files of a new incarnation and records it in the manifest, which is stored.
-fn begin_incarnation(
-    vfs: &dyn Vfs,
-    dir: &Path,
-    manifest: &mut Manifest,
-    options: &LogOptions,
-    first_epoch: u64,
-) -> Result<(Identity, Vec<SegmentWriter>)> {
-    assert!(
-        first_epoch > manifest.epoch_floor,
-        "epochs are never used twice"
-    );
-    assert!(
-        manifest
-            .incarnations
-            .iter()
-            .all(|entry| entry.end.is_some()),
-        "earlier logs are recovered before a new one begins"
-    );
-    let identity = Identity {
-        database_id: manifest.database_id,
-        incarnation: manifest.incarnation + 1,
-        generation: manifest.next_generation(),
-        shard: 0,
-        shards: options.shards,
-    };
-    let log_dir = dir.join(LOG_DIR);
-    vfs.create_dir_all(&log_dir)
-        .map_err(|e| Error::io("create", &log_dir, e))?;
-    vfs.sync_dir(dir)
-        .map_err(|e| Error::io("sync directory", dir, e))?;
-    let writers = create_files(vfs, dir, identity, options.reserve_bytes)?;
-    let mut changed = manifest.clone();
-    changed.incarnation = identity.incarnation;
-    changed.clean_shutdown = false;
-    changed.incarnations.push(IncarnationEntry {
-        incarnation: identity.incarnation,
-        shards: options.shards,
-        first_generation: identity.generation,
-        first_epoch,
-        end: None,
-    });
-    changed.store(vfs, dir)?;
-    *manifest = changed;
-    Ok((identity, writers))
-}
-
 /// Creates the files of all shards of one generation, durably.
-fn create_files(
+pub(crate) fn create_files(
     vfs: &dyn Vfs,
     dir: &Path,
     first: Identity,
-    reserve_bytes: u32,
+    (reserve_bytes, is_spent): (u32, bool),
 ) -> Result<Vec<SegmentWriter>> {
-    let writers = (0..first.shards)
+    let mut writers = (0..first.shards)
         .map(|shard| {
             let identity = Identity { shard, ..first };
             SegmentWriter::create(vfs, dir, identity, reserve_bytes)
         })
         .collect::<Result<Vec<_>>>()?;
+    reserve_alike(&mut writers, is_spent);
     let log_dir = dir.join(LOG_DIR);
     if planted(PlantedBug::DirectorySyncMissing) {
         return Ok(writers);

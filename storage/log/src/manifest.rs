@@ -2,7 +2,8 @@
 //!
 //! Everything else is found through it, and it changes only by one atomic step: the new contents
 //! are written to `MANIFEST.tmp`, synced, and renamed over `MANIFEST`. So a crash leaves the old
-//! state or the new one, and a checkpoint or an opening counts exactly when its manifest does.
+//! state or the new one, and a checkpoint or an opening counts exactly when its manifest does. In
+//! between, `MANIFEST.tmp` is an empty file with disk space reserved, for the next manifest.
 //!
 //! ```text
 //! 0 magic (8)   8 u32 version   12 u32 body length   16 u32 crc32c of bytes 8..16 and the body
@@ -13,9 +14,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use hedgerow_sync::varint;
-use hedgerow_vfs::{OpenMode, Vfs, read_file};
+use hedgerow_vfs::{OpenMode, Vfs, VfsFile, read_file};
 
-use crate::error::{Error, Problem, Result};
+use crate::error::{Error, Problem, Result, is_disk_full};
 use crate::planted::{PlantedBug, planted};
 use crate::segment::FILE_HEADER_BYTES;
 use crate::timestamp::Timestamp;
@@ -125,6 +126,19 @@ pub struct PartEntry {
     pub crc: u32,
 }
 
+/// A spare manifest has a multiple of this.
+const SPARE_UNIT_BYTES: u64 = 4096;
+
+/// Opens the file that the next manifest is written to; whether it is new.
+fn open_temporary(vfs: &dyn Vfs, path: &Path) -> io::Result<(Box<dyn VfsFile>, bool)> {
+    let is_new = !vfs.exists(path)?;
+    let mode = match is_new {
+        true => OpenMode::CreateNew,
+        false => OpenMode::ReadWrite,
+    };
+    Ok((vfs.open(path, mode)?, is_new))
+}
+
 impl Manifest {
     /// The manifest of a new, empty database.
     pub fn new(database_id: u128) -> Manifest {
@@ -177,13 +191,14 @@ impl Manifest {
     pub fn store(&self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
         let temporary = dir.join(TEMPORARY_FILE);
         let failed = |operation| move |e| Error::io(operation, &dir.join(TEMPORARY_FILE), e);
-        if vfs.exists(&temporary).map_err(failed("look for"))? {
-            vfs.remove(&temporary).map_err(failed("remove"))?;
+        // What an interrupted store left, or a spare: its space is taken, and the rest given back.
+        let (file, is_new) = open_temporary(vfs, &temporary).map_err(failed("create"))?;
+        let bytes = self.encode();
+        file.write_at(0, &bytes).map_err(failed("write"))?;
+        if !is_new {
+            file.truncate(bytes.len() as u64)
+                .map_err(failed("truncate"))?;
         }
-        let file = vfs
-            .open(&temporary, OpenMode::CreateNew)
-            .map_err(failed("create"))?;
-        file.write_at(0, &self.encode()).map_err(failed("write"))?;
         if !planted(PlantedBug::ManifestNotSynced) {
             file.sync().map_err(failed("sync"))?;
         }
@@ -197,10 +212,26 @@ impl Manifest {
     }
 
     /// Replaces the manifest as [`Manifest::store`] does, after [`Manifest::check_in_place`]: for a
-    /// database that is open.
+    /// database that is open. Works on a full disk, too: see [`Manifest::keep_spare`].
     pub fn replace(&self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
         self.check_in_place(vfs, dir)?;
-        self.store(vfs, dir)
+        self.store(vfs, dir)?;
+        self.keep_spare(vfs, dir);
+        Ok(())
+    }
+
+    /// Reserves disk space for the next manifest, in the file that it will be written to, as far as
+    /// there is space and the file system can do that: so that keyspaces can be dropped, and the
+    /// database opened, on a full disk.
+    pub(crate) fn keep_spare(&self, vfs: &dyn Vfs, dir: &Path) {
+        let Ok((file, _)) = open_temporary(vfs, &dir.join(TEMPORARY_FILE)) else {
+            return;
+        };
+        let mut wanted = (2 * self.encode().len() as u64).next_multiple_of(SPARE_UNIT_BYTES);
+        // Nothing depends on it. Of a disk that is full, what the last manifest had is enough.
+        while wanted > 0 && file.allocate(0, wanted).is_err_and(|e| is_disk_full(&e)) {
+            wanted /= 2;
+        }
     }
 
     /// Whether the manifest on disk is of this database and incarnation, so that this one may

@@ -60,6 +60,8 @@ pub(crate) struct Output {
     pub(crate) manifest: Option<u64>,
     /// Whether the files are sealed: nothing may be written until the switch to the next ones.
     pub(crate) sealed: bool,
+    /// Whether the reserve is given to a checkpoint.
+    spending: bool,
 }
 
 /// A file that has to be synced, and what is durable then.
@@ -79,6 +81,7 @@ impl Output {
             uncovered: false,
             manifest: None,
             sealed: false,
+            spending: false,
         }
     }
 
@@ -288,9 +291,29 @@ impl Output {
             .for_each(SegmentWriter::keep_reserve);
     }
 
+    /// What a checkpoint could have of the space that is reserved, in bytes.
+    pub(crate) fn spendable(&self) -> u64 {
+        self.writers.iter().map(SegmentWriter::spendable).sum()
+    }
+
+    /// Whether the reserve is given to a checkpoint.
+    pub(crate) fn is_spending(&self) -> bool {
+        self.spending
+    }
+
+    /// Gives the reserve to a checkpoint, or takes back what there is when that is over.
+    pub(crate) fn set_spending(&mut self, spending: bool) {
+        self.spending = spending;
+        let change = match spending {
+            true => SegmentWriter::spend,
+            false => SegmentWriter::end_spending,
+        };
+        self.writers.iter_mut().for_each(change);
+    }
+
     /// Writes files [ahead](SegmentWriter::write_ahead) that are short of room.
     pub(crate) fn write_ahead(&mut self, log: &LogState) {
-        if self.sealed || self.has_pending() {
+        if self.sealed || self.spending || self.has_pending() {
             return;
         }
         let most = u64::from(log.options.ahead_bytes);
@@ -332,7 +355,13 @@ impl Output {
     pub(crate) fn switch(&mut self, writers: Vec<SegmentWriter>) -> Vec<SegmentWriter> {
         debug_assert!(!self.has_pending() && writers.len() == self.writers.len());
         self.sealed = false;
-        std::mem::replace(&mut self.writers, writers)
+        let sealed = std::mem::replace(&mut self.writers, writers);
+        if !self.spending {
+            // The checkpoint for which they were made did not wait for the rotation.
+            let writers = self.writers.iter_mut();
+            writers.for_each(SegmentWriter::end_spending);
+        }
+        sealed
     }
 
     /// Where the files end now, if everything in them is durable.

@@ -55,7 +55,14 @@ impl RecoveredLogs {
     /// later than the manifest; nothing is changed then.
     pub fn open(vfs: Arc<dyn Vfs>, dir: &Path, manifest: &mut Manifest) -> Result<RecoveredLogs> {
         let (logs, changed, tails) = RecoveredLogs::decide(vfs, dir, manifest)?;
+        // The manifest that was read may not be the one that a power cut would bring back, and files
+        // that it does without are removed.
+        let synced = logs.vfs.sync_dir(dir);
+        synced.map_err(|e| Error::io("sync directory", dir, e))?;
         if changed.incarnations != manifest.incarnations {
+            for entry in &manifest.incarnations {
+                logs.give_back(entry)?;
+            }
             let decided = changed.incarnations.iter();
             for entry in decided.filter(|entry| !manifest.incarnations.contains(entry)) {
                 logs.make_durable(entry, &tails)?;
@@ -201,13 +208,33 @@ impl RecoveredLogs {
                 let mut reader = BlockReader::open(&*self.vfs, &self.dir, identity)?;
                 reader.rewrite(tail.blocks.clone(), &*file)?;
             }
-            // Gives back the space that is reserved behind it: on a full disk, what comes needs it.
-            let length = file.len();
-            let length = length.map_err(|e| Error::io("get the length of", path, e))?;
-            file.truncate(length)
-                .map_err(|e| Error::io("truncate", path, e))?;
             file.sync().map_err(|e| Error::io("sync", path, e))
         })
+    }
+
+    /// Gives back the space that is reserved behind the files of an incarnation that has no end yet:
+    /// on a full disk, what comes needs it. Those that have nothing else go soon.
+    fn give_back(&self, entry: &IncarnationEntry) -> Result<()> {
+        if entry.end.is_some() {
+            return Ok(());
+        }
+        let mut generation = entry.first_generation;
+        loop {
+            for shard in 0..entry.shards {
+                let path = segment::path(&self.dir, &self.identity(entry, generation, shard));
+                let file = match self.vfs.open(&path, OpenMode::ReadWrite) {
+                    Ok(file) => file,
+                    // An interrupted rotation has made some of them, or none.
+                    Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+                    Err(e) => return Err(Error::io("open", &path, e)),
+                };
+                let length = file.len();
+                let length = length.map_err(|e| Error::io("get the length of", &path, e))?;
+                file.truncate(length)
+                    .map_err(|e| Error::io("truncate", &path, e))?;
+            }
+            generation += 1;
+        }
     }
 
     /// Cuts the files of the last generation to the lengths that count. Those of the last

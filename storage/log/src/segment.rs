@@ -175,6 +175,10 @@ pub(crate) struct SegmentWriter {
     reserved: u64,
     /// Whether less than half of the reserve is left, and the disk has no more.
     short: bool,
+    /// Whether the reserve is given to a checkpoint: until it is over nothing is reserved.
+    spent: bool,
+    /// Whether the finished block seals the file: then nothing is kept behind it.
+    seals: bool,
 }
 
 /// Bytes that are written ahead at once, at least, where that is within the limit.
@@ -188,9 +192,61 @@ pub(crate) fn empty_buffer() -> Vec<u8> {
     vec![0; HEADER_BYTES]
 }
 
+/// A reserve is had in so many parts: if there is no space for all, then for as many as there is.
+const RESERVE_PARTS: u64 = 32;
+/// So many of them are left for the next opening.
+const LEAST_PARTS: u64 = 4;
+
+/// Finds how many parts of a reserve there is space for, by halving; `try_parts` reserves so many.
+fn most_parts(most: u64, mut try_parts: impl FnMut(u64) -> bool) {
+    if try_parts(most) {
+        return;
+    }
+    let (mut had, mut refused) = (0, most);
+    while refused - had > 1 {
+        let parts = (had + refused) / 2;
+        if try_parts(parts) {
+            had = parts;
+        } else {
+            refused = parts;
+        }
+    }
+}
+
+/// Reserves disk space for the new files of all shards, which have no blocks yet: for each as much as
+/// for the others, so that on a full disk no worker goes without. While the reserve is `spent`, no more
+/// than must be left for the next opening.
+pub(crate) fn reserve_alike(writers: &mut [SegmentWriter], spent: bool) {
+    let most = if spent { LEAST_PARTS } else { RESERVE_PARTS };
+    let mut reserve = |parts| {
+        let is_had = writers
+            .iter_mut()
+            .all(|writer| writer.reserve_parts(writer.length, parts));
+        if !is_had {
+            writers.iter_mut().for_each(SegmentWriter::trim);
+        }
+        is_had
+    };
+    let mut had = 0;
+    most_parts(most, |parts| {
+        let is_had = reserve(parts);
+        if is_had {
+            had = parts;
+        }
+        is_had
+    });
+    // What was tried last may have been too much.
+    reserve(had);
+    for writer in writers {
+        let enough = writer.length + writer.reserve / 2;
+        writer.short = writer.reserve > 0 && writer.reserved < enough;
+        writer.spent = spent && writer.reserve > 0;
+    }
+}
+
 impl SegmentWriter {
-    /// Creates the file with its header and syncs it; tries to reserve so many bytes of disk space
-    /// for it. The caller syncs the directory.
+    /// Creates the file with its header and syncs it. So many bytes of disk space are to be reserved
+    /// for it, which the caller does for all shards ([`reserve_alike`]), as it syncs the directory.
     pub(crate) fn create(
         vfs: &dyn Vfs,
         dir: &Path,
@@ -212,7 +268,7 @@ impl SegmentWriter {
         file.write_at(0, &file_header(&identity))
             .map_err(|e| Error::io("write", &path, e))?;
         file.sync().map_err(|e| Error::io("sync", &path, e))?;
-        let mut writer = SegmentWriter {
+        Ok(SegmentWriter {
             file: Arc::from(file),
             path,
             identity,
@@ -229,9 +285,9 @@ impl SegmentWriter {
             reserve: reserve_bytes.into(),
             reserved: FILE_HEADER_BYTES as u64,
             short: false,
-        };
-        writer.keep_reserve();
-        Ok(writer)
+            spent: false,
+            seals: false,
+        })
     }
 
     /// Whether the disk has no space beyond what is left of the reserve.
@@ -242,6 +298,10 @@ impl SegmentWriter {
     /// Reserves disk space behind the block that is to be written, if less than half of what there
     /// should be is left.
     pub(crate) fn keep_reserve(&mut self) {
+        if self.spent {
+            self.short = self.reserve > 0;
+            return;
+        }
         let block = if self.pending { self.bytes.len() } else { 0 };
         let next = self.length + block as u64;
         let enough = next + self.reserve / 2;
@@ -249,29 +309,68 @@ impl SegmentWriter {
             self.short = false;
             return;
         }
-        // If there is not as much, then what there is.
-        for part in [1, 2, 4, 8] {
-            let end = next + self.reserve / part;
-            if end <= self.reserved {
-                break;
+        most_parts(RESERVE_PARTS, |parts| self.reserve_parts(next, parts));
+        self.short = self.reserve > 0 && self.reserved < enough;
+    }
+
+    /// Whether so many parts of what there should be are reserved behind `next`, after trying.
+    fn reserve_parts(&mut self, next: u64, parts: u64) -> bool {
+        let end = next + self.reserve * parts / RESERVE_PARTS;
+        if end <= self.reserved {
+            return true;
+        }
+        match self.file.allocate(self.length, end - self.length) {
+            Ok(()) => {
+                self.reserved = end;
+                true
             }
-            match self.file.allocate(self.length, end - self.length) {
-                Ok(()) => {
-                    self.reserved = end;
-                    break;
-                }
-                Err(e) if is_disk_full(&e) => {}
-                // The file system cannot do that: the log does without.
-                Err(_) => self.reserve = 0,
+            Err(e) if is_disk_full(&e) => false,
+            // The file system cannot do that: the log does without.
+            Err(_) => {
+                self.reserve = 0;
+                true
             }
         }
-        self.short = self.reserve > 0 && self.reserved < enough;
+    }
+
+    /// What a checkpoint could have of the reserve, in bytes: all but what this file keeps, and what the
+    /// file of the next generation needs.
+    pub(crate) fn spendable(&self) -> u64 {
+        let reserved = self.reserved.saturating_sub(self.length);
+        reserved.saturating_sub(2 * self.least_reserve())
+    }
+
+    fn least_reserve(&self) -> u64 {
+        self.reserve * LEAST_PARTS / RESERVE_PARTS
+    }
+
+    /// Whether there is as much reserved as must be left for the next opening.
+    pub(crate) fn has_least(&self) -> bool {
+        self.reserved >= self.length + self.least_reserve()
+    }
+
+    /// Gives the reserve back, but for what is left for the next opening, until the end of
+    /// [spending](Self::end_spending). Not while a block waits for space.
+    pub(crate) fn spend(&mut self) {
+        if self.reserve == 0 || self.pending {
+            return;
+        }
+        self.spent = true;
+        self.trim();
+        self.reserve_parts(self.length, LEAST_PARTS);
+    }
+
+    /// Reserves again what there is space for.
+    pub(crate) fn end_spending(&mut self) {
+        self.spent = false;
+        self.keep_reserve();
     }
 
     /// Whether the finished block would take what is left for the next opening.
     fn is_exhausted(&self) -> bool {
         let end = self.length + self.bytes.len() as u64;
-        self.short && end + self.reserve / 8 > self.reserved.max(self.allocated)
+        let keeps = !self.spent && !self.seals;
+        self.short && keeps && end + self.least_reserve() > self.reserved.max(self.allocated)
     }
 
     pub(crate) fn identity(&self) -> &Identity {
@@ -314,6 +413,7 @@ impl SegmentWriter {
         };
         block::seal(&mut self.bytes, &self.identity, &header);
         self.pending = true;
+        self.seals = seals;
     }
 
     /// Gives up the finished block, which holds no records, after it failed to be written.

@@ -10,7 +10,9 @@ use hedgerow_log::{
     CheckpointEntry, CheckpointWriter, Error, Health, Log, LogOptions, Manifest, Operation,
     OperationKind, Progress, RecoveredLogs, Result, Timestamp, check, remove_obsolete,
 };
-use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, Vfs};
+use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, RecordingVfs, Vfs};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 
 const DIR: &str = "/db";
 
@@ -239,6 +241,34 @@ fn a_failing_recovery_changes_nothing_and_can_be_repeated() {
                 break;
             }
             judge(&memory, &outcome, &format!("{kind:?} {after}"));
+        }
+    }
+}
+
+/// A manifest that replaced another counts when its name is durable: until then a power cut may bring
+/// the old one back, with all that it names.
+#[test]
+fn no_log_goes_before_the_manifest_that_does_without_it_is_durable() {
+    let recording = RecordingVfs::new(&MemoryVfs::new());
+    let faulty = FaultyVfs::new(Arc::new(recording.clone()));
+    let shared: Arc<dyn Vfs> = Arc::new(faulty.clone());
+    shared.create_dir_all(dir()).unwrap();
+    shared.sync_dir(Path::new("/")).unwrap();
+    let mut manifest = Manifest::new(3);
+    manifest.store(&*shared, dir()).unwrap();
+    drop(Log::create(Arc::clone(&shared), dir(), &mut manifest, options(2), 1).unwrap());
+    // Recovery finds the log empty and does without it; the name of the manifest that says so is not
+    // durable.
+    faulty.fail_from(CallKind::SyncDir, 0, Fault::Error(ErrorKind::Other));
+    recover(Arc::clone(&shared)).unwrap_err();
+    faulty.heal();
+    let opened = recording.operations();
+    recover(shared).unwrap();
+    let mut random = StdRng::seed_from_u64(21);
+    for cut in opened..=recording.operations() {
+        for _ in 0..32 {
+            let image = recording.crash_image(cut, &mut |n| random.random_range(0..n));
+            recover(Arc::new(image)).unwrap_or_else(|e| panic!("cut {cut}: {e}"));
         }
     }
 }

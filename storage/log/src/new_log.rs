@@ -1,0 +1,114 @@
+//! The files of a log that is about to begin.
+//!
+//! They are made, with the space that is reserved for them, before recovery: on a full disk what
+//! recovery writes must not take that space. They count once the manifest names them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hedgerow_vfs::Vfs;
+
+use crate::block::Identity;
+use crate::error::{Error, Result};
+use crate::log::{Log, create_files};
+use crate::manifest::{IncarnationEntry, Manifest};
+use crate::options::LogOptions;
+use crate::segment::{LOG_DIR, SegmentWriter};
+
+/// The files of a new incarnation, which the manifest does not name yet. Dropping it removes them.
+#[must_use = "the log begins with `begin`"]
+pub struct NewLog {
+    vfs: Arc<dyn Vfs>,
+    dir: PathBuf,
+    options: LogOptions,
+    first_epoch: u64,
+    identity: Identity,
+    /// Empty once the manifest may name them.
+    writers: Vec<SegmentWriter>,
+}
+
+impl NewLog {
+    /// Creates the files of a new incarnation, durably, and reserves disk space for them and for the
+    /// manifest that will name them. Earlier incarnations must have been recovered
+    /// ([`RecoveredLogs`](crate::RecoveredLogs)) into the same manifest. `first_epoch` must
+    /// exceed every epoch ever used (`RecoveredLogs::next_epoch`; 1 for a new database).
+    ///
+    /// # Errors
+    /// The files could not be created.
+    ///
+    /// # Panics
+    /// If `options.shards` is 0, `first_epoch` is 0, or an earlier incarnation has no end yet.
+    pub fn create(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        manifest: &Manifest,
+        options: LogOptions,
+        first_epoch: u64,
+    ) -> Result<NewLog> {
+        assert!(options.shards > 0, "a log has at least one shard");
+        assert!(
+            first_epoch > manifest.epoch_floor,
+            "epochs are never used twice"
+        );
+        let has_end = |entry: &IncarnationEntry| entry.end.is_some();
+        assert!(
+            manifest.incarnations.iter().all(has_end),
+            "earlier logs are recovered before a new one begins"
+        );
+        let identity = Identity {
+            database_id: manifest.database_id,
+            incarnation: manifest.incarnation + 1,
+            generation: manifest.next_generation(),
+            shard: 0,
+            shards: options.shards,
+        };
+        let log_dir = dir.join(LOG_DIR);
+        vfs.create_dir_all(&log_dir)
+            .map_err(|e| Error::io("create", &log_dir, e))?;
+        vfs.sync_dir(dir)
+            .map_err(|e| Error::io("sync directory", dir, e))?;
+        manifest.keep_spare(&*vfs, dir);
+        let writers = create_files(&*vfs, dir, identity, (options.reserve_bytes, false))?;
+        Ok(NewLog {
+            vfs,
+            dir: dir.to_path_buf(),
+            options,
+            first_epoch,
+            identity,
+            writers,
+        })
+    }
+
+    /// Records the incarnation in the manifest, which is stored, and starts its log.
+    ///
+    /// # Errors
+    /// The manifest could not be stored, or there is no thread for the log.
+    pub fn begin(mut self, manifest: &mut Manifest) -> Result<Arc<Log>> {
+        let (vfs, dir) = (Arc::clone(&self.vfs), self.dir.clone());
+        let mut changed = manifest.clone();
+        changed.incarnation = self.identity.incarnation;
+        changed.clean_shutdown = false;
+        changed.incarnations.push(IncarnationEntry {
+            incarnation: self.identity.incarnation,
+            shards: self.options.shards,
+            first_generation: self.identity.generation,
+            first_epoch: self.first_epoch,
+            end: None,
+        });
+        // From here on they may be named, whatever comes.
+        let files = (self.identity, std::mem::take(&mut self.writers));
+        changed.store(&*vfs, &dir)?;
+        changed.keep_spare(&*vfs, &dir);
+        *manifest = changed;
+        Log::start(vfs, dir, self.options.clone(), files, self.first_epoch)
+    }
+}
+
+impl Drop for NewLog {
+    fn drop(&mut self) {
+        for writer in &self.writers {
+            // A later opening replaces what is left.
+            let _ = self.vfs.remove(&writer.path);
+        }
+    }
+}
