@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use hedgerow_log::Manifest;
+use hedgerow_log::{Health, Manifest};
 
 use crate::any_index::AnyIndex;
 use crate::engine::{Catalog, Engine};
@@ -66,6 +66,10 @@ impl Engine {
             } else {
                 Err(Error::KeyspaceExists(name.to_owned()))
             };
+        }
+        // What space there is left is for removals.
+        if self.log()?.health() == Health::DiskFull {
+            return Err(Error::DiskFull);
         }
         self.make_durable()?;
         let mut changed = manifest.clone();

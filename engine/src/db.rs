@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use hedgerow_log::{Health, Log, LogOptions, Manifest, Progress, RecoveredLogs};
+use hedgerow_log::{Health, Log, LogOptions, Manifest, NewLog, Progress, RecoveredLogs};
 use hedgerow_vfs::{FileLock, Vfs};
 
 use crate::any_index::AnyIndex;
@@ -101,6 +101,11 @@ impl Db {
             RecoveredLogs::open(Arc::clone(&vfs), dir, &mut manifest)?
         };
         let kind = choose_index(&options, dir, &manifest)?;
+        // On a full disk the log needs its space before recovery may use any.
+        let new_log = match options.read_only {
+            true => None,
+            false => Some(new_log(&options, dir, &manifest, logs.next_epoch())?),
+        };
         let (pages, expiries) = match AnyIndex::in_memory(kind) {
             Some(index) => (None, index),
             None => {
@@ -121,13 +126,12 @@ impl Db {
         counters
             .recovery_duration_ms
             .store(started.elapsed().as_millis() as u64, Ordering::Relaxed);
-        let log = if options.read_only {
-            None
-        } else {
+        let begin = |new_log: NewLog| {
             // Leftovers of a checkpoint that did not finish; they can also go later.
             let _ = hedgerow_log::remove_obsolete(&*vfs, dir, &manifest);
-            Some(open_log(&options, dir, &mut manifest, logs.next_epoch())?)
+            new_log.begin(&mut manifest)
         };
+        let log = new_log.map(begin).transpose()?;
         let engine = Arc::new(Engine {
             options,
             dir: dir.to_path_buf(),
@@ -563,12 +567,8 @@ fn recover(
     Ok(())
 }
 
-fn open_log(
-    options: &Builder,
-    dir: &Path,
-    manifest: &mut Manifest,
-    first_epoch: u64,
-) -> Result<Arc<Log>> {
+/// Makes the files of the log that this opening will write.
+fn new_log(options: &Builder, dir: &Path, manifest: &Manifest, first_epoch: u64) -> Result<NewLog> {
     let log_options = LogOptions {
         shards: options.workers as u16,
         flush_interval: options.flush_interval,
@@ -577,7 +577,7 @@ fn open_log(
         records: !options.in_memory,
         ..LogOptions::default()
     };
-    Ok(Log::create(
+    Ok(NewLog::create(
         Arc::clone(&options.vfs),
         dir,
         manifest,

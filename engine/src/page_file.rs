@@ -29,7 +29,9 @@ use std::ops::{Bound, ControlFlow};
 use hedgerow_btree::BTreeIndex;
 use hedgerow_index::{Decision, Direction, Index, IndexErrorKind};
 use hedgerow_log::{Manifest, Problem};
-use hedgerow_pages::{Begun, Loan, Options, PageId, Pool, PoolStatistics, Spending, Tender};
+use hedgerow_pages::{
+    Begun, Exceeding, Loan, Options, PageId, Pool, PoolStatistics, Spending, Tender,
+};
 use hedgerow_vfs::{OpenMode, Vfs};
 
 use crate::any_index::AnyIndex;
@@ -397,6 +399,11 @@ impl PageFile {
         self.pool.spend_reserve()
     }
 
+    /// Lets changed pages that a full disk does not take exceed the budget: recovery must not need space.
+    pub(crate) fn exceed_budget(&self) -> Exceeding<'_> {
+        self.pool.exceed_budget()
+    }
+
     /// Leaves the pages of a keyspace that is out of the catalog to the next checkpoint.
     pub(crate) fn retire(&self, space: Arc<Space>) {
         lock(&self.retired).push(Retired { space, left: None });
@@ -466,6 +473,11 @@ impl PageFile {
     /// Makes a file that is mostly free shorter, by the checkpoints that follow.
     pub(crate) fn compact(&self) {
         self.pool.compact();
+    }
+
+    /// What a checkpoint that began now would write at most, in bytes.
+    pub(crate) fn unwritten_bytes(&self) -> u64 {
+        self.pool.unwritten_bytes()
     }
 
     /// How many keyspaces were dropped or cleared since the database was opened.

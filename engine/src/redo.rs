@@ -169,6 +169,7 @@ pub(crate) fn redo(
     let useful = (total_bytes as usize)
         .saturating_mul(3)
         .saturating_add(4096);
+    let _exceeding = pages.exceed_budget();
     let loan = pages.lend(useful.min(MOST_BATCH_BYTES));
     let most_bytes = loan.bytes().max(LEAST_BATCH_BYTES.min(useful));
     // Pages that were read ahead must not displace each other.
