@@ -33,6 +33,7 @@ fn small_faults(index: Option<IndexKind>) {
     let report = faults(index, 6, false);
     assert!(report.cases > 100 && report.poisoned > 10);
     assert!(report.full_disks > 10 && report.resumed > 10 && report.lost_syncs > 10);
+    assert!(report.full_openings > 10);
 }
 
 #[test]

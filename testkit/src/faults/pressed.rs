@@ -2,7 +2,7 @@
 
 use hedgerow::{Durability, WriteOptions};
 
-use super::Session;
+use super::session::Session;
 use crate::pressure;
 
 const PREFIX: &str = "row/";
@@ -50,6 +50,16 @@ impl Session {
                     self.put_rows(numbers, "again", Durability::Periodic);
                     self.look();
                 }
+            }
+        }
+    }
+
+    /// Writes half of the rows anew, if that counts: more than memory holds.
+    pub(super) fn overwrite_rows(&mut self, version: &str) {
+        if self.campaign.under_pressure {
+            let half: Vec<u32> = (0..pressure::ROWS / 2).collect();
+            for numbers in half.chunks(AT_ONCE) {
+                self.put_rows(numbers, version, Durability::Periodic);
             }
         }
     }
