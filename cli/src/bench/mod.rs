@@ -1,10 +1,10 @@
 //! `hedgerow bench`: YCSB mixes against a database or any RESP server.
 //!
-//! Clients are threads, each with its own random numbers; a histogram of logarithmic buckets
-//! takes each operation's (or each pipelined burst's) time. What is printed belongs to this
+//! Clients are threads, each with its own random numbers; a histogram of three digits takes
+//! each operation's (or each pipelined burst's) time. What is printed belongs to this
 //! machine and this moment: to compare systems, run them side by side (`hedgerow-lab`).
 
-mod histogram;
+mod latencies;
 mod mix;
 mod resp;
 mod target;
@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::arguments::Bench;
 use crate::error::{Error, Result};
 use crate::output::{Output, spinner};
-use histogram::Histogram;
+use latencies::Latencies;
 use mix::{Choices, Mix};
 use target::{Target, Worker};
 
@@ -25,7 +25,7 @@ use target::{Target, Worker};
 struct Outcome {
     operations: u64,
     seconds: f64,
-    latency: Histogram,
+    latency: Latencies,
     missing: u64,
 }
 
@@ -53,15 +53,15 @@ pub(crate) fn run(bench: Bench, out: &Output) -> Result<()> {
 fn clients(
     bench: &Bench,
     target: &Target,
-    work: impl Fn(&mut Worker, usize, &mut Histogram) -> Result<u64> + Sync,
+    work: impl Fn(&mut Worker, usize, &mut Latencies) -> Result<u64> + Sync,
 ) -> Result<Outcome> {
     let began = Instant::now();
     let results = std::thread::scope(|scope| {
         let work = &work;
         let threads: Vec<_> = (0..bench.threads)
             .map(|thread| {
-                scope.spawn(move || -> Result<(Histogram, u64)> {
-                    let mut latency = Histogram::new();
+                scope.spawn(move || -> Result<(Latencies, u64)> {
+                    let mut latency = Latencies::new()?;
                     let mut worker = target.worker(bench)?;
                     let missing = work(&mut worker, thread, &mut latency)?;
                     Ok((latency, missing))
@@ -78,12 +78,12 @@ fn clients(
     let mut outcome = Outcome {
         operations: 0,
         seconds,
-        latency: Histogram::new(),
+        latency: Latencies::new()?,
         missing: 0,
     };
     for result in results {
         let (latency, missing) = result?;
-        outcome.latency.merge(&latency);
+        outcome.latency.add(&latency)?;
         outcome.missing += missing;
     }
     Ok(outcome)
@@ -102,7 +102,7 @@ fn load(bench: &Bench, target: &Target) -> Result<Outcome> {
                 burst += 1;
             }
             worker.finish()?;
-            latency.record(began.elapsed());
+            latency.record(began.elapsed())?;
             bar.inc(burst as u64);
         }
         Ok(0)
@@ -134,7 +134,7 @@ fn measure(
                 worker.perform(choices.next())?;
             }
             worker.finish()?;
-            latency.record(began.elapsed());
+            latency.record(began.elapsed())?;
             bar.inc(burst);
             left -= burst;
         }
@@ -154,7 +154,7 @@ fn measure(
 
 fn report(out: &Output, name: &str, outcome: &Outcome) -> Result<()> {
     let rate = outcome.operations as f64 / outcome.seconds.max(1e-9);
-    let percentile = |p| outcome.latency.percentile_ns(p) as f64 / 1000.0;
+    let percentile = |p| outcome.latency.percentile_us(p);
     let (p50, p95, p99, p999) = (
         percentile(50.0),
         percentile(95.0),

@@ -6,35 +6,17 @@
 mod connection;
 mod prompt;
 mod reply;
+mod session;
 mod words;
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, IsTerminal};
 use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::arguments::Cli;
-use crate::error::{Error, Result, reading, writing};
+use crate::error::{Error, Result, reading};
 use crate::output::Output;
-use connection::Connection;
 use reply::Reply;
-
-/// How replies are printed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// With quotes, types and numbers of items.
-    People,
-    /// As they are.
-    Raw,
-    Json,
-}
-
-/// A client with a server, connected when a command is sent.
-struct Client {
-    address: SocketAddr,
-    password: Option<String>,
-    database: u32,
-    form: Form,
-    connection: Option<Connection>,
-}
+use session::{Client, Form};
 
 pub(crate) fn run(cli: Cli, out: &Output) -> Result<()> {
     let form = match () {
@@ -83,62 +65,5 @@ fn run_lines(client: &mut Client) -> Result<()> {
         count => Err(Error::Failed(format!(
             "the server refused {count} of the commands in standard input"
         ))),
-    }
-}
-
-impl Client {
-    /// Sends a command, prints its reply, and returns it.
-    fn perform(&mut self, words: &[Vec<u8>]) -> Result<Reply> {
-        let reply = self.call(words)?;
-        let mut text = match self.form {
-            Form::People => reply.for_people(),
-            Form::Raw => reply.raw(),
-            Form::Json => reply.json().to_string().into_bytes(),
-        };
-        text.push(b'\n');
-        let mut out = std::io::stdout().lock();
-        out.write_all(&text)
-            .and_then(|()| out.flush())
-            .map_err(writing)?;
-        Ok(reply)
-    }
-
-    /// Sends a command and takes its reply, having connected if need be.
-    fn call(&mut self, words: &[Vec<u8>]) -> Result<Reply> {
-        let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => self.connect()?,
-        };
-        // A connection that failed is not used again.
-        let reply = connection.call(words)?;
-        self.connection = Some(connection);
-        if let ([command, number], Reply::Simple(_)) = (words, &reply)
-            && command.eq_ignore_ascii_case(b"SELECT")
-        {
-            let number = std::str::from_utf8(number).ok();
-            self.database = number.and_then(|n| n.parse().ok()).unwrap_or(self.database);
-        }
-        Ok(reply)
-    }
-
-    fn connect(&self) -> Result<Connection> {
-        let mut connection = Connection::open(self.address)?;
-        let mut begin = Vec::new();
-        if let Some(password) = &self.password {
-            begin.push([b"AUTH".to_vec(), password.clone().into_bytes()]);
-        }
-        if self.database > 0 {
-            begin.push([b"SELECT".to_vec(), self.database.to_string().into_bytes()]);
-        }
-        for words in &begin {
-            if let Reply::Error(text) = connection.call(words)? {
-                return Err(Error::Failed(format!(
-                    "{} refused {}: {text}",
-                    self.address,
-                    String::from_utf8_lossy(&words[0]),
-                )));
-            }
-        }
-        Ok(connection)
     }
 }

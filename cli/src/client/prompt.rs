@@ -11,7 +11,8 @@ use rustyline::validate::Validator;
 use rustyline::{Config, Context, Editor, Helper};
 
 use super::reply::Reply;
-use super::{Client, words};
+use super::session::Client;
+use super::words;
 use crate::error::{Error, Result};
 
 /// Lines of the history that are kept.
