@@ -10,6 +10,7 @@
 //! wait for a disk.
 
 mod experiment;
+mod leg;
 mod round;
 mod schedule;
 mod values;
@@ -26,7 +27,7 @@ use crate::experiment::Need;
 use crate::{LabError, Result};
 
 pub use experiment::{StoreExperiment, StorePoint, unlimited};
-pub use schedule::Leg;
+pub use leg::Leg;
 
 /// When commits reach storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

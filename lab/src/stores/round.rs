@@ -10,7 +10,8 @@ use hedgerow_lab_data::{Keys, Kind, Operation};
 use hedgerow_lab_report::Better;
 use tempfile::TempDir;
 
-use super::schedule::{Leg, Planned, Schedule};
+use super::leg::Leg;
+use super::schedule::{Planned, Schedule};
 use super::values::Values;
 use super::{BESIDE_CACHE_BYTES, Commits, Part, StoreWorkload};
 use crate::control_group::MemoryGroup;
