@@ -14,7 +14,7 @@
 
 use std::collections::HashSet;
 
-use super::{Action, Operation, Violation};
+use super::operation::{Action, Operation, Violation};
 
 type State = Option<u64>;
 

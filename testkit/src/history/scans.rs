@@ -11,7 +11,7 @@ use std::ops::Bound;
 
 use hedgerow_index::Direction;
 
-use super::Violation;
+use super::operation::Violation;
 
 /// Where a scan starts and which way it goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
