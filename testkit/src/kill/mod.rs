@@ -10,63 +10,38 @@
 
 mod ballast;
 mod between_databases;
+mod campaign;
 pub mod client;
 pub mod ledger;
 mod old_manifests;
 pub mod server;
+mod start;
 pub mod trouble;
 mod writer;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hedgerow::IndexKind;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::pressure::{LEAST_MEMORY, Pressure, Watch};
+use crate::pressure::{Pressure, Watch};
 use between_databases::Move;
 use client::{Client, Reply};
 use ledger::{Ledger, Promise};
 use old_manifests::Manifests;
 use server::Server;
+use start::Start;
 use trouble::{Filler, Trouble};
-use writer::Writer;
+use writer::{KEYS, Writer, key};
+
+pub use campaign::KillCampaign;
 
 /// How long a life may take to have its page file grow or shrink.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Keys of each writer.
-const KEYS: usize = 12;
-
-/// A campaign's settings.
-#[derive(Debug, Clone)]
-pub struct KillCampaign {
-    /// The `hedgerow` binary.
-    pub program: PathBuf,
-    /// The data directory; must not exist or be empty.
-    pub data: PathBuf,
-    /// How often to kill.
-    pub kills: usize,
-    /// Concurrent connections that write.
-    pub writers: usize,
-    /// Seed of workloads and options; the moments of death are the machine's.
-    pub seed: u64,
-    /// The index of the database; `None`: any of those in memory.
-    pub index: Option<IndexKind>,
-    /// Ten times as much data as memory, and a page file that grows and shrinks; for B-trees.
-    pub under_pressure: bool,
-    /// A disk without much space, on which `data` lies. It is filled in every other life, and often
-    /// freed again before the kill.
-    pub small_disk: Option<PathBuf>,
-    /// Whether files may not grow beyond some length in every other life, which the server takes
-    /// for a broken disk.
-    pub limits_files: bool,
-}
 
 /// What a campaign did and saw.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -97,59 +72,6 @@ pub struct KillReport {
     pub kills_in_eviction: usize,
     /// What happened to the page file, if that counts.
     pub pressure: Option<Pressure>,
-}
-
-/// The options of one start.
-#[derive(Debug, Clone)]
-struct Start {
-    workers: u32,
-    durability: &'static str,
-    checkpoint_log: &'static str,
-    /// The index of keyspaces that are made, which is the default one's only at the first start.
-    index: IndexKind,
-    /// What happens to its disk.
-    trouble: Option<Trouble>,
-}
-
-impl Start {
-    fn random(rng: &mut StdRng, campaign: &KillCampaign) -> Self {
-        let any = [IndexKind::Masstree, IndexKind::Matryoshka][rng.random_range(0..2)];
-        Start {
-            workers: rng.random_range(1..=3),
-            durability: ["sync", "sync", "periodic", "periodic", "periodic", "none"]
-                [rng.random_range(0..6)],
-            checkpoint_log: ["64KiB", "256KiB", "16MiB"][rng.random_range(0..3)],
-            index: campaign.index.unwrap_or(any),
-            trouble: Trouble::random(rng, campaign),
-        }
-    }
-
-    /// Starts a server like this.
-    fn spawn(&self, campaign: &KillCampaign) -> Result<Server, String> {
-        let workers = self.workers.to_string();
-        let mut flags = vec!["--workers", &workers, "--durability", self.durability];
-        flags.extend(["--checkpoint-log", self.checkpoint_log]);
-        flags.extend(["--index", self.index.name()]);
-        let memory = LEAST_MEMORY.to_string();
-        if self.index == IndexKind::BTree {
-            flags.extend(["--memory", &memory]);
-        }
-        let longest_file = match &self.trouble {
-            Some(Trouble::LongestFile(bytes)) => Some(*bytes),
-            _ => None,
-        };
-        Server::spawn_with(&campaign.program, &campaign.data, &flags, longest_file)
-            .map_err(|e| e.to_string())
-    }
-
-    /// A kill loses nothing that was acknowledged under `periodic` either: replies go out after
-    /// the operating system has the commits. The clock matters to power cuts alone.
-    fn promise(&self) -> Promise {
-        match self.durability {
-            "sync" | "periodic" => Promise::Acknowledged,
-            _ => Promise::Nothing,
-        }
-    }
 }
 
 /// Runs the campaign; the error names round, seed and what was lost.
@@ -436,10 +358,6 @@ fn live(
     }
     thread::sleep(life - delay);
     Ok(full)
-}
-
-fn key(writer: usize, number: usize) -> Vec<u8> {
-    format!("writer{writer}/key{number}").into_bytes()
 }
 
 /// Reads one ledger's keys, judges them and starts it anew from what is there.

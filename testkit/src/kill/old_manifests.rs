@@ -5,7 +5,8 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use super::{KillCampaign, Start};
+use super::campaign::KillCampaign;
+use super::start::Start;
 
 /// The manifest after the last kill, and the one after the kill before, if what was acknowledged
 /// between them shows that it is older.

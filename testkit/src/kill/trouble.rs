@@ -8,7 +8,7 @@ use std::process::Command;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use super::KillCampaign;
+use super::campaign::KillCampaign;
 
 /// What happens to the disk in one life of a server.
 #[derive(Debug, Clone)]

@@ -11,7 +11,14 @@ use rand::{Rng, SeedableRng};
 
 use super::client::{Client, Reply};
 use super::ledger::Ledger;
-use super::{KEYS, key};
+
+/// Keys of each writer.
+pub(super) const KEYS: usize = 12;
+
+/// The key of a writer by its number.
+pub(super) fn key(writer: usize, number: usize) -> Vec<u8> {
+    format!("writer{writer}/key{number}").into_bytes()
+}
 
 /// A request of a pipeline that is under way.
 enum Sent {

@@ -1,0 +1,30 @@
+//! The settings of a campaign of kills.
+
+use std::path::PathBuf;
+
+use hedgerow::IndexKind;
+
+/// A campaign's settings.
+#[derive(Debug, Clone)]
+pub struct KillCampaign {
+    /// The `hedgerow` binary.
+    pub program: PathBuf,
+    /// The data directory; must not exist or be empty.
+    pub data: PathBuf,
+    /// How often to kill.
+    pub kills: usize,
+    /// Concurrent connections that write.
+    pub writers: usize,
+    /// Seed of workloads and options; the moments of death are the machine's.
+    pub seed: u64,
+    /// The index of the database; `None`: any of those in memory.
+    pub index: Option<IndexKind>,
+    /// Ten times as much data as memory, and a page file that grows and shrinks; for B-trees.
+    pub under_pressure: bool,
+    /// A disk without much space, on which `data` lies. It is filled in every other life, and often
+    /// freed again before the kill.
+    pub small_disk: Option<PathBuf>,
+    /// Whether files may not grow beyond some length in every other life, which the server takes
+    /// for a broken disk.
+    pub limits_files: bool,
+}

@@ -1,0 +1,64 @@
+//! How one server of a campaign is started.
+
+use hedgerow::IndexKind;
+use rand::Rng;
+use rand::rngs::StdRng;
+
+use super::campaign::KillCampaign;
+use super::ledger::Promise;
+use super::server::Server;
+use super::trouble::Trouble;
+use crate::pressure::LEAST_MEMORY;
+
+/// The options of one start.
+#[derive(Debug, Clone)]
+pub(super) struct Start {
+    pub(super) workers: u32,
+    pub(super) durability: &'static str,
+    pub(super) checkpoint_log: &'static str,
+    /// The index of keyspaces that are made, which is the default one's only at the first start.
+    pub(super) index: IndexKind,
+    /// What happens to its disk.
+    pub(super) trouble: Option<Trouble>,
+}
+
+impl Start {
+    pub(super) fn random(rng: &mut StdRng, campaign: &KillCampaign) -> Self {
+        let any = [IndexKind::Masstree, IndexKind::Matryoshka][rng.random_range(0..2)];
+        Start {
+            workers: rng.random_range(1..=3),
+            durability: ["sync", "sync", "periodic", "periodic", "periodic", "none"]
+                [rng.random_range(0..6)],
+            checkpoint_log: ["64KiB", "256KiB", "16MiB"][rng.random_range(0..3)],
+            index: campaign.index.unwrap_or(any),
+            trouble: Trouble::random(rng, campaign),
+        }
+    }
+
+    /// Starts a server like this.
+    pub(super) fn spawn(&self, campaign: &KillCampaign) -> Result<Server, String> {
+        let workers = self.workers.to_string();
+        let mut flags = vec!["--workers", &workers, "--durability", self.durability];
+        flags.extend(["--checkpoint-log", self.checkpoint_log]);
+        flags.extend(["--index", self.index.name()]);
+        let memory = LEAST_MEMORY.to_string();
+        if self.index == IndexKind::BTree {
+            flags.extend(["--memory", &memory]);
+        }
+        let longest_file = match &self.trouble {
+            Some(Trouble::LongestFile(bytes)) => Some(*bytes),
+            _ => None,
+        };
+        Server::spawn_with(&campaign.program, &campaign.data, &flags, longest_file)
+            .map_err(|e| e.to_string())
+    }
+
+    /// A kill loses nothing that was acknowledged under `periodic` either: replies go out after
+    /// the operating system has the commits. The clock matters to power cuts alone.
+    pub(super) fn promise(&self) -> Promise {
+        match self.durability {
+            "sync" | "periodic" => Promise::Acknowledged,
+            _ => Promise::Nothing,
+        }
+    }
+}
