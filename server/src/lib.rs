@@ -12,18 +12,15 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | what a connection received; its replies, and those that wait for a sync | `connection`, `output`, `acknowledge` |
-//! | one turn: `get_many` over all connections, prefetched puts, the rest | `turn`, `reorder` |
-//! | the event loop | `worker`, `accept` |
-//! | the memory of all connections, and who has to go | `client_memory`, `relief` |
-//! | what a protocol must provide | `protocol` |
+//! | accepting; the event loop; one turn of it: `get_many` over all connections, prefetched puts, the rest | `event_loop` |
+//! | what a connection received; its replies, and those that wait for a sync | `connection` |
+//! | the list of clients, the memory of all of them, a pause of their requests | `clients` |
+//! | what a protocol must provide | `session` |
+//! | passwords, and HTTP requests that end up at another port | `protocol` |
 //! | Redis' protocol and commands | `resp` |
 //! | memcached's protocol | `memcached` |
-//! | counters, `/metrics`, `/healthz` | `metrics`, `http` |
-//! | what is logged about clients | `events` |
-//! | the password of all ports | `password` |
-//! | HTTP requests that end up at another port | `web` |
-//! | how many connections there can be | `descriptors` |
+//! | `/metrics`, `/healthz` | `http` |
+//! | counters, statistics, what is logged about clients | `monitoring` |
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -40,40 +37,24 @@
 
 #![forbid(unsafe_code)]
 
-mod accept;
-mod acknowledge;
-mod client_memory;
 mod clients;
 mod connection;
-mod descriptors;
 mod error;
-mod events;
+mod event_loop;
 #[doc(hidden)]
 pub mod fuzzing;
-mod glob;
 mod http;
 mod memcached;
-mod metrics;
+mod monitoring;
 mod options;
-mod output;
-mod password;
-mod pause;
-mod process;
 mod protocol;
-mod relief;
-mod reorder;
-mod reply_buffer;
 mod resp;
 mod server;
+mod session;
 mod settings;
 mod shared;
-mod survey;
-mod totals;
-mod turn;
-mod web;
-mod worker;
 
-pub use descriptors::raise_open_file_limit;
 pub use error::{Error, Result};
+pub use event_loop::descriptors::raise_open_file_limit;
 pub use options::ServerOptions;
 pub use server::{Addresses, Server, Stopper};

@@ -8,13 +8,13 @@ use std::thread::JoinHandle;
 
 use hedgerow::Db;
 
-use crate::accept::{Acceptor, Speaks, Target, listen};
-use crate::descriptors::most_connections;
 use crate::error::{Error, Result};
+use crate::event_loop::accept::{Acceptor, Speaks, Target, listen};
+use crate::event_loop::descriptors::most_connections;
+use crate::event_loop::worker::Worker;
 use crate::http::HttpServer;
 use crate::options::ServerOptions;
 use crate::shared::Shared;
-use crate::worker::Worker;
 
 /// Where a server listens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

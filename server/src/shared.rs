@@ -6,17 +6,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hedgerow::{Commit, Db, Durability, Health, Keyspace, WriteOptions};
 
-use crate::client_memory::ClientMemory;
-use crate::clients::Clients;
-use crate::events::ClientEvents;
-use crate::metrics::Metrics;
+use crate::clients::list::Clients;
+use crate::clients::memory::ClientMemory;
+use crate::clients::pause::{Pause, Scope};
+use crate::connection::output::Until;
+use crate::monitoring::events::ClientEvents;
+use crate::monitoring::metrics::Metrics;
+use crate::monitoring::survey::Surveys;
+use crate::monitoring::totals::LastReset;
 use crate::options::ServerOptions;
-use crate::output::Until;
-use crate::pause::{Pause, Scope};
 use crate::resp::Cursors;
 use crate::settings::Settings;
-use crate::survey::Surveys;
-use crate::totals::LastReset;
 
 /// How many numbered databases RESP clients can `SELECT`.
 pub(crate) const DATABASES: usize = 16;

@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 
 use super::connection::Answer;
 use super::request::Request;
-use crate::accept::Speaks;
-use crate::password;
-use crate::process;
+use crate::event_loop::accept::Speaks;
+use crate::monitoring::process;
+use crate::monitoring::survey::{self, IndexState};
+use crate::monitoring::totals::{CommandTotal, Totals};
+use crate::protocol::password;
 use crate::shared::Shared;
-use crate::survey::{self, IndexState};
-use crate::totals::{CommandTotal, Totals};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";

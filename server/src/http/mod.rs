@@ -7,7 +7,7 @@
 //! longest). So a probe of `/healthz` gets its answer whatever the others do.
 //!
 //! It gets it, too, when the process has no file descriptor left: the thread keeps some in
-//! reserve ([`crate::descriptors`]).
+//! reserve ([`crate::event_loop::descriptors`]).
 //!
 //! | module | what |
 //! |---|---|
@@ -26,9 +26,9 @@ use std::time::{Duration, Instant};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 
-use crate::accept::Speaks;
-use crate::descriptors::{Reserve, retry_after};
 use crate::error::{Error, Result};
+use crate::event_loop::accept::Speaks;
+use crate::event_loop::descriptors::{Reserve, retry_after};
 use crate::shared::Shared;
 use connection::{Connection, State, Visit};
 

@@ -2,7 +2,7 @@
 
 use super::items::{self, Count, Counted, Delete, Item, Mode, Stored};
 use super::{Done, Failure, Outcome, Words, expiry_ms, frame, number, put_number, signed, stats};
-use crate::reply_buffer::ReplyBuffer;
+use crate::connection::reply_buffer::ReplyBuffer;
 use crate::shared::{Shared, now_ms};
 
 const BAD_FORMAT: Failure = Failure::Line("CLIENT_ERROR bad command line format");

@@ -4,9 +4,9 @@
 //! length the line tells. Words and data become spans of the input, nothing is copied.
 
 use super::{Code, MAX_KEY_BYTES, expiry_ms, number, signed};
-use crate::protocol::{Kind, Parsed, Span};
+use crate::protocol::web::is_http;
+use crate::session::{Kind, Parsed, Span};
 use crate::shared::now_ms;
-use crate::web::is_http;
 
 /// The longest line, its end included: a `get` of a thousand keys of the greatest length.
 pub(crate) const MAX_LINE_BYTES: usize = 256 << 10;

@@ -28,7 +28,7 @@ use super::items::{
     self, CLAIMED, Count, Counted, Delete, Fetch, Fetched, Found, Item, Mode, STALE, Stored,
 };
 use super::{Done, Failure, Outcome, Words, expiry_ms, frame, number, put_number, scan, signed};
-use crate::reply_buffer::ReplyBuffer;
+use crate::connection::reply_buffer::ReplyBuffer;
 use crate::shared::{Shared, now_ms};
 
 const BAD_FORMAT: Failure = Failure::Line("CLIENT_ERROR bad command line format");

@@ -23,12 +23,12 @@ pub(crate) use frame::parse as parse_request;
 
 use hedgerow::{Commit, Row};
 
-use crate::accept::Speaks;
-use crate::connection::Input;
-use crate::password;
-use crate::pause::Scope;
-use crate::protocol::{Kind, Parsed, Ran, Request, Span};
-use crate::reply_buffer::ReplyBuffer;
+use crate::clients::pause::Scope;
+use crate::connection::input::Input;
+use crate::connection::reply_buffer::ReplyBuffer;
+use crate::event_loop::accept::Speaks;
+use crate::protocol::password;
+use crate::session::{Kind, Parsed, Ran, Request, Span};
 use crate::shared::Shared;
 
 /// The longest key, as in memcached.

@@ -22,7 +22,7 @@ use hedgerow::{Direction, prefix_end};
 use super::items::{self, Found};
 use super::meta::{Flags, key, reply_item};
 use super::{Done, Failure, Outcome, Words};
-use crate::reply_buffer::ReplyBuffer;
+use crate::connection::reply_buffer::ReplyBuffer;
 use crate::shared::Shared;
 
 const DEFAULT_ITEMS: u64 = 100;

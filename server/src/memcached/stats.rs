@@ -6,10 +6,10 @@
 use std::sync::atomic::Ordering;
 
 use super::{Done, Failure, Outcome, Words, items};
-use crate::process;
-use crate::reply_buffer::ReplyBuffer;
+use crate::connection::reply_buffer::ReplyBuffer;
+use crate::monitoring::process;
+use crate::monitoring::survey;
 use crate::shared::{Shared, now_ms};
-use crate::survey;
 
 /// The one slab class: there are no slabs, but tools look for classes.
 const CLASS: u32 = 1;

@@ -6,6 +6,7 @@ mod call;
 mod commands;
 mod cursors;
 pub(crate) mod frame;
+mod glob;
 mod number;
 mod reply;
 mod session;

@@ -3,7 +3,7 @@
 //! One writer serves both versions of the protocol: RESP3 has types of its own for null, maps,
 //! doubles and booleans; RESP2 says them with what it has, as Redis does.
 
-use crate::reply_buffer::{LARGE_BYTES, ReplyBuffer};
+use crate::connection::reply_buffer::{LARGE_BYTES, ReplyBuffer};
 
 /// Appends replies to a connection's output.
 pub(crate) struct Reply<'a> {

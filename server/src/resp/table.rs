@@ -2,13 +2,13 @@
 //! the function that does the work. Everything that must know a command's shape (transactions,
 //! `COMMAND`, the refusal of wrong arity) reads this table.
 
-use crate::protocol::KeySpan;
 use crate::resp::call::{Arguments, Call, Outcome};
 use crate::resp::commands::{
     bits, config, connection, copying, expiry, hashes, info, introspection, keys, object, ordered,
     scan, server, strings,
 };
 use crate::resp::transactions;
+use crate::session::KeySpan;
 
 /// Properties of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -386,7 +386,7 @@ commands! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::Span;
+    use crate::session::Span;
 
     #[test]
     fn every_command_is_found_in_any_case() {

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::clients::Client;
-use crate::pause::Scope;
+use crate::clients::list::Client;
+use crate::clients::pause::Scope;
 use crate::resp::call::{Arguments, Call, Failure, Outcome};
 use crate::resp::number;
 use crate::resp::session::Replies;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use hedgerow::Durability;
 
 use super::subcommands;
-use crate::glob;
 use crate::resp::call::{Call, Failure, Outcome};
+use crate::resp::glob;
 use crate::resp::number;
 use crate::settings::Settings;
 use crate::shared::{DATABASES, Shared};

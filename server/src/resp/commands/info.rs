@@ -3,11 +3,11 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
-use crate::process;
+use crate::monitoring::process;
+use crate::monitoring::survey;
+use crate::monitoring::totals::CommandTotal;
 use crate::resp::call::{Call, Outcome};
 use crate::shared::{Shared, now_ms};
-use crate::survey;
-use crate::totals::CommandTotal;
 
 /// The version of Redis whose behaviour this server follows.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";

@@ -1,8 +1,8 @@
 //! `COMMAND`: what commands there are, for clients that ask before they talk.
 
 use super::subcommands::{self, Subcommand};
-use crate::glob;
 use crate::resp::call::{Arguments, Call, Failure, Outcome};
+use crate::resp::glob;
 use crate::resp::reply::Reply;
 use crate::resp::table::{self, COMMANDS, Command};
 

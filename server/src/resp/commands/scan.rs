@@ -5,9 +5,9 @@ use std::ops::{Bound, ControlFlow};
 
 use hedgerow::{Direction, Row, prefix_end};
 
-use crate::glob;
 use crate::resp::call::{Call, Failure, Outcome};
 use crate::resp::commands::keys::type_name;
+use crate::resp::glob;
 use crate::resp::number;
 
 /// The most rows that one `SCAN` looks at, whatever its `COUNT`: other clients wait meanwhile.

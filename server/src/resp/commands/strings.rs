@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use hedgerow::{Action, Row};
 
-use crate::reply_buffer::LARGE_BYTES;
+use crate::connection::reply_buffer::LARGE_BYTES;
 use crate::resp::call::{Call, Failure, Outcome};
 use crate::resp::commands::expiry::Deadline;
 use crate::resp::number::{self, Real};

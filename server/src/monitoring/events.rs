@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::accept::Speaks;
+use crate::event_loop::accept::Speaks;
 use crate::resp::COMMANDS;
 
 const INTERVAL_MS: u64 = 1000;

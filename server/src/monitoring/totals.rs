@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::metrics::WorkerMetrics;
+use crate::monitoring::metrics::WorkerMetrics;
 use crate::resp::COMMANDS;
 use crate::shared::Shared;
 

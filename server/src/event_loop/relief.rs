@@ -4,8 +4,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::connection::Filled;
-use crate::worker::Worker;
+use crate::connection::input::Filled;
+use crate::event_loop::worker::Worker;
 
 /// How often blocked connections are looked at: one that has fetched nothing in between may be
 /// waiting for its requests to be read.

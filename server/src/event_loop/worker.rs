@@ -21,14 +21,14 @@ use std::time::{Duration, Instant};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
 
-use crate::connection::{Filled, Input, Pool};
+use crate::connection::input::{Filled, Input, Pool};
+use crate::connection::output::{Flushed, Output};
 use crate::error::{Error, Result};
-use crate::metrics::WorkerMetrics;
-use crate::output::{Flushed, Output};
-use crate::protocol::Session;
-use crate::relief::RELIEF_INTERVAL;
+use crate::event_loop::relief::RELIEF_INTERVAL;
+use crate::event_loop::turn::{Active, Lanes, Turn};
+use crate::monitoring::metrics::WorkerMetrics;
+use crate::session::Session;
 use crate::shared::{Shared, WorkerHandle};
-use crate::turn::{Active, Lanes, Turn};
 
 const WAKER: Token = Token(usize::MAX);
 const EVENTS: usize = 1024;

@@ -5,7 +5,7 @@
 //!        ^sent         ^held[0].start       ^held[0].end
 //! ```
 //!
-//! Large values lie beside the bytes: see [`reply_buffer`](crate::reply_buffer).
+//! Large values lie beside the bytes: see [`reply_buffer`](crate::connection::reply_buffer).
 //!
 //! A reply that says more than is true yet waits: for its commit to be handed to the operating
 //! system or to be durable. Where that fails, the session puts an error in its place; the replies
@@ -17,8 +17,8 @@ use std::time::Instant;
 
 use hedgerow::Commit;
 
-use crate::connection::{BUFFER_BYTES, KEPT_BUFFERS, KEPT_BYTES, Pool};
-use crate::reply_buffer::ReplyBuffer;
+use crate::connection::input::{BUFFER_BYTES, KEPT_BUFFERS, KEPT_BYTES, Pool};
+use crate::connection::reply_buffer::ReplyBuffer;
 
 /// Places for replies that wait which a connection keeps.
 const KEPT_HELD: usize = 64;

@@ -11,11 +11,11 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::descriptors::{Reserve, retry_after};
 use crate::error::{Error, Result};
-use crate::protocol::Session;
+use crate::event_loop::descriptors::{Reserve, retry_after};
+use crate::event_loop::worker::Incoming;
+use crate::session::Session;
 use crate::shared::{Shared, WorkerHandle};
-use crate::worker::Incoming;
 use crate::{memcached, resp};
 
 const WAKER: Token = Token(usize::MAX);

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 
 use hedgerow::Commit;
 
-use crate::output::Held;
-use crate::worker::Worker;
+use crate::connection::output::Held;
+use crate::event_loop::worker::Worker;
 
 impl Worker {
     /// Hands the turn's commits to the operating system, so that nothing that is acknowledged is

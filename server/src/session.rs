@@ -17,10 +17,10 @@ use std::time::Instant;
 
 use hedgerow::{Commit, Row};
 
-use crate::accept::Speaks;
-use crate::connection::Input;
-use crate::pause::Scope;
-use crate::reply_buffer::ReplyBuffer;
+use crate::clients::pause::Scope;
+use crate::connection::input::Input;
+use crate::connection::reply_buffer::ReplyBuffer;
+use crate::event_loop::accept::Speaks;
 use crate::shared::Shared;
 use crate::{memcached, resp};
 

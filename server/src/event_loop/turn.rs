@@ -10,11 +10,11 @@
 
 use hedgerow::{Commit, Keyspace};
 
-use crate::connection::Input;
-use crate::metrics::TurnCounts;
-use crate::output::{Output, Until};
-use crate::protocol::{Kind, Parsed, Request, Session, Span};
-use crate::reorder::Reorder;
+use crate::connection::input::Input;
+use crate::connection::output::{Output, Until};
+use crate::event_loop::reorder::Reorder;
+use crate::monitoring::metrics::TurnCounts;
+use crate::session::{Kind, Parsed, Request, Session, Span};
 use crate::shared::Shared;
 
 /// Keys that one batch looks up.

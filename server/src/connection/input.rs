@@ -1,5 +1,5 @@
 //! What a connection received, and the buffers of all connections; what it is to be sent is in
-//! [`output`](crate::output).
+//! [`output`](crate::connection::output).
 //!
 //! Buffers come from a worker's [`Pool`] when bytes arrive or replies are written, and go back
 //! when they are empty: ten thousand silent connections hold no buffer at all.

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::monitoring::totals::CommandTotal;
 use crate::resp::COMMANDS;
-use crate::totals::CommandTotal;
 
 /// Turn latencies are counted in powers of two of a microsecond, up to about 8 s.
 const BUCKETS: usize = 24;
