@@ -8,7 +8,7 @@ use crate::block::Identity;
 use crate::checkpoint::CHECKPOINT_DIR;
 use crate::error::{Error, Result};
 use crate::manifest::{IncarnationEntry, Manifest};
-use crate::segment::{self, LOG_DIR};
+use crate::segment::{self, FileName, LOG_DIR};
 
 /// Which log file this is.
 pub(crate) fn identity(
@@ -99,7 +99,12 @@ pub(crate) fn remove_obsolete_logs(vfs: &dyn Vfs, dir: &Path, manifest: &Manifes
         .list(&log_dir)
         .map_err(|e| Error::io("list", &log_dir, e))?
     {
-        let Some((incarnation, generation, _)) = segment::parse_file_name(&name) else {
+        let Some(FileName {
+            incarnation,
+            generation,
+            ..
+        }) = segment::parse_file_name(&name)
+        else {
             continue;
         };
         // Later than the manifest: a leftover that the next opening replaces, or not ours to judge.

@@ -51,6 +51,14 @@ pub(crate) struct Flusher {
     unattested: bool,
 }
 
+/// What was appended since the flusher last took the buffers.
+struct Appended {
+    /// Whether there is something to close.
+    dirty: bool,
+    /// Whether a buffer is worth writing early.
+    large: bool,
+}
+
 /// When the thread ends, by returning or by panicking, nobody must wait for it any more.
 struct ExitGuard {
     shared: Arc<Shared>,
@@ -119,7 +127,7 @@ impl Flusher {
 
     /// What there is to do when nobody asks: write large buffers, close an epoch in time, sleep.
     fn routine(&mut self) -> Result<(), Stopped> {
-        let (dirty, large) = self.look();
+        let Appended { dirty, large } = self.look();
         if !dirty {
             self.dirty_since = None;
             self.last_taken = None;
@@ -142,7 +150,7 @@ impl Flusher {
     }
 
     /// Whether there is something to close, and whether a buffer is worth writing early.
-    fn look(&self) -> (bool, bool) {
+    fn look(&self) -> Appended {
         let mut dirty = {
             let output = self.shared.output();
             output.newest > output.closed
@@ -153,18 +161,18 @@ impl Flusher {
             dirty |= buffer.records > 0;
             large |= buffer.bytes.len() >= self.shared.state.options.write_threshold_bytes;
         }
-        (dirty, large)
+        Appended { dirty, large }
     }
 
     fn sleep_idle(&mut self) -> Result<(), Stopped> {
         self.shared.state.idle.store(true, SeqCst);
         // Whoever appended before the store is seen here; whoever appends later wakes us.
-        let (dirty, _) = self.look();
+        let dirty = self.look().dirty;
         if !dirty && self.unattested {
             let quiet = self.shared.state.options.flush_interval;
             let began = Instant::now();
             thread::park_timeout(quiet);
-            if began.elapsed() >= quiet && !self.look().0 {
+            if began.elapsed() >= quiet && !self.look().dirty {
                 self.shared.state.idle.store(false, SeqCst);
                 return self.attest();
             }
@@ -351,7 +359,7 @@ impl Flusher {
     /// Flushes the last records, and says where the files end. No appends are accepted any more.
     fn finish(&mut self, requested: u64) -> Result<IncarnationEnd, Stopped> {
         let mut requested = requested;
-        while self.look().0 || requested > self.shared.state.status.durable_epoch() {
+        while self.look().dirty || requested > self.shared.state.status.durable_epoch() {
             self.commit(requested)?;
             requested = self.shared.output().newest;
         }

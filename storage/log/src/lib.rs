@@ -8,7 +8,7 @@
 //! | module | what |
 //! |---|---|
 //! | `timestamp`, `record` | a commit, and how it is written |
-//! | `block`, `segment` | what a log file consists of, and appending to one |
+//! | `block`, `segment`, `generation` | what a log file consists of, appending to one, and the files of all shards |
 //! | `new_log` | the files of a log that is about to begin |
 //! | `options`, `shard`, `log` | what writers and waiters see |
 //! | `log_state`, `requests`, `shared` | what they share with the flusher |
@@ -32,6 +32,7 @@ mod commits;
 mod error;
 mod files;
 mod flusher;
+mod generation;
 mod health;
 mod log;
 mod log_state;

@@ -13,7 +13,7 @@
 //! something to close, and at once when somebody asks for durability; all who ask while a sync is
 //! on its way share the next one.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -25,13 +25,12 @@ use hedgerow_vfs::Vfs;
 use crate::block::Identity;
 use crate::error::{Error, Result};
 use crate::flusher::{Flusher, Stopped};
+use crate::generation::{Generation, Reserve};
 use crate::health::{Health, Progress, Status};
-use crate::manifest::{IncarnationEnd, Manifest};
-use crate::new_log::NewLog;
+use crate::manifest::IncarnationEnd;
 use crate::options::LogOptions;
-use crate::planted::{PlantedBug, planted};
 use crate::requests::{Rotating, Rotation, RotationPoint};
-use crate::segment::{LOG_DIR, SegmentWriter, reserve_alike};
+use crate::segment::SegmentWriter;
 use crate::shard::ShardGuard;
 use crate::shared::Shared;
 use crate::statistics::Statistics;
@@ -83,9 +82,10 @@ impl Log {
         vfs: Arc<dyn Vfs>,
         dir: PathBuf,
         options: LogOptions,
-        (identity, writers): (Identity, Vec<SegmentWriter>),
+        files: Generation,
         first_epoch: u64,
     ) -> Result<Arc<Log>> {
+        let Generation { identity, writers } = files;
         let is_short = writers.iter().any(SegmentWriter::is_short);
         let shared = Arc::new(Shared::new(options, &identity, writers, first_epoch));
         // Before anything is written: what is accepted must have space.
@@ -105,20 +105,6 @@ impl Log {
             flusher: Mutex::new(Some(flusher)),
             flushed: OnceLock::new(),
         }))
-    }
-
-    /// Begins a new incarnation: [`NewLog::create`] and [`NewLog::begin`] in one.
-    ///
-    /// # Panics
-    /// As for those.
-    pub fn create(
-        vfs: Arc<dyn Vfs>,
-        dir: &Path,
-        manifest: &mut Manifest,
-        options: LogOptions,
-        first_epoch: u64,
-    ) -> Result<Arc<Log>> {
-        NewLog::create(vfs, dir, manifest, options, first_epoch)?.begin(manifest)
     }
 
     /// How many shards there are.
@@ -303,10 +289,12 @@ impl Log {
         }
         self.shared.state.status.check_reserve()?;
         let next = current.identity.next_generation();
-        let reserve_bytes = self.shared.state.options.reserve_bytes;
-        let is_spent = self.shared.output().is_spending();
-        let writers = create_files(&*self.vfs, &self.dir, next, (reserve_bytes, is_spent))?;
-        let is_refused = |writer: &SegmentWriter| match is_spent {
+        let reserve = Reserve {
+            bytes: self.shared.state.options.reserve_bytes,
+            is_spent: self.shared.output().is_spending(),
+        };
+        let writers = Generation::create(&*self.vfs, &self.dir, next, reserve)?.writers;
+        let is_refused = |writer: &SegmentWriter| match reserve.is_spent {
             true => !writer.has_least(),
             false => writer.is_short(),
         };
@@ -388,8 +376,8 @@ impl Log {
     }
 
     /// Flushes everything and ends the log. Returns where its files end: record that in the
-    /// manifest ([`Manifest::record_end`]) and store it, so that the next opening knows exactly
-    /// what must be there. Calling it again returns the same.
+    /// manifest ([`Manifest::record_end`](crate::Manifest::record_end)) and store it, so that the
+    /// next opening knows exactly what must be there. Calling it again returns the same.
     ///
     /// # Errors
     /// [`Error::Poisoned`] or [`Error::DiskFull`]: not everything is durable. The log is closed
@@ -427,27 +415,4 @@ impl Drop for Log {
         // An error here has already been told to whoever waited or subscribed.
         let _ = self.close();
     }
-}
-
-/// Creates the files of all shards of one generation, durably.
-pub(crate) fn create_files(
-    vfs: &dyn Vfs,
-    dir: &Path,
-    first: Identity,
-    (reserve_bytes, is_spent): (u32, bool),
-) -> Result<Vec<SegmentWriter>> {
-    let mut writers = (0..first.shards)
-        .map(|shard| {
-            let identity = Identity { shard, ..first };
-            SegmentWriter::create(vfs, dir, identity, reserve_bytes)
-        })
-        .collect::<Result<Vec<_>>>()?;
-    reserve_alike(&mut writers, is_spent);
-    let log_dir = dir.join(LOG_DIR);
-    if planted(PlantedBug::DirectorySyncMissing) {
-        return Ok(writers);
-    }
-    vfs.sync_dir(&log_dir)
-        .map_err(|e| Error::io("sync directory", &log_dir, e))?;
-    Ok(writers)
 }

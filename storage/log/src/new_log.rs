@@ -10,10 +10,11 @@ use hedgerow_vfs::Vfs;
 
 use crate::block::Identity;
 use crate::error::{Error, Result};
-use crate::log::{Log, create_files};
+use crate::generation::{Generation, Reserve};
+use crate::log::Log;
 use crate::manifest::{IncarnationEntry, Manifest};
 use crate::options::LogOptions;
-use crate::segment::{LOG_DIR, SegmentWriter};
+use crate::segment::LOG_DIR;
 
 /// The files of a new incarnation, which the manifest does not name yet. Dropping it removes them.
 #[must_use = "the log begins with `begin`"]
@@ -22,9 +23,8 @@ pub struct NewLog {
     dir: PathBuf,
     options: LogOptions,
     first_epoch: u64,
-    identity: Identity,
-    /// Empty once the manifest may name them.
-    writers: Vec<SegmentWriter>,
+    /// `None` once the manifest may name them.
+    files: Option<Generation>,
 }
 
 impl NewLog {
@@ -68,14 +68,17 @@ impl NewLog {
         vfs.sync_dir(dir)
             .map_err(|e| Error::io("sync directory", dir, e))?;
         manifest.keep_spare(&*vfs, dir);
-        let writers = create_files(&*vfs, dir, identity, (options.reserve_bytes, false))?;
+        let reserve = Reserve {
+            bytes: options.reserve_bytes,
+            is_spent: false,
+        };
+        let files = Generation::create(&*vfs, dir, identity, reserve)?;
         Ok(NewLog {
             vfs,
             dir: dir.to_path_buf(),
             options,
             first_epoch,
-            identity,
-            writers,
+            files: Some(files),
         })
     }
 
@@ -86,17 +89,17 @@ impl NewLog {
     pub fn begin(mut self, manifest: &mut Manifest) -> Result<Arc<Log>> {
         let (vfs, dir) = (Arc::clone(&self.vfs), self.dir.clone());
         let mut changed = manifest.clone();
-        changed.incarnation = self.identity.incarnation;
+        // From here on they may be named, whatever comes.
+        let files = self.files.take().expect("files until the log begins");
+        changed.incarnation = files.identity.incarnation;
         changed.clean_shutdown = false;
         changed.incarnations.push(IncarnationEntry {
-            incarnation: self.identity.incarnation,
+            incarnation: files.identity.incarnation,
             shards: self.options.shards,
-            first_generation: self.identity.generation,
+            first_generation: files.identity.generation,
             first_epoch: self.first_epoch,
             end: None,
         });
-        // From here on they may be named, whatever comes.
-        let files = (self.identity, std::mem::take(&mut self.writers));
         changed.store(&*vfs, &dir)?;
         changed.keep_spare(&*vfs, &dir);
         *manifest = changed;
@@ -104,9 +107,25 @@ impl NewLog {
     }
 }
 
+impl Log {
+    /// Begins a new incarnation: [`NewLog::create`] and [`NewLog::begin`] in one.
+    ///
+    /// # Panics
+    /// As for those.
+    pub fn create(
+        vfs: Arc<dyn Vfs>,
+        dir: &Path,
+        manifest: &mut Manifest,
+        options: LogOptions,
+        first_epoch: u64,
+    ) -> Result<Arc<Log>> {
+        NewLog::create(vfs, dir, manifest, options, first_epoch)?.begin(manifest)
+    }
+}
+
 impl Drop for NewLog {
     fn drop(&mut self) {
-        for writer in &self.writers {
+        for writer in self.files.iter().flat_map(|files| &files.writers) {
             // A later opening replaces what is left.
             let _ = self.vfs.remove(&writer.path);
         }

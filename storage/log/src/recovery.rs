@@ -46,6 +46,15 @@ pub struct RecoveredLogs {
 /// often enough ([`MOST_EPOCHS_WITHOUT_BLOCK`](crate::output::MOST_EPOCHS_WITHOUT_BLOCK)).
 pub(crate) const EPOCH_GAP: u64 = 1 << 16;
 
+/// What was decided about the logs of a manifest, before any file is changed.
+struct Decided {
+    logs: RecoveredLogs,
+    /// The manifest with the ends that were found.
+    manifest: Manifest,
+    /// What the last incarnation's files end with.
+    tails: Vec<Tail>,
+}
+
 impl RecoveredLogs {
     /// Decides what counts of the logs that the manifest names, makes that durable, records it in
     /// the manifest (and stores it), and cuts off the rest. Doing it again changes nothing.
@@ -54,7 +63,11 @@ impl RecoveredLogs {
     /// [`Error::Corrupt`] if something that was durable is missing or damaged, or if there are logs
     /// later than the manifest; nothing is changed then.
     pub fn open(vfs: Arc<dyn Vfs>, dir: &Path, manifest: &mut Manifest) -> Result<RecoveredLogs> {
-        let (logs, changed, tails) = RecoveredLogs::decide(vfs, dir, manifest)?;
+        let Decided {
+            logs,
+            manifest: changed,
+            tails,
+        } = RecoveredLogs::decide(vfs, dir, manifest)?;
         // The manifest that was read may not be the one that a power cut would bring back, and files
         // that it does without are removed.
         let synced = logs.vfs.sync_dir(dir);
@@ -83,14 +96,10 @@ impl RecoveredLogs {
         dir: &Path,
         manifest: &Manifest,
     ) -> Result<RecoveredLogs> {
-        RecoveredLogs::decide(vfs, dir, manifest).map(|(logs, ..)| logs)
+        RecoveredLogs::decide(vfs, dir, manifest).map(|decided| decided.logs)
     }
 
-    fn decide(
-        vfs: Arc<dyn Vfs>,
-        dir: &Path,
-        manifest: &Manifest,
-    ) -> Result<(RecoveredLogs, Manifest, Vec<Tail>)> {
+    fn decide(vfs: Arc<dyn Vfs>, dir: &Path, manifest: &Manifest) -> Result<Decided> {
         if let Some(problem) = stale::logs_after(&*vfs, dir, manifest)?.into_iter().next() {
             return Err(problem.into());
         }
@@ -121,7 +130,11 @@ impl RecoveredLogs {
             discarded_bytes,
         };
         logs.total_bytes = logs.count_bytes()?;
-        Ok((logs, changed, tails))
+        Ok(Decided {
+            logs,
+            manifest: changed,
+            tails,
+        })
     }
 
     /// The commits that count, of all shards, in the order of their timestamps. Call it again for

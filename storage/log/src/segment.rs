@@ -41,16 +41,24 @@ pub(crate) fn file_name(incarnation: u32, generation: u32, shard: u16) -> String
     format!("{incarnation:08}-{generation:08}-{shard:04}.log")
 }
 
+/// The parts of a log file's name.
+#[derive(Clone, Copy)]
+pub(crate) struct FileName {
+    pub(crate) incarnation: u32,
+    pub(crate) generation: u32,
+    pub(crate) shard: u16,
+}
+
 /// The parts of a log file's name; `None` for other files.
-pub(crate) fn parse_file_name(name: &str) -> Option<(u32, u32, u16)> {
+pub(crate) fn parse_file_name(name: &str) -> Option<FileName> {
     let mut parts = name.strip_suffix(".log")?.split('-');
-    let parsed = (
-        parts.next()?.parse().ok()?,
-        parts.next()?.parse().ok()?,
-        parts.next()?.parse().ok()?,
-    );
-    let (incarnation, generation, shard) = parsed;
-    (file_name(incarnation, generation, shard) == name).then_some(parsed)
+    let parsed = FileName {
+        incarnation: parts.next()?.parse().ok()?,
+        generation: parts.next()?.parse().ok()?,
+        shard: parts.next()?.parse().ok()?,
+    };
+    let again = file_name(parsed.incarnation, parsed.generation, parsed.shard);
+    (again == name).then_some(parsed)
 }
 
 /// The path of the log file with this identity.

@@ -17,7 +17,7 @@ use hedgerow_vfs::{OpenMode, Vfs, read_up_to_at};
 use crate::error::{Error, Problem, Result};
 use crate::manifest::Manifest;
 use crate::scan::FileScan;
-use crate::segment::{self, FILE_HEADER_BYTES, LOG_DIR};
+use crate::segment::{self, FILE_HEADER_BYTES, FileName, LOG_DIR};
 
 /// One problem for each log file of this database that has a block and that the manifest can know
 /// nothing of: of a later incarnation, or of a later generation than an incarnation ended with.
@@ -33,13 +33,13 @@ pub(crate) fn logs_after(vfs: &dyn Vfs, dir: &Path, manifest: &Manifest) -> Resu
     let names = vfs.list(&log_dir);
     let mut problems = Vec::new();
     for name in names.map_err(|e| Error::io("list", &log_dir, e))? {
-        let Some((incarnation, generation, shard)) = segment::parse_file_name(&name) else {
+        let Some(file) = segment::parse_file_name(&name) else {
             continue;
         };
-        if is_after(manifest, incarnation, generation)
-            && has_block(vfs, dir, manifest, (incarnation, generation, shard))?
+        if is_after(manifest, file.incarnation, file.generation)
+            && has_block(vfs, dir, manifest, file)?
         {
-            problems.push(problem(dir, manifest, &name, incarnation));
+            problems.push(problem(dir, manifest, &name, file.incarnation));
         }
     }
     Ok(problems)
@@ -78,12 +78,12 @@ fn is_after(manifest: &Manifest, incarnation: u32, generation: u32) -> bool {
 }
 
 /// Whether a log file of this database has a valid block, wherever in the file.
-fn has_block(
-    vfs: &dyn Vfs,
-    dir: &Path,
-    manifest: &Manifest,
-    (incarnation, generation, shard): (u32, u32, u16),
-) -> Result<bool> {
+fn has_block(vfs: &dyn Vfs, dir: &Path, manifest: &Manifest, name: FileName) -> Result<bool> {
+    let FileName {
+        incarnation,
+        generation,
+        shard,
+    } = name;
     let name = segment::file_name(incarnation, generation, shard);
     let path = dir.join(LOG_DIR).join(name);
     let file = vfs.open(&path, OpenMode::Read);
