@@ -6,6 +6,7 @@
 //! the database must reopen once the fault is gone, and every acknowledged write must be there:
 //! after a restart of the process and after power cuts.
 
+mod campaign;
 mod facts;
 mod full_disks;
 mod pressed;
@@ -14,38 +15,17 @@ mod session;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::time::Duration;
 
-use hedgerow::{Db, IndexKind};
 use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, RecordingVfs, Vfs};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::databases::builder_of;
-use crate::pressure::{LEAST_MEMORY, Pressure};
+use crate::pressure::Pressure;
+use campaign::open;
 use facts::Facts;
 use session::Session;
 
-const DATA: &str = "/data";
-/// What each log has reserved: some blocks.
-const RESERVE_BYTES: u32 = 32 << 10;
-
-/// A campaign's settings.
-#[derive(Debug, Clone)]
-pub struct FaultCampaign {
-    /// Seed of the power cuts that follow each case.
-    pub seed: u64,
-    /// Runs every n-th case only: 1 for all.
-    pub stride: usize,
-    /// Which of `stride` cases to run: so campaigns can be divided.
-    pub first: usize,
-    /// Power cuts after each case.
-    pub cuts: usize,
-    /// The index of the database; `None` for the default one.
-    pub index: Option<IndexKind>,
-    /// Ten times as much data as memory, in a page file that grows and shrinks; for B-trees.
-    pub under_pressure: bool,
-}
+pub use campaign::FaultCampaign;
 
 /// What a campaign did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -254,21 +234,6 @@ impl<'a> Base<'a> {
         }
         Ok(())
     }
-}
-
-fn open(vfs: Arc<dyn Vfs>, campaign: &FaultCampaign) -> hedgerow::Result<Db> {
-    let builder = builder_of(campaign.index);
-    let builder = match campaign.under_pressure {
-        true => builder.memory_limit(Some(LEAST_MEMORY)),
-        false => builder,
-    };
-    builder
-        .vfs(vfs)
-        .workers(2)
-        .flush_interval(Duration::from_millis(2))
-        // Little, so that disks are found full everywhere.
-        .log_reserve_bytes(RESERVE_BYTES)
-        .open(DATA)
 }
 
 #[cfg(test)]

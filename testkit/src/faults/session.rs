@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use hedgerow::{Db, Durability, Error, Keyspace, WriteOptions};
 use hedgerow_vfs::Vfs;
 
+use super::campaign::{FaultCampaign, open};
 use super::facts::{Facts, Text};
-use super::{FaultCampaign, open};
 use crate::pressure::{Pressure, Watch};
 
 /// One process's life with the database, faults included.
