@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// What an [`IndexError`] means for whoever made the call.
+/// What an [`IndexError`] means for the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum IndexErrorKind {
@@ -30,7 +30,7 @@ struct Inner {
     keys: Option<KeySpan>,
 }
 
-/// A run of keys: those that a damaged part of an index would lead to.
+/// A range of keys: those that a damaged part of an index would lead to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct KeySpan {
     /// No key of the span is below this one.

@@ -50,6 +50,36 @@ int_key!(i64, u64, 1 << 63);
 /// An ordered map from integers to small values, for one writer or many readers.
 ///
 /// With `()` as the value it is a set. Values are copied in and out.
+///
+/// # Examples
+///
+/// The standard library's map implements the trait, as do the trees of `hedgerow-matryoshka`.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use std::ops::{Bound, ControlFlow};
+///
+/// use hedgerow_index::{BulkLoad, Direction, IntIndex};
+///
+/// /// The values of the keys from `first` to `last`, added up.
+/// fn sum(index: &impl IntIndex<u32, Value = u64>, first: u32, last: u32) -> u64 {
+///     let mut sum = 0;
+///     index.scan(Bound::Included(first), Direction::Forward, |key, value| {
+///         if key > last {
+///             return ControlFlow::Break(());
+///         }
+///         sum += value;
+///         ControlFlow::Continue(())
+///     });
+///     sum
+/// }
+///
+/// let mut index = BTreeMap::new();
+/// index.bulk_load([(2, 20), (4, 40), (6, 60)])?;
+/// assert_eq!(index.predecessor(5), Some((4, 40)));
+/// assert_eq!(sum(&index, 3, 6), 100);
+/// # Ok::<(), hedgerow_index::NotAscending>(())
+/// ```
 pub trait IntIndex<K: IntKey> {
     /// What is stored beside each key.
     type Value: Copy;

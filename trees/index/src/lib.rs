@@ -27,13 +27,13 @@ pub use statistics::{Statistic, Statistics};
 /// The longest key that an index must accept, in bytes (64 KiB).
 pub const MAX_KEY_BYTES: usize = 64 * 1024;
 
-/// What [`Index::remove_range`] shows of a value at least, in bytes: enough for a header that says
-/// whether it is to go, and so little that an index need not look for the rest of a long value.
+/// The bytes of a value that [`Index::remove_range`] shows at least: enough for a header that tells
+/// whether to remove the pair, and so few that an index need not read the rest of a long value.
 pub const RANGE_VALUE_BYTES: usize = 24;
 
-/// What an [`Index::update`] callback wants done with its key.
+/// What an [`Index::update`] callback decides about its key.
 ///
-/// `R` is what the callback tells its caller; it is returned unchanged.
+/// `update` returns the callback's `R` unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision<R> {
     /// Leave the key as it is.
@@ -62,6 +62,40 @@ pub enum Direction {
 ///
 /// Callbacks run while the calling thread is pinned (and, in `update`, while a node is
 /// latched), so they must be short and must not call back into the same index.
+///
+/// # Examples
+///
+/// ```
+/// use std::ops::{Bound, ControlFlow};
+///
+/// use hedgerow_index::{Decision, Direction, Index, IndexError};
+/// use hedgerow_masstree::{Bytes, Masstree};
+///
+/// /// Adds to a counter under a key; returns its new value.
+/// fn add(index: &impl Index, key: &[u8], n: u64) -> Result<u64, IndexError> {
+///     index.update(key, &mut Vec::new(), |old, new| {
+///         let old = old.and_then(|bytes| bytes.try_into().ok());
+///         let sum = old.map_or(0, u64::from_le_bytes) + n;
+///         new.extend_from_slice(&sum.to_le_bytes());
+///         Decision::Put(sum)
+///     })
+/// }
+///
+/// let index = Masstree::<Bytes>::new();
+/// add(&index, b"apples", 3)?;
+/// add(&index, b"pears", 5)?;
+/// assert_eq!(add(&index, b"apples", 4)?, 7);
+/// assert_eq!(index.get(b"plums", <[u8]>::len)?, None);
+///
+/// let mut keys = Vec::new();
+/// let from = Bound::Included(&b"b"[..]);
+/// index.scan(from, Direction::Forward, |key, _value| {
+///     keys.push(key.to_vec());
+///     ControlFlow::Continue(())
+/// })?;
+/// assert_eq!(keys, [b"pears"]);
+/// # Ok::<(), IndexError>(())
+/// ```
 ///
 /// # Errors
 ///
@@ -97,7 +131,7 @@ pub trait Index: Send + Sync {
     ///
     /// Purely a hint, so it does not fail. The default does a `get_many` and drops the answers.
     fn prefetch_many(&self, keys: &[&[u8]]) {
-        // Whoever needs the key is told why it cannot be read.
+        // The operation that needs the key reports why it cannot be read.
         let _ = self.get_many(keys, |_, _| {});
     }
 
@@ -127,14 +161,14 @@ pub trait Index: Send + Sync {
         self.update(key, new, decide)
     }
 
-    /// Removes the pairs between two bounds of which `decide` says so, in the order of their
-    /// keys, until it breaks or they end.
+    /// Removes the pairs between two bounds for which `decide` returns true, in key order, until
+    /// `decide` breaks or the range ends.
     ///
-    /// `decide` is asked once of each pair, and what it said has been done when the call returns,
-    /// also by one that fails: it went no further than what it could not read. Nobody else may
-    /// change the pairs that go. `decide` may be called while a node is latched; it must use no
-    /// index. Of a value it is shown the first [`RANGE_VALUE_BYTES`] at least: all of a short one,
-    /// maybe no more of a long one.
+    /// The index calls `decide` once for each pair. A call that fails has applied every decision made
+    /// so far and stops before the pair that it cannot read. No other thread may change the pairs
+    /// meanwhile. The index may call `decide` while a node is latched; `decide` must use no index. It
+    /// shows `decide` the first [`RANGE_VALUE_BYTES`] of a value at least: all of a short value, maybe
+    /// no more of a long one.
     ///
     /// The default, for indexes that never fail, removes key by key.
     fn remove_range(
@@ -159,9 +193,9 @@ pub trait Index: Send + Sync {
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), IndexError>;
 
-    /// [`scan`](Self::scan) of which no more is wanted than `most` pairs (`usize::MAX`: nobody knows)
-    /// on this side of `to`. Where it ends is what `visit` says all the same; an index that reads
-    /// ahead can read so many at once, and need read no further.
+    /// [`scan`](Self::scan) whose caller wants at most `most` pairs (`usize::MAX`: unknown) before
+    /// `to`. Both are hints: `visit` alone ends the scan. An index that reads ahead can read so many
+    /// pairs at once, and none beyond.
     fn scan_up_to(
         &self,
         from: Bound<&[u8]>,

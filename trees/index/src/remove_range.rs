@@ -1,25 +1,25 @@
-//! How an index removes a range if it has no better way: keys are collected, then removed.
+//! The removal of a range by any index: collect keys by a scan, then remove them one by one.
 
 use std::ops::{Bound, ControlFlow};
 
 use crate::{Decision, Direction, Index, IndexError};
 
-/// Keys that are collected, and then removed, together.
+/// The most keys, and the most bytes of keys, that are collected before they are removed.
 const CHUNK_KEYS: usize = 1024;
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// What a caller of [`Index::remove_range`] says of a pair: whether it is to go, or that he has
-/// enough.
+/// What the callback of [`Index::remove_range`] decides about a pair: whether the index removes it, or
+/// that the removal ends before it.
 pub type RangeDecision = ControlFlow<(), bool>;
 
 /// Keys copied out of an index, since a scan must not change what it walks.
 #[derive(Default)]
-struct Doomed {
+struct CollectedKeys {
     bytes: Vec<u8>,
     lengths: Vec<usize>,
 }
 
-impl Doomed {
+impl CollectedKeys {
     fn push(&mut self, key: &[u8]) {
         self.bytes.extend_from_slice(key);
         self.lengths.push(key.len());
@@ -59,8 +59,8 @@ pub(crate) fn by_keys(
     to: Bound<&[u8]>,
     decide: &mut dyn FnMut(&[u8], &[u8]) -> RangeDecision,
 ) -> Result<(), IndexError> {
-    let mut doomed = Doomed::default();
-    // Where the scan stopped for want of room.
+    let mut collected = CollectedKeys::default();
+    // The key at which the last scan stopped because the buffer was full.
     let mut last: Option<Vec<u8>> = None;
     loop {
         let from = last.as_deref().map_or(from, Bound::Excluded);
@@ -70,15 +70,15 @@ pub(crate) fn by_keys(
                 return ControlFlow::Break(());
             }
             if decide(key, value)? {
-                doomed.push(key);
+                collected.push(key);
             }
-            if doomed.is_full() {
+            if collected.is_full() {
                 stopped = Some(key.to_vec());
                 return ControlFlow::Break(());
             }
             ControlFlow::Continue(())
         })?;
-        doomed.remove(index)?;
+        collected.remove(index)?;
         if stopped.is_none() {
             return Ok(());
         }
