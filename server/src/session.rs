@@ -61,25 +61,25 @@ pub(crate) enum Kind {
     },
     /// Anything else: the session runs it. Where it begins at a key, the key is at this span, and
     /// the loop fetches what such requests will touch all at once.
-    Single { key: Option<KeySpan> },
+    Single { key: Option<KeyArgument> },
 }
 
 /// Where a request's key stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeySpan {
+pub(crate) enum KeyArgument {
     /// The span is the key.
     Whole(u8),
     /// The span is a bound of a range: a key that may follow a `[` or `(`.
     Bound(u8),
 }
 
-impl KeySpan {
+impl KeyArgument {
     /// The key, of a request with these arguments.
     pub(crate) fn of<'i>(self, spans: &[Span], input: &'i [u8]) -> Option<&'i [u8]> {
-        let (KeySpan::Whole(at) | KeySpan::Bound(at)) = self;
+        let (KeyArgument::Whole(at) | KeyArgument::Bound(at)) = self;
         let key = spans.get(usize::from(at))?.of(input);
         match (self, key) {
-            (KeySpan::Bound(_), [b'[' | b'(', key @ ..]) => Some(key),
+            (KeyArgument::Bound(_), [b'[' | b'(', key @ ..]) => Some(key),
             _ => Some(key),
         }
     }

@@ -436,7 +436,7 @@ fn classify(input: &[u8], spans: &[Span]) -> (Kind, u32) {
             user_flags: 0,
         },
         _ => Kind::Single {
-            key: table::key_span(code as usize),
+            key: table::key_argument(code as usize),
         },
     };
     (kind, code)

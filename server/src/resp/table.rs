@@ -8,7 +8,7 @@ use crate::resp::commands::{
     scan, server, strings,
 };
 use crate::resp::transactions;
-use crate::session::KeySpan;
+use crate::session::KeyArgument;
 
 /// Properties of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,11 +155,11 @@ pub(crate) fn lookup(name: &[u8]) -> Option<usize> {
 }
 
 /// Where the first key of a request of this command stands, if it has one.
-pub(crate) fn key_span(code: usize) -> Option<KeySpan> {
+pub(crate) fn key_argument(code: usize) -> Option<KeyArgument> {
     let command = COMMANDS.get(code)?;
     match command.keys.0 {
-        1.. => Some(KeySpan::Whole(command.keys.0 as u8)),
-        _ if command.group == "ordered" => Some(KeySpan::Bound(1)),
+        1.. => Some(KeyArgument::Whole(command.keys.0 as u8)),
+        _ if command.group == "ordered" => Some(KeyArgument::Bound(1)),
         _ => None,
     }
 }

@@ -96,7 +96,7 @@ where
     }
 
     /// Makes all changes, group by group.
-    fn change<E: Change<K, V, S>>(&mut self, mut changes: &mut [E], sort: impl Fn(&mut [E])) {
+    fn change<E: BatchChange<K, V, S>>(&mut self, mut changes: &mut [E], sort: impl Fn(&mut [E])) {
         let mut sorted = changes.is_sorted_by_key(|change| change.key());
         // Several keys to a page, once they are in order.
         if !sorted && changes.len() > self.pages.live() {
@@ -299,7 +299,7 @@ fn are_near(pages: &[u32]) -> bool {
 }
 
 /// One change of a batch.
-trait Change<K: LaneKey, V: Copy + Default, S: Strategy>: Copy {
+trait BatchChange<K: LaneKey, V: Copy + Default, S: Strategy>: Copy {
     /// The key that it is of.
     fn key(&self) -> K::Lane;
 
@@ -324,7 +324,7 @@ trait Change<K: LaneKey, V: Copy + Default, S: Strategy>: Copy {
 }
 
 /// An insert.
-impl<K: LaneKey, V: Copy + Default, S: Strategy> Change<K, V, S> for (K, V) {
+impl<K: LaneKey, V: Copy + Default, S: Strategy> BatchChange<K, V, S> for (K, V) {
     #[inline(always)]
     fn key(&self) -> K::Lane {
         self.0.lane()
@@ -397,7 +397,7 @@ impl<K: LaneKey, V: Copy + Default, S: Strategy> Change<K, V, S> for (K, V) {
 }
 
 /// A removal.
-impl<K: LaneKey, V: Copy + Default, S: Strategy> Change<K, V, S> for K {
+impl<K: LaneKey, V: Copy + Default, S: Strategy> BatchChange<K, V, S> for K {
     #[inline(always)]
     fn key(&self) -> K::Lane {
         self.lane()
@@ -443,7 +443,7 @@ where
     K: LaneKey,
     V: Copy + Default,
     S: Strategy,
-    E: Change<K, V, S>,
+    E: BatchChange<K, V, S>,
 {
     type Output = bool;
 

@@ -31,7 +31,8 @@ const TAG_BITS: u32 = 6;
 pub(crate) const TAG_MASK: u32 = (1 << TAG_BITS) - 1;
 
 /// Where a strategy's pages lie.
-pub(crate) type Pages<L, V, S> = Arena<<S as Strategy>::Page<L, V, S>, <S as Strategy>::Head<L>>;
+pub(crate) type PageArena<L, V, S> =
+    Arena<<S as Strategy>::Page<L, V, S>, <S as Strategy>::Head<L>>;
 
 /// An ordered map from integers to values that are copied; with `()` it is a set.
 pub struct Matryoshka<K, V, S = Flat>
@@ -40,7 +41,7 @@ where
     V: Copy + Default,
     S: Strategy,
 {
-    pub(crate) pages: Pages<K::Lane, V, S>,
+    pub(crate) pages: PageArena<K::Lane, V, S>,
     pub(crate) inner: Arena<Inner<K::Lane>>,
     /// A tagged page at height 0, else an inner node.
     pub(crate) root: u32,

@@ -15,7 +15,7 @@ use crate::lane::LaneKey;
 use crate::paper::node::form::PageForm;
 use crate::paper::node::outer::Inner;
 use crate::paper::strategy::Strategy;
-use crate::paper::tree::{Matryoshka, OuterPath, Pages, untag};
+use crate::paper::tree::{Matryoshka, OuterPath, PageArena, untag};
 
 impl<K, V, S> Matryoshka<K, V, S>
 where
@@ -25,7 +25,7 @@ where
 {
     /// Pages of a superpage, at most.
     const SUPERPAGE: usize = {
-        let each = Pages::<K::Lane, V, S>::EACH as usize;
+        let each = PageArena::<K::Lane, V, S>::EACH as usize;
         if each < S::FAN_OUT { each } else { S::FAN_OUT }
     };
 
@@ -40,7 +40,7 @@ where
 
     /// The superpage of a page.
     pub(crate) fn superpage_of(page: u32) -> u32 {
-        Pages::<K::Lane, V, S>::superpage_of(page)
+        PageArena::<K::Lane, V, S>::superpage_of(page)
     }
 
     /// Stores a new page, in the superpage of `beside` if superpages are nodes.
