@@ -15,8 +15,7 @@ use std::ops::{Bound, ControlFlow};
 use hedgerow_index::{Decision, Direction, Index};
 use hedgerow_lab_contender::{Map, Steps, Tally, take_steps, value_of};
 use hedgerow_lab_data::KeyRange;
-use hedgerow_masstree::configuration::Configuration;
-use hedgerow_masstree::{Bytes, Masstree};
+use hedgerow_masstree::{Bytes, Configuration, Masstree};
 use hedgerow_simd::Level;
 use hedgerow_sync::epoch;
 

@@ -2,13 +2,13 @@
 //!
 //! Latches are held for tens of nanoseconds, so a waiter spins. But the holder may have been
 //! descheduled; on a machine with few cores a waiter that only spins would then burn the very
-//! time slice that the holder needs. After [`SPIN_ROUNDS`] rounds it yields. A waiter for
+//! time slice that the holder needs. After 64 rounds it yields. A waiter for
 //! something that can take as long as a write to disk uses [`Backoff`], which sleeps in the end.
 
 use std::time::Duration;
 
 /// Rounds of spinning before the first yield.
-pub const SPIN_ROUNDS: u32 = 64;
+const SPIN_ROUNDS: u32 = 64;
 
 /// Rounds of spinning and yielding before [`Backoff::wait`] sleeps.
 const AWAKE_ROUNDS: u32 = 256;
@@ -18,7 +18,7 @@ const SLEEP: Duration = Duration::from_micros(50);
 /// Waits one round for a latch: spins, later yields. `rounds` counts the rounds of this wait and
 /// starts at 0.
 #[cold]
-pub fn pause(rounds: &mut u32) {
+pub(crate) fn pause(rounds: &mut u32) {
     *rounds = rounds.saturating_add(1);
     if *rounds < SPIN_ROUNDS {
         std::hint::spin_loop();

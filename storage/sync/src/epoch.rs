@@ -28,7 +28,3 @@ pub fn repin(guard: &mut Guard) {
     guard.repin();
 }
 
-/// Pushes this thread's retired memory out for collection and tries to collect.
-pub fn flush() {
-    pin().flush();
-}

@@ -25,7 +25,7 @@ use crate::value::{Bytes, Value};
 /// 8 keys 242, 16 keys 300, 32 keys 380, 64 keys 414. More keys than the processor has
 /// line-fill buffers to serve only push each other's lines out before they are used; 16 leaves
 /// room for processors with more of them than this one.
-pub const GROUP: usize = 16;
+const GROUP: usize = 16;
 
 /// The state of one lookup between its steps.
 struct Lookup<'k> {
@@ -205,7 +205,7 @@ impl<C: Configuration> Masstree<u64, C> {
         self.find_many::<GROUP>(&guard, keys, read);
     }
 
-    /// [`get_many`](Self::get_many) with `G` keys in flight instead of [`GROUP`], to measure
+    /// [`get_many`](Self::get_many) with `G` keys in flight instead of 16, to measure
     /// which number is best.
     pub fn get_many_in_groups<const G: usize>(
         &self,

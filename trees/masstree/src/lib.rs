@@ -51,7 +51,7 @@
 //! * `get_many` interleaves lookups, which the paper plans in §4.8.
 
 mod collapse;
-pub mod configuration;
+mod configuration;
 mod descend;
 mod get;
 mod get_many;
@@ -75,8 +75,7 @@ mod value;
 mod verify;
 mod widen;
 
-pub use configuration::{Concurrent, SingleThreaded};
-pub use get_many::GROUP;
+pub use configuration::{Concurrent, Configuration, SingleThreaded};
 pub use hedgerow_index::Direction;
 pub use hedgerow_simd::Level;
 /// Pins the thread: operations under an outer pin spend less on their own, but memory that
