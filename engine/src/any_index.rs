@@ -12,15 +12,16 @@ use hedgerow_matryoshka::MatryoshkaIndex;
 
 use crate::erased::ErasedIndex;
 use crate::options::IndexKind;
-use hedgerow_index::{
-    Decision, Direction, Index, IndexError, LockedMap, RangeDecision, Statistics,
-};
+#[cfg(feature = "locked-map")]
+use hedgerow_index::LockedMap;
+use hedgerow_index::{Decision, Direction, Index, IndexError, RangeDecision, Statistics};
 
 // One per keyspace: boxing the tree would cost every operation a load to save nothing.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum AnyIndex {
     Masstree(Masstree<Bytes>),
     Matryoshka(MatryoshkaIndex),
+    #[cfg(feature = "locked-map")]
     LockedMap(LockedMap),
     BTree(BTreeIndex),
 }
@@ -43,6 +44,7 @@ impl AnyIndex {
         match kind {
             IndexKind::Masstree => Some(AnyIndex::Masstree(Masstree::new())),
             IndexKind::Matryoshka => Some(AnyIndex::Matryoshka(MatryoshkaIndex::new())),
+            #[cfg(feature = "locked-map")]
             IndexKind::LockedMap => Some(AnyIndex::LockedMap(LockedMap::default())),
             IndexKind::BTree => None,
         }
@@ -54,6 +56,7 @@ impl AnyIndex {
         match self {
             AnyIndex::Masstree(index) => index,
             AnyIndex::Matryoshka(index) => index,
+            #[cfg(feature = "locked-map")]
             AnyIndex::LockedMap(index) => index,
             AnyIndex::BTree(index) => index,
         }
@@ -64,6 +67,7 @@ impl AnyIndex {
         match self {
             AnyIndex::Masstree(_) => IndexKind::Masstree,
             AnyIndex::Matryoshka(_) => IndexKind::Matryoshka,
+            #[cfg(feature = "locked-map")]
             AnyIndex::LockedMap(_) => IndexKind::LockedMap,
             AnyIndex::BTree(_) => IndexKind::BTree,
         }

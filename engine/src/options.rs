@@ -44,7 +44,8 @@ pub enum IndexKind {
     /// [`Builder::memory_limit`] allows: for data larger than memory. All keyspaces of a database
     /// are such trees, or none.
     BTree,
-    /// A `BTreeMap` under one lock: for tests, and for telling whether a tree is to blame.
+    /// A `BTreeMap` under one lock, for tests. With the feature `locked-map` only.
+    #[cfg(feature = "locked-map")]
     LockedMap,
 }
 
@@ -55,6 +56,7 @@ impl IndexKind {
             IndexKind::Masstree => "masstree",
             IndexKind::Matryoshka => "matryoshka",
             IndexKind::BTree => "btree",
+            #[cfg(feature = "locked-map")]
             IndexKind::LockedMap => "locked-map",
         }
     }
@@ -65,6 +67,7 @@ impl IndexKind {
             IndexKind::Masstree,
             IndexKind::Matryoshka,
             IndexKind::BTree,
+            #[cfg(feature = "locked-map")]
             IndexKind::LockedMap,
         ];
         kinds.into_iter().find(|kind| kind.name() == name)

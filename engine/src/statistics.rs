@@ -320,11 +320,11 @@ impl Keyspace {
     pub fn survey(&self) -> Result<Option<Statistics>> {
         let space = self.space()?;
         let may_walk = match space.index.kind() {
-            IndexKind::Masstree | IndexKind::Matryoshka | IndexKind::LockedMap => true,
             IndexKind::BTree => self.engine.pages.as_ref().is_some_and(|pages| {
                 let pool = pages.statistics();
                 pool.live <= pool.resident + FEW_PAGES
             }),
+            _ => true,
         };
         Ok(may_walk.then(|| space.index.statistics()).transpose()?)
     }

@@ -14,12 +14,14 @@ use std::ops::{Bound, ControlFlow};
 
 mod error;
 mod integers;
+#[cfg(any(test, feature = "locked-map"))]
 mod locked_map;
 mod remove_range;
 mod statistics;
 
 pub use error::{IndexError, IndexErrorKind, KeySpan};
 pub use integers::{BulkLoad, IntIndex, IntKey, NotAscending};
+#[cfg(any(test, feature = "locked-map"))]
 pub use locked_map::LockedMap;
 pub use remove_range::RangeDecision;
 pub use statistics::{Statistic, Statistics};

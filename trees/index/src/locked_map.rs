@@ -1,7 +1,8 @@
 //! A locked `BTreeMap` behind the index interface: slow, simple, and right.
 //!
-//! The oracle of the family: tests run it beside a tree and compare answers, and the engine can
-//! keep a keyspace in it, so that a failure tells whether a tree is to blame.
+//! The oracle of tests, behind the feature `locked-map`: they run it beside a tree and compare
+//! answers, and keep a keyspace of the engine in it, so that a failure tells whether a tree is to
+//! blame.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
