@@ -18,13 +18,13 @@
 //! * [`databases`]: options for databases of each index.
 //! * [`pressure`]: more data than memory, and the proof that pages came and went.
 //! * [`side_by_side`]: threads of two kinds, neither of which ends before the other began.
-//! * [`tree_duels`], [`matryoshka_duels`], [`db_duels`]: threads led into the situations that the
+//! * [`tree_races`], [`matryoshka_races`], [`db_races`]: threads led into the situations that the
 //!   protocols of the trees and of commits are made for.
 
 #![forbid(unsafe_code)]
 
 pub mod databases;
-pub mod db_duels;
+pub mod db_races;
 pub mod disk_cuts;
 pub mod faults;
 pub mod fuzz;
@@ -35,11 +35,11 @@ pub mod int_report;
 pub mod int_workload;
 pub mod keys;
 pub mod kill;
-pub mod matryoshka_duels;
+pub mod matryoshka_races;
 #[cfg(feature = "planted-bugs")]
 pub mod plants;
 pub mod powercut;
 pub mod pressure;
 pub mod rot;
 pub mod side_by_side;
-pub mod tree_duels;
+pub mod tree_races;

@@ -1,5 +1,5 @@
 //! Plants one bug after the other and shows that a campaign finds it: power cuts for what logs and
-//! recovery promise, duels for the concurrency of the trees and of commits.
+//! recovery promise, race tests for the concurrency of the trees and of commits.
 //!
 //! A planted bug may do what bugs do: a writer that missed a replacement puts a value where others
 //! read a pointer, and the process dies of it before any campaign has a word to say. So each bug has
@@ -13,10 +13,10 @@ use std::panic::{UnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::db_duels;
-use crate::matryoshka_duels;
+use crate::db_races;
+use crate::matryoshka_races;
 use crate::powercut::{self, DbSubject, LogSubject, PowerCutCampaign};
-use crate::tree_duels::{self, Duel};
+use crate::tree_races::{self, RaceTest};
 
 /// Images after which a bug counts as unnoticed.
 const PATIENCE: usize = 60_000;
@@ -78,10 +78,10 @@ impl Plant {
         use hedgerow::PlantedBug::{BatchesNotAwaited, CommitsNotAwaited};
         match self {
             Plant::Log(_) => Campaign::CutsOfLog,
-            Plant::Engine(BatchesNotAwaited | CommitsNotAwaited) => Campaign::DuelsOfEngine,
+            Plant::Engine(BatchesNotAwaited | CommitsNotAwaited) => Campaign::RacesOfEngine,
             Plant::Engine(_) => Campaign::CutsOfEngine,
-            Plant::Masstree(_) => Campaign::DuelsOfMasstree,
-            Plant::Matryoshka(_) => Campaign::DuelsOfMatryoshka,
+            Plant::Masstree(_) => Campaign::RacesOfMasstree,
+            Plant::Matryoshka(_) => Campaign::RacesOfMatryoshka,
         }
     }
 }
@@ -90,27 +90,27 @@ impl Plant {
 enum Campaign {
     CutsOfLog,
     CutsOfEngine,
-    DuelsOfEngine,
-    DuelsOfMasstree,
-    DuelsOfMatryoshka,
+    RacesOfEngine,
+    RacesOfMasstree,
+    RacesOfMatryoshka,
 }
 
 impl Campaign {
     const ALL: [Campaign; 5] = [
         Campaign::CutsOfLog,
         Campaign::CutsOfEngine,
-        Campaign::DuelsOfEngine,
-        Campaign::DuelsOfMasstree,
-        Campaign::DuelsOfMatryoshka,
+        Campaign::RacesOfEngine,
+        Campaign::RacesOfMasstree,
+        Campaign::RacesOfMatryoshka,
     ];
 
     fn name(self) -> &'static str {
         match self {
             Campaign::CutsOfLog => "power cuts, log",
             Campaign::CutsOfEngine => "power cuts, engine",
-            Campaign::DuelsOfEngine => "duels, engine",
-            Campaign::DuelsOfMasstree => "duels, tree",
-            Campaign::DuelsOfMatryoshka => "duels, matryoshka",
+            Campaign::RacesOfEngine => "races, engine",
+            Campaign::RacesOfMasstree => "races, tree",
+            Campaign::RacesOfMatryoshka => "races, matryoshka",
         }
     }
 
@@ -119,9 +119,9 @@ impl Campaign {
         match self {
             Campaign::CutsOfLog => power_cuts_of_log(seed, 500),
             Campaign::CutsOfEngine => power_cuts_of_engine(seed, 500),
-            Campaign::DuelsOfEngine => duels_of_db(20),
-            Campaign::DuelsOfMasstree => duels(&tree_duels::DUELS, &[100]),
-            Campaign::DuelsOfMatryoshka => duels(&matryoshka_duels::DUELS, &[100]),
+            Campaign::RacesOfEngine => races_of_db(20),
+            Campaign::RacesOfMasstree => race_tests(&tree_races::RACE_TESTS, &[100]),
+            Campaign::RacesOfMatryoshka => race_tests(&matryoshka_races::RACE_TESTS, &[100]),
         }
     }
 
@@ -130,9 +130,9 @@ impl Campaign {
         match self {
             Campaign::CutsOfLog => power_cuts_of_log(seed, PATIENCE),
             Campaign::CutsOfEngine => power_cuts_of_engine(seed, PATIENCE),
-            Campaign::DuelsOfEngine => duels_of_db(500),
-            Campaign::DuelsOfMasstree => duels(&tree_duels::DUELS, &[100, 10, 1]),
-            Campaign::DuelsOfMatryoshka => duels(&matryoshka_duels::DUELS, &[100, 10, 1]),
+            Campaign::RacesOfEngine => races_of_db(500),
+            Campaign::RacesOfMasstree => race_tests(&tree_races::RACE_TESTS, &[100, 10, 1]),
+            Campaign::RacesOfMatryoshka => race_tests(&matryoshka_races::RACE_TESTS, &[100, 10, 1]),
         }
     }
 }
@@ -239,17 +239,17 @@ fn power_cuts_of_engine(seed: u64, images: usize) -> Result<(), String> {
     powercut::run(&campaign(seed, images), DbSubject::default).map(drop)
 }
 
-fn duels_of_db(rounds: usize) -> Result<(), String> {
-    db_duels::commit_during_a_batch(rounds)?;
-    db_duels::batch_during_a_commit(rounds)
+fn races_of_db(rounds: usize) -> Result<(), String> {
+    db_races::commit_during_a_batch(rounds)?;
+    db_races::batch_during_a_commit(rounds)
 }
 
-/// Every duel, with its rounds divided by each of `parts` in turn.
-fn duels(duels: &[Duel], parts: &[usize]) -> Result<(), String> {
+/// Every race test, with its rounds divided by each of `parts` in turn.
+fn race_tests(race_tests: &[RaceTest], parts: &[usize]) -> Result<(), String> {
     for part in parts {
-        for duel in duels {
-            let outcome = (duel.run)(duel.rounds.div_ceil(*part));
-            outcome.map_err(|complaint| format!("{}: {complaint}", duel.name))?;
+        for race_test in race_tests {
+            let outcome = (race_test.run)(race_test.rounds.div_ceil(*part));
+            outcome.map_err(|complaint| format!("{}: {complaint}", race_test.name))?;
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ use std::thread;
 use hedgerow::{Action, Db, Direction, Durability, Error, IndexKind, Locks, WriteOptions};
 use hedgerow_testkit::databases::builder_of;
 use hedgerow_testkit::side_by_side::Side;
-use hedgerow_testkit::{db_duels, over_each_index};
+use hedgerow_testkit::{db_races, over_each_index};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 
 const DIR: &str = "/data";
@@ -515,6 +515,6 @@ fn batches_of_reads_see_commits_of_several_keys_whole(index: IndexKind) {
 
 #[test]
 fn a_batch_and_a_commit_that_meet_wait_for_each_other() {
-    db_duels::commit_during_a_batch(30).unwrap();
-    db_duels::batch_during_a_commit(30).unwrap();
+    db_races::commit_during_a_batch(30).unwrap();
+    db_races::batch_during_a_commit(30).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Commands on plain keys whose answers the random duel with Redis cannot compare: what moves with
+//! Commands on plain keys whose answers the random comparison with Redis leaves out: what moves with
 //! a key, what is atomic, what is drawn at random.
 
 use std::collections::BTreeSet;

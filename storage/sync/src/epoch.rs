@@ -27,4 +27,3 @@ pub unsafe fn retire<F: FnOnce() + 'static>(guard: &Guard, release: F) {
 pub fn repin(guard: &mut Guard) {
     guard.repin();
 }
-

@@ -1,5 +1,5 @@
 //! Bugs on purpose, one for each step of the concurrency protocol that only other threads can
-//! miss (`hedgerow-planted` says how and why). `tree_duels` in the testkit must find each.
+//! miss (`hedgerow-planted` says how and why). `tree_races` in the testkit must find each.
 
 hedgerow_planted::bugs! {
     /// A slot whose removed key a reader may still see is reused without counting an insert.

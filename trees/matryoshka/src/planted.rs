@@ -1,5 +1,5 @@
 //! Bugs on purpose, one for each step of the concurrency protocol of `shared` that only other
-//! threads can miss (`hedgerow-planted` says how and why). `matryoshka_duels` in the testkit must
+//! threads can miss (`hedgerow-planted` says how and why). `matryoshka_races` in the testkit must
 //! find each.
 
 hedgerow_planted::bugs! {

@@ -1,8 +1,8 @@
-//! Duels on the Matryoshka for many threads, as [`crate::tree_duels`] has them for Masstree: one
+//! Race tests on the Matryoshka for many threads, as [`crate::tree_races`] has them for Masstree: one
 //! thread stands in exactly the situation that one step of the concurrency protocol is there for.
 //!
 //! The callbacks of `get_many` and of a scan run in the middle of their work and under no latch:
-//! what another thread does meanwhile is all that the reader must notice, so those duels end the
+//! what another thread does meanwhile is all that the reader must notice, so those race tests end the
 //! same way every time. A page holds three lines of seven keys, so that a few keys are enough.
 
 use std::ops::{Bound, ControlFlow};
@@ -12,36 +12,36 @@ use std::thread;
 use hedgerow_index::Direction;
 use hedgerow_matryoshka::{Capacity, Change, SharedMatryoshka};
 
-use crate::tree_duels::{ARRIVAL, Duel, against_readers, await_flag};
+use crate::tree_races::{ARRIVAL, RaceTest, against_readers, await_flag};
 
-/// All duels.
-pub const DUELS: [Duel; 6] = [
-    Duel {
+/// All race tests.
+pub const RACE_TESTS: [RaceTest; 6] = [
+    RaceTest {
         name: "a batch of reads meets a line that is cut",
         run: get_many_at_a_cut,
         rounds: 200,
     },
-    Duel {
+    RaceTest {
         name: "a scan meets lines that are joined",
         run: scan_at_a_join,
         rounds: 200,
     },
-    Duel {
+    RaceTest {
         name: "a scan rests in a page that others replace",
         run: scan_in_a_replaced_page,
         rounds: 200,
     },
-    Duel {
+    RaceTest {
         name: "a writer waits for a split",
         run: writer_at_a_split,
         rounds: 600,
     },
-    Duel {
+    RaceTest {
         name: "a writer waits for a merge",
         run: writer_at_a_merge,
         rounds: 600,
     },
-    Duel {
+    RaceTest {
         name: "a reader meets lines that are cut and joined",
         run: reader_among_lines,
         rounds: 1_000_000,
@@ -81,7 +81,7 @@ fn clear(map: &Map, numbers: impl Iterator<Item = u64>) {
 fn expect_count(map: &Map, event: &str, count: f64) -> Result<(), String> {
     let counted = map.statistics().get(event);
     if counted != Some(count) {
-        return Err(format!("the duel went wrong: {event} are {counted:?}"));
+        return Err(format!("the race test went wrong: {event} are {counted:?}"));
     }
     map.verify()
 }

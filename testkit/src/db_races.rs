@@ -1,4 +1,4 @@
-//! Duels on a database: a batch of reads and a commit of several keys, led into each other.
+//! Race tests on a database: a batch of reads and a commit of several keys, led into each other.
 //!
 //! The callback of `get_many` runs in the middle of its batch and the closure of a transaction in
 //! the middle of its commit. So each can stand still until the other has done what it must not do,

@@ -1,7 +1,7 @@
-//! Duels on a Masstree: two or three threads in exactly the situation that one step of the
+//! Race tests on a Masstree: two or three threads in exactly the situation that one step of the
 //! concurrency protocol is there for.
 //!
-//! Random histories ([`crate::history`]) meet such a situation when they are lucky. A duel makes
+//! Random histories ([`crate::history`]) meet such a situation when they are lucky. A race test makes
 //! it happen: the callback of an update runs under a node's latch and that of `get_many` in the
 //! middle of its batch, so a thread can hold the tree still in the one place that matters while
 //! another comes along; where readers cannot be held, more of them than cores run against one
@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use hedgerow_masstree::Masstree;
 
-/// One duel.
+/// One race test.
 #[derive(Debug, Clone, Copy)]
-pub struct Duel {
+pub struct RaceTest {
     /// What it is about, in words.
     pub name: &'static str,
     /// Runs so many rounds; complains in words.
@@ -25,34 +25,34 @@ pub struct Duel {
     pub rounds: usize,
 }
 
-/// All duels.
-pub const DUELS: [Duel; 6] = [
-    Duel {
+/// All race tests.
+pub const RACE_TESTS: [RaceTest; 6] = [
+    RaceTest {
         name: "a reader meets the reuse of a slot",
         run: slot_reuse,
         rounds: 4_000_000,
     },
-    Duel {
+    RaceTest {
         name: "a writer waits for a split",
         run: writer_at_a_split,
         rounds: 200,
     },
-    Duel {
+    RaceTest {
         name: "a writer waits for an unlinking",
         run: writer_at_an_unlinking,
         rounds: 200,
     },
-    Duel {
+    RaceTest {
         name: "a writer waits for a widening",
         run: writer_at_a_widening,
         rounds: 200,
     },
-    Duel {
+    RaceTest {
         name: "a batch of reads meets a split",
         run: get_many_at_a_split,
         rounds: 200,
     },
-    Duel {
+    RaceTest {
         name: "a reader meets a slot that becomes a layer",
         run: new_layer,
         rounds: 4_000_000,
