@@ -1,7 +1,8 @@
 //! What `serve` writes to standard error: one line an event, of the level asked for.
 
 use std::fs::File;
-use std::net::{SocketAddr, TcpListener};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -149,9 +150,8 @@ fn slow_commands_are_logged_with_their_names() {
     let mut words: Vec<&[u8]> = vec![b"MGET"];
     words.extend(keys.iter().map(|key| key.as_bytes()));
     let said = [
-        "slow command",
-        "MGET",
-        "requests=1",
+        "slow command ",
+        "command=\"MGET\"",
         "duration_ms=",
         "127.0.0.1:",
     ];
@@ -161,4 +161,45 @@ fn slow_commands_are_logged_with_their_names() {
         assert!(Instant::now() < patience, "{:#?}", lines(dir.path()));
     }
     shut_down(server, client);
+}
+
+#[test]
+fn a_slow_command_is_told_from_those_that_came_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut server, address) = serve(dir.path(), &["--slow-command-ms", "1"]);
+    let mut client = connect(&mut server, address);
+    let value = vec![b'v'; 4 << 20];
+    client.call(&[b"SET", b"k", &value]).unwrap();
+    let mut together = request(&[b"STRLEN", b"k"]);
+    together.extend(request(&[b"BITCOUNT", b"k"]));
+    together.extend(request(&[b"STRLEN", b"k"]));
+    let said = ["slow command ", "command=\"BITCOUNT\""];
+    let patience = Instant::now() + Duration::from_secs(120);
+    let mut stream = TcpStream::connect(address).unwrap();
+    while count(&lines(dir.path()), "WARN", &said) == 0 {
+        assert!(Instant::now() < patience, "{:#?}", lines(dir.path()));
+        stream.write_all(&together).unwrap();
+        let mut replies = Vec::new();
+        let mut chunk = [0; 256];
+        while replies.iter().filter(|&&byte| byte == b'\n').count() < 3 {
+            let read = stream.read(&mut chunk).unwrap();
+            assert!(read > 0, "closed");
+            replies.extend_from_slice(&chunk[..read]);
+        }
+    }
+    shut_down(server, client);
+    let lines = lines(dir.path());
+    let other = ["slow command ", "STRLEN"];
+    assert_eq!(count(&lines, "WARN", &other), 0, "{lines:#?}");
+}
+
+/// A request as clients send it.
+fn request(words: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        bytes.extend(format!("${}\r\n", word.len()).into_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
 }

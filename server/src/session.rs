@@ -233,6 +233,15 @@ impl Session {
         each!(self, session => session.one_by_one())
     }
 
+    /// Whether a request can take so long that its own time is taken.
+    #[inline]
+    pub(crate) fn may_take_long(&self, code: u32, input: &[u8], spans: &[Span]) -> bool {
+        match self {
+            Session::Resp(session) => session.may_take_long(code, spans.len()),
+            Session::Memcached(session) => session.may_take_long(input, spans),
+        }
+    }
+
     /// Whether a request waits while those of a scope are paused.
     pub(crate) fn waits(
         &self,

@@ -6,5 +6,6 @@ mod acknowledge;
 pub(crate) mod descriptors;
 mod relief;
 mod reorder;
+mod stopwatch;
 mod turn;
 pub(crate) mod worker;

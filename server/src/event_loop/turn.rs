@@ -8,11 +8,16 @@
 //! 3. leading requests of any other kind run one by one, after the nodes around their keys were
 //!    prefetched together.
 
+mod singles;
+
+use std::time::Duration;
+
 use hedgerow::{Commit, Keyspace};
 
 use crate::connection::input::Input;
 use crate::connection::output::{Output, Until};
 use crate::event_loop::reorder::Reorder;
+use crate::event_loop::stopwatch::Stopwatch;
 use crate::monitoring::metrics::TurnCounts;
 use crate::session::{Kind, Parsed, Request, Session, Span};
 use crate::shared::Shared;
@@ -86,9 +91,10 @@ pub(crate) struct Turn {
     owners: Vec<Owner>,
     order: Reorder,
     pub(crate) counts: TurnCounts,
+    pub(crate) stopwatch: Stopwatch,
     /// Replies wait for the write-out.
     pub(crate) needs_write_out: bool,
-    /// The numbers of the RESP commands among the requests.
+    /// The numbers of the RESP commands that ran.
     pub(crate) commands: Vec<u32>,
     /// The last commit that replies wait for.
     pub(crate) last_commit: Option<Commit>,
@@ -107,7 +113,8 @@ pub(crate) struct Owner {
 }
 
 impl Turn {
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self, slow: Option<Duration>) {
+        self.stopwatch.reset(slow);
         self.order.large_bytes = 0;
         self.requests.clear();
         self.spans.clear();
@@ -164,9 +171,6 @@ impl Turn {
                 }
                 Parsed::Whole { bytes, kind, code } => {
                     active.parsed_bytes += bytes;
-                    if matches!(session, Session::Resp(_)) {
-                        self.commands.push(code);
-                    }
                     self.requests.push(Request {
                         slot: slot as u32,
                         end: active.parsed_bytes as u32,
@@ -206,7 +210,6 @@ impl Turn {
             }
         }
         active.end = self.requests.len();
-        self.counts.requests += (active.end - first) as u64;
         self.active.push(active);
     }
 
@@ -229,6 +232,12 @@ impl Turn {
                     active.offence = Some(error);
                     active.close = true;
                 }
+            }
+            // What was put off is taken out of the input, and counted, again.
+            let ran = &self.requests[active.first..active.next];
+            self.counts.requests += ran.len() as u64;
+            if matches!(lanes.sessions[active.slot], Some(Session::Resp(_))) {
+                self.commands.extend(ran.iter().map(|request| request.code));
             }
             lanes.outputs[active.slot].answered_keys = active.next_key;
             if !finished && let Some(session) = &mut lanes.sessions[active.slot] {
@@ -370,110 +379,6 @@ impl Turn {
                 active.ran_bytes = request.end as usize;
             }
             active.next += count;
-        }
-    }
-
-    /// Brings what the leading single requests of all connections will touch into the cache. Only
-    /// a hint: a request may turn out to touch something else, or nothing.
-    fn prefetch_singles(&self, shared: &Shared, lanes: &Lanes<'_>) {
-        let mut keys: Vec<&[u8]> = Vec::new();
-        let mut database = None;
-        for active in self.active.iter().filter(|active| !active.is_done()) {
-            let Some(session) = &lanes.sessions[active.slot] else {
-                continue;
-            };
-            if *database.get_or_insert(session.database()) != session.database() {
-                continue;
-            }
-            let input = lanes.inputs[active.slot].bytes();
-            let last = active.end.min(active.next + BATCH_PER_CONNECTION);
-            for request in &self.requests[active.next..last] {
-                let Kind::Single { key } = request.kind else {
-                    break;
-                };
-                let spans = &self.spans[request.first_span as usize..request.end_span as usize];
-                keys.extend(key.and_then(|key| key.of(spans, input)));
-            }
-            if keys.len() >= BATCH_KEYS {
-                break;
-            }
-        }
-        if let (Some(database), true) = (database, keys.len() > 1)
-            && let Ok(keyspace) = shared.keyspace(database)
-        {
-            keyspace.prefetch_many(&keys);
-        }
-    }
-
-    fn run_singles(&mut self, shared: &Shared, lanes: &mut Lanes<'_>) {
-        self.prefetch_singles(shared, lanes);
-        let Turn {
-            requests,
-            spans,
-            active,
-            order,
-            last_commit,
-            needs_write_out,
-            counts,
-            ..
-        } = self;
-        for (place, active) in active.iter_mut().enumerate() {
-            let Some(session) = &mut lanes.sessions[active.slot] else {
-                continue;
-            };
-            let output = &mut lanes.outputs[active.slot];
-            // Those beyond come next round, prefetched.
-            let last = active.end.min(active.next + BATCH_PER_CONNECTION);
-            while !active.is_done() && active.next < last {
-                let request = &requests[active.next];
-                if session.may_batch() && !matches!(request.kind, Kind::Single { .. }) {
-                    break;
-                }
-                if over_limit(shared, output) {
-                    active.blocked = true;
-                    break;
-                }
-                if order.large_bytes > LARGE_REPLIES_BYTES
-                    && (active.ran_large || (place > 0 && output.expects_large()))
-                {
-                    active.deferred = true;
-                    break;
-                }
-                let input = lanes.inputs[active.slot].bytes();
-                let named = &spans[request.first_span as usize..request.end_span as usize];
-                let (position, before) = (output.position(), output.pending());
-                let ran = session.execute(shared, request, input, named, output.buffer());
-                let reply_bytes = output.pending() - before;
-                // A command that is queued says nothing of the reply to `EXEC`.
-                if session.may_batch() {
-                    output.had_small = reply_bytes <= SMALL_REPLY_BYTES;
-                }
-                if reply_bytes > SMALL_REPLY_BYTES {
-                    order.large_bytes += reply_bytes;
-                    active.ran_large = true;
-                }
-                if let Some(commit) = ran.hold {
-                    let until = Until::Durable(commit);
-                    if ran.wrote {
-                        output.hold(position, until, request.code);
-                    } else {
-                        output.hold_wait(position, until, ran.deadline);
-                    }
-                    *last_commit = (*last_commit).max(Some(commit));
-                } else if ran.wrote
-                    && let Some(until) = shared.waits_for_write_out()
-                {
-                    output.hold(position, until, request.code);
-                    *needs_write_out = true;
-                }
-                active.ran_bytes = request.end as usize;
-                active.next += 1;
-                active.close |= ran.close;
-                counts.protocol_errors += u64::from(ran.malformed);
-                if let Some((b'-', error)) = output.buffer().since(position).split_first() {
-                    shared.metrics.count_error(error);
-                }
-            }
         }
     }
 }

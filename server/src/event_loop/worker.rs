@@ -292,7 +292,7 @@ impl Worker {
         if self.queue.is_empty() {
             return;
         }
-        self.turn.begin();
+        self.turn.begin(self.shared.options.slow_command);
         let queue = std::mem::take(&mut self.queue);
         for &slot in &queue {
             self.receive(slot);
@@ -370,16 +370,26 @@ impl Worker {
         }
     }
 
-    /// Logs a turn that took longer than the threshold.
+    /// Logs what took longer than the threshold: commands by themselves, or all of them together.
     #[cold]
     fn log_slow(&self, took: Duration) {
+        for slow in self.turn.stopwatch.slow() {
+            let peer = self.peers[slow.slot].as_ref();
+            let peer = peer.and_then(|peer| peer.stream.peer_addr().ok());
+            self.shared.events.slow(peer, &slow.command, slow.took);
+        }
+        if !self.turn.stopwatch.slow().is_empty() {
+            return;
+        }
         let peer = match self.turn.active.as_slice() {
             [alone] => self.peers[alone.slot].as_ref(),
             _ => None,
         };
         let peer = peer.and_then(|peer| peer.stream.peer_addr().ok());
         let (commands, requests) = (&self.turn.commands, self.turn.counts.requests);
-        self.shared.events.slow(peer, commands, requests, took);
+        self.shared
+            .events
+            .slow_together(peer, commands, requests, took);
     }
 
     /// Reads from a socket once.

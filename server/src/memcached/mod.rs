@@ -28,6 +28,7 @@ use crate::connection::input::Input;
 use crate::connection::reply_buffer::ReplyBuffer;
 use crate::event_loop::accept::Speaks;
 use crate::protocol::password;
+use crate::resp::MANY_ARGUMENTS;
 use crate::session::{Kind, Parsed, Ran, Request, Span};
 use crate::shared::Shared;
 
@@ -93,6 +94,12 @@ impl Session {
     /// An earlier request will be parsed again: what it refuses is passed over anew.
     pub(crate) fn forget_parsed(&mut self) {
         self.skip_bytes = 0;
+    }
+
+    /// Whether a request can take so long that its own time is taken.
+    pub(crate) fn may_take_long(&self, input: &[u8], spans: &[Span]) -> bool {
+        let command = spans.first().map(|word| word.of(input));
+        spans.len() > MANY_ARGUMENTS || matches!(command, Some(b"mr" | b"stats" | b"flush_all"))
     }
 
     /// memcached knows one database.

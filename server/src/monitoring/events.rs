@@ -22,6 +22,7 @@ pub(crate) struct ClientEvents {
     closed: Limits,
     wrong_passwords: Limits,
     slow: Limit,
+    slow_together: Limit,
     descriptors: Limits,
 }
 
@@ -65,6 +66,7 @@ impl ClientEvents {
             closed: Limits::default(),
             wrong_passwords: Limits::default(),
             slow: Limit::default(),
+            slow_together: Limit::default(),
             descriptors: Limits::default(),
         }
     }
@@ -97,16 +99,25 @@ impl ClientEvents {
         }
     }
 
-    /// Requests that ran together took longer than the threshold: so many, the RESP commands among
-    /// them by their numbers in the table. The peer is known if all were of one connection.
-    pub(crate) fn slow(
+    /// A command took longer than the threshold by itself.
+    pub(crate) fn slow(&self, peer: Option<SocketAddr>, command: &str, took: Duration) {
+        if let Some(left_out) = self.slow.admit(self.now_ms()) {
+            let (peer, duration_ms) = (shown(peer), took.as_millis() as u64);
+            tracing::warn!(peer, command, duration_ms, left_out, "slow command");
+        }
+    }
+
+    /// Requests that ran together took longer than the threshold, and none whose own time is known
+    /// did: so many, the RESP commands among them by their numbers in the table. The peer is known if
+    /// all were of one connection.
+    pub(crate) fn slow_together(
         &self,
         peer: Option<SocketAddr>,
         commands: &[u32],
         requests: u64,
         took: Duration,
     ) {
-        let Some(left_out) = self.slow.admit(self.now_ms()) else {
+        let Some(left_out) = self.slow_together.admit(self.now_ms()) else {
             return;
         };
         let mut names: Vec<&str> = Vec::new();
@@ -129,7 +140,7 @@ impl ClientEvents {
             requests,
             duration_ms,
             left_out,
-            "slow command"
+            "slow commands together"
         );
     }
 

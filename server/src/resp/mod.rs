@@ -15,4 +15,4 @@ mod transactions;
 
 pub(crate) use cursors::Cursors;
 pub(crate) use session::Session;
-pub(crate) use table::COMMANDS;
+pub(crate) use table::{COMMANDS, MANY_ARGUMENTS};

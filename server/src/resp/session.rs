@@ -216,6 +216,13 @@ impl Session {
         })
     }
 
+    /// Whether a request can take so long that its own time is taken.
+    #[inline]
+    pub(crate) fn may_take_long(&self, code: u32, arguments: usize) -> bool {
+        let command = table::COMMANDS.get(code as usize);
+        command.is_some_and(|command| command.may_take_long(arguments))
+    }
+
     #[inline]
     pub(crate) fn one_by_one(&self) -> bool {
         !self.authenticated

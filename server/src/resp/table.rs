@@ -32,6 +32,8 @@ impl Flags {
     pub(crate) const WHOLE: Flags = Flags(256);
     /// Reads and changes several rows in one commit, however many keys it names.
     const SEVERAL: Flags = Flags(512);
+    /// Takes time that grows with what it finds, so that its own time is taken.
+    const LONG: Flags = Flags(1024);
 
     const fn and(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
@@ -59,6 +61,9 @@ impl Flags {
     }
 }
 
+/// A request of more arguments than this is timed whatever its command is.
+pub(crate) const MANY_ARGUMENTS: usize = 16;
+
 /// A command.
 pub(crate) struct Command {
     /// In upper case.
@@ -82,6 +87,11 @@ impl Command {
         } else {
             count == arity
         }
+    }
+
+    /// Whether a request of so many arguments can take much longer than reading the clock.
+    pub(crate) fn may_take_long(&self, arguments: usize) -> bool {
+        self.flags.has(Flags::LONG) || arguments > MANY_ARGUMENTS
     }
 
     /// Whether a request, the name included, must run as one commit of several rows.
@@ -203,17 +213,17 @@ commands! {
         "Authenticates the connection.";
     "BGSAVE" -1 (0, 0, 0) [ADMIN NO_MULTI] "server" server::bgsave,
         "Takes a checkpoint in the background.";
-    "BITCOUNT" -2 (1, 1, 1) [READ] "bitmap" bits::bitcount,
+    "BITCOUNT" -2 (1, 1, 1) [READ LONG] "bitmap" bits::bitcount,
         "Counts the bits that are set.";
-    "CLIENT" -2 (0, 0, 0) [ADMIN] "connection" connection::client,
+    "CLIENT" -2 (0, 0, 0) [ADMIN LONG] "connection" connection::client,
         "Describes and names the connection.";
-    "COMMAND" -1 (0, 0, 0) [] "server" introspection::command,
+    "COMMAND" -1 (0, 0, 0) [LONG] "server" introspection::command,
         "Describes the commands.";
     "CONFIG" -2 (0, 0, 0) [ADMIN] "server" config::config,
         "Shows the configuration, and changes what can change.";
-    "COPY" -3 (1, 2, 1) [WRITE SEVERAL] "generic" copying::copy,
+    "COPY" -3 (1, 2, 1) [WRITE SEVERAL LONG] "generic" copying::copy,
         "Copies a key.";
-    "COUNTRANGE" 3 (0, 0, 0) [READ WHOLE] "ordered" ordered::countrange,
+    "COUNTRANGE" 3 (0, 0, 0) [READ WHOLE LONG] "ordered" ordered::countrange,
         "Counts the keys of a range.";
     "DBSIZE" 1 (0, 0, 0) [READ FAST WHOLE] "server" keys::dbsize,
         "Counts all keys.";
@@ -223,13 +233,13 @@ commands! {
         "Decrements an integer.";
     "DEL" -2 (1, -1, 1) [WRITE ATOMIC] "generic" keys::del,
         "Removes keys.";
-    "DELRANGE" 3 (0, 0, 0) [WRITE WHOLE] "ordered" ordered::delrange,
+    "DELRANGE" 3 (0, 0, 0) [WRITE WHOLE LONG] "ordered" ordered::delrange,
         "Removes the keys of a range.";
     "DISCARD" 1 (0, 0, 0) [FAST IMMEDIATE] "transactions" transactions::discard,
         "Gives a transaction up.";
     "ECHO" 2 (0, 0, 0) [FAST] "connection" connection::echo,
         "Returns its argument.";
-    "EXEC" 1 (0, 0, 0) [IMMEDIATE] "transactions" transactions::exec,
+    "EXEC" 1 (0, 0, 0) [IMMEDIATE LONG] "transactions" transactions::exec,
         "Runs a transaction.";
     "EXISTS" -2 (1, -1, 1) [READ FAST ATOMIC] "generic" keys::exists,
         "Counts how many of the keys exist.";
@@ -239,9 +249,9 @@ commands! {
         "Makes a key expire at a Unix time.";
     "EXPIRETIME" 2 (1, 1, 1) [READ FAST] "generic" expiry::expiretime,
         "Tells when a key expires, in seconds.";
-    "FLUSHALL" -1 (0, 0, 0) [WRITE WHOLE] "server" keys::flushall,
+    "FLUSHALL" -1 (0, 0, 0) [WRITE WHOLE LONG] "server" keys::flushall,
         "Removes all keys of all databases.";
-    "FLUSHDB" -1 (0, 0, 0) [WRITE WHOLE] "server" keys::flushdb,
+    "FLUSHDB" -1 (0, 0, 0) [WRITE WHOLE LONG] "server" keys::flushdb,
         "Removes all keys of the database.";
     "GET" 2 (1, 1, 1) [READ FAST] "string" strings::get,
         "Returns a value.";
@@ -263,13 +273,13 @@ commands! {
         "Tells whether a field exists.";
     "HGET" 3 (1, 1, 1) [READ FAST] "hash" hashes::hget,
         "Returns a field.";
-    "HGETALL" 2 (1, 1, 1) [READ] "hash" hashes::hgetall,
+    "HGETALL" 2 (1, 1, 1) [READ LONG] "hash" hashes::hgetall,
         "Returns all fields and values.";
     "HINCRBY" 4 (1, 1, 1) [WRITE FAST] "hash" hashes::hincrby,
         "Increments an integer field.";
     "HINCRBYFLOAT" 4 (1, 1, 1) [WRITE FAST] "hash" hashes::hincrbyfloat,
         "Increments a decimal field.";
-    "HKEYS" 2 (1, 1, 1) [READ] "hash" hashes::hkeys,
+    "HKEYS" 2 (1, 1, 1) [READ LONG] "hash" hashes::hkeys,
         "Returns the names of all fields.";
     "HLEN" 2 (1, 1, 1) [READ FAST] "hash" hashes::hlen,
         "Counts fields.";
@@ -277,9 +287,9 @@ commands! {
         "Returns some fields.";
     "HMSET" -4 (1, 1, 1) [WRITE FAST] "hash" hashes::hmset,
         "Sets fields.";
-    "HRANDFIELD" -2 (1, 1, 1) [READ] "hash" hashes::hrandfield,
+    "HRANDFIELD" -2 (1, 1, 1) [READ LONG] "hash" hashes::hrandfield,
         "Returns random fields.";
-    "HSCAN" -3 (1, 1, 1) [READ] "hash" scan::hscan,
+    "HSCAN" -3 (1, 1, 1) [READ LONG] "hash" scan::hscan,
         "Iterates over fields.";
     "HSET" -4 (1, 1, 1) [WRITE FAST] "hash" hashes::hset,
         "Sets fields.";
@@ -287,7 +297,7 @@ commands! {
         "Sets a field that does not exist.";
     "HSTRLEN" 3 (1, 1, 1) [READ FAST] "hash" hashes::hstrlen,
         "Returns the length of a field.";
-    "HVALS" 2 (1, 1, 1) [READ] "hash" hashes::hvals,
+    "HVALS" 2 (1, 1, 1) [READ LONG] "hash" hashes::hvals,
         "Returns the values of all fields.";
     "INCR" 2 (1, 1, 1) [WRITE FAST] "string" strings::incr,
         "Increments an integer by one.";
@@ -295,9 +305,9 @@ commands! {
         "Increments an integer.";
     "INCRBYFLOAT" 3 (1, 1, 1) [WRITE FAST] "string" strings::incrbyfloat,
         "Increments a decimal number.";
-    "INFO" -1 (0, 0, 0) [] "server" info::info,
+    "INFO" -1 (0, 0, 0) [LONG] "server" info::info,
         "Describes the server.";
-    "KEYS" 2 (0, 0, 0) [READ WHOLE] "generic" scan::keys,
+    "KEYS" 2 (0, 0, 0) [READ WHOLE LONG] "generic" scan::keys,
         "Returns the keys that match a pattern.";
     "LASTSAVE" 1 (0, 0, 0) [FAST] "server" server::lastsave,
         "Tells when the last checkpoint was taken.";
@@ -325,7 +335,7 @@ commands! {
         "Tells when a key expires, in milliseconds.";
     "PING" -1 (0, 0, 0) [FAST] "connection" connection::ping,
         "Answers.";
-    "PREFIX" -2 (0, 0, 0) [READ WHOLE] "ordered" ordered::prefix,
+    "PREFIX" -2 (0, 0, 0) [READ WHOLE LONG] "ordered" ordered::prefix,
         "Returns the rows whose keys begin with a prefix.";
     "PSETEX" 4 (1, 1, 1) [WRITE] "string" strings::psetex,
         "Sets a value that expires after some milliseconds.";
@@ -333,19 +343,19 @@ commands! {
         "Tells how long a key has, in milliseconds.";
     "QUIT" -1 (0, 0, 0) [FAST NO_AUTH IMMEDIATE] "connection" connection::quit,
         "Closes the connection.";
-    "RANDOMKEY" 1 (0, 0, 0) [READ WHOLE] "generic" keys::randomkey,
+    "RANDOMKEY" 1 (0, 0, 0) [READ WHOLE LONG] "generic" keys::randomkey,
         "Returns some key.";
-    "RANGE" -3 (0, 0, 0) [READ WHOLE] "ordered" ordered::range,
+    "RANGE" -3 (0, 0, 0) [READ WHOLE LONG] "ordered" ordered::range,
         "Returns the rows of a range of keys.";
-    "RENAME" 3 (1, 2, 1) [WRITE SEVERAL] "generic" copying::rename,
+    "RENAME" 3 (1, 2, 1) [WRITE SEVERAL LONG] "generic" copying::rename,
         "Renames a key.";
     "RENAMENX" 3 (1, 2, 1) [WRITE FAST SEVERAL] "generic" copying::renamenx,
         "Renames a key if the new name is free.";
     "RESET" 1 (0, 0, 0) [FAST NO_AUTH IMMEDIATE] "connection" connection::reset,
         "Makes the connection as new.";
-    "SAVE" 1 (0, 0, 0) [ADMIN NO_MULTI] "server" server::save,
+    "SAVE" 1 (0, 0, 0) [ADMIN NO_MULTI LONG] "server" server::save,
         "Takes a checkpoint.";
-    "SCAN" -2 (0, 0, 0) [READ WHOLE] "generic" scan::scan,
+    "SCAN" -2 (0, 0, 0) [READ WHOLE LONG] "generic" scan::scan,
         "Iterates over keys.";
     "SELECT" 2 (0, 0, 0) [FAST] "connection" connection::select,
         "Chooses a database.";

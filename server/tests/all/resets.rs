@@ -89,6 +89,28 @@ fn config_resetstat_resets_what_info_counts_and_nothing_else() {
 }
 
 #[test]
+fn a_command_that_waits_for_its_turn_is_counted_once() {
+    let started = Started::new(options());
+    let mut client = started.client();
+    client.call(&[b"SET", b"large", &vec![b'v'; 1 << 20]]);
+    // Two such replies fit into a tick: the others are put off, again and again.
+    for _ in 0..20 {
+        client.send(b"GET large\r\nGETRANGE large 0 -1\r\n");
+    }
+    for _ in 0..40 {
+        assert!(matches!(client.reply(), Value::Bulk(_)));
+    }
+    client.run("PING");
+    let all = info(&mut client, "everything");
+    for name in ["cmdstat_get", "cmdstat_getrange"] {
+        let found = field(&all, name).unwrap();
+        assert!(found.starts_with("calls=20,"), "{name}: {found}");
+    }
+    // With SET and PING.
+    assert_eq!(number(&all, "total_commands_processed"), 42.0);
+}
+
+#[test]
 fn stats_reset_resets_what_stats_counts_and_nothing_else() {
     let started = Started::new(options());
     let mut client = started.client();

@@ -1,0 +1,120 @@
+//! Requests that run one by one: everything but plain reads and puts.
+
+use super::{
+    BATCH_KEYS, BATCH_PER_CONNECTION, LARGE_REPLIES_BYTES, Lanes, SMALL_REPLY_BYTES, Turn,
+    over_limit,
+};
+use crate::connection::output::Until;
+use crate::session::Kind;
+use crate::shared::Shared;
+
+impl Turn {
+    /// Brings what the leading single requests of all connections will touch into the cache. Only
+    /// a hint: a request may turn out to touch something else, or nothing.
+    fn prefetch_singles(&self, shared: &Shared, lanes: &Lanes<'_>) {
+        let mut keys: Vec<&[u8]> = Vec::new();
+        let mut database = None;
+        for active in self.active.iter().filter(|active| !active.is_done()) {
+            let Some(session) = &lanes.sessions[active.slot] else {
+                continue;
+            };
+            if *database.get_or_insert(session.database()) != session.database() {
+                continue;
+            }
+            let input = lanes.inputs[active.slot].bytes();
+            let last = active.end.min(active.next + BATCH_PER_CONNECTION);
+            for request in &self.requests[active.next..last] {
+                let Kind::Single { key } = request.kind else {
+                    break;
+                };
+                let spans = &self.spans[request.first_span as usize..request.end_span as usize];
+                keys.extend(key.and_then(|key| key.of(spans, input)));
+            }
+            if keys.len() >= BATCH_KEYS {
+                break;
+            }
+        }
+        if let (Some(database), true) = (database, keys.len() > 1)
+            && let Ok(keyspace) = shared.keyspace(database)
+        {
+            keyspace.prefetch_many(&keys);
+        }
+    }
+
+    pub(super) fn run_singles(&mut self, shared: &Shared, lanes: &mut Lanes<'_>) {
+        self.prefetch_singles(shared, lanes);
+        let Turn {
+            requests,
+            spans,
+            active,
+            order,
+            last_commit,
+            needs_write_out,
+            counts,
+            stopwatch,
+            ..
+        } = self;
+        stopwatch.others_ran();
+        for (place, active) in active.iter_mut().enumerate() {
+            let Some(session) = &mut lanes.sessions[active.slot] else {
+                continue;
+            };
+            let output = &mut lanes.outputs[active.slot];
+            // Those beyond come next round, prefetched.
+            let last = active.end.min(active.next + BATCH_PER_CONNECTION);
+            while !active.is_done() && active.next < last {
+                let request = &requests[active.next];
+                if session.may_batch() && !matches!(request.kind, Kind::Single { .. }) {
+                    break;
+                }
+                if over_limit(shared, output) {
+                    active.blocked = true;
+                    break;
+                }
+                if order.large_bytes > LARGE_REPLIES_BYTES
+                    && (active.ran_large || (place > 0 && output.expects_large()))
+                {
+                    active.deferred = true;
+                    break;
+                }
+                let input = lanes.inputs[active.slot].bytes();
+                let named = &spans[request.first_span as usize..request.end_span as usize];
+                let (position, before) = (output.position(), output.pending());
+                let is_timed = session.may_take_long(request.code, input, named);
+                stopwatch.start(is_timed);
+                let ran = session.execute(shared, request, input, named, output.buffer());
+                stopwatch.stop(active.slot, || named.first().map(|name| name.of(input)));
+                let reply_bytes = output.pending() - before;
+                // A command that is queued says nothing of the reply to `EXEC`.
+                if session.may_batch() {
+                    output.had_small = reply_bytes <= SMALL_REPLY_BYTES;
+                }
+                if reply_bytes > SMALL_REPLY_BYTES {
+                    order.large_bytes += reply_bytes;
+                    active.ran_large = true;
+                }
+                if let Some(commit) = ran.hold {
+                    let until = Until::Durable(commit);
+                    if ran.wrote {
+                        output.hold(position, until, request.code);
+                    } else {
+                        output.hold_wait(position, until, ran.deadline);
+                    }
+                    *last_commit = (*last_commit).max(Some(commit));
+                } else if ran.wrote
+                    && let Some(until) = shared.waits_for_write_out()
+                {
+                    output.hold(position, until, request.code);
+                    *needs_write_out = true;
+                }
+                active.ran_bytes = request.end as usize;
+                active.next += 1;
+                active.close |= ran.close;
+                counts.protocol_errors += u64::from(ran.malformed);
+                if let Some((b'-', error)) = output.buffer().since(position).split_first() {
+                    shared.metrics.count_error(error);
+                }
+            }
+        }
+    }
+}
