@@ -13,7 +13,7 @@ use crate::arguments::{Arguments, Backup, Data, Restore, Stats};
 use crate::data::open;
 use crate::error::{Error, Result, writing};
 use crate::output::{Output, working};
-use crate::size::{show_bytes, show_count};
+use crate::size::{show_bytes, show_count, show_share};
 
 pub(crate) fn stats(stats: Stats, out: &Output) -> Result<()> {
     let db = open(&stats.data, false, true)?;
@@ -124,9 +124,8 @@ fn check_with_progress(data: &Data) -> Result<CheckReport> {
         .progress(Box::new(move |state| {
             progress.set_message(match state.done_bytes < state.total_bytes {
                 true => format!(
-                    "building the trees: {} of {}",
-                    show_bytes(state.done_bytes),
-                    show_bytes(state.total_bytes)
+                    "building the trees: {}",
+                    show_share(state.done_bytes, state.total_bytes)
                 ),
                 false => "verifying the trees".into(),
             });

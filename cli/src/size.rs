@@ -82,6 +82,13 @@ pub(crate) fn show_count(count: u64) -> String {
     shown
 }
 
+/// How much of a number of bytes is done, for people.
+pub(crate) fn show_share(done: u64, total: u64) -> String {
+    let percent = done as f64 * 100.0 / total.max(1) as f64;
+    let (done, total) = (show_bytes(done), show_bytes(total));
+    format!("{percent:.0} % ({done} of {total})")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,6 +104,8 @@ mod tests {
         }
         assert_eq!(show_bytes(1536), "1.5 KiB");
         assert_eq!(show_bytes(12), "12 B");
+        assert_eq!(show_share(1024, 4096), "25 % (1.0 KiB of 4.0 KiB)");
+        assert_eq!(show_share(0, 0), "0 % (0 B of 0 B)");
         assert_eq!(show_count(999), "999");
         assert_eq!(show_count(1_234_567), "1,234,567");
     }
