@@ -31,7 +31,8 @@ fn sync() -> WriteOptions {
     Durability::Sync.into()
 }
 
-/// Takes no checkpoint by itself, so that each opening has the logs to replay.
+/// Takes no checkpoint by itself, so that each opening has the logs to replay. Writes no zeros ahead of
+/// the log: they would be space that comes back when they are cut off.
 fn builder(index: IndexKind, vfs: &FaultyVfs) -> Builder {
     builder_of(Some(index))
         .vfs(Arc::new(vfs.clone()))
@@ -39,6 +40,7 @@ fn builder(index: IndexKind, vfs: &FaultyVfs) -> Builder {
         .sweep_interval(None)
         .checkpoint_log_bytes(None)
         .log_reserve_bytes(RESERVE_BYTES)
+        .log_ahead_bytes(0)
 }
 
 fn open(index: IndexKind, vfs: &FaultyVfs) -> Db {
