@@ -212,16 +212,30 @@ impl<'a> KeyRange<'a> {
             })
     }
 
-    /// The bytes of all keys of the list and where each key of the range ends in them, with
-    /// the position where the first begins: what a loop in another language needs.
+    /// The keys as a loop in another language needs them.
     #[must_use]
-    pub fn raw(&self) -> (&'a [u8], u64, &'a [u64]) {
+    pub fn raw(&self) -> KeyBytes<'a> {
         let first = match self.range.start {
             0 => 0,
             start => self.keys.ends[start - 1],
         };
-        (&self.keys.bytes, first, &self.keys.ends[self.range.clone()])
+        KeyBytes {
+            bytes: &self.keys.bytes,
+            first,
+            ends: &self.keys.ends[self.range.clone()],
+        }
     }
+}
+
+/// Keys as they lie in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyBytes<'a> {
+    /// All keys of the list, of which the range may be a part.
+    pub bytes: &'a [u8],
+    /// Where the first key of the range begins in them.
+    pub first: u64,
+    /// Where each key of the range ends in them.
+    pub ends: &'a [u64],
 }
 
 #[cfg(test)]
@@ -250,7 +264,7 @@ mod tests {
         let chunks: Vec<Vec<&[u8]>> = range.chunks(3).map(|c| c.iter().collect()).collect();
         assert_eq!(chunks.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 1]);
         assert_eq!(chunks.concat(), range.iter().collect::<Vec<_>>());
-        let (bytes, first, ends) = range.raw();
+        let KeyBytes { bytes, first, ends } = range.raw();
         assert_eq!((bytes.len(), first, ends[0]), (10, 3, 4));
     }
 }

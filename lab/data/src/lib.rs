@@ -20,7 +20,7 @@ mod zipf;
 
 pub use description::Description;
 pub use key_set::{KeySet, KeySetError};
-pub use keys::{KeyRange, Keys};
+pub use keys::{KeyBytes, KeyRange, Keys};
 pub use sampler::{Distribution, Sampler, UnknownDistribution, YCSB_ALPHA};
 pub use workload::{Kind, Operation, Operations, Plan, Workload, WorkloadError};
 pub use zipf::Zipf;

@@ -324,7 +324,7 @@ fn legend(plot: &Plot<'_>) -> String {
         return String::new();
     }
     let mut text = String::from("<ul class=\"legend\">\n");
-    for (name, ours, swatch) in entries {
+    for svg::LegendEntry { name, ours, swatch } in entries {
         let class = if ours { " class=\"ours\"" } else { "" };
         let _ = writeln!(text, "<li>{swatch}<span{class}>{}</span></li>", xml(name));
     }

@@ -33,7 +33,7 @@ use child::ask;
 pub use child::perform;
 use collect::Collected;
 use output::Output;
-use plan::Plan;
+use plan::{Plan, Verification};
 use wanted::Wanted;
 
 /// Runs experiments as the command line says.
@@ -114,7 +114,12 @@ fn measure<'a>(
     let visits = visits as u64 * u64::from(rounds) + verifications.len() as u64;
     let progress = progress(plan.about.name, visits);
     let over = |start: &Instant| budget.is_some_and(|budget| start.elapsed() >= budget);
-    for (point, contender, also) in verifications {
+    for Verification {
+        point,
+        contender,
+        also,
+    } in verifications
+    {
         // Who was not verified will find no time left for a round either.
         if over(&start) {
             break;

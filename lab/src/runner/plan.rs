@@ -114,8 +114,8 @@ impl Plan {
     /// Seconds that this is likely to take.
     pub fn seconds(&self, rounds: u32) -> f64 {
         let verifying = self.verifications().into_iter();
-        let verifying = verifying
-            .map(|(point, contender, _)| pace::verify_seconds(contender, &self.points[point].need));
+        let verifying =
+            verifying.map(|one| pace::verify_seconds(one.contender, &self.points[one.point].need));
         let points = self.points.iter();
         let round = points.flat_map(|point| {
             let names = point.contenders.iter();
@@ -124,23 +124,36 @@ impl Plan {
         verifying.sum::<f64>() + round.sum::<f64>() * f64::from(rounds)
     }
 
-    /// Who must be verified where: the point, the contender, and the later points for which
-    /// this verification stands, too.
-    pub fn verifications(&self) -> Vec<(usize, &'static str, Vec<usize>)> {
-        let mut all: Vec<(usize, &'static str, Vec<usize>)> = Vec::new();
+    /// Who must be verified where.
+    pub fn verifications(&self) -> Vec<Verification> {
+        let mut all: Vec<Verification> = Vec::new();
         for (index, point) in self.points.iter().enumerate() {
             for &contender in &point.contenders {
-                let before = all.iter_mut().find(|(first, name, _)| {
-                    *name == contender && self.points[*first].verified_by == point.verified_by
+                let before = all.iter_mut().find(|one| {
+                    one.contender == contender
+                        && self.points[one.point].verified_by == point.verified_by
                 });
                 match before {
-                    Some((_, _, also)) => also.push(index),
-                    None => all.push((index, contender, Vec::new())),
+                    Some(before) => before.also.push(index),
+                    None => all.push(Verification {
+                        point: index,
+                        contender,
+                        also: Vec::new(),
+                    }),
                 }
             }
         }
         all
     }
+}
+
+/// A verification of one contender.
+pub struct Verification {
+    /// The point at which it is verified.
+    pub point: usize,
+    pub contender: &'static str,
+    /// Later points for which this stands, too.
+    pub also: Vec<usize>,
 }
 
 /// Prints the machine and what each experiment will need.

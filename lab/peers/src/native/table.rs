@@ -33,12 +33,12 @@ pub(super) struct RawKeys {
 impl RawKeys {
     /// A range of keys, for the length of a call.
     fn new(keys: &KeyRange<'_>) -> Self {
-        let (bytes, first, ends) = keys.raw();
+        let raw = keys.raw();
         Self {
-            bytes: bytes.as_ptr(),
-            first,
-            ends: ends.as_ptr(),
-            count: ends.len(),
+            bytes: raw.bytes.as_ptr(),
+            first: raw.first,
+            ends: raw.ends.as_ptr(),
+            count: raw.ends.len(),
         }
     }
 }
@@ -96,8 +96,9 @@ impl Native {
 
     fn checked(&self, keys: &KeyRange<'_>) -> RawKeys {
         if let Some(bytes) = self.key_bytes {
-            let (_, first, ends) = keys.raw();
-            let total = ends.last().map_or(0, |end| end - first) as usize;
+            let raw = keys.raw();
+            let ends = raw.ends;
+            let total = ends.last().map_or(0, |end| end - raw.first) as usize;
             // The lab runs sets that the limits let through; this keeps a slip from reading on.
             assert_eq!(total, bytes * ends.len(), "keys of {bytes} bytes");
         }

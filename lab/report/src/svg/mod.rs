@@ -87,9 +87,16 @@ pub(crate) fn panels(plot: &Plot<'_>, labels: bool) -> Vec<String> {
     panels.collect()
 }
 
-/// For a plot of lines: each contender's name, whether it is ours, and its swatch as an element
-/// for a page.
-pub(crate) fn legend<'a>(plot: &Plot<'a>) -> Vec<(&'a str, bool, String)> {
+/// A contender in the legend of a plot of lines.
+pub(crate) struct LegendEntry<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) ours: bool,
+    /// An element for a page.
+    pub(crate) swatch: String,
+}
+
+/// The legend of a plot of lines; nothing for others.
+pub(crate) fn legend<'a>(plot: &Plot<'a>) -> Vec<LegendEntry<'a>> {
     if plot.axis.is_none() {
         return Vec::new();
     }
@@ -101,7 +108,11 @@ pub(crate) fn legend<'a>(plot: &Plot<'a>) -> Vec<(&'a str, bool, String)> {
              aria-hidden=\"true\">{}</svg>",
             swatch.trim_end()
         );
-        (series.contender.name, ours, swatch)
+        LegendEntry {
+            name: series.contender.name,
+            ours,
+            swatch,
+        }
     });
     entries.collect()
 }

@@ -35,40 +35,56 @@ pub fn four(settings: &Settings) -> [Keys; 4] {
     [
         made("dense", "dense-u32"),
         made("sparse", "sparse-u32"),
-        real(
-            settings,
-            ("paths", "sample:paths", "fetched:paths"),
-            ("path look-alikes", "path"),
-            4_300_000,
-        ),
-        real(
-            settings,
-            ("words", "sample:words", "fetched:words"),
-            ("e-mail look-alikes", "email"),
-            9_700_000,
-        ),
+        RealOrMade {
+            label: "paths",
+            sample: "sample:paths",
+            fetched: "fetched:paths",
+            made_label: "path look-alikes",
+            made: "path",
+            paper_records: 4_300_000,
+        }
+        .keys(settings),
+        RealOrMade {
+            label: "words",
+            sample: "sample:words",
+            fetched: "fetched:words",
+            made_label: "e-mail look-alikes",
+            made: "email",
+            paper_records: 9_700_000,
+        }
+        .keys(settings),
     ]
 }
 
-/// A real set (label, sample, whole), or the made one (label, set) that looks like it.
-fn real(
-    settings: &Settings,
-    (label, sample, fetched): (&'static str, &'static str, &'static str),
-    (made_label, made): (&'static str, &'static str),
-    paper: usize,
-) -> Keys {
-    let records = settings.keys(SMOKE_RECORDS, 80_000, paper);
-    let (label, set, there) = match settings.scale {
-        Scale::Smoke => (label, sample, SMOKE_RECORDS),
-        Scale::Small | Scale::Paper => match fetched_keys(label) {
-            Some(keys) => (label, fetched, keys),
-            None => (made_label, made, usize::MAX),
-        },
-    };
-    Keys {
-        label,
-        set,
-        records: records.min(there),
+/// A real set, or the made one that looks like it.
+struct RealOrMade {
+    /// The real set's name.
+    label: &'static str,
+    /// The part of it that is in the program.
+    sample: &'static str,
+    /// All of it, where it was fetched.
+    fetched: &'static str,
+    made_label: &'static str,
+    made: &'static str,
+    /// Records in the source.
+    paper_records: usize,
+}
+
+impl RealOrMade {
+    fn keys(&self, settings: &Settings) -> Keys {
+        let records = settings.keys(SMOKE_RECORDS, 80_000, self.paper_records);
+        let (label, set, there) = match settings.scale {
+            Scale::Smoke => (self.label, self.sample, SMOKE_RECORDS),
+            Scale::Small | Scale::Paper => match fetched_keys(self.label) {
+                Some(keys) => (self.label, self.fetched, keys),
+                None => (self.made_label, self.made, usize::MAX),
+            },
+        };
+        Keys {
+            label,
+            set,
+            records: records.min(there),
+        }
     }
 }
 
