@@ -73,9 +73,6 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// so that the checkpoint that follows moves them. Does nothing to other files, and little to
     /// any. Not within an operation.
     pub fn compact(&self) {
-        if self.read_only {
-            return;
-        }
         let Some(from) = lock(&self.space).blocks.excess() else {
             return;
         };

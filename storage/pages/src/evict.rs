@@ -202,7 +202,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             if !seen.is_marked() {
                 word.try_mark(seen);
             } else if seen.is_dirty() {
-                if victims != Victims::Clean && !self.read_only {
+                if victims != Victims::Clean {
                     self.copy_aside(page, seen, batch);
                 }
             } else if victims != Victims::Dirty && word.try_exclusive(seen) {

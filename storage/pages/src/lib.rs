@@ -29,6 +29,7 @@ mod install;
 mod loan;
 mod open;
 mod operations;
+mod overlay;
 mod paged;
 mod parking;
 mod pool;

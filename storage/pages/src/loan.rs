@@ -17,16 +17,12 @@ pub struct Loan<'p, const PAGE: usize> {
 
 impl<const PAGE: usize> Pool<PAGE> {
     /// Lends memory: as much of `bytes` as the pool can spare, which keeps a quarter of its pages,
-    /// and no fewer than it needs, nor than cannot be evicted now. One that may not write needs all
-    /// that it has.
+    /// and no fewer than it needs, nor than cannot be evicted now.
     pub fn lend(&self, bytes: usize) -> Loan<'_, PAGE> {
         let mut loan = Loan {
             pool: self,
             pages: 0,
         };
-        if self.read_only {
-            return loan;
-        }
         // Never fails: the closure always has an answer.
         let _ = self.lent.fetch_update(Relaxed, Relaxed, |lent| {
             let limit = self.limit_beside(lent);

@@ -29,6 +29,7 @@ use crate::checkpoint::{Published, Saved};
 use crate::evict::{Evictor, batch_pages};
 use crate::frame::Frame;
 use crate::operations::Operations;
+use crate::overlay::Overlay;
 use crate::parking::Lots;
 use crate::provider::PageId;
 use crate::restart::{Error, Restart, Result};
@@ -40,16 +41,16 @@ use crate::tender::Wishes;
 /// How to open a [`Pool`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Memory for pages and what belongs to them, in bytes: a hard limit, unless `read_only`, and but
-    /// for recovery on a full disk ([`Pool::exceed_budget`]).
+    /// Memory for pages and what belongs to them, in bytes: a hard limit, but for recovery on a full
+    /// disk ([`Pool::exceed_budget`]).
     pub budget_bytes: u64,
     /// Address space for this many pages is reserved: no more will fit the file.
     pub most_pages: u32,
     /// The database that the file belongs to. Written when the file is created, compared when it
     /// is opened.
     pub database: u64,
-    /// Change nothing in the file: what is changed in memory stays there, beside the budget, which
-    /// is for pages as the file has them.
+    /// Change nothing in the file: pages that are changed and evicted go to a scratch file, which is
+    /// gone when the pool is dropped.
     pub read_only: bool,
     /// Open a damaged file to read what is left of it: pages that are lost are errors when they
     /// are asked for.
@@ -185,7 +186,6 @@ pub struct Pool<const PAGE: usize> {
     pub(crate) holes: AtomicBool,
     pub(crate) counters: Counters<9>,
     pub(crate) database: u64,
-    pub(crate) read_only: bool,
     pub(crate) owner: Mutex<Vec<u8>>,
     pub(crate) wishes: Wishes,
 }
@@ -217,7 +217,10 @@ impl<const PAGE: usize> Pool<PAGE> {
         options: &Options,
     ) -> std::result::Result<Self, Error> {
         const { assert!(PAGE >= 1024 && PAGE <= 65536 && PAGE.is_power_of_two()) };
-        let (file, root, slot) = crate::open::file_and_root::<PAGE>(vfs, path, options)?;
+        let (mut file, root, slot) = crate::open::file_and_root::<PAGE>(vfs, path, options)?;
+        if options.read_only {
+            file = Box::new(Overlay::<PAGE>::new(vfs, file));
+        }
         let room = options.most_pages.max(root.pages).max(1);
         let reserve = |bytes: usize| {
             Mapping::reserve(bytes).map_err(|source| Error::AddressSpace {
@@ -273,7 +276,6 @@ impl<const PAGE: usize> Pool<PAGE> {
             holes: AtomicBool::new(true),
             counters: Counters::new(),
             database: root.database,
-            read_only: options.read_only,
             owner: Mutex::new(root.owner.clone()),
             wishes: Wishes::default(),
         };
@@ -351,12 +353,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     #[must_use]
     pub fn limit(&self) -> usize {
         let limit = self.limit_beside(self.lent.load(Ordering::Relaxed));
-        let limit = limit + self.beyond.load(Ordering::Relaxed);
-        if self.read_only {
-            // Nothing can be done about pages that are changed.
-            return limit + self.dirty.load(Ordering::Relaxed);
-        }
-        limit
+        limit + self.beyond.load(Ordering::Relaxed)
     }
 
     /// How many pages may be in memory while so many pages' worth is lent.

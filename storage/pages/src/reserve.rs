@@ -112,11 +112,9 @@ impl<const PAGE: usize> Pool<PAGE> {
         Ok(())
     }
 
-    /// Whether a page may become dirty now while so many are to stay clean. Where nothing is ever
-    /// written, waiting does not help.
+    /// Whether a page may become dirty now while so many are to stay clean.
     fn may_spend(&self, clean: usize) -> bool {
         self.dirty.load(Ordering::Relaxed) + clean < self.limit()
-            || self.read_only
             || self.spending.load(Ordering::Relaxed) > 0
     }
 

@@ -8,6 +8,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{FileLock, OpenMode, Vfs, VfsFile};
 #[cfg(target_os = "linux")]
@@ -69,6 +70,28 @@ impl Vfs for SystemVfs {
                 self.open(path, if created { OpenMode::ReadWrite } else { mode })
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// In the system's directory for such files (`TMPDIR`).
+    fn scratch(&self) -> io::Result<Box<dyn VfsFile>> {
+        use std::os::unix::fs::OpenOptionsExt;
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            let name = format!("hedgerow-{}-{number}.scratch", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            // For nobody else's eyes: it has rows.
+            match options(OpenMode::CreateNew).mode(0o600).open(&path) {
+                Ok(file) => {
+                    std::fs::remove_file(&path)?;
+                    let direct = false;
+                    return Ok(Box::new(SystemFile { file, direct }));
+                }
+                // Of a process that was killed between the two.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
         }
     }
 
