@@ -192,8 +192,9 @@ pub(crate) struct SegmentWriter {
 /// Bytes that are written ahead at once, at least, where that is within the limit.
 const LEAST_AHEAD: u64 = 16 << 10;
 
-// After a burst, a buffer larger than this goes back to the allocator.
-const KEPT_BUFFER_BYTES: usize = 8 << 20;
+// After a burst, or a large value, what a buffer has beyond this goes back to the allocator. There are
+// two buffers for each shard: under load each has twice what is worth writing, if that.
+const KEPT_BUFFER_BYTES: usize = 512 << 10;
 
 /// An empty buffer: room for a block header.
 pub(crate) fn empty_buffer() -> Vec<u8> {
