@@ -75,13 +75,15 @@ impl<const BLOCK: usize> Overlay<BLOCK> {
     }
 }
 
-/// An error of the scratch file. A lack of space there is none of the database's disk.
+/// An error of the scratch file, of the same kind: where the disk is full, recovery keeps pages in
+/// memory ([`Pool::exceed_budget`](crate::Pool::exceed_budget)).
 fn failed(error: io::Error) -> io::Error {
-    io::Error::other(format!(
+    let what = format!(
         "changed pages go to a scratch file in {}, as the database is opened for reading only, and \
          that failed ({error}); name a directory with more space in TMPDIR, or raise `--memory`",
         std::env::temp_dir().display()
-    ))
+    );
+    io::Error::new(error.kind(), what)
 }
 
 impl<const BLOCK: usize> VfsFile for Overlay<BLOCK> {
