@@ -117,7 +117,7 @@ impl<const BLOCK: usize> VfsFile for Overlay<BLOCK> {
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let blocks = offset / BLOCK as u64..(offset + bytes.len() as u64).div_ceil(BLOCK as u64);
-        debug_assert!(offset % BLOCK as u64 == 0 && bytes.len().is_multiple_of(BLOCK));
+        debug_assert!(offset.is_multiple_of(BLOCK as u64) && bytes.len().is_multiple_of(BLOCK));
         self.scratch()?.write_at(offset, bytes).map_err(failed)?;
         self.set_written(blocks);
         Ok(())
