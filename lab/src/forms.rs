@@ -73,7 +73,13 @@ pub fn best_of_all_and(registry: &Registry, also: fn(&str) -> bool) -> Vec<Conte
 /// Those of [`best_of_all`] that many threads can share.
 #[must_use]
 pub fn concurrent_best(registry: &Registry) -> Vec<Contestant> {
-    let mut maps = best_of_all(registry);
+    concurrent_best_and(registry, |_| false)
+}
+
+/// The same, with those of our variants that `also` lets through.
+#[must_use]
+pub fn concurrent_best_and(registry: &Registry, also: fn(&str) -> bool) -> Vec<Contestant> {
+    let mut maps = best_of_all_and(registry, also);
     maps.retain(|contestant| contestant.map.entry.promises.concurrent);
     maps
 }

@@ -1,6 +1,6 @@
 //! The registry's lines about what is ours, by name.
 
-use hedgerow_btree::configuration;
+use hedgerow_btree::configuration::{self, Configuration};
 use hedgerow_lab_contender::{
     Entry, Map, MapEntry, NewMap, OpenStore, Promises, StoreEntry, Unavailable,
 };
@@ -10,7 +10,8 @@ use hedgerow_matryoshka::{
     Strategy,
 };
 
-use crate::{BTreeMark, Batched, Empty, Engine, Indexed, Inline, Integer, Integers, Paged, Words};
+use crate::{BTreeMark, Batched, Empty, Engine, Indexed, Inline, Integer, Integers, Paged,
+    SharedPaged, Words};
 
 /// An entry of our own.
 #[must_use]
@@ -90,39 +91,41 @@ fn integer_mark<K: Integer>(name: &'static str) -> MapEntry {
     }
 }
 
+/// One configuration of the B-tree on pages, for one thread and for many.
+fn both_forms<C: Configuration>(single_name: &'static str, shared: &'static str) -> [MapEntry; 2] {
+    [
+        MapEntry {
+            entry: own(single_name, ordered(false)),
+            build: single::<Paged<C>>(),
+        },
+        MapEntry {
+            entry: own(shared, ordered(true)),
+            build: concurrent::<SharedPaged<C>>(),
+        },
+    ]
+}
+
 /// The B-tree on pages, and its configurations: each adds an idea to the one before.
 fn btrees() -> Vec<MapEntry> {
-    let tree = |name, build| MapEntry {
-        entry: own(name, ordered(false)),
-        build,
+    use configuration::{
+        Adaptive, Baseline, Fingerprint, FullyDense, Heads, Hints, Prefix, SemiDense, WideHeads,
+        WideHints,
     };
-    vec![
-        tree("btree adaptive", single::<Paged<configuration::Adaptive>>()),
-        tree("btree baseline", single::<Paged<configuration::Baseline>>()),
-        tree("btree prefix", single::<Paged<configuration::Prefix>>()),
-        tree("btree heads", single::<Paged<configuration::Heads>>()),
-        tree("btree hints", single::<Paged<configuration::Hints>>()),
-        tree(
-            "btree wide heads",
-            single::<Paged<configuration::WideHeads>>(),
-        ),
-        tree(
-            "btree wide hints",
-            single::<Paged<configuration::WideHints>>(),
-        ),
-        tree(
-            "btree fingerprint",
-            single::<Paged<configuration::Fingerprint>>(),
-        ),
-        tree(
-            "btree semi dense",
-            single::<Paged<configuration::SemiDense>>(),
-        ),
-        tree(
-            "btree fully dense",
-            single::<Paged<configuration::FullyDense>>(),
-        ),
+    [
+        both_forms::<Adaptive>("btree adaptive", "btree shared adaptive"),
+        both_forms::<Baseline>("btree baseline", "btree shared baseline"),
+        both_forms::<Prefix>("btree prefix", "btree shared prefix"),
+        both_forms::<Heads>("btree heads", "btree shared heads"),
+        both_forms::<Hints>("btree hints", "btree shared hints"),
+        both_forms::<WideHeads>("btree wide heads", "btree shared wide heads"),
+        both_forms::<WideHints>("btree wide hints", "btree shared wide hints"),
+        both_forms::<Fingerprint>("btree fingerprint", "btree shared fingerprint"),
+        both_forms::<SemiDense>("btree semi dense", "btree shared semi dense"),
+        both_forms::<FullyDense>("btree fully dense", "btree shared fully dense"),
     ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Ordered maps in memory, ours and the standard library's, and the empty one.

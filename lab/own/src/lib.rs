@@ -17,7 +17,7 @@ mod masstree;
 mod matryoshka;
 mod standard;
 
-pub use btree::Paged;
+pub use btree::{Paged, SharedPaged};
 pub use empty::Empty;
 pub use engine::Engine;
 pub use entries::{concurrent, maps, ordered, own, single, stores, unordered};
