@@ -10,8 +10,10 @@ use hedgerow_matryoshka::{
     Strategy,
 };
 
-use crate::{BTreeMark, Batched, Empty, Engine, Indexed, Inline, Integer, Integers, Paged,
-    SharedPaged, Words};
+use crate::{
+    BTreeMark, Batched, Empty, Engine, Indexed, Inline, Integer, Integers, Paged, SharedPaged,
+    Words,
+};
 
 /// An entry of our own.
 #[must_use]

@@ -2,18 +2,18 @@
 //!
 //! The bytes are those of the value, after the rest of a key that is longer than a stem. Their
 //! beginning, the *head*, stays in the record; then come whole pages; the end is a slot of a page
-//! that several records share, a [rack](crate::rack):
+//! that several records share, a [shared overflow page](crate::shared_overflow):
 //!
 //! ```text
-//! bytes   | head | page | page | … | slot of a rack |
+//! bytes   | head | page | page | … | slot of a shared overflow page |
 //!
-//! record  | class, slot | length | of it key | of it head | rack | pages: 1–4 × 4 | head |
-//!           1             varint   varint      varint       4                       0…
+//! record  | class, slot | length | of it key | of it head | page of slot | pages: 1–4 × 4 | head |
+//!           1             varint   varint      varint       4                               0…
 //! ```
 //!
-//! The key's length is there in records of long keys, the rack if the class is not 0, the numbers
-//! of the first pages if there are any; later pages are named by the page before. So short chains
-//! are given back without a look at them.
+//! The key's length is there in records of long keys, the shared overflow page if the class is
+//! not 0, the numbers of the first pages if there are any; later pages are named by the page
+//! before. So short chains are given back without a look at them.
 //!
 //! The first bytes of a value are always in the head, unless a key's rest comes before them: who
 //! removes a range is asked about these, and need not look at a page for them.
@@ -25,15 +25,16 @@
 //! a value takes at most about 1.5 times its bytes.
 //!
 //! Records of values in a leaf have the same limit: with the stem at most [two stems](Cut::fits).
-//! Splits would allow three (`split`), but no more than three such records fit a leaf, and leaves of
-//! two or three use 1.7 times the bytes of their records: racks are better from there on.
+//! Splits would allow three (`split`), but no more than three such records fit a leaf, and leaves
+//! of two or three use 1.7 times the bytes of their records: shared overflow pages are better
+//! from there on.
 
 use hedgerow_index::RANGE_VALUE_BYTES;
 use hedgerow_sync::varint;
 
 use crate::page::HEADER;
 use crate::pages::PageNumber;
-use crate::rack::{CLASSES, SLOTS, slot_bytes};
+use crate::shared_overflow::{CLASSES, SLOTS, slot_bytes};
 use crate::slotted::{Kind, Payload};
 use crate::tree::Cut;
 
@@ -59,7 +60,7 @@ pub(crate) struct Chain {
     /// The class of the slot that has the end; 0 if there is none.
     pub class: usize,
     pub slot: usize,
-    pub rack: PageNumber,
+    pub slot_page: PageNumber,
     /// The first pages, of which so many are named.
     pub numbers: [PageNumber; LISTED],
     pub listed: usize,
@@ -133,7 +134,7 @@ impl Chain {
             pages,
             class,
             slot: 0,
-            rack: 0,
+            slot_page: 0,
             numbers: [0; LISTED],
             listed: pages.min(LISTED).min(most),
         }
@@ -151,7 +152,7 @@ impl Chain {
             _ => 0,
         };
         let head = from.varint();
-        let rack = if class > 0 { from.page() } else { 0 };
+        let slot_page = if class > 0 { from.page() } else { 0 };
         let whole = (len - head) / page_room::<PAGE>();
         let part = (len - head) % page_room::<PAGE>();
         let mut numbers = [0; LISTED];
@@ -167,7 +168,7 @@ impl Chain {
             pages: whole + usize::from(class == 0 && part > 0),
             class,
             slot,
-            rack,
+            slot_page,
             numbers,
             listed,
         }
@@ -188,7 +189,7 @@ impl Chain {
         }
         varint::push(&mut bytes, self.head as u64);
         if self.class > 0 {
-            bytes.extend_from_slice(&self.rack.to_le_bytes());
+            bytes.extend_from_slice(&self.slot_page.to_le_bytes());
         }
         for number in &self.numbers[..self.listed] {
             bytes.extend_from_slice(&number.to_le_bytes());
@@ -207,8 +208,8 @@ impl Chain {
 
     /// The pages that the record names.
     pub(crate) fn named(&self) -> impl Iterator<Item = PageNumber> {
-        let rack = (self.class > 0).then_some(self.rack);
-        self.numbers.into_iter().take(self.listed).chain(rack)
+        let slot_page = (self.class > 0).then_some(self.slot_page);
+        self.numbers.into_iter().take(self.listed).chain(slot_page)
     }
 
     /// Which of the bytes are in page `index`.
@@ -217,13 +218,14 @@ impl Chain {
         start..self.len.min(start + page_room::<PAGE>())
     }
 
-    /// The bit of the slot among those of the rack; none if no rack has such a slot.
+    /// The bit of the slot among those of the shared overflow page; none if no shared overflow
+    /// page has such a slot.
     pub(crate) fn slot_bit(&self) -> u16 {
         u16::try_from(1_u64 << self.slot).unwrap_or(0)
     }
 
-    /// Which of the bytes are in the rack.
-    pub(crate) fn in_rack<const PAGE: usize>(&self) -> std::ops::Range<usize> {
+    /// Which of the bytes are in the shared overflow page.
+    pub(crate) fn in_slot<const PAGE: usize>(&self) -> std::ops::Range<usize> {
         self.head + self.pages * page_room::<PAGE>()..self.len
     }
 }
@@ -297,7 +299,8 @@ mod tests {
                 let mut chain = Chain::plan::<4096>(cut, &value, STEM);
                 assert!(chain.listed > 0 || chain.pages == 0);
                 chain.numbers[..chain.listed].fill(77);
-                (chain.rack, chain.slot) = (if chain.class > 0 { 99 } else { 0 }, chain.class / 2);
+                (chain.slot_page, chain.slot) =
+                    (if chain.class > 0 { 99 } else { 0 }, chain.class / 2);
                 let head = vec![5; chain.head];
                 let made = chain.made(&head);
                 let read = Chain::read::<4096>(made.payload());

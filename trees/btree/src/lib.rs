@@ -15,10 +15,11 @@
 //! assert!(tree.remove(b"blackthorn"));
 //! ```
 //!
-//! Reading order: [`page`], `slotted`, `search` and `edit` (one page), `leaf` (what all
-//! leaves can do), `fingerprint`, `semi_dense` and `fully_dense`; `tree`, `split`, `runs` and `unite` (many
-//! pages); `chain`, `rack` and `overflow` (what does not fit a leaf); `plan`, `densify` and `adapt` (which form a leaf has); `scan`; `shared` (the same with
-//! many threads). `docs/btree.md` explains the whole.
+//! Reading order: [`page`], `slotted`, `search` and `edit` (one page), `leaf` (what all leaves
+//! can do), `fingerprint`, `semi_dense` and `fully_dense`; `tree`, `split`, `runs` and `unite`
+//! (many pages); `chain`, `shared_overflow` and `overflow` (what does not fit a leaf); `plan`,
+//! `densify` and `adapt` (which form a leaf has); `scan`; `shared` (the same with many threads).
+//! The layouts and limits are in `docs/btree.md`.
 
 #![deny(unsafe_code)]
 
@@ -37,12 +38,12 @@ mod overflow;
 pub mod page;
 pub mod pages;
 mod plan;
-mod rack;
 mod runs;
 mod scan;
 mod search;
 mod semi_dense;
 mod shared;
+mod shared_overflow;
 mod slotted;
 mod split;
 mod statistics;

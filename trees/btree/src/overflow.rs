@@ -1,8 +1,9 @@
 //! Overflow pages, for what does not fit a leaf: how they are written, read and given back.
 //!
-//! What a record says of them, and how many bytes go where, is in `chain`. A page that a value has
-//! for itself is the header (of which only the tag and the number of the next page, in the place of
-//! the upper child, are used) and then bytes; a [rack](crate::rack) is that of several.
+//! What a record says of them, and how many bytes go where, is in `chain`. A page that a value
+//! has for itself is the header (of which only the tag and the number of the next page, in the
+//! place of the upper child, are used) and then bytes; a [shared overflow
+//! page](crate::shared_overflow) is that of several.
 //!
 //! Both trees use this text: [`Look`] and [`Keep`] are what they have to do for it.
 
@@ -11,11 +12,11 @@ use std::borrow::Cow;
 use crate::chain::{Chain, Made};
 use crate::page::{HEADER, Image, Tag};
 use crate::pages::PageNumber;
-use crate::rack::{self, Racks};
+use crate::shared_overflow::{self, KnownFreeSlots};
 use crate::slotted::Payload;
 use crate::tree::Cut;
 
-/// Racks that are tried before a new one is made.
+/// Shared overflow pages that are tried before a new one is made.
 const TRIED: usize = 3;
 
 /// Bytes that are reserved for a value at once; a longer one grows.
@@ -37,24 +38,25 @@ pub(crate) trait Look<const PAGE: usize> {
 
 /// Pages that can be taken and given back.
 pub(crate) trait Keep<const PAGE: usize>: Look<PAGE> {
-    /// The number by which racks know their tree.
+    /// The number by which shared overflow pages know their tree.
     fn tree(&self) -> PageNumber;
     /// A new page of this content.
     fn add(&mut self, image: &Image<PAGE>) -> Result<PageNumber, Self::Error>;
     /// Gives a page back without looking at it.
     fn release(&mut self, page: PageNumber) -> Result<(), Self::Error>;
-    /// Puts bytes into a slot of what was a rack, if it is one still, has a vacant slot, and
-    /// nobody is in the way.
+    /// Puts bytes into a slot of what was a shared overflow page, if it is one still, has a
+    /// vacant slot, and nobody is in the way.
     fn fill(
         &mut self,
-        rack: PageNumber,
+        slot_page: PageNumber,
         class: usize,
         bytes: &[u8],
     ) -> Result<Option<usize>, Self::Error>;
-    /// Makes slots vacant. Gives the rack back if no other is taken, and says whether it did.
-    fn vacate(&mut self, rack: PageNumber, bits: u16) -> Result<bool, Self::Error>;
-    /// Runs `what` on the racks that the tree knows.
-    fn racks<R>(&mut self, what: impl FnOnce(&mut Racks) -> R) -> R;
+    /// Makes slots vacant. Gives the shared overflow page back if no other is taken, and says
+    /// whether it did.
+    fn vacate(&mut self, slot_page: PageNumber, bits: u16) -> Result<bool, Self::Error>;
+    /// Runs `what` on the shared overflow pages that the tree knows.
+    fn known_slots<R>(&mut self, what: impl FnOnce(&mut KnownFreeSlots) -> R) -> R;
 }
 
 /// Writes the rest of a key and a value to overflow pages, divided as planned, and returns the
@@ -100,33 +102,35 @@ fn write<const PAGE: usize, K: Keep<PAGE>>(
         }
     }
     if chain.class > 0 {
-        (chain.rack, chain.slot) = put(keep, chain.class, &bytes[chain.in_rack::<PAGE>()])?;
+        (chain.slot_page, chain.slot) = put(keep, chain.class, &bytes[chain.in_slot::<PAGE>()])?;
     }
     Ok(())
 }
 
-/// Puts bytes into a slot of a class: which of which rack.
+/// Puts bytes into a slot of a class: which of which shared overflow page.
 fn put<const PAGE: usize, K: Keep<PAGE>>(
     keep: &mut K,
     class: usize,
     bytes: &[u8],
 ) -> Result<(PageNumber, usize), K::Error> {
     for _ in 0..TRIED {
-        let Some(page) = keep.racks(|racks| racks.take(class)) else {
+        let Some(page) = keep.known_slots(|free| free.take(class)) else {
             break;
         };
-        // One that is full, or not a rack any more, or in somebody's use, is out of the way.
+        // One that is full, or not a shared overflow page any more, or in somebody's use, is out
+        // of the way.
         if let Some(slot) = keep.fill(page, class, bytes)? {
-            if slot + 1 < rack::SLOTS[class] {
-                keep.racks(|racks| racks.offer(class, page));
+            if slot + 1 < shared_overflow::SLOTS[class] {
+                keep.known_slots(|free| free.offer(class, page));
             }
             return Ok((page, slot));
         }
     }
-    let mut image = rack::start(class, keep.tree());
-    let slot = rack::fill(&mut image, class, bytes).expect("an empty rack");
+    let mut image = shared_overflow::start(class, keep.tree());
+    let slot =
+        shared_overflow::fill(&mut image, class, bytes).expect("an empty shared overflow page");
     let page = keep.add(&image)?;
-    keep.racks(|racks| racks.offer(class, page));
+    keep.known_slots(|free| free.offer(class, page));
     Ok((page, slot))
 }
 
@@ -191,16 +195,19 @@ fn append_pages<const PAGE: usize, L: Look<PAGE>>(
         }
     }
     if bytes.len() < end && chain.class > 0 {
-        let at = rack::slot_at::<PAGE>(chain.class, chain.slot);
-        let read = pages.look(chain.rack, |image| {
-            let is_rack = image.is(Tag::Rack);
-            if is_rack {
-                bytes.extend_from_slice(image.slice(at..at + chain.in_rack::<PAGE>().len()));
+        let at = shared_overflow::slot_at::<PAGE>(chain.class, chain.slot);
+        let read = pages.look(chain.slot_page, |image| {
+            let is_shared_overflow = image.is(Tag::SharedOverflow);
+            if is_shared_overflow {
+                bytes.extend_from_slice(image.slice(at..at + chain.in_slot::<PAGE>().len()));
             }
-            is_rack
+            is_shared_overflow
         })?;
         if !read {
-            return Err(pages.damaged(chain.rack, "is to be a rack of long values, but is not"));
+            return Err(pages.damaged(
+                chain.slot_page,
+                "is to be a shared overflow page of long values, but is not",
+            ));
         }
     }
     bytes.truncate(end);
@@ -215,13 +222,13 @@ pub(crate) fn release<const PAGE: usize, K: Keep<PAGE>>(
 ) -> Result<(), K::Error> {
     let vacated = match chain.class {
         0 => Ok(()),
-        class => vacate(keep, class, chain.rack, chain.slot_bit()),
+        class => vacate(keep, class, chain.slot_page, chain.slot_bit()),
     };
     let released = release_pages(keep, chain);
     vacated.and(released)
 }
 
-/// As [`release`], but not what is in a rack.
+/// As [`release`], but not what is in a shared overflow page.
 pub(crate) fn release_pages<const PAGE: usize, K: Keep<PAGE>>(
     keep: &mut K,
     chain: &Chain,
@@ -245,19 +252,19 @@ pub(crate) fn release_pages<const PAGE: usize, K: Keep<PAGE>>(
     Ok(())
 }
 
-/// Makes slots of a rack vacant.
+/// Makes slots of a shared overflow page vacant.
 pub(crate) fn vacate<const PAGE: usize, K: Keep<PAGE>>(
     keep: &mut K,
     class: usize,
-    rack: PageNumber,
+    slot_page: PageNumber,
     bits: u16,
 ) -> Result<(), K::Error> {
-    let is_gone = keep.vacate(rack, bits)?;
-    keep.racks(|racks| {
+    let is_gone = keep.vacate(slot_page, bits)?;
+    keep.known_slots(|free| {
         if is_gone {
-            racks.forget(class, rack);
+            free.forget(class, slot_page);
         } else {
-            racks.offer(class, rack);
+            free.offer(class, slot_page);
         }
     });
     Ok(())

@@ -62,7 +62,7 @@ pub(crate) enum Tag {
     /// A piece of a value (or of a long key) that did not fit its leaf.
     Overflow = 4,
     /// The ends of several such values.
-    Rack = 7,
+    SharedOverflow = 7,
 }
 
 /// The bytes of one page: an image as a provider of pages has it, under a name of ours, so that

@@ -11,7 +11,7 @@ use hedgerow_pages::{PageId, Resident};
 
 use crate::overflow::{Keep, Look};
 use crate::page::{Image, node, node_mut};
-use crate::rack::{self, Racks};
+use crate::shared_overflow::{self, KnownFreeSlots};
 
 /// The number of a page.
 pub type PageNumber = u32;
@@ -72,10 +72,10 @@ impl<const PAGE: usize, P: Pages<PAGE>> Look<PAGE> for Owned<'_, P> {
     }
 }
 
-/// The pages of one writer's tree, and the racks that it knows.
+/// The pages of one writer's tree, and the shared overflow pages that it knows.
 pub(crate) struct Kept<'t, P> {
     pub pages: &'t mut P,
-    pub racks: &'t mut Racks,
+    pub known_slots: &'t mut KnownFreeSlots,
     pub tree: PageNumber,
 }
 
@@ -113,25 +113,29 @@ impl<const PAGE: usize, P: Pages<PAGE>> Keep<PAGE> for Kept<'_, P> {
 
     fn fill(
         &mut self,
-        rack: PageNumber,
+        slot_page: PageNumber,
         class: usize,
         bytes: &[u8],
     ) -> Result<Option<usize>, Infallible> {
-        Ok(rack::fill(self.pages.page_mut(rack), class, bytes))
+        Ok(shared_overflow::fill(
+            self.pages.page_mut(slot_page),
+            class,
+            bytes,
+        ))
     }
 
-    fn vacate(&mut self, rack: PageNumber, bits: u16) -> Result<bool, Infallible> {
-        let page = self.pages.page_mut(rack);
-        rack::vacate(page, bits);
+    fn vacate(&mut self, slot_page: PageNumber, bits: u16) -> Result<bool, Infallible> {
+        let page = self.pages.page_mut(slot_page);
+        shared_overflow::vacate(page, bits);
         let is_empty = page.count() == 0;
         if is_empty {
-            self.pages.release(rack);
+            self.pages.release(slot_page);
         }
         Ok(is_empty)
     }
 
-    fn racks<R>(&mut self, what: impl FnOnce(&mut Racks) -> R) -> R {
-        what(self.racks)
+    fn known_slots<R>(&mut self, what: impl FnOnce(&mut KnownFreeSlots) -> R) -> R {
+        what(self.known_slots)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::chain::Chain;
 use crate::configuration::Configuration;
 use crate::leaf::FormOf;
 use crate::pages::{Owned, PageNumber, Pages, ReadPages};
-use crate::rack::slot_bytes;
+use crate::shared_overflow::slot_bytes;
 use crate::slotted::{Comparison, Kind};
 use crate::tree::{BTree, layer_root};
 
@@ -24,8 +24,8 @@ pub(crate) struct Counts {
     places: usize,
     dense_records: usize,
     overflow: usize,
-    racks: HashSet<PageNumber>,
-    /// Bytes of racks' slots that records have, their unused ends included.
+    slot_pages: HashSet<PageNumber>,
+    /// Bytes of shared overflow pages' slots that records have, their unused ends included.
     slot_bytes: usize,
     layers: usize,
     depth: usize,
@@ -98,13 +98,13 @@ impl Counts {
             "Pages of long values and keys that one record has for itself.",
         );
         push(
-            "racks",
-            counts.racks.len() as f64,
+            "shared_overflow_pages",
+            counts.slot_pages.len() as f64,
             "Pages that the ends of several long values share.",
         );
         push(
-            "rack_taken_ratio",
-            counts.slot_bytes as f64 / (counts.racks.len() * PAGE).max(1) as f64,
+            "shared_overflow_taken_ratio",
+            counts.slot_bytes as f64 / (counts.slot_pages.len() * PAGE).max(1) as f64,
             "Part of such pages that is taken.",
         );
         push(
@@ -184,13 +184,13 @@ impl Counts {
     fn chain<const PAGE: usize>(&mut self, chain: &Chain) {
         self.overflow += chain.pages;
         if chain.class > 0 {
-            self.racks.insert(chain.rack);
+            self.slot_pages.insert(chain.slot_page);
             self.slot_bytes += slot_bytes::<PAGE>(chain.class);
         }
     }
 
     /// All pages that were counted.
     pub(crate) fn pages(&self) -> usize {
-        self.nodes + self.overflow + self.racks.len()
+        self.nodes + self.overflow + self.slot_pages.len()
     }
 }

@@ -23,8 +23,8 @@ use crate::configuration::{Configuration, Hints};
 use crate::overflow;
 use crate::page::Image;
 use crate::pages::{Kept, Owned, PageNumber, Pages};
-use crate::rack::Racks;
 use crate::search::{Node, settled};
+use crate::shared_overflow::KnownFreeSlots;
 use crate::slotted::{Comparison, Kind, Layout, Payload, Record};
 
 /// An ordered map from byte strings to byte strings, for one writer.
@@ -43,7 +43,7 @@ pub struct BTree<C = Hints, const PAGE: usize = 4096, P = Resident<PAGE>> {
     /// What adaption tosses for point operations, and for scans.
     pub(crate) point_coin: Coin,
     pub(crate) scan_coin: Coin,
-    racks: Racks,
+    known_slots: KnownFreeSlots,
     configuration: PhantomData<C>,
 }
 
@@ -62,7 +62,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Default for BTree<C, P
             conversions: Conversions::default(),
             point_coin: Coin::default(),
             scan_coin: Coin::default(),
-            racks: Racks::default(),
+            known_slots: KnownFreeSlots::default(),
             configuration: PhantomData,
         }
     }
@@ -229,7 +229,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     fn keep(&mut self) -> Kept<'_, P> {
         Kept {
             pages: &mut self.pages,
-            racks: &mut self.racks,
+            known_slots: &mut self.known_slots,
             tree: self.root,
         }
     }

@@ -7,8 +7,8 @@ use crate::chain::Chain;
 use crate::configuration::Configuration;
 use crate::page::{Image, Tag, shared};
 use crate::pages::{Owned, PageNumber, Pages, ReadPages};
-use crate::rack::{self, SLOTS};
 use crate::shared::lost::span;
+use crate::shared_overflow::{self, SLOTS};
 use crate::slotted::{Comparison, Kind};
 use crate::tree::{BTree, layer_root, stem_bytes};
 
@@ -17,10 +17,10 @@ use crate::tree::{BTree, layer_root, stem_bytes};
 pub(crate) struct Seen {
     pub keys: usize,
     pub pages: usize,
-    /// Slots of racks that are taken, but that no record names.
+    /// Slots of shared overflow pages that are taken, but that no record names.
     unnamed: u32,
-    /// Racks: their class and the slots that records name, as bits.
-    racks: HashMap<PageNumber, (usize, u16)>,
+    /// Shared overflow pages: their class and the slots that records name, as bits.
+    slot_pages: HashMap<PageNumber, (usize, u16)>,
 }
 
 impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
@@ -40,7 +40,10 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         }
         // Here nothing can be in the way of making them vacant.
         if seen.unnamed != 0 {
-            return Err(format!("{} slots of racks are taken in vain", seen.unnamed));
+            return Err(format!(
+                "{} slots of shared overflow pages are taken in vain",
+                seen.unnamed
+            ));
         }
         Ok(())
     }
@@ -54,11 +57,11 @@ impl Seen {
     ) -> Result<Self, String> {
         let mut seen = Self::default();
         seen.layer::<C, PAGE>(pages, root, &[])?;
-        for (&page, &named) in &seen.racks {
-            seen.unnamed += rack::verify(&*pages.read(page)?, named, root)
+        for (&page, &named) in &seen.slot_pages {
+            seen.unnamed += shared_overflow::verify(&*pages.read(page)?, named, root)
                 .map_err(|what| format!("page {page}: {what}"))?;
         }
-        seen.pages += seen.racks.len();
+        seen.pages += seen.slot_pages.len();
         Ok(seen)
     }
 
@@ -134,7 +137,7 @@ impl Seen {
         Ok(layers)
     }
 
-    /// Looks at the pages of a chain, and notes which slot of which rack it has.
+    /// Looks at the pages of a chain, and notes which slot of which shared overflow page it has.
     fn chain<const PAGE: usize>(
         &mut self,
         pages: &impl ReadPages<PAGE>,
@@ -161,24 +164,27 @@ impl Seen {
             return Ok(());
         }
         // The rest of it is looked at when all of its slots that are named are known.
-        if !pages.read(chain.rack)?.is(Tag::Rack) {
+        if !pages.read(chain.slot_page)?.is(Tag::SharedOverflow) {
             return Err(format!(
-                "page {}: it is to be a rack of long values, but is not",
-                chain.rack
+                "page {}: it is to be a shared overflow page of long values, but is not",
+                chain.slot_page
             ));
         }
-        let (class, bits) = self.racks.entry(chain.rack).or_insert((chain.class, 0));
+        let (class, bits) = self
+            .slot_pages
+            .entry(chain.slot_page)
+            .or_insert((chain.class, 0));
         let bit = if chain.slot < SLOTS[chain.class] {
             1 << chain.slot
         } else {
-            // No slot of a rack: as wrong as one that is another's.
+            // No slot of a shared overflow page: as wrong as one that is another's.
             u16::MAX
         };
         if *class != chain.class || *bits & bit != 0 || bit == u16::MAX {
             let slot = chain.slot;
             return Err(format!(
                 "page {}: slot {slot} is named as another's, too",
-                chain.rack
+                chain.slot_page
             ));
         }
         *bits |= bit;

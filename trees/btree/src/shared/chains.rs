@@ -1,11 +1,11 @@
 //! Overflow pages of the shared tree, under the latch of the leaf that names them.
 //!
-//! Nobody changes the bytes of a value: they are written before a record names them and given back
-//! after none does, and both happen with the leaf's exclusive latch. So whoever has any latch of
-//! the leaf can follow the record page by page. A rack is shared with records of other leaves: it
-//! has a latch for the moment in which a slot is read, filled or vacated, and whoever has that waits
-//! for nothing else. A rack to be filled was met before and may be any page by now; so it is not
-//! waited for, but taken if nobody has it.
+//! Nobody changes the bytes of a value: they are written before a record names them and given
+//! back after none does, and both happen with the leaf's exclusive latch. So whoever has any
+//! latch of the leaf can follow the record page by page. A shared overflow page is shared with
+//! records of other leaves: it has a latch for the moment in which a slot is read, filled or
+//! vacated, and whoever has that waits for nothing else. A shared overflow page to be filled was
+//! met before and may be any page by now; so it is not waited for, but taken if nobody has it.
 
 use hedgerow_pages::{ExclusiveLatch, Operation, PageId, Pages, Pool, Result, Stop};
 
@@ -15,7 +15,7 @@ use crate::configuration::Configuration;
 use crate::overflow::{self, Keep, Look};
 use crate::page::{Image, node};
 use crate::pages::PageNumber;
-use crate::rack::{self, Racks};
+use crate::shared_overflow::{self, KnownFreeSlots};
 use crate::slotted::Payload;
 use crate::tree::Cut;
 
@@ -76,32 +76,35 @@ impl<'t, C: Configuration, const PAGE: usize> Keep<PAGE> for Within<'t, '_, C, P
         self.tree.of_chain(id, released)
     }
 
-    fn fill(&mut self, rack: PageNumber, class: usize, bytes: &[u8]) -> Result<Option<usize>> {
+    fn fill(&mut self, slot_page: PageNumber, class: usize, bytes: &[u8]) -> Result<Option<usize>> {
         let mut pool: &'t Pool<PAGE> = &self.tree.pool;
-        if !pool.is_resident(PageId(rack)) {
-            self.tree.load_vacant(class, rack);
+        if !pool.is_resident(PageId(slot_page)) {
+            self.tree.load_vacant(class, slot_page);
         }
         // What cannot be read or changed is no room, and somebody else's error.
-        let Ok(Some(mut latch)) = pool.try_exclusive(PageId(rack)) else {
+        let Ok(Some(mut latch)) = pool.try_exclusive(PageId(slot_page)) else {
             return Ok(None);
         };
-        if !rack::is_rack(image(&latch), class, self.tree.root.0) {
+        if !shared_overflow::is_shared_overflow(image(&latch), class, self.tree.root.0) {
             return Ok(None);
         }
         let Ok(mut page) = Pages::change(&mut pool, &mut latch, self.operation) else {
             return Ok(None);
         };
-        Ok(rack::fill(&mut page, class, bytes))
+        Ok(shared_overflow::fill(&mut page, class, bytes))
     }
 
-    fn vacate(&mut self, rack: PageNumber, bits: u16) -> Result<bool> {
+    fn vacate(&mut self, slot_page: PageNumber, bits: u16) -> Result<bool> {
         let mut pool: &'t Pool<PAGE> = &self.tree.pool;
-        let id = PageId(rack);
+        let id = PageId(slot_page);
         let mut latch: ExclusiveLatch<'t, PAGE> = self.tree.of_chain(id, pool.exclusive(id))?;
         let page = image(&latch);
-        let is_taken = bits != 0 && rack::taken_bits(page) & bits == bits;
-        if !is_taken || !rack::is_rack(page, page.counter(), self.tree()) {
-            return Err(self.damaged(rack, "is to be a rack of long values, but is not"));
+        let is_taken = bits != 0 && shared_overflow::taken_bits(page) & bits == bits;
+        if !is_taken || !shared_overflow::is_shared_overflow(page, page.counter(), self.tree()) {
+            return Err(self.damaged(
+                slot_page,
+                "is to be a shared overflow page of long values, but is not",
+            ));
         }
         let is_last = page.count() == bits.count_ones() as usize;
         if is_last {
@@ -109,7 +112,7 @@ impl<'t, C: Configuration, const PAGE: usize> Keep<PAGE> for Within<'t, '_, C, P
         } else {
             // A slot that stayed taken would stay so for good.
             let _spending = pool.spend_reserve();
-            rack::vacate(
+            shared_overflow::vacate(
                 &mut Pages::change(&mut pool, &mut latch, self.operation)?,
                 bits,
             );
@@ -119,25 +122,32 @@ impl<'t, C: Configuration, const PAGE: usize> Keep<PAGE> for Within<'t, '_, C, P
         Ok(is_last)
     }
 
-    fn racks<R>(&mut self, what: impl FnOnce(&mut Racks) -> R) -> R {
-        what(&mut self.tree.racks())
+    fn known_slots<R>(&mut self, what: impl FnOnce(&mut KnownFreeSlots) -> R) -> R {
+        what(&mut self.tree.known_slots())
     }
 }
 
-/// Racks with vacant slots that are read together, at most.
+/// Shared overflow pages with vacant slots that are read together, at most.
 const VACANT_TOGETHER: usize = 64;
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
-    /// Reads a rack that is to be filled, and with it those that will be filled after it.
+    /// Reads a shared overflow page that is to be filled, and with it those that will be filled
+    /// after it.
     #[cold]
-    fn load_vacant(&self, class: usize, rack: PageNumber) {
+    fn load_vacant(&self, class: usize, slot_page: PageNumber) {
         let pool: &Pool<PAGE> = &self.pool;
         let most = VACANT_TOGETHER.min(pool.limit() / 8);
-        let mut racks = vec![PageId(rack)];
+        let mut slot_pages = vec![PageId(slot_page)];
         let others = most.saturating_sub(1);
-        racks.extend(self.racks().next(class).take(others).copied().map(PageId));
-        if racks.len() > 1 {
-            pool.load_many(&racks);
+        slot_pages.extend(
+            self.known_slots()
+                .next(class)
+                .take(others)
+                .copied()
+                .map(PageId),
+        );
+        if slot_pages.len() > 1 {
+            pool.load_many(&slot_pages);
         }
     }
 
@@ -185,7 +195,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Gives back what a record named that is gone; its slot of a rack [maybe later](super::deferred).
+    /// Gives back what a record named that is gone; its slot of a shared overflow page [maybe
+    /// later](super::deferred).
     pub(super) fn release_chain<'p>(
         &'p self,
         chain: &Chain,
@@ -198,7 +209,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         vacated.and(self.release_pages(chain, operation))
     }
 
-    /// As [`release_chain`](Self::release_chain), but not the slot of a rack.
+    /// As [`release_chain`](Self::release_chain), but not the slot of a shared overflow page.
     pub(super) fn release_pages<'p>(
         &'p self,
         chain: &Chain,
@@ -208,27 +219,28 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         overflow::release_pages(&mut within, chain)
     }
 
-    /// Gives a rack back without looking at it, of which nobody names a slot any more.
-    pub(super) fn release_rack<'p>(
+    /// Gives a shared overflow page back without looking at it, of which nobody names a slot any
+    /// more.
+    pub(super) fn release_slot_page<'p>(
         &'p self,
         class: usize,
-        rack: PageNumber,
+        slot_page: PageNumber,
         operation: &Operation<'p>,
     ) -> Result<()> {
         let mut within = self.within(operation);
-        within.release(rack)?;
-        self.racks().forget(class, rack);
+        within.release(slot_page)?;
+        self.known_slots().forget(class, slot_page);
         Ok(())
     }
 
-    /// Makes slots of a rack vacant.
+    /// Makes slots of a shared overflow page vacant.
     pub(super) fn vacate<'p>(
         &'p self,
         class: usize,
-        (rack, bits): (PageNumber, u16),
+        (slot_page, bits): (PageNumber, u16),
         operation: &Operation<'p>,
     ) -> Result<()> {
         let mut within = self.within(operation);
-        overflow::vacate(&mut within, class, rack, bits)
+        overflow::vacate(&mut within, class, slot_page, bits)
     }
 }

@@ -1,17 +1,20 @@
-//! Slots of racks that became vacant while their racks were not in memory.
+//! Slots of shared overflow pages that became vacant while their shared overflow pages were not
+//! in memory.
 //!
-//! An overwrite, or a removal, of one long value gives back a slot of a rack that is anywhere in the
-//! file. To read that rack at once, and alone, is most of what such a change would cost. So the slot
-//! is noted, and stays taken until the note is settled: of racks that are noted a group at a time is
-//! asked for, and when as many more are noted it has come, is changed, and its vacant slots are
-//! filled by the values that follow, while it is in memory anyhow. A rack of which all slots are
-//! noted is given back unseen, and one that somebody else brought to memory is settled with the next
-//! slot that becomes vacant there.
+//! An overwrite, or a removal, of one long value gives back a slot of a shared overflow page that
+//! is anywhere in the file. To read that shared overflow page at once, and alone, is most of what
+//! such a change would cost. So the slot is noted, and stays taken until the note is settled: of
+//! shared overflow pages that are noted a group at a time is asked for, and when as many more are
+//! noted it has come, is changed, and its vacant slots are filled by the values that follow,
+//! while it is in memory anyhow. A shared overflow page of which all slots are noted is given
+//! back unseen, and one that somebody else brought to memory is settled with the next slot that
+//! becomes vacant there.
 //!
-//! There are never many notes: up to 1024, or a quarter of what fits the memory, so that a file grows
-//! by no more than that. Before a checkpoint they are all [settled](BTreeIndex::settle), since what it
-//! publishes has no notes: a slot that nobody names would stay taken in what a crash leaves. Who
-//! settles has no latch but the rack's. If the disk is full, what cannot be settled stays noted.
+//! There are never many notes: up to 1024, or a quarter of what fits the memory, so that a file
+//! grows by no more than that. Before a checkpoint they are all [settled](BTreeIndex::settle),
+//! since what it publishes has no notes: a slot that nobody names would stay taken in what a
+//! crash leaves. Who settles has no latch but the shared overflow page's. If the disk is full,
+//! what cannot be settled stays noted.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,19 +22,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hedgerow_pages::{Error, Operation, PageId, Pages, Pool, Result, Stop};
 
-use super::{BTreeIndex, NOTED_SLOTS, SETTLED_RACKS};
+use super::{BTreeIndex, NOTED_SLOTS, SETTLED_SLOT_PAGES};
 use crate::chain::Chain;
 use crate::configuration::Configuration;
 use crate::pages::PageNumber;
-use crate::rack::all_bits;
+use crate::shared_overflow::all_bits;
 
-/// Racks that are noted before some are settled, at most.
+/// Shared overflow pages that are noted before some are settled, at most.
 const MOST_NOTED: usize = 1024;
 
-/// Racks that are read and changed together, at most.
+/// Shared overflow pages that are read and changed together, at most.
 const TOGETHER: usize = 64;
 
-/// A rack with the class and the bits of the slots that are to be vacated.
+/// A shared overflow page with the class and the bits of the slots that are to be vacated.
 type Note = (PageNumber, (u8, u16));
 
 /// The notes of a tree.
@@ -48,7 +51,7 @@ pub(super) struct Deferred {
 
 #[derive(Default)]
 struct Notes {
-    racks: BTreeMap<PageNumber, (u8, u16)>,
+    slot_pages: BTreeMap<PageNumber, (u8, u16)>,
     /// Those that were asked for.
     asked: Vec<PageNumber>,
     /// Where to look for the next to be asked for.
@@ -65,7 +68,7 @@ impl Deferred {
     fn change<R>(&self, change: impl FnOnce(&mut Notes) -> R) -> R {
         let mut notes = self.notes();
         let result = change(&mut notes);
-        self.len.store(notes.racks.len(), Ordering::Relaxed);
+        self.len.store(notes.slot_pages.len(), Ordering::Relaxed);
         result
     }
 
@@ -78,24 +81,25 @@ impl Deferred {
         self.settling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what is noted of a rack: its bits.
-    fn take(&self, rack: PageNumber) -> u16 {
+    /// Takes what is noted of a shared overflow page: its bits.
+    fn take(&self, slot_page: PageNumber) -> u16 {
         if self.len() == 0 {
             return 0;
         }
-        let taken = self.change(|notes| notes.racks.remove(&rack));
+        let taken = self.change(|notes| notes.slot_pages.remove(&slot_page));
         taken.map_or(0, |(_, bits)| bits)
     }
 }
 
 impl Notes {
-    /// Notes slots of a rack; true if now all of them are: it is noted no more then.
-    fn add(&mut self, (rack, (class, bits)): Note) -> bool {
-        let noted = &mut self.racks.entry(rack).or_insert((class, 0)).1;
+    /// Notes slots of a shared overflow page; true if now all of them are: it is noted no more
+    /// then.
+    fn add(&mut self, (slot_page, (class, bits)): Note) -> bool {
+        let noted = &mut self.slot_pages.entry(slot_page).or_insert((class, 0)).1;
         *noted |= bits;
         let is_whole = *noted == all_bits(class.into());
         if is_whole {
-            self.racks.remove(&rack);
+            self.slot_pages.remove(&slot_page);
         }
         is_whole
     }
@@ -103,48 +107,53 @@ impl Notes {
     /// Takes those that were asked for, and says which others to ask for now.
     fn turn(&mut self, most: usize) -> (Vec<Note>, Vec<PageId>) {
         let asked = std::mem::take(&mut self.asked);
-        let take = |rack| self.racks.remove(&rack).map(|note| (rack, note));
+        let take = |slot_page| {
+            self.slot_pages
+                .remove(&slot_page)
+                .map(|note| (slot_page, note))
+        };
         let taken = asked.into_iter().filter_map(take).collect();
-        let behind = self.racks.range(self.next..).chain(&self.racks);
-        let most = most.min(self.racks.len());
-        self.asked = behind.map(|(&rack, _)| rack).take(most).collect();
+        let behind = self.slot_pages.range(self.next..).chain(&self.slot_pages);
+        let most = most.min(self.slot_pages.len());
+        self.asked = behind.map(|(&slot_page, _)| slot_page).take(most).collect();
         self.next = self.asked.last().map_or(0, |&last| last.saturating_add(1));
         (taken, self.asked.iter().copied().map(PageId).collect())
     }
 }
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
-    /// How many racks are noted before some are settled, and how many are settled together.
+    /// How many shared overflow pages are noted before some are settled, and how many are settled
+    /// together.
     fn most_noted(&self) -> (usize, usize) {
         let most = (self.pool.limit() / 4).min(MOST_NOTED);
         (most, TOGETHER.min(most / 2).max(1))
     }
 
-    /// Vacates the slot of a chain now if its rack is in memory; else notes it.
+    /// Vacates the slot of a chain now if its shared overflow page is in memory; else notes it.
     pub(super) fn vacate_or_note<'p>(
         &'p self,
         chain: &Chain,
         operation: &Operation<'p>,
     ) -> Result<()> {
         let (class, bit) = (chain.class, chain.slot_bit());
-        let is_at_hand = self.pool.is_resident(PageId(chain.rack));
+        let is_at_hand = self.pool.is_resident(PageId(chain.slot_page));
         // Where so many could not be settled, the disk is full.
         let is_full = self.deferred.len() >= 2 * self.most_noted().0;
         if is_at_hand || is_full || bit & all_bits(class) == 0 {
-            let bits = bit | self.deferred.take(chain.rack);
-            let vacated = self.vacate(class, (chain.rack, bits), operation);
+            let bits = bit | self.deferred.take(chain.slot_page);
+            let vacated = self.vacate(class, (chain.slot_page, bits), operation);
             return match vacated {
                 Err(Stop::Failed(error)) if !is_corrupt(&error) => {
-                    self.note_again(std::iter::once((chain.rack, (class as u8, bits))));
+                    self.note_again(std::iter::once((chain.slot_page, (class as u8, bits))));
                     Ok(())
                 }
                 vacated => vacated,
             };
         }
         self.events.count(NOTED_SLOTS);
-        let note = (chain.rack, (class as u8, bit));
+        let note = (chain.slot_page, (class as u8, bit));
         if self.deferred.change(|notes| notes.add(note)) {
-            self.release_rack(class, chain.rack, operation)?;
+            self.release_slot_page(class, chain.slot_page, operation)?;
         }
         Ok(())
     }
@@ -172,15 +181,16 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let _ = self.settle_all(taken);
     }
 
-    /// Makes all slots vacant that became so and could not be made so at once, since their racks were
-    /// not in memory: for a checkpoint, which publishes a slot as taken that is only noted. Reads
-    /// racks, 64 at a time. It must not be called within an operation.
+    /// Makes all slots vacant that became so and could not be made so at once, since their shared
+    /// overflow pages were not in memory: for a checkpoint, which publishes a slot as taken that
+    /// is only noted. Reads shared overflow pages, 64 at a time. It must not be called within an
+    /// operation.
     ///
     /// # Errors
     ///
-    /// Why not all were made vacant, as the disk is full: they stay noted, and a checkpoint now would
-    /// publish them as taken for good. Racks that cannot be read, or are damaged, stay as they are
-    /// without an error.
+    /// Why not all were made vacant, as the disk is full: they stay noted, and a checkpoint now
+    /// would publish them as taken for good. Shared overflow pages that cannot be read, or are
+    /// damaged, stay as they are without an error.
     pub fn settle(&self) -> std::result::Result<(), Error> {
         let _settling = self.deferred.settling();
         if self.deferred.len() == 0 {
@@ -188,7 +198,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
         let noted = self.deferred.change(|notes| {
             notes.asked.clear();
-            std::mem::take(&mut notes.racks)
+            std::mem::take(&mut notes.slot_pages)
         });
         self.settle_all(noted.into_iter().collect())
     }
@@ -200,13 +210,16 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let mut rest = noted.into_iter().peekable();
         while rest.peek().is_some() {
             let group: Vec<Note> = rest.by_ref().take(self.most_noted().1).collect();
-            let racks: Vec<PageId> = group.iter().map(|&(rack, _)| PageId(rack)).collect();
-            pool.load_many(&racks);
+            let slot_pages: Vec<PageId> = group
+                .iter()
+                .map(|&(slot_page, _)| PageId(slot_page))
+                .collect();
+            pool.load_many(&slot_pages);
             let mut group = group.into_iter();
             while let Some(note) = group.next() {
                 match self.settle_one(note) {
                     Err(Stop::Failed(error)) if is_unread(&error) => unread.push(note),
-                    // The rack stays as it is, and with it what it names.
+                    // The shared overflow page stays as it is, and with it what it names.
                     Err(Stop::Failed(error)) if is_corrupt(&error) => {}
                     Err(Stop::Failed(error)) => {
                         let left = std::iter::once(note).chain(group).chain(rest);
@@ -227,13 +240,13 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Ok(())
     }
 
-    fn settle_one(&self, (rack, (class, bits)): Note) -> Result<()> {
+    fn settle_one(&self, (slot_page, (class, bits)): Note) -> Result<()> {
         let pool: &Pool<PAGE> = &self.pool;
         let operation = pool.begin();
         // Others, who keep pages clean for those who read, go before it.
-        pool.afford_change(&pool.exclusive(PageId(rack))?)?;
-        self.events.count(SETTLED_RACKS);
-        self.vacate(class.into(), (rack, bits), &operation)
+        pool.afford_change(&pool.exclusive(PageId(slot_page))?)?;
+        self.events.count(SETTLED_SLOT_PAGES);
+        self.vacate(class.into(), (slot_page, bits), &operation)
     }
 
     /// Notes again what could not be settled.
@@ -242,9 +255,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let whole: Vec<Note> = self
             .deferred
             .change(|notes| left.filter(|&note| notes.add(note)).collect());
-        for (rack, (class, _)) in whole {
+        for (slot_page, (class, _)) in whole {
             let operation = (&&*self.pool).begin();
-            let _ = self.release_rack(class.into(), rack, &operation);
+            let _ = self.release_slot_page(class.into(), slot_page, &operation);
         }
     }
 }

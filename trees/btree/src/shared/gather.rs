@@ -1,10 +1,10 @@
 //! Long values that a scan comes to, several at a time.
 //!
-//! A value in overflow pages is read under its leaf's latch, and visited without any. So a scan copies
-//! those of several records at once and visits the copies: one latch for all of them, and the lines of
-//! each are on their way while those before it are copied. How many: as many as the scan says that it
-//! wants, eight at most, which stay in the first-level cache; of one that does not say how much it wants
-//! 1, 2, 4, and then 8. The next layer ends what is copied together.
+//! A value in overflow pages is read under its leaf's latch, and visited without any. So a scan
+//! copies those of several records at once and visits the copies: one latch for all of them, and
+//! the lines of each are on their way while those before it are copied. How many: as many as the
+//! scan says that it wants, eight at most, which stay in the first-level cache; of one that does
+//! not say how much it wants 1, 2, 4, and then 8. The next layer ends what is copied together.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use super::descend::Leaf;
 use crate::chain::Chain;
 use crate::configuration::Configuration;
 use crate::page::Image;
-use crate::rack;
+use crate::shared_overflow;
 use crate::slotted::{Kind, Payload};
 
 /// Values that are copied at once, at most.
@@ -24,7 +24,8 @@ const MOST: usize = 8;
 /// Bytes that are copied at once, unless one value alone is longer.
 const MOST_BYTES: usize = 1 << 14;
 
-/// Bytes of a value whose lines are asked for ahead. The processor sees where those behind them are.
+/// Bytes of a value whose lines are asked for ahead. The processor sees where those behind them
+/// are.
 const ASKED_BYTES: usize = 256;
 
 /// Copies of the values of records that a scan comes to next.
@@ -104,8 +105,8 @@ impl Gathered {
 }
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
-    /// Copies the values of the next records of a leaf, of `most` at most, and says of how many: one
-    /// at least, if there is one. Fails if the first cannot be read.
+    /// Copies the values of the next records of a leaf, of `most` at most, and says of how many:
+    /// one at least, if there is one. Fails if the first cannot be read.
     pub(super) fn gather<const FORWARD: bool>(
         &self,
         gathered: &mut Gathered,
@@ -159,9 +160,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         if let Some(first) = chain.number(0) {
             pool.prefetch_lines(PageId(first), 0..ASKED_BYTES);
         } else if chain.class > 0 {
-            let at = rack::slot_at::<PAGE>(chain.class, chain.slot);
-            pool.prefetch_lines(PageId(chain.rack), 0..1);
-            pool.prefetch_lines(PageId(chain.rack), at..at + ASKED_BYTES);
+            let at = shared_overflow::slot_at::<PAGE>(chain.class, chain.slot);
+            pool.prefetch_lines(PageId(chain.slot_page), 0..1);
+            pool.prefetch_lines(PageId(chain.slot_page), at..at + ASKED_BYTES);
         }
     }
 }

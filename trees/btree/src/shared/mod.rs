@@ -4,11 +4,12 @@
 //! and changes one of them. What is here is the tree: how threads find their way through pages
 //! that others change and that the pool takes out of memory.
 //!
-//! **Readers** go down by optimistic notes: of a parent, then of the child that it names, and then
-//! the parent's note must still hold. So the child's note was taken while the child was what the
-//! parent says, and alone is enough from there on. A lookup reads a leaf by its note, too, and so a
-//! value of up to 64 bytes; a longer one, a chain of overflow pages and the name of a layer under
-//! the leaf's shared latch. Scans copy what is used of a leaf and visit the copy, without any latch.
+//! **Readers** go down by optimistic notes: of a parent, then of the child that it names, and
+//! then the parent's note must still hold. So the child's note was taken while the child was what
+//! the parent says, and alone is enough from there on. A lookup reads a leaf by its note, too,
+//! and so a value of up to 64 bytes; a longer one, a chain of overflow pages and the name of a
+//! layer under the leaf's shared latch. Scans copy what is used of a leaf and visit the copy,
+//! without any latch.
 //!
 //! **Writers** go down in the same way, begin their operation, and latch the leaf; the parent's
 //! note says that it is still the leaf. A record is put where there is a gap for it, or taken out,
@@ -22,9 +23,10 @@
 //!
 //! Whoever waits for a latch holds only latches of pages *above* it, or *to the left* below one
 //! parent that he has for himself: an inner node before its child, a leaf before the root of a
-//! layer that it names, before the pages of a chain, of which one at a time is latched. The parent of a split is never waited for. So
-//! there is no circle. An operation begins before its first latch, because a checkpoint that waits
-//! for others must not find its latch in their way; and the pool evicts without waiting.
+//! layer that it names, before the pages of a chain, of which one at a time is latched. The
+//! parent of a split is never waited for. So there is no circle. An operation begins before its
+//! first latch, because a checkpoint that waits for others must not find its latch in their way;
+//! and the pool evicts without waiting.
 //!
 //! **Restarts** are values. Where bytes made no sense although the note of their page holds, the
 //! page is damaged, and that is the error which is returned: so a damaged page cannot make anybody
@@ -62,7 +64,7 @@ use self::deferred::Deferred;
 use crate::adapt::Conversions;
 use crate::configuration::{Adaptive, Configuration};
 use crate::page::{Image, node};
-use crate::rack::Racks;
+use crate::shared_overflow::KnownFreeSlots;
 use crate::tree::{Cut, stem_bytes};
 
 /// An ordered map from byte strings to byte strings on the pages of a pool, for any number of
@@ -81,7 +83,7 @@ pub struct BTreeIndex<C = Adaptive, const PAGE: usize = 4096> {
     /// None where leaves are not to be divided for this.
     contention: Option<Contention>,
     conversions: Mutex<Conversions>,
-    racks: Mutex<Racks>,
+    known_slots: Mutex<KnownFreeSlots>,
     deferred: Deferred,
     configuration: PhantomData<fn() -> C>,
 }
@@ -92,7 +94,7 @@ const UNIONS: usize = 2;
 const RANGE_LEAVES: usize = 3;
 const CONTENTION_SPLITS: usize = 4;
 const NOTED_SLOTS: usize = 5;
-const SETTLED_RACKS: usize = 6;
+const SETTLED_SLOT_PAGES: usize = 6;
 
 /// Attempts that only spin in between, and those after which a thread sleeps.
 const SPINNING: u32 = 6;
@@ -130,7 +132,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             events: Counters::new(),
             contention: Some(Contention::new()),
             conversions: Mutex::default(),
-            racks: Mutex::default(),
+            known_slots: Mutex::default(),
             deferred: Deferred::default(),
             configuration: PhantomData,
         }
@@ -203,9 +205,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    fn racks(&self) -> MutexGuard<'_, Racks> {
+    fn known_slots(&self) -> MutexGuard<'_, KnownFreeSlots> {
         // Hints.
-        self.racks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known_slots
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn conversions(&self) -> MutexGuard<'_, Conversions> {

@@ -7,7 +7,7 @@
 //! as a scan's are.
 //!
 //! Of a value only the beginning is shown, which is in its record, so that pages of values go
-//! unseen; racks go [by and by](super::vacancies).
+//! unseen; shared overflow pages go [by and by](super::vacancies).
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::Ordering;

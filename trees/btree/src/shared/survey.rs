@@ -6,7 +6,7 @@ use hedgerow_index::Statistics;
 use hedgerow_pages::{Error, PageId, Pages, Pool, SharedLatch, Stop};
 
 use super::{
-    BTreeIndex, CONTENTION_SPLITS, NOTED_SLOTS, RANGE_LEAVES, RESTARTS, SETTLED_RACKS, SPLITS,
+    BTreeIndex, CONTENTION_SPLITS, NOTED_SLOTS, RANGE_LEAVES, RESTARTS, SETTLED_SLOT_PAGES, SPLITS,
     UNIONS, image,
 };
 use crate::chain::Chain;
@@ -158,12 +158,12 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         push(
             "noted_slots",
             NOTED_SLOTS,
-            "Slots of racks that became vacant while their racks were not in memory.",
+            "Slots of shared overflow pages that became vacant while their shared overflow pages were not in memory.",
         );
         push(
-            "settled_racks",
-            SETTLED_RACKS,
-            "Racks that were read for that, many at a time.",
+            "settled_shared_pages",
+            SETTLED_SLOT_PAGES,
+            "Shared overflow pages that were read for that, many at a time.",
         );
         push(
             "range_leaves",
@@ -235,9 +235,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         self.release_from(&mut vec![self.root])
     }
 
-    /// Gives back the nodes in `open` and all that they lead to: of a tree that nobody else uses any
-    /// more, nor any checkpoint to come names, first its root. Nodes that could not be read this
-    /// time are in `open` afterwards, for another call; those that are damaged stay in use.
+    /// Gives back the nodes in `open` and all that they lead to: of a tree that nobody else uses
+    /// any more, nor any checkpoint to come names, first its root. Nodes that could not be read
+    /// this time are in `open` afterwards, for another call; those that are damaged stay in use.
     ///
     /// # Errors
     ///

@@ -1,13 +1,14 @@
-//! Slots of racks that become vacant in the course of a removal.
+//! Slots of shared overflow pages that become vacant in the course of a removal.
 //!
-//! The records of a range name slots of many racks, and of a rack often all slots, though from
-//! leaves that are far apart. To vacate each slot with its record would read and write a rack as
-//! often as it has slots. So the slots are noted. When all of a rack are, nobody else has or gets
-//! one, and the rack is given back unseen; what is noted in the end is vacated in the order of
-//! pages, the racks read together.
+//! The records of a range name slots of many shared overflow pages, and of a shared overflow page
+//! often all slots, though from leaves that are far apart. To vacate each slot with its record
+//! would read and write a shared overflow page as often as it has slots. So the slots are noted.
+//! When all of a shared overflow page are, nobody else has or gets one, and the shared overflow
+//! page is given back unseen; what is noted in the end is vacated in the order of pages, the
+//! shared overflow pages read together.
 //!
-//! Notes take memory, which the pool lends: some at a time, a quarter of its own at most. When there
-//! is no more, what is noted is vacated.
+//! Notes take memory, which the pool lends: some at a time, a quarter of its own at most. When
+//! there is no more, what is noted is vacated.
 //!
 //! Until then a slot stays taken that nobody names. That loses nothing but room, and that only if
 //! a checkpoint falls into the removal and a crash follows before the next one.
@@ -20,18 +21,18 @@ use super::BTreeIndex;
 use crate::chain::Chain;
 use crate::configuration::Configuration;
 use crate::pages::PageNumber;
-use crate::rack::all_bits;
+use crate::shared_overflow::all_bits;
 
-/// Racks that are noted without a loan.
+/// Shared overflow pages that are noted without a loan.
 const FREELY: usize = 1 << 12;
 
-/// Bytes that the note of a rack takes, or a little less.
+/// Bytes that the note of a shared overflow page takes, or a little less.
 const NOTE_BYTES: usize = 20;
 
-/// Racks that are read together.
+/// Shared overflow pages that are read together.
 const TOGETHER: usize = 64;
 
-/// Slots that are to be vacated, by racks: the class, and the bits.
+/// Slots that are to be vacated, by shared overflow pages: the class, and the bits.
 pub(super) struct Vacancies<'p, const PAGE: usize> {
     noted: HashMap<PageNumber, (u8, u16)>,
     most: usize,
@@ -49,14 +50,15 @@ impl<const PAGE: usize> Default for Vacancies<'_, PAGE> {
 }
 
 impl<'p, const PAGE: usize> Vacancies<'p, PAGE> {
-    /// Notes a slot. If all of the rack are noted now, the rack's class: it is noted no more.
+    /// Notes a slot. If all of the shared overflow page are noted now, the shared overflow page's
+    /// class: it is noted no more.
     fn note(&mut self, chain: &Chain) -> Option<usize> {
-        let noted = self.noted.entry(chain.rack);
+        let noted = self.noted.entry(chain.slot_page);
         let (class, bits) = noted.or_insert((chain.class as u8, 0));
         *bits |= chain.slot_bit();
         let class = usize::from(*class);
         (*bits == all_bits(class)).then(|| {
-            self.noted.remove(&chain.rack);
+            self.noted.remove(&chain.slot_page);
             class
         })
     }
@@ -81,8 +83,8 @@ impl<'p, const PAGE: usize> Vacancies<'p, PAGE> {
 }
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
-    /// Gives back what a record named that is gone; its slot of a rack maybe later. What cannot be
-    /// read of it stays in use: the change is made.
+    /// Gives back what a record named that is gone; its slot of a shared overflow page maybe
+    /// later. What cannot be read of it stays in use: the change is made.
     pub(super) fn release_by_and_by<'p>(
         &'p self,
         chain: &Chain,
@@ -93,7 +95,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         if chain.class > 0
             && let Some(class) = vacancies.note(chain)
         {
-            let _ = self.release_rack(class, chain.rack, operation);
+            let _ = self.release_slot_page(class, chain.slot_page, operation);
         }
     }
 
@@ -110,11 +112,14 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let mut noted: Vec<_> = vacancies.noted.drain().collect();
         noted.sort_unstable();
         for group in noted.chunks(TOGETHER) {
-            let racks: Vec<PageId> = group.iter().map(|&(rack, _)| PageId(rack)).collect();
-            pool.load_many(&racks);
-            for &(rack, (class, bits)) in group {
+            let slot_pages: Vec<PageId> = group
+                .iter()
+                .map(|&(slot_page, _)| PageId(slot_page))
+                .collect();
+            pool.load_many(&slot_pages);
+            for &(slot_page, (class, bits)) in group {
                 let operation = pool.begin();
-                let _ = self.vacate(usize::from(class), (rack, bits), &operation);
+                let _ = self.vacate(usize::from(class), (slot_page, bits), &operation);
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Values around the longest that a leaf takes, and around what fills pages and slots of racks,
-//! with short and long keys: against the standard library's map, for both trees.
+//! Values around the longest that a leaf takes, and around what fills pages and slots of shared
+//! overflow pages, with short and long keys: against the standard library's map, for both trees.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -53,7 +53,8 @@ fn step(page: usize) -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A tree on a pool, which is opened again now and then and forgets the racks that it knows.
+/// A tree on a pool, which is opened again now and then and forgets the shared overflow pages
+/// that it knows.
 struct Reopened<C, const PAGE: usize> {
     tree: BTreeIndex<C, PAGE>,
     calls: usize,
@@ -242,7 +243,7 @@ fn values_of_any_length_take_about_one_and_a_half_times_their_bytes() {
         }
         tree.verify().unwrap();
         let ratio = tree.statistics().get("bytes_per_key").unwrap() / (8 + len) as f64;
-        // Five or six records to a leaf leave more of it unused than racks do.
+        // Five or six records to a leaf leave more of it unused than shared overflow pages do.
         let most = if len < 980 { 1.7 } else { 1.5 };
         assert!(ratio < most, "{ratio} times {len}");
         // Slots that become vacant are taken again.
@@ -269,7 +270,7 @@ fn what_goes_by_its_number_is_not_read() {
     let tree: BTreeIndex<Adaptive> = BTreeIndex::create(Arc::clone(&pool)).unwrap();
     let mut model = BTreeMap::new();
     for number in 0..1000_u64 {
-        // A page or three of its own, and no part of a rack.
+        // A page or three of its own, and no part of a shared overflow page.
         let len = 4000 + 2 * 4064 * (number as usize % 2);
         tree.insert(&numbered(number), &vec![1; len]).unwrap();
         model.insert(numbered(number), len);
@@ -300,7 +301,7 @@ fn what_goes_by_its_number_is_not_read() {
 }
 
 #[test]
-fn threads_share_racks() {
+fn threads_share_overflow_pages() {
     const THREADS: u64 = 3;
     let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
     let options = Options::new((4 * 8 + 400) * 1024 + 128 * 1024);
@@ -337,9 +338,12 @@ fn threads_share_racks() {
         });
     });
     let statistics = tree.statistics();
-    assert!(statistics.get("racks").unwrap() > 50.0, "{statistics:?}");
     assert!(
-        statistics.get("rack_taken_ratio").unwrap() > 0.6,
+        statistics.get("shared_overflow_pages").unwrap() > 50.0,
+        "{statistics:?}"
+    );
+    assert!(
+        statistics.get("shared_overflow_taken_ratio").unwrap() > 0.6,
         "{statistics:?}"
     );
     let pages = tree.verified_pages().unwrap() as u64;
@@ -430,8 +434,9 @@ fn scans_that_others_are_in_the_way_of_show_each_row_once_and_whole() {
     }
 }
 
-/// A tree of values of which four fill a rack, in random order, in a pool that holds few of them.
-fn racked(values: u64) -> BTreeIndex<Adaptive> {
+/// A tree of values of which four fill a shared overflow page, in random order, in a pool that
+/// holds few of them.
+fn with_shared_pages(values: u64) -> BTreeIndex<Adaptive> {
     let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
     let options = Options::new((4 * 8 + 300) * 4096 + values * 4);
     let pool = Pool::<4096>::open(&vfs, Path::new("/pages"), &options).unwrap();
@@ -439,13 +444,13 @@ fn racked(values: u64) -> BTreeIndex<Adaptive> {
     for number in 0..values {
         tree.insert(&numbered(number), &[7; 1030]).unwrap();
     }
-    assert!(tree.statistics().get("racks").unwrap() as u64 >= values / 4);
+    assert!(tree.statistics().get("shared_overflow_pages").unwrap() as u64 >= values / 4);
     tree
 }
 
 #[test]
-fn racks_whose_values_all_go_with_a_range_are_not_read() {
-    let tree = racked(4000);
+fn shared_pages_whose_values_all_go_with_a_range_are_not_read() {
+    let tree = with_shared_pages(4000);
     let leaves = tree.statistics().get("comparison_leaves").unwrap() as u64;
     let before = tree.pool().statistics();
     let mut shown = 0;
@@ -456,7 +461,7 @@ fn racks_whose_values_all_go_with_a_range_are_not_read() {
     })
     .unwrap();
     let after = tree.pool().statistics();
-    // The last rack may have a vacant slot.
+    // The last shared overflow page may have a vacant slot.
     let read = after.reads - before.reads;
     assert!(read < leaves + 20, "{read} read of {leaves} leaves");
     assert!(shown < 4000 * 100, "{shown} bytes shown");
@@ -464,9 +469,9 @@ fn racks_whose_values_all_go_with_a_range_are_not_read() {
 }
 
 #[test]
-fn racks_of_which_a_part_goes_are_read_together() {
+fn shared_pages_of_which_a_part_goes_are_read_together() {
     // More of them than are noted at a time.
-    let tree = racked(40_000);
+    let tree = with_shared_pages(40_000);
     let live = tree.pool().statistics().live;
     let before = tree.pool().statistics();
     let (mut asked, mut stay) = (0, Vec::new());
@@ -497,7 +502,7 @@ fn racks_of_which_a_part_goes_are_read_together() {
 
 #[test]
 fn a_removal_that_takes_nothing_changes_nothing() {
-    let tree = racked(2000);
+    let tree = with_shared_pages(2000);
     tree.pool().checkpoint(Vec::new).unwrap();
     let mut asked = 0;
     let all = (Bound::Unbounded, Bound::Unbounded);

@@ -1,5 +1,5 @@
-//! Overwrites and removals of values in racks that are not in memory: racks are not read one by
-//! one, no slot is lost, and files hardly grow.
+//! Overwrites and removals of values in shared overflow pages that are not in memory: shared
+//! overflow pages are not read one by one, no slot is lost, and files hardly grow.
 
 use std::io::ErrorKind;
 use std::ops::{Bound, ControlFlow};
@@ -19,7 +19,7 @@ fn key(number: u64) -> [u8; 8] {
 }
 
 fn open(vfs: &Arc<dyn Vfs>) -> Arc<Pool<4096>> {
-    // All leaves fit, and a third of the racks.
+    // All leaves fit, and a third of the shared overflow pages.
     let options = Options::new((4 * 16 + 480) * 4096 + 64 * 1024);
     Arc::new(Pool::open(vfs, Path::new("/pages"), &options).unwrap())
 }
@@ -35,7 +35,7 @@ fn filled(vfs: &Arc<dyn Vfs>) -> BTreeIndex {
     for number in 0..VALUES {
         tree.insert(&key(number), &value(number)).unwrap();
     }
-    assert!(tree.statistics().get("racks").unwrap() as u64 >= VALUES / 4);
+    assert!(tree.statistics().get("shared_overflow_pages").unwrap() as u64 >= VALUES / 4);
     tree
 }
 
@@ -58,15 +58,20 @@ fn checkpoint(tree: &BTreeIndex) {
 fn is_tight(tree: &BTreeIndex) {
     let pages = tree.verified_pages().unwrap() as u64;
     assert_eq!(pages, tree.pool().statistics().live);
-    let (racks, taken) = (
-        tree.statistics().get("racks").unwrap(),
-        tree.statistics().get("rack_taken_ratio").unwrap(),
+    let (slot_pages, taken) = (
+        tree.statistics().get("shared_overflow_pages").unwrap(),
+        tree.statistics()
+            .get("shared_overflow_taken_ratio")
+            .unwrap(),
     );
-    assert!(taken > 0.8, "{racks} racks, {taken} taken");
+    assert!(
+        taken > 0.8,
+        "{slot_pages} shared overflow pages, {taken} taken"
+    );
 }
 
 #[test]
-fn overwrites_read_no_rack_alone_and_leave_files_as_they_are() {
+fn overwrites_read_no_shared_page_alone_and_leave_files_as_they_are() {
     let memory = MemoryVfs::new();
     let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
     let tree = filled(&vfs);
@@ -89,7 +94,7 @@ fn overwrites_read_no_rack_alone_and_leave_files_as_they_are() {
         after.reads - before.reads,
         after.read_batches - before.read_batches,
     );
-    // Leaves are in memory, so nearly all that is read is racks, in batches.
+    // Leaves are in memory, so nearly all that is read is shared overflow pages, in batches.
     assert!(batches > 100, "{batches} batches");
     // A batch of so small a pool is 17 pages.
     assert!(10 * batches < read, "{read} read in {batches} batches");
@@ -97,7 +102,7 @@ fn overwrites_read_no_rack_alone_and_leave_files_as_they_are() {
     let statistics = tree.statistics();
     assert!(statistics.get("noted_slots").unwrap() > rounds as f64 / 4.0);
     // Some are settled more than one slot at a time, or go unseen.
-    assert!(statistics.get("settled_racks") < statistics.get("noted_slots"));
+    assert!(statistics.get("settled_shared_pages") < statistics.get("noted_slots"));
     assert!(after.live < before.live * 115 / 100, "{before:?} {after:?}");
     is_tight(&tree);
     checkpoint(&tree);
@@ -112,7 +117,7 @@ fn overwrites_read_no_rack_alone_and_leave_files_as_they_are() {
 }
 
 #[test]
-fn removals_of_all_values_give_all_racks_back() {
+fn removals_of_all_values_give_all_shared_pages_back() {
     let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
     let tree = filled(&vfs);
     let mut new = Vec::new();

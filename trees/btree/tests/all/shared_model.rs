@@ -359,7 +359,7 @@ fn pages_of_values_ahead_are_in_memory_and_no_more_than_asked_for() {
     let (mut rest, mut steps, mut missed) = (keys.as_slice(), 0, 0);
     while !rest.is_empty() {
         let covered = tree.load_ahead(&rest[..rest.len().min(1_000)], 10, 20);
-        // Most values are in racks of others.
+        // Most values are in shared overflow pages of others.
         assert!((1..=30).contains(&covered), "{covered}");
         let read = tree.pool().statistics().reads;
         for key in &rest[..covered] {

@@ -1,7 +1,7 @@
-//! Racks: overflow pages that several records share.
+//! Shared overflow pages: overflow pages that several records share.
 //!
-//! A rack has slots of one size, its class, each for the end of one record's value. Which are taken
-//! is a bit each in the header:
+//! A shared overflow page has slots of one size, its class, each for the end of one record's
+//! value. Which are taken is a bit each in the header:
 //!
 //! ```text
 //!  0     1       2       4                8              32
@@ -10,11 +10,12 @@
 //! +-----+-------+-------+----------------+--------------+---------------------------+
 //! ```
 //!
-//! A tree knows racks of its own that have a vacant slot, as far as it filled or vacated one since it
-//! was opened ([`Racks`]); it meets another when a slot there becomes vacant. A rack of which no slot is
-//! taken is given back. Whoever vacates a slot must look at the rack, which is that of other
-//! records, too: pages that one record has for itself go unseen, and of racks those of which all
-//! slots go before anybody [had to look](crate::shared).
+//! A tree knows shared overflow pages of its own that have a vacant slot, as far as it filled or
+//! vacated one since it was opened ([`KnownFreeSlots`]); it meets another when a slot there becomes
+//! vacant. A shared overflow page of which no slot is taken is given back. Whoever vacates a slot
+//! must look at the shared overflow page, which is that of other records, too: pages that one
+//! record has for itself go unseen, and of shared overflow pages those of which all slots go
+//! before anybody [had to look](crate::shared).
 
 use crate::edit::Edit;
 use crate::page::{COUNT_AT, HEADER, Image, Tag};
@@ -23,13 +24,13 @@ use crate::pages::PageNumber;
 /// Classes of slots, from 1 on.
 pub(crate) const CLASSES: usize = 7;
 
-/// How many slots a rack of a class has. Class 0 is none.
+/// How many slots a shared overflow page of a class has. Class 0 is none.
 pub(crate) const SLOTS: [usize; CLASSES + 1] = [0, 2, 3, 4, 6, 8, 12, 16];
 
 /// Where the bits of taken slots are.
 const BITS_AT: usize = 8;
 
-/// Racks that a tree remembers of each class.
+/// Shared overflow pages that a tree remembers of each class.
 const MOST_KNOWN: usize = 2048;
 
 /// Bytes of a slot: whole words.
@@ -52,39 +53,39 @@ pub(crate) fn taken_bits<const PAGE: usize>(page: &Image<PAGE>) -> u16 {
     page.u16_at(BITS_AT) as u16
 }
 
-/// An empty rack of a tree.
+/// An empty shared overflow page of a tree.
 pub(crate) fn start<const PAGE: usize>(class: usize, tree: PageNumber) -> Image<PAGE> {
     let mut page = Image::zeroed();
-    page.set_tag(Tag::Rack);
+    page.set_tag(Tag::SharedOverflow);
     page.set_counter(class);
     page.set_upper_child(tree as usize);
     page
 }
 
-/// Whether a page is a rack of this class and tree.
-pub(crate) fn is_rack<const PAGE: usize>(
+/// Whether a page is a shared overflow page of this class and tree.
+pub(crate) fn is_shared_overflow<const PAGE: usize>(
     page: &Image<PAGE>,
     class: usize,
     tree: PageNumber,
 ) -> bool {
-    page.is(Tag::Rack) && page.counter() == class && page.upper_child() == tree as usize
+    page.is(Tag::SharedOverflow) && page.counter() == class && page.upper_child() == tree as usize
 }
 
-/// What is wrong with a rack of which `bits` are named by records; else how many slots are taken
-/// in vain: nobody names one that could not be made vacant, since the disk was full or the rack
-/// could not be read at that moment.
+/// What is wrong with a shared overflow page of which `bits` are named by records; else how many
+/// slots are taken in vain: nobody names one that could not be made vacant, since the disk was
+/// full or the shared overflow page could not be read at that moment.
 pub(crate) fn verify<const PAGE: usize>(
     page: &Image<PAGE>,
     (class, bits): (usize, u16),
     tree: PageNumber,
 ) -> Result<u32, String> {
-    if !is_rack(page, class, tree) {
-        return Err("it is to be a rack of long values, but is not".into());
+    if !is_shared_overflow(page, class, tree) {
+        return Err("it is to be a shared overflow page of long values, but is not".into());
     }
     let (taken, count) = (taken_bits(page), page.count());
     if bits & !taken != 0 || count != taken.count_ones() as usize {
         return Err(format!(
-            "slots {taken:#b} of a rack are taken and {count} counted, but {bits:#b} are named"
+            "slots {taken:#b} of a shared overflow page are taken and {count} counted, but {bits:#b} are named"
         ));
     }
     Ok((taken & !bits).count_ones())
@@ -114,15 +115,16 @@ pub(crate) fn vacate<const PAGE: usize>(page: &mut impl Edit<PAGE>, bits: u16) {
     page.put_u16(COUNT_AT, count as u16 - bits.count_ones() as u16);
 }
 
-/// The racks of a tree, by class, that are known to have vacant slots. What is here is a hint:
-/// whoever takes one looks at it.
+/// The shared overflow pages of a tree, by class, that are known to have vacant slots. What is
+/// here is a hint: whoever takes one looks at it.
 #[derive(Debug, Default)]
-pub(crate) struct Racks {
+pub(crate) struct KnownFreeSlots {
     known: [Vec<PageNumber>; CLASSES + 1],
 }
 
-impl Racks {
-    /// The rack that was met last; it is his who takes it, until he offers it again.
+impl KnownFreeSlots {
+    /// The shared overflow page that was met last; it is his who takes it, until he offers it
+    /// again.
     pub(crate) fn take(&mut self, class: usize) -> Option<PageNumber> {
         self.known[class].pop()
     }
@@ -132,16 +134,16 @@ impl Racks {
         self.known[class].iter().rev()
     }
 
-    /// Says that a rack has a vacant slot.
-    pub(crate) fn offer(&mut self, class: usize, rack: PageNumber) {
+    /// Says that a shared overflow page has a vacant slot.
+    pub(crate) fn offer(&mut self, class: usize, slot_page: PageNumber) {
         let known = &mut self.known[class];
-        if known.len() < MOST_KNOWN && !known.contains(&rack) {
-            known.push(rack);
+        if known.len() < MOST_KNOWN && !known.contains(&slot_page) {
+            known.push(slot_page);
         }
     }
 
-    /// Says that a page is no rack any more.
-    pub(crate) fn forget(&mut self, class: usize, rack: PageNumber) {
-        self.known[class].retain(|&known| known != rack);
+    /// Says that a page is no shared overflow page any more.
+    pub(crate) fn forget(&mut self, class: usize, slot_page: PageNumber) {
+        self.known[class].retain(|&known| known != slot_page);
     }
 }
