@@ -337,7 +337,7 @@ impl PageFile {
         let trees = spaces.iter().chain(retired);
         let trees = trees.filter_map(|space| space.index.tree());
         for tree in trees.chain(expiries.tree()).chain([&self.catalog]) {
-            tree.settle()?;
+            tree.apply_pending_frees()?;
         }
         Ok(())
     }

@@ -525,7 +525,7 @@ fn rows_are_replaced_without_being_read_and_a_crash_loses_no_room() {
     // Without leaves it would be a page for each, by itself.
     assert!(batches > 100, "{read} in {batches}");
     let statistics = rows.index_statistics().unwrap();
-    let noted = statistics.get("noted_slots").unwrap();
+    let noted = statistics.get("deferred_slot_frees").unwrap();
     assert!(noted > 3_000.0, "{noted} noted");
     for n in 6_000..7_000 {
         rows.put(&key(n * 7919 % 12_000), &row(n)).unwrap();

@@ -16,7 +16,7 @@ use std::ops::Range;
 use hedgerow_pages::{Restart, View};
 
 use crate::page::{HEADER, Image, KEY_LEN_AT, LOWER_AT, PLACES_AT, REFERENCE_AT, Tag};
-use crate::search::{Node, settled};
+use crate::search::{Node, infallible};
 use crate::slotted::{Kind, Payload};
 
 /// Bytes of a key that are a number.
@@ -91,7 +91,7 @@ pub(crate) fn number_from(fence: &[u8], key_len: usize) -> Option<u32> {
     Some(number).filter(|&n| u64::from(n) < 1 << (8 * width))
 }
 
-/// The place of a key in a dense leaf, which may be vacant; none for keys of another shape or
+/// The place of a key in a dense leaf, which may be free; none for keys of another shape or
 /// beyond.
 #[inline(always)]
 pub(crate) fn place_of(page: impl View, key: &[u8]) -> Result<Option<usize>, Restart> {
@@ -157,10 +157,10 @@ impl<const PAGE: usize> Image<PAGE> {
         lower.max(key_len) + upper.max(key_len + 1)
     }
 
-    /// The place of a key, which may be vacant; none for keys of another shape or beyond.
+    /// The place of a key, which may be free; none for keys of another shape or beyond.
     #[inline(always)]
     pub(crate) fn place_of(&self, key: &[u8]) -> Option<usize> {
-        settled(place_of(self, key))
+        infallible(place_of(self, key))
     }
 
     /// The first place whose key is at or above any key, and whether it is that key.

@@ -20,7 +20,7 @@ use hedgerow_simd::equal_bytes;
 use crate::edit::Edit;
 use crate::leaf::Form;
 use crate::page::{Image, SORTED_AT};
-use crate::search::{Node, settled};
+use crate::search::{Node, infallible};
 use crate::slotted::{Layout, Payload, Record};
 
 /// The layout: whole keys in the heap, a fingerprint beside each slot.
@@ -133,7 +133,7 @@ impl<const PAGE: usize> Image<PAGE> {
     /// The index of a key.
     #[inline(always)]
     pub(crate) fn find_fingerprint(&self, suffix: &[u8]) -> Option<usize> {
-        settled(find_fingerprint(self, suffix))
+        infallible(find_fingerprint(self, suffix))
     }
 
     /// Puts all records in order.
@@ -242,14 +242,14 @@ impl<const PAGE: usize> Image<PAGE> {
     /// The key of the record at an offset of the heap.
     #[inline(always)]
     fn key_bytes_at(&self, offset: usize) -> &[u8] {
-        let (len, at) = settled(self.key_at_offset(offset));
+        let (len, at) = infallible(self.key_at_offset(offset));
         self.slice(at..at + len)
     }
 
     /// The first word of what that key has from `start` on.
     #[inline(always)]
     fn key_word_at(&self, offset: usize, start: usize) -> u64 {
-        let (len, at) = settled(self.key_at_offset(offset));
+        let (len, at) = infallible(self.key_at_offset(offset));
         self.first_word_at(at + start.min(len), len.saturating_sub(start))
     }
 

@@ -45,16 +45,16 @@ pub(crate) trait Keep<const PAGE: usize>: Look<PAGE> {
     /// Gives a page back without looking at it.
     fn release(&mut self, page: PageNumber) -> Result<(), Self::Error>;
     /// Puts bytes into a slot of what was a shared overflow page, if it is one still, has a
-    /// vacant slot, and nobody is in the way.
+    /// free slot, and nobody is in the way.
     fn fill(
         &mut self,
         slot_page: PageNumber,
         class: usize,
         bytes: &[u8],
     ) -> Result<Option<usize>, Self::Error>;
-    /// Makes slots vacant. Gives the shared overflow page back if no other is taken, and says
+    /// Makes slots free. Gives the shared overflow page back if no other is taken, and says
     /// whether it did.
-    fn vacate(&mut self, slot_page: PageNumber, bits: u16) -> Result<bool, Self::Error>;
+    fn free_slots(&mut self, slot_page: PageNumber, bits: u16) -> Result<bool, Self::Error>;
     /// Runs `what` on the shared overflow pages that the tree knows.
     fn known_slots<R>(&mut self, what: impl FnOnce(&mut KnownFreeSlots) -> R) -> R;
 }
@@ -220,12 +220,12 @@ pub(crate) fn release<const PAGE: usize, K: Keep<PAGE>>(
     keep: &mut K,
     chain: &Chain,
 ) -> Result<(), K::Error> {
-    let vacated = match chain.class {
+    let freed = match chain.class {
         0 => Ok(()),
-        class => vacate(keep, class, chain.slot_page, chain.slot_bit()),
+        class => free_slots(keep, class, chain.slot_page, chain.slot_bit()),
     };
     let released = release_pages(keep, chain);
-    vacated.and(released)
+    freed.and(released)
 }
 
 /// As [`release`], but not what is in a shared overflow page.
@@ -252,14 +252,14 @@ pub(crate) fn release_pages<const PAGE: usize, K: Keep<PAGE>>(
     Ok(())
 }
 
-/// Makes slots of a shared overflow page vacant.
-pub(crate) fn vacate<const PAGE: usize, K: Keep<PAGE>>(
+/// Makes slots of a shared overflow page free.
+pub(crate) fn free_slots<const PAGE: usize, K: Keep<PAGE>>(
     keep: &mut K,
     class: usize,
     slot_page: PageNumber,
     bits: u16,
 ) -> Result<(), K::Error> {
-    let is_gone = keep.vacate(slot_page, bits)?;
+    let is_gone = keep.free_slots(slot_page, bits)?;
     keep.known_slots(|free| {
         if is_gone {
             free.forget(class, slot_page);

@@ -124,9 +124,9 @@ impl<const PAGE: usize, P: Pages<PAGE>> Keep<PAGE> for Kept<'_, P> {
         ))
     }
 
-    fn vacate(&mut self, slot_page: PageNumber, bits: u16) -> Result<bool, Infallible> {
+    fn free_slots(&mut self, slot_page: PageNumber, bits: u16) -> Result<bool, Infallible> {
         let page = self.pages.page_mut(slot_page);
-        shared_overflow::vacate(page, bits);
+        shared_overflow::free_slots(page, bits);
         let is_empty = page.count() == 0;
         if is_empty {
             self.pages.release(slot_page);

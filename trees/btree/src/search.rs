@@ -418,7 +418,7 @@ impl<V: View> Node for V {}
 
 /// What was read of bytes that nobody changes.
 #[inline(always)]
-pub(crate) fn settled<T>(read: Result<T, Restart>) -> T {
+pub(crate) fn infallible<T>(read: Result<T, Restart>) -> T {
     match read {
         Ok(read) => read,
         Err(Restart) => unreachable!("nobody changes this page"),
@@ -429,7 +429,7 @@ impl<const PAGE: usize> Image<PAGE> {
     /// The index of the first record at or above `suffix`, and whether it is equal.
     #[inline(always)]
     pub(crate) fn search<L: Layout>(&self, suffix: &[u8]) -> (usize, bool) {
-        settled(self.find_slot::<L>(suffix))
+        infallible(self.find_slot::<L>(suffix))
     }
 
     /// Whether every hint is the head that it repeats.
@@ -457,13 +457,13 @@ impl<const PAGE: usize> Image<PAGE> {
     /// The child that covers `key`, and its index.
     #[inline(always)]
     pub(crate) fn child_for<L: Layout>(&self, key: &[u8]) -> (u32, usize) {
-        settled(self.child_over::<L>(key))
+        infallible(self.child_over::<L>(key))
     }
 
     /// A child by its index; that at `count` is the last.
     #[inline(always)]
     pub(crate) fn child<L: Layout>(&self, index: usize) -> u32 {
-        settled(self.child_at::<L>(index, self.count()))
+        infallible(self.child_at::<L>(index, self.count()))
     }
 
     /// Makes a child another page.

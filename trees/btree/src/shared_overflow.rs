@@ -10,9 +10,9 @@
 //! +-----+-------+-------+----------------+--------------+---------------------------+
 //! ```
 //!
-//! A tree knows shared overflow pages of its own that have a vacant slot, as far as it filled or
-//! vacated one since it was opened ([`KnownFreeSlots`]); it meets another when a slot there becomes
-//! vacant. A shared overflow page of which no slot is taken is given back. Whoever vacates a slot
+//! A tree knows shared overflow pages of its own that have a free slot, as far as it filled or
+//! freed one since it was opened ([`KnownFreeSlots`]); it meets another when a slot there becomes
+//! free. A shared overflow page of which no slot is taken is given back. Whoever frees a slot
 //! must look at the shared overflow page, which is that of other records, too: pages that one
 //! record has for itself go unseen, and of shared overflow pages those of which all slots go
 //! before anybody [had to look](crate::shared).
@@ -72,7 +72,7 @@ pub(crate) fn is_shared_overflow<const PAGE: usize>(
 }
 
 /// What is wrong with a shared overflow page of which `bits` are named by records; else how many
-/// slots are taken in vain: nobody names one that could not be made vacant, since the disk was
+/// slots are taken in vain: nobody names one that could not be made free, since the disk was
 /// full or the shared overflow page could not be read at that moment.
 pub(crate) fn verify<const PAGE: usize>(
     page: &Image<PAGE>,
@@ -91,7 +91,7 @@ pub(crate) fn verify<const PAGE: usize>(
     Ok((taken & !bits).count_ones())
 }
 
-/// Puts bytes into a vacant slot, if there is one, and says which.
+/// Puts bytes into a free slot, if there is one, and says which.
 pub(crate) fn fill<const PAGE: usize>(
     page: &mut impl Edit<PAGE>,
     class: usize,
@@ -108,14 +108,14 @@ pub(crate) fn fill<const PAGE: usize>(
     Some(slot)
 }
 
-/// Makes slots vacant, which are taken.
-pub(crate) fn vacate<const PAGE: usize>(page: &mut impl Edit<PAGE>, bits: u16) {
+/// Makes slots free, which are taken.
+pub(crate) fn free_slots<const PAGE: usize>(page: &mut impl Edit<PAGE>, bits: u16) {
     let (taken, count) = (taken_bits(page.node()), page.node().count());
     page.put_u16(BITS_AT, taken & !bits);
     page.put_u16(COUNT_AT, count as u16 - bits.count_ones() as u16);
 }
 
-/// The shared overflow pages of a tree, by class, that are known to have vacant slots. What is
+/// The shared overflow pages of a tree, by class, that are known to have free slots. What is
 /// here is a hint: whoever takes one looks at it.
 #[derive(Debug, Default)]
 pub(crate) struct KnownFreeSlots {
@@ -134,7 +134,7 @@ impl KnownFreeSlots {
         self.known[class].iter().rev()
     }
 
-    /// Says that a shared overflow page has a vacant slot.
+    /// Says that a shared overflow page has a free slot.
     pub(crate) fn offer(&mut self, class: usize, slot_page: PageNumber) {
         let known = &mut self.known[class];
         if known.len() < MOST_KNOWN && !known.contains(&slot_page) {

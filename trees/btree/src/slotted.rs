@@ -24,7 +24,7 @@ use crate::configuration::Configuration;
 use crate::edit::Edit;
 use crate::leaf::Form;
 use crate::page::{HEADER, Image};
-use crate::search::{HINTS, Node, first_word, head_of, settled};
+use crate::search::{HINTS, Node, first_word, head_of, infallible};
 
 /// How a slotted page divides its keys.
 pub(crate) trait Layout {
@@ -156,13 +156,13 @@ impl<const PAGE: usize> Image<PAGE> {
     /// The record at an offset of the heap.
     #[inline(always)]
     pub(crate) fn record_from<L: Layout>(&self, at: usize) -> Record {
-        settled(self.record_at_offset::<L>(at))
+        infallible(self.record_at_offset::<L>(at))
     }
 
     /// Of what kind and how long a value is, and the place after what says so.
     #[inline(always)]
     pub(crate) fn read_mark(&self, at: usize) -> (Kind, usize, usize) {
-        settled(self.mark(at))
+        infallible(self.mark(at))
     }
 
     #[inline(always)]
@@ -175,7 +175,7 @@ impl<const PAGE: usize> Image<PAGE> {
 
     #[inline(always)]
     pub(crate) fn head_at<L: Layout>(&self, index: usize) -> u64 {
-        settled(self.head::<L>(index))
+        infallible(self.head::<L>(index))
     }
 
     /// The [first word](first_word) of a string of the page, without a branch that its length
@@ -196,7 +196,7 @@ impl<const PAGE: usize> Image<PAGE> {
     #[inline(always)]
     pub(crate) fn head_beyond<L: Layout>(&self, index: usize, more: usize) -> u64 {
         let offset = self.u16_at(self.slots_at::<L>() + 2 * index);
-        let (len, tail_at) = settled(self.key_at_offset(offset));
+        let (len, tail_at) = infallible(self.key_at_offset(offset));
         let tail = self.first_word_at(tail_at, len.saturating_sub(L::HEAD));
         let head = u128::from(self.head_at::<L>(index)) << (128 - 8 * L::HEAD);
         let key = head | u128::from(tail) << (64 - 8 * L::HEAD);

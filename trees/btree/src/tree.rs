@@ -23,7 +23,7 @@ use crate::configuration::{Configuration, Hints};
 use crate::overflow;
 use crate::page::Image;
 use crate::pages::{Kept, Owned, PageNumber, Pages};
-use crate::search::{Node, settled};
+use crate::search::{Node, infallible};
 use crate::shared_overflow::KnownFreeSlots;
 use crate::slotted::{Comparison, Kind, Layout, Payload, Record};
 
@@ -406,6 +406,6 @@ pub(crate) fn layer_root(payload: Payload<'_>) -> PageNumber {
 impl<const PAGE: usize> Image<PAGE> {
     /// Whether a leaf, of whatever layout.
     pub(crate) fn is_leaf(&self) -> bool {
-        settled(Node::is_leaf(self))
+        infallible(Node::is_leaf(self))
     }
 }

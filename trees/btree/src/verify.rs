@@ -38,7 +38,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             let live = self.pages.live();
             return Err(format!("{} pages reached, but {live} in use", seen.pages));
         }
-        // Here nothing can be in the way of making them vacant.
+        // Here nothing can be in the way of making them free.
         if seen.unnamed != 0 {
             return Err(format!(
                 "{} slots of shared overflow pages are taken in vain",

@@ -4,7 +4,7 @@
 //! back after none does, and both happen with the leaf's exclusive latch. So whoever has any
 //! latch of the leaf can follow the record page by page. A shared overflow page is shared with
 //! records of other leaves: it has a latch for the moment in which a slot is read, filled or
-//! vacated, and whoever has that waits for nothing else. A shared overflow page to be filled was
+//! freed, and whoever has that waits for nothing else. A shared overflow page to be filled was
 //! met before and may be any page by now; so it is not waited for, but taken if nobody has it.
 
 use hedgerow_pages::{ExclusiveLatch, Operation, PageId, Pages, Pool, Result, Stop};
@@ -79,7 +79,7 @@ impl<'t, C: Configuration, const PAGE: usize> Keep<PAGE> for Within<'t, '_, C, P
     fn fill(&mut self, slot_page: PageNumber, class: usize, bytes: &[u8]) -> Result<Option<usize>> {
         let mut pool: &'t Pool<PAGE> = &self.tree.pool;
         if !pool.is_resident(PageId(slot_page)) {
-            self.tree.load_vacant(class, slot_page);
+            self.tree.load_with_free_slots(class, slot_page);
         }
         // What cannot be read or changed is no room, and somebody else's error.
         let Ok(Some(mut latch)) = pool.try_exclusive(PageId(slot_page)) else {
@@ -94,7 +94,7 @@ impl<'t, C: Configuration, const PAGE: usize> Keep<PAGE> for Within<'t, '_, C, P
         Ok(shared_overflow::fill(&mut page, class, bytes))
     }
 
-    fn vacate(&mut self, slot_page: PageNumber, bits: u16) -> Result<bool> {
+    fn free_slots(&mut self, slot_page: PageNumber, bits: u16) -> Result<bool> {
         let mut pool: &'t Pool<PAGE> = &self.tree.pool;
         let id = PageId(slot_page);
         let mut latch: ExclusiveLatch<'t, PAGE> = self.tree.of_chain(id, pool.exclusive(id))?;
@@ -112,7 +112,7 @@ impl<'t, C: Configuration, const PAGE: usize> Keep<PAGE> for Within<'t, '_, C, P
         } else {
             // A slot that stayed taken would stay so for good.
             let _spending = pool.spend_reserve();
-            shared_overflow::vacate(
+            shared_overflow::free_slots(
                 &mut Pages::change(&mut pool, &mut latch, self.operation)?,
                 bits,
             );
@@ -127,16 +127,16 @@ impl<'t, C: Configuration, const PAGE: usize> Keep<PAGE> for Within<'t, '_, C, P
     }
 }
 
-/// Shared overflow pages with vacant slots that are read together, at most.
-const VACANT_TOGETHER: usize = 64;
+/// Shared overflow pages with free slots that are read together, at most.
+const READ_TOGETHER: usize = 64;
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Reads a shared overflow page that is to be filled, and with it those that will be filled
     /// after it.
     #[cold]
-    fn load_vacant(&self, class: usize, slot_page: PageNumber) {
+    fn load_with_free_slots(&self, class: usize, slot_page: PageNumber) {
         let pool: &Pool<PAGE> = &self.pool;
-        let most = VACANT_TOGETHER.min(pool.limit() / 8);
+        let most = READ_TOGETHER.min(pool.limit() / 8);
         let mut slot_pages = vec![PageId(slot_page)];
         let others = most.saturating_sub(1);
         slot_pages.extend(
@@ -196,17 +196,17 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 
     /// Gives back what a record named that is gone; its slot of a shared overflow page [maybe
-    /// later](super::deferred).
+    /// later](super::pending_frees).
     pub(super) fn release_chain<'p>(
         &'p self,
         chain: &Chain,
         operation: &Operation<'p>,
     ) -> Result<()> {
-        let vacated = match chain.class {
+        let freed = match chain.class {
             0 => Ok(()),
-            _ => self.vacate_or_note(chain, operation),
+            _ => self.free_slot_or_defer(chain, operation),
         };
-        vacated.and(self.release_pages(chain, operation))
+        freed.and(self.release_pages(chain, operation))
     }
 
     /// As [`release_chain`](Self::release_chain), but not the slot of a shared overflow page.
@@ -233,14 +233,14 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Ok(())
     }
 
-    /// Makes slots of a shared overflow page vacant.
-    pub(super) fn vacate<'p>(
+    /// Makes slots of a shared overflow page free.
+    pub(super) fn free_slots<'p>(
         &'p self,
         class: usize,
         (slot_page, bits): (PageNumber, u16),
         operation: &Operation<'p>,
     ) -> Result<()> {
         let mut within = self.within(operation);
-        overflow::vacate(&mut within, class, slot_page, bits)
+        overflow::free_slots(&mut within, class, slot_page, bits)
     }
 }

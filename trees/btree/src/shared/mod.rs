@@ -35,7 +35,6 @@
 mod ahead;
 mod chains;
 mod contention;
-mod deferred;
 mod descend;
 mod divide;
 mod gather;
@@ -43,12 +42,13 @@ mod get_many;
 mod index;
 mod kept;
 pub(crate) mod lost;
+mod pending_frees;
+mod range_frees;
 mod read;
 mod remove_range;
 mod scan;
 mod survey;
 mod unite;
-mod vacancies;
 mod write;
 
 use std::fmt;
@@ -60,7 +60,7 @@ use hedgerow_pages::{Error, ExclusiveLatch, Operation, PageId, Pages, Pool, Stop
 use hedgerow_sync::Counters;
 
 use self::contention::Contention;
-use self::deferred::Deferred;
+use self::pending_frees::PendingFrees;
 use crate::adapt::Conversions;
 use crate::configuration::{Adaptive, Configuration};
 use crate::page::{Image, node};
@@ -84,7 +84,7 @@ pub struct BTreeIndex<C = Adaptive, const PAGE: usize = 4096> {
     contention: Option<Contention>,
     conversions: Mutex<Conversions>,
     known_slots: Mutex<KnownFreeSlots>,
-    deferred: Deferred,
+    pending_frees: PendingFrees,
     configuration: PhantomData<fn() -> C>,
 }
 
@@ -93,8 +93,8 @@ const SPLITS: usize = 1;
 const UNIONS: usize = 2;
 const RANGE_LEAVES: usize = 3;
 const CONTENTION_SPLITS: usize = 4;
-const NOTED_SLOTS: usize = 5;
-const SETTLED_SLOT_PAGES: usize = 6;
+const DEFERRED_SLOT_FREES: usize = 5;
+const FREED_SLOT_PAGES: usize = 6;
 
 /// Attempts that only spin in between, and those after which a thread sleeps.
 const SPINNING: u32 = 6;
@@ -133,7 +133,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             contention: Some(Contention::new()),
             conversions: Mutex::default(),
             known_slots: Mutex::default(),
-            deferred: Deferred::default(),
+            pending_frees: PendingFrees::default(),
             configuration: PhantomData,
         }
     }

@@ -7,7 +7,7 @@
 //! as a scan's are.
 //!
 //! Of a value only the beginning is shown, which is in its record, so that pages of values go
-//! unseen; shared overflow pages go [by and by](super::vacancies).
+//! unseen; shared overflow pages go [by and by](super::range_frees).
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ use hedgerow_pages::{Error, ExclusiveLatch, Operation, PageId, Pages, Pool, Resu
 use super::ahead::Ahead;
 use super::descend::{Aim, DEEPEST, Leaf};
 use super::lost::after_all;
-use super::vacancies::Vacancies;
+use super::range_frees::RangeFrees;
 use super::{BTreeIndex, RANGE_LEAVES, UNIONS, image};
 use crate::chain::Chain;
 use crate::configuration::Configuration;
@@ -41,7 +41,7 @@ struct Removal<'p, const PAGE: usize> {
     ahead: Ahead,
     ahead_base: usize,
     untidy: Untidy,
-    vacancies: Vacancies<'p, PAGE>,
+    frees: RangeFrees<'p, PAGE>,
 }
 
 /// Leaves that became sparse: the node above them, and a key of one.
@@ -114,7 +114,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             ahead: Ahead::default(),
             ahead_base: 0,
             untidy: None,
-            vacancies: Vacancies::default(),
+            frees: RangeFrees::default(),
         };
         let mut restarts = 0;
         let removed = loop {
@@ -130,7 +130,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 Err(Stop::Failed(error)) => break Err(*error),
             }
         };
-        self.vacate_noted(&mut at.vacancies);
+        self.apply_range_frees(&mut at.frees);
         if let Some((_, key)) = at.untidy {
             self.tidy_whole(&key);
         }
@@ -159,7 +159,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         to: Bound<&[u8]>,
         decide: &mut Decide<'_>,
     ) -> Result<ControlFlow<()>> {
-        self.vacate_if_full(&mut at.vacancies);
+        self.apply_range_frees_if_full(&mut at.frees);
         let mut site = self.site_of(at)?;
         let mut page = Image::zeroed();
         page.copy_used::<C>(image(&site.latch));
@@ -173,7 +173,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             // If a checkpoint needs the leaf and cannot save it, the checkpoint fails, not this.
             let _spending = self.pool.spend_reserve();
             self.prepare(&mut site.latch, &site.operation)?;
-            self.take_all(&mut site, &mut page, &doomed, &mut at.vacancies);
+            self.take_all(&mut site, &mut page, &doomed, &mut at.frees);
         }
         let (base, leaf) = (site.base, site.leaf);
         drop(site);
@@ -331,7 +331,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         site: &mut Site<'p, PAGE>,
         page: &mut Image<PAGE>,
         Doomed { places, chains, .. }: &Doomed,
-        vacancies: &mut Vacancies<'p, PAGE>,
+        frees: &mut RangeFrees<'p, PAGE>,
     ) {
         if places.len() == page.count() {
             let (lower, upper) = (page.lower().to_vec(), page.upper().to_vec());
@@ -343,7 +343,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         self.store_node(&mut site.latch, page);
         self.len.fetch_sub(places.len() as u64, Ordering::Relaxed);
         for chain in chains {
-            self.release_by_and_by(chain, vacancies, &site.operation);
+            self.release_with_range(chain, frees, &site.operation);
         }
     }
 }

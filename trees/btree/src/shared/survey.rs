@@ -6,8 +6,8 @@ use hedgerow_index::Statistics;
 use hedgerow_pages::{Error, PageId, Pages, Pool, SharedLatch, Stop};
 
 use super::{
-    BTreeIndex, CONTENTION_SPLITS, NOTED_SLOTS, RANGE_LEAVES, RESTARTS, SETTLED_SLOT_PAGES, SPLITS,
-    UNIONS, image,
+    BTreeIndex, CONTENTION_SPLITS, DEFERRED_SLOT_FREES, FREED_SLOT_PAGES, RANGE_LEAVES, RESTARTS,
+    SPLITS, UNIONS, image,
 };
 use crate::chain::Chain;
 use crate::configuration::Configuration;
@@ -109,8 +109,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// As [`verify`](Self::verify).
     pub fn verified_pages(&self) -> Result<usize, String> {
-        // A slot that cannot be made vacant on a full disk is no violation.
-        let _ = self.settle();
+        // A slot that cannot be made free on a full disk is no violation.
+        let _ = self.apply_pending_frees();
         let seen = Seen::of_tree::<C, PAGE>(&Latching(&self.pool), self.root.0)?;
         if seen.keys as u64 != self.len() {
             return Err(format!("{} keys, but {} counted", seen.keys, self.len()));
@@ -123,8 +123,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let mut all = Statistics::new();
-        // Slots that cannot be made vacant now are counted as taken.
-        let _ = self.settle();
+        // Slots that cannot be made free now are counted as taken.
+        let _ = self.apply_pending_frees();
         if let Ok(counts) = Counts::of_tree::<C, PAGE>(&Latching(&self.pool), self.root.0) {
             counts.push::<PAGE>(&mut all, self.len() as usize, counts.pages());
         }
@@ -156,13 +156,13 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             "Leaves that were divided since writers waited for each other.",
         );
         push(
-            "noted_slots",
-            NOTED_SLOTS,
-            "Slots of shared overflow pages that became vacant while their shared overflow pages were not in memory.",
+            "deferred_slot_frees",
+            DEFERRED_SLOT_FREES,
+            "Slots of shared overflow pages that became free while their shared overflow pages were not in memory.",
         );
         push(
-            "settled_shared_pages",
-            SETTLED_SLOT_PAGES,
+            "freed_shared_pages",
+            FREED_SLOT_PAGES,
             "Shared overflow pages that were read for that, many at a time.",
         );
         push(
@@ -256,10 +256,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 unread.push(id);
             }
             released = released.and(one);
-            self.settle_if_many();
+            self.apply_frees_if_many();
         }
         *open = unread;
-        released.and(self.settle())
+        released.and(self.apply_pending_frees())
     }
 
     /// Gives back one node, with the chains of its records; what else it names is added to

@@ -106,7 +106,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Does what is left to do after a change.
     #[inline(always)]
     fn finish(&self, key: &[u8], then: Then) {
-        self.settle_if_many();
+        self.apply_frees_if_many();
         match then {
             Then::Nothing => {}
             Then::Tidy => self.tidy_whole(key),
@@ -234,8 +234,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// What is at a site. Overflow pages are read as far as they have the rest of a key and the first
-    /// `shown` bytes of the value.
+    /// What is at a site. Overflow pages are read as far as they have the rest of a key and the
+    /// first `shown` bytes of the value.
     fn found(&self, site: &Site<'_, '_, PAGE>, shown: usize) -> Result<Found> {
         let Some(record) = site.record else {
             return Ok(Found::Absent);

@@ -143,7 +143,7 @@ impl<C: Configuration, const PAGE: usize> Map for Reopened<C, PAGE> {
         self.calls += 1;
         if self.calls.is_multiple_of(50) {
             let tree = &self.tree;
-            tree.settle().unwrap();
+            tree.apply_pending_frees().unwrap();
             self.tree = BTreeIndex::open(Arc::clone(tree.pool()), tree.root(), tree.len());
         }
         self.tree.insert(key, value).unwrap()
@@ -246,7 +246,7 @@ fn values_of_any_length_take_about_one_and_a_half_times_their_bytes() {
         // Five or six records to a leaf leave more of it unused than shared overflow pages do.
         let most = if len < 980 { 1.7 } else { 1.5 };
         assert!(ratio < most, "{ratio} times {len}");
-        // Slots that become vacant are taken again.
+        // Slots that become free are taken again.
         let live = tree.statistics().get("live_bytes").unwrap();
         for round in 0..4 {
             for number in (0..2000).filter(|n| n % 4 == round) {
@@ -461,7 +461,7 @@ fn shared_pages_whose_values_all_go_with_a_range_are_not_read() {
     })
     .unwrap();
     let after = tree.pool().statistics();
-    // The last shared overflow page may have a vacant slot.
+    // The last shared overflow page may have a free slot.
     let read = after.reads - before.reads;
     assert!(read < leaves + 20, "{read} read of {leaves} leaves");
     assert!(shown < 4000 * 100, "{shown} bytes shown");

@@ -50,7 +50,7 @@ fn reopened(memory: &MemoryVfs) -> BTreeIndex {
 }
 
 fn checkpoint(tree: &BTreeIndex) {
-    tree.settle().unwrap();
+    tree.apply_pending_frees().unwrap();
     let owner = || [&tree.root().0.to_le_bytes()[..], &tree.len().to_le_bytes()].concat();
     tree.pool().checkpoint(owner).unwrap();
 }
@@ -100,9 +100,9 @@ fn overwrites_read_no_shared_page_alone_and_leave_files_as_they_are() {
     assert!(10 * batches < read, "{read} read in {batches} batches");
     assert!(read < rounds, "{read} read for {rounds} overwrites");
     let statistics = tree.statistics();
-    assert!(statistics.get("noted_slots").unwrap() > rounds as f64 / 4.0);
+    assert!(statistics.get("deferred_slot_frees").unwrap() > rounds as f64 / 4.0);
     // Some are settled more than one slot at a time, or go unseen.
-    assert!(statistics.get("settled_shared_pages") < statistics.get("noted_slots"));
+    assert!(statistics.get("freed_shared_pages") < statistics.get("deferred_slot_frees"));
     assert!(after.live < before.live * 115 / 100, "{before:?} {after:?}");
     is_tight(&tree);
     checkpoint(&tree);
@@ -129,7 +129,7 @@ fn removals_of_all_values_give_all_shared_pages_back() {
         tree.update_by_head(&key, &mut new, |_, _| Decision::Remove(()))
             .unwrap();
     }
-    tree.settle().unwrap();
+    tree.apply_pending_frees().unwrap();
     assert_eq!((tree.len(), tree.pool().statistics().live), (0, 1));
 }
 
@@ -167,7 +167,7 @@ fn on_a_full_disk_notes_stay_until_there_is_room() {
     assert!(stored > 0 && refused > 0, "{stored} {refused}");
     for _ in 0..3 {
         // Slots that stay taken are told of, so that no checkpoint publishes them.
-        if let Err(error) = tree.settle() {
+        if let Err(error) = tree.apply_pending_frees() {
             assert!(error.is_disk_full(), "{error}");
         }
         // Whatever is noted, all of it can be read.
