@@ -2,7 +2,7 @@
 //!
 //! Pairs wait until the next one would fill their leaf beyond what was asked for; only then are
 //! the leaf's fences known, and so what its keys leave out. The leaf is written, an empty one
-//! begins to its right, and nodes above divide near their end instead of in the middle. Once a
+//! begins to its right, and nodes above split near their end instead of in the middle. Once a
 //! leaf is dense, pairs are inserted: its right neighbours begin without moving anything, too.
 
 use hedgerow_index::NotAscending;
@@ -217,19 +217,19 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
                 if !closed {
                     let places = self.pages.page(page).all_places::<C>();
                     let cut = Cut::new(places, separator.to_vec());
-                    return self.divide(page, parent, index, &cut);
+                    return self.split_node(page, parent, index, &cut);
                 }
                 let right = self.pages.allocate();
                 let leaf = self.pages.page_mut(right);
                 leaf.begin::<C>(first_leaf::<C>(), separator, &[]);
                 return self.put_child(parent, index, page, separator, right);
             }
-            self.divide_above(&path, fill);
+            self.split_above(&path, fill);
         }
     }
 
-    /// Divides the lowest full node of the right edge whose parent has room.
-    fn divide_above(&mut self, path: &[(PageNumber, usize)], fill: f64) {
+    /// Splits the lowest full node of the right edge whose parent has room.
+    fn split_above(&mut self, path: &[(PageNumber, usize)], fill: f64) {
         for level in (0..path.len()).rev() {
             let Some(above) = level.checked_sub(1) else {
                 return self.grow_root(self.root);
@@ -241,7 +241,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             let at = at.clamp(1, image.count() - 1);
             image.node_key::<C>(at, &mut separator);
             if self.has_room_for(parent, &separator) {
-                return self.divide(node, parent, index, &Cut::new(at, separator));
+                return self.split_node(node, parent, index, &Cut::new(at, separator));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a record says of a value that does not fit its leaf, and how such a value is divided.
+//! What a record says of a value that does not fit its leaf, and how such a value is split.
 //!
 //! The bytes are those of the value, after the rest of a key that is longer than a stem. Their
 //! beginning, the *head*, stays in the record; then come whole pages; the end is a slot of a page
@@ -18,9 +18,9 @@
 //! The first bytes of a value are always in the head, unless a key's rest comes before them: who
 //! removes a range is asked about these, and need not look at a page for them.
 //!
-//! **How bytes are divided** follows from what it costs. A byte of the head costs 1.5, since leaves
+//! **How bytes are split** follows from what it costs. A byte of the head costs 1.5, since leaves
 //! are two thirds full; a slot costs its part of a page, and a page costs a page, however much of
-//! it is used. The cheapest division is taken whose head leaves the record within its limit. So a
+//! it is used. The cheapest layout is taken whose head leaves the record within its limit. So a
 //! last page that is not full is filled to three quarters at least (or the head has no room), and
 //! a value takes at most about 1.5 times its bytes.
 //!
@@ -104,7 +104,7 @@ impl Cut<'_> {
 }
 
 impl Chain {
-    /// How the rest of a key and a value are divided, if keys are cut after `stem` bytes. Where
+    /// How the rest of a key and a value are split, if keys are cut after `stem` bytes. Where
     /// they are is not known yet.
     pub(crate) fn plan<const PAGE: usize>(cut: Cut<'_>, value: &[u8], stem: usize) -> Self {
         let key_len = cut.rest.map_or(0, <[u8]>::len);
@@ -123,7 +123,7 @@ impl Chain {
             Kind::Overflow => RANGE_VALUE_BYTES.min(len).min(room_of_head),
             _ => 0,
         };
-        let (more, pages, class) = divide::<PAGE>(len - least, room_of_head - least);
+        let (more, pages, class) = lay_out::<PAGE>(len - least, room_of_head - least);
         let head = least + more;
         let most = ((room.saturating_sub(head)) / 4).max(1);
         Self {
@@ -230,9 +230,9 @@ impl Chain {
     }
 }
 
-/// The cheapest division of `len` bytes: the head, of at most `room` bytes, whole pages, and the
+/// The cheapest layout of `len` bytes: the head, of at most `room` bytes, whole pages, and the
 /// class of the slot.
-fn divide<const PAGE: usize>(len: usize, room: usize) -> (usize, usize, usize) {
+fn lay_out<const PAGE: usize>(len: usize, room: usize) -> (usize, usize, usize) {
     let (whole, part) = (len / page_room::<PAGE>(), len % page_room::<PAGE>());
     let mut best = (0, whole + usize::from(part > 0), 0);
     let mut least = PAGE;
@@ -280,7 +280,7 @@ mod tests {
 
     const STEM: usize = 494;
 
-    /// Bytes of pages that a division costs, beside the record.
+    /// Bytes of pages that a layout costs, beside the record.
     fn bytes_of(chain: &Chain) -> usize {
         let slot = match chain.class {
             0 => 0,

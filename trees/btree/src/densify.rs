@@ -2,7 +2,7 @@
 //! (§3.5).
 //!
 //! A full leaf of slots becomes dense if its records allow it. A dense leaf that cannot take a
-//! record becomes a comparison leaf again if all its records fit one; else it divides. A key
+//! record becomes a comparison leaf again if all its records fit one; else it splits. A key
 //! beside the places of a fully dense leaf needs a leaf of its own there, and nothing moves.
 //!
 //! **Widening** is ours. Where keys arrive in random order, leaves have been halved down to some
@@ -34,7 +34,7 @@ pub(crate) fn shortest_between(low: &[u8], high: &[u8]) -> Vec<u8> {
 }
 
 impl<const PAGE: usize> Image<PAGE> {
-    /// Divides a dense leaf for the sake of a record that it cannot take.
+    /// Splits a dense leaf for the sake of a record that it cannot take.
     pub(crate) fn cut_dense<C: Configuration>(&self, key: &[u8], payload: Payload<'_>) -> Cut {
         if self.form::<C>() == FormOf::FullyDense {
             let (place, exact) = self.first_place(key);
@@ -49,7 +49,7 @@ impl<const PAGE: usize> Image<PAGE> {
         self.cut_between::<C>(middle.expect("two records or more"))
     }
 
-    /// Divides between the records below and from a place on.
+    /// Splits between the records below and from a place on.
     pub(crate) fn cut_between<C: Configuration>(&self, at: usize) -> Cut {
         let shape = self.shape();
         let mut separator = Vec::new();
@@ -127,8 +127,8 @@ impl<const PAGE: usize> Image<PAGE> {
         }
     }
 
-    /// Divides an ordered leaf of slots at the end of its dense keys, if they are at least half of it
-    /// ("Partition Detection").
+    /// Splits an ordered leaf of slots at the end of its dense keys, if they are at least half of
+    /// it ("Partition Detection").
     pub(crate) fn cut_partition<C: Configuration>(&self) -> Option<Cut> {
         let count = self.count();
         if !C::LEAVES.fully_dense() || count < 2 {
@@ -189,7 +189,7 @@ impl<const PAGE: usize> Image<PAGE> {
 }
 
 impl<const PAGE: usize> Image<PAGE> {
-    /// The form that a leaf which cannot take a record should get instead of being divided, if
+    /// The form that a leaf which cannot take a record should get instead of being split, if
     /// that may help.
     pub(crate) fn reformed<C: Configuration>(
         &self,

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Reading order: [`page`], `slotted`, `search` and `edit` (one page), `leaf` (what all leaves
-//! can do), `fingerprint`, `semi_dense` and `fully_dense`; `tree`, `split`, `runs` and `unite`
+//! can do), `fingerprint`, `semi_dense` and `fully_dense`; `tree`, `split`, `runs` and `merge`
 //! (many pages); `chain`, `shared_overflow` and `overflow` (what does not fit a leaf); `plan`,
 //! `densify` and `adapt` (which form a leaf has); `scan`; `shared` (the same with many threads).
 //! The layouts and limits are in `docs/btree.md`.
@@ -34,6 +34,7 @@ mod fingerprint;
 mod fully_dense;
 mod get_many;
 mod leaf;
+mod merge;
 mod overflow;
 pub mod page;
 pub mod pages;
@@ -48,7 +49,6 @@ mod slotted;
 mod split;
 mod statistics;
 mod tree;
-mod unite;
 mod verify;
 
 pub use shared::BTreeIndex;

@@ -59,7 +59,7 @@ pub(crate) trait Keep<const PAGE: usize>: Look<PAGE> {
     fn known_slots<R>(&mut self, what: impl FnOnce(&mut KnownFreeSlots) -> R) -> R;
 }
 
-/// Writes the rest of a key and a value to overflow pages, divided as planned, and returns the
+/// Writes the rest of a key and a value to overflow pages, split as planned, and returns the
 /// record that names them. Leaves nothing behind when it fails.
 pub(crate) fn store<const PAGE: usize, K: Keep<PAGE>>(
     keep: &mut K,

@@ -1,16 +1,16 @@
-//! Where records have been coming in, and so where a full node divides.
+//! Where records have been coming in, and so where a full node splits.
 //!
-//! A node that divides in the middle leaves two halves, of which one never gets another record
+//! A node that splits in the middle leaves two halves, of which one never gets another record
 //! where keys ascend, or descend: pages stay half full. So mature systems look where records come
-//! in. PostgreSQL divides behind the new record if it follows the one before (`nbtsplitloc.c`,
+//! in. PostgreSQL splits behind the new record if it follows the one before (`nbtsplitloc.c`,
 //! "split after new item"), and at nine tenths at the right edge; InnoDB counts insertions in one
 //! direction in the header of a page.
 //!
 //! **What is known here costs no insertion anything.** The heap of a page grows downwards, so the
-//! offsets of records say in which order they came, and the header says where the heap began
-//! when the page was last made or compacted ([`built`](Image::built)): what lies below came since.
-//! It is a *run* if nearly all of that was put right before the place of the new record, each
-//! behind the one before, or right behind it, each before the one before; or about so, where each is
+//! offsets of records say in which order they came, and the header says where the heap began when
+//! the page was last made or compacted ([`built`](Image::built)): what lies below came since. It
+//! is a *run* if nearly all of that was put right before the place of the new record, each behind
+//! the one before, or right behind it, each before the one before; or about so, where each is
 //! compared with that a sixteenth of the records on. A random order has no such runs.
 //!
 //! ```text
@@ -19,10 +19,10 @@
 //! ascending at 105:   … 100 101 102 103 104 ▲ 200 201 …
 //! ```
 //!
-//! With a run the node divides where it ends, or a tenth before, if it is inexact: then some will
+//! With a run the node splits where it ends, or a tenth before, if it is inexact: then some will
 //! come late. The records beyond are a node of their own, unless
 //! they are few: then they go along with the new record. Without one, the nodes at the edges of
-//! a tree, where keys in about ascending order arrive, divide at nine tenths. So a node of few
+//! a tree, where keys in about ascending order arrive, split at nine tenths. So a node of few
 //! records comes into being only at an edge, or beside a full one, of which an eighth or more
 //! came in a row.
 //!
@@ -105,7 +105,7 @@ impl<const PAGE: usize> Image<PAGE> {
         None
     }
 
-    /// Where an ordered slotted leaf divides for the sake of a key that belongs to a run, or
+    /// Where an ordered slotted leaf splits for the sake of a key that belongs to a run, or
     /// to an edge of the tree.
     pub(crate) fn cut_at_run<C: Configuration>(&self, key: &[u8]) -> Option<Cut> {
         let (index, present) = self.lower_bound::<C>(key);
@@ -141,7 +141,7 @@ impl<const PAGE: usize> Image<PAGE> {
             && fits(separator, self.upper(), cut.at..self.count())
     }
 
-    /// Divides near the end of an inexact run, so that it leaves room for those that come late.
+    /// Splits near the end of an inexact run, so that it leaves room for those that come late.
     fn cut_about<C: Configuration>(&self, run: Run, key: &[u8]) -> Cut {
         let count = self.count();
         let mut last = Vec::new();
@@ -166,7 +166,7 @@ impl<const PAGE: usize> Image<PAGE> {
         self.cut_apart::<C>(at.clamp(1, count - 1))
     }
 
-    /// Where a node at an edge of its tree divides whose new record belongs there.
+    /// Where a node at an edge of its tree splits whose new record belongs there.
     fn edge(&self, index: usize) -> Option<usize> {
         let count = self.count();
         if self.upper().is_empty() && FEW * (count - index) <= count {
@@ -178,7 +178,7 @@ impl<const PAGE: usize> Image<PAGE> {
         None
     }
 
-    /// Divides between two records.
+    /// Splits between two records.
     fn cut_apart<C: Configuration>(&self, at: usize) -> Cut {
         let (mut low, mut high) = (Vec::new(), Vec::new());
         self.node_key::<C>(at - 1, &mut low);
@@ -207,7 +207,7 @@ impl<const PAGE: usize> Image<PAGE> {
         cut
     }
 
-    /// Divides at the end of an ascending run, where a key belongs.
+    /// Splits at the end of an ascending run, where a key belongs.
     fn cut_ascending<C: Configuration>(&self, index: usize, key: &[u8]) -> Cut {
         let count = self.count();
         let (mut last, mut next) = (Vec::new(), Vec::new());
@@ -231,7 +231,7 @@ impl<const PAGE: usize> Image<PAGE> {
         }
     }
 
-    /// Divides at the end of a descending run, where a key belongs.
+    /// Splits at the end of a descending run, where a key belongs.
     fn cut_descending<C: Configuration>(&self, index: usize, key: &[u8]) -> Cut {
         let (mut last, mut next) = (Vec::new(), Vec::new());
         if index > 0 {

@@ -26,7 +26,7 @@ use crate::leaf::Form;
 use crate::page::{HEADER, Image};
 use crate::search::{HINTS, Node, first_word, head_of, infallible};
 
-/// How a slotted page divides its keys.
+/// How a slotted page splits its keys.
 pub(crate) trait Layout {
     /// Bytes beside each slot.
     const SIDE: usize;

@@ -1,23 +1,22 @@
-//! How nodes divide (§2), and how a full leaf may become a dense one instead (§3.5).
+//! How nodes split (§2), and how a full leaf may become a dense one instead (§3.5).
 //!
-//! A node divides where records have been coming in, if they came in a row (`runs`). Else a leaf
-//! divides near its median, at the place of the shortest separator among a sixteenth of
-//! its keys; an inner node gives one of its keys to its parent. Before a leaf of slots divides,
+//! A node splits where records have been coming in, if they came in a row (`runs`). Else a leaf
+//! splits near its median, at the place of the shortest separator among a sixteenth of
+//! its keys; an inner node gives one of its keys to its parent. Before a leaf of slots splits,
 //! it becomes dense if it can; if only its lower half or more could, that is cut off.
 //!
-//! **There is always room.** Stem and value of a record have at most `2 × STEM` bytes (`chain`), and
-//! fences at most one `STEM`. Lengths, slot and head add up to 14 bytes to a record, in the form
-//! where that is most. A `STEM` is an eighth of what a page has besides header, hints and 48 bytes. So
-//! three records fit beside two fences, without any prefix:
-//! `3 × (2 × STEM + 14) + 2 × STEM < 8 × STEM + 48`. (In pages of 256 bytes what a record must say of
-//! overflow pages may be more than a `STEM`: up to 24 bytes, beside lengths and slot of 6. With stems of
-//! 14 bytes that is `3 × (14 + 24 + 6) + 2 × 14 = 8 × 14 + 48`.) Hence a slotted leaf that cannot take a
-//! record has three or more, and each half of it has one or more and fits, since its separator is not
+//! **There is always room.** Stem and value of a record have at most `2 × STEM` bytes (`chain`),
+//! and fences at most one `STEM`. Lengths, slot and head add up to 14 bytes to a record, in the
+//! form where that is most. A `STEM` is an eighth of what a page has besides header, hints and 48
+//! bytes. So three records fit beside two fences, without any prefix: `3 × (2 × STEM + 14) + 2 ×
+//! STEM < 8 × STEM + 48`. (In pages of 256 bytes what a record must say of overflow pages may be
+//! more than a `STEM`: up to 24 bytes, beside lengths and slot of 6. With stems of 14 bytes that
+//! is `3 × (14 + 24 + 6) + 2 × 14 = 8 × 14 + 48`.) Hence a slotted leaf that cannot take a record
+//! has three or more, and each half of it has one or more and fits, since its separator is not
 //! longer than a key that it loses (or there was seen to be room for it); after a few cuts the
-//! record's leaf has two records or fewer. A
-//! dense leaf whose records fit a comparison leaf with the new one becomes one; so what is divided
-//! has three records, too. An inner node is divided when it has no room for one more separator: it has
-//! six or more.
+//! record's leaf has two records or fewer. A dense leaf whose records fit a comparison leaf with
+//! the new one becomes one; so what is split has three records, too. An inner node is split when
+//! it has no room for one more separator: it has six or more.
 
 use crate::adapt::Conversions;
 use crate::configuration::Configuration;
@@ -29,7 +28,7 @@ use crate::plan::{Content, Plan, Planned};
 use crate::slotted::{Comparison, Kind, Layout, Payload, record_size};
 use crate::tree::{BTree, Path};
 
-/// Where a node divides: the first place of the right half (or the key that moves up), and the
+/// Where a node splits: the first place of the right half (or the key that moves up), and the
 /// key between. Halves without a plan are slotted as suits them.
 pub(crate) struct Cut {
     pub at: usize,
@@ -101,7 +100,7 @@ impl<const PAGE: usize> Image<PAGE> {
         Cut::new(at, separator)
     }
 
-    /// Where to divide so that a record gets room.
+    /// Where to split so that a record gets room.
     pub(crate) fn cut_for<C: Configuration>(&self, key: &[u8], payload: Payload<'_>) -> Cut {
         if self.is_inner() {
             return self.cut_inner::<C>(key);
@@ -226,7 +225,7 @@ impl<const PAGE: usize> Image<PAGE> {
 }
 
 impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
-    /// Makes room on the way to `key`: gives its leaf another form, or divides the leaf or the
+    /// Makes room on the way to `key`: gives its leaf another form, or splits the leaf or the
     /// lowest node above it whose parent has room. To be called until the leaf takes the record.
     pub(crate) fn make_room(&mut self, root: PageNumber, key: &[u8], payload: Payload<'_>) {
         let (mut page, mut path) = self.path_to(root, key);
@@ -241,7 +240,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             let image = self.pages.page(page);
             let cut = image.cut_for::<C>(key, payload);
             if self.has_room_for(parent, &cut.separator) {
-                return self.divide(page, parent, index, &cut);
+                return self.split_node(page, parent, index, &cut);
             }
             page = parent;
         }
@@ -280,8 +279,14 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         self.pages.page_mut(root).become_root_above::<C>(below);
     }
 
-    /// Divides `page`, the child `index` of `parent`, which has room for the separator.
-    pub(crate) fn divide(&mut self, page: PageNumber, parent: PageNumber, index: usize, cut: &Cut) {
+    /// Splits `page`, the child `index` of `parent`, which has room for the separator.
+    pub(crate) fn split_node(
+        &mut self,
+        page: PageNumber,
+        parent: PageNumber,
+        index: usize,
+        cut: &Cut,
+    ) {
         let right = self.pages.allocate();
         let old = self.pages.page(page).clone();
         old.left_half::<C>(cut, self.pages.page_mut(page), &mut self.conversions);

@@ -275,13 +275,13 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             image.take::<C>(index);
         }
         if !self.pages.page_mut(page).add::<C>(index, stem, payload) {
-            self.divide_and_put(root, stem, payload);
+            self.split_and_put(root, stem, payload);
         }
     }
 
     /// Adds a record whose leaf has no room.
     #[cold]
-    fn divide_and_put(&mut self, root: PageNumber, stem: &[u8], payload: Payload<'_>) {
+    fn split_and_put(&mut self, root: PageNumber, stem: &[u8], payload: Payload<'_>) {
         loop {
             self.make_room(root, stem, payload);
             let page = self.leaf_of(root, stem);
@@ -358,14 +358,14 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         true
     }
 
-    /// Takes a record out of its leaf, and unites the leaf with a neighbour if it became empty.
+    /// Takes a record out of its leaf, and merges the leaf with a neighbour if it became empty.
     fn drop_record(&mut self, root: PageNumber, stem: &[u8]) {
         let page = self.leaf_of(root, stem);
         let image = self.pages.page_mut(page);
         let index = image.index_of::<C>(stem).expect("found before");
         image.take::<C>(index);
         if page != root && self.pages.page(page).sparse::<C>() {
-            self.unite_towards(root, stem);
+            self.merge_towards(root, stem);
         }
     }
 

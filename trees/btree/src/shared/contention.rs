@@ -1,8 +1,8 @@
-//! Leaves that writers wait for are divided (§7.3).
+//! Leaves that writers wait for are split (§7.3).
 //!
 //! A latch is of a whole leaf, so keys that are neighbours and written often are in each other's
 //! way. As in LeanStore one write in 128 is looked at: did it wait for its leaf? Where that is so
-//! for a thirtieth of those, the leaf is divided at the key that is being written. A key that is
+//! for a thirtieth of those, the leaf is split at the key that is being written. A key that is
 //! alone in being written often gains nothing by that, and so the key before must have been
 //! another.
 //!
@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use hedgerow_pages::{PageId, Pages, Pool, Result};
 
-use super::divide::Above;
 use super::read::chance;
+use super::split::Above;
 use super::{BTreeIndex, CONTENTION_SPLITS, image};
 use crate::configuration::Configuration;
 
@@ -48,7 +48,7 @@ impl Contention {
         chance(SAMPLED)
     }
 
-    /// Counts a write, and says whether its leaf should be divided.
+    /// Counts a write, and says whether its leaf should be split.
     #[cold]
     pub(super) fn count(&self, page: PageId, key: &[u8], waited: bool) -> bool {
         let tracker = &self.0[page.0 as usize % TRACKERS];
@@ -75,7 +75,7 @@ impl Contention {
 }
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
-    /// Divides the leaf of a key. Nobody needs that: whatever is in the way prevents it.
+    /// Splits the leaf of a key. Nobody needs that: whatever is in the way prevents it.
     #[cold]
     pub(super) fn relieve(&self, key: &[u8]) {
         let _ = self.try_relieve(key);
@@ -107,7 +107,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         page.order::<C>();
         let cut = page.cut_near::<C>(cut.stem);
         if image(&above.latch).takes_child::<C>(&cut.separator) {
-            self.divide(below, above, &page, &cut, &operation)?;
+            self.split_node(below, above, &page, &cut, &operation)?;
             self.events.count(CONTENTION_SPLITS);
         }
         Ok(())
@@ -125,20 +125,20 @@ mod tests {
     use super::*;
     use crate::configuration::{Adaptive, Baseline, Fingerprint, FullyDense, Hints, SemiDense};
 
-    /// Counts so many writes of two keys in turn; how often the leaf was to be divided.
-    fn divisions(writes: u64, waits: impl Fn(u64) -> bool, keys: u64) -> u64 {
+    /// Counts so many writes of two keys in turn; how often the leaf was to be split.
+    fn splits(writes: u64, waits: impl Fn(u64) -> bool, keys: u64) -> u64 {
         let contention = Contention::new();
-        let divides = |n: &u64| contention.count(PageId(7), &[(n % keys) as u8], waits(*n));
-        (0..writes).filter(divides).count() as u64
+        let splits = |n: &u64| contention.count(PageId(7), &[(n % keys) as u8], waits(*n));
+        (0..writes).filter(splits).count() as u64
     }
 
     #[test]
     fn a_thirtieth_of_the_writes_must_have_waited_and_not_all_for_one_key() {
-        assert_eq!(divisions(10 * WINDOW, |n| n % 30 == 0, 7), 10);
-        assert_eq!(divisions(10 * WINDOW, |n| n % 41 == 0, 7), 0);
-        assert_eq!(divisions(10 * WINDOW, |_| true, 1), 0);
+        assert_eq!(splits(10 * WINDOW, |n| n % 30 == 0, 7), 10);
+        assert_eq!(splits(10 * WINDOW, |n| n % 41 == 0, 7), 0);
+        assert_eq!(splits(10 * WINDOW, |_| true, 1), 0);
         // Fewer than are needed to decide.
-        assert_eq!(divisions(WINDOW - 1, |_| true, 7), 0);
+        assert_eq!(splits(WINDOW - 1, |_| true, 7), 0);
     }
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// Divides leaves of a tree of numbers and of names wherever asked to.
+    /// Splits leaves of a tree of numbers and of names wherever asked to.
     fn relieves<C: Configuration>() {
         let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
         let pool = Pool::open(&vfs, Path::new("/pages"), &Options::new(64 << 20)).unwrap();
@@ -171,8 +171,8 @@ mod tests {
                 tree.verify().unwrap();
             }
         }
-        let divided = tree.statistics().get("contention_splits").unwrap();
-        assert!(divided > 20.0, "{} divided {divided} leaves", C::NAME);
+        let split = tree.statistics().get("contention_splits").unwrap();
+        assert!(split > 20.0, "{} split {split} leaves", C::NAME);
         for key in &keys {
             let right = tree.get(key, |value| value == key).unwrap();
             assert_eq!(right, Some(true), "{} {key:?}", C::NAME);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_of_each_kind_are_divided() {
+    fn leaves_of_each_kind_are_split() {
         relieves::<Baseline>();
         relieves::<Hints>();
         relieves::<Fingerprint>();

@@ -17,7 +17,7 @@
 //! looking on. What changes more of a page is made in a copy, of which the lines that differ are
 //! then stored.
 //!
-//! **Splits, unions and widenings** latch the parent, if it is as it was noted, then the children
+//! **Splits, merges and widenings** latch the parent, if it is as it was noted, then the children
 //! concerned from left to right. A root never changes its number: its content moves to or from
 //! the page below.
 //!
@@ -36,19 +36,19 @@ mod ahead;
 mod chains;
 mod contention;
 mod descend;
-mod divide;
 mod gather;
 mod get_many;
 mod index;
 mod kept;
 pub(crate) mod lost;
+mod merge;
 mod pending_frees;
 mod range_frees;
 mod read;
 mod remove_range;
 mod scan;
+mod split;
 mod survey;
-mod unite;
 mod write;
 
 use std::fmt;
@@ -80,7 +80,7 @@ pub struct BTreeIndex<C = Adaptive, const PAGE: usize = 4096> {
     root: PageId,
     len: AtomicU64,
     events: Counters<7>,
-    /// None where leaves are not to be divided for this.
+    /// None where leaves are not to be split for this.
     contention: Option<Contention>,
     conversions: Mutex<Conversions>,
     known_slots: Mutex<KnownFreeSlots>,
@@ -90,7 +90,7 @@ pub struct BTreeIndex<C = Adaptive, const PAGE: usize = 4096> {
 
 const RESTARTS: usize = 0;
 const SPLITS: usize = 1;
-const UNIONS: usize = 2;
+const MERGES: usize = 2;
 const RANGE_LEAVES: usize = 3;
 const CONTENTION_SPLITS: usize = 4;
 const DEFERRED_SLOT_FREES: usize = 5;
@@ -138,7 +138,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// The same tree, whose leaves are not divided when writers wait for them (§7.3), to measure
+    /// The same tree, whose leaves are not split when writers wait for them (§7.3), to measure
     /// what that brings.
     #[must_use]
     pub fn without_contention_splits(mut self) -> Self {

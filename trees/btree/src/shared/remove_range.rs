@@ -3,7 +3,7 @@
 //! A key after the other would cost a descent, a latch and a change of a page each. Here a leaf is
 //! found and latched once, all of its keys in the range are asked about, and what is left of it is
 //! stored once, which for most leaves is nothing. Empty leaves go when the last one below a parent
-//! is done: empty neighbours unite at little cost. Leaves that follow are [asked for](super::ahead)
+//! is done: empty neighbours merge at little cost. Leaves that follow are [asked for](super::ahead)
 //! as a scan's are.
 //!
 //! Of a value only the beginning is shown, which is in its record, so that pages of values go
@@ -19,7 +19,7 @@ use super::ahead::Ahead;
 use super::descend::{Aim, DEEPEST, Leaf};
 use super::lost::after_all;
 use super::range_frees::RangeFrees;
-use super::{BTreeIndex, RANGE_LEAVES, UNIONS, image};
+use super::{BTreeIndex, MERGES, RANGE_LEAVES, image};
 use crate::chain::Chain;
 use crate::configuration::Configuration;
 use crate::leaf::End;
@@ -137,16 +137,16 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         removed.map_err(|error| (error, at.key))
     }
 
-    /// Unites empty leaves around a key. When their parents unite, too, empty leaves of both may
-    /// be left below one, so it tries until nothing unites.
+    /// Merges empty leaves around a key. When their parents merge, too, empty leaves of both may
+    /// be left below one, so it tries until nothing merges.
     #[cold]
     pub(super) fn tidy_whole(&self, key: &[u8]) {
-        // Each union gives a page back.
+        // Each merge gives a page back.
         let _spending = self.pool.spend_reserve();
         for _ in 0..DEEPEST {
-            let before = self.events.sum(UNIONS);
+            let before = self.events.sum(MERGES);
             self.tidy(key);
-            if self.events.sum(UNIONS) == before {
+            if self.events.sum(MERGES) == before {
                 return;
             }
         }

@@ -6,8 +6,8 @@ use hedgerow_index::Statistics;
 use hedgerow_pages::{Error, PageId, Pages, Pool, SharedLatch, Stop};
 
 use super::{
-    BTreeIndex, CONTENTION_SPLITS, DEFERRED_SLOT_FREES, FREED_SLOT_PAGES, RANGE_LEAVES, RESTARTS,
-    SPLITS, UNIONS, image,
+    BTreeIndex, CONTENTION_SPLITS, DEFERRED_SLOT_FREES, FREED_SLOT_PAGES, MERGES, RANGE_LEAVES,
+    RESTARTS, SPLITS, image,
 };
 use crate::chain::Chain;
 use crate::configuration::Configuration;
@@ -148,12 +148,12 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             RESTARTS,
             "Attempts that others were in the way of.",
         );
-        push("splits", SPLITS, "Nodes that were divided.");
-        push("unions", UNIONS, "Nodes that went into a neighbour.");
+        push("splits", SPLITS, "Nodes that were split.");
+        push("merges", MERGES, "Nodes that went into a neighbour.");
         push(
             "contention_splits",
             CONTENTION_SPLITS,
-            "Leaves that were divided since writers waited for each other.",
+            "Leaves that were split since writers waited for each other.",
         );
         push(
             "deferred_slot_frees",

@@ -57,7 +57,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// `decide` receives the present value (if any) and a buffer, empty at each call; for
     /// [`Decision::Put`] the bytes in the buffer become the value. It is called again when a leaf
-    /// had to be divided first: only the last call counts. It runs while the leaf is latched.
+    /// had to be split first: only the last call counts. It runs while the leaf is latched.
     ///
     /// # Errors
     ///
@@ -117,17 +117,13 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Whether a site's leaf is one that writers wait for, as far as this one is looked at.
     #[inline(always)]
     fn sample(&self, site: &Site<'_, '_, PAGE>) -> Then {
-        let divides = self.contention.as_ref().is_some_and(|contention| {
+        let splits = self.contention.as_ref().is_some_and(|contention| {
             // Most wait before the way down has come to the leaf, and find it free then.
             let leaf = site.leaf.at;
             let waited = || leaf.note.waited() || site.latch.waited();
             Contention::samples() && contention.count(leaf.id, site.cut.stem, waited())
         });
-        if divides {
-            Then::Relieve
-        } else {
-            Then::Nothing
-        }
+        if splits { Then::Relieve } else { Then::Nothing }
     }
 
     /// Stores a value; true if the key is new.

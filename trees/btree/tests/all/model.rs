@@ -1,5 +1,5 @@
 //! The tree against the standard library's map, on keys chosen to hurt, with pages so small
-//! that nodes divide and unite all the time.
+//! that nodes split and merge all the time.
 
 use std::ops::{Bound, ControlFlow};
 

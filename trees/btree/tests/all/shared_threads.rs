@@ -93,7 +93,7 @@ fn work(tree: &Tree, thread: u64, steps: usize) -> BTreeMap<Vec<u8>, Vec<u8>> {
             assert_eq!(answers, keys.len());
         }
     }
-    // Most of the tree goes, so that nodes unite.
+    // Most of the tree goes, so that nodes merge.
     let mut number = 0;
     model.retain(|key, _| {
         number += 1;
@@ -178,12 +178,12 @@ fn threads_find_what_they_put_and_every_checkpoint_is_a_tree() {
     let pool = tree.pool().statistics();
     assert!(pool.reads > 1000 && pool.writes > 1000, "{pool:?}");
     let statistics = tree.statistics();
-    for event in ["splits", "unions", "restarts"] {
+    for event in ["splits", "merges", "restarts"] {
         assert!(statistics.get(event) > Some(20.0), "{statistics:?}");
     }
 }
 
-/// Adds to counters until a leaf was divided because of that, or for so many rounds, and returns
+/// Adds to counters until a leaf was split because of that, or for so many rounds, and returns
 /// what they sum up to and how many such divisions there were.
 fn count_up(threads: u64, rounds: u64) -> (u64, f64) {
     let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
@@ -229,7 +229,7 @@ fn count_up(threads: u64, rounds: u64) -> (u64, f64) {
 }
 
 #[test]
-fn leaves_that_writers_wait_for_are_divided() {
+fn leaves_that_writers_wait_for_are_split() {
     let (sum, splits) = count_up(THREADS, 100_000);
     assert!(splits > 0.0, "{sum} changes");
     let (sum, splits) = count_up(1, 20_000);

@@ -1,4 +1,4 @@
-//! How nodes divide under latches: the parent's first, as it was noted; then the child's.
+//! How nodes split under latches: the parent's first, as it was noted; then the child's.
 
 use hedgerow_pages::{ExclusiveLatch, Operation, PageId, Pages, Pool, Result};
 
@@ -19,7 +19,7 @@ pub(super) struct Above<'p, const PAGE: usize> {
 }
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
-    /// Makes room on the way to `key` from a noted root: gives its leaf another form, or divides
+    /// Makes room on the way to `key` from a noted root: gives its leaf another form, or splits
     /// the leaf or the lowest node above it whose parent has room. To be called, by whoever has no
     /// latch, until the leaf takes the record.
     #[cold]
@@ -56,7 +56,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             }
             let cut = page.cut_for::<C>(key, payload);
             if image(&above.latch).takes_child::<C>(&cut.separator) {
-                return self.divide(below, above, &page, &cut, &operation);
+                return self.split_node(below, above, &page, &cut, &operation);
             }
             node = parent;
         }
@@ -183,8 +183,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Ok(())
     }
 
-    /// Divides a node, of which `page` is an ordered copy. Its parent has room for the separator.
-    pub(super) fn divide<'p>(
+    /// Splits a node, of which `page` is an ordered copy. Its parent has room for the separator.
+    pub(super) fn split_node<'p>(
         &'p self,
         mut latch: ExclusiveLatch<'p, PAGE>,
         mut above: Above<'p, PAGE>,

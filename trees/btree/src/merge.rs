@@ -1,4 +1,4 @@
-//! How nodes unite (§2).
+//! How nodes merge (§2).
 //!
 //! Two neighbours become one when three quarters of each are unused, or when one holds nothing
 //! and the other can take its range.
@@ -14,14 +14,14 @@ use crate::split::child_bytes;
 use crate::tree::BTree;
 
 impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
-    /// Unites nodes on the way to `key`, from its leaf upwards as long as there is reason to. When
-    /// inner nodes unite, empty leaves of both may be left below one, so it tries again.
-    pub(crate) fn unite_towards(&mut self, root: PageNumber, key: &[u8]) {
-        while self.unite_upwards(root, key) {}
+    /// Merges nodes on the way to `key`, from its leaf upwards as long as there is reason to. When
+    /// inner nodes merge, empty leaves of both may be left below one, so it tries again.
+    pub(crate) fn merge_towards(&mut self, root: PageNumber, key: &[u8]) {
+        while self.merge_upwards(root, key) {}
     }
 
-    /// Does so once, and says whether inner nodes united.
-    fn unite_upwards(&mut self, root: PageNumber, key: &[u8]) -> bool {
+    /// Does so once, and says whether inner nodes merged.
+    fn merge_upwards(&mut self, root: PageNumber, key: &[u8]) -> bool {
         let mut inner = false;
         let (mut page, mut path) = self.path_to(root, key);
         while let Some((parent, mut index)) = path.pop() {
@@ -32,10 +32,10 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             // An empty leaf may have waited on either side for this one to shrink.
             loop {
                 let count = self.pages.page(parent).count();
-                if index < count && self.unite(parent, index) {
+                if index < count && self.merge(parent, index) {
                     continue;
                 }
-                if index == 0 || !self.unite(parent, index - 1) {
+                if index == 0 || !self.merge(parent, index - 1) {
                     break;
                 }
                 index -= 1;
@@ -64,24 +64,24 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         }
     }
 
-    /// Unites the children `index` and `index + 1`, if they are empty enough and fit.
-    fn unite(&mut self, parent: PageNumber, index: usize) -> bool {
+    /// Merges the children `index` and `index + 1`, if they are empty enough and fit.
+    fn merge(&mut self, parent: PageNumber, index: usize) -> bool {
         let above = self.pages.page(parent);
         let left_page = above.child::<Comparison<C>>(index);
         let right_page = above.child::<Comparison<C>>(index + 1);
         let (left, right) = (self.pages.page(left_page), self.pages.page(right_page));
-        if !left.may_unite::<C>(right) {
+        if !left.may_merge::<C>(right) {
             return false;
         }
         self.pages.page_mut(left_page).order::<C>();
         self.pages.page_mut(right_page).order::<C>();
         let above = self.pages.page(parent);
         let (left, right) = (self.pages.page(left_page), self.pages.page(right_page));
-        let united = left.united::<C>(above, index, right, &mut self.conversions);
-        let Some(united) = united else {
+        let merged = left.merged::<C>(above, index, right, &mut self.conversions);
+        let Some(merged) = merged else {
             return false;
         };
-        *self.pages.page_mut(left_page) = united;
+        *self.pages.page_mut(left_page) = merged;
         self.drop_right(parent, index);
         true
     }
@@ -94,14 +94,14 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
 }
 
 impl<const PAGE: usize> Image<PAGE> {
-    /// Whether a removal left a node so empty that it may unite with a neighbour.
+    /// Whether a removal left a node so empty that it may merge with a neighbour.
     pub(crate) fn sparse<C: Configuration>(&self) -> bool {
         let (free, whole) = self.node_free::<C>();
         4 * free >= 3 * whole || self.count() == 0
     }
 
-    /// Whether there is reason to unite with the node to the right.
-    pub(crate) fn may_unite<C: Configuration>(&self, right: &Self) -> bool {
+    /// Whether there is reason to merge with the node to the right.
+    pub(crate) fn may_merge<C: Configuration>(&self, right: &Self) -> bool {
         let empty = |image: &Self| !image.is_inner() && image.count() == 0;
         (self.sparse::<C>() && right.sparse::<C>()) || empty(self) || empty(right)
     }
@@ -117,7 +117,7 @@ impl<const PAGE: usize> Image<PAGE> {
 
     /// One node of this, the child `index` of `above`, and that to the right, both in order, if
     /// they fit.
-    pub(crate) fn united<C: Configuration>(
+    pub(crate) fn merged<C: Configuration>(
         &self,
         above: &Self,
         index: usize,
@@ -127,7 +127,7 @@ impl<const PAGE: usize> Image<PAGE> {
         if self.is_inner() {
             let mut separator = Vec::new();
             above.node_key::<C>(index, &mut separator);
-            return unite_inner::<C, PAGE>(self, &separator, right);
+            return merge_inner::<C, PAGE>(self, &separator, right);
         }
         let parts = [
             (self, 0..self.all_places::<C>()),
@@ -152,7 +152,7 @@ impl<const PAGE: usize> Image<PAGE> {
 }
 
 /// One inner node of two and the separator between them, if they fit.
-fn unite_inner<C: Configuration, const PAGE: usize>(
+fn merge_inner<C: Configuration, const PAGE: usize>(
     left: &Image<PAGE>,
     separator: &[u8],
     right: &Image<PAGE>,

@@ -1,4 +1,4 @@
-//! How nodes unite, and empty layers go, after a removal.
+//! How nodes merge, and empty layers go, after a removal.
 //!
 //! None of it is needed for a right answer: what is in the way (another thread, a page that cannot
 //! be read) may prevent it, and a later removal tries again.
@@ -6,7 +6,7 @@
 use hedgerow_pages::{ExclusiveLatch, Operation, PageId, Pages, Pool, Result, Stop};
 
 use super::descend::{Aim, At};
-use super::{BTreeIndex, UNIONS, image};
+use super::{BTreeIndex, MERGES, image};
 use crate::adapt::Conversions;
 use crate::configuration::Configuration;
 use crate::page::node;
@@ -17,7 +17,7 @@ use crate::tree::{Cut, layer_root};
 const ATTEMPTS: u32 = 40;
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
-    /// Unites nodes on the way to a key that was removed, and takes out layers that lost their
+    /// Merges nodes on the way to a key that was removed, and takes out layers that lost their
     /// last key, as far as there is reason to.
     #[cold]
     pub(super) fn tidy(&self, key: &[u8]) {
@@ -33,7 +33,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     fn try_tidy(&self, key: &[u8]) -> Result<()> {
         let mut layers = self.layers_of(key)?;
         while let Some((root, cut)) = layers.pop() {
-            self.unite_towards(root, cut.stem)?;
+            self.merge_towards(root, cut.stem)?;
             let Some(&(upper, cut)) = layers.last() else {
                 break;
             };
@@ -64,8 +64,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Unites nodes of one layer on the way to a key, from its leaf upwards.
-    fn unite_towards(&self, root: At, key: &[u8]) -> Result<()> {
+    /// Merges nodes of one layer on the way to a key, from its leaf upwards.
+    fn merge_towards(&self, root: At, key: &[u8]) -> Result<()> {
         let pool: &Pool<PAGE> = &self.pool;
         let (path, leaf) = self.path(root, key)?;
         let mut at = leaf.at;
@@ -75,7 +75,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 pool.validate(&parent.note)?;
                 node(latch.image()).sparse::<C>()
             };
-            if !sparse || !self.unite_around(parent, index, level == 0)? {
+            if !sparse || !self.merge_around(parent, index, level == 0)? {
                 break;
             }
             at = parent;
@@ -83,9 +83,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Ok(())
     }
 
-    /// Unites a child with its neighbours as long as they fit; says whether the node above is to
+    /// Merges a child with its neighbours as long as they fit; says whether the node above is to
     /// be looked at, too. A root that has one child left takes its content.
-    fn unite_around(&self, parent: At, mut index: usize, is_root: bool) -> Result<bool> {
+    fn merge_around(&self, parent: At, mut index: usize, is_root: bool) -> Result<bool> {
         let mut pool: &Pool<PAGE> = &self.pool;
         let operation = pool.begin();
         let mut above = pool.upgrade(&parent.note)?;
@@ -93,10 +93,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         // An empty leaf may have waited on either side for this one to shrink.
         loop {
             let count = image(&above).count();
-            if index < count && self.unite(&mut above, index, &operation)? {
+            if index < count && self.merge(&mut above, index, &operation)? {
                 continue;
             }
-            if index == 0 || !self.unite(&mut above, index - 1, &operation)? {
+            if index == 0 || !self.merge(&mut above, index - 1, &operation)? {
                 break;
             }
             index -= 1;
@@ -113,9 +113,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Ok(go_on)
     }
 
-    /// Unites the children `index` and `index + 1` of a latched node, if they are empty enough
+    /// Merges the children `index` and `index + 1` of a latched node, if they are empty enough
     /// and fit.
-    fn unite<'p>(
+    fn merge<'p>(
         &'p self,
         above: &mut ExclusiveLatch<'p, PAGE>,
         index: usize,
@@ -125,7 +125,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let child = |index| PageId(image(above).child::<Comparison<C>>(index));
         let mut left = pool.exclusive(child(index))?;
         let mut right = pool.exclusive(child(index + 1))?;
-        if !image(&left).may_unite::<C>(image(&right)) {
+        if !image(&left).may_merge::<C>(image(&right)) {
             return Ok(false);
         }
         let (mut left_page, mut right_page) = (image(&left).clone(), image(&right).clone());
@@ -133,19 +133,19 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         right_page.order::<C>();
         let mut parent = image(above).clone();
         let mut conversions = Conversions::default();
-        let united = left_page.united::<C>(&parent, index, &right_page, &mut conversions);
-        let Some(united) = united else {
+        let merged = left_page.merged::<C>(&parent, index, &right_page, &mut conversions);
+        let Some(merged) = merged else {
             return Ok(false);
         };
         self.prepare(above, operation)?;
         self.prepare(&mut left, operation)?;
         self.prepare(&mut right, operation)?;
         parent.remove_child::<C>(index);
-        self.store_node(&mut left, &united);
+        self.store_node(&mut left, &merged);
         self.store_node(above, &parent);
         pool.release(right, operation)?;
         self.conversions().absorb(&conversions);
-        self.events.count(UNIONS);
+        self.events.count(MERGES);
         Ok(true)
     }
 
