@@ -73,7 +73,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             }
             last.get_or_insert_default().clear();
             last.get_or_insert_default().extend_from_slice(key);
-            let long = !Self::cut(key).fits(value, Self::STEM);
+            let long = !Self::cut(key).fits(value, Self::KEY_PREFIX_BYTES);
             if long || !self.waits(key, &waiting, fill) {
                 self.flush(&mut waiting, None, fill);
                 self.insert(key, value);
@@ -89,7 +89,8 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
                 bytes = waiting.bytes::<C>(prefix);
             }
             let more = Waiting::bytes_of::<C>(key, value, prefix);
-            let whole = PAGE - Comparison::<C>::BODY - lower.len() - key.len().min(Self::STEM);
+            let whole =
+                PAGE - Comparison::<C>::BODY - lower.len() - key.len().min(Self::KEY_PREFIX_BYTES);
             if !waiting.pairs.is_empty() && bytes + more > (whole as f64 * fill) as usize {
                 self.flush(&mut waiting, Some(key), fill);
                 if !self.waits(key, &waiting, fill) {

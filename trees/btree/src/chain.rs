@@ -1,6 +1,6 @@
 //! What a record says of a value that does not fit its leaf, and how such a value is split.
 //!
-//! The bytes are those of the value, after the rest of a key that is longer than a stem. Their
+//! The bytes are those of the value, after the rest of a key that is longer than a key prefix. Their
 //! beginning, the *head*, stays in the record; then come whole pages; the end is a slot of a page
 //! that several records share, a [shared overflow page](crate::shared_overflow):
 //!
@@ -24,7 +24,7 @@
 //! last page that is not full is filled to three quarters at least (or the head has no room), and
 //! a value takes at most about 1.5 times its bytes.
 //!
-//! Records of values in a leaf have the same limit: with the stem at most [two stems](Cut::fits).
+//! Records of values in a leaf have the same limit: with the key prefix at most [two key prefixes](Cut::fits).
 //! Splits would allow three (`split`), but no more than three such records fit a leaf, and leaves
 //! of two or three use 1.7 times the bytes of their records: shared overflow pages are better
 //! from there on.
@@ -96,17 +96,17 @@ impl Reader<'_> {
 }
 
 impl Cut<'_> {
-    /// Whether a value is put into the leaf, if keys are cut after `stem` bytes.
+    /// Whether a value is put into the leaf, if keys are cut after `key_prefix` bytes.
     #[inline(always)]
-    pub(crate) fn fits(self, value: &[u8], stem: usize) -> bool {
-        self.rest.is_none() && self.stem.len() + value.len() <= 2 * stem
+    pub(crate) fn fits(self, value: &[u8], key_prefix: usize) -> bool {
+        self.rest.is_none() && self.key_prefix.len() + value.len() <= 2 * key_prefix
     }
 }
 
 impl Chain {
-    /// How the rest of a key and a value are split, if keys are cut after `stem` bytes. Where
+    /// How the rest of a key and a value are split, if keys are cut after `key_prefix` bytes. Where
     /// they are is not known yet.
-    pub(crate) fn plan<const PAGE: usize>(cut: Cut<'_>, value: &[u8], stem: usize) -> Self {
+    pub(crate) fn plan<const PAGE: usize>(cut: Cut<'_>, value: &[u8], key_prefix: usize) -> Self {
         let key_len = cut.rest.map_or(0, <[u8]>::len);
         let len = key_len + value.len();
         let kind = if cut.rest.is_some() {
@@ -116,8 +116,9 @@ impl Chain {
         };
         let key_bytes = cut.rest.map_or(0, |_| varint::size(key_len as u64));
         // What the record has besides its head and the numbers of pages, at most.
-        let fixed = 1 + varint::size(len as u64) + key_bytes + varint::size(2 * stem as u64) + 4;
-        let room = (2 * stem).saturating_sub(cut.stem.len() + fixed);
+        let fixed =
+            1 + varint::size(len as u64) + key_bytes + varint::size(2 * key_prefix as u64) + 4;
+        let room = (2 * key_prefix).saturating_sub(cut.key_prefix.len() + fixed);
         let room_of_head = room.saturating_sub(4 * LISTED);
         let least = match kind {
             Kind::Overflow => RANGE_VALUE_BYTES.min(len).min(room_of_head),
@@ -295,7 +296,10 @@ mod tests {
         for len in (980..20_000).step_by(7) {
             let value = vec![3; len];
             for rest in [None, Some(&value[..len / 3])] {
-                let cut = Cut { stem: &key, rest };
+                let cut = Cut {
+                    key_prefix: &key,
+                    rest,
+                };
                 let mut chain = Chain::plan::<4096>(cut, &value, STEM);
                 assert!(chain.listed > 0 || chain.pages == 0);
                 chain.numbers[..chain.listed].fill(77);
@@ -316,14 +320,14 @@ mod tests {
     #[test]
     fn a_record_of_a_tiny_page_has_room_for_what_it_must_say() {
         // Three of them must fit a page of 256 bytes: see `split`.
-        let stem = [0; 14];
+        let key_prefix = [0; 14];
         for len in [0, 1, 100, 223, 224, 225, 5000, 1 << 20] {
             let value = vec![0; len];
             let cut = Cut {
-                stem: &stem,
+                key_prefix: &key_prefix,
                 rest: Some(&value[..len / 2]),
             };
-            let chain = Chain::plan::<256>(cut, &value, stem.len());
+            let chain = Chain::plan::<256>(cut, &value, key_prefix.len());
             let made = chain.made(&value[..chain.head]);
             assert!(made.payload().bytes.len() <= 24, "{len}");
         }

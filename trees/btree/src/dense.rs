@@ -2,12 +2,12 @@
 //!
 //! Where all keys of a leaf have one length and differ in their last four bytes only, those
 //! bytes, as a number less that of a reference key, say where a record is: nothing is searched,
-//! and no key is stored. What comes before them, the *stem*, is that of the lower fence. The
+//! and no key is stored. What comes before them, the *prefix*, is that of the lower fence. The
 //! *places* of a dense leaf, taken or not, stand for consecutive keys, the reference key first.
 //!
 //! ```text
 //!  lower fence  "wiki" 0 0 0 12       keys "wiki" 0 0 0 12 … "wiki" 0 0 2 3
-//!               └ stem ┘└number┘      places            0 … 503
+//!               └ prefix ┘└number┘      places            0 … 503
 //! ```
 
 use std::cmp::Ordering;
@@ -37,7 +37,7 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// Bytes of a key before its number.
-    pub(crate) fn stem_len(self) -> usize {
+    pub(crate) fn prefix_len(self) -> usize {
         self.key_len.saturating_sub(NUMBER)
     }
 
@@ -60,8 +60,8 @@ impl Shape {
 
 /// Whether two keys have one length and differ in their numbers only.
 pub(crate) fn alike(first: &[u8], last: &[u8]) -> bool {
-    let stem = first.len().saturating_sub(NUMBER);
-    last.len() == first.len() && last[..stem] == first[..stem]
+    let prefix = first.len().saturating_sub(NUMBER);
+    last.len() == first.len() && last[..prefix] == first[..prefix]
 }
 
 /// The number that up to four bytes are.
@@ -75,13 +75,13 @@ pub(crate) fn number(bytes: &[u8]) -> u32 {
         .fold(0, |word, &byte| word << 8 | u32::from(byte))
 }
 
-/// The number of the lowest key of `key_len` bytes at or above a fence that begins with its stem
+/// The number of the lowest key of `key_len` bytes at or above a fence that begins with its prefix
 /// (which a shorter fence does not); none if that is past the last number.
 pub(crate) fn number_from(fence: &[u8], key_len: usize) -> Option<u32> {
-    let stem = key_len.saturating_sub(NUMBER);
+    let prefix = key_len.saturating_sub(NUMBER);
     let width = key_len.min(NUMBER);
     let mut word = [0; NUMBER];
-    let tail = fence.get(stem..)?;
+    let tail = fence.get(prefix..)?;
     let len = tail.len().min(width);
     word[..len].copy_from_slice(&tail[..len]);
     let mut number = u32::from_be_bytes(word) >> (8 * (NUMBER - width));
@@ -98,10 +98,10 @@ pub(crate) fn place_of(page: impl View, key: &[u8]) -> Result<Option<usize>, Res
     if key.len() != usize::from(page.u16(KEY_LEN_AT)?) {
         return Ok(None);
     }
-    let (stem, tail) = key.split_at_checked(page.prefix_bytes()?).ok_or(Restart)?;
-    if !stem.is_empty() {
+    let (prefix, tail) = key.split_at_checked(page.prefix_bytes()?).ok_or(Restart)?;
+    if !prefix.is_empty() {
         let at = usize::from(page.u16(LOWER_AT)?);
-        if page.compare(at..at + stem.len(), stem)? != Ordering::Equal {
+        if page.compare(at..at + prefix.len(), prefix)? != Ordering::Equal {
             return Ok(None);
         }
     }
@@ -139,7 +139,7 @@ impl<const PAGE: usize> Image<PAGE> {
         self.set_heap_used(self.heap_used() + reserved);
         self.set_upper_at(at);
         self.set_upper(upper);
-        self.set_prefix_len(shape.stem_len());
+        self.set_prefix_len(shape.prefix_len());
         self.set_key_len(shape.key_len);
         self.set_dense_value_len(shape.value_len);
         self.set_reference(shape.reference as usize);
@@ -165,10 +165,10 @@ impl<const PAGE: usize> Image<PAGE> {
 
     /// The first place whose key is at or above any key, and whether it is that key.
     pub(crate) fn first_place(&self, key: &[u8]) -> (usize, bool) {
-        let stem = self.prefix();
+        let prefix = self.prefix();
         let places = self.places();
-        let Some(tail) = key.strip_prefix(stem) else {
-            return (if key < stem { 0 } else { places }, false);
+        let Some(tail) = key.strip_prefix(prefix) else {
+            return (if key < prefix { 0 } else { places }, false);
         };
         let width = self.key_len().min(NUMBER);
         let mut word = [0; NUMBER];
@@ -189,9 +189,9 @@ impl<const PAGE: usize> Image<PAGE> {
 
     /// Whether a record is one that this dense leaf could hold, here or at another place.
     pub(crate) fn has_shape(&self, key: &[u8], payload: Payload<'_>) -> bool {
-        let stem = self.prefix();
+        let prefix = self.prefix();
         let fits = payload.kind == Kind::Inline && payload.bytes.len() == self.dense_value_len();
-        key.len() == self.key_len() && key.starts_with(stem) && (fits || self.is(Tag::SemiDense))
+        key.len() == self.key_len() && key.starts_with(prefix) && (fits || self.is(Tag::SemiDense))
     }
 
     /// The key of a place, in place of what `key` held.
@@ -215,8 +215,8 @@ impl<const PAGE: usize> Image<PAGE> {
     /// Whether header and fences of a dense leaf agree.
     pub(crate) fn verify_dense(&self) -> Result<(), String> {
         let shape = self.shape();
-        if self.lower().len() < shape.stem_len() {
-            return Err("the lower fence of a dense leaf lacks the stem".into());
+        if self.lower().len() < shape.prefix_len() {
+            return Err("the lower fence of a dense leaf lacks the prefix".into());
         }
         if shape.places as u64 > Shape::keys_left(shape.key_len, shape.reference) {
             return Err(format!("{shape:?} has places for no numbers"));

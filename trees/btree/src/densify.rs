@@ -91,7 +91,7 @@ impl<const PAGE: usize> Image<PAGE> {
             self.place_key(next as u32, &mut separator);
             let leaf = self.part_from(next as u32, &separator, self.upper());
             if let Planned::FullyDense(right) = leaf
-                && (number(&key[shape.stem_len()..]) as usize) < next + right.places
+                && (number(&key[shape.prefix_len()..]) as usize) < next + right.places
             {
                 let mut cut = Cut::new(shape.places, separator);
                 cut.right = Some(leaf.into());
@@ -114,7 +114,7 @@ impl<const PAGE: usize> Image<PAGE> {
             let lengths = (shape.key_len, shape.value_len);
             let room = FullyDense::room::<PAGE>(self.lower(), &separator, lengths.0, lengths.1);
             let first = lowest.max(shape.reference.saturating_sub(room as u32));
-            if first <= number(&key[shape.stem_len()..]) {
+            if first <= number(&key[shape.prefix_len()..]) {
                 left = Some(self.part_from(first, self.lower(), &separator).into());
             }
         }
@@ -169,11 +169,11 @@ impl<const PAGE: usize> Image<PAGE> {
         self.node_key::<C>(at - 1, &mut low);
         self.node_key::<C>(at, &mut key);
         // Where the same numbers go on, it is no end: both halves will be dense later.
-        let stem = low.len().saturating_sub(4);
+        let prefix = low.len().saturating_sub(4);
         let room = FullyDense::room::<PAGE>(self.lower(), &upper, low.len(), model.value_len);
         let goes_on = key.len() == low.len()
-            && key[..stem] == low[..stem]
-            && ((number(&key[stem..]) - number(&low[stem..])) as usize) < room;
+            && key[..prefix] == low[..prefix]
+            && ((number(&key[prefix..]) - number(&low[prefix..])) as usize) < room;
         if goes_on {
             return None;
         }
@@ -383,10 +383,10 @@ impl Plan {
         let (Planned::SemiDense(shape) | Planned::FullyDense(shape)) = self.form else {
             return false;
         };
-        let stem = sample.lower().get(..shape.stem_len());
+        let prefix = sample.lower().get(..shape.prefix_len());
         let value = payload.kind == Kind::Inline && payload.bytes.len() == shape.value_len;
         key.len() == shape.key_len
-            && stem.is_some_and(|stem| key.starts_with(stem))
+            && prefix.is_some_and(|prefix| key.starts_with(prefix))
             && (value || matches!(self.form, Planned::SemiDense(_)))
     }
 }

@@ -60,15 +60,15 @@ impl FullyDense {
             reference: 0,
             places: 0,
         };
-        let stem = base.stem_len();
-        if first.is_empty() || !alike(first, last) || !lower.starts_with(&first[..stem]) {
+        let prefix = base.prefix_len();
+        if first.is_empty() || !alike(first, last) || !lower.starts_with(&first[..prefix]) {
             return None;
         }
         let room = Self::room::<PAGE>(lower, upper, first.len(), value_len);
-        let last = crate::dense::number(&last[stem..]);
+        let last = crate::dense::number(&last[prefix..]);
         let lowest = number_from(lower, first.len())?;
         // From the fence on, as the paper has it; or from the first key, if they do not fit so.
-        [lowest, crate::dense::number(&first[stem..])]
+        [lowest, crate::dense::number(&first[prefix..])]
             .into_iter()
             .find(|reference| ((last - reference) as usize) < room)
             .map(|reference| base.starting_at(reference, room))

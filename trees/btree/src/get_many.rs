@@ -31,16 +31,16 @@ pub(crate) fn prefetch_keys(keys: &[&[u8]]) {
 #[inline(always)]
 pub(crate) fn prefetch_record<C: Configuration>(
     page: impl View,
-    stem: &[u8],
+    key_prefix: &[u8],
 ) -> Result<(), Restart> {
     let tag = page.u8(0)?;
-    let suffix = stem.get(page.prefix_bytes()?..).unwrap_or(&[]);
+    let suffix = key_prefix.get(page.prefix_bytes()?..).unwrap_or(&[]);
     let record = if tag == Tag::Comparison as u8 && <Comparison<C> as Layout>::HEAD > 0 {
         Some(page.likely_record::<Comparison<C>>(suffix)?)
     } else if C::LEAVES.fingerprint() && tag == Tag::Fingerprint as u8 {
         fingerprint::likely_record(page, suffix)?
     } else if C::LEAVES.fully_dense() && tag == Tag::FullyDense as u8 {
-        return prefetch_value(page, stem);
+        return prefetch_value(page, key_prefix);
     } else {
         None
     };
@@ -61,7 +61,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             self.descend(group, &mut pages);
             for (key, &page) in group.iter().zip(&pages) {
                 let image = self.pages.page(page);
-                let _ = prefetch_record::<C>(image, Self::cut(key).stem);
+                let _ = prefetch_record::<C>(image, Self::cut(key).key_prefix);
             }
             for (index, key) in group.iter().enumerate() {
                 self.count_point(pages[index]);
@@ -76,7 +76,9 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         while self.pages.page(pages[0]).is_inner() {
             for (key, page) in group.iter().zip(pages.iter_mut()) {
                 let image = self.pages.page(*page);
-                *page = image.child_for::<Comparison<C>>(Self::cut(key).stem).0;
+                *page = image
+                    .child_for::<Comparison<C>>(Self::cut(key).key_prefix)
+                    .0;
                 self.pages.page(*page).prefetch_first();
             }
         }
@@ -85,7 +87,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     fn answer(&mut self, page: PageNumber, key: &[u8], read: impl FnOnce(Option<&[u8]>)) {
         let image = self.pages.page(page);
         let cut = Self::cut(key);
-        let Some(record) = image.find::<C>(cut.stem) else {
+        let Some(record) = image.find::<C>(cut.key_prefix) else {
             return read(None);
         };
         let payload = image.payload(record);

@@ -50,19 +50,19 @@ impl<'k> Start<'k> {
 }
 
 impl<const PAGE: usize> Image<PAGE> {
-    /// The places of an ordered leaf from a start on, and the one whose stem (of `stem` bytes) the
-    /// start cuts through, with the start below it.
+    /// The places of an ordered leaf from a start on, and the one whose key prefix (of
+    /// `key_prefix` bytes) the start cuts through, with the start below it.
     pub(crate) fn range_from<'k, C: Configuration, const FORWARD: bool>(
         &self,
         start: Option<Start<'k>>,
-        stem: usize,
+        key_prefix: usize,
     ) -> (Range<usize>, Option<(usize, Start<'k>)>) {
         let all = 0..self.all_places::<C>();
         let Some(Start { key, inclusive }) = start else {
             return (all, None);
         };
-        let key = Cut::at(key, stem);
-        let (index, equal) = self.lower_bound::<C>(key.stem);
+        let key = Cut::at(key, key_prefix);
+        let (index, equal) = self.lower_bound::<C>(key.key_prefix);
         let keep = equal && (key.rest.is_some() || inclusive);
         let split = index + usize::from(equal && (keep != FORWARD));
         let left = if FORWARD { split..all.end } else { 0..split };
@@ -113,7 +113,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     ) -> PageNumber {
         path.clear();
         match start {
-            Some(start) => self.path_into(root, Self::cut(start.key).stem, path),
+            Some(start) => self.path_into(root, Self::cut(start.key).key_prefix, path),
             None => self.edge::<FORWARD>(root, path),
         }
     }
@@ -164,7 +164,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     where
         V: FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     {
-        let room = base + Self::STEM + SLACK;
+        let room = base + Self::KEY_PREFIX_BYTES + SLACK;
         if key.len() < room {
             key.resize(room, 0);
         }
@@ -180,8 +180,8 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         }
     }
 
-    /// Scans one leaf in order. Its first record may be the stem of the start, of which only a
-    /// part is wanted.
+    /// Scans one leaf in order. Its first record may be the key prefix of the start, of which
+    /// only a part is wanted.
     fn scan_leaf<const FORWARD: bool, V>(
         &mut self,
         page: PageNumber,
@@ -193,7 +193,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         V: FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     {
         let image = self.pages.page(page);
-        let (mut left, cut) = image.range_from::<C, FORWARD>(start, Self::STEM);
+        let (mut left, cut) = image.range_from::<C, FORWARD>(start, Self::KEY_PREFIX_BYTES);
         loop {
             let image = self.pages.page(page);
             let end = image.walk::<C, FORWARD, V>(left.clone(), key, base, visit);
@@ -220,7 +220,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         }
     }
 
-    /// Visits what lies outside a leaf, a chain or a layer, under a stem of `len` bytes.
+    /// Visits what lies outside a leaf, a chain or a layer, under a key prefix of `len` bytes.
     fn scan_elsewhere<const FORWARD: bool, V>(
         &mut self,
         value: Value,

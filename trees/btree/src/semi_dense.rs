@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A slot is the offset of a value, or 0. There are as many as keys of the leaf's length between
-//! its fences, so a leaf becomes one only where its upper fence has its keys' stem, too.
+//! its fences, so a leaf becomes one only where its upper fence has its keys' prefix, too.
 
 use std::ops::Range;
 
@@ -34,10 +34,10 @@ impl SemiDense {
             reference: 0,
             places: 0,
         };
-        let stem = &key[..shape.stem_len()];
+        let prefix = &key[..shape.prefix_len()];
         if key.is_empty()
-            || !lower.starts_with(stem)
-            || !upper.starts_with(stem)
+            || !lower.starts_with(prefix)
+            || !upper.starts_with(prefix)
             || upper.is_empty()
         {
             return None;

@@ -67,7 +67,7 @@ pub(crate) enum Kind {
     Inline,
     /// A value that is not in its leaf, but for its beginning: see `chain`.
     Overflow,
-    /// A key longer than a stem, and its value: the same.
+    /// A key longer than a key prefix, and its value: the same.
     Long,
     /// The root (4) of a tree of all longer keys that begin with this one.
     Layer,

@@ -5,18 +5,19 @@
 //! its keys; an inner node gives one of its keys to its parent. Before a leaf of slots splits,
 //! it becomes dense if it can; if only its lower half or more could, that is cut off.
 //!
-//! **There is always room.** Stem and value of a record have at most `2 × STEM` bytes (`chain`),
-//! and fences at most one `STEM`. Lengths, slot and head add up to 14 bytes to a record, in the
-//! form where that is most. A `STEM` is an eighth of what a page has besides header, hints and 48
-//! bytes. So three records fit beside two fences, without any prefix: `3 × (2 × STEM + 14) + 2 ×
-//! STEM < 8 × STEM + 48`. (In pages of 256 bytes what a record must say of overflow pages may be
-//! more than a `STEM`: up to 24 bytes, beside lengths and slot of 6. With stems of 14 bytes that
-//! is `3 × (14 + 24 + 6) + 2 × 14 = 8 × 14 + 48`.) Hence a slotted leaf that cannot take a record
-//! has three or more, and each half of it has one or more and fits, since its separator is not
-//! longer than a key that it loses (or there was seen to be room for it); after a few cuts the
-//! record's leaf has two records or fewer. A dense leaf whose records fit a comparison leaf with
-//! the new one becomes one; so what is split has three records, too. An inner node is split when
-//! it has no room for one more separator: it has six or more.
+//! **There is always room.** Prefix and value of a record have at most `2 × KEY_PREFIX_BYTES`
+//! bytes (`chain`), and fences at most one `KEY_PREFIX_BYTES`. Lengths, slot and head add up to
+//! 14 bytes to a record, in the form where that is most. A `KEY_PREFIX_BYTES` is an eighth of
+//! what a page has besides header, hints and 48 bytes. So three records fit beside two fences,
+//! without any prefix: `3 × (2 × STEM + 14) + 2 × STEM < 8 × STEM + 48`. (In pages of 256 bytes
+//! what a record must say of overflow pages may be more than a `KEY_PREFIX_BYTES`: up to 24
+//! bytes, beside lengths and slot of 6. With key prefixes of 14 bytes that is `3 × (14 + 24 + 6)
+//! + 2 × 14 = 8 × 14 + 48`.) Hence a slotted leaf that cannot take a record has three or more,
+//! and each half of it has one or more and fits, since its separator is not longer than a key
+//! that it loses (or there was seen to be room for it); after a few cuts the record's leaf has
+//! two records or fewer. A dense leaf whose records fit a comparison leaf with the new one
+//! becomes one; so what is split has three records, too. An inner node is split when it has no
+//! room for one more separator: it has six or more.
 
 use crate::adapt::Conversions;
 use crate::configuration::Configuration;

@@ -1,15 +1,16 @@
 //! The tree over its pages: lookups, insertions and removals, and keys of any length.
 //!
 //! **Long keys.** A fence must fit its page, so a tree alone could not hold keys past a fraction
-//! of it. As in Masstree, keys are cut: the tree holds *stems* of at most [`BTree::STEM`] bytes,
-//! and a stem of exactly that length stands for all keys that begin with it. While there is one
-//! such key, its rest and its value lie in overflow pages; with the second, the rests become a
-//! tree of their own, a *layer*, whose root the stem's record names.
+//! of it. As in Masstree, keys are cut: the tree holds *key prefixes* of at most
+//! [`BTree::KEY_PREFIX_BYTES`] bytes, and a key prefix of exactly that length stands for all keys
+//! that begin with it. While there is one such key, its rest and its value lie in overflow pages;
+//! with the second, the rests become a tree of their own, a *layer*, whose root the key prefix's
+//! record names.
 //!
 //! ```text
 //! short key ─────────────► record: value
 //! long key, alone ───────► record: chain of pages (rest of the key, value)
-//! long keys, one stem ───► record: root ───► records of rests ───► …
+//! long keys, one key prefix ───► record: root ───► records of rests ───► …
 //! ```
 
 use std::marker::PhantomData;
@@ -49,7 +50,7 @@ pub struct BTree<C = Hints, const PAGE: usize = 4096, P = Resident<PAGE>> {
 
 impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Default for BTree<C, PAGE, P> {
     fn default() -> Self {
-        const { assert!(Self::STEM >= 12, "the page is too small") };
+        const { assert!(Self::KEY_PREFIX_BYTES >= 12, "the page is too small") };
         let mut pages = P::default();
         let root = pages.allocate();
         pages.page_mut(root).start::<C>();
@@ -71,24 +72,24 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Default for BTree<C, P
 /// Inner nodes and the indices of children, from a root downwards.
 pub(crate) type Path = Vec<(PageNumber, usize)>;
 
-/// A key cut at the stem; `rest` is there if the key reaches past it, though it may be empty.
+/// A key cut at the key prefix; `rest` is there if the key reaches past it, though it may be empty.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cut<'k> {
-    pub stem: &'k [u8],
+    pub key_prefix: &'k [u8],
     pub rest: Option<&'k [u8]>,
 }
 
 impl<'k> Cut<'k> {
-    /// Cuts a key after `stem` bytes.
+    /// Cuts a key after `key_prefix` bytes.
     #[inline(always)]
-    pub(crate) fn at(key: &'k [u8], stem: usize) -> Self {
-        match key.split_at_checked(stem) {
-            Some((stem, rest)) => Cut {
-                stem,
+    pub(crate) fn at(key: &'k [u8], key_prefix: usize) -> Self {
+        match key.split_at_checked(key_prefix) {
+            Some((key_prefix, rest)) => Cut {
+                key_prefix,
                 rest: Some(rest),
             },
             None => Cut {
-                stem: key,
+                key_prefix: key,
                 rest: None,
             },
         }
@@ -96,13 +97,13 @@ impl<'k> Cut<'k> {
 }
 
 /// Bytes after which keys are cut: about an eighth of a page.
-pub(crate) const fn stem_bytes<C: Configuration, const PAGE: usize>() -> usize {
+pub(crate) const fn key_prefix_bytes<C: Configuration, const PAGE: usize>() -> usize {
     (PAGE - Comparison::<C>::BODY - 48) / 8
 }
 
 impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     /// Bytes after which keys are cut: about an eighth of a page.
-    pub const STEM: usize = stem_bytes::<C, PAGE>();
+    pub const KEY_PREFIX_BYTES: usize = key_prefix_bytes::<C, PAGE>();
 
     /// How many keys there are.
     #[must_use]
@@ -117,12 +118,12 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     }
 
     pub(crate) fn cut(key: &[u8]) -> Cut<'_> {
-        Cut::at(key, Self::STEM)
+        Cut::at(key, Self::KEY_PREFIX_BYTES)
     }
 
-    /// The leaf that covers a stem.
+    /// The leaf that covers a key prefix.
     #[inline(always)]
-    pub(crate) fn leaf_of(&self, root: PageNumber, stem: &[u8]) -> PageNumber {
+    pub(crate) fn leaf_of(&self, root: PageNumber, key_prefix: &[u8]) -> PageNumber {
         let mut page = root;
         loop {
             let image = self.pages.page(page);
@@ -130,7 +131,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             if !image.is_inner() {
                 return page;
             }
-            page = image.child_for::<Comparison<C>>(stem).0;
+            page = image.child_for::<Comparison<C>>(key_prefix).0;
         }
     }
 
@@ -142,10 +143,10 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     pub fn get<R>(&mut self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let (mut root, mut cut) = (self.root, Self::cut(key));
         loop {
-            let page = self.leaf_of(root, cut.stem);
+            let page = self.leaf_of(root, cut.key_prefix);
             self.count_point(page);
             let image = self.pages.page(page);
-            let payload = image.payload(image.find::<C>(cut.stem)?);
+            let payload = image.payload(image.find::<C>(cut.key_prefix)?);
             match payload.kind {
                 Kind::Inline => return Some(read(payload.bytes)),
                 Kind::Layer => {
@@ -184,10 +185,10 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     fn insert_below(&mut self, mut root: PageNumber, mut key: &[u8], value: &[u8]) -> bool {
         loop {
             let cut = Self::cut(key);
-            let page = self.leaf_of(root, cut.stem);
+            let page = self.leaf_of(root, cut.key_prefix);
             self.count_point(page);
             let image = self.pages.page(page);
-            let (index, present) = image.locate::<C>(cut.stem);
+            let (index, present) = image.locate::<C>(cut.key_prefix);
             if !present {
                 self.put_record(root, page, cut, (index, None), value);
                 return true;
@@ -203,13 +204,13 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
                 self.put_record(root, page, cut, (index, Some(record)), value);
                 return false;
             }
-            root = self.make_layer(root, page, cut.stem);
+            root = self.make_layer(root, page, cut.key_prefix);
             key = cut.rest.unwrap_or(&[]);
         }
     }
 
-    /// Whether a record under the stem of a key, no layer, is that of the key: a long key may
-    /// have a stem of which another is alone so far.
+    /// Whether a record under the key prefix of a key, no layer, is that of the key: a long key may
+    /// have a key prefix of which another is alone so far.
     fn is_of(&self, payload: Payload<'_>, cut: Cut<'_>) -> bool {
         if payload.kind != Kind::Long {
             return true;
@@ -234,8 +235,8 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         }
     }
 
-    /// Puts a value under a stem, in `page` if it fits there; `place` is where, and the record
-    /// that is there.
+    /// Puts a value under a key prefix, in `page` if it fits there; `place` is where, and the
+    /// record that is there.
     #[inline]
     fn put_record(
         &mut self,
@@ -245,16 +246,16 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         place: (usize, Option<Record>),
         value: &[u8],
     ) {
-        if cut.fits(value, Self::STEM) {
+        if cut.fits(value, Self::KEY_PREFIX_BYTES) {
             let payload = Payload {
                 kind: Kind::Inline,
                 bytes: value,
             };
-            return self.put_payload(root, page, cut.stem, place, payload);
+            return self.put_payload(root, page, cut.key_prefix, place, payload);
         }
-        let chain = Chain::plan::<PAGE>(cut, value, Self::STEM);
+        let chain = Chain::plan::<PAGE>(cut, value, Self::KEY_PREFIX_BYTES);
         let Ok(made) = overflow::store(&mut self.keep(), chain, cut, value);
-        self.put_payload(root, page, cut.stem, place, made.payload());
+        self.put_payload(root, page, cut.key_prefix, place, made.payload());
     }
 
     #[inline]
@@ -262,7 +263,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         &mut self,
         root: PageNumber,
         page: PageNumber,
-        stem: &[u8],
+        key_prefix: &[u8],
         (index, old): (usize, Option<Record>),
         payload: Payload<'_>,
     ) {
@@ -274,20 +275,24 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             }
             image.take::<C>(index);
         }
-        if !self.pages.page_mut(page).add::<C>(index, stem, payload) {
-            self.split_and_put(root, stem, payload);
+        if !self
+            .pages
+            .page_mut(page)
+            .add::<C>(index, key_prefix, payload)
+        {
+            self.split_and_put(root, key_prefix, payload);
         }
     }
 
     /// Adds a record whose leaf has no room.
     #[cold]
-    fn split_and_put(&mut self, root: PageNumber, stem: &[u8], payload: Payload<'_>) {
+    fn split_and_put(&mut self, root: PageNumber, key_prefix: &[u8], payload: Payload<'_>) {
         loop {
-            self.make_room(root, stem, payload);
-            let page = self.leaf_of(root, stem);
+            self.make_room(root, key_prefix, payload);
+            let page = self.leaf_of(root, key_prefix);
             let image = self.pages.page_mut(page);
-            let (index, _) = image.locate::<C>(stem);
-            if image.add::<C>(index, stem, payload) {
+            let (index, _) = image.locate::<C>(key_prefix);
+            if image.add::<C>(index, key_prefix, payload) {
                 return;
             }
         }
@@ -301,20 +306,20 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         }
     }
 
-    /// Turns the lone long key of a stem into a layer of one key, and returns its root.
-    fn make_layer(&mut self, root: PageNumber, page: PageNumber, stem: &[u8]) -> PageNumber {
+    /// Turns the lone long key of a key prefix into a layer of one key, and returns its root.
+    fn make_layer(&mut self, root: PageNumber, page: PageNumber, key_prefix: &[u8]) -> PageNumber {
         let image = self.pages.page(page);
-        let record = image.find::<C>(stem).expect("found before");
+        let record = image.find::<C>(key_prefix).expect("found before");
         let (bytes, key_len) = self.load_chain(image.payload(record));
         let (rest, value) = bytes.split_at(key_len);
         let layer = self.pages.allocate();
         self.pages.page_mut(layer).start::<C>();
         self.insert_below(layer, rest, value);
         let image = self.pages.page(page);
-        let index = image.index_of::<C>(stem).expect("found before");
+        let index = image.index_of::<C>(key_prefix).expect("found before");
         let place = (index, Some(image.leaf_record::<C>(index)));
         let made = Made::layer(layer);
-        self.put_payload(root, page, stem, place, made.payload());
+        self.put_payload(root, page, key_prefix, place, made.payload());
         layer
     }
 
@@ -324,15 +329,15 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
         let (mut root, mut key) = (self.root, key);
         let cut = loop {
             let cut = Self::cut(key);
-            let page = self.leaf_of(root, cut.stem);
+            let page = self.leaf_of(root, cut.key_prefix);
             self.count_point(page);
             let image = self.pages.page(page);
-            let Some(record) = image.find::<C>(cut.stem) else {
+            let Some(record) = image.find::<C>(cut.key_prefix) else {
                 return false;
             };
             let payload = image.payload(record);
             if payload.kind == Kind::Layer {
-                above.push((root, cut.stem));
+                above.push((root, cut.key_prefix));
                 root = layer_root(payload);
                 key = cut.rest.unwrap_or(&[]);
                 continue;
@@ -344,28 +349,28 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             break cut;
         };
         self.len -= 1;
-        self.drop_record(root, cut.stem);
+        self.drop_record(root, cut.key_prefix);
         // A layer that lost its last key goes, and its record in the layer above with it.
-        while let Some((upper_root, stem)) = above.pop() {
+        while let Some((upper_root, key_prefix)) = above.pop() {
             let image = self.pages.page(root);
             if image.is_inner() || image.count() > 0 {
                 break;
             }
             self.pages.release(root);
-            self.drop_record(upper_root, stem);
+            self.drop_record(upper_root, key_prefix);
             root = upper_root;
         }
         true
     }
 
     /// Takes a record out of its leaf, and merges the leaf with a neighbour if it became empty.
-    fn drop_record(&mut self, root: PageNumber, stem: &[u8]) {
-        let page = self.leaf_of(root, stem);
+    fn drop_record(&mut self, root: PageNumber, key_prefix: &[u8]) {
+        let page = self.leaf_of(root, key_prefix);
         let image = self.pages.page_mut(page);
-        let index = image.index_of::<C>(stem).expect("found before");
+        let index = image.index_of::<C>(key_prefix).expect("found before");
         image.take::<C>(index);
         if page != root && self.pages.page(page).sparse::<C>() {
-            self.merge_towards(root, stem);
+            self.merge_towards(root, key_prefix);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::pages::{Owned, PageNumber, Pages, ReadPages};
 use crate::shared::lost::span;
 use crate::shared_overflow::{self, SLOTS};
 use crate::slotted::{Comparison, Kind};
-use crate::tree::{BTree, layer_root, stem_bytes};
+use crate::tree::{BTree, key_prefix_bytes, layer_root};
 
 /// What a walk over a tree counts.
 #[derive(Default)]
@@ -119,19 +119,21 @@ impl Seen {
         let mut layers = Vec::new();
         for index in image.all_taken::<C>() {
             let payload = image.payload(image.leaf_record::<C>(index));
-            let stem = || {
+            let key_prefix = || {
                 let mut key = Vec::new();
                 image.node_key::<C>(index, &mut key);
                 [prefix, &key].concat()
             };
             if payload.kind == Kind::Layer {
-                layers.push((layer_root(payload), stem()));
+                layers.push((layer_root(payload), key_prefix()));
                 continue;
             }
             self.keys += 1;
             if payload.kind != Kind::Inline {
                 self.chain(pages, &Chain::read::<PAGE>(payload))
-                    .map_err(|what| format!("{what}; key {} needs it", stem().escape_ascii()))?;
+                    .map_err(|what| {
+                        format!("{what}; key {} needs it", key_prefix().escape_ascii())
+                    })?;
             }
         }
         Ok(layers)
@@ -205,7 +207,7 @@ fn verify_page<C: Configuration, const PAGE: usize>(
         return Err("its fences are not its parent's keys".into());
     }
     let prefix = if image.is_dense() {
-        image.shape().stem_len()
+        image.shape().prefix_len()
     } else if C::PREFIX && !upper.is_empty() {
         shared(lower, upper)
     } else {
@@ -235,7 +237,7 @@ fn verify_page<C: Configuration, const PAGE: usize>(
         if *key < *lower || (!upper.is_empty() && *key >= *upper) {
             return Err(format!("key {index} is beyond a fence"));
         }
-        let long = key.len() >= stem_bytes::<C, PAGE>();
+        let long = key.len() >= key_prefix_bytes::<C, PAGE>();
         let kind = image.leaf_record::<C>(index).kind;
         if !image.is_inner() && long != matches!(kind, Kind::Long | Kind::Layer) {
             return Err(format!(

@@ -1,16 +1,16 @@
 //! Pages that a scan will want, asked for before it comes to them.
 //!
-//! The node above a leaf names the leaves that come next. A scan that has gone past its second leaf
-//! asks for the next two, and each time it has used half of what it asked for it asks for more, twice
-//! as many as before, up to 32: so the reads of a long scan overlap, and a short one reads nothing in
-//! vain. Only children of the same node are asked for. Pages that are in memory cost a look at their
-//! state.
+//! The node above a leaf names the leaves that come next. A scan that has gone past its second
+//! leaf asks for the next two, and each time it has used half of what it asked for it asks for
+//! more, twice as many as before, up to 32: so the reads of a long scan overlap, and a short one
+//! reads nothing in vain. Only children of the same node are asked for. Pages that are in memory
+//! cost a look at their state.
 //!
-//! Values in overflow pages are read together: of a record and those behind it in its leaf, which are
-//! as many as the scan is known to want, 64 at most. Of one of which nobody knows how much it wants
-//! they are 1, 4, 8, and so on, so that what is read in vain is hardly more than what is not. Where a
-//! scan is known to want more than its leaf has, the leaves behind are asked for with the first
-//! values.
+//! Values in overflow pages are read together: of a record and those behind it in its leaf, which
+//! are as many as the scan is known to want, 64 at most. Of one of which nobody knows how much it
+//! wants they are 1, 4, 8, and so on, so that what is read in vain is hardly more than what is
+//! not. Where a scan is known to want more than its leaf has, the leaves behind are asked for
+//! with the first values.
 
 use std::ops::{Bound, Range};
 
@@ -86,8 +86,9 @@ impl<'k> Extent<'k> {
         }
     }
 
-    /// Counts a leaf of so many places that is about to be visited, all or the first `here` of which
-    /// are wanted as far as the end of the scan says: how many of them, and how many records beyond.
+    /// Counts a leaf of so many places that is about to be visited, all or the first `here` of
+    /// which are wanted as far as the end of the scan says: how many of them, and how many
+    /// records beyond.
     fn pass(&mut self, places: usize, here: usize) -> (usize, usize) {
         // A scan that goes on all the same, past rows that do not count, say.
         if self.left == 0 {
@@ -155,8 +156,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Counts a leaf of a scan, of which `places` will be visited, and asks for those behind it that
-    /// are known to be wanted: of how many records of the leaf the values are.
+    /// Counts a leaf of a scan, of which `places` will be visited, and asks for those behind it
+    /// that are known to be wanted: of how many records of the leaf the values are.
     #[cold]
     pub(super) fn ask_as_far<const FORWARD: bool>(
         &self,
@@ -169,10 +170,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         // Within a layer keys go on in other ways than the end of the scan.
         if base == 0 && extent.to.is_some() {
             if FORWARD {
-                let (before, _) = page.range_from::<C, false>(extent.to, Self::STEM);
+                let (before, _) = page.range_from::<C, false>(extent.to, Self::KEY_PREFIX_BYTES);
                 here.end = here.end.min(before.end);
             } else {
-                let (behind, _) = page.range_from::<C, true>(extent.to, Self::STEM);
+                let (behind, _) = page.range_from::<C, true>(extent.to, Self::KEY_PREFIX_BYTES);
                 here.start = here.start.max(behind.start);
             }
         }

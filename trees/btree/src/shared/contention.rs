@@ -85,7 +85,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let pool: &Pool<PAGE> = &self.pool;
         let mut layers = self.layers_of(key)?;
         let (root, cut) = layers.pop().expect("a key is in a layer");
-        let (path, leaf) = self.path(root, cut.stem)?;
+        let (path, leaf) = self.path(root, cut.key_prefix)?;
         let operation = pool.begin();
         let Some(&(parent, index)) = path.last() else {
             let latch = pool.upgrade(&leaf.at.note)?;
@@ -105,7 +105,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             return Ok(());
         }
         page.order::<C>();
-        let cut = page.cut_near::<C>(cut.stem);
+        let cut = page.cut_near::<C>(cut.key_prefix);
         if image(&above.latch).takes_child::<C>(&cut.separator) {
             self.split_node(below, above, &page, &cut, &operation)?;
             self.events.count(CONTENTION_SPLITS);

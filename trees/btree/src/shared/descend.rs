@@ -43,20 +43,20 @@ pub(super) enum Aim<'k> {
 }
 
 impl<'k> Aim<'k> {
-    /// The way within the layer that it begins in, whose keys are cut after `stem` bytes.
-    pub(super) fn in_layer(self, stem: usize) -> Aim<'k> {
+    /// The way within the layer that it begins in, whose keys are cut after `key_prefix` bytes.
+    pub(super) fn in_layer(self, key_prefix: usize) -> Aim<'k> {
         match self {
-            Aim::Key(key) => Aim::Key(Cut::at(key, stem).stem),
+            Aim::Key(key) => Aim::Key(Cut::at(key, key_prefix).key_prefix),
             Aim::Below(_) | Aim::Last => self,
         }
     }
 
     /// The child that leads there and its index, or none of a leaf.
     ///
-    /// A page that is pushed out of memory while it is read looks like one of zeros: neither an inner
-    /// node nor a leaf. To take all that is no inner node for a leaf would be to take an inner node
-    /// for one at that moment, and nothing that is validated later need tell: the node above it was
-    /// not changed.
+    /// A page that is pushed out of memory while it is read looks like one of zeros: neither an
+    /// inner node nor a leaf. To take all that is no inner node for a leaf would be to take an
+    /// inner node for one at that moment, and nothing that is validated later need tell: the node
+    /// above it was not changed.
     #[inline(always)]
     pub(super) fn child<C: Configuration>(
         self,

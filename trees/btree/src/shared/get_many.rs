@@ -42,7 +42,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             for (key, leaf) in group.iter().zip(&leaves) {
                 if let Some(leaf) = leaf {
                     let page = pool.seen(&leaf.at.note);
-                    let _ = prefetch_record::<C>(page, Self::cut(key).stem);
+                    let _ = prefetch_record::<C>(page, Self::cut(key).key_prefix);
                 }
             }
             if self.pool.may_miss() {
@@ -99,7 +99,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Adds the pages that the value of a key has beside its leaf.
     fn name_values(page: &Image<PAGE>, key: &[u8], pages: &mut Vec<PageId>) {
-        let Some(record) = page.find::<C>(Self::cut(key).stem) else {
+        let Some(record) = page.find::<C>(Self::cut(key).key_prefix) else {
             return;
         };
         if matches!(record.kind, Kind::Overflow | Kind::Long) {
@@ -150,8 +150,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         covered
     }
 
-    /// Brings the pages to memory that the values of keys have beside their leaves; `covered` becomes
-    /// the number of keys before those of which there would be too many.
+    /// Brings the pages to memory that the values of keys have beside their leaves; `covered`
+    /// becomes the number of keys before those of which there would be too many.
     fn load_values(&self, keys: &[&[u8]], leaves: &[Reach], most: usize, covered: &mut usize) {
         let mut pages: Vec<PageId> = Vec::new();
         'leaves: for Reach { keys: reached, at } in leaves {
@@ -191,7 +191,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let page = pool.seen(&node.at.note);
             let first = below.len();
             for index in node.keys.start..node.keys.end.min(*covered) {
-                let key = Self::cut(keys[index]).stem;
+                let key = Self::cut(keys[index]).key_prefix;
                 // A leaf has no children; what changed meanwhile is left to its user.
                 let Ok(Some((child, _))) = Aim::Key(key).child::<C>(page) else {
                     break;
@@ -232,7 +232,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 let Some(leaf) = leaves[index] else {
                     continue;
                 };
-                match Aim::Key(Self::cut(key).stem).child::<C>(pool.seen(&leaf.at.note)) {
+                match Aim::Key(Self::cut(key).key_prefix).child::<C>(pool.seen(&leaf.at.note)) {
                     Ok(Some((child, _))) => {
                         pool.prefetch_lines(child, 0..FIRST_BYTES);
                         steps[index] = Some(child);

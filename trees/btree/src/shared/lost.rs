@@ -90,7 +90,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let latch = pool.shared(at.id)?;
         pool.validate(&at.note)?;
         let page = node(latch.image());
-        if let Some((child, index)) = aim.in_layer(Self::STEM).child::<C>(pool.seen(&at.note))? {
+        if let Some((child, index)) = aim
+            .in_layer(Self::KEY_PREFIX_BYTES)
+            .child::<C>(pool.seen(&at.note))?
+        {
             let keys = Self::span_of_child(page, index, prefix);
             drop(latch);
             return Self::lost_or(self.note_below(at, child), keys);
@@ -99,22 +102,22 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             return Ok(Step::End);
         };
         let cut = Self::cut(key);
-        let Some(record) = page.find::<C>(cut.stem) else {
+        let Some(record) = page.find::<C>(cut.key_prefix) else {
             return Ok(Step::End);
         };
         let payload = page.payload(record);
-        let whole_stem = [prefix.as_slice(), cut.stem].concat();
+        let whole_prefix = [prefix.as_slice(), cut.key_prefix].concat();
         match payload.kind {
             Kind::Inline => Ok(Step::End),
             Kind::Layer => {
-                *prefix = whole_stem;
+                *prefix = whole_prefix;
                 let keys = span(prefix, &[], &[]);
                 Self::lost_or(self.note_layer(layer_root(payload)), keys)
             }
             kind => {
                 let keys = match kind {
-                    Kind::Long => span(&whole_stem, &[], &[]),
-                    _ => span(&whole_stem, &[], &[0]),
+                    Kind::Long => span(&whole_prefix, &[], &[]),
+                    _ => span(&whole_prefix, &[], &[0]),
                 };
                 Ok(match self.load_chain(payload, usize::MAX) {
                     Err(Stop::Failed(_)) => Step::Lost(keys),
@@ -157,11 +160,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_of_a_layer_end_with_its_stem() {
+    fn spans_of_a_layer_end_with_its_prefix() {
         let all = span(b"", b"", b"");
         assert_eq!(all, KeySpan::default());
-        let inner = span(b"stem", b"a", b"b");
-        assert_eq!(inner.to_string(), r#"keys from "stema" to before "stemb""#);
+        let inner = span(b"base", b"a", b"b");
+        assert_eq!(inner.to_string(), r#"keys from "basea" to before "baseb""#);
         let last = span(b"ste\xff\xff", b"x", b"");
         assert_eq!(
             (&last.from[..], last.to),

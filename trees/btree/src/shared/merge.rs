@@ -33,11 +33,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     fn try_tidy(&self, key: &[u8]) -> Result<()> {
         let mut layers = self.layers_of(key)?;
         while let Some((root, cut)) = layers.pop() {
-            self.merge_towards(root, cut.stem)?;
+            self.merge_towards(root, cut.key_prefix)?;
             let Some(&(upper, cut)) = layers.last() else {
                 break;
             };
-            if !self.drop_layer(upper, cut.stem, root.id)? {
+            if !self.drop_layer(upper, cut.key_prefix, root.id)? {
                 break;
             }
         }
@@ -51,10 +51,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let mut layers = Vec::new();
         loop {
             layers.push((root, cut));
-            let leaf = self.descend(root, Aim::Key(cut.stem))?;
+            let leaf = self.descend(root, Aim::Key(cut.key_prefix))?;
             let latch = self.share(&leaf)?;
             let page = node(latch.image());
-            match page.find::<C>(cut.stem) {
+            match page.find::<C>(cut.key_prefix) {
                 Some(record) if record.kind == Kind::Layer => {
                     root = self.note_layer(layer_root(page.payload(record)))?;
                     cut = Self::cut(cut.rest.unwrap_or(&[]));
@@ -149,15 +149,15 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Ok(true)
     }
 
-    /// Takes out the layer with this root, if the leaf of its stem still names it and it has no
-    /// key.
-    fn drop_layer(&self, upper: At, stem: &[u8], root: PageId) -> Result<bool> {
+    /// Takes out the layer with this root, if the leaf of its key prefix still names it and it
+    /// has no key.
+    fn drop_layer(&self, upper: At, key_prefix: &[u8], root: PageId) -> Result<bool> {
         let mut pool: &Pool<PAGE> = &self.pool;
-        let leaf = self.descend(upper, Aim::Key(stem))?;
+        let leaf = self.descend(upper, Aim::Key(key_prefix))?;
         let operation = pool.begin();
         let mut latch = self.own(&leaf)?;
         let mut page = image(&latch).clone();
-        let Some(place) = page.index_of::<C>(stem) else {
+        let Some(place) = page.index_of::<C>(key_prefix) else {
             return Ok(false);
         };
         let record = page.leaf_record::<C>(place);

@@ -65,7 +65,7 @@ use crate::adapt::Conversions;
 use crate::configuration::{Adaptive, Configuration};
 use crate::page::{Image, node};
 use crate::shared_overflow::KnownFreeSlots;
-use crate::tree::{Cut, stem_bytes};
+use crate::tree::{Cut, key_prefix_bytes};
 
 /// An ordered map from byte strings to byte strings on the pages of a pool, for any number of
 /// threads.
@@ -101,7 +101,7 @@ const SPINNING: u32 = 6;
 const YIELDING: u32 = 100;
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
-    const STEM: usize = stem_bytes::<C, PAGE>();
+    const KEY_PREFIX_BYTES: usize = key_prefix_bytes::<C, PAGE>();
 
     /// Makes an empty tree.
     ///
@@ -109,7 +109,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// What the pool says when it has no page to give.
     pub fn create(pool: Arc<Pool<PAGE>>) -> Result<Self, Error> {
-        const { assert!(Self::STEM >= 12, "the page is too small") };
+        const { assert!(Self::KEY_PREFIX_BYTES >= 12, "the page is too small") };
         let root = {
             let mut handle = &*pool;
             let operation = handle.begin();
@@ -172,7 +172,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 
     fn cut(key: &[u8]) -> Cut<'_> {
-        Cut::at(key, Self::STEM)
+        Cut::at(key, Self::KEY_PREFIX_BYTES)
     }
 
     /// Runs an attempt until it succeeds or fails for good.

@@ -91,7 +91,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let mut from = self.note_root()?;
             let mut cut = Self::cut(key);
             loop {
-                let leaf = self.descend(from, Aim::Key(cut.stem))?;
+                let leaf = self.descend(from, Aim::Key(cut.key_prefix))?;
                 match self.look(&leaf, cut, shown, &mut read)? {
                     Looked::Answer(answer) => return Ok(answer),
                     Looked::Layer(root) => {
@@ -105,10 +105,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Reads a leaf, and a small value into `small`, by the leaf's note.
     #[inline(always)]
-    fn glance(&self, leaf: &Leaf, stem: &[u8], small: &mut [u8; SMALL]) -> Result<Glance> {
+    fn glance(&self, leaf: &Leaf, key_prefix: &[u8], small: &mut [u8; SMALL]) -> Result<Glance> {
         let pool: &Pool<PAGE> = &self.pool;
         let page = pool.seen(&leaf.at.note);
-        match glance_at::<C>(page, stem, small) {
+        match glance_at::<C>(page, key_prefix, small) {
             Ok((glance, counter)) => {
                 pool.validate(&leaf.at.note)?;
                 self.count_point(leaf, counter);
@@ -128,7 +128,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         read: &mut Option<impl FnOnce(&[u8]) -> R>,
     ) -> Result<Looked<R>> {
         let mut small = [0; SMALL];
-        match self.glance(leaf, cut.stem, &mut small)? {
+        match self.glance(leaf, cut.key_prefix, &mut small)? {
             Glance::Absent => Ok(Looked::Answer(None)),
             Glance::Value(len) => {
                 let answer = read.take().map(|read| read(&small[..len]));
@@ -149,7 +149,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let latch = self.share(leaf)?;
         let page = node(latch.image());
         let counter = page.counter() as u8;
-        let Some(record) = page.find::<C>(cut.stem) else {
+        let Some(record) = page.find::<C>(cut.key_prefix) else {
             drop(latch);
             self.count_point(leaf, counter);
             return Ok(Looked::Answer(None));
@@ -260,11 +260,11 @@ pub(super) enum Looked<R> {
 #[inline(always)]
 fn glance_at<C: Configuration>(
     page: impl View,
-    stem: &[u8],
+    key_prefix: &[u8],
     small: &mut [u8; SMALL],
 ) -> std::result::Result<(Glance, u8), Restart> {
     let tag = page.u8(0)?;
-    let suffix = stem.get(page.prefix_bytes()?..).unwrap_or(&[]);
+    let suffix = key_prefix.get(page.prefix_bytes()?..).unwrap_or(&[]);
     let value = if tag == Tag::Comparison as u8 {
         let (index, found) = page.find_slot::<Comparison<C>>(suffix)?;
         if found {
@@ -278,7 +278,7 @@ fn glance_at<C: Configuration>(
             None => Where::Nowhere,
         }
     } else if C::LEAVES.fully_dense() && tag == Tag::FullyDense as u8 {
-        match find_value(page, stem)? {
+        match find_value(page, key_prefix)? {
             Some((at, len)) => Where::At(at, len),
             None => Where::Nowhere,
         }

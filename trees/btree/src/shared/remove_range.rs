@@ -68,7 +68,7 @@ struct Doomed {
 enum Ended {
     /// At the end of the range, or because the caller has enough.
     Whole,
-    /// At a layer, or at a value that cannot be read, under this stem.
+    /// At a layer, or at a value that cannot be read, under this key prefix.
     Before(Vec<u8>, Option<Stop>),
 }
 
@@ -213,7 +213,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let (mut layer, mut base) = (self.note_root()?, 0);
         loop {
             let cut = Self::cut(&at.key[base..]);
-            let aim = Aim::Key(cut.stem);
+            let aim = Aim::Key(cut.key_prefix);
             let leaf = self.descend(layer, aim)?;
             if base == at.ahead_base {
                 self.ask_ahead::<true>(&mut at.ahead, &leaf, aim);
@@ -221,10 +221,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let operation = pool.begin();
             let latch = self.own(&leaf)?;
             let page = image(&latch);
-            match page.find::<C>(cut.stem) {
+            match page.find::<C>(cut.key_prefix) {
                 Some(record) if record.kind == Kind::Layer => {
                     layer = self.note_layer(layer_root(page.payload(record)))?;
-                    base += cut.stem.len();
+                    base += cut.key_prefix.len();
                 }
                 _ => {
                     if base != at.ahead_base {
@@ -255,9 +255,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             key: &at.key[base..],
             inclusive: at.inclusive,
         };
-        let (mut left, through) = page.range_from::<C, true>(Some(start), Self::STEM);
+        let (mut left, through) = page.range_from::<C, true>(Some(start), Self::KEY_PREFIX_BYTES);
         let mut key = at.key[..base].to_vec();
-        key.resize(base + Self::STEM + SLACK, 0);
+        key.resize(base + Self::KEY_PREFIX_BYTES + SLACK, 0);
         let mut doomed = Doomed::default();
         let mut values = at.ahead.goes_on();
         let mut ask = |key: &[u8], value: &[u8]| {
@@ -284,13 +284,13 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 }
                 End::At(place, len, record) => (place, len, record),
             };
-            let stem = &key[..len];
-            if is_beyond(to, stem) {
+            let key_prefix = &key[..len];
+            if is_beyond(to, key_prefix) {
                 doomed.ended = Some(Ended::Whole);
                 return doomed;
             }
             if record.kind == Kind::Layer {
-                doomed.ended = Some(Ended::Before(stem.to_vec(), None));
+                doomed.ended = Some(Ended::Before(key_prefix.to_vec(), None));
                 return doomed;
             }
             let payload = page.payload(record);
@@ -302,14 +302,14 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let bytes = match self.load_chain(payload, shown) {
                 Ok(bytes) => bytes,
                 Err(stop) => {
-                    doomed.ended = Some(Ended::Before(stem.to_vec(), Some(stop)));
+                    doomed.ended = Some(Ended::Before(key_prefix.to_vec(), Some(stop)));
                     return doomed;
                 }
             };
             let (rest, value) = bytes.split_at(chain.key_len);
             let from = through.filter(|cut| cut.0 == place).map(|cut| cut.1);
             if from.is_none_or(|from| from.admits::<true>(rest)) {
-                match ask(&[stem, rest].concat(), value) {
+                match ask(&[key_prefix, rest].concat(), value) {
                     ControlFlow::Continue(false) => {}
                     ControlFlow::Continue(true) => {
                         doomed.places.push(place);

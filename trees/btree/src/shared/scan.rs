@@ -174,7 +174,7 @@ where
         start: Option<Start<'_>>,
         kept: &mut Kept<PAGE>,
     ) -> Result<ControlFlow<()>> {
-        let room = base + BTreeIndex::<C, PAGE>::STEM + SLACK;
+        let room = base + BTreeIndex::<C, PAGE>::KEY_PREFIX_BYTES + SLACK;
         if self.key.len() < room {
             self.key.resize(room, 0);
         }
@@ -222,14 +222,14 @@ where
     /// The way to where a layer's scan begins.
     fn first_aim<const FORWARD: bool>(start: Option<Start<'_>>) -> Aim<'_> {
         match start {
-            Some(start) => Aim::Key(BTreeIndex::<C, PAGE>::cut(start.key).stem),
+            Some(start) => Aim::Key(BTreeIndex::<C, PAGE>::cut(start.key).key_prefix),
             None if FORWARD => Aim::Key(&[]),
             None => Aim::Last,
         }
     }
 
-    /// Scans the copy of a leaf. Its first record may be the stem of the start, of which only a
-    /// part is wanted.
+    /// Scans the copy of a leaf. Its first record may be the key prefix of the start, of which
+    /// only a part is wanted.
     fn leaf<const FORWARD: bool>(
         &mut self,
         (leaf, aim): (&Leaf, Aim<'_>),
@@ -238,8 +238,8 @@ where
         start: Option<Start<'_>>,
         ahead: &mut Ahead,
     ) -> Result<ControlFlow<()>> {
-        let stem = BTreeIndex::<C, PAGE>::STEM;
-        let (whole, cut) = page.range_from::<C, FORWARD>(start, stem);
+        let key_prefix = BTreeIndex::<C, PAGE>::KEY_PREFIX_BYTES;
+        let (whole, cut) = page.range_from::<C, FORWARD>(start, key_prefix);
         let mut left = whole.clone();
         let mut wanted = 0;
         if self.tree.pool.may_miss() {
@@ -338,7 +338,7 @@ where
         Ok(loaded.saturating_sub(copied))
     }
 
-    /// Visits the next value that was copied, under a stem of `len` bytes.
+    /// Visits the next value that was copied, under a key prefix of `len` bytes.
     fn visit_gathered<const FORWARD: bool>(
         &mut self,
         len: usize,
@@ -368,8 +368,8 @@ where
         stop
     }
 
-    /// Notes where to begin again: at the record at a place of a leaf, whose key of `len` bytes is put
-    /// together, unless the scan began within it.
+    /// Notes where to begin again: at the record at a place of a leaf, whose key of `len` bytes
+    /// is put together, unless the scan began within it.
     fn resume_at_place<const FORWARD: bool>(
         &mut self,
         page: &Image<PAGE>,

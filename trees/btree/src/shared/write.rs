@@ -38,7 +38,7 @@ enum Found {
     Inline,
     /// The value, from an offset on, in overflow pages.
     Chained(Vec<u8>, usize),
-    /// A longer key with the same stem, alone there.
+    /// A longer key with the same key prefix, alone there.
     Other,
 }
 
@@ -121,7 +121,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             // Most wait before the way down has come to the leaf, and find it free then.
             let leaf = site.leaf.at;
             let waited = || leaf.note.waited() || site.latch.waited();
-            Contention::samples() && contention.count(leaf.id, site.cut.stem, waited())
+            Contention::samples() && contention.count(leaf.id, site.cut.key_prefix, waited())
         });
         if splits { Then::Relieve } else { Then::Nothing }
     }
@@ -171,11 +171,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let pool: &Pool<PAGE> = &self.pool;
         let (mut layer, mut cut) = (self.note_root()?, Self::cut(key));
         loop {
-            let leaf = self.descend(layer, Aim::Key(cut.stem))?;
+            let leaf = self.descend(layer, Aim::Key(cut.key_prefix))?;
             let operation = pool.begin();
             let latch = self.own(&leaf)?;
             let page = image(&latch);
-            let (place, present) = page.locate::<C>(cut.stem);
+            let (place, present) = page.locate::<C>(cut.key_prefix);
             let record = present.then(|| page.leaf_record::<C>(place));
             if let Some(record) = record
                 && record.kind == Kind::Layer
@@ -253,7 +253,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     #[inline(always)]
     fn put<'p>(&'p self, mut site: Site<'p, '_, PAGE>, value: &[u8]) -> Result<Then> {
         let (cut, then) = (site.cut, self.sample(&site));
-        let inline = cut.fits(value, Self::STEM);
+        let inline = cut.fits(value, Self::KEY_PREFIX_BYTES);
         if inline
             && let Some(old) = site.record
             && old.kind == Kind::Inline
@@ -275,7 +275,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             return Ok(then);
         }
         // What the record will be, but for the numbers of pages.
-        let chain = Chain::plan::<PAGE>(cut, value, Self::STEM);
+        let chain = Chain::plan::<PAGE>(cut, value, Self::KEY_PREFIX_BYTES);
         let head = cut.rest.unwrap_or(&[]).iter().chain(value).take(chain.head);
         let made = chain.made(&head.copied().collect::<Vec<u8>>());
         self.put_payload(site, made.payload(), Some((chain, value)), counted)?;
@@ -291,10 +291,12 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         payload: Payload<'_>,
         counted: bool,
     ) -> Result<bool> {
-        let (place, stem) = (site.place, site.cut.stem);
+        let (place, key_prefix) = (site.place, site.cut.key_prefix);
         let page = image(&site.latch);
         let chained = site.record.is_some_and(|old| old.kind != Kind::Inline);
-        if chained || !page.has_gap::<C>(place, stem, payload) || converts::<C, PAGE>(page, counted)
+        if chained
+            || !page.has_gap::<C>(place, key_prefix, payload)
+            || converts::<C, PAGE>(page, counted)
         {
             return Ok(false);
         }
@@ -305,7 +307,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         } else {
             self.len.fetch_add(1, Ordering::Relaxed);
         }
-        put_in_gap::<C, PAGE>(&mut change, place, stem, payload);
+        put_in_gap::<C, PAGE>(&mut change, place, key_prefix, payload);
         lower_counter(&mut change, counted);
         Ok(true)
     }
@@ -323,17 +325,17 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         if site.record.is_some() {
             page.take::<C>(site.place);
         }
-        if !page.add::<C>(site.place, cut.stem, payload) {
+        if !page.add::<C>(site.place, cut.key_prefix, payload) {
             let layer = site.layer;
             drop(site);
-            self.make_room(layer, cut.stem, payload)?;
+            self.make_room(layer, cut.key_prefix, payload)?;
             return Err(Stop::Restart);
         }
         let old = site.chain();
         self.prepare(&mut site.latch, &site.operation)?;
         if let Some((chain, value)) = chained {
             let made = self.store_chain(chain, cut, value, &site.operation)?;
-            let record = page.find::<C>(cut.stem).expect("just added");
+            let record = page.find::<C>(cut.key_prefix).expect("just added");
             let done = page.overwrite(record, made.payload());
             debug_assert!(done, "as long as it was");
         }
@@ -393,7 +395,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Ok(if sparse { Then::Tidy } else { then })
     }
 
-    /// Turns the lone long key of a stem into a layer of one key.
+    /// Turns the lone long key of a key prefix into a layer of one key.
     fn make_layer<'p>(&'p self, mut site: Site<'p, '_, PAGE>) -> Result<()> {
         let mut pool: &Pool<PAGE> = &self.pool;
         let record = site.record.expect("a lone long key has a record");
@@ -415,7 +417,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let made = Made::layer(layer.0);
         let mut page = image(&site.latch).clone();
         page.take::<C>(site.place);
-        let done = page.add::<C>(site.place, site.cut.stem, made.payload());
+        let done = page.add::<C>(site.place, site.cut.key_prefix, made.payload());
         debug_assert!(done, "shorter than what was there");
         self.store_node(&mut site.latch, &page);
         self.release_old(Some(chain), &site.operation);
@@ -432,18 +434,18 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ) -> Result<()> {
         let cut = Self::cut(key);
         let made;
-        let payload = if cut.fits(value, Self::STEM) {
+        let payload = if cut.fits(value, Self::KEY_PREFIX_BYTES) {
             Payload {
                 kind: Kind::Inline,
                 bytes: value,
             }
         } else {
-            let chain = Chain::plan::<PAGE>(cut, value, Self::STEM);
+            let chain = Chain::plan::<PAGE>(cut, value, Self::KEY_PREFIX_BYTES);
             made = self.store_chain(chain, cut, value, operation)?;
             made.payload()
         };
-        let (place, _) = page.locate::<C>(cut.stem);
-        let done = page.add::<C>(place, cut.stem, payload);
+        let (place, _) = page.locate::<C>(cut.key_prefix);
+        let done = page.add::<C>(place, cut.key_prefix, payload);
         debug_assert!(done, "an empty leaf takes any record");
         Ok(())
     }

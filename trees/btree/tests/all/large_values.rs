@@ -14,7 +14,7 @@ use hedgerow_pages::{Options, Pool};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 use proptest::prelude::*;
 
-/// Keys of which many share their stem, dense numbers, and lengths up to two stems.
+/// Keys of which many share their key prefix, dense numbers, and lengths up to two key prefixes.
 fn key(page: usize) -> impl Strategy<Value = Vec<u8>> {
     let long = (0..4_usize, 0..page / 4, any::<u8>()).prop_map(|(fill, len, last)| {
         let mut key = vec![fill as u8; len];
@@ -354,7 +354,7 @@ fn threads_share_overflow_pages() {
 fn mixed(number: u64, round: u64) -> (Vec<u8>, Vec<u8>) {
     let mut key = number.to_be_bytes().to_vec();
     let len = match number % 7 {
-        // Two that have their stems in common, below a layer.
+        // Two that have their key prefixes in common, below a layer.
         0 | 1 => {
             key = (number - number % 7).to_be_bytes().to_vec();
             key.extend_from_slice(&[5; 600]);

@@ -23,7 +23,7 @@ fn rows() -> BTreeMap<Vec<u8>, Vec<u8>> {
         let len = if n.is_multiple_of(300) { 9_000 } else { 150 };
         rows.insert(key, vec![n as u8; len]);
     }
-    // Keys that have their stems in common, twice over; and one that is alone.
+    // Keys that have their key prefixes in common, twice over; and one that is alone.
     for n in 0..60_u32 {
         let mut key = vec![b'5'; 1_200];
         key.extend_from_slice(&n.to_be_bytes());

@@ -41,8 +41,8 @@ fn reopened(memory: &MemoryVfs) -> Tree {
     Tree::open(pool, PageId(root), len)
 }
 
-/// Keys that end with the thread's number: numbers, names, and long ones that share their stems
-/// with those of other threads.
+/// Keys that end with the thread's number: numbers, names, and long ones that share their key
+/// prefixes with those of other threads.
 fn key(random: &mut StdRng, thread: u64) -> Vec<u8> {
     let n = random.random_range(0..1500_u64) * THREADS + thread;
     match random.random_range(0..10) {

@@ -31,7 +31,7 @@ pub trait Map {
 #[derive(Debug, Clone)]
 pub enum Step {
     Insert(Vec<u8>, Vec<u8>),
-    /// Consecutive numbers behind a stem, with values of one length: what dense leaves are for.
+    /// Consecutive numbers behind a prefix, with values of one length: what dense leaves are for.
     Run(Numbers, usize),
     RemoveRun(Numbers),
     Remove(Vec<u8>),
@@ -43,10 +43,10 @@ pub enum Step {
     Verify,
 }
 
-/// Consecutive numbers behind a stem.
+/// Consecutive numbers behind a prefix.
 #[derive(Debug, Clone)]
 pub struct Numbers {
-    stem: Vec<u8>,
+    prefix: Vec<u8>,
     /// Bytes of a number.
     width: usize,
     first: u32,
@@ -59,7 +59,7 @@ impl Numbers {
     fn keys(&self) -> Vec<Vec<u8>> {
         let numbers = (0..self.count).map(|n| self.first.saturating_add(n * self.step));
         let key = |number: u32| {
-            let mut key = self.stem.clone();
+            let mut key = self.prefix.clone();
             key.extend_from_slice(&number.to_be_bytes()[4 - self.width..]);
             key
         };
@@ -72,7 +72,7 @@ impl Numbers {
 }
 
 fn numbers() -> impl Strategy<Value = Numbers> {
-    let stem = prop_oneof![
+    let prefix = prop_oneof![
         Just(Vec::new()),
         Just(b"p".to_vec()),
         (0..3_u32).prop_map(|n| n.to_be_bytes().to_vec()),
@@ -84,9 +84,9 @@ fn numbers() -> impl Strategy<Value = Numbers> {
     ];
     let width = prop_oneof![6 => Just(4_usize), 1 => 1..4_usize];
     let step = prop_oneof![4 => Just(1_u32), 1 => 2..5_u32];
-    (stem, width, first, 1..60_u32, step, any::<bool>()).prop_map(
-        |(stem, width, first, count, step, descending)| Numbers {
-            stem,
+    (prefix, width, first, 1..60_u32, step, any::<bool>()).prop_map(
+        |(prefix, width, first, count, step, descending)| Numbers {
+            prefix,
             width,
             first,
             count,
@@ -137,10 +137,10 @@ pub fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Keys that arrive in order: the numbers behind a stem.
+/// Keys that arrive in order: the numbers behind a prefix.
 #[derive(Debug, Clone)]
 struct Stream {
-    stem: &'static str,
+    prefix: &'static str,
     decimal: bool,
     next: u64,
     step: u64,
@@ -150,7 +150,7 @@ struct Stream {
 
 impl Stream {
     fn next(&mut self) -> Step {
-        let mut key = self.stem.as_bytes().to_vec();
+        let mut key = self.prefix.as_bytes().to_vec();
         if self.decimal {
             key.extend_from_slice(format!("{:010}", self.next).as_bytes());
         } else {
@@ -166,7 +166,7 @@ impl Stream {
 }
 
 fn stream() -> impl Strategy<Value = Stream> {
-    let stem = prop_oneof![
+    let prefix = prop_oneof![
         Just(""),
         Just("a"),
         Just("b"),
@@ -175,9 +175,9 @@ fn stream() -> impl Strategy<Value = Stream> {
     let step = prop_oneof![Just(1_u64), 2..300_u64, Just(1 << 20)];
     let value_len = prop_oneof![4 => Just(8_usize), 1 => 0..80_usize];
     let first = (0..4_u64).prop_map(|n| (1 << 32) + n * 1000);
-    (stem, any::<bool>(), first, step, any::<bool>(), value_len).prop_map(
-        |(stem, decimal, next, step, descending, value_len)| Stream {
-            stem,
+    (prefix, any::<bool>(), first, step, any::<bool>(), value_len).prop_map(
+        |(prefix, decimal, next, step, descending, value_len)| Stream {
+            prefix,
             decimal,
             next,
             step,
