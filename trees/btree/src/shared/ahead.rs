@@ -17,7 +17,7 @@ use std::ops::{Bound, Range};
 use hedgerow_pages::{PageId, Pages, Pool, Restart};
 
 use super::BTreeIndex;
-use super::descend::{Aim, Leaf};
+use super::descend::{Leaf, SearchTarget};
 use crate::chain::Chain;
 use crate::configuration::Configuration;
 use crate::page::Image;
@@ -126,11 +126,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         &self,
         ahead: &mut Ahead,
         leaf: &Leaf,
-        aim: Aim<'_>,
+        target: SearchTarget<'_>,
     ) {
         let more = ahead.step();
         if more > 0 {
-            self.ask_for_leaves::<FORWARD>(ahead, leaf, aim, more);
+            self.ask_for_leaves::<FORWARD>(ahead, leaf, target, more);
         }
     }
 
@@ -139,17 +139,17 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         &self,
         ahead: &mut Ahead,
         leaf: &Leaf,
-        aim: Aim<'_>,
+        target: SearchTarget<'_>,
         more: usize,
     ) {
         let pool: &Pool<PAGE> = &self.pool;
         let Some(above) = leaf.above else {
             return;
         };
-        let page = pool.seen(&above.note);
+        let page = pool.seen(&above.snapshot);
         // What was changed meanwhile is not worth another look.
-        if let Ok(ids) = children_ahead::<C, FORWARD>(page, aim, ahead.asked, more)
-            && pool.validate(&above.note).is_ok()
+        if let Ok(ids) = children_ahead::<C, FORWARD>(page, target, ahead.asked, more)
+            && pool.validate(&above.snapshot).is_ok()
         {
             ahead.asked += ids.len();
             pool.prefetch(&ids);
@@ -162,7 +162,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     pub(super) fn ask_as_far<const FORWARD: bool>(
         &self,
         (ahead, extent): (&mut Ahead, &mut Extent<'_>),
-        (leaf, aim): (&Leaf, Aim<'_>),
+        (leaf, target): (&Leaf, SearchTarget<'_>),
         page: &Image<PAGE>,
         (places, base): (&Range<usize>, usize),
     ) -> usize {
@@ -180,7 +180,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let (wanted, beyond) = extent.pass(places.len(), here.len());
         let more = ahead.reach(beyond.div_ceil(page.count().max(1)));
         if more > 0 {
-            self.ask_for_leaves::<FORWARD>(ahead, leaf, aim, more);
+            self.ask_for_leaves::<FORWARD>(ahead, leaf, target, more);
         }
         wanted
     }
@@ -244,11 +244,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 /// behind it that were `asked` for.
 fn children_ahead<C: Configuration, const FORWARD: bool>(
     page: impl Node,
-    aim: Aim<'_>,
+    target: SearchTarget<'_>,
     asked: usize,
     more: usize,
 ) -> Result<Vec<PageId>, Restart> {
-    let Some((_, index)) = aim.child::<C>(page)? else {
+    let Some((_, index)) = target.child::<C>(page)? else {
         return Ok(Vec::new());
     };
     let count = page.records()?;

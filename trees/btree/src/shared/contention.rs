@@ -88,7 +88,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let (path, leaf) = self.path(root, cut.key_prefix)?;
         let operation = pool.begin();
         let Some(&(parent, index)) = path.last() else {
-            let latch = pool.upgrade(&leaf.at.note)?;
+            let latch = pool.upgrade(&leaf.at.snapshot)?;
             if image(&latch).count() < 2 {
                 return Ok(());
             }
@@ -96,7 +96,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             return self.raise_root(latch, page, &operation);
         };
         let above = Above {
-            latch: pool.upgrade(&parent.note)?,
+            latch: pool.upgrade(&parent.snapshot)?,
             index,
         };
         let below = pool.exclusive(leaf.at.id)?;

@@ -1,4 +1,4 @@
-//! The way down, by notes alone; and the latch of the leaf at its end.
+//! Descents by version snapshots alone, and the latch of the leaf at their end.
 
 use hedgerow_pages::{
     ExclusiveLatch, Noted, PageId, Pages, Pool, Restart, Result, SharedLatch, Stop, View,
@@ -14,26 +14,26 @@ use crate::tree::Cut;
 /// More levels than a tree can have: beyond, pages name each other in a circle.
 pub(super) const DEEPEST: usize = 64;
 
-/// A page as it was noted.
+/// A reference to a node: its page, and the version snapshot under which it was reached.
 #[derive(Clone, Copy)]
-pub(super) struct At {
+pub(super) struct NodeRef {
     pub id: PageId,
-    pub note: Noted,
+    pub snapshot: Noted,
 }
 
 /// A leaf, and the node that named it; none if the leaf is the root of its layer.
 #[derive(Clone, Copy)]
 pub(super) struct Leaf {
-    pub at: At,
-    pub above: Option<At>,
+    pub at: NodeRef,
+    pub above: Option<NodeRef>,
 }
 
 /// Inner nodes and the indices of children, from a root downwards.
-pub(super) type NotedPath = Vec<(At, usize)>;
+pub(super) type NodePath = Vec<(NodeRef, usize)>;
 
-/// Where a way leads.
+/// Which leaf a descent searches for.
 #[derive(Clone, Copy)]
-pub(super) enum Aim<'k> {
+pub(super) enum SearchTarget<'k> {
     /// To the leaf that covers a key.
     Key(&'k [u8]),
     /// To the leaf that covers what is right below a key.
@@ -42,12 +42,12 @@ pub(super) enum Aim<'k> {
     Last,
 }
 
-impl<'k> Aim<'k> {
-    /// The way within the layer that it begins in, whose keys are cut after `key_prefix` bytes.
-    pub(super) fn in_layer(self, key_prefix: usize) -> Aim<'k> {
+impl<'k> SearchTarget<'k> {
+    /// The target within the layer of the descent, whose keys are cut after `key_prefix` bytes.
+    pub(super) fn in_layer(self, key_prefix: usize) -> SearchTarget<'k> {
         match self {
-            Aim::Key(key) => Aim::Key(Cut::at(key, key_prefix).key_prefix),
-            Aim::Below(_) | Aim::Last => self,
+            SearchTarget::Key(key) => SearchTarget::Key(Cut::at(key, key_prefix).key_prefix),
+            SearchTarget::Below(_) | SearchTarget::Last => self,
         }
     }
 
@@ -70,14 +70,14 @@ impl<'k> Aim<'k> {
             };
         }
         let (child, index) = match self {
-            Aim::Key(key) => page.child_over::<Comparison<C>>(key)?,
-            Aim::Below(key) => {
+            SearchTarget::Key(key) => page.child_over::<Comparison<C>>(key)?,
+            SearchTarget::Below(key) => {
                 let suffix = key.get(page.prefix_bytes()?..).unwrap_or(&[]);
                 let (index, _) = page.find_slot::<Comparison<C>>(suffix)?;
                 let child = page.child_at::<Comparison<C>>(index, page.records()?)?;
                 (child, index)
             }
-            Aim::Last => {
+            SearchTarget::Last => {
                 let count = page.records()?;
                 (page.child_at::<Comparison<C>>(count, count)?, count)
             }
@@ -87,31 +87,31 @@ impl<'k> Aim<'k> {
 }
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
-    /// Notes the root of the tree.
+    /// Takes a version snapshot of the root of the tree.
     #[inline(always)]
-    pub(super) fn note_root(&self) -> Result<At> {
+    pub(super) fn snapshot_root(&self) -> Result<NodeRef> {
         let pool: &Pool<PAGE> = &self.pool;
         let id = self.root;
         match pool.optimistic(id) {
-            Ok(note) => Ok(At { id, note }),
+            Ok(snapshot) => Ok(NodeRef { id, snapshot }),
             // It is never released while there is a tree.
             Err(Stop::Restart) => Err(self.damaged(id, "is to be a root, but is not in use")),
             Err(failed) => Err(failed),
         }
     }
 
-    /// Notes a page that a noted one names, and sees to it that it did so.
+    /// Takes a version snapshot of a child, and then validates that of its parent.
     #[inline(always)]
-    pub(super) fn note_below(&self, above: &At, id: PageId) -> Result<At> {
+    pub(super) fn snapshot_child(&self, above: &NodeRef, id: PageId) -> Result<NodeRef> {
         let pool: &Pool<PAGE> = &self.pool;
         match pool.optimistic(id) {
-            Ok(note) => {
-                pool.validate(&above.note)?;
-                Ok(At { id, note })
+            Ok(snapshot) => {
+                pool.validate(&above.snapshot)?;
+                Ok(NodeRef { id, snapshot })
             }
             Err(Stop::Restart) => Err(self.blame(above, "names a page that is not in use")),
             Err(failed) => {
-                pool.validate(&above.note)?;
+                pool.validate(&above.snapshot)?;
                 Err(failed)
             }
         }
@@ -119,9 +119,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Why something read of a page makes no sense: it was changed meanwhile, or it is damaged.
     #[cold]
-    pub(super) fn blame(&self, at: &At, what: &str) -> Stop {
+    pub(super) fn blame(&self, at: &NodeRef, what: &str) -> Stop {
         let pool: &Pool<PAGE> = &self.pool;
-        match pool.validate(&at.note) {
+        match pool.validate(&at.snapshot) {
             Ok(()) => self.damaged(at.id, what),
             Err(Restart) => Stop::Restart,
         }
@@ -132,16 +132,21 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         self.pool.damaged(page, what).into()
     }
 
-    /// Goes down from a noted root; `step` sees each inner node on the way and the index of the
-    /// child taken there. That the page at the end is a leaf is true once its note, or that of
-    /// the node above, was validated afterwards.
+    /// Descends from a root; `step` sees each inner node on the path and the index of the child
+    /// taken there. That the page at the end is a leaf is true once its snapshot, or that of the
+    /// node above, was validated afterwards.
     #[inline(always)]
-    fn descend_by(&self, from: At, aim: Aim<'_>, mut step: impl FnMut(At, usize)) -> Result<Leaf> {
+    fn descend_by(
+        &self,
+        from: NodeRef,
+        target: SearchTarget<'_>,
+        mut step: impl FnMut(NodeRef, usize),
+    ) -> Result<Leaf> {
         let pool: &Pool<PAGE> = &self.pool;
         let (mut above, mut at) = (None, from);
         for _ in 0..DEEPEST {
-            let seen = pool.seen(&at.note);
-            let (child, index) = match aim.child::<C>(seen) {
+            let seen = pool.seen(&at.snapshot);
+            let (child, index) = match target.child::<C>(seen) {
                 Ok(Some(child)) => child,
                 Ok(None) => return Ok(Leaf { at, above }),
                 Err(Restart) => {
@@ -149,23 +154,25 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 }
             };
             pool.prefetch_lines(child, 0..FIRST_BYTES);
-            let below = self.note_below(&at, child)?;
+            let below = self.snapshot_child(&at, child)?;
             step(at, index);
             (above, at) = (Some(at), below);
         }
-        Err(self.damaged(from.id, "begins a way that does not end"))
+        Err(self.damaged(from.id, "begins a path that does not end"))
     }
 
-    /// The leaf that a way leads to.
+    /// The leaf that a target leads to.
     #[inline(always)]
-    pub(super) fn descend(&self, from: At, aim: Aim<'_>) -> Result<Leaf> {
-        self.descend_by(from, aim, |_, _| {})
+    pub(super) fn descend(&self, from: NodeRef, target: SearchTarget<'_>) -> Result<Leaf> {
+        self.descend_by(from, target, |_, _| {})
     }
 
-    /// The leaf that covers a key, and the way there.
-    pub(super) fn path(&self, from: At, key: &[u8]) -> Result<(NotedPath, Leaf)> {
-        let mut path = NotedPath::new();
-        let leaf = self.descend_by(from, Aim::Key(key), |at, index| path.push((at, index)))?;
+    /// The leaf that covers a key, and the path to it.
+    pub(super) fn path(&self, from: NodeRef, key: &[u8]) -> Result<(NodePath, Leaf)> {
+        let mut path = NodePath::new();
+        let leaf = self.descend_by(from, SearchTarget::Key(key), |at, index| {
+            path.push((at, index))
+        })?;
         Ok((path, leaf))
     }
 
@@ -175,7 +182,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let pool: &Pool<PAGE> = &self.pool;
         let latch = pool.shared(leaf.at.id)?;
         // Others may have changed the records of a leaf, but not what it covers.
-        pool.validate(&leaf.above.unwrap_or(leaf.at).note)?;
+        pool.validate(&leaf.above.unwrap_or(leaf.at).snapshot)?;
         if node(latch.image()).is_leaf() {
             return Ok(latch);
         }
@@ -189,7 +196,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let latch = match leaf.above {
             Some(above) => {
                 let latch = pool.exclusive(leaf.at.id)?;
-                pool.validate(&above.note)?;
+                pool.validate(&above.snapshot)?;
                 latch
             }
             None => self.own_root(&leaf.at)?,
@@ -205,17 +212,17 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Latches a root that was a leaf. The first layer's stays the root, whatever becomes of it;
     /// another's may have been released.
-    fn own_root(&self, at: &At) -> Result<ExclusiveLatch<'_, PAGE>> {
+    fn own_root(&self, at: &NodeRef) -> Result<ExclusiveLatch<'_, PAGE>> {
         let pool: &Pool<PAGE> = &self.pool;
         if at.id == self.root {
             return pool.exclusive(at.id);
         }
         let mut attempts = 0;
         loop {
-            match pool.upgrade(&at.note) {
+            match pool.upgrade(&at.snapshot) {
                 Ok(latch) => return Ok(latch),
                 // Readers are in the way, but nobody has changed it.
-                Err(Restart) => pool.validate(&at.note)?,
+                Err(Restart) => pool.validate(&at.snapshot)?,
             }
             self.pause(&mut attempts);
         }
@@ -231,10 +238,13 @@ mod tests {
     #[test]
     fn a_page_that_has_just_left_memory_is_no_leaf() {
         let mut page = Image::<1024>::zeroed();
-        assert!(Aim::Last.child::<Adaptive>(&page).is_err());
+        assert!(SearchTarget::Last.child::<Adaptive>(&page).is_err());
         page.set_tag(Tag::Overflow);
-        assert!(Aim::Last.child::<Adaptive>(&page).is_err());
+        assert!(SearchTarget::Last.child::<Adaptive>(&page).is_err());
         page.start::<Adaptive>();
-        assert!(matches!(Aim::Last.child::<Adaptive>(&page), Ok(None)));
+        assert!(matches!(
+            SearchTarget::Last.child::<Adaptive>(&page),
+            Ok(None)
+        ));
     }
 }

@@ -5,8 +5,8 @@ use std::ops::Range;
 use hedgerow_pages::{Error, PageId, Pages, Pool};
 
 use super::BTreeIndex;
-use super::descend::{Aim, At, DEEPEST, Leaf};
-use super::read::Looked;
+use super::descend::{DEEPEST, Leaf, NodeRef, SearchTarget};
+use super::read::LeafLookup;
 use crate::chain::Chain;
 use crate::configuration::Configuration;
 use crate::get_many::{prefetch_keys, prefetch_record};
@@ -17,10 +17,10 @@ use crate::slotted::Kind;
 /// Lookups under way at once.
 const GROUP: usize = 16;
 
-/// A node, and the keys whose way leads through it, by their indices.
-struct Reach {
+/// A node, and the keys whose path leads through it, by their indices.
+struct Subrange {
     keys: Range<usize>,
-    at: At,
+    at: NodeRef,
 }
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
@@ -41,7 +41,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let leaves = self.leaves_of(group);
             for (key, leaf) in group.iter().zip(&leaves) {
                 if let Some(leaf) = leaf {
-                    let page = pool.seen(&leaf.at.note);
+                    let page = pool.seen(&leaf.at.snapshot);
                     let _ = prefetch_record::<C>(page, Self::cut(key).key_prefix);
                 }
             }
@@ -52,8 +52,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 let at = number * GROUP + index;
                 let mut some = Some(|value: &[u8]| read(at, Some(value)));
                 let found = leaves[index].and_then(|leaf| {
-                    match self.look(&leaf, Self::cut(key), usize::MAX, &mut some) {
-                        Ok(Looked::Answer(answer)) => Some(answer),
+                    match self.lookup_leaf(&leaf, Self::cut(key), usize::MAX, &mut some) {
+                        Ok(LeafLookup::Answer(answer)) => Some(answer),
                         _ => None,
                     }
                 });
@@ -125,8 +125,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let pool: &Pool<PAGE> = &self.pool;
         let mut covered = keys.len();
         let mut nodes = Vec::new();
-        if let Ok(at) = self.note_root() {
-            nodes.push(Reach {
+        if let Ok(at) = self.snapshot_root() {
+            nodes.push(Subrange {
                 keys: 0..covered,
                 at,
             });
@@ -139,10 +139,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let ids: Vec<PageId> = below.iter().map(|(_, child)| *child).collect();
             pool.load_many(&ids);
             nodes.clear();
-            for (reach, child) in below {
-                if let Ok(at) = self.note_below(&reach.at, child) {
-                    let keys = reach.keys;
-                    nodes.push(Reach { keys, at });
+            for (subrange, child) in below {
+                if let Ok(at) = self.snapshot_child(&subrange.at, child) {
+                    let keys = subrange.keys;
+                    nodes.push(Subrange { keys, at });
                 }
             }
         }
@@ -152,9 +152,13 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Brings the pages to memory that the values of keys have beside their leaves; `covered`
     /// becomes the number of keys before those of which there would be too many.
-    fn load_values(&self, keys: &[&[u8]], leaves: &[Reach], most: usize, covered: &mut usize) {
+    fn load_values(&self, keys: &[&[u8]], leaves: &[Subrange], most: usize, covered: &mut usize) {
         let mut pages: Vec<PageId> = Vec::new();
-        'leaves: for Reach { keys: reached, at } in leaves {
+        'leaves: for Subrange {
+            keys: keys_of_leaf,
+            at,
+        } in leaves
+        {
             let leaf = Leaf {
                 at: *at,
                 above: None,
@@ -164,8 +168,13 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 continue;
             };
             let page = node(latch.image());
-            let reached = (reached.start, reached.end.min(*covered));
-            for (index, key) in keys.iter().enumerate().take(reached.1).skip(reached.0) {
+            let keys_of_leaf = (keys_of_leaf.start, keys_of_leaf.end.min(*covered));
+            for (index, key) in keys
+                .iter()
+                .enumerate()
+                .take(keys_of_leaf.1)
+                .skip(keys_of_leaf.0)
+            {
                 if pages.len() >= most.max(1) {
                     *covered = index;
                     break 'leaves;
@@ -181,31 +190,31 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     fn step_down(
         &self,
         keys: &[&[u8]],
-        nodes: &[Reach],
+        nodes: &[Subrange],
         most: usize,
         covered: &mut usize,
-    ) -> Vec<(Reach, PageId)> {
+    ) -> Vec<(Subrange, PageId)> {
         let pool: &Pool<PAGE> = &self.pool;
-        let mut below: Vec<(Reach, PageId)> = Vec::new();
+        let mut below: Vec<(Subrange, PageId)> = Vec::new();
         for node in nodes {
-            let page = pool.seen(&node.at.note);
+            let page = pool.seen(&node.at.snapshot);
             let first = below.len();
             for index in node.keys.start..node.keys.end.min(*covered) {
                 let key = Self::cut(keys[index]).key_prefix;
                 // A leaf has no children; what changed meanwhile is left to its user.
-                let Ok(Some((child, _))) = Aim::Key(key).child::<C>(page) else {
+                let Ok(Some((child, _))) = SearchTarget::Key(key).child::<C>(page) else {
                     break;
                 };
-                if let Some((reach, last)) = below[first..].last_mut()
+                if let Some((subrange, last)) = below[first..].last_mut()
                     && *last == child
                 {
-                    reach.keys.end = index + 1;
+                    subrange.keys.end = index + 1;
                 } else if below.len() == most {
                     *covered = index;
                     return below;
                 } else {
                     let (keys, at) = (index..index + 1, node.at);
-                    below.push((Reach { keys, at }, child));
+                    below.push((Subrange { keys, at }, child));
                 }
             }
         }
@@ -217,7 +226,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     fn leaves_of(&self, keys: &[&[u8]]) -> [Option<Leaf>; GROUP] {
         let pool: &Pool<PAGE> = &self.pool;
         let mut leaves = [None; GROUP];
-        let Ok(root) = self.note_root() else {
+        let Ok(root) = self.snapshot_root() else {
             return leaves;
         };
         let start = Leaf {
@@ -232,7 +241,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 let Some(leaf) = leaves[index] else {
                     continue;
                 };
-                match Aim::Key(Self::cut(key).key_prefix).child::<C>(pool.seen(&leaf.at.note)) {
+                match SearchTarget::Key(Self::cut(key).key_prefix)
+                    .child::<C>(pool.seen(&leaf.at.snapshot))
+                {
                     Ok(Some((child, _))) => {
                         pool.prefetch_lines(child, 0..FIRST_BYTES);
                         steps[index] = Some(child);
@@ -250,7 +261,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             for (leaf, child) in leaves.iter_mut().zip(steps) {
                 if let (Some(above), Some(child)) = (*leaf, child) {
                     let above = above.at;
-                    let at = self.note_below(&above, child).ok();
+                    let at = self.snapshot_child(&above, child).ok();
                     *leaf = at.map(|at| Leaf {
                         at,
                         above: Some(above),

@@ -8,12 +8,12 @@ use hedgerow_index::{
 use hedgerow_pages::Error;
 
 use super::BTreeIndex;
-use super::descend::Aim;
+use super::descend::SearchTarget;
 use crate::configuration::Configuration;
 
-/// A failure of the pool, as the engine is told of it.
+/// A failure of the pool as an error of an index.
 #[cold]
-fn told(error: &Error, keys: impl FnOnce() -> Option<KeySpan>) -> IndexError {
+fn index_error(error: &Error, keys: impl FnOnce() -> Option<KeySpan>) -> IndexError {
     let kind = match error {
         Error::CorruptPage { .. } | Error::CorruptTable { .. } | Error::Truncated { .. } => {
             IndexErrorKind::Damaged
@@ -23,13 +23,13 @@ fn told(error: &Error, keys: impl FnOnce() -> Option<KeySpan>) -> IndexError {
         Error::OutOfMemory { .. } | Error::AddressSpace { .. } => IndexErrorKind::OutOfMemory,
         _ => IndexErrorKind::Io,
     };
-    let told = IndexError::new(kind, error.to_string());
+    let index_error = IndexError::new(kind, error.to_string());
     match error {
         Error::CorruptPage { .. } | Error::PageRead { .. } => match keys() {
-            Some(keys) => told.of_keys(keys),
-            None => told,
+            Some(keys) => index_error.of_keys(keys),
+            None => index_error,
         },
-        _ => told,
+        _ => index_error,
     }
 }
 
@@ -37,7 +37,7 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
     #[inline]
     fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError> {
         self.get(key, read)
-            .map_err(|error| told(&error, || self.lost_on(&[], Aim::Key(key))))
+            .map_err(|error| index_error(&error, || self.lost_on(&[], SearchTarget::Key(key))))
     }
 
     fn get_by_head<R>(
@@ -46,7 +46,7 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>, IndexError> {
         self.get_by_head(key, read)
-            .map_err(|error| told(&error, || self.lost_on(&[], Aim::Key(key))))
+            .map_err(|error| index_error(&error, || self.lost_on(&[], SearchTarget::Key(key))))
     }
 
     fn get_many(
@@ -55,8 +55,8 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
         read: impl FnMut(usize, Option<&[u8]>),
     ) -> Result<(), IndexError> {
         self.get_many(keys, read).map_err(|error| {
-            let lost = |key: &&[u8]| self.lost_on(&[], Aim::Key(key));
-            told(&error, || keys.iter().find_map(lost))
+            let lost = |key: &&[u8]| self.lost_on(&[], SearchTarget::Key(key));
+            index_error(&error, || keys.iter().find_map(lost))
         })
     }
 
@@ -72,7 +72,7 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
         decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> Result<R, IndexError> {
         self.update(key, new, decide)
-            .map_err(|error| told(&error, || self.lost_on(&[], Aim::Key(key))))
+            .map_err(|error| index_error(&error, || self.lost_on(&[], SearchTarget::Key(key))))
     }
 
     #[inline]
@@ -83,7 +83,7 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
         decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> Result<R, IndexError> {
         self.update_by_head(key, new, decide)
-            .map_err(|error| told(&error, || self.lost_on(&[], Aim::Key(key))))
+            .map_err(|error| index_error(&error, || self.lost_on(&[], SearchTarget::Key(key))))
     }
 
     fn remove_range(
@@ -93,7 +93,9 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
         decide: &mut dyn FnMut(&[u8], &[u8]) -> RangeDecision,
     ) -> Result<(), IndexError> {
         self.remove_to_failure(from, to, decide)
-            .map_err(|(error, key)| told(&error, || self.lost_on(&[], Aim::Key(&key))))
+            .map_err(|(error, key)| {
+                index_error(&error, || self.lost_on(&[], SearchTarget::Key(&key)))
+            })
     }
 
     fn scan(
@@ -114,11 +116,12 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
         self.scan_to_failure((from, to), direction, most, visit)
-            .map_err(|(error, keys)| told(&error, || keys))
+            .map_err(|(error, keys)| index_error(&error, || keys))
     }
 
     fn partition(&self, parts: usize) -> Result<Vec<Vec<u8>>, IndexError> {
-        self.partition(parts).map_err(|error| told(&error, || None))
+        self.partition(parts)
+            .map_err(|error| index_error(&error, || None))
     }
 
     fn statistics(&self) -> Result<Statistics, IndexError> {

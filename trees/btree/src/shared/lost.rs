@@ -1,20 +1,20 @@
 //! Which keys are lost with a page that cannot be read.
 //!
 //! Whoever goes down to a page knows from the node above which keys lead there; an error says only
-//! which page it is. So after a failure the way is gone once more, with the fences of every page
+//! which page it is. So after a failure the tree descends once more, with the fences of every page
 //! on it, up to the page that cannot be read.
 
 use hedgerow_index::KeySpan;
 use hedgerow_pages::{Pages, Pool, Result, Stop};
 
 use super::BTreeIndex;
-use super::descend::{Aim, At};
+use super::descend::{NodeRef, SearchTarget};
 use crate::configuration::Configuration;
 use crate::page::{Image, node};
 use crate::slotted::Kind;
 use crate::tree::layer_root;
 
-/// Attempts at a way that others change.
+/// Attempts at a descent that writers interrupt.
 const ATTEMPTS: u32 = 100;
 
 /// The keys of the tree that begin with a prefix and whose rest is between two fences.
@@ -36,24 +36,24 @@ pub(super) fn after_all(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(key)
 }
 
-/// What a step on the way came to.
+/// The result of one step of the descent.
 enum Step {
     /// The page below.
-    To(At),
+    To(NodeRef),
     /// The page below cannot be read.
     Lost(KeySpan),
-    /// All pages on the way can be read.
+    /// All pages on the path can be read.
     End,
 }
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
-    /// The keys behind the first page on a way that cannot be read; none, if all can be read now.
-    /// The way leads to the layer whose keys begin with `base`, and in it where `aim` says.
+    /// The keys behind the first page on a path that cannot be read; none, if all can be read now.
+    /// The path leads to the layer whose keys begin with `base`, and in it where `target` says.
     #[cold]
-    pub(super) fn lost_on(&self, base: &[u8], aim: Aim<'_>) -> Option<KeySpan> {
+    pub(super) fn lost_on(&self, base: &[u8], target: SearchTarget<'_>) -> Option<KeySpan> {
         let mut attempts = 0;
         while attempts < ATTEMPTS {
-            match self.find_lost(base, aim) {
+            match self.find_lost(base, target) {
                 Ok(lost) => return lost,
                 Err(Stop::Restart) => self.pause(&mut attempts),
                 Err(Stop::Failed(_)) => return None,
@@ -62,8 +62,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         None
     }
 
-    fn find_lost(&self, base: &[u8], aim: Aim<'_>) -> Result<Option<KeySpan>> {
-        let mut at = match self.note_root() {
+    fn find_lost(&self, base: &[u8], target: SearchTarget<'_>) -> Result<Option<KeySpan>> {
+        let mut at = match self.snapshot_root() {
             Ok(root) => root,
             Err(Stop::Restart) => return Err(Stop::Restart),
             Err(Stop::Failed(_)) => return Ok(Some(KeySpan::default())),
@@ -71,12 +71,14 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         // What the keys of this layer leave out.
         let mut prefix = Vec::new();
         loop {
-            let aim = match (&base[prefix.len().min(base.len())..], aim) {
-                ([], Aim::Key(key)) => Aim::Key(&key[prefix.len() - base.len()..]),
-                ([], aim) => aim,
-                (rest, _) => Aim::Key(rest),
+            let target = match (&base[prefix.len().min(base.len())..], target) {
+                ([], SearchTarget::Key(key)) => {
+                    SearchTarget::Key(&key[prefix.len() - base.len()..])
+                }
+                ([], target) => target,
+                (rest, _) => SearchTarget::Key(rest),
             };
-            match self.step_to_lost(&at, aim, &mut prefix)? {
+            match self.step_to_lost(&at, target, &mut prefix)? {
                 Step::To(below) => at = below,
                 Step::Lost(keys) => return Ok(Some(keys)),
                 Step::End => return Ok(None),
@@ -85,20 +87,25 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 
     /// One page further; at the end of a layer `prefix` becomes that of the next.
-    fn step_to_lost(&self, at: &At, aim: Aim<'_>, prefix: &mut Vec<u8>) -> Result<Step> {
+    fn step_to_lost(
+        &self,
+        at: &NodeRef,
+        target: SearchTarget<'_>,
+        prefix: &mut Vec<u8>,
+    ) -> Result<Step> {
         let pool: &Pool<PAGE> = &self.pool;
         let latch = pool.shared(at.id)?;
-        pool.validate(&at.note)?;
+        pool.validate(&at.snapshot)?;
         let page = node(latch.image());
-        if let Some((child, index)) = aim
+        if let Some((child, index)) = target
             .in_layer(Self::KEY_PREFIX_BYTES)
-            .child::<C>(pool.seen(&at.note))?
+            .child::<C>(pool.seen(&at.snapshot))?
         {
             let keys = Self::span_of_child(page, index, prefix);
             drop(latch);
-            return Self::lost_or(self.note_below(at, child), keys);
+            return Self::lost_or(self.snapshot_child(at, child), keys);
         }
-        let Aim::Key(key) = aim else {
+        let SearchTarget::Key(key) = target else {
             return Ok(Step::End);
         };
         let cut = Self::cut(key);
@@ -112,7 +119,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             Kind::Layer => {
                 *prefix = whole_prefix;
                 let keys = span(prefix, &[], &[]);
-                Self::lost_or(self.note_layer(layer_root(payload)), keys)
+                Self::lost_or(self.snapshot_layer_root(layer_root(payload)), keys)
             }
             kind => {
                 let keys = match kind {
@@ -127,8 +134,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    fn lost_or(noted: Result<At>, keys: KeySpan) -> Result<Step> {
-        match noted {
+    fn lost_or(snapshot: Result<NodeRef>, keys: KeySpan) -> Result<Step> {
+        match snapshot {
             Ok(at) => Ok(Step::To(at)),
             Err(Stop::Restart) => Err(Stop::Restart),
             Err(Stop::Failed(_)) => Ok(Step::Lost(keys)),

@@ -1,11 +1,11 @@
 //! How nodes merge, and empty layers go, after a removal.
 //!
-//! None of it is needed for a right answer: what is in the way (another thread, a page that cannot
+//! None of it is needed for a right answer: an obstacle (another thread, a page that cannot
 //! be read) may prevent it, and a later removal tries again.
 
 use hedgerow_pages::{ExclusiveLatch, Operation, PageId, Pages, Pool, Result, Stop};
 
-use super::descend::{Aim, At};
+use super::descend::{NodeRef, SearchTarget};
 use super::{BTreeIndex, MERGES, image};
 use crate::adapt::Conversions;
 use crate::configuration::Configuration;
@@ -17,7 +17,7 @@ use crate::tree::{Cut, layer_root};
 const ATTEMPTS: u32 = 40;
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
-    /// Merges nodes on the way to a key that was removed, and takes out layers that lost their
+    /// Merges nodes on the path to a key that was removed, and takes out layers that lost their
     /// last key, as far as there is reason to.
     #[cold]
     pub(super) fn tidy(&self, key: &[u8]) {
@@ -46,17 +46,17 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// The roots of the layers that a key leads through, each with the part of the key from
     /// there on.
-    pub(super) fn layers_of<'k>(&self, key: &'k [u8]) -> Result<Vec<(At, Cut<'k>)>> {
-        let (mut root, mut cut) = (self.note_root()?, Self::cut(key));
+    pub(super) fn layers_of<'k>(&self, key: &'k [u8]) -> Result<Vec<(NodeRef, Cut<'k>)>> {
+        let (mut root, mut cut) = (self.snapshot_root()?, Self::cut(key));
         let mut layers = Vec::new();
         loop {
             layers.push((root, cut));
-            let leaf = self.descend(root, Aim::Key(cut.key_prefix))?;
+            let leaf = self.descend(root, SearchTarget::Key(cut.key_prefix))?;
             let latch = self.share(&leaf)?;
             let page = node(latch.image());
             match page.find::<C>(cut.key_prefix) {
                 Some(record) if record.kind == Kind::Layer => {
-                    root = self.note_layer(layer_root(page.payload(record)))?;
+                    root = self.snapshot_layer_root(layer_root(page.payload(record)))?;
                     cut = Self::cut(cut.rest.unwrap_or(&[]));
                 }
                 _ => return Ok(layers),
@@ -64,15 +64,15 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Merges nodes of one layer on the way to a key, from its leaf upwards.
-    fn merge_towards(&self, root: At, key: &[u8]) -> Result<()> {
+    /// Merges nodes of one layer on the path to a key, from its leaf upwards.
+    fn merge_towards(&self, root: NodeRef, key: &[u8]) -> Result<()> {
         let pool: &Pool<PAGE> = &self.pool;
         let (path, leaf) = self.path(root, key)?;
         let mut at = leaf.at;
         for (level, &(parent, index)) in path.iter().enumerate().rev() {
             let sparse = {
                 let latch = pool.shared(at.id)?;
-                pool.validate(&parent.note)?;
+                pool.validate(&parent.snapshot)?;
                 node(latch.image()).sparse::<C>()
             };
             if !sparse || !self.merge_around(parent, index, level == 0)? {
@@ -85,10 +85,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Merges a child with its neighbours as long as they fit; says whether the node above is to
     /// be looked at, too. A root that has one child left takes its content.
-    fn merge_around(&self, parent: At, mut index: usize, is_root: bool) -> Result<bool> {
+    fn merge_around(&self, parent: NodeRef, mut index: usize, is_root: bool) -> Result<bool> {
         let mut pool: &Pool<PAGE> = &self.pool;
         let operation = pool.begin();
-        let mut above = pool.upgrade(&parent.note)?;
+        let mut above = pool.upgrade(&parent.snapshot)?;
         let before = image(&above).count();
         // An empty leaf may have waited on either side for this one to shrink.
         loop {
@@ -151,9 +151,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Takes out the layer with this root, if the leaf of its key prefix still names it and it
     /// has no key.
-    fn drop_layer(&self, upper: At, key_prefix: &[u8], root: PageId) -> Result<bool> {
+    fn drop_layer(&self, upper: NodeRef, key_prefix: &[u8], root: PageId) -> Result<bool> {
         let mut pool: &Pool<PAGE> = &self.pool;
-        let leaf = self.descend(upper, Aim::Key(key_prefix))?;
+        let leaf = self.descend(upper, SearchTarget::Key(key_prefix))?;
         let operation = pool.begin();
         let mut latch = self.own(&leaf)?;
         let mut page = image(&latch).clone();

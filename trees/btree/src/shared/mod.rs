@@ -1,42 +1,40 @@
-//! The tree on a buffer pool, for many threads at once.
+//! The tree that the database runs: on a buffer pool, for many threads at once.
 //!
 //! The pages are those of [`BTree`](crate::BTree), byte for byte, and so is the code that reads
-//! and changes one of them. What is here is the tree: how threads find their way through pages
-//! that others change and that the pool takes out of memory.
+//! and changes one of them. This module is the tree above them: how threads descend through pages
+//! that other threads change and that the pool evicts.
 //!
-//! **Readers** go down by optimistic notes: of a parent, then of the child that it names, and
-//! then the parent's note must still hold. So the child's note was taken while the child was what
-//! the parent says, and alone is enough from there on. A lookup reads a leaf by its note, too,
-//! and so a value of up to 64 bytes; a longer one, a chain of overflow pages and the name of a
-//! layer under the leaf's shared latch. Scans copy what is used of a leaf and visit the copy,
-//! without any latch.
+//! **Readers** descend optimistically. A reader takes a version snapshot of a parent, reads the
+//! child's number, takes a snapshot of the child, and then validates the parent's snapshot. So the
+//! child was the right one when its snapshot was taken, and the reader needs the parent no more. A
+//! lookup reads a leaf under its snapshot alone, and with it a value of up to 64 bytes. Longer
+//! values, chains of overflow pages and the names of layers are read under the leaf's shared latch.
+//! A scan copies the used bytes of a leaf and visits the copy without any latch.
 //!
-//! **Writers** go down in the same way, begin their operation, and latch the leaf; the parent's
-//! note says that it is still the leaf. A record is put where there is a gap for it, or taken out,
-//! in place and by whole words ([`Edit`](crate::edit::Edit)), since optimistic readers may be
-//! looking on. What changes more of a page is made in a copy, of which the lines that differ are
-//! then stored.
+//! **Writers** descend in the same way, begin their operation, latch the leaf, and validate the
+//! parent's snapshot. A writer puts or removes a record in place and by whole words
+//! ([`Edit`](crate::edit::Edit)), since optimistic readers may read the page meanwhile. A larger
+//! change is made in a copy of the page, and the lines that differ are then stored.
 //!
-//! **Splits, merges and widenings** latch the parent, if it is as it was noted, then the children
-//! concerned from left to right. A root never changes its number: its content moves to or from
-//! the page below.
+//! **Splits, merges and widenings** latch the parent, if its snapshot still holds, and then the
+//! children concerned from left to right. A root never changes its number: its content moves to or
+//! from the page below.
 //!
-//! Whoever waits for a latch holds only latches of pages *above* it, or *to the left* below one
-//! parent that he has for himself: an inner node before its child, a leaf before the root of a
-//! layer that it names, before the pages of a chain, of which one at a time is latched. The
-//! parent of a split is never waited for. So there is no circle. An operation begins before its
-//! first latch, because a checkpoint that waits for others must not find its latch in their way;
-//! and the pool evicts without waiting.
+//! **No deadlock.** A thread that waits for a latch holds only latches of pages *above* it, or *to
+//! its left* below a parent that the thread has latched exclusively. An inner node is above its
+//! children, a leaf above the roots of the layers that it names and above the pages of its chains,
+//! of which one at a time is latched. A split never waits for its parent. An operation begins
+//! before its first latch, so a checkpoint that waits for operations never waits behind a latch.
+//! The pool evicts without waiting.
 //!
-//! **Restarts** are values. Where bytes made no sense although the note of their page holds, the
-//! page is damaged, and that is the error which is returned: so a damaged page cannot make anybody
-//! go round for ever. Operations that restart often yield, then sleep.
+//! **Restarts** are values. Where bytes make no sense although the snapshot of their page holds,
+//! the page is damaged, and the operation fails with that error. So a damaged page makes no
+//! operation restart for ever. Operations that restart often yield, then sleep.
 
 mod ahead;
 mod chains;
 mod contention;
 mod descend;
-mod gather;
 mod get_many;
 mod index;
 mod kept;
@@ -49,6 +47,7 @@ mod remove_range;
 mod scan;
 mod split;
 mod survey;
+mod value_copies;
 mod write;
 
 use std::fmt;
@@ -191,7 +190,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Lets others finish what was in the way.
+    /// Waits a moment for the threads that made an attempt restart.
     #[cold]
     fn pause(&self, restarts: &mut u32) {
         self.events.count(RESTARTS);
@@ -269,7 +268,7 @@ fn image<'l, const PAGE: usize>(latch: &'l ExclusiveLatch<'_, PAGE>) -> &'l Imag
     node(latch.image())
 }
 
-/// The failure behind a stop where nothing can be in the way.
+/// The failure behind a stop where no other thread can be the cause.
 fn failure(stop: Stop) -> Error {
     match stop {
         Stop::Failed(error) => *error,

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use hedgerow_index::RANGE_VALUE_BYTES;
 use hedgerow_pages::{Error, PageId, Pages, Pool, Restart, Result, SharedLatch, View, ViewMut};
 
-use super::descend::{Aim, At, Leaf};
+use super::descend::{Leaf, NodeRef, SearchTarget};
 use super::{BTreeIndex, image};
 use crate::adapt::{Conversions, POINT_COUNTS};
 use crate::chain::Chain;
@@ -21,8 +21,8 @@ use crate::tree::{Cut, layer_root};
 const SMALL: usize = 64;
 const MEDIUM: usize = 1024;
 
-/// What a look at a leaf, by its note alone, came to.
-enum Glance {
+/// The result of an optimistic lookup in a leaf.
+enum OptimisticLookup {
     /// The key is not there.
     Absent,
     /// So many bytes of value, copied.
@@ -88,13 +88,13 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ) -> std::result::Result<Option<R>, Error> {
         let mut read = Some(read);
         self.repeat(|| {
-            let mut from = self.note_root()?;
+            let mut from = self.snapshot_root()?;
             let mut cut = Self::cut(key);
             loop {
-                let leaf = self.descend(from, Aim::Key(cut.key_prefix))?;
-                match self.look(&leaf, cut, shown, &mut read)? {
-                    Looked::Answer(answer) => return Ok(answer),
-                    Looked::Layer(root) => {
+                let leaf = self.descend(from, SearchTarget::Key(cut.key_prefix))?;
+                match self.lookup_leaf(&leaf, cut, shown, &mut read)? {
+                    LeafLookup::Answer(answer) => return Ok(answer),
+                    LeafLookup::Layer(root) => {
                         from = root;
                         cut = Self::cut(cut.rest.unwrap_or(&[]));
                     }
@@ -103,16 +103,21 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         })
     }
 
-    /// Reads a leaf, and a small value into `small`, by the leaf's note.
+    /// Looks a key up under the leaf's version snapshot, and copies a small value into `small`.
     #[inline(always)]
-    fn glance(&self, leaf: &Leaf, key_prefix: &[u8], small: &mut [u8; SMALL]) -> Result<Glance> {
+    fn lookup_optimistic(
+        &self,
+        leaf: &Leaf,
+        key_prefix: &[u8],
+        small: &mut [u8; SMALL],
+    ) -> Result<OptimisticLookup> {
         let pool: &Pool<PAGE> = &self.pool;
-        let page = pool.seen(&leaf.at.note);
-        match glance_at::<C>(page, key_prefix, small) {
-            Ok((glance, counter)) => {
-                pool.validate(&leaf.at.note)?;
+        let page = pool.seen(&leaf.at.snapshot);
+        match lookup_in::<C>(page, key_prefix, small) {
+            Ok((lookup_optimistic, counter)) => {
+                pool.validate(&leaf.at.snapshot)?;
                 self.count_point(leaf, counter);
-                Ok(glance)
+                Ok(lookup_optimistic)
             }
             Err(Restart) => Err(self.blame(&leaf.at, "refers to bytes beyond its end")),
         }
@@ -120,39 +125,39 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Looks a key up in a leaf, without a latch if possible.
     #[inline(always)]
-    pub(super) fn look<R>(
+    pub(super) fn lookup_leaf<R>(
         &self,
         leaf: &Leaf,
         cut: Cut<'_>,
         shown: usize,
         read: &mut Option<impl FnOnce(&[u8]) -> R>,
-    ) -> Result<Looked<R>> {
+    ) -> Result<LeafLookup<R>> {
         let mut small = [0; SMALL];
-        match self.glance(leaf, cut.key_prefix, &mut small)? {
-            Glance::Absent => Ok(Looked::Answer(None)),
-            Glance::Value(len) => {
+        match self.lookup_optimistic(leaf, cut.key_prefix, &mut small)? {
+            OptimisticLookup::Absent => Ok(LeafLookup::Answer(None)),
+            OptimisticLookup::Value(len) => {
                 let answer = read.take().map(|read| read(&small[..len]));
-                Ok(Looked::Answer(answer))
+                Ok(LeafLookup::Answer(answer))
             }
-            Glance::Latch => self.look_latched(leaf, cut, shown, read),
+            OptimisticLookup::Latch => self.lookup_latched(leaf, cut, shown, read),
         }
     }
 
     /// Looks a key up in a leaf under its latch.
-    fn look_latched<R>(
+    fn lookup_latched<R>(
         &self,
         leaf: &Leaf,
         cut: Cut<'_>,
         shown: usize,
         read: &mut Option<impl FnOnce(&[u8]) -> R>,
-    ) -> Result<Looked<R>> {
+    ) -> Result<LeafLookup<R>> {
         let latch = self.share(leaf)?;
         let page = node(latch.image());
         let counter = page.counter() as u8;
         let Some(record) = page.find::<C>(cut.key_prefix) else {
             drop(latch);
             self.count_point(leaf, counter);
-            return Ok(Looked::Answer(None));
+            return Ok(LeafLookup::Answer(None));
         };
         let payload = page.payload(record);
         let answer = match payload.kind {
@@ -161,8 +166,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 Some(self.read_detached(leaf, latch, record, read))
             }
             Kind::Layer => {
-                let root = self.note_layer(layer_root(payload))?;
-                return Ok(Looked::Layer(root));
+                let root = self.snapshot_layer_root(layer_root(payload))?;
+                return Ok(LeafLookup::Layer(root));
             }
             _ => {
                 let key_len = Chain::read::<PAGE>(payload).key_len;
@@ -176,14 +181,14 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 }
             }
         };
-        Ok(Looked::Answer(answer))
+        Ok(LeafLookup::Answer(answer))
     }
 
-    /// Notes the root of a layer, while the leaf that names it is latched.
-    pub(super) fn note_layer(&self, root: u32) -> Result<At> {
+    /// Takes a version snapshot of the root of a layer, while the leaf that names it is latched.
+    pub(super) fn snapshot_layer_root(&self, root: u32) -> Result<NodeRef> {
         let (pool, id): (&Pool<PAGE>, _) = (&self.pool, PageId(root));
         match pool.optimistic(id) {
-            Ok(note) => Ok(At { id, note }),
+            Ok(snapshot) => Ok(NodeRef { id, snapshot }),
             Err(hedgerow_pages::Stop::Restart) => {
                 Err(self.damaged(id, "is to be the root of a layer, but is not in use"))
             }
@@ -226,8 +231,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Changes a leaf without changing what it holds, if it is as it was noted and nobody is in
-    /// the way.
+    /// Changes the form of a leaf but not its records, if its snapshot still holds and no other
+    /// thread has it latched.
     #[cold]
     pub(super) fn retouch(
         &self,
@@ -235,7 +240,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         change: impl FnOnce(&mut Image<PAGE>, &mut Conversions),
     ) {
         let mut pool: &Pool<PAGE> = &self.pool;
-        let Ok(mut latch) = pool.upgrade(&leaf.at.note) else {
+        let Ok(mut latch) = pool.upgrade(&leaf.at.snapshot) else {
             return;
         };
         if !image(&latch).is_leaf() {
@@ -251,18 +256,18 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 }
 
 /// What a latched leaf says of a key.
-pub(super) enum Looked<R> {
+pub(super) enum LeafLookup<R> {
     Answer(Option<R>),
-    Layer(At),
+    Layer(NodeRef),
 }
 
 /// Looks a key up in bytes that may be changing; also what the leaf's counter is.
 #[inline(always)]
-fn glance_at<C: Configuration>(
+fn lookup_in<C: Configuration>(
     page: impl View,
     key_prefix: &[u8],
     small: &mut [u8; SMALL],
-) -> std::result::Result<(Glance, u8), Restart> {
+) -> std::result::Result<(OptimisticLookup, u8), Restart> {
     let tag = page.u8(0)?;
     let suffix = key_prefix.get(page.prefix_bytes()?..).unwrap_or(&[]);
     let value = if tag == Tag::Comparison as u8 {
@@ -285,19 +290,19 @@ fn glance_at<C: Configuration>(
     } else {
         Where::Elsewhere
     };
-    let glance = match value {
-        Where::Nowhere => Glance::Absent,
+    let lookup_optimistic = match value {
+        Where::Nowhere => OptimisticLookup::Absent,
         Where::At(at, 8) => {
             *small.first_chunk_mut().expect("room") = page.array::<8>(at)?;
-            Glance::Value(8)
+            OptimisticLookup::Value(8)
         }
         Where::At(at, len @ 0..=SMALL) => {
             page.copy(at, &mut small[..len])?;
-            Glance::Value(len)
+            OptimisticLookup::Value(len)
         }
-        _ => return Ok((Glance::Latch, 0)),
+        _ => return Ok((OptimisticLookup::Latch, 0)),
     };
-    Ok((glance, page.u8(COUNTER_AT)?))
+    Ok((lookup_optimistic, page.u8(COUNTER_AT)?))
 }
 
 /// Where a value is.

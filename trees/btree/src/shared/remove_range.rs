@@ -16,7 +16,7 @@ use hedgerow_index::{RANGE_VALUE_BYTES, RangeDecision};
 use hedgerow_pages::{Error, ExclusiveLatch, Operation, PageId, Pages, Pool, Result, Stop};
 
 use super::ahead::Ahead;
-use super::descend::{Aim, DEEPEST, Leaf};
+use super::descend::{DEEPEST, Leaf, SearchTarget};
 use super::lost::after_all;
 use super::range_frees::RangeFrees;
 use super::{BTreeIndex, MERGES, RANGE_LEAVES, image};
@@ -210,20 +210,20 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Goes down to the leaf of a key, through layers.
     fn site_of<'p>(&'p self, at: &mut Removal<'p, PAGE>) -> Result<Site<'p, PAGE>> {
         let pool: &Pool<PAGE> = &self.pool;
-        let (mut layer, mut base) = (self.note_root()?, 0);
+        let (mut layer, mut base) = (self.snapshot_root()?, 0);
         loop {
             let cut = Self::cut(&at.key[base..]);
-            let aim = Aim::Key(cut.key_prefix);
-            let leaf = self.descend(layer, aim)?;
+            let target = SearchTarget::Key(cut.key_prefix);
+            let leaf = self.descend(layer, target)?;
             if base == at.ahead_base {
-                self.ask_ahead::<true>(&mut at.ahead, &leaf, aim);
+                self.ask_ahead::<true>(&mut at.ahead, &leaf, target);
             }
             let operation = pool.begin();
             let latch = self.own(&leaf)?;
             let page = image(&latch);
             match page.find::<C>(cut.key_prefix) {
                 Some(record) if record.kind == Kind::Layer => {
-                    layer = self.note_layer(layer_root(page.payload(record)))?;
+                    layer = self.snapshot_layer_root(layer_root(page.payload(record)))?;
                     base += cut.key_prefix.len();
                 }
                 _ => {

@@ -3,7 +3,7 @@
 //! A scan copies a leaf, visits the copy, and goes on at the copy's fence. When something is in
 //! its way it begins again behind what it has visited last. What it will come to is asked for
 //! [ahead](super::ahead), as far as is known how much is wanted of it; long values are
-//! [copied](super::gather) several at a time.
+//! [copied](super::value_copies) several at a time.
 
 use std::ops::{Bound, ControlFlow, Range};
 
@@ -12,10 +12,10 @@ use hedgerow_pages::{Error, PageId, Pages, Pool, Result, Stop, ViewMut};
 
 use super::BTreeIndex;
 use super::ahead::{Ahead, Extent};
-use super::descend::{Aim, At, Leaf};
-use super::gather::Gathered;
+use super::descend::{Leaf, NodeRef, SearchTarget};
 use super::kept::Kept;
 use super::read::chance;
+use super::value_copies::ValueCopies;
 use crate::adapt::SCAN_COUNTS;
 use crate::configuration::Configuration;
 use crate::leaf::End;
@@ -32,7 +32,7 @@ struct Scan<'t, 'e, C, const PAGE: usize, V> {
     /// Where to begin again, once something was visited: the key, and whether it is included.
     resume: Vec<u8>,
     /// Values in overflow pages of the records that come next.
-    gathered: Gathered,
+    copies: ValueCopies,
     resumes: Option<bool>,
     /// The keys behind a page that cannot be read.
     lost: Option<KeySpan>,
@@ -90,7 +90,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             tree: self,
             key: std::mem::take(&mut kept.key),
             resume: std::mem::take(&mut kept.resume),
-            gathered: Gathered::new(std::mem::take(&mut kept.value), most),
+            copies: ValueCopies::new(std::mem::take(&mut kept.value), most),
             resumes: None,
             lost: None,
             extent: Extent::new(to, most),
@@ -103,7 +103,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             Direction::Reverse => scan.run::<false>(&mut kept, start),
         };
         (kept.key, kept.resume) = (scan.key, scan.resume);
-        kept.value = scan.gathered.into_room();
+        kept.value = scan.copies.into_room();
         kept.keep();
         scanned.map_err(|error| (error, scan.lost))
     }
@@ -125,10 +125,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 }
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
-    /// Gives a leaf the order of its copy, if it is as it was noted and nobody is in the way.
+    /// Gives a leaf the order of its copy, if its snapshot still holds and no other thread has it
+    /// latched.
     fn keep_order(&self, leaf: &Leaf, page: &Image<PAGE>) {
         let mut pool: &Pool<PAGE> = &self.pool;
-        if let Ok(mut latch) = pool.upgrade(&leaf.at.note) {
+        if let Ok(mut latch) = pool.upgrade(&leaf.at.snapshot) {
             let arrays = 0..page.unused::<C>().start;
             Pages::touch(&mut pool, &mut latch).take_lines(arrays, page.image());
         }
@@ -156,8 +157,8 @@ where
                 }),
                 None => start,
             };
-            let root = self.tree.note_root();
-            let root = root.map_err(|stop| self.failed(stop, 0, Aim::Last));
+            let root = self.tree.snapshot_root();
+            let root = root.map_err(|stop| self.failed(stop, 0, SearchTarget::Last));
             match root.and_then(|root| self.layer::<FORWARD>(root, 0, start, kept)) {
                 Ok(_) => return Ok(()),
                 Err(Stop::Restart) => self.tree.pause(&mut self.restarts),
@@ -169,7 +170,7 @@ where
     /// Scans one layer, whose keys all begin with the first `base` bytes of the key.
     fn layer<const FORWARD: bool>(
         &mut self,
-        root: At,
+        root: NodeRef,
         base: usize,
         start: Option<Start<'_>>,
         kept: &mut Kept<PAGE>,
@@ -185,19 +186,19 @@ where
         let mut ahead = Ahead::default();
         loop {
             let (key, inclusive): (&[u8], _) = (fence, FORWARD);
-            let (aim, from) = match (fenced, FORWARD) {
-                (false, _) => (Self::first_aim::<FORWARD>(start), start),
-                (true, true) => (Aim::Key(key), Some(Start { key, inclusive })),
-                (true, false) => (Aim::Below(key), Some(Start { key, inclusive })),
+            let (target, from) = match (fenced, FORWARD) {
+                (false, _) => (Self::first_target::<FORWARD>(start), start),
+                (true, true) => (SearchTarget::Key(key), Some(Start { key, inclusive })),
+                (true, false) => (SearchTarget::Below(key), Some(Start { key, inclusive })),
             };
-            let leaf = self.tree.descend(root, aim);
+            let leaf = self.tree.descend(root, target);
             let copied = leaf.and_then(|leaf| {
-                self.tree.ask_ahead::<FORWARD>(&mut ahead, &leaf, aim);
+                self.tree.ask_ahead::<FORWARD>(&mut ahead, &leaf, target);
                 self.tree.copy_ordered(&leaf, page)?;
                 Ok(leaf)
             });
-            let leaf = copied.map_err(|stop| self.failed(stop, base, aim))?;
-            let to_leaf = (&leaf, aim);
+            let leaf = copied.map_err(|stop| self.failed(stop, base, target))?;
+            let to_leaf = (&leaf, target);
             if self
                 .leaf::<FORWARD>(to_leaf, page, base, from, &mut ahead)?
                 .is_break()
@@ -213,18 +214,18 @@ where
             fence.extend_from_slice(next);
             fenced = true;
             if base == 0 {
-                let noted = self.tree.note_root();
-                root = noted.map_err(|stop| self.failed(stop, 0, Aim::Last))?;
+                let snapshot = self.tree.snapshot_root();
+                root = snapshot.map_err(|stop| self.failed(stop, 0, SearchTarget::Last))?;
             }
         }
     }
 
-    /// The way to where a layer's scan begins.
-    fn first_aim<const FORWARD: bool>(start: Option<Start<'_>>) -> Aim<'_> {
+    /// The target of the descent with which a layer's scan begins.
+    fn first_target<const FORWARD: bool>(start: Option<Start<'_>>) -> SearchTarget<'_> {
         match start {
-            Some(start) => Aim::Key(BTreeIndex::<C, PAGE>::cut(start.key).key_prefix),
-            None if FORWARD => Aim::Key(&[]),
-            None => Aim::Last,
+            Some(start) => SearchTarget::Key(BTreeIndex::<C, PAGE>::cut(start.key).key_prefix),
+            None if FORWARD => SearchTarget::Key(&[]),
+            None => SearchTarget::Last,
         }
     }
 
@@ -232,7 +233,7 @@ where
     /// only a part is wanted.
     fn leaf<const FORWARD: bool>(
         &mut self,
-        (leaf, aim): (&Leaf, Aim<'_>),
+        (leaf, target): (&Leaf, SearchTarget<'_>),
         page: &Image<PAGE>,
         base: usize,
         start: Option<Start<'_>>,
@@ -247,11 +248,11 @@ where
             let places = (&whole, base);
             wanted = self
                 .tree
-                .ask_as_far::<FORWARD>(ahead, (leaf, aim), page, places);
+                .ask_as_far::<FORWARD>(ahead, (leaf, target), page, places);
         }
         // Records whose values were brought to memory and are not copied yet.
         let mut loaded = 0;
-        self.gathered.clear();
+        self.copies.clear();
         loop {
             let key = &mut self.key;
             let end = page.walk::<C, FORWARD, V>(left.clone(), key, base, &mut self.visit);
@@ -263,20 +264,21 @@ where
             let from = cut.filter(|cut| cut.0 == place).map(|cut| cut.1);
             let payload = page.payload(record);
             let is_layer = payload.kind == Kind::Layer;
-            // What is visited from copies is in nobody's way.
-            if is_layer || self.gathered.is_empty() {
+            // What is visited from copies blocks no other thread.
+            if is_layer || self.copies.is_empty() {
                 self.resume_at_place::<FORWARD>(page, (place, len, base), &whole, from);
             }
             let ended = if is_layer {
                 self.layer_below::<FORWARD>(leaf, payload, len, from)?
             } else {
-                if self.gathered.is_empty() {
+                if self.copies.is_empty() {
                     let rest = remains::<FORWARD>(&left, place);
                     let gone = whole.len() - rest.len();
                     let wanted = wanted.saturating_sub(gone);
-                    loaded = self.gather::<FORWARD>(leaf, page, rest, len, (loaded, wanted))?;
+                    loaded =
+                        self.copy_values::<FORWARD>(leaf, page, rest, len, (loaded, wanted))?;
                 }
-                self.visit_gathered::<FORWARD>(len, from)
+                self.visit_copies::<FORWARD>(len, from)
             };
             if ended.is_break() {
                 return Ok(ended);
@@ -298,8 +300,8 @@ where
         from: Option<Start<'_>>,
     ) -> Result<ControlFlow<()>> {
         let root = PageId(layer_root(payload));
-        let root = self.tree.note_below(&leaf.at, root);
-        let root = root.map_err(|stop| self.failed(stop, len, Aim::Last))?;
+        let root = self.tree.snapshot_child(&leaf.at, root);
+        let root = root.map_err(|stop| self.failed(stop, len, SearchTarget::Last))?;
         let mut kept = Kept::take();
         let ended = self.layer::<FORWARD>(root, len, from, &mut kept);
         kept.keep();
@@ -309,7 +311,7 @@ where
     /// Copies values of the records of a leaf that are left, after reading them from storage where
     /// they may be there: of how many that were read the value was not copied yet. The key of the
     /// first is put together, of `len` bytes.
-    fn gather<const FORWARD: bool>(
+    fn copy_values<const FORWARD: bool>(
         &mut self,
         leaf: &Leaf,
         page: &Image<PAGE>,
@@ -327,24 +329,24 @@ where
             true => loaded,
             false => usize::MAX,
         };
-        let gathered = &mut self.gathered;
+        let copies = &mut self.copies;
         let copied = self
             .tree
-            .gather::<FORWARD>(gathered, leaf, page, (rest, most));
+            .copy_values::<FORWARD>(copies, leaf, page, (rest, most));
         let copied = copied.map_err(|stop| {
             let key = self.key[..len].to_vec();
-            self.failed(stop, 0, Aim::Key(&key))
+            self.failed(stop, 0, SearchTarget::Key(&key))
         })?;
         Ok(loaded.saturating_sub(copied))
     }
 
     /// Visits the next value that was copied, under a key prefix of `len` bytes.
-    fn visit_gathered<const FORWARD: bool>(
+    fn visit_copies<const FORWARD: bool>(
         &mut self,
         len: usize,
         from: Option<Start<'_>>,
     ) -> ControlFlow<()> {
-        let (rest, value) = self.gathered.take().expect("a value of this record");
+        let (rest, value) = self.copies.take().expect("a value of this record");
         if !from.is_none_or(|from| from.admits::<FORWARD>(rest)) {
             return ControlFlow::Continue(());
         }
@@ -361,14 +363,14 @@ where
     /// Looks for the keys that are lost with a page on the way from the root of the layer whose
     /// keys begin with `base` bytes.
     #[cold]
-    fn failed(&mut self, stop: Stop, base: usize, aim: Aim<'_>) -> Stop {
+    fn failed(&mut self, stop: Stop, base: usize, target: SearchTarget<'_>) -> Stop {
         if let Stop::Failed(_) = stop {
-            self.lost = self.tree.lost_on(&self.key[..base], aim);
+            self.lost = self.tree.lost_on(&self.key[..base], target);
         }
         stop
     }
 
-    /// Notes where to begin again: at the record at a place of a leaf, whose key of `len` bytes
+    /// Remembers where to begin again: at the record at a place of a leaf, whose key of `len` bytes
     /// is put together, unless the scan began within it.
     fn resume_at_place<const FORWARD: bool>(
         &mut self,
@@ -389,7 +391,7 @@ where
         }
     }
 
-    /// Notes where to begin again: at the first `len` bytes of the key.
+    /// Remembers where to begin again: at the first `len` bytes of the key.
     fn resume_at_key(&mut self, len: usize) {
         self.resume.clear();
         self.resume.extend_from_slice(&self.key[..len]);
@@ -397,7 +399,7 @@ where
         self.restarts = 0;
     }
 
-    /// Notes where to begin again: at a key of the layer whose keys begin with `base` bytes.
+    /// Remembers where to begin again: at a key of the layer whose keys begin with `base` bytes.
     fn resume_at(&mut self, base: usize, key: &[u8], inclusive: bool) {
         self.resume.clear();
         self.resume.extend_from_slice(&self.key[..base]);

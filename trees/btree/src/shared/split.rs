@@ -1,8 +1,9 @@
-//! How nodes split under latches: the parent's first, as it was noted; then the child's.
+//! How nodes split under latches: first the parent's, if its snapshot still holds, then the
+//! child's.
 
 use hedgerow_pages::{ExclusiveLatch, Operation, PageId, Pages, Pool, Result};
 
-use super::descend::At;
+use super::descend::NodeRef;
 use super::{BTreeIndex, SPLITS, image};
 use crate::adapt::Conversions;
 use crate::configuration::Configuration;
@@ -19,24 +20,24 @@ pub(super) struct Above<'p, const PAGE: usize> {
 }
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
-    /// Makes room on the way to `key` from a noted root: gives its leaf another form, or splits
+    /// Makes room on the path to `key` from a root: gives its leaf another form, or splits
     /// the leaf or the lowest node above it whose parent has room. To be called, by whoever has no
     /// latch, until the leaf takes the record.
     #[cold]
-    pub(super) fn make_room(&self, root: At, key: &[u8], payload: Payload<'_>) -> Result<()> {
+    pub(super) fn make_room(&self, root: NodeRef, key: &[u8], payload: Payload<'_>) -> Result<()> {
         let pool: &Pool<PAGE> = &self.pool;
         let (path, leaf) = self.path(root, key)?;
         let operation = pool.begin();
         let mut node = leaf.at;
         for (level, &(parent, index)) in path.iter().enumerate().rev() {
-            let latch = pool.upgrade(&parent.note)?;
+            let latch = pool.upgrade(&parent.snapshot)?;
             let mut above = Above { latch, index };
             let is_leaf = level + 1 == path.len();
             let mut below = if is_leaf {
                 // Whatever its records are now, it is the leaf.
                 pool.exclusive(node.id)?
             } else {
-                pool.upgrade(&node.note)?
+                pool.upgrade(&node.snapshot)?
             };
             let mut page = image(&below).clone();
             if is_leaf {
@@ -60,7 +61,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             }
             node = parent;
         }
-        let mut latch = pool.upgrade(&node.note)?;
+        let mut latch = pool.upgrade(&node.snapshot)?;
         let page = image(&latch).clone();
         if path.is_empty() {
             if self.has_room(&page, key, payload) {

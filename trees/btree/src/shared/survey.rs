@@ -146,7 +146,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         push(
             "restarts",
             RESTARTS,
-            "Attempts that others were in the way of.",
+            "Attempts that other threads made begin again.",
         );
         push("splits", SPLITS, "Nodes that were split.");
         push("merges", MERGES, "Nodes that went into a neighbour.");
@@ -190,12 +190,12 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Keys between the nodes of the highest level that has so many, or of that above the leaves.
     fn separators(&self, wanted: usize) -> hedgerow_pages::Result<Vec<Vec<u8>>> {
         let pool: &Pool<PAGE> = &self.pool;
-        let mut level = vec![self.note_root()?];
+        let mut level = vec![self.snapshot_root()?];
         loop {
             let (mut separators, mut below) = (Vec::new(), Vec::new());
             for &at in &level {
                 let latch = pool.shared(at.id)?;
-                pool.validate(&at.note)?;
+                pool.validate(&at.snapshot)?;
                 let page = node(latch.image());
                 if !page.is_inner() {
                     return Ok(separators);
@@ -212,15 +212,15 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 below.extend(children.map(|child| (at, PageId(child))));
             }
             let (above, first) = below[0];
-            let first = self.note_below(&above, first)?;
-            let over_leaves = !pool.seen(&first.note).has_tag(Tag::Inner)?;
-            pool.validate(&first.note)?;
+            let first = self.snapshot_child(&above, first)?;
+            let over_leaves = !pool.seen(&first.snapshot).has_tag(Tag::Inner)?;
+            pool.validate(&first.snapshot)?;
             if over_leaves || separators.len() >= wanted {
                 return Ok(separators);
             }
             level.clear();
             for (above, child) in below {
-                level.push(self.note_below(&above, child)?);
+                level.push(self.snapshot_child(&above, child)?);
             }
         }
     }

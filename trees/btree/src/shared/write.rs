@@ -6,7 +6,7 @@ use hedgerow_index::{Decision, RANGE_VALUE_BYTES};
 use hedgerow_pages::{Error, ExclusiveLatch, Operation, Pages, Pool, Result, Stop, ViewMut};
 
 use super::contention::Contention;
-use super::descend::{Aim, At, Leaf};
+use super::descend::{Leaf, NodeRef, SearchTarget};
 use super::read::chance;
 use super::{BTreeIndex, image};
 use crate::adapt::{Conversions, POINT_COUNTS};
@@ -23,8 +23,8 @@ struct Site<'p, 'k, const PAGE: usize> {
     // Dropped in this order: an operation ends after its latches.
     latch: ExclusiveLatch<'p, PAGE>,
     operation: Operation<'p>,
-    /// The root of the layer, as it was noted.
-    layer: At,
+    /// The root of the layer.
+    layer: NodeRef,
     leaf: Leaf,
     cut: Cut<'k>,
     place: usize,
@@ -118,9 +118,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     #[inline(always)]
     fn sample(&self, site: &Site<'_, '_, PAGE>) -> Then {
         let splits = self.contention.as_ref().is_some_and(|contention| {
-            // Most wait before the way down has come to the leaf, and find it free then.
+            // Most wait while the descent takes the leaf's snapshot, and find it free then.
             let leaf = site.leaf.at;
-            let waited = || leaf.note.waited() || site.latch.waited();
+            let waited = || leaf.snapshot.waited() || site.latch.waited();
             Contention::samples() && contention.count(leaf.id, site.cut.key_prefix, waited())
         });
         if splits { Then::Relieve } else { Then::Nothing }
@@ -169,9 +169,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Goes down to the leaf of a key, through layers.
     fn site<'p, 'k>(&'p self, key: &'k [u8]) -> Result<Site<'p, 'k, PAGE>> {
         let pool: &Pool<PAGE> = &self.pool;
-        let (mut layer, mut cut) = (self.note_root()?, Self::cut(key));
+        let (mut layer, mut cut) = (self.snapshot_root()?, Self::cut(key));
         loop {
-            let leaf = self.descend(layer, Aim::Key(cut.key_prefix))?;
+            let leaf = self.descend(layer, SearchTarget::Key(cut.key_prefix))?;
             let operation = pool.begin();
             let latch = self.own(&leaf)?;
             let page = image(&latch);
@@ -180,7 +180,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             if let Some(record) = record
                 && record.kind == Kind::Layer
             {
-                layer = self.note_layer(layer_root(page.payload(record)))?;
+                layer = self.snapshot_layer_root(layer_root(page.payload(record)))?;
                 cut = Self::cut(cut.rest.unwrap_or(&[]));
                 continue;
             }

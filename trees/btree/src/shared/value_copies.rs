@@ -30,7 +30,7 @@ const ASKED_BYTES: usize = 256;
 
 /// Copies of the values of records that a scan comes to next.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(super) struct ValueCopies {
     bytes: Vec<u8>,
     /// Where the rest of a key and its value end, and how long that rest is.
     ends: [(usize, usize); MOST],
@@ -42,7 +42,7 @@ pub(super) struct Gathered {
     window: usize,
 }
 
-impl Gathered {
+impl ValueCopies {
     /// Those of a scan that wants `most` records, or nobody knows how many if that is `usize::MAX`;
     /// with room for bytes that is there already.
     pub(super) fn new(bytes: Vec<u8>, most: usize) -> Self {
@@ -107,16 +107,16 @@ impl Gathered {
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Copies the values of the next records of a leaf, of `most` at most, and says of how many:
     /// one at least, if there is one. Fails if the first cannot be read.
-    pub(super) fn gather<const FORWARD: bool>(
+    pub(super) fn copy_values<const FORWARD: bool>(
         &self,
-        gathered: &mut Gathered,
+        copies: &mut ValueCopies,
         leaf: &Leaf,
         page: &Image<PAGE>,
         (mut left, most): (Range<usize>, usize),
     ) -> Result<usize> {
-        gathered.clear();
-        gathered.bytes.clear();
-        let window = gathered.next_window().min(most).max(1);
+        copies.clear();
+        copies.bytes.clear();
+        let window = copies.next_window().min(most).max(1);
         let mut chains = [const { None::<(Payload<'_>, Chain)> }; MOST];
         let (mut found, mut bytes) = (0, 0);
         while found < window
@@ -141,16 +141,16 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
         let pool: &Pool<PAGE> = &self.pool;
         let _latch = pool.shared(leaf.at.id)?;
-        pool.validate(&leaf.at.note)?;
+        pool.validate(&leaf.at.snapshot)?;
         for (payload, chain) in chains.iter().flatten() {
-            match self.append_chain(chain, *payload, &mut gathered.bytes) {
-                Ok(()) => gathered.keep(chain.key_len),
+            match self.append_chain(chain, *payload, &mut copies.bytes) {
+                Ok(()) => copies.keep(chain.key_len),
                 // Those before it are to be visited first; then it is the first.
-                Err(_) if gathered.count > 0 => break,
+                Err(_) if copies.count > 0 => break,
                 Err(stop) => return Err(stop),
             }
         }
-        Ok(gathered.count)
+        Ok(copies.count)
     }
 
     /// Asks for the first lines of what a record names.
@@ -171,36 +171,36 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 mod tests {
     use super::*;
 
-    fn gathered(gathered: &mut Gathered) -> usize {
-        let window = gathered.next_window();
-        gathered.clear();
-        (0..window).for_each(|_| gathered.keep(0));
+    fn copies(copies: &mut ValueCopies) -> usize {
+        let window = copies.next_window();
+        copies.clear();
+        (0..window).for_each(|_| copies.keep(0));
         window
     }
 
     #[test]
     fn of_a_scan_whose_length_is_known_no_more_is_copied() {
-        let mut known = Gathered::new(Vec::new(), 19);
-        let windows: Vec<_> = (0..3).map(|_| gathered(&mut known)).collect();
+        let mut known = ValueCopies::new(Vec::new(), 19);
+        let windows: Vec<_> = (0..3).map(|_| copies(&mut known)).collect();
         assert_eq!(windows, [8, 8, 3]);
         // Some of them did not count.
-        assert_eq!(gathered(&mut known), 1);
-        let mut unknown = Gathered::new(Vec::new(), usize::MAX);
-        let windows: Vec<_> = (0..5).map(|_| gathered(&mut unknown)).collect();
+        assert_eq!(copies(&mut known), 1);
+        let mut unknown = ValueCopies::new(Vec::new(), usize::MAX);
+        let windows: Vec<_> = (0..5).map(|_| copies(&mut unknown)).collect();
         assert_eq!(windows, [1, 2, 4, 8, 8]);
     }
 
     #[test]
     fn what_was_copied_is_taken_in_order_and_once() {
-        let mut gathered = Gathered::new(Vec::new(), 2);
+        let mut copies = ValueCopies::new(Vec::new(), 2);
         for (rest, value) in [(&b""[..], &b"first"[..]), (b"rest", b"")] {
-            gathered.bytes.extend_from_slice(rest);
-            gathered.bytes.extend_from_slice(value);
-            gathered.keep(rest.len());
+            copies.bytes.extend_from_slice(rest);
+            copies.bytes.extend_from_slice(value);
+            copies.keep(rest.len());
         }
-        assert!(!gathered.is_empty());
-        assert_eq!(gathered.take(), Some((&b""[..], &b"first"[..])));
-        assert_eq!(gathered.take(), Some((&b"rest"[..], &b""[..])));
-        assert!(gathered.is_empty() && gathered.take().is_none());
+        assert!(!copies.is_empty());
+        assert_eq!(copies.take(), Some((&b""[..], &b"first"[..])));
+        assert_eq!(copies.take(), Some((&b"rest"[..], &b""[..])));
+        assert!(copies.is_empty() && copies.take().is_none());
     }
 }
