@@ -35,15 +35,15 @@ pub(crate) const SCAN_COUNTS: u32 = (0.15 * 4_294_967_296.0) as u32;
 /// How probably a point operation counts.
 pub(crate) const POINT_COUNTS: u32 = (0.05 * 4_294_967_296.0) as u32;
 
-/// A coin that is tossed for each operation, and costs most of them a subtraction: what is drawn at
-/// random is how many tosses there are up to the next that says yes.
+/// Chooses operations at random, and costs most of them a subtraction: it draws how many
+/// operations there are up to the next one that it chooses.
 #[derive(Debug)]
-pub(crate) struct Coin {
+pub(crate) struct Sampler {
     left: u32,
     random: u32,
 }
 
-impl Default for Coin {
+impl Default for Sampler {
     fn default() -> Self {
         // Xorshift stays at zero if it ever is there.
         let random = 0x9e37_79b9;
@@ -51,10 +51,10 @@ impl Default for Coin {
     }
 }
 
-impl Coin {
+impl Sampler {
     /// True as often as `of_2_to_32` says.
     #[inline(always)]
-    fn toss(&mut self, of_2_to_32: u32) -> bool {
+    fn sample(&mut self, of_2_to_32: u32) -> bool {
         self.left -= 1;
         let is_due = self.left == 0;
         if is_due {
@@ -63,7 +63,7 @@ impl Coin {
         is_due
     }
 
-    /// Draws how many tosses there are, from one up to twice the mean.
+    /// Draws how many operations there are up to the next, from one up to twice the mean.
     #[cold]
     fn draw(&mut self, of_2_to_32: u32) {
         self.random ^= self.random << 13;
@@ -234,17 +234,18 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     /// Counts a lookup, insertion or removal in a leaf.
     #[inline(always)]
     pub(crate) fn count_point(&mut self, page: PageNumber) {
-        if C::LEAVES.adaptive() && self.point_coin.toss(POINT_COUNTS) {
+        if C::LEAVES.adaptive() && self.point_sampler.sample(POINT_COUNTS) {
             self.lower_counter(page);
         }
     }
 
-    /// Counts a scan that visits a leaf. Whether it counts there is foreseen, how a coin falls is not.
+    /// Counts a scan that visits a leaf. The processor predicts whether the leaf counts scans, so
+    /// that is asked before the sampler.
     #[inline(always)]
     pub(crate) fn count_scan(&mut self, page: PageNumber) {
         if C::LEAVES.adaptive()
             && self.pages.page(page).counts_scans::<C>()
-            && self.scan_coin.toss(SCAN_COUNTS)
+            && self.scan_sampler.sample(SCAN_COUNTS)
         {
             self.raise_counter(page);
         }
@@ -264,7 +265,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
 }
 
 impl<const PAGE: usize> Image<PAGE> {
-    /// Notes that a point operation was counted in this leaf.
+    /// Counts a point operation in this leaf.
     pub(crate) fn lower_counter<C: Configuration>(&mut self, conversions: &mut Conversions) {
         let counter = self.counter();
         // As a signed byte, a disabled counter is negative.
@@ -276,7 +277,7 @@ impl<const PAGE: usize> Image<PAGE> {
         }
     }
 
-    /// Notes that a scan was counted in this leaf.
+    /// Counts a scan in this leaf.
     pub(crate) fn raise_counter<C: Configuration>(&mut self, conversions: &mut Conversions) {
         let counter = self.counter();
         if counter < SCANNED {
@@ -287,8 +288,9 @@ impl<const PAGE: usize> Image<PAGE> {
         }
     }
 
-    /// Whether scans of this leaf are counted. Where records with fingerprints are in order, a scan
-    /// costs no more than where they are compared, and finds its first record sooner than by bad heads.
+    /// Whether scans of this leaf are counted. Where records with fingerprints are in order, a
+    /// scan costs no more than where they are compared, and finds its first record sooner than by
+    /// bad heads.
     #[inline(always)]
     pub(crate) fn counts_scans<C: Configuration>(&self) -> bool {
         self.counter() < SCANNED

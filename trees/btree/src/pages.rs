@@ -9,7 +9,7 @@ use std::ops::Deref;
 
 use hedgerow_pages::{PageId, Resident};
 
-use crate::overflow::{Keep, Look};
+use crate::overflow::{ReadOverflow, WriteOverflow};
 use crate::page::{Image, node, node_mut};
 use crate::shared_overflow::{self, KnownFreeSlots};
 
@@ -56,15 +56,15 @@ impl<const PAGE: usize, P: Pages<PAGE>> ReadPages<PAGE> for Owned<'_, P> {
     }
 }
 
-impl<const PAGE: usize, P: Pages<PAGE>> Look<PAGE> for Owned<'_, P> {
+impl<const PAGE: usize, P: Pages<PAGE>> ReadOverflow<PAGE> for Owned<'_, P> {
     type Error = Infallible;
 
-    fn look<R>(
+    fn read_page<R>(
         &self,
         page: PageNumber,
-        look: impl FnOnce(&Image<PAGE>) -> R,
+        read: impl FnOnce(&Image<PAGE>) -> R,
     ) -> Result<R, Infallible> {
-        Ok(look(self.0.page(page)))
+        Ok(read(self.0.page(page)))
     }
 
     fn damaged(&self, page: PageNumber, what: &str) -> Infallible {
@@ -73,29 +73,29 @@ impl<const PAGE: usize, P: Pages<PAGE>> Look<PAGE> for Owned<'_, P> {
 }
 
 /// The pages of one writer's tree, and the shared overflow pages that it knows.
-pub(crate) struct Kept<'t, P> {
+pub(crate) struct OwnedOverflow<'t, P> {
     pub pages: &'t mut P,
     pub known_slots: &'t mut KnownFreeSlots,
     pub tree: PageNumber,
 }
 
-impl<const PAGE: usize, P: Pages<PAGE>> Look<PAGE> for Kept<'_, P> {
+impl<const PAGE: usize, P: Pages<PAGE>> ReadOverflow<PAGE> for OwnedOverflow<'_, P> {
     type Error = Infallible;
 
-    fn look<R>(
+    fn read_page<R>(
         &self,
         page: PageNumber,
-        look: impl FnOnce(&Image<PAGE>) -> R,
+        read: impl FnOnce(&Image<PAGE>) -> R,
     ) -> Result<R, Infallible> {
-        Owned(&*self.pages).look(page, look)
+        Owned(&*self.pages).read_page(page, read)
     }
 
     fn damaged(&self, page: PageNumber, what: &str) -> Infallible {
-        Look::<PAGE>::damaged(&Owned(&*self.pages), page, what)
+        ReadOverflow::<PAGE>::damaged(&Owned(&*self.pages), page, what)
     }
 }
 
-impl<const PAGE: usize, P: Pages<PAGE>> Keep<PAGE> for Kept<'_, P> {
+impl<const PAGE: usize, P: Pages<PAGE>> WriteOverflow<PAGE> for OwnedOverflow<'_, P> {
     fn tree(&self) -> PageNumber {
         self.tree
     }

@@ -18,12 +18,12 @@ use std::marker::PhantomData;
 use hedgerow_index::Decision;
 use hedgerow_pages::Resident;
 
-use crate::adapt::{Coin, Conversions};
+use crate::adapt::{Conversions, Sampler};
 use crate::chain::{Chain, Made};
 use crate::configuration::{Configuration, Hints};
 use crate::overflow;
 use crate::page::Image;
-use crate::pages::{Kept, Owned, PageNumber, Pages};
+use crate::pages::{Owned, OwnedOverflow, PageNumber, Pages};
 use crate::search::{Node, infallible};
 use crate::shared_overflow::KnownFreeSlots;
 use crate::slotted::{Comparison, Kind, Layout, Payload, Record};
@@ -41,9 +41,9 @@ pub struct BTree<C = Hints, const PAGE: usize = 4096, P = Resident<PAGE>> {
     pub(crate) scan_key: Vec<u8>,
     pub(crate) scan_path: Path,
     pub(crate) conversions: Conversions,
-    /// What adaption tosses for point operations, and for scans.
-    pub(crate) point_coin: Coin,
-    pub(crate) scan_coin: Coin,
+    /// What adaption draws for point operations, and for scans.
+    pub(crate) point_sampler: Sampler,
+    pub(crate) scan_sampler: Sampler,
     known_slots: KnownFreeSlots,
     configuration: PhantomData<C>,
 }
@@ -61,8 +61,8 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Default for BTree<C, P
             scan_key: Vec::new(),
             scan_path: Path::new(),
             conversions: Conversions::default(),
-            point_coin: Coin::default(),
-            scan_coin: Coin::default(),
+            point_sampler: Sampler::default(),
+            scan_sampler: Sampler::default(),
             known_slots: KnownFreeSlots::default(),
             configuration: PhantomData,
         }
@@ -227,8 +227,8 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     }
 
     /// The pages, to take some and give some back.
-    fn keep(&mut self) -> Kept<'_, P> {
-        Kept {
+    fn overflow(&mut self) -> OwnedOverflow<'_, P> {
+        OwnedOverflow {
             pages: &mut self.pages,
             known_slots: &mut self.known_slots,
             tree: self.root,
@@ -254,7 +254,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
             return self.put_payload(root, page, cut.key_prefix, place, payload);
         }
         let chain = Chain::plan::<PAGE>(cut, value, Self::KEY_PREFIX_BYTES);
-        let Ok(made) = overflow::store(&mut self.keep(), chain, cut, value);
+        let Ok(made) = overflow::store(&mut self.overflow(), chain, cut, value);
         self.put_payload(root, page, cut.key_prefix, place, made.payload());
     }
 
@@ -302,7 +302,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> BTree<C, PAGE, P> {
     fn release_chain(&mut self, page: PageNumber, record: Record) {
         if matches!(record.kind, Kind::Overflow | Kind::Long) {
             let chain = Chain::read::<PAGE>(self.pages.page(page).payload(record));
-            let Ok(()) = overflow::release(&mut self.keep(), &chain);
+            let Ok(()) = overflow::release(&mut self.overflow(), &chain);
         }
     }
 

@@ -12,7 +12,7 @@ use hedgerow_pages::{ExclusiveLatch, Operation, PageId, Pages, Pool, Result, Sto
 use super::{BTreeIndex, image};
 use crate::chain::{Chain, Made};
 use crate::configuration::Configuration;
-use crate::overflow::{self, Keep, Look};
+use crate::overflow::{self, ReadOverflow, WriteOverflow};
 use crate::page::{Image, node};
 use crate::pages::PageNumber;
 use crate::shared_overflow::{self, KnownFreeSlots};
@@ -28,15 +28,15 @@ struct Within<'t, 'o, C, const PAGE: usize> {
     operation: &'o Operation<'t>,
 }
 
-impl<C: Configuration, const PAGE: usize> Look<PAGE> for Shared<'_, C, PAGE> {
+impl<C: Configuration, const PAGE: usize> ReadOverflow<PAGE> for Shared<'_, C, PAGE> {
     type Error = Stop;
 
-    fn look<R>(&self, page: PageNumber, look: impl FnOnce(&Image<PAGE>) -> R) -> Result<R> {
+    fn read_page<R>(&self, page: PageNumber, read: impl FnOnce(&Image<PAGE>) -> R) -> Result<R> {
         let (pool, id): (&Pool<PAGE>, _) = (&self.0.pool, PageId(page));
         let latch = self.0.of_chain(id, pool.shared(id))?;
         // Of few records, where a leaf is of a hundred.
         pool.demote(id);
-        Ok(look(node(latch.image())))
+        Ok(read(node(latch.image())))
     }
 
     fn damaged(&self, page: PageNumber, what: &str) -> Stop {
@@ -44,11 +44,11 @@ impl<C: Configuration, const PAGE: usize> Look<PAGE> for Shared<'_, C, PAGE> {
     }
 }
 
-impl<C: Configuration, const PAGE: usize> Look<PAGE> for Within<'_, '_, C, PAGE> {
+impl<C: Configuration, const PAGE: usize> ReadOverflow<PAGE> for Within<'_, '_, C, PAGE> {
     type Error = Stop;
 
-    fn look<R>(&self, page: PageNumber, look: impl FnOnce(&Image<PAGE>) -> R) -> Result<R> {
-        Shared(self.tree).look(page, look)
+    fn read_page<R>(&self, page: PageNumber, read: impl FnOnce(&Image<PAGE>) -> R) -> Result<R> {
+        Shared(self.tree).read_page(page, read)
     }
 
     fn damaged(&self, page: PageNumber, what: &str) -> Stop {
@@ -56,7 +56,7 @@ impl<C: Configuration, const PAGE: usize> Look<PAGE> for Within<'_, '_, C, PAGE>
     }
 }
 
-impl<'t, C: Configuration, const PAGE: usize> Keep<PAGE> for Within<'t, '_, C, PAGE> {
+impl<'t, C: Configuration, const PAGE: usize> WriteOverflow<PAGE> for Within<'t, '_, C, PAGE> {
     fn tree(&self) -> PageNumber {
         self.tree.root.0
     }

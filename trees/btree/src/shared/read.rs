@@ -32,7 +32,7 @@ enum OptimisticLookup {
 }
 
 thread_local! {
-    /// Of the coins that adaption tosses.
+    /// Of the samplers that adaption draws.
     static RANDOM: Cell<u32> = const { Cell::new(0x9e37_79b9) };
 }
 

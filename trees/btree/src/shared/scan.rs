@@ -13,8 +13,8 @@ use hedgerow_pages::{Error, PageId, Pages, Pool, Result, Stop, ViewMut};
 use super::BTreeIndex;
 use super::ahead::{Ahead, Extent};
 use super::descend::{Leaf, NodeRef, SearchTarget};
-use super::kept::Kept;
 use super::read::chance;
+use super::scan_buffers::ScanBuffers;
 use super::value_copies::ValueCopies;
 use crate::adapt::SCAN_COUNTS;
 use crate::configuration::Configuration;
@@ -85,12 +85,12 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         most: usize,
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> std::result::Result<(), (Error, Option<KeySpan>)> {
-        let mut kept = Kept::take();
+        let mut buffers = ScanBuffers::take();
         let mut scan = Scan {
             tree: self,
-            key: std::mem::take(&mut kept.key),
-            resume: std::mem::take(&mut kept.resume),
-            copies: ValueCopies::new(std::mem::take(&mut kept.value), most),
+            key: std::mem::take(&mut buffers.key),
+            resume: std::mem::take(&mut buffers.resume),
+            copies: ValueCopies::new(std::mem::take(&mut buffers.value), most),
             resumes: None,
             lost: None,
             extent: Extent::new(to, most),
@@ -99,12 +99,12 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         };
         let start = Start::of(from);
         let scanned = match direction {
-            Direction::Forward => scan.run::<true>(&mut kept, start),
-            Direction::Reverse => scan.run::<false>(&mut kept, start),
+            Direction::Forward => scan.run::<true>(&mut buffers, start),
+            Direction::Reverse => scan.run::<false>(&mut buffers, start),
         };
-        (kept.key, kept.resume) = (scan.key, scan.resume);
-        kept.value = scan.copies.into_room();
-        kept.keep();
+        (buffers.key, buffers.resume) = (scan.key, scan.resume);
+        buffers.value = scan.copies.into_room();
+        buffers.put_back();
         scanned.map_err(|error| (error, scan.lost))
     }
 
@@ -143,7 +143,7 @@ where
 {
     fn run<const FORWARD: bool>(
         &mut self,
-        kept: &mut Kept<PAGE>,
+        buffers: &mut ScanBuffers<PAGE>,
         start: Option<Start<'_>>,
     ) -> std::result::Result<(), Error> {
         loop {
@@ -159,7 +159,7 @@ where
             };
             let root = self.tree.snapshot_root();
             let root = root.map_err(|stop| self.failed(stop, 0, SearchTarget::Last));
-            match root.and_then(|root| self.layer::<FORWARD>(root, 0, start, kept)) {
+            match root.and_then(|root| self.layer::<FORWARD>(root, 0, start, buffers)) {
                 Ok(_) => return Ok(()),
                 Err(Stop::Restart) => self.tree.pause(&mut self.restarts),
                 Err(Stop::Failed(error)) => return Err(*error),
@@ -173,14 +173,14 @@ where
         root: NodeRef,
         base: usize,
         start: Option<Start<'_>>,
-        kept: &mut Kept<PAGE>,
+        buffers: &mut ScanBuffers<PAGE>,
     ) -> Result<ControlFlow<()>> {
         let room = base + BTreeIndex::<C, PAGE>::KEY_PREFIX_BYTES + SLACK;
         if self.key.len() < room {
             self.key.resize(room, 0);
         }
         let mut root = root;
-        let Kept { page, fence, .. } = kept;
+        let ScanBuffers { page, fence, .. } = buffers;
         // Whether there is the fence of the leaf visited last, on the side where the next one is.
         let mut fenced = false;
         let mut ahead = Ahead::default();
@@ -302,9 +302,9 @@ where
         let root = PageId(layer_root(payload));
         let root = self.tree.snapshot_child(&leaf.at, root);
         let root = root.map_err(|stop| self.failed(stop, len, SearchTarget::Last))?;
-        let mut kept = Kept::take();
-        let ended = self.layer::<FORWARD>(root, len, from, &mut kept);
-        kept.keep();
+        let mut buffers = ScanBuffers::take();
+        let ended = self.layer::<FORWARD>(root, len, from, &mut buffers);
+        buffers.put_back();
         ended
     }
 

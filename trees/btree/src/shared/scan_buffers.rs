@@ -8,10 +8,10 @@ use std::cell::Cell;
 use crate::page::Image;
 
 /// Room for longer keys and values is not kept.
-const MOST_KEPT: usize = 1 << 16;
+const MOST_REUSED: usize = 1 << 16;
 
 /// Room for the copy of a leaf, for keys and for a value; what is in it is garbage.
-pub(super) struct Kept<const PAGE: usize> {
+pub(super) struct ScanBuffers<const PAGE: usize> {
     pub page: Image<PAGE>,
     pub key: Vec<u8>,
     pub resume: Vec<u8>,
@@ -20,14 +20,15 @@ pub(super) struct Kept<const PAGE: usize> {
 }
 
 thread_local! {
-    static KEPT: Cell<Option<Box<dyn Any>>> = const { Cell::new(None) };
+    static BUFFERS: Cell<Option<Box<dyn Any>>> = const { Cell::new(None) };
 }
 
-impl<const PAGE: usize> Kept<PAGE> {
+impl<const PAGE: usize> ScanBuffers<PAGE> {
     /// What this thread kept, if it did and nobody has it now, or else new.
     pub(super) fn take() -> Box<Self> {
-        let kept = KEPT.try_with(Cell::take).ok().flatten();
-        kept.and_then(|kept| kept.downcast().ok())
+        let buffers = BUFFERS.try_with(Cell::take).ok().flatten();
+        buffers
+            .and_then(|buffers| buffers.downcast().ok())
             .unwrap_or_else(|| {
                 Box::new(Self {
                     page: Image::zeroed(),
@@ -40,7 +41,7 @@ impl<const PAGE: usize> Kept<PAGE> {
     }
 
     /// Keeps it for the next scan of this thread, in place of what may be kept already.
-    pub(super) fn keep(mut self: Box<Self>) {
+    pub(super) fn put_back(mut self: Box<Self>) {
         let Self {
             key,
             resume,
@@ -49,11 +50,11 @@ impl<const PAGE: usize> Kept<PAGE> {
             ..
         } = &mut *self;
         for bytes in [key, resume, fence, value] {
-            if bytes.capacity() > MOST_KEPT {
+            if bytes.capacity() > MOST_REUSED {
                 *bytes = Vec::new();
             }
         }
         // A thread that ends keeps nothing.
-        let _ = KEPT.try_with(|kept| kept.set(Some(self)));
+        let _ = BUFFERS.try_with(|buffers| buffers.set(Some(self)));
     }
 }
