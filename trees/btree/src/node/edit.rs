@@ -1,0 +1,197 @@
+//! How a record is put into a node, and taken out of it, wherever the node's bytes lie.
+//!
+//! A change is written once, against [`ViewMut`], for a page that one thread has for itself
+//! and for one that others may be reading as it changes. The latter is written by whole words, each
+//! of which costs as much as a byte: so fields that are neighbours are written together.
+
+use hedgerow_pages::ViewMut;
+
+use crate::node::page::{COUNT_AT, HEADER, HEAP_AT, Image, node};
+use crate::node::search::HINTS;
+use crate::node::slotted::{
+    Kind, LONGEST_SHORT_KEY, LONGEST_SHORT_VALUE, Layout, Payload, record_size,
+};
+
+/// A node that is being changed.
+pub(crate) trait Edit<const PAGE: usize>: ViewMut<PAGE> + Sized {
+    /// The node as it is now.
+    #[inline(always)]
+    fn node(&self) -> &Image<PAGE> {
+        node(self.image())
+    }
+
+    /// Says how many records there are.
+    #[inline(always)]
+    fn put_count(&mut self, count: usize) {
+        self.put_u16(COUNT_AT, count as u16);
+    }
+
+    /// Takes room from the heap; the caller saw to it that there is some.
+    #[inline(always)]
+    fn take_heap(&mut self, size: usize) -> usize {
+        let (start, used) = (self.node().heap_start(), self.node().heap_used());
+        let at = start - size;
+        // Both fields are one word.
+        self.put_u64(HEAP_AT, at as u64 | ((used + size) as u64) << 32);
+        at
+    }
+
+    /// Says how many bytes of the heap are in use.
+    #[inline(always)]
+    fn put_heap_used(&mut self, used: usize) {
+        self.put_u32(HEAP_AT + 4, used as u32);
+    }
+
+    /// Puts a record of a slotted node at `index`; there is a gap for it.
+    #[inline(always)]
+    fn put_record<L: Layout>(&mut self, index: usize, suffix: &[u8], payload: Payload<'_>) {
+        let at = self.take_heap(record_size::<L>(suffix.len(), payload));
+        self.write_record::<L>(at, suffix, payload);
+        self.open_slot::<L>(index, at);
+        L::put_side(self, L::BODY + index * L::SIDE, suffix);
+        self.update_hints::<L>(index);
+    }
+
+    /// Makes room in both arrays for one more entry: what is beside later slots and the earlier
+    /// slots are neighbours, and move as one.
+    #[inline(always)]
+    fn open_slot<L: Layout>(&mut self, index: usize, offset: usize) {
+        let count = self.node().count();
+        let old = self.node().slots_at::<L>() + 2 * index;
+        let new = old + L::SIDE;
+        if index < count {
+            self.shift(old..old + 2 * (count - index), new + 2);
+        }
+        if L::SIDE > 0 {
+            let side = L::BODY + index * L::SIDE;
+            self.shift(side..old, side + L::SIDE);
+        }
+        self.put_u16(new, offset as u16);
+        self.put_count(count + 1);
+    }
+
+    /// Removes a record; its bytes stay in the heap until the next compaction.
+    #[inline(always)]
+    fn remove<L: Layout>(&mut self, index: usize) {
+        let size = self.node().record_at::<L>(index).size();
+        let (count, used) = (self.node().count(), self.node().heap_used());
+        let old = self.node().slots_at::<L>() + 2 * index;
+        let new = old - L::SIDE;
+        if L::SIDE > 0 {
+            let side = L::BODY + index * L::SIDE;
+            self.shift(side + L::SIDE..old, side);
+        }
+        self.shift(old + 2..old + 2 * (count - index), new);
+        self.put_count(count - 1);
+        self.put_heap_used(used - size);
+        self.update_hints::<L>(index);
+    }
+
+    /// Writes a record's bytes.
+    #[inline(always)]
+    fn write_record<L: Layout>(&mut self, at: usize, suffix: &[u8], payload: Payload<'_>) {
+        let mut next = at;
+        let len = payload.bytes.len();
+        let short_value = payload.kind == Kind::Inline && len <= LONGEST_SHORT_VALUE;
+        if suffix.len() <= LONGEST_SHORT_KEY && short_value {
+            self.put_u16(next, (suffix.len() | len << 8) as u16);
+            next += 2;
+        } else {
+            if suffix.len() > LONGEST_SHORT_KEY {
+                self.put_u8(next, 255);
+                self.put_u16(next + 1, suffix.len() as u16);
+                next += 3;
+            } else {
+                self.put_u8(next, suffix.len() as u8);
+                next += 1;
+            }
+            next = self.write_mark(next, payload);
+        }
+        if let Some(tail) = suffix.get(L::HEAD..)
+            && !tail.is_empty()
+        {
+            self.put(next, tail);
+            next += tail.len();
+        }
+        self.put_value(next, payload.bytes);
+    }
+
+    /// Writes what [`read_mark`](Image::read_mark) reads, and returns the place after it.
+    #[inline(always)]
+    fn write_mark(&mut self, at: usize, payload: Payload<'_>) -> usize {
+        let len = payload.bytes.len();
+        if payload.kind == Kind::Inline && len <= LONGEST_SHORT_VALUE {
+            self.put_u8(at, len as u8);
+            return at + 1;
+        }
+        self.put_u8(at, payload.kind.mark());
+        if payload.kind == Kind::Layer {
+            return at + 1;
+        }
+        self.put_u16(at + 1, len as u16);
+        at + 3
+    }
+
+    /// Writes a value. Most are a word, which needs no call.
+    #[inline(always)]
+    fn put_value(&mut self, at: usize, bytes: &[u8]) {
+        match <&[u8; 8]>::try_from(bytes) {
+            Ok(word) => self.put(at, word),
+            Err(_) => self.put(at, bytes),
+        }
+    }
+
+    /// Writes a head.
+    #[inline(always)]
+    fn put_head<L: Layout>(&mut self, at: usize, head: u64) {
+        if L::HEAD == 8 {
+            self.put_u64(at, head);
+        } else {
+            self.put_u32(at, head as u32);
+        }
+    }
+
+    /// Renews the hints after a change at `index`: those from there on, or all of them when their
+    /// spacing changed.
+    #[inline(always)]
+    fn update_hints<L: Layout>(&mut self, index: usize) {
+        if !L::HINTED {
+            return;
+        }
+        let count = self.node().count();
+        let step = count / (HINTS + 1);
+        // After an insertion a new spacing shows in a remainder of nothing, after a removal in
+        // the largest.
+        let rest = count % (HINTS + 1);
+        if rest == 0 || rest == HINTS {
+            self.renew_hints::<L>(0);
+        } else if let Some(strip) = index.checked_div(step) {
+            self.renew_hints::<L>(strip.saturating_sub(1));
+        }
+    }
+
+    /// Copies the heads that the hints from `first` on repeat.
+    fn renew_hints<L: Layout>(&mut self, first: usize) {
+        let step = self.node().count() / (HINTS + 1);
+        if !L::HINTED || step == 0 || first >= HINTS {
+            return;
+        }
+        // Whole words of two short heads.
+        let first = first / 2 * 2;
+        let bytes = step * L::HEAD;
+        let mut at = L::BODY + bytes * (first + 1);
+        let mut hints = [0; 8 * HINTS];
+        let hints = &mut hints[..(HINTS - first) * L::HEAD];
+        for hint in hints.chunks_exact_mut(L::HEAD.max(1)) {
+            if L::HEAD == 8 {
+                hint.copy_from_slice(self.node().array::<8>(at));
+            } else {
+                hint.copy_from_slice(self.node().array::<4>(at));
+            }
+            at += bytes;
+        }
+        self.put(HEADER + first * L::HEAD, hints);
+    }
+}
+
+impl<const PAGE: usize, V: ViewMut<PAGE>> Edit<PAGE> for V {}

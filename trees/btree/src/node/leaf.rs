@@ -1,0 +1,362 @@
+//! What the tree asks of a leaf, whatever its form.
+//!
+//! A [`Form`] is one way to keep a leaf's records. They lie in *places*: the indices of sorted
+//! slots, or the numbers of keys. A configuration that has one form compiles to that form alone:
+//! the tests in `form` are of constants then.
+
+use std::ops::{ControlFlow, Range};
+
+use crate::configuration::Configuration;
+use crate::node::edit::Edit;
+use crate::node::fingerprint::Fingerprints;
+use crate::node::fully_dense::FullyDense;
+use crate::node::page::{Image, Tag};
+use crate::node::slotted::{Comparison, Kind, Payload, Record, SLACK};
+use crate::variants::semi_dense::SemiDense;
+
+/// A way to keep the records of a leaf.
+pub(crate) trait Form {
+    /// How many places there are, taken or not. Unless a form says otherwise, each record is one.
+    #[inline(always)]
+    fn places<const PAGE: usize>(page: &Image<PAGE>) -> usize {
+        page.count()
+    }
+    /// Takes the first (or last) taken place off a range.
+    #[inline(always)]
+    fn next<const PAGE: usize, const FORWARD: bool>(
+        _page: &Image<PAGE>,
+        left: &mut Range<usize>,
+    ) -> Option<usize> {
+        if FORWARD {
+            left.next()
+        } else {
+            left.next_back()
+        }
+    }
+    /// Where the arrays end, and with them what a leaf has before its heap or fences.
+    fn arrays_end<const PAGE: usize>(page: &Image<PAGE>) -> usize;
+    /// The record at a taken place.
+    fn record<const PAGE: usize>(page: &Image<PAGE>, place: usize) -> Record;
+    /// Writes a key without the page's prefix at the start of `to`, which has [`SLACK`] bytes
+    /// more than the key, and returns its length. What lies beyond the key is garbage.
+    fn write_suffix<const PAGE: usize>(
+        page: &Image<PAGE>,
+        place: usize,
+        record: Record,
+        to: &mut [u8],
+    ) -> usize;
+    /// The place of a key of this leaf, or where it would be put, and which of the two.
+    fn locate<const PAGE: usize>(page: &Image<PAGE>, key: &[u8]) -> (usize, bool);
+    /// The record of a key of this leaf.
+    #[inline(always)]
+    fn find<const PAGE: usize>(page: &Image<PAGE>, key: &[u8]) -> Option<Record> {
+        let (place, present) = Self::locate(page, key);
+        present.then(|| Self::record(page, place))
+    }
+    /// The first place whose key is at or above `key`, which has the prefix, in an ordered leaf,
+    /// and whether that key is there.
+    fn lower_bound<const PAGE: usize>(page: &Image<PAGE>, key: &[u8]) -> (usize, bool);
+    /// Whether a record whose key is absent and belongs at `place` can be [`put`](Self::put)
+    /// there: nothing else of the heap need be moved.
+    fn has_gap<const PAGE: usize>(
+        page: &Image<PAGE>,
+        place: usize,
+        key: &[u8],
+        payload: Payload<'_>,
+    ) -> bool;
+    /// Makes room for such a record, if moving others is enough for that.
+    fn make_gap<const PAGE: usize>(
+        _page: &mut Image<PAGE>,
+        _key: &[u8],
+        _payload: Payload<'_>,
+    ) -> bool {
+        false
+    }
+    /// Adds a record for which there is a gap.
+    fn put<const PAGE: usize>(
+        page: &mut impl Edit<PAGE>,
+        place: usize,
+        key: &[u8],
+        payload: Payload<'_>,
+    );
+    /// Adds a record whose key is absent and belongs at `place`, or says that it does not fit.
+    #[must_use]
+    #[inline(always)]
+    fn add<const PAGE: usize>(
+        page: &mut Image<PAGE>,
+        place: usize,
+        key: &[u8],
+        payload: Payload<'_>,
+    ) -> bool {
+        let room = Self::has_gap(page, place, key, payload) || Self::make_gap(page, key, payload);
+        if room {
+            Self::put(page, place, key, payload);
+        }
+        room
+    }
+    /// Removes the record at a taken place.
+    fn take<const PAGE: usize>(page: &mut impl Edit<PAGE>, place: usize);
+    /// Unused bytes, and those of a page that has nothing but its header.
+    fn free<const PAGE: usize>(page: &Image<PAGE>) -> (usize, usize);
+    /// What is wrong with a leaf that only its form knows.
+    fn verify<const PAGE: usize>(page: &Image<PAGE>) -> Result<(), String>;
+}
+
+/// The forms, as values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FormOf {
+    Comparison,
+    Fingerprint,
+    SemiDense,
+    FullyDense,
+}
+
+/// Calls a function of a page's form.
+macro_rules! by_form {
+    ($page:expr, $C:ty, $function:ident $(::<$($generic:tt),+>)? ($($argument:expr),*)) => {
+        match $page.form::<$C>() {
+            FormOf::Comparison => <Comparison<$C> as Form>::$function $(::<$($generic),+>)? ($($argument),*),
+            FormOf::Fingerprint => <Fingerprints as Form>::$function $(::<$($generic),+>)? ($($argument),*),
+            FormOf::SemiDense => <SemiDense as Form>::$function $(::<$($generic),+>)? ($($argument),*),
+            FormOf::FullyDense => <FullyDense as Form>::$function $(::<$($generic),+>)? ($($argument),*),
+        }
+    };
+}
+
+/// How a walk over a leaf's records came to an end.
+pub(crate) enum End {
+    /// All were visited.
+    Visited,
+    /// The visitor had enough.
+    Stopped,
+    /// At a record whose value is elsewhere: its place, the bytes of key that are put together,
+    /// the record.
+    At(usize, usize, Record),
+}
+
+/// Adds a record for which a leaf [has a gap](Image::has_gap).
+#[inline(always)]
+pub(crate) fn put_in_gap<C: Configuration, const PAGE: usize>(
+    page: &mut impl Edit<PAGE>,
+    place: usize,
+    key: &[u8],
+    payload: Payload<'_>,
+) {
+    by_form!(page.node(), C, put(page, place, key, payload));
+}
+
+/// Removes the record at a place of a leaf.
+#[inline(always)]
+pub(crate) fn take_from<C: Configuration, const PAGE: usize>(
+    page: &mut impl Edit<PAGE>,
+    place: usize,
+) {
+    by_form!(page.node(), C, take(page, place));
+}
+
+impl<const PAGE: usize> Image<PAGE> {
+    /// The form of this node. Inner nodes are as comparison leaves are.
+    #[inline(always)]
+    pub(crate) fn form<C: Configuration>(&self) -> FormOf {
+        if C::LEAVES.fingerprint() && self.is(Tag::Fingerprint) {
+            return FormOf::Fingerprint;
+        }
+        if C::LEAVES.semi_dense() && self.is(Tag::SemiDense) {
+            return FormOf::SemiDense;
+        }
+        if C::LEAVES.fully_dense() && self.is(Tag::FullyDense) {
+            return FormOf::FullyDense;
+        }
+        FormOf::Comparison
+    }
+
+    /// The record of `key`.
+    #[inline(always)]
+    pub(crate) fn find<C: Configuration>(&self, key: &[u8]) -> Option<Record> {
+        by_form!(self, C, find(self, key))
+    }
+
+    /// The place of `key`.
+    #[inline(always)]
+    pub(crate) fn index_of<C: Configuration>(&self, key: &[u8]) -> Option<usize> {
+        let (place, present) = self.locate::<C>(key);
+        present.then_some(place)
+    }
+
+    /// The place of `key`, or where it would be put, and which of the two.
+    #[inline(always)]
+    pub(crate) fn locate<C: Configuration>(&self, key: &[u8]) -> (usize, bool) {
+        by_form!(self, C, locate(self, key))
+    }
+
+    /// The first place at or above `key`; the leaf is in order.
+    pub(crate) fn lower_bound<C: Configuration>(&self, key: &[u8]) -> (usize, bool) {
+        if !self.is_dense() {
+            let prefix = self.prefix();
+            if !key.starts_with(prefix) {
+                return (if key < prefix { 0 } else { self.count() }, false);
+            }
+        }
+        by_form!(self, C, lower_bound(self, key))
+    }
+
+    /// The record at a place.
+    #[inline(always)]
+    pub(crate) fn leaf_record<C: Configuration>(&self, place: usize) -> Record {
+        by_form!(self, C, record(self, place))
+    }
+
+    /// How many places a leaf has.
+    #[inline(always)]
+    pub(crate) fn all_places<C: Configuration>(&self) -> usize {
+        by_form!(self, C, places(self))
+    }
+
+    /// The first (or last) taken place of a range, taken off it.
+    #[inline(always)]
+    pub(crate) fn next_place<C: Configuration, const FORWARD: bool>(
+        &self,
+        left: &mut Range<usize>,
+    ) -> Option<usize> {
+        by_form!(self, C, next::<PAGE, FORWARD>(self, left))
+    }
+
+    /// The taken places of a range.
+    pub(crate) fn taken<C: Configuration>(
+        &self,
+        mut range: Range<usize>,
+    ) -> impl Iterator<Item = usize> {
+        std::iter::from_fn(move || self.next_place::<C, true>(&mut range))
+    }
+
+    /// All taken places.
+    pub(crate) fn all_taken<C: Configuration>(&self) -> impl Iterator<Item = usize> {
+        self.taken::<C>(0..self.all_places::<C>())
+    }
+
+    /// Adds a record whose key is absent and belongs at `place`, or says that it does not fit.
+    #[must_use]
+    #[inline(always)]
+    pub(crate) fn add<C: Configuration>(
+        &mut self,
+        place: usize,
+        key: &[u8],
+        payload: Payload<'_>,
+    ) -> bool {
+        by_form!(self, C, add(self, place, key, payload))
+    }
+
+    /// Whether a record whose key is absent can be put at `place` without moving others.
+    #[inline(always)]
+    pub(crate) fn has_gap<C: Configuration>(
+        &self,
+        place: usize,
+        key: &[u8],
+        payload: Payload<'_>,
+    ) -> bool {
+        by_form!(self, C, has_gap(self, place, key, payload))
+    }
+
+    /// Bytes from the start of a leaf on that its records need, and where its heap or its fences
+    /// begin: what is between them is unused.
+    #[inline(always)]
+    pub(crate) fn unused<C: Configuration>(&self) -> Range<usize> {
+        by_form!(self, C, arrays_end(self))..self.heap_start()
+    }
+
+    /// Makes this leaf another, but for the bytes that are unused there.
+    #[inline(always)]
+    pub(crate) fn copy_used<C: Configuration>(&mut self, from: &Self) {
+        // Of a damaged page the header may say anything.
+        let unused = from.unused::<C>();
+        let start = unused.start.min(PAGE);
+        self.copy_range(from, 0..start);
+        self.copy_range(from, unused.end.clamp(start, PAGE)..PAGE);
+    }
+
+    /// Removes a record.
+    pub(crate) fn take<C: Configuration>(&mut self, place: usize) {
+        take_from::<C, PAGE>(self, place);
+    }
+
+    /// Whether records are in key order.
+    pub(crate) fn is_ordered<C: Configuration>(&self) -> bool {
+        self.form::<C>() != FormOf::Fingerprint || self.sorted() == self.count()
+    }
+
+    /// Puts records in key order, as scans and splits want them.
+    #[inline(always)]
+    pub(crate) fn order<C: Configuration>(&mut self) {
+        if self.form::<C>() == FormOf::Fingerprint {
+            self.sort_fingerprints();
+        }
+    }
+
+    /// The whole key of a node's record, in place of what `key` held.
+    pub(crate) fn node_key<C: Configuration>(&self, place: usize, key: &mut Vec<u8>) {
+        let record = self.leaf_record::<C>(place);
+        let prefix = self.prefix_len();
+        key.resize(prefix + record.key_len + SLACK, 0);
+        key[..prefix].copy_from_slice(self.prefix());
+        let to = &mut key[prefix..];
+        let len = by_form!(self, C, write_suffix(self, place, record, to));
+        key.truncate(prefix + len);
+    }
+
+    /// Unused bytes, and those of a page that has nothing but its header.
+    pub(crate) fn node_free<C: Configuration>(&self) -> (usize, usize) {
+        by_form!(self, C, free(self))
+    }
+
+    /// What is wrong with this leaf that only its form knows.
+    pub(crate) fn verify_form<C: Configuration>(&self) -> Result<(), String> {
+        by_form!(self, C, verify(self))
+    }
+
+    /// Visits records of an ordered leaf until one's value is elsewhere; their keys are put
+    /// together in `key`, where `base` bytes are already.
+    #[inline(always)]
+    pub(crate) fn walk<C: Configuration, const FORWARD: bool, V>(
+        &self,
+        left: Range<usize>,
+        key: &mut [u8],
+        base: usize,
+        visit: &mut V,
+    ) -> End
+    where
+        V: FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    {
+        match self.form::<C>() {
+            FormOf::Comparison => self.walk_in::<Comparison<C>, FORWARD, V>(left, key, base, visit),
+            FormOf::Fingerprint => self.walk_in::<Fingerprints, FORWARD, V>(left, key, base, visit),
+            FormOf::SemiDense => self.walk_in::<SemiDense, FORWARD, V>(left, key, base, visit),
+            FormOf::FullyDense => self.walk_in::<FullyDense, FORWARD, V>(left, key, base, visit),
+        }
+    }
+
+    #[inline]
+    fn walk_in<F: Form, const FORWARD: bool, V>(
+        &self,
+        mut left: Range<usize>,
+        key: &mut [u8],
+        base: usize,
+        visit: &mut V,
+    ) -> End
+    where
+        V: FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    {
+        let start = base + self.prefix_len();
+        key[base..start].copy_from_slice(self.prefix());
+        while let Some(place) = F::next::<PAGE, FORWARD>(self, &mut left) {
+            let record = F::record(self, place);
+            let len = start + F::write_suffix(self, place, record, &mut key[start..]);
+            if record.kind != Kind::Inline {
+                return End::At(place, len, record);
+            }
+            if visit(&key[..len], self.payload(record).bytes).is_break() {
+                return End::Stopped;
+            }
+        }
+        End::Visited
+    }
+}

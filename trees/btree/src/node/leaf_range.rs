@@ -1,0 +1,62 @@
+//! Which places of a leaf a scan visits.
+
+use std::ops::{Bound, Range};
+
+use crate::configuration::Configuration;
+use crate::node::key::CutKey;
+use crate::node::page::Image;
+
+/// Where a scan begins, if not at the end of the key space.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Start<'k> {
+    pub key: &'k [u8],
+    pub inclusive: bool,
+}
+
+impl<'k> Start<'k> {
+    pub(crate) fn of(bound: Bound<&'k [u8]>) -> Option<Self> {
+        match bound {
+            Bound::Included(key) => Some(Self {
+                key,
+                inclusive: true,
+            }),
+            Bound::Excluded(key) => Some(Self {
+                key,
+                inclusive: false,
+            }),
+            Bound::Unbounded => None,
+        }
+    }
+
+    /// Whether a key is not before the start.
+    pub(crate) fn admits<const FORWARD: bool>(self, key: &[u8]) -> bool {
+        let beyond = if FORWARD {
+            key > self.key
+        } else {
+            key < self.key
+        };
+        beyond || (self.inclusive && key == self.key)
+    }
+}
+
+impl<const PAGE: usize> Image<PAGE> {
+    /// The places of an ordered leaf from a start on, and the one whose key prefix (of
+    /// `key_prefix` bytes) the start cuts through, with the start below it.
+    pub(crate) fn range_from<'k, C: Configuration, const FORWARD: bool>(
+        &self,
+        start: Option<Start<'k>>,
+        key_prefix: usize,
+    ) -> (Range<usize>, Option<(usize, Start<'k>)>) {
+        let all = 0..self.all_places::<C>();
+        let Some(Start { key, inclusive }) = start else {
+            return (all, None);
+        };
+        let key = CutKey::at(key, key_prefix);
+        let (index, equal) = self.lower_bound::<C>(key.key_prefix);
+        let keep = equal && (key.rest.is_some() || inclusive);
+        let split = index + usize::from(equal && (keep != FORWARD));
+        let left = if FORWARD { split..all.end } else { 0..split };
+        let rest = key.rest.filter(|_| keep);
+        (left, rest.map(|key| (index, Start { key, inclusive })))
+    }
+}

@@ -1,0 +1,299 @@
+//! Which form a leaf gets, and how it is made: at splits and merges, and in place.
+//!
+//! Whoever changes the form of a leaf makes a [`Plan`] from its records and the fences it will
+//! have, begins an empty leaf by it and fills it. Plans are where dense leaves come from (§3.5)
+//! and where keys decide between comparison and fingerprints (§5.1, "Key-Adaption").
+
+use std::ops::Range;
+
+use crate::configuration::{Configuration, Leaves};
+use crate::node::adapt::{DISABLED, good_heads};
+use crate::node::dense::{Part, Shape, alike};
+use crate::node::fingerprint::Fingerprints;
+use crate::node::fully_dense::FullyDense;
+use crate::node::leaf::FormOf;
+use crate::node::page::{Image, Tag, shared};
+use crate::node::slotted::{Comparison, Kind, Layout, Payload, mark_len, record_size};
+use crate::variants::semi_dense::SemiDense;
+
+/// A form, with what it must know before the first record, and the leaf's counter (§5.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub form: Planned,
+    pub counter: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Planned {
+    Comparison,
+    Fingerprint,
+    SemiDense(Shape),
+    FullyDense(Shape),
+}
+
+impl Planned {
+    pub(crate) fn form(self) -> FormOf {
+        match self {
+            Planned::Comparison => FormOf::Comparison,
+            Planned::Fingerprint => FormOf::Fingerprint,
+            Planned::SemiDense(_) => FormOf::SemiDense,
+            Planned::FullyDense(_) => FormOf::FullyDense,
+        }
+    }
+
+    pub(crate) fn is_dense(self) -> bool {
+        matches!(self, Planned::SemiDense(_) | Planned::FullyDense(_))
+    }
+}
+
+impl From<Planned> for Plan {
+    fn from(form: Planned) -> Self {
+        let counter = DISABLED;
+        Self { form, counter }
+    }
+}
+
+/// The leaf of an empty tree.
+pub(crate) fn first_leaf<C: Configuration>() -> Plan {
+    match C::LEAVES {
+        Leaves::Fingerprint => Planned::Fingerprint.into(),
+        _ => Planned::Comparison.into(),
+    }
+}
+
+/// Ordered records, and the fences of the leaf that is to hold them.
+#[derive(Clone, Copy)]
+pub(crate) struct Content<'c, const PAGE: usize> {
+    pub lower: &'c [u8],
+    pub upper: &'c [u8],
+    /// Leaves, and which of their places.
+    pub parts: &'c [Part<'c, PAGE>],
+}
+
+impl<'c, const PAGE: usize> Content<'c, PAGE> {
+    /// The prefix that a slotted leaf would leave out.
+    fn prefix_len<C: Configuration>(self) -> usize {
+        if C::PREFIX && !self.upper.is_empty() {
+            shared(self.lower, self.upper)
+        } else {
+            0
+        }
+    }
+
+    /// Bytes that are left in a slotted leaf of these records; none if they do not fit.
+    pub(crate) fn room_in<C: Configuration>(self, form: FormOf) -> Option<usize> {
+        let prefix = self.prefix_len::<C>();
+        let body = if form == FormOf::Fingerprint {
+            Fingerprints::BODY
+        } else {
+            Comparison::<C>::BODY
+        };
+        let mut room = PAGE.checked_sub(body + self.lower.len() + self.upper.len())?;
+        for (image, places) in self.parts {
+            for place in image.taken::<C>(places.clone()) {
+                let record = image.leaf_record::<C>(place);
+                let len = image.prefix_len() + record.key_len - prefix;
+                room = room.checked_sub(slotted_bytes::<C>(form, len, image.payload(record)))?;
+            }
+        }
+        Some(room)
+    }
+
+    /// Bytes that one record more would take there.
+    pub(crate) fn more<C: Configuration>(self, key: &[u8], payload: Payload<'_>) -> usize {
+        let len = key.len() - self.prefix_len::<C>();
+        slotted_bytes::<C>(FormOf::Comparison, len, payload)
+    }
+
+    /// The first and the last record, if there is any: their leaves and places.
+    fn ends<C: Configuration>(self) -> Option<[(&'c Image<PAGE>, usize); 2]> {
+        let mut parts = self.parts.iter();
+        let first = parts.find_map(|(image, places)| {
+            Some((*image, image.next_place::<C, true>(&mut places.clone())?))
+        })?;
+        let mut parts = self.parts.iter().rev();
+        let last = parts.find_map(|(image, places)| {
+            Some((*image, image.next_place::<C, false>(&mut places.clone())?))
+        })?;
+        Some([first, last])
+    }
+
+    /// The dense leaf of these records, if they can have one (§3.5).
+    pub(crate) fn dense<C: Configuration>(self) -> Option<Plan> {
+        if !C::LEAVES.dense() {
+            return None;
+        }
+        let ends = self.ends::<C>()?;
+        let [record, other] = ends.map(|(image, place)| image.leaf_record::<C>(place));
+        // Where the ends have too little in common, no other record need be looked at.
+        if ends[0].0.prefix_len() + record.key_len != ends[1].0.prefix_len() + other.key_len {
+            return None;
+        }
+        let (mut first, mut last) = (Vec::new(), Vec::new());
+        ends[0].0.node_key::<C>(ends[0].1, &mut first);
+        ends[1].0.node_key::<C>(ends[1].1, &mut last);
+        if !alike(&first, &last) {
+            return None;
+        }
+        // All records are looked at only where their keys are close enough.
+        if C::LEAVES.fully_dense() {
+            let (ends, value_len) = ((&first[..], &last[..]), record.value_len);
+            let shape = FullyDense::shape::<PAGE>(self.lower, self.upper, ends, value_len)?;
+            let is_uniform = self.value_len::<C>(first.len())? == Some(value_len);
+            return is_uniform.then(|| Planned::FullyDense(shape).into());
+        }
+        let shape = SemiDense::shape::<PAGE>(self.lower, self.upper, &first)?;
+        self.value_len::<C>(first.len())?;
+        let mut room = SemiDense::room::<PAGE>(self.lower, self.upper, shape)?;
+        for (image, places) in self.parts {
+            for place in image.taken::<C>(places.clone()) {
+                let payload = image.payload(image.leaf_record::<C>(place));
+                room = room.checked_sub(mark_len(payload) + payload.bytes.len())?;
+            }
+        }
+        Some(Planned::SemiDense(shape).into())
+    }
+
+    /// The length of all values, if it is one; `None` if not all keys are `key_len` long.
+    fn value_len<C: Configuration>(self, key_len: usize) -> Option<Option<usize>> {
+        let mut value_len = None;
+        let mut uniform = true;
+        for (image, places) in self.parts {
+            for place in image.taken::<C>(places.clone()) {
+                let record = image.leaf_record::<C>(place);
+                if image.prefix_len() + record.key_len != key_len {
+                    return None;
+                }
+                uniform &= record.kind == Kind::Inline
+                    && *value_len.get_or_insert(record.value_len) == record.value_len;
+            }
+        }
+        Some(value_len.filter(|_| uniform))
+    }
+
+    /// The slotted leaf that suits these records; `counter` is that of the leaf they come from.
+    pub(crate) fn slotted<C: Configuration>(self, counter: usize) -> Plan {
+        match C::LEAVES {
+            Leaves::Fingerprint => return Planned::Fingerprint.into(),
+            Leaves::Adaptive => {}
+            _ => return Planned::Comparison.into(),
+        }
+        if good_heads::<C, PAGE>(self.parts, self.prefix_len::<C>()) {
+            return Planned::Comparison.into();
+        }
+        // Where scans have not been counted, they count as rare.
+        let counter = if counter == DISABLED { 1 } else { counter };
+        let form = if counter < 2 {
+            Planned::Fingerprint
+        } else {
+            Planned::Comparison
+        };
+        Plan { form, counter }
+    }
+
+    /// [`slotted`](Self::slotted), or the other slotted form if only that has room.
+    pub(crate) fn slotted_that_fits<C: Configuration>(self, counter: usize) -> Option<Plan> {
+        self.fitting::<C>(self.slotted::<C>(counter))
+    }
+
+    /// A slotted plan, or that of the other slotted form if only that has room.
+    pub(crate) fn fitting<C: Configuration>(self, plan: Plan) -> Option<Plan> {
+        if self.room_in::<C>(plan.form.form()).is_some() {
+            return Some(plan);
+        }
+        let form = match plan.form {
+            Planned::Fingerprint => Planned::Comparison,
+            _ => Planned::Fingerprint,
+        };
+        let other = C::LEAVES.adaptive() && self.room_in::<C>(form.form()).is_some();
+        other.then_some(Plan { form, ..plan })
+    }
+
+    /// A leaf of these records.
+    pub(crate) fn built<C: Configuration>(self, plan: Plan) -> Image<PAGE> {
+        let mut image = Image::zeroed();
+        self.build::<C>(plan, &mut image);
+        image
+    }
+
+    /// Makes a leaf of these records.
+    pub(crate) fn build<C: Configuration>(self, plan: Plan, page: &mut Image<PAGE>) {
+        page.begin::<C>(plan, self.lower, self.upper);
+        for (image, places) in self.parts {
+            page.fill::<C>(image, places.clone());
+        }
+    }
+}
+
+/// Bytes of a record in a slotted leaf, its slot included.
+fn slotted_bytes<C: Configuration>(form: FormOf, len: usize, payload: Payload<'_>) -> usize {
+    if form == FormOf::Fingerprint {
+        record_size::<Fingerprints>(len, payload) + Fingerprints::SIDE + 2
+    } else {
+        record_size::<Comparison<C>>(len, payload) + Comparison::<C>::SIDE + 2
+    }
+}
+
+impl<const PAGE: usize> Image<PAGE> {
+    /// The first leaf of a tree or layer.
+    pub(crate) fn start<C: Configuration>(&mut self) {
+        self.begin::<C>(first_leaf::<C>(), &[], &[]);
+    }
+
+    /// Makes an empty leaf.
+    pub(crate) fn begin<C: Configuration>(&mut self, plan: Plan, lower: &[u8], upper: &[u8]) {
+        match plan.form {
+            Planned::Comparison => self.reset(Tag::Comparison, lower, upper, C::PREFIX),
+            Planned::Fingerprint => self.reset(Tag::Fingerprint, lower, upper, C::PREFIX),
+            Planned::SemiDense(shape) => SemiDense::reset(self, lower, upper, shape),
+            Planned::FullyDense(shape) => FullyDense::reset(self, lower, upper, shape),
+        }
+        self.set_counter(plan.counter);
+    }
+
+    /// Adds ordered records of another leaf, all of them above those here. They fit.
+    pub(crate) fn fill<C: Configuration>(&mut self, from: &Self, places: Range<usize>) {
+        let (to, form) = (self.form::<C>(), from.form::<C>());
+        match (to, form) {
+            (FormOf::Comparison, FormOf::Comparison) => {
+                self.append::<Comparison<C>, Comparison<C>>(from, places);
+            }
+            (FormOf::Comparison, FormOf::Fingerprint) => {
+                self.append::<Comparison<C>, Fingerprints>(from, places);
+            }
+            (FormOf::Fingerprint, FormOf::Comparison) => {
+                self.append::<Fingerprints, Comparison<C>>(from, places);
+            }
+            (FormOf::Fingerprint, FormOf::Fingerprint) => {
+                self.append::<Fingerprints, Fingerprints>(from, places);
+            }
+            _ => self.fill_one_by_one::<C>(from, places),
+        }
+        if to == FormOf::Fingerprint {
+            self.set_sorted(self.count());
+        }
+        if !self.is_dense() {
+            self.end_build();
+        }
+    }
+
+    /// Adds records of a leaf of another kind, or to one.
+    fn fill_one_by_one<C: Configuration>(&mut self, from: &Self, places: Range<usize>) {
+        let mut key = Vec::new();
+        for place in from.taken::<C>(places) {
+            from.node_key::<C>(place, &mut key);
+            let payload = from.payload(from.leaf_record::<C>(place));
+            let to = self.place_of_next::<C>(&key);
+            let done = self.add::<C>(to, &key, payload);
+            debug_assert!(done, "the plan saw room");
+        }
+    }
+
+    /// The place of a key above all others.
+    fn place_of_next<C: Configuration>(&self, key: &[u8]) -> usize {
+        if self.is_dense() {
+            return self.locate::<C>(key).0;
+        }
+        self.count()
+    }
+}

@@ -1,0 +1,45 @@
+//! What a batch of lookups prefetches: keys, then the records that their searches will find.
+
+use hedgerow_memory::prefetch_line;
+use hedgerow_pages::{Restart, View};
+
+use crate::configuration::Configuration;
+use crate::node::fingerprint;
+use crate::node::fully_dense::prefetch_value;
+use crate::node::page::Tag;
+use crate::node::search::Node;
+use crate::node::slotted::{Comparison, Layout};
+
+/// Asks for the lines of a group's keys.
+#[inline(always)]
+pub(crate) fn prefetch_keys(keys: &[&[u8]]) {
+    for key in keys {
+        prefetch_line(key.as_ptr());
+    }
+}
+
+/// Asks for the lines of the record that a leaf probably has for a key, after a search without
+/// those. Bytes that are changed meanwhile are asked for in vain.
+#[inline(always)]
+pub(crate) fn prefetch_record<C: Configuration>(
+    page: impl View,
+    key_prefix: &[u8],
+) -> Result<(), Restart> {
+    let tag = page.u8(0)?;
+    let suffix = key_prefix.get(page.prefix_bytes()?..).unwrap_or(&[]);
+    let record = if tag == Tag::Comparison as u8 && <Comparison<C> as Layout>::HEAD > 0 {
+        Some(page.likely_record::<Comparison<C>>(suffix)?)
+    } else if C::LEAVES.fingerprint() && tag == Tag::Fingerprint as u8 {
+        fingerprint::likely_record(page, suffix)?
+    } else if C::LEAVES.fully_dense() && tag == Tag::FullyDense as u8 {
+        return prefetch_value(page, key_prefix);
+    } else {
+        None
+    };
+    if let Some(at) = record {
+        page.prefetch(at);
+        // Where it ends, more or less.
+        page.prefetch(at + suffix.len() + 8);
+    }
+    Ok(())
+}

@@ -1,0 +1,491 @@
+//! Search within a slotted page: heads first, hints before them, tails last.
+//!
+//! Heads are compared as integers, by a binary search without branches on keys; 16 of them, the
+//! hints, lie at the start of the page and say where to begin. Only records with equal heads are
+//! read, and of their keys what follows the bytes that all of them are known to share.
+
+use std::cmp::Ordering;
+use std::hint::select_unpredictable;
+
+use hedgerow_pages::{Restart, View};
+
+use crate::node::page::{COUNT_AT, HEADER, Image, PREFIX_AT, Tag, UPPER_CHILD_AT};
+use crate::node::slotted::{
+    Kind, LAYER_BYTES, LONGEST_SHORT_KEY, LONGEST_SHORT_VALUE, Layout, Record,
+};
+
+/// The first and the last of the places where a search may end.
+type Slots = (usize, usize);
+
+/// Heads that are repeated at the start of a page.
+pub(crate) const HINTS: usize = 16;
+
+/// Bytes of a node, three lines, that a search reads first.
+pub(crate) const FIRST_BYTES: usize = 192;
+
+/// The head of a key, which compares as its bytes do.
+#[inline(always)]
+pub(crate) fn head_of<L: Layout>(key: &[u8]) -> u64 {
+    head_of_word::<L>(first_word(key))
+}
+
+/// The head of a key by its first eight bytes.
+#[inline(always)]
+pub(crate) fn head_of_word<L: Layout>(word: u64) -> u64 {
+    if L::HEAD == 8 { word } else { word >> 32 }
+}
+
+/// The first eight bytes of a key, padded with zeros, as a number that compares as they do.
+#[inline(always)]
+pub(crate) fn first_word(key: &[u8]) -> u64 {
+    match key.first_chunk::<8>() {
+        Some(chunk) => u64::from_be_bytes(*chunk),
+        None => short_word(key),
+    }
+}
+
+/// Up to seven bytes, padded with zeros; no call to copy them.
+#[inline(always)]
+fn short_word(key: &[u8]) -> u64 {
+    if let (Some(first), Some(last)) = (key.first_chunk::<4>(), key.last_chunk::<4>()) {
+        let high = u64::from(u32::from_be_bytes(*first)) << 32;
+        let low = u64::from(u32::from_be_bytes(*last)) << 32;
+        return high | low >> (8 * (key.len() - 4));
+    }
+    let mut word = 0;
+    for &byte in key {
+        word = word << 8 | u64::from(byte);
+    }
+    if key.is_empty() {
+        0
+    } else {
+        word << (64 - 8 * key.len())
+    }
+}
+
+/// The order of two byte strings of one byte or more. Most differ in their first eight.
+#[inline(always)]
+pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
+    if let (Some(x), Some(y)) = (a.first_chunk::<8>(), b.first_chunk::<8>()) {
+        let (x, y) = (u64::from_be_bytes(*x), u64::from_be_bytes(*y));
+        if x != y {
+            return x.cmp(&y);
+        }
+    }
+    a.cmp(b)
+}
+
+/// The part of a node that a search reads, of any kind of view: bytes that nobody changes, or
+/// bytes that may be changing, of which nothing is true before they were validated.
+pub(crate) trait Node: View {
+    /// Asks for what a search reads first: the header, and hints or fingerprints.
+    #[inline(always)]
+    fn prefetch_first(self) {
+        for at in (0..FIRST_BYTES).step_by(64) {
+            self.prefetch(at);
+        }
+    }
+
+    /// Whether the page is of this kind.
+    #[inline(always)]
+    fn has_tag(self, tag: Tag) -> Result<bool, Restart> {
+        Ok(self.u8(0)? == tag as u8)
+    }
+
+    /// Whether the page is a leaf, of whatever layout.
+    #[inline(always)]
+    fn is_leaf(self) -> Result<bool, Restart> {
+        let tag = self.u8(0)?;
+        let is = |kind: Tag| tag == kind as u8;
+        Ok(
+            is(Tag::Comparison)
+                || is(Tag::Fingerprint)
+                || is(Tag::SemiDense)
+                || is(Tag::FullyDense),
+        )
+    }
+
+    /// How many records there are.
+    #[inline(always)]
+    fn records(self) -> Result<usize, Restart> {
+        Ok(usize::from(self.u16(COUNT_AT)?))
+    }
+
+    /// The index of the first record at or above `suffix`, and whether it is equal.
+    #[inline(always)]
+    fn find_slot<L: Layout>(self, suffix: &[u8]) -> Result<(usize, bool), Restart> {
+        let count = self.records()?;
+        if L::HEAD == 0 {
+            return self.find_tail::<L>((0, count), count, suffix);
+        }
+        let head = head_of::<L>(suffix);
+        let (firsts, ends) = self.slots_by_hints::<L>(head, count)?;
+        let first = self.first_head::<L>(firsts, |other| other < head)?;
+        if first == count || self.head::<L>(first)? != head {
+            return Ok((first, false));
+        }
+        let mut end = (first + 1).max(ends.0);
+        if end < ends.1 && self.head::<L>(end)? == head {
+            end = self.first_head::<L>((end, ends.1), |other| other <= head)?;
+        }
+        self.find_tail::<L>((first, end), count, suffix)
+    }
+
+    /// Where the record of a key lies if its head, which there is, is that of one record only.
+    #[inline(always)]
+    fn likely_record<L: Layout>(self, suffix: &[u8]) -> Result<usize, Restart> {
+        let (head, count) = (head_of::<L>(suffix), self.records()?);
+        let (firsts, _) = self.slots_by_hints::<L>(head, count)?;
+        let first = self.first_head::<L>(firsts, |other| other < head)?;
+        let slots = L::BODY + count * L::SIDE;
+        Ok(usize::from(self.u16(slots + 2 * first)?))
+    }
+
+    /// Between which slots the first record with a head is, and the first behind those.
+    #[inline(always)]
+    fn slots_by_hints<L: Layout>(self, head: u64, count: usize) -> Result<(Slots, Slots), Restart> {
+        if !L::HINTED || count <= HINTS {
+            return Ok(((0, count), (0, count)));
+        }
+        let slots = self.hinted::<L>(head, count)?;
+        // The record's slot comes with the heads, not after them.
+        self.prefetch(L::BODY + count * L::SIDE + 2 * slots.0.0);
+        Ok(slots)
+    }
+
+    /// The head at an index.
+    #[inline(always)]
+    fn head<L: Layout>(self, index: usize) -> Result<u64, Restart> {
+        let at = L::BODY + index * L::SIDE;
+        if L::HEAD == 8 {
+            self.u64(at)
+        } else {
+            Ok(u64::from(self.u32(at)?))
+        }
+    }
+
+    /// Between which slots the hints place the first record with a head, and the first behind
+    /// those. Many hints may be equal to it, so these are searched for apart, each between two
+    /// hints.
+    #[inline(always)]
+    fn hinted<L: Layout>(self, head: u64, count: usize) -> Result<(Slots, Slots), Restart> {
+        let step = count / (HINTS + 1);
+        let (below, upto) = if Self::BY_WORDS {
+            self.rank_by_words::<L>(head)?
+        } else if L::HEAD == 8 {
+            let bytes = self.array::<{ 8 * HINTS }>(HEADER)?;
+            let hints = bytes.as_chunks().0;
+            rank(std::array::from_fn(|i| u64::from_le_bytes(hints[i])), head)
+        } else {
+            let bytes = self.array::<{ 4 * HINTS }>(HEADER)?;
+            let hints = bytes.as_chunks().0;
+            let hints = std::array::from_fn(|i| u32::from_le_bytes(hints[i]));
+            rank(hints, head as u32)
+        };
+        let between = |rank: usize| {
+            let end = if rank == HINTS {
+                count
+            } else {
+                (rank + 1) * step
+            };
+            (rank * step, end)
+        };
+        Ok((between(below), between(upto)))
+    }
+
+    /// How many hints are below a head, and how many at or below, without looking at all.
+    #[inline(always)]
+    fn rank_by_words<L: Layout>(self, head: u64) -> Result<(usize, usize), Restart> {
+        let hint = |index: usize| {
+            let at = HEADER + index * L::HEAD;
+            if L::HEAD == 8 {
+                self.u64(at)
+            } else {
+                Ok(u64::from(self.u32(at)?))
+            }
+        };
+        let mut below = 0;
+        for half in [HINTS / 2, HINTS / 4, HINTS / 8, HINTS / 16] {
+            let is_below = hint(below + half - 1)? < head;
+            below = select_unpredictable(is_below, below + half, below);
+        }
+        below += usize::from(hint(below)? < head);
+        let mut upto = below;
+        while upto < HINTS && hint(upto)? == head {
+            upto += 1;
+        }
+        Ok((below, upto))
+    }
+
+    /// The first index from `low` to `high` whose head is not `before`, without a branch that the
+    /// keys decide: multiplied by the outcome, the compiler made one of it.
+    #[inline(always)]
+    fn first_head<L: Layout>(
+        self,
+        (low, high): Slots,
+        before: impl Fn(u64) -> bool,
+    ) -> Result<usize, Restart> {
+        let mut base = low;
+        let mut len = high - low;
+        while len > 1 {
+            let half = len / 2;
+            let is_before = before(self.head::<L>(base + half - 1)?);
+            base = select_unpredictable(is_before, base + half, base);
+            len -= half;
+        }
+        Ok(base + usize::from(len == 1 && before(self.head::<L>(base)?)))
+    }
+
+    /// The search among records whose heads are equal (or absent), of `count`.
+    #[inline(always)]
+    fn find_tail<L: Layout>(
+        self,
+        (mut low, mut high): Slots,
+        count: usize,
+        suffix: &[u8],
+    ) -> Result<(usize, bool), Restart> {
+        let other = suffix.get(L::HEAD..).unwrap_or(&[]);
+        let first = first_word(other);
+        let slots = L::BODY + count * L::SIDE;
+        // How many bytes of the tail the records at both ends have, and so all between them.
+        let (mut below, mut above) = (0, 0);
+        while low < high {
+            let middle = (low + high) / 2;
+            let at = usize::from(self.u16(slots + 2 * middle)?);
+            let (key_len, tail_at) = self.key_at_offset(at)?;
+            let both = key_len.saturating_sub(L::HEAD).min(other.len());
+            let (order, shared) = if both >= 8 {
+                self.order_by_words(tail_at, &other[..both], below.min(above))?
+            } else {
+                (self.order_of_few(tail_at, &other[..both], first)?, 0)
+            };
+            match order.then(key_len.cmp(&suffix.len())) {
+                Ordering::Less => (low, below) = (middle + 1, shared),
+                Ordering::Greater => (high, above) = (middle, shared),
+                Ordering::Equal => return Ok((middle, true)),
+            }
+        }
+        Ok((low, false))
+    }
+
+    /// Compares what lies at `at` with as many bytes, eight or more, of which `skip` are known to
+    /// be equal; also how many are.
+    #[inline(always)]
+    fn order_by_words(
+        self,
+        at: usize,
+        other: &[u8],
+        skip: usize,
+    ) -> Result<(Ordering, usize), Restart> {
+        let last = other.len() - 8;
+        let mut next = skip.min(last);
+        loop {
+            let word = u64::from_be_bytes(self.array(at + next)?);
+            let bytes = other[next..].first_chunk().expect("eight from the last");
+            let difference = word ^ u64::from_be_bytes(*bytes);
+            if difference != 0 {
+                let order = word.cmp(&u64::from_be_bytes(*bytes));
+                return Ok((order, next + difference.leading_zeros() as usize / 8));
+            }
+            if next == last {
+                return Ok((Ordering::Equal, other.len()));
+            }
+            next = (next + 8).min(last);
+        }
+    }
+
+    /// Compares what lies at `at` with as many bytes, fewer than eight, with which the word
+    /// `first` begins.
+    #[inline(always)]
+    fn order_of_few(self, at: usize, other: &[u8], first: u64) -> Result<Ordering, Restart> {
+        if other.is_empty() {
+            return Ok(Ordering::Equal);
+        }
+        if at + 8 > self.page_bytes() {
+            return self.compare(at..at + other.len(), other);
+        }
+        let rest = 64 - 8 * other.len() as u32;
+        let word = u64::from_be_bytes(self.array(at)?);
+        Ok((word >> rest).cmp(&(first >> rest)))
+    }
+
+    /// Compares the key of a record with `suffix`, given that their heads are equal.
+    ///
+    /// A head pads short keys with zeros, so tails decide first and lengths then: `a` and
+    /// `a\0` have one head and two lengths.
+    #[inline(always)]
+    fn compare_to<L: Layout>(
+        self,
+        index: usize,
+        count: usize,
+        suffix: &[u8],
+    ) -> Result<Ordering, Restart> {
+        let slots = L::BODY + count * L::SIDE;
+        let at = usize::from(self.u16(slots + 2 * index)?);
+        let (key_len, tail_at) = self.key_at_offset(at)?;
+        let tail_len = key_len.saturating_sub(L::HEAD);
+        let other = suffix.get(L::HEAD..).unwrap_or(&[]);
+        if tail_len > 0 && !other.is_empty() {
+            let order = self.compare(tail_at..tail_at + tail_len, other)?;
+            if order != Ordering::Equal {
+                return Ok(order);
+            }
+        }
+        Ok(key_len.cmp(&suffix.len()))
+    }
+
+    /// How long the key of the record at an offset of the heap is, and where it goes on behind
+    /// its head. Most records are short, and these two bytes say all of it.
+    #[inline(always)]
+    fn key_at_offset(self, at: usize) -> Result<(usize, usize), Restart> {
+        let [key_len, mark] = self.array(at)?.map(usize::from);
+        if key_len <= LONGEST_SHORT_KEY && mark <= LONGEST_SHORT_VALUE {
+            return Ok((key_len, at + 2));
+        }
+        let (key_len, next) = self.key_len(at)?;
+        let (_, _, tail_at) = self.mark(next)?;
+        Ok((key_len, tail_at))
+    }
+
+    /// How long the key of the record at an offset is, and the place after what says so.
+    #[inline(always)]
+    fn key_len(self, at: usize) -> Result<(usize, usize), Restart> {
+        let len = usize::from(self.u8(at)?);
+        if len > LONGEST_SHORT_KEY {
+            return Ok((usize::from(self.u16(at + 1)?), at + 3));
+        }
+        Ok((len, at + 1))
+    }
+
+    /// A record by its index among `count`.
+    #[inline(always)]
+    fn record<L: Layout>(self, index: usize, count: usize) -> Result<Record, Restart> {
+        let slots = L::BODY + count * L::SIDE;
+        self.record_at_offset::<L>(usize::from(self.u16(slots + 2 * index)?))
+    }
+
+    /// The record at an offset of the heap.
+    #[inline(always)]
+    fn record_at_offset<L: Layout>(self, at: usize) -> Result<Record, Restart> {
+        let (key_len, next) = self.key_len(at)?;
+        let (kind, value_len, tail_at) = self.mark(next)?;
+        Ok(Record {
+            at,
+            key_len,
+            tail_at,
+            value_at: tail_at + key_len.saturating_sub(L::HEAD),
+            value_len,
+            kind,
+        })
+    }
+
+    /// Of what kind and how long a value is, and the place after what says so.
+    #[inline(always)]
+    fn mark(self, at: usize) -> Result<(Kind, usize, usize), Restart> {
+        Ok(match usize::from(self.u8(at)?) {
+            len @ 0..=LONGEST_SHORT_VALUE => (Kind::Inline, len, at + 1),
+            251 => (Kind::Inline, usize::from(self.u16(at + 1)?), at + 3),
+            252 => (Kind::Overflow, usize::from(self.u16(at + 1)?), at + 3),
+            253 => (Kind::Long, usize::from(self.u16(at + 1)?), at + 3),
+            _ => (Kind::Layer, LAYER_BYTES, at + 1),
+        })
+    }
+
+    /// What keys leave out.
+    #[inline(always)]
+    fn prefix_bytes(self) -> Result<usize, Restart> {
+        Ok(usize::from(self.u16(PREFIX_AT)?))
+    }
+
+    /// A child of an inner node of `count` records by its index; that at `count` is the last.
+    #[inline(always)]
+    fn child_at<L: Layout>(self, index: usize, count: usize) -> Result<u32, Restart> {
+        if index == count {
+            return self.u32(UPPER_CHILD_AT);
+        }
+        self.u32(self.record::<L>(index, count)?.value_at)
+    }
+
+    /// The child that covers `key`, and its index.
+    #[inline(always)]
+    fn child_over<L: Layout>(self, key: &[u8]) -> Result<(u32, usize), Restart> {
+        let suffix = key.get(self.prefix_bytes()?..).unwrap_or(&[]);
+        let (index, equal) = self.find_slot::<L>(suffix)?;
+        let index = index + usize::from(equal);
+        Ok((self.child_at::<L>(index, self.records()?)?, index))
+    }
+}
+
+impl<V: View> Node for V {}
+
+/// What was read of bytes that nobody changes.
+#[inline(always)]
+pub(crate) fn infallible<T>(read: Result<T, Restart>) -> T {
+    match read {
+        Ok(read) => read,
+        Err(Restart) => unreachable!("nobody changes this page"),
+    }
+}
+
+impl<const PAGE: usize> Image<PAGE> {
+    /// The index of the first record at or above `suffix`, and whether it is equal.
+    #[inline(always)]
+    pub(crate) fn search<L: Layout>(&self, suffix: &[u8]) -> (usize, bool) {
+        infallible(self.find_slot::<L>(suffix))
+    }
+
+    /// Whether every hint is the head that it repeats.
+    pub(crate) fn verify_hints<L: Layout>(&self) -> Result<(), String> {
+        if !L::HINTED || self.count() <= HINTS {
+            return Ok(());
+        }
+        let step = self.count() / (HINTS + 1);
+        for hint in 0..HINTS {
+            let at = HEADER + hint * L::HEAD;
+            let head = L::BODY + step * (hint + 1) * L::SIDE;
+            if self.slice(at..at + L::HEAD) != self.slice(head..head + L::HEAD) {
+                return Err(format!("hint {hint} is not the head that it repeats"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an inner node.
+    #[inline(always)]
+    pub(crate) fn is_inner(&self) -> bool {
+        self.is(Tag::Inner)
+    }
+
+    /// The child that covers `key`, and its index.
+    #[inline(always)]
+    pub(crate) fn child_for<L: Layout>(&self, key: &[u8]) -> (u32, usize) {
+        infallible(self.child_over::<L>(key))
+    }
+
+    /// A child by its index; that at `count` is the last.
+    #[inline(always)]
+    pub(crate) fn child<L: Layout>(&self, index: usize) -> u32 {
+        infallible(self.child_at::<L>(index, self.count()))
+    }
+
+    /// Makes a child another page.
+    pub(crate) fn set_child<L: Layout>(&mut self, index: usize, child: u32) {
+        if index == self.count() {
+            self.set_upper_child(child as usize);
+        } else {
+            let at = self.record_at::<L>(index).value_at;
+            self.put(at, &child.to_le_bytes());
+        }
+    }
+}
+
+/// How many hints are below a head, and how many at or below.
+#[inline(always)]
+fn rank<T: Copy + Ord>(hints: [T; HINTS], head: T) -> (usize, usize) {
+    let (mut below, mut upto) = (0_u32, 0_u32);
+    for hint in hints {
+        below += u32::from(hint < head);
+        upto += u32::from(hint <= head);
+    }
+    (below as usize, upto as usize)
+}

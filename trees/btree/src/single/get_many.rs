@@ -1,0 +1,67 @@
+//! Many lookups at once, a level at a time, so that their cache misses overlap.
+//!
+//! Each of a group of lookups takes one step down, then asks for the lines that its next search
+//! touches first; by the time its turn comes again they have arrived.
+
+use super::BTree;
+use crate::configuration::Configuration;
+use crate::node::page::PageNumber;
+use crate::node::prefetch::{prefetch_keys, prefetch_record};
+use crate::node::search::Node;
+use crate::node::slotted::{Comparison, Kind};
+
+/// Lookups under way at once: more than a core has outstanding misses.
+const GROUP: usize = 16;
+
+impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
+    /// Looks up all `keys` and calls `read(i, value)` once for each `keys[i]`, in their order.
+    pub fn get_many(&mut self, keys: &[&[u8]], mut read: impl FnMut(usize, Option<&[u8]>)) {
+        for (number, group) in keys.chunks(GROUP).enumerate() {
+            let mut pages = [self.root; GROUP];
+            prefetch_keys(group);
+            self.descend(group, &mut pages);
+            for (key, &page) in group.iter().zip(&pages) {
+                let image = self.pages.page(page);
+                let _ = prefetch_record::<C>(image, Self::cut(key).key_prefix);
+            }
+            for (index, key) in group.iter().enumerate() {
+                self.count_point(pages[index]);
+                let at = number * GROUP + index;
+                self.answer(pages[index], key, |value| read(at, value));
+            }
+        }
+    }
+
+    /// Takes all lookups of a group to their leaves. All leaves are at one depth.
+    fn descend(&self, group: &[&[u8]], pages: &mut [PageNumber; GROUP]) {
+        while self.pages.page(pages[0]).is_inner() {
+            for (key, page) in group.iter().zip(pages.iter_mut()) {
+                let image = self.pages.page(*page);
+                *page = image
+                    .child_for::<Comparison<C>>(Self::cut(key).key_prefix)
+                    .0;
+                self.pages.page(*page).prefetch_first();
+            }
+        }
+    }
+
+    fn answer(&mut self, page: PageNumber, key: &[u8], read: impl FnOnce(Option<&[u8]>)) {
+        let image = self.pages.page(page);
+        let cut = Self::cut(key);
+        let Some(record) = image.find::<C>(cut.key_prefix) else {
+            return read(None);
+        };
+        let payload = image.payload(record);
+        match payload.kind {
+            Kind::Inline => read(Some(payload.bytes)),
+            Kind::Layer => {
+                let found = self.get(key, <[u8]>::to_vec);
+                read(found.as_deref());
+            }
+            _ => {
+                let found = self.get_chained(payload, cut, <[u8]>::to_vec);
+                read(found.as_deref());
+            }
+        }
+    }
+}

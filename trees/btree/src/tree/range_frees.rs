@@ -1,0 +1,126 @@
+//! Pending frees of a range removal: slots of shared overflow pages that its records named.
+//!
+//! The records of a range often name all slots of a shared overflow page, but from leaves that are
+//! far apart. Freeing each slot with its record would read and write the page once for each slot.
+//! So the removal collects the slots. When all slots of a page are collected, no record names the
+//! page any more, and the removal releases it without reading it. At its end the removal frees
+//! the other slots in the order of pages, and reads those pages together.
+//!
+//! The collection takes memory that the removal borrows from the pool in steps, a quarter of the
+//! pool's own at most. When it gets no more, it frees what it has collected.
+//!
+//! Until a slot is freed it stays taken, though no record names it. If a checkpoint falls into the
+//! removal and a crash follows before the next checkpoint, that slot's room is lost, and nothing
+//! else.
+
+use std::collections::HashMap;
+
+use hedgerow_pages::{Loan, Operation, PageId, Pages, Pool};
+
+use super::BTreeIndex;
+use crate::configuration::Configuration;
+use crate::node::chain::Chain;
+use crate::node::page::PageNumber;
+use crate::node::shared_overflow::all_bits;
+
+/// Pages that are collected before memory is borrowed.
+const FREELY: usize = 1 << 12;
+
+/// Bytes that an entry of the collection takes, or a little less.
+const FREE_BYTES: usize = 20;
+
+/// Shared overflow pages that are read together.
+const TOGETHER: usize = 64;
+
+/// Slots that are to be freed, by shared overflow pages: the class, and the bits.
+pub(super) struct RangeFrees<'p, const PAGE: usize> {
+    by_page: HashMap<PageNumber, (u8, u16)>,
+    most: usize,
+    loans: Vec<Loan<'p, PAGE>>,
+}
+
+impl<const PAGE: usize> Default for RangeFrees<'_, PAGE> {
+    fn default() -> Self {
+        Self {
+            by_page: HashMap::new(),
+            most: FREELY,
+            loans: Vec::new(),
+        }
+    }
+}
+
+impl<'p, const PAGE: usize> RangeFrees<'p, PAGE> {
+    /// Adds a slot. If all slots of its page are collected now, removes the page from the
+    /// collection and returns its class.
+    fn add(&mut self, chain: &Chain) -> Option<usize> {
+        let entry = self.by_page.entry(chain.slot_page);
+        let (class, bits) = entry.or_insert((chain.class as u8, 0));
+        *bits |= chain.slot_bit();
+        let class = usize::from(*class);
+        (*bits == all_bits(class)).then(|| {
+            self.by_page.remove(&chain.slot_page);
+            class
+        })
+    }
+
+    /// Whether there is room for another page, after borrowing memory if need be.
+    fn has_room(&mut self, pool: &'p Pool<PAGE>) -> bool {
+        if self.by_page.len() < self.most {
+            return true;
+        }
+        // Of this removal and others.
+        let lent = pool.lent_bytes();
+        let budget = pool.limit() * PAGE + lent;
+        let wanted = (self.most * FREE_BYTES).min((budget / 4).saturating_sub(lent));
+        if wanted < FREELY * FREE_BYTES {
+            return false;
+        }
+        let loan = pool.lend(wanted);
+        self.most += loan.bytes() / FREE_BYTES;
+        self.loans.push(loan);
+        self.by_page.len() < self.most
+    }
+}
+
+impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
+    /// Releases the pages that a removed record named, and collects its slot. Pages that cannot be
+    /// read stay in use: the record is gone.
+    pub(super) fn release_with_range<'p>(
+        &'p self,
+        chain: &Chain,
+        frees: &mut RangeFrees<'p, PAGE>,
+        operation: &Operation<'p>,
+    ) {
+        let _ = self.release_pages(chain, operation);
+        if chain.class > 0
+            && let Some(class) = frees.add(chain)
+        {
+            let _ = self.release_slot_page(class, chain.slot_page, operation);
+        }
+    }
+
+    /// Frees the collected slots if there is no room for more.
+    pub(super) fn apply_range_frees_if_full<'p>(&'p self, frees: &mut RangeFrees<'p, PAGE>) {
+        if !frees.has_room(&self.pool) {
+            self.apply_range_frees(frees);
+        }
+    }
+
+    /// Frees the collected slots.
+    pub(super) fn apply_range_frees<'p>(&'p self, frees: &mut RangeFrees<'p, PAGE>) {
+        let pool: &'p Pool<PAGE> = &self.pool;
+        let mut by_page: Vec<_> = frees.by_page.drain().collect();
+        by_page.sort_unstable();
+        for group in by_page.chunks(TOGETHER) {
+            let slot_pages: Vec<PageId> = group
+                .iter()
+                .map(|&(slot_page, _)| PageId(slot_page))
+                .collect();
+            pool.load_many(&slot_pages);
+            for &(slot_page, (class, bits)) in group {
+                let operation = pool.begin();
+                let _ = self.free_slots(usize::from(class), (slot_page, bits), &operation);
+            }
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Lookups.
+
+use std::cell::Cell;
+
+use hedgerow_index::RANGE_VALUE_BYTES;
+use hedgerow_pages::{Error, PageId, Pages, Pool, Restart, Result, SharedLatch, View, ViewMut};
+
+use super::descend::{Leaf, NodeRef, SearchTarget};
+use super::{BTreeIndex, image};
+use crate::configuration::Configuration;
+use crate::node::adapt::{Conversions, POINT_COUNTS};
+use crate::node::chain::Chain;
+use crate::node::fingerprint::{Fingerprints, find_fingerprint};
+use crate::node::fully_dense::find_value;
+use crate::node::key::{CutKey, layer_root};
+use crate::node::page::{COUNTER_AT, Image, Tag, node};
+use crate::node::search::Node;
+use crate::node::slotted::{Comparison, Kind, Record};
+
+/// Values up to this are copied to the stack.
+const SMALL: usize = 64;
+const MEDIUM: usize = 1024;
+
+/// The result of an optimistic lookup in a leaf.
+enum OptimisticLookup {
+    /// The key is not there.
+    Absent,
+    /// So many bytes of value, copied.
+    Value(usize),
+    /// It takes a latch to tell.
+    Latch,
+}
+
+thread_local! {
+    /// Of the samplers that adaption draws.
+    static RANDOM: Cell<u32> = const { Cell::new(0x9e37_79b9) };
+}
+
+/// True as often as `of_2_to_32` says (xorshift; not zero at first, so never).
+#[inline(always)]
+pub(super) fn chance(of_2_to_32: u32) -> bool {
+    RANDOM.with(|random| {
+        let mut word = random.get();
+        word ^= word << 13;
+        word ^= word >> 17;
+        word ^= word << 5;
+        random.set(word);
+        word < of_2_to_32
+    })
+}
+
+impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
+    /// Runs `read` on the value of `key` and returns its result, or `None` when absent.
+    ///
+    /// # Errors
+    ///
+    /// What the pool says of pages that it cannot read.
+    #[inline]
+    pub fn get<R>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> std::result::Result<Option<R>, Error> {
+        self.get_shown(key, usize::MAX, read)
+    }
+
+    /// [`get`](Self::get) which shows the first [`RANGE_VALUE_BYTES`] of the value at least, and maybe
+    /// no more: of a long value no page is read for it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`get`](Self::get).
+    pub fn get_by_head<R>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> std::result::Result<Option<R>, Error> {
+        self.get_shown(key, RANGE_VALUE_BYTES, read)
+    }
+
+    /// [`get`](Self::get), which shows so many bytes of a long value.
+    #[inline(always)]
+    fn get_shown<R>(
+        &self,
+        key: &[u8],
+        shown: usize,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> std::result::Result<Option<R>, Error> {
+        let mut read = Some(read);
+        self.repeat(|| {
+            let mut from = self.snapshot_root()?;
+            let mut cut = Self::cut(key);
+            loop {
+                let leaf = self.descend(from, SearchTarget::Key(cut.key_prefix))?;
+                match self.lookup_leaf(&leaf, cut, shown, &mut read)? {
+                    LeafLookup::Answer(answer) => return Ok(answer),
+                    LeafLookup::Layer(root) => {
+                        from = root;
+                        cut = Self::cut(cut.rest.unwrap_or(&[]));
+                    }
+                }
+            }
+        })
+    }
+
+    /// Looks a key up under the leaf's version snapshot, and copies a small value into `small`.
+    #[inline(always)]
+    fn lookup_optimistic(
+        &self,
+        leaf: &Leaf,
+        key_prefix: &[u8],
+        small: &mut [u8; SMALL],
+    ) -> Result<OptimisticLookup> {
+        let pool: &Pool<PAGE> = &self.pool;
+        let page = pool.seen(&leaf.at.snapshot);
+        match lookup_in::<C>(page, key_prefix, small) {
+            Ok((lookup_optimistic, counter)) => {
+                pool.validate(&leaf.at.snapshot)?;
+                self.count_point(leaf, counter);
+                Ok(lookup_optimistic)
+            }
+            Err(Restart) => Err(self.blame(&leaf.at, "refers to bytes beyond its end")),
+        }
+    }
+
+    /// Looks a key up in a leaf, without a latch if possible.
+    #[inline(always)]
+    pub(super) fn lookup_leaf<R>(
+        &self,
+        leaf: &Leaf,
+        cut: CutKey<'_>,
+        shown: usize,
+        read: &mut Option<impl FnOnce(&[u8]) -> R>,
+    ) -> Result<LeafLookup<R>> {
+        let mut small = [0; SMALL];
+        match self.lookup_optimistic(leaf, cut.key_prefix, &mut small)? {
+            OptimisticLookup::Absent => Ok(LeafLookup::Answer(None)),
+            OptimisticLookup::Value(len) => {
+                let answer = read.take().map(|read| read(&small[..len]));
+                Ok(LeafLookup::Answer(answer))
+            }
+            OptimisticLookup::Latch => self.lookup_latched(leaf, cut, shown, read),
+        }
+    }
+
+    /// Looks a key up in a leaf under its latch.
+    fn lookup_latched<R>(
+        &self,
+        leaf: &Leaf,
+        cut: CutKey<'_>,
+        shown: usize,
+        read: &mut Option<impl FnOnce(&[u8]) -> R>,
+    ) -> Result<LeafLookup<R>> {
+        let latch = self.share(leaf)?;
+        let page = node(latch.image());
+        let counter = page.counter() as u8;
+        let Some(record) = page.find::<C>(cut.key_prefix) else {
+            drop(latch);
+            self.count_point(leaf, counter);
+            return Ok(LeafLookup::Answer(None));
+        };
+        let payload = page.payload(record);
+        let answer = match payload.kind {
+            Kind::Inline => {
+                let read = read.take().expect("read once");
+                Some(self.read_detached(leaf, latch, record, read))
+            }
+            Kind::Layer => {
+                let root = self.snapshot_layer_root(layer_root(payload))?;
+                return Ok(LeafLookup::Layer(root));
+            }
+            _ => {
+                let key_len = Chain::read::<PAGE>(payload).key_len;
+                let bytes = self.load_chain(payload, key_len.saturating_add(shown))?;
+                drop(latch);
+                let (rest, value) = bytes.split_at(key_len);
+                if rest == cut.rest.unwrap_or(&[]) {
+                    read.take().map(|read| read(value))
+                } else {
+                    None
+                }
+            }
+        };
+        Ok(LeafLookup::Answer(answer))
+    }
+
+    /// Takes a version snapshot of the root of a layer, while the leaf that names it is latched.
+    pub(super) fn snapshot_layer_root(&self, root: u32) -> Result<NodeRef> {
+        let (pool, id): (&Pool<PAGE>, _) = (&self.pool, PageId(root));
+        match pool.optimistic(id) {
+            Ok(snapshot) => Ok(NodeRef { id, snapshot }),
+            Err(hedgerow_pages::Stop::Restart) => {
+                Err(self.damaged(id, "is to be the root of a layer, but is not in use"))
+            }
+            Err(failed) => Err(failed),
+        }
+    }
+
+    /// Copies a value, gives the latch back, and reads the copy.
+    fn read_detached<R>(
+        &self,
+        leaf: &Leaf,
+        latch: SharedLatch<'_, PAGE>,
+        record: Record,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> R {
+        let page = node(latch.image());
+        let counter = page.counter() as u8;
+        let value = page.payload(record).bytes;
+        let len = value.len();
+        if len > MEDIUM {
+            let value = value.to_vec();
+            drop(latch);
+            return read(&value);
+        }
+        let mut copy = [0; MEDIUM];
+        copy[..len].copy_from_slice(value);
+        drop(latch);
+        self.count_point(leaf, counter);
+        read(&copy[..len])
+    }
+
+    /// Counts a lookup, insertion or removal in a leaf that had this counter.
+    #[inline(always)]
+    pub(super) fn count_point(&self, leaf: &Leaf, counter: u8) {
+        // As a signed byte, a disabled counter is negative.
+        if C::LEAVES.adaptive() && counter.cast_signed() > 0 && chance(POINT_COUNTS) {
+            self.retouch(leaf, |page, conversions| {
+                page.lower_counter::<C>(conversions)
+            });
+        }
+    }
+
+    /// Changes the form of a leaf but not its records, if its snapshot still holds and no other
+    /// thread has it latched.
+    #[cold]
+    pub(super) fn retouch(
+        &self,
+        leaf: &Leaf,
+        change: impl FnOnce(&mut Image<PAGE>, &mut Conversions),
+    ) {
+        let mut pool: &Pool<PAGE> = &self.pool;
+        let Ok(mut latch) = pool.upgrade(&leaf.at.snapshot) else {
+            return;
+        };
+        if !image(&latch).is_leaf() {
+            return;
+        }
+        let mut conversions = Conversions::default();
+        let mut page = image(&latch).clone();
+        change(&mut page, &mut conversions);
+        Pages::touch(&mut pool, &mut latch).take_lines(0..PAGE, page.image());
+        drop(latch);
+        self.conversions().absorb(&conversions);
+    }
+}
+
+/// What a latched leaf says of a key.
+pub(super) enum LeafLookup<R> {
+    Answer(Option<R>),
+    Layer(NodeRef),
+}
+
+/// Looks a key up in bytes that may be changing; also what the leaf's counter is.
+#[inline(always)]
+fn lookup_in<C: Configuration>(
+    page: impl View,
+    key_prefix: &[u8],
+    small: &mut [u8; SMALL],
+) -> std::result::Result<(OptimisticLookup, u8), Restart> {
+    let tag = page.u8(0)?;
+    let suffix = key_prefix.get(page.prefix_bytes()?..).unwrap_or(&[]);
+    let value = if tag == Tag::Comparison as u8 {
+        let (index, found) = page.find_slot::<Comparison<C>>(suffix)?;
+        if found {
+            value_of(page.record::<Comparison<C>>(index, page.records()?)?)
+        } else {
+            Where::Nowhere
+        }
+    } else if C::LEAVES.fingerprint() && tag == Tag::Fingerprint as u8 {
+        match find_fingerprint(page, suffix)? {
+            Some(index) => value_of(page.record::<Fingerprints>(index, page.records()?)?),
+            None => Where::Nowhere,
+        }
+    } else if C::LEAVES.fully_dense() && tag == Tag::FullyDense as u8 {
+        match find_value(page, key_prefix)? {
+            Some((at, len)) => Where::At(at, len),
+            None => Where::Nowhere,
+        }
+    } else {
+        Where::Elsewhere
+    };
+    let lookup_optimistic = match value {
+        Where::Nowhere => OptimisticLookup::Absent,
+        Where::At(at, 8) => {
+            *small.first_chunk_mut().expect("room") = page.array::<8>(at)?;
+            OptimisticLookup::Value(8)
+        }
+        Where::At(at, len @ 0..=SMALL) => {
+            page.copy(at, &mut small[..len])?;
+            OptimisticLookup::Value(len)
+        }
+        _ => return Ok((OptimisticLookup::Latch, 0)),
+    };
+    Ok((lookup_optimistic, page.u8(COUNTER_AT)?))
+}
+
+/// Where a value is.
+enum Where {
+    Nowhere,
+    /// In the leaf: its offset and length.
+    At(usize, usize),
+    /// Where it takes a latch to read it.
+    Elsewhere,
+}
+
+#[inline(always)]
+fn value_of(record: Record) -> Where {
+    if record.kind == Kind::Inline {
+        Where::At(record.value_at, record.value_len)
+    } else {
+        Where::Elsewhere
+    }
+}

@@ -1,0 +1,419 @@
+//! Scans in both directions, through layers, without a latch while pairs are visited.
+//!
+//! A scan copies a leaf, visits the copy, and goes on at the copy's fence. When something is in
+//! its way it begins again behind what it has visited last. What it will come to is asked for
+//! [ahead](super::ahead), as far as is known how much is wanted of it; long values are
+//! [copied](super::value_copies) several at a time.
+
+use std::ops::{Bound, ControlFlow, Range};
+
+use hedgerow_index::{Direction, KeySpan};
+use hedgerow_pages::{Error, PageId, Pages, Pool, Result, Stop, ViewMut};
+
+use super::BTreeIndex;
+use super::ahead::{Ahead, Extent};
+use super::descend::{Leaf, NodeRef, SearchTarget};
+use super::read::chance;
+use super::scan_buffers::ScanBuffers;
+use super::value_copies::ValueCopies;
+use crate::configuration::Configuration;
+use crate::node::adapt::SCAN_COUNTS;
+use crate::node::key::layer_root;
+use crate::node::leaf::End;
+use crate::node::leaf_range::Start;
+use crate::node::page::{Image, node};
+use crate::node::slotted::{Kind, Payload, SLACK};
+
+/// A scan under way.
+struct Scan<'t, 'e, C, const PAGE: usize, V> {
+    tree: &'t BTreeIndex<C, PAGE>,
+    /// Where keys are put together: the layers above, the page's prefix, a record's rest.
+    key: Vec<u8>,
+    /// Where to begin again, once something was visited: the key, and whether it is included.
+    resume: Vec<u8>,
+    /// Values in overflow pages of the records that come next.
+    copies: ValueCopies,
+    resumes: Option<bool>,
+    /// The keys behind a page that cannot be read.
+    lost: Option<KeySpan>,
+    extent: Extent<'e>,
+    restarts: u32,
+    visit: V,
+}
+
+impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
+    /// Visits pairs in key order, starting at `from`, until `visit` breaks or keys end.
+    ///
+    /// With [`Direction::Forward`], `from` is a lower bound; with [`Direction::Reverse`] an upper
+    /// bound. Each leaf is visited as it was at one moment.
+    ///
+    /// # Errors
+    ///
+    /// What the pool says of pages that it cannot read. What comes before them was visited.
+    pub fn scan(
+        &self,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> std::result::Result<(), Error> {
+        self.scan_up_to((from, Bound::Unbounded), direction, usize::MAX, visit)
+    }
+
+    /// [`scan`](Self::scan) of which no more is wanted than `most` pairs between two bounds, of which
+    /// the second may be the lower one: so much is read together. Only `visit` ends it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`scan`](Self::scan).
+    pub fn scan_up_to(
+        &self,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+        most: usize,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> std::result::Result<(), Error> {
+        self.scan_to_failure(bounds, direction, most, visit)
+            .map_err(|(error, _)| error)
+    }
+
+    /// [`scan_up_to`](Self::scan_up_to), which also says which keys are behind a page that cannot be
+    /// read.
+    pub(super) fn scan_to_failure(
+        &self,
+        (from, to): (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+        most: usize,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> std::result::Result<(), (Error, Option<KeySpan>)> {
+        let mut buffers = ScanBuffers::take();
+        let mut scan = Scan {
+            tree: self,
+            key: std::mem::take(&mut buffers.key),
+            resume: std::mem::take(&mut buffers.resume),
+            copies: ValueCopies::new(std::mem::take(&mut buffers.value), most),
+            resumes: None,
+            lost: None,
+            extent: Extent::new(to, most),
+            restarts: 0,
+            visit,
+        };
+        let start = Start::of(from);
+        let scanned = match direction {
+            Direction::Forward => scan.run::<true>(&mut buffers, start),
+            Direction::Reverse => scan.run::<false>(&mut buffers, start),
+        };
+        (buffers.key, buffers.resume) = (scan.key, scan.resume);
+        buffers.value = scan.copies.into_room();
+        buffers.put_back();
+        scanned.map_err(|error| (error, scan.lost))
+    }
+
+    /// Copies a leaf as it is now, in order.
+    fn copy_ordered(&self, leaf: &Leaf, page: &mut Image<PAGE>) -> Result<()> {
+        page.copy_used::<C>(node(self.share(leaf)?.image()));
+        if C::LEAVES.adaptive() && page.counts_scans::<C>() && chance(SCAN_COUNTS) {
+            self.retouch(leaf, |page, conversions| {
+                page.raise_counter::<C>(conversions)
+            });
+        }
+        if !page.is_ordered::<C>() {
+            page.order::<C>();
+            self.keep_order(leaf, page);
+        }
+        Ok(())
+    }
+}
+
+impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
+    /// Gives a leaf the order of its copy, if its snapshot still holds and no other thread has it
+    /// latched.
+    fn keep_order(&self, leaf: &Leaf, page: &Image<PAGE>) {
+        let mut pool: &Pool<PAGE> = &self.pool;
+        if let Ok(mut latch) = pool.upgrade(&leaf.at.snapshot) {
+            let arrays = 0..page.unused::<C>().start;
+            Pages::touch(&mut pool, &mut latch).take_lines(arrays, page.image());
+        }
+    }
+}
+
+impl<C, const PAGE: usize, V> Scan<'_, '_, C, PAGE, V>
+where
+    C: Configuration,
+    V: FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+{
+    fn run<const FORWARD: bool>(
+        &mut self,
+        buffers: &mut ScanBuffers<PAGE>,
+        start: Option<Start<'_>>,
+    ) -> std::result::Result<(), Error> {
+        loop {
+            let resume = self
+                .resumes
+                .map(|inclusive| (self.resume.clone(), inclusive));
+            let start = match &resume {
+                Some((key, inclusive)) => Some(Start {
+                    key,
+                    inclusive: *inclusive,
+                }),
+                None => start,
+            };
+            let root = self.tree.snapshot_root();
+            let root = root.map_err(|stop| self.failed(stop, 0, SearchTarget::Last));
+            match root.and_then(|root| self.layer::<FORWARD>(root, 0, start, buffers)) {
+                Ok(_) => return Ok(()),
+                Err(Stop::Restart) => self.tree.pause(&mut self.restarts),
+                Err(Stop::Failed(error)) => return Err(*error),
+            }
+        }
+    }
+
+    /// Scans one layer, whose keys all begin with the first `base` bytes of the key.
+    fn layer<const FORWARD: bool>(
+        &mut self,
+        root: NodeRef,
+        base: usize,
+        start: Option<Start<'_>>,
+        buffers: &mut ScanBuffers<PAGE>,
+    ) -> Result<ControlFlow<()>> {
+        let room = base + BTreeIndex::<C, PAGE>::KEY_PREFIX_BYTES + SLACK;
+        if self.key.len() < room {
+            self.key.resize(room, 0);
+        }
+        let mut root = root;
+        let ScanBuffers { page, fence, .. } = buffers;
+        // Whether there is the fence of the leaf visited last, on the side where the next one is.
+        let mut fenced = false;
+        let mut ahead = Ahead::default();
+        loop {
+            let (key, inclusive): (&[u8], _) = (fence, FORWARD);
+            let (target, from) = match (fenced, FORWARD) {
+                (false, _) => (Self::first_target::<FORWARD>(start), start),
+                (true, true) => (SearchTarget::Key(key), Some(Start { key, inclusive })),
+                (true, false) => (SearchTarget::Below(key), Some(Start { key, inclusive })),
+            };
+            let leaf = self.tree.descend(root, target);
+            let copied = leaf.and_then(|leaf| {
+                self.tree.ask_ahead::<FORWARD>(&mut ahead, &leaf, target);
+                self.tree.copy_ordered(&leaf, page)?;
+                Ok(leaf)
+            });
+            let leaf = copied.map_err(|stop| self.failed(stop, base, target))?;
+            let to_leaf = (&leaf, target);
+            if self
+                .leaf::<FORWARD>(to_leaf, page, base, from, &mut ahead)?
+                .is_break()
+            {
+                return Ok(ControlFlow::Break(()));
+            }
+            let next = if FORWARD { page.upper() } else { page.lower() };
+            if next.is_empty() {
+                return Ok(ControlFlow::Continue(()));
+            }
+            self.resume_at(base, next, FORWARD);
+            fence.clear();
+            fence.extend_from_slice(next);
+            fenced = true;
+            if base == 0 {
+                let snapshot = self.tree.snapshot_root();
+                root = snapshot.map_err(|stop| self.failed(stop, 0, SearchTarget::Last))?;
+            }
+        }
+    }
+
+    /// The target of the descent with which a layer's scan begins.
+    fn first_target<const FORWARD: bool>(start: Option<Start<'_>>) -> SearchTarget<'_> {
+        match start {
+            Some(start) => SearchTarget::Key(BTreeIndex::<C, PAGE>::cut(start.key).key_prefix),
+            None if FORWARD => SearchTarget::Key(&[]),
+            None => SearchTarget::Last,
+        }
+    }
+
+    /// Scans the copy of a leaf. Its first record may be the key prefix of the start, of which
+    /// only a part is wanted.
+    fn leaf<const FORWARD: bool>(
+        &mut self,
+        (leaf, target): (&Leaf, SearchTarget<'_>),
+        page: &Image<PAGE>,
+        base: usize,
+        start: Option<Start<'_>>,
+        ahead: &mut Ahead,
+    ) -> Result<ControlFlow<()>> {
+        let key_prefix = BTreeIndex::<C, PAGE>::KEY_PREFIX_BYTES;
+        let (whole, cut) = page.range_from::<C, FORWARD>(start, key_prefix);
+        let mut left = whole.clone();
+        let mut wanted = 0;
+        if self.tree.pool.may_miss() {
+            let ahead = (ahead, &mut self.extent);
+            let places = (&whole, base);
+            wanted = self
+                .tree
+                .ask_as_far::<FORWARD>(ahead, (leaf, target), page, places);
+        }
+        // Records whose values were brought to memory and are not copied yet.
+        let mut loaded = 0;
+        self.copies.clear();
+        loop {
+            let key = &mut self.key;
+            let end = page.walk::<C, FORWARD, V>(left.clone(), key, base, &mut self.visit);
+            let (place, len, record) = match end {
+                End::Visited => return Ok(ControlFlow::Continue(())),
+                End::Stopped => return Ok(ControlFlow::Break(())),
+                End::At(place, len, record) => (place, len, record),
+            };
+            let from = cut.filter(|cut| cut.0 == place).map(|cut| cut.1);
+            let payload = page.payload(record);
+            let is_layer = payload.kind == Kind::Layer;
+            // What is visited from copies blocks no other thread.
+            if is_layer || self.copies.is_empty() {
+                self.resume_at_place::<FORWARD>(page, (place, len, base), &whole, from);
+            }
+            let ended = if is_layer {
+                self.layer_below::<FORWARD>(leaf, payload, len, from)?
+            } else {
+                if self.copies.is_empty() {
+                    let rest = remains::<FORWARD>(&left, place);
+                    let gone = whole.len() - rest.len();
+                    let wanted = wanted.saturating_sub(gone);
+                    loaded =
+                        self.copy_values::<FORWARD>(leaf, page, rest, len, (loaded, wanted))?;
+                }
+                self.visit_copies::<FORWARD>(len, from)
+            };
+            if ended.is_break() {
+                return Ok(ended);
+            }
+            left = if FORWARD {
+                place + 1..left.end
+            } else {
+                left.start..place
+            };
+        }
+    }
+
+    /// Scans the layer that a record names, whose keys begin with the first `len` bytes of the key.
+    fn layer_below<const FORWARD: bool>(
+        &mut self,
+        leaf: &Leaf,
+        payload: Payload<'_>,
+        len: usize,
+        from: Option<Start<'_>>,
+    ) -> Result<ControlFlow<()>> {
+        let root = PageId(layer_root(payload));
+        let root = self.tree.snapshot_child(&leaf.at, root);
+        let root = root.map_err(|stop| self.failed(stop, len, SearchTarget::Last))?;
+        let mut buffers = ScanBuffers::take();
+        let ended = self.layer::<FORWARD>(root, len, from, &mut buffers);
+        buffers.put_back();
+        ended
+    }
+
+    /// Copies values of the records of a leaf that are left, after reading them from storage where
+    /// they may be there: of how many that were read the value was not copied yet. The key of the
+    /// first is put together, of `len` bytes.
+    fn copy_values<const FORWARD: bool>(
+        &mut self,
+        leaf: &Leaf,
+        page: &Image<PAGE>,
+        rest: Range<usize>,
+        len: usize,
+        (loaded, wanted): (usize, usize),
+    ) -> Result<usize> {
+        let mut loaded = loaded;
+        if loaded == 0 && wanted > 0 {
+            let (rest, extent) = (rest.clone(), &mut self.extent);
+            loaded = self.tree.load_some::<FORWARD>(extent, page, rest, wanted);
+        }
+        // Nobody is to wait at the leaf for what is read from storage.
+        let most = match self.tree.pool.may_miss() {
+            true => loaded,
+            false => usize::MAX,
+        };
+        let copies = &mut self.copies;
+        let copied = self
+            .tree
+            .copy_values::<FORWARD>(copies, leaf, page, (rest, most));
+        let copied = copied.map_err(|stop| {
+            let key = self.key[..len].to_vec();
+            self.failed(stop, 0, SearchTarget::Key(&key))
+        })?;
+        Ok(loaded.saturating_sub(copied))
+    }
+
+    /// Visits the next value that was copied, under a key prefix of `len` bytes.
+    fn visit_copies<const FORWARD: bool>(
+        &mut self,
+        len: usize,
+        from: Option<Start<'_>>,
+    ) -> ControlFlow<()> {
+        let (rest, value) = self.copies.take().expect("a value of this record");
+        if !from.is_none_or(|from| from.admits::<FORWARD>(rest)) {
+            return ControlFlow::Continue(());
+        }
+        let whole = len + rest.len();
+        if !rest.is_empty() {
+            if self.key.len() < whole {
+                self.key.resize(whole, 0);
+            }
+            self.key[len..whole].copy_from_slice(rest);
+        }
+        (self.visit)(&self.key[..whole], value)
+    }
+
+    /// Looks for the keys that are lost with a page on the way from the root of the layer whose
+    /// keys begin with `base` bytes.
+    #[cold]
+    fn failed(&mut self, stop: Stop, base: usize, target: SearchTarget<'_>) -> Stop {
+        if let Stop::Failed(_) = stop {
+            self.lost = self.tree.lost_on(&self.key[..base], target);
+        }
+        stop
+    }
+
+    /// Remembers where to begin again: at the record at a place of a leaf, whose key of `len` bytes
+    /// is put together, unless the scan began within it.
+    fn resume_at_place<const FORWARD: bool>(
+        &mut self,
+        page: &Image<PAGE>,
+        (place, len, base): (usize, usize, usize),
+        whole: &Range<usize>,
+        from: Option<Start<'_>>,
+    ) {
+        if from.is_some() {
+            return;
+        }
+        if FORWARD {
+            self.resume_at_key(len);
+        } else if let Some(last) = page.next_place::<C, true>(&mut (place + 1..whole.end)) {
+            let mut key = Vec::new();
+            page.node_key::<C>(last, &mut key);
+            self.resume_at(base, &key, false);
+        }
+    }
+
+    /// Remembers where to begin again: at the first `len` bytes of the key.
+    fn resume_at_key(&mut self, len: usize) {
+        self.resume.clear();
+        self.resume.extend_from_slice(&self.key[..len]);
+        self.resumes = Some(true);
+        self.restarts = 0;
+    }
+
+    /// Remembers where to begin again: at a key of the layer whose keys begin with `base` bytes.
+    fn resume_at(&mut self, base: usize, key: &[u8], inclusive: bool) {
+        self.resume.clear();
+        self.resume.extend_from_slice(&self.key[..base]);
+        self.resume.extend_from_slice(key);
+        self.resumes = Some(inclusive);
+        self.restarts = 0;
+    }
+}
+
+/// The places of a leaf that a scan has not passed, from the one on where it is.
+fn remains<const FORWARD: bool>(left: &Range<usize>, place: usize) -> Range<usize> {
+    if FORWARD {
+        place..left.end
+    } else {
+        left.start..place + 1
+    }
+}

@@ -1,0 +1,206 @@
+//! Long values that a scan comes to, several at a time.
+//!
+//! A value in overflow pages is read under its leaf's latch, and visited without any. So a scan
+//! copies those of several records at once and visits the copies: one latch for all of them, and
+//! the lines of each are on their way while those before it are copied. How many: as many as the
+//! scan says that it wants, eight at most, which stay in the first-level cache; of one that does
+//! not say how much it wants 1, 2, 4, and then 8. The next layer ends what is copied together.
+
+use std::ops::Range;
+
+use hedgerow_pages::{PageId, Pages, Pool, Result};
+
+use super::BTreeIndex;
+use super::descend::Leaf;
+use crate::configuration::Configuration;
+use crate::node::chain::Chain;
+use crate::node::page::Image;
+use crate::node::shared_overflow;
+use crate::node::slotted::{Kind, Payload};
+
+/// Values that are copied at once, at most.
+const MOST: usize = 8;
+
+/// Bytes that are copied at once, unless one value alone is longer.
+const MOST_BYTES: usize = 1 << 14;
+
+/// Bytes of a value whose lines are asked for ahead. The processor sees where those behind them
+/// are.
+const ASKED_BYTES: usize = 256;
+
+/// Copies of the values of records that a scan comes to next.
+#[derive(Default)]
+pub(super) struct ValueCopies {
+    bytes: Vec<u8>,
+    /// Where the rest of a key and its value end, and how long that rest is.
+    ends: [(usize, usize); MOST],
+    taken: usize,
+    count: usize,
+    /// Records that are still wanted; `usize::MAX` if nobody knows.
+    left: usize,
+    /// How many were to be copied last, while nobody knows.
+    window: usize,
+}
+
+impl ValueCopies {
+    /// Those of a scan that wants `most` records, or nobody knows how many if that is `usize::MAX`;
+    /// with room for bytes that is there already.
+    pub(super) fn new(bytes: Vec<u8>, most: usize) -> Self {
+        Self {
+            bytes,
+            left: most,
+            ..Self::default()
+        }
+    }
+
+    /// The room for bytes, to be used again.
+    pub(super) fn into_room(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.taken == self.count
+    }
+
+    /// Drops what was not taken.
+    pub(super) fn clear(&mut self) {
+        (self.taken, self.count) = (0, 0);
+    }
+
+    /// Takes the next: the rest of a key, and the value.
+    pub(super) fn take(&mut self) -> Option<(&[u8], &[u8])> {
+        if self.is_empty() {
+            return None;
+        }
+        let start = match self.taken {
+            0 => 0,
+            taken => self.ends[taken - 1].0,
+        };
+        let (end, key_len) = self.ends[self.taken];
+        self.taken += 1;
+        Some(self.bytes[start..end].split_at(key_len))
+    }
+
+    /// How many are to be copied now.
+    fn next_window(&mut self) -> usize {
+        match self.left {
+            // It goes on all the same, past rows that do not count, say.
+            0 | usize::MAX => {
+                self.left = usize::MAX;
+                self.window = (2 * self.window).clamp(1, MOST);
+                self.window
+            }
+            left => left.min(MOST),
+        }
+    }
+
+    /// Keeps the value that was appended last.
+    fn keep(&mut self, key_len: usize) {
+        self.ends[self.count] = (self.bytes.len(), key_len);
+        self.count += 1;
+        if self.left < usize::MAX {
+            self.left -= 1;
+        }
+    }
+}
+
+impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
+    /// Copies the values of the next records of a leaf, of `most` at most, and says of how many:
+    /// one at least, if there is one. Fails if the first cannot be read.
+    pub(super) fn copy_values<const FORWARD: bool>(
+        &self,
+        copies: &mut ValueCopies,
+        leaf: &Leaf,
+        page: &Image<PAGE>,
+        (mut left, most): (Range<usize>, usize),
+    ) -> Result<usize> {
+        copies.clear();
+        copies.bytes.clear();
+        let window = copies.next_window().min(most).max(1);
+        let mut chains = [const { None::<(Payload<'_>, Chain)> }; MOST];
+        let (mut found, mut bytes) = (0, 0);
+        while found < window
+            && let Some(place) = page.next_place::<C, FORWARD>(&mut left)
+        {
+            let payload = page.payload(page.leaf_record::<C>(place));
+            match payload.kind {
+                Kind::Overflow | Kind::Long => {}
+                // Visited from the leaf's copy.
+                Kind::Inline => continue,
+                // Its own values come first, in the room of these.
+                Kind::Layer => break,
+            }
+            let chain = Chain::read::<PAGE>(payload);
+            bytes = chain.len.saturating_add(bytes);
+            if found > 0 && bytes > MOST_BYTES {
+                break;
+            }
+            self.ask_for_lines(&chain);
+            chains[found] = Some((payload, chain));
+            found += 1;
+        }
+        let pool: &Pool<PAGE> = &self.pool;
+        let _latch = pool.shared(leaf.at.id)?;
+        pool.validate(&leaf.at.snapshot)?;
+        for (payload, chain) in chains.iter().flatten() {
+            match self.append_chain(chain, *payload, &mut copies.bytes) {
+                Ok(()) => copies.keep(chain.key_len),
+                // Those before it are to be visited first; then it is the first.
+                Err(_) if copies.count > 0 => break,
+                Err(stop) => return Err(stop),
+            }
+        }
+        Ok(copies.count)
+    }
+
+    /// Asks for the first lines of what a record names.
+    #[inline(always)]
+    fn ask_for_lines(&self, chain: &Chain) {
+        let pool: &Pool<PAGE> = &self.pool;
+        if let Some(first) = chain.number(0) {
+            pool.prefetch_lines(PageId(first), 0..ASKED_BYTES);
+        } else if chain.class > 0 {
+            let at = shared_overflow::slot_at::<PAGE>(chain.class, chain.slot);
+            pool.prefetch_lines(PageId(chain.slot_page), 0..1);
+            pool.prefetch_lines(PageId(chain.slot_page), at..at + ASKED_BYTES);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn copies(copies: &mut ValueCopies) -> usize {
+        let window = copies.next_window();
+        copies.clear();
+        (0..window).for_each(|_| copies.keep(0));
+        window
+    }
+
+    #[test]
+    fn of_a_scan_whose_length_is_known_no_more_is_copied() {
+        let mut known = ValueCopies::new(Vec::new(), 19);
+        let windows: Vec<_> = (0..3).map(|_| copies(&mut known)).collect();
+        assert_eq!(windows, [8, 8, 3]);
+        // Some of them did not count.
+        assert_eq!(copies(&mut known), 1);
+        let mut unknown = ValueCopies::new(Vec::new(), usize::MAX);
+        let windows: Vec<_> = (0..5).map(|_| copies(&mut unknown)).collect();
+        assert_eq!(windows, [1, 2, 4, 8, 8]);
+    }
+
+    #[test]
+    fn what_was_copied_is_taken_in_order_and_once() {
+        let mut copies = ValueCopies::new(Vec::new(), 2);
+        for (rest, value) in [(&b""[..], &b"first"[..]), (b"rest", b"")] {
+            copies.bytes.extend_from_slice(rest);
+            copies.bytes.extend_from_slice(value);
+            copies.keep(rest.len());
+        }
+        assert!(!copies.is_empty());
+        assert_eq!(copies.take(), Some((&b""[..], &b"first"[..])));
+        assert_eq!(copies.take(), Some((&b"rest"[..], &b""[..])));
+        assert!(copies.is_empty() && copies.take().is_none());
+    }
+}

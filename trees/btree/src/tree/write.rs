@@ -1,0 +1,483 @@
+//! Insertions, replacements and removals: all of them are [`BTreeIndex::update`].
+
+use std::sync::atomic::Ordering;
+
+use hedgerow_index::{Decision, RANGE_VALUE_BYTES};
+use hedgerow_pages::{Error, ExclusiveLatch, Operation, Pages, Pool, Result, Stop, ViewMut};
+
+use super::contention::Contention;
+use super::descend::{Leaf, NodeRef, SearchTarget};
+use super::read::chance;
+use super::{BTreeIndex, image};
+use crate::configuration::Configuration;
+use crate::node::adapt::{Conversions, POINT_COUNTS};
+use crate::node::chain::{Chain, Made};
+use crate::node::edit::Edit;
+use crate::node::key::{CutKey, layer_root};
+use crate::node::leaf::{FormOf, put_in_gap, take_from};
+use crate::node::page::{COUNTER_AT, Image};
+use crate::node::slotted::{Kind, Payload, Record};
+
+/// Where a key is or would be: in a leaf that is latched, within an operation.
+struct Site<'p, 'k, const PAGE: usize> {
+    // Dropped in this order: an operation ends after its latches.
+    latch: ExclusiveLatch<'p, PAGE>,
+    operation: Operation<'p>,
+    /// The root of the layer.
+    layer: NodeRef,
+    leaf: Leaf,
+    cut: CutKey<'k>,
+    place: usize,
+    record: Option<Record>,
+}
+
+/// What is at a site.
+enum Found {
+    Absent,
+    /// The value is in the leaf.
+    Inline,
+    /// The value, from an offset on, in overflow pages.
+    Chained(Vec<u8>, usize),
+    /// A longer key with the same key prefix, alone there.
+    Other,
+}
+
+/// What is left to do after a change, without any latch.
+#[derive(Clone, Copy)]
+enum Then {
+    Nothing,
+    /// The leaf became so empty that it may go.
+    Tidy,
+    /// Writers wait for each other at the leaf.
+    Relieve,
+}
+
+impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
+    /// Atomically replaces, inserts or removes one key.
+    ///
+    /// `decide` receives the present value (if any) and a buffer, empty at each call; for
+    /// [`Decision::Put`] the bytes in the buffer become the value. It is called again when a leaf
+    /// had to be split first: only the last call counts. It runs while the leaf is latched.
+    ///
+    /// # Errors
+    ///
+    /// What the pool says of pages that it cannot read or give. Nothing was changed then.
+    pub fn update<R>(
+        &self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    ) -> std::result::Result<R, Error> {
+        self.update_shown(key, new, usize::MAX, decide)
+    }
+
+    /// [`update`](Self::update) which shows `decide` the first [`RANGE_VALUE_BYTES`] of the present
+    /// value at least, and maybe no more: a long value is then replaced or removed without being
+    /// read.
+    ///
+    /// # Errors
+    ///
+    /// As for [`update`](Self::update).
+    pub fn update_by_head<R>(
+        &self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    ) -> std::result::Result<R, Error> {
+        self.update_shown(key, new, RANGE_VALUE_BYTES, decide)
+    }
+
+    /// [`update`](Self::update), which shows `decide` so many bytes of a long value.
+    fn update_shown<R>(
+        &self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        shown: usize,
+        mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    ) -> std::result::Result<R, Error> {
+        let (result, then) = self.repeat(|| {
+            let site = self.site(key)?;
+            self.change(site, new, shown, &mut decide)
+        })?;
+        self.finish(key, then);
+        Ok(result)
+    }
+
+    /// Does what is left to do after a change.
+    #[inline(always)]
+    fn finish(&self, key: &[u8], then: Then) {
+        self.apply_frees_if_many();
+        match then {
+            Then::Nothing => {}
+            Then::Tidy => self.tidy_whole(key),
+            Then::Relieve => self.relieve(key),
+        }
+    }
+
+    /// Whether a site's leaf is one that writers wait for, as far as this one is looked at.
+    #[inline(always)]
+    fn sample(&self, site: &Site<'_, '_, PAGE>) -> Then {
+        let splits = self.contention.as_ref().is_some_and(|contention| {
+            // Most wait while the descent takes the leaf's snapshot, and find it free then.
+            let leaf = site.leaf.at;
+            let waited = || leaf.snapshot.waited() || site.latch.waited();
+            Contention::samples() && contention.count(leaf.id, site.cut.key_prefix, waited())
+        });
+        if splits { Then::Relieve } else { Then::Nothing }
+    }
+
+    /// Stores a value; true if the key is new.
+    ///
+    /// # Errors
+    ///
+    /// What the pool says of pages that it cannot read or give. Nothing was changed then.
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> std::result::Result<bool, Error> {
+        let (is_new, then) = self.repeat(|| {
+            let site = self.site(key)?;
+            let is_new = match self.found(&site, 0)? {
+                Found::Inline | Found::Chained(..) => false,
+                Found::Absent => true,
+                Found::Other => {
+                    self.make_layer(site)?;
+                    return Err(Stop::Restart);
+                }
+            };
+            let then = self.put(site, value)?;
+            Ok((is_new, then))
+        })?;
+        self.finish(key, then);
+        Ok(is_new)
+    }
+
+    /// Removes a key; true if it was there.
+    ///
+    /// # Errors
+    ///
+    /// What the pool says of pages that it cannot read. Nothing was changed then.
+    pub fn remove(&self, key: &[u8]) -> std::result::Result<bool, Error> {
+        let (present, then) = self.repeat(|| {
+            let site = self.site(key)?;
+            match self.found(&site, 0)? {
+                Found::Inline | Found::Chained(..) => Ok((true, self.take(site)?)),
+                Found::Absent | Found::Other => Ok((false, Then::Nothing)),
+            }
+        })?;
+        self.finish(key, then);
+        Ok(present)
+    }
+
+    /// Goes down to the leaf of a key, through layers.
+    fn site<'p, 'k>(&'p self, key: &'k [u8]) -> Result<Site<'p, 'k, PAGE>> {
+        let pool: &Pool<PAGE> = &self.pool;
+        let (mut layer, mut cut) = (self.snapshot_root()?, Self::cut(key));
+        loop {
+            let leaf = self.descend(layer, SearchTarget::Key(cut.key_prefix))?;
+            let operation = pool.begin();
+            let latch = self.own(&leaf)?;
+            let page = image(&latch);
+            let (place, present) = page.locate::<C>(cut.key_prefix);
+            let record = present.then(|| page.leaf_record::<C>(place));
+            if let Some(record) = record
+                && record.kind == Kind::Layer
+            {
+                layer = self.snapshot_layer_root(layer_root(page.payload(record)))?;
+                cut = Self::cut(cut.rest.unwrap_or(&[]));
+                continue;
+            }
+            return Ok(Site {
+                latch,
+                operation,
+                layer,
+                leaf,
+                cut,
+                place,
+                record,
+            });
+        }
+    }
+
+    /// Asks what to do at a site and does it. Says also what is left to do.
+    #[inline(always)]
+    fn change<'p, R>(
+        &'p self,
+        site: Site<'p, '_, PAGE>,
+        new: &mut Vec<u8>,
+        shown: usize,
+        decide: &mut impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    ) -> Result<(R, Then)> {
+        new.clear();
+        let found = self.found(&site, shown)?;
+        let decision = match (&found, site.record) {
+            (Found::Inline, Some(record)) => {
+                decide(Some(image(&site.latch).payload(record).bytes), new)
+            }
+            (Found::Chained(bytes, from), _) => decide(Some(&bytes[*from..]), new),
+            _ => decide(None, new),
+        };
+        let present = matches!(found, Found::Inline | Found::Chained(..));
+        match decision {
+            Decision::Keep(result) => Ok((result, Then::Nothing)),
+            Decision::Put(_) if matches!(found, Found::Other) => {
+                self.make_layer(site)?;
+                Err(Stop::Restart)
+            }
+            Decision::Put(result) => {
+                let then = self.put(site, new)?;
+                Ok((result, then))
+            }
+            Decision::Remove(result) if present => Ok((result, self.take(site)?)),
+            Decision::Remove(result) => Ok((result, Then::Nothing)),
+        }
+    }
+
+    /// What is at a site. Overflow pages are read as far as they have the rest of a key and the
+    /// first `shown` bytes of the value.
+    fn found(&self, site: &Site<'_, '_, PAGE>, shown: usize) -> Result<Found> {
+        let Some(record) = site.record else {
+            return Ok(Found::Absent);
+        };
+        if record.kind == Kind::Inline {
+            return Ok(Found::Inline);
+        }
+        let payload = image(&site.latch).payload(record);
+        let key_len = Chain::read::<PAGE>(payload).key_len;
+        let bytes = self.load_chain(payload, key_len.saturating_add(shown))?;
+        if bytes[..key_len] == *site.cut.rest.unwrap_or(&[]) {
+            Ok(Found::Chained(bytes, key_len))
+        } else {
+            Ok(Found::Other)
+        }
+    }
+
+    /// Stores a value at a site; restarts after making room if there is none.
+    #[inline(always)]
+    fn put<'p>(&'p self, mut site: Site<'p, '_, PAGE>, value: &[u8]) -> Result<Then> {
+        let (cut, then) = (site.cut, self.sample(&site));
+        let inline = cut.fits(value, Self::KEY_PREFIX_BYTES);
+        if inline
+            && let Some(old) = site.record
+            && old.kind == Kind::Inline
+            && old.value_len == value.len()
+        {
+            let mut pool: &Pool<PAGE> = &self.pool;
+            let mut page = Pages::change(&mut pool, &mut site.latch, &site.operation)?;
+            page.put(old.value_at, value);
+            return Ok(then);
+        }
+        let counted = counts::<C, PAGE>(image(&site.latch));
+        if inline {
+            let bytes = value;
+            let kind = Kind::Inline;
+            let payload = Payload { kind, bytes };
+            if !self.put_direct(&mut site, payload, counted)? {
+                self.put_payload(site, payload, None, counted)?;
+            }
+            return Ok(then);
+        }
+        // What the record will be, but for the numbers of pages.
+        let chain = Chain::plan::<PAGE>(cut, value, Self::KEY_PREFIX_BYTES);
+        let head = cut.rest.unwrap_or(&[]).iter().chain(value).take(chain.head);
+        let made = chain.made(&head.copied().collect::<Vec<u8>>());
+        self.put_payload(site, made.payload(), Some((chain, value)), counted)?;
+        Ok(then)
+    }
+
+    /// Stores a record where there is a gap for it, in place: most insertions. Says whether that
+    /// was so.
+    #[inline(always)]
+    fn put_direct<'p>(
+        &'p self,
+        site: &mut Site<'p, '_, PAGE>,
+        payload: Payload<'_>,
+        counted: bool,
+    ) -> Result<bool> {
+        let (place, key_prefix) = (site.place, site.cut.key_prefix);
+        let page = image(&site.latch);
+        let chained = site.record.is_some_and(|old| old.kind != Kind::Inline);
+        if chained
+            || !page.has_gap::<C>(place, key_prefix, payload)
+            || converts::<C, PAGE>(page, counted)
+        {
+            return Ok(false);
+        }
+        let mut pool: &Pool<PAGE> = &self.pool;
+        let mut change = Pages::change(&mut pool, &mut site.latch, &site.operation)?;
+        if site.record.is_some() {
+            take_from::<C, PAGE>(&mut change, place);
+        } else {
+            self.len.fetch_add(1, Ordering::Relaxed);
+        }
+        put_in_gap::<C, PAGE>(&mut change, place, key_prefix, payload);
+        lower_counter(&mut change, counted);
+        Ok(true)
+    }
+
+    /// Stores a record at a site; if it is of a chain, the chain of this value first.
+    fn put_payload<'p>(
+        &'p self,
+        mut site: Site<'p, '_, PAGE>,
+        payload: Payload<'_>,
+        chained: Option<(Chain, &[u8])>,
+        counted: bool,
+    ) -> Result<()> {
+        let cut = site.cut;
+        let mut page = image(&site.latch).clone();
+        if site.record.is_some() {
+            page.take::<C>(site.place);
+        }
+        if !page.add::<C>(site.place, cut.key_prefix, payload) {
+            let layer = site.layer;
+            drop(site);
+            self.make_room(layer, cut.key_prefix, payload)?;
+            return Err(Stop::Restart);
+        }
+        let old = site.chain();
+        self.prepare(&mut site.latch, &site.operation)?;
+        if let Some((chain, value)) = chained {
+            let made = self.store_chain(chain, cut, value, &site.operation)?;
+            let record = page.find::<C>(cut.key_prefix).expect("just added");
+            let done = page.overwrite(record, made.payload());
+            debug_assert!(done, "as long as it was");
+        }
+        self.count_write(&mut page, counted);
+        self.store_node(&mut site.latch, &page);
+        if site.record.is_none() {
+            self.len.fetch_add(1, Ordering::Relaxed);
+        }
+        self.release_old(old, &site.operation);
+        Ok(())
+    }
+
+    /// Gives back what a record named that is gone. What cannot be read of it stays in use: the
+    /// change is made.
+    pub(super) fn release_old<'p>(&'p self, chain: Option<Chain>, operation: &Operation<'p>) {
+        if let Some(chain) = chain {
+            let _ = self.release_chain(&chain, operation);
+        }
+    }
+
+    /// Counts a change of a leaf that is being made.
+    fn count_write(&self, page: &mut Image<PAGE>, counted: bool) {
+        if counted {
+            let mut conversions = Conversions::default();
+            page.lower_counter::<C>(&mut conversions);
+            self.conversions().absorb(&conversions);
+        }
+    }
+
+    /// Removes the record at a site.
+    fn take<'p>(&'p self, mut site: Site<'p, '_, PAGE>) -> Result<Then> {
+        let then = self.sample(&site);
+        let page = image(&site.latch);
+        let counted = counts::<C, PAGE>(page);
+        let old = site.chain();
+        let mut pool: &Pool<PAGE> = &self.pool;
+        if converts::<C, PAGE>(page, counted) {
+            let mut page = page.clone();
+            page.take::<C>(site.place);
+            self.count_write(&mut page, counted);
+            self.prepare_removal(&mut site.latch, &site.operation)?;
+            self.store_node(&mut site.latch, &page);
+        } else {
+            self.prepare_removal(&mut site.latch, &site.operation)?;
+            let mut change = Pages::touch(&mut pool, &mut site.latch);
+            take_from::<C, PAGE>(&mut change, site.place);
+            lower_counter(&mut change, counted);
+        }
+        self.len.fetch_sub(1, Ordering::Relaxed);
+        self.release_old(old, &site.operation);
+        let page = image(&site.latch);
+        let sparse = if site.leaf.above.is_some() {
+            page.sparse::<C>()
+        } else {
+            site.layer.id != self.root && page.count() == 0
+        };
+        Ok(if sparse { Then::Tidy } else { then })
+    }
+
+    /// Turns the lone long key of a key prefix into a layer of one key.
+    fn make_layer<'p>(&'p self, mut site: Site<'p, '_, PAGE>) -> Result<()> {
+        let mut pool: &Pool<PAGE> = &self.pool;
+        let record = site.record.expect("a lone long key has a record");
+        let payload = image(&site.latch).payload(record);
+        let chain = Chain::read::<PAGE>(payload);
+        let bytes = self.load_chain(payload, usize::MAX)?;
+        let (key, value) = bytes.split_at(chain.key_len);
+        self.prepare(&mut site.latch, &site.operation)?;
+        let mut latch = pool.allocate(&site.operation)?;
+        let mut below = Image::<PAGE>::zeroed();
+        below.start::<C>();
+        if let Err(error) = self.put_first(&mut below, key, value, &site.operation) {
+            pool.release(latch, &site.operation)?;
+            return Err(error);
+        }
+        self.store_node(&mut latch, &below);
+        let layer = pool.id(&latch);
+        drop(latch);
+        let made = Made::layer(layer.0);
+        let mut page = image(&site.latch).clone();
+        page.take::<C>(site.place);
+        let done = page.add::<C>(site.place, site.cut.key_prefix, made.payload());
+        debug_assert!(done, "shorter than what was there");
+        self.store_node(&mut site.latch, &page);
+        self.release_old(Some(chain), &site.operation);
+        Ok(())
+    }
+
+    /// Puts a record into an empty leaf.
+    fn put_first<'p>(
+        &'p self,
+        page: &mut Image<PAGE>,
+        key: &[u8],
+        value: &[u8],
+        operation: &Operation<'p>,
+    ) -> Result<()> {
+        let cut = Self::cut(key);
+        let made;
+        let payload = if cut.fits(value, Self::KEY_PREFIX_BYTES) {
+            Payload {
+                kind: Kind::Inline,
+                bytes: value,
+            }
+        } else {
+            let chain = Chain::plan::<PAGE>(cut, value, Self::KEY_PREFIX_BYTES);
+            made = self.store_chain(chain, cut, value, operation)?;
+            made.payload()
+        };
+        let (place, _) = page.locate::<C>(cut.key_prefix);
+        let done = page.add::<C>(place, cut.key_prefix, payload);
+        debug_assert!(done, "an empty leaf takes any record");
+        Ok(())
+    }
+}
+
+/// Whether this change of a leaf counts for the choice of its form.
+#[inline(always)]
+fn counts<C: Configuration, const PAGE: usize>(page: &Image<PAGE>) -> bool {
+    // As a signed byte, a disabled counter is negative.
+    C::LEAVES.adaptive() && (page.counter() as u8).cast_signed() > 0 && chance(POINT_COUNTS)
+}
+
+/// Whether a change that counts gives the leaf another form.
+#[inline(always)]
+fn converts<C: Configuration, const PAGE: usize>(page: &Image<PAGE>, counted: bool) -> bool {
+    counted && page.counter() == 1 && page.form::<C>() == FormOf::Comparison
+}
+
+/// Counts a change that gives the leaf no other form.
+#[inline(always)]
+fn lower_counter<const PAGE: usize>(page: &mut impl Edit<PAGE>, counted: bool) {
+    if counted {
+        let counter = page.node().counter() as u8;
+        page.put_u8(COUNTER_AT, counter - 1);
+    }
+}
+
+impl<const PAGE: usize> Site<'_, '_, PAGE> {
+    /// The chain of the record that is there.
+    fn chain(&self) -> Option<Chain> {
+        let record = self.record?;
+        let chained = matches!(record.kind, Kind::Overflow | Kind::Long);
+        chained.then(|| Chain::read::<PAGE>(image(&self.latch).payload(record)))
+    }
+}
