@@ -5,19 +5,23 @@
 //! its keys; an inner node gives one of its keys to its parent. Before a leaf of slots splits,
 //! it becomes dense if it can; if only its lower half or more could, that is cut off.
 //!
-//! **There is always room.** Prefix and value of a record have at most `2 × KEY_PREFIX_BYTES`
-//! bytes (`chain`), and fences at most one `KEY_PREFIX_BYTES`. Lengths, slot and head add up to
-//! 14 bytes to a record, in the form where that is most. A `KEY_PREFIX_BYTES` is an eighth of
-//! what a page has besides header, hints and 48 bytes. So three records fit beside two fences,
-//! without any prefix: `3 × (2 × STEM + 14) + 2 × STEM < 8 × STEM + 48`. (In pages of 256 bytes
-//! what a record must say of overflow pages may be more than a `KEY_PREFIX_BYTES`: up to 24
-//! bytes, beside lengths and slot of 6. With key prefixes of 14 bytes that is `3 × (14 + 24 + 6)
-//! + 2 × 14 = 8 × 14 + 48`.) Hence a slotted leaf that cannot take a record has three or more,
-//! and each half of it has one or more and fits, since its separator is not longer than a key
-//! that it loses (or there was seen to be room for it); after a few cuts the record's leaf has
-//! two records or fewer. A dense leaf whose records fit a comparison leaf with the new one
-//! becomes one; so what is split has three records, too. An inner node is split when it has no
-//! room for one more separator: it has six or more.
+//! **There is always room.** Let *k* be the longest key prefix, an eighth of what a page has besides
+//! header, hints and 48 bytes. The key and value of a record have at most 2*k* bytes (`chain`), and
+//! a fence has at most *k*. Lengths, slot and head add up to 14 bytes to a record, in the form where
+//! that is most. So three records fit beside two fences, without any prefix:
+//!
+//! ```text
+//! 3 × (2k + 14) + 2k < 8k + 48
+//! ```
+//!
+//! (In pages of 256 bytes what a record must say of overflow pages may be longer than *k* = 14: up
+//! to 24 bytes, beside lengths and slot of 6. There `3 × (14 + 24 + 6) + 2 × 14 = 8 × 14 + 48`.)
+//!
+//! Hence a slotted leaf that cannot take a record has three or more. Each half of it has one or more,
+//! and fits: its separator is not longer than a key that the half loses, or the split saw room for
+//! it. After a few splits the leaf of the record has two records or fewer. A dense leaf whose records
+//! fit a comparison leaf with the new one becomes one, so a dense leaf that splits has three records,
+//! too. An inner node splits when it has no room for one more separator: it has six or more.
 
 use crate::configuration::Configuration;
 use crate::node::adapt::Conversions;
