@@ -15,7 +15,7 @@
 //! Every node is a page of fixed size, an array of bytes that names other pages by number. So the
 //! pages of both trees are the same, byte for byte. What makes them fast lies within the page:
 //! prefix truncation, heads, hints, fingerprints, arrays of values where keys are dense integers.
-//! The layouts and limits are in `docs/btree.md`.
+//! `docs/btree.md` explains the whole.
 //!
 //! ```
 //! use hedgerow_btree::BTree;
