@@ -2,9 +2,23 @@
 
 use std::path::Path;
 
-use crate::evict::batch_pages;
-use crate::pool::{LEAST_RESIDENT, Options, Pool};
-use crate::restart::Error;
+use crate::error::Error;
+
+/// The least number of pages that must fit the budget.
+pub(crate) const LEAST_RESIDENT: u64 = 128;
+
+/// Pages that are evicted, written or read together, at most.
+pub(crate) const MOST_BATCH: usize = 64;
+/// And at least: in a small pool the buffers for more would take the room of pages.
+const LEAST_BATCH: u64 = 8;
+/// Of this many pages of a budget one is for each page of a batch.
+const BUDGET_PER_BATCH: u64 = 32;
+
+/// Pages that are evicted, written or read together with this budget.
+pub(crate) fn batch_pages(page_bytes: usize, budget_bytes: u64) -> usize {
+    let part = budget_bytes / (BUDGET_PER_BATCH * page_bytes as u64);
+    part.clamp(LEAST_BATCH, MOST_BATCH as u64) as usize
+}
 
 /// Batches' worth of buffers that a pool keeps: of the evictor, of a checkpoint, of the copies it
 /// saves, and of reads.
@@ -28,17 +42,4 @@ pub(crate) fn check(path: &Path, asked: u64, minimum: u64) -> Result<(), Error> 
         asked,
         minimum,
     })
-}
-
-impl<const PAGE: usize> Pool<PAGE> {
-    /// Whether a file that is yet to be made could be worked with in the budget of these options.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::BudgetTooSmall`].
-    pub fn check_budget_of_new(path: &Path, options: &Options) -> Result<(), Error> {
-        let batch = batch_pages(PAGE, options.budget_bytes);
-        let minimum = fixed_bytes(batch * PAGE, 0) + LEAST_RESIDENT * PAGE as u64;
-        check(path, options.budget_bytes, minimum)
-    }
 }

@@ -22,36 +22,15 @@ use std::sync::atomic::Ordering;
 use hedgerow_vfs::WriteAt;
 
 use crate::block::{self, Block};
-use crate::evict::WriteBatch;
-use crate::pool::{CHECKPOINTS, Collecting, Pool, SAVED, Space, lock};
-use crate::provider::PageId;
-use crate::restart::Error;
+use crate::bookkeeping::{Collecting, Saved, Space};
+use crate::error::Error;
+use crate::page_id::PageId;
+use crate::pool::{Pool, lock};
 use crate::root::{OWNER_BYTES, Root, Slot, top_entries};
 use crate::space::Bits;
+use crate::statistics::{CHECKPOINTS, SAVED};
 use crate::table::{Entry, fan};
-
-/// Pages as a checkpoint needs them, copied by those who then changed them.
-pub(crate) struct Saved<const PAGE: usize> {
-    pages: Vec<PageId>,
-    blocks: Vec<Block<PAGE>>,
-}
-
-impl<const PAGE: usize> Default for Saved<PAGE> {
-    fn default() -> Self {
-        Self {
-            pages: Vec::new(),
-            blocks: Vec::new(),
-        }
-    }
-}
-
-/// What is known of the checkpoints that were published.
-pub(crate) struct Published {
-    /// Where the root of the last one is: the next goes to the other slot.
-    pub(crate) slot: Slot,
-    /// Why there can be no more of them.
-    pub(crate) poisoned: Option<String>,
-}
+use crate::write_batch::WriteBatch;
 
 /// A checkpoint whose moment is over and whose pages are still to be written. Given up when it is
 /// not finished.

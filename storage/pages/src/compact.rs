@@ -8,8 +8,9 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::page_id::PageId;
 use crate::pool::{Pool, lock};
-use crate::provider::{PageId, Pages};
+use crate::provider::Pages;
 use crate::space::Blocks;
 use crate::table::{Entry, fan};
 

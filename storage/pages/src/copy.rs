@@ -10,10 +10,10 @@ use std::sync::Arc;
 use hedgerow_vfs::{OpenMode, ReadAt, Vfs, VfsFile, WriteAt};
 
 use crate::block::{self, Block};
+use crate::error::Error;
 use crate::open::file_and_root;
-use crate::pool::Options;
-use crate::provider::PageId;
-use crate::restart::Error;
+use crate::options::Options;
+use crate::page_id::PageId;
 use crate::root::Root;
 use crate::table::{Entry, fan};
 

@@ -23,25 +23,15 @@ use std::sync::atomic::Ordering;
 use hedgerow_vfs::WriteAt;
 
 use crate::block::{self, Block};
+use crate::bookkeeping::Space;
+use crate::error::Error;
 use crate::install::{Installed, install};
-use crate::pool::{CLEAN_BATCHES, EVICTIONS, Pool, Space, WASTED, WRITE_CALLS, WRITES, lock};
-use crate::provider::PageId;
-use crate::restart::Error;
+use crate::page_id::PageId;
+use crate::pool::{Pool, lock};
 use crate::state::Seen;
+use crate::statistics::{CLEAN_BATCHES, EVICTIONS, WASTED, WRITE_CALLS, WRITES};
 use crate::table::{Entry, fan};
-
-/// Pages that are evicted, written or read together, at most.
-pub(crate) const MOST_BATCH: usize = 64;
-/// And at least: in a small pool the buffers for more would take the room of pages.
-const LEAST_BATCH: u64 = 8;
-/// Of this many pages of a budget one is for each page of a batch.
-const BUDGET_PER_BATCH: u64 = 32;
-
-/// Pages that are evicted, written or read together with this budget.
-pub(crate) fn batch_pages(page_bytes: usize, budget_bytes: u64) -> usize {
-    let part = budget_bytes / (BUDGET_PER_BATCH * page_bytes as u64);
-    part.clamp(LEAST_BATCH, MOST_BATCH as u64) as usize
-}
+use crate::write_batch::WriteBatch;
 
 /// Where some pages are cold, the hand stops at others once in so many rounds.
 const ROUNDS_OF_WARM: u32 = 4;
@@ -57,42 +47,6 @@ pub(crate) enum Victims {
     Any,
     Clean,
     Dirty,
-}
-
-/// The buffers of whoever evicts.
-pub(crate) struct Evictor<const PAGE: usize> {
-    pub(crate) batch: WriteBatch<PAGE>,
-}
-
-impl<const PAGE: usize> Evictor<PAGE> {
-    pub(crate) fn new(most: usize) -> Self {
-        Self {
-            batch: WriteBatch::new(most),
-        }
-    }
-}
-
-/// Copies of dirty pages, to be written together.
-pub(crate) struct WriteBatch<const PAGE: usize> {
-    /// Each with the version that was copied. Not with its epoch, which another checkpoint may change
-    /// before the copy is written.
-    pub(crate) pages: Vec<(PageId, u64)>,
-    blocks: Vec<Block<PAGE>>,
-    most: usize,
-}
-
-impl<const PAGE: usize> WriteBatch<PAGE> {
-    pub(crate) fn new(most: usize) -> Self {
-        Self {
-            pages: Vec::with_capacity(most),
-            blocks: Vec::new(),
-            most,
-        }
-    }
-
-    pub(crate) fn is_full(&self) -> bool {
-        self.pages.len() == self.most
-    }
 }
 
 impl<const PAGE: usize> Pool<PAGE> {

@@ -15,24 +15,30 @@
 //! other. Nothing unwinds.
 //!
 //! Reading order: [`state`] and `parking` (one page's latch), [`View`] and [`Frame`] (one page's
-//! bytes), [`Pages`] (what a tree sees); `pool` (how pages come), `evict` (and go), `install` (where the two meet), `table` and
+//! bytes), [`Pages`] (what a tree sees); `pool` and `fault` (how pages come), `evict` (and go), `install` (where the two meet), `table` and
 //! `checkpoint` (what a crash leaves). `docs/pages.md` explains the whole.
 
 mod block;
+mod bookkeeping;
 mod budget;
 mod checkpoint;
 mod compact;
 mod copy;
+mod error;
 mod evict;
+mod fault;
 mod frame;
 mod install;
 mod loan;
 mod open;
 mod operations;
+mod options;
 mod overlay;
+mod page_id;
 mod paged;
 mod parking;
 mod pool;
+mod prefetch_queue;
 mod provider;
 mod reserve;
 mod resident;
@@ -40,25 +46,31 @@ mod restart;
 mod root;
 mod space;
 pub mod state;
+mod statistics;
 mod superpages;
 mod table;
 mod tender;
 mod view;
+mod write_batch;
 
 pub use checkpoint::Begun;
 pub use compact::BlockUse;
 pub use copy::copy_file;
+pub use error::Error;
 pub use frame::{Frame, FrameMut};
 pub use loan::Loan;
 pub use open::torn_roots;
 pub use operations::Operation;
+pub use options::Options;
+pub use page_id::PageId;
 pub use paged::{ExclusiveLatch, Noted, SharedLatch};
 pub use parking::{Lots, Parking};
-pub use pool::{Options, Pool, PoolStatistics};
-pub use provider::{PageId, Pages};
+pub use pool::Pool;
+pub use provider::Pages;
 pub use reserve::{Exceeding, Spending};
 pub use resident::Resident;
-pub use restart::{Error, Restart, Result, Stop};
+pub use restart::{Restart, Result, Stop};
 pub use root::OWNER_BYTES;
+pub use statistics::PoolStatistics;
 pub use tender::Tender;
 pub use view::{Image, View, ViewMut};

@@ -6,7 +6,8 @@
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::pool::{LEAST_RESIDENT, Pool};
+use crate::budget::LEAST_RESIDENT;
+use crate::pool::Pool;
 
 /// Memory out of a pool's budget, until it is dropped. Made by [`Pool::lend`].
 #[must_use = "the pool has it back when this is dropped"]

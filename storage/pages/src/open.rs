@@ -6,8 +6,8 @@ use std::sync::Arc;
 use hedgerow_vfs::{OpenMode, ReadAt, Vfs, VfsFile, WriteAt};
 
 use crate::block::Block;
-use crate::pool::Options;
-use crate::restart::Error;
+use crate::error::Error;
+use crate::options::Options;
 use crate::root::{Root, Slot};
 
 type Result<T> = std::result::Result<T, Error>;

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 
+use crate::error::Error;
 use crate::frame::{Frame, FrameMut};
 use crate::operations::Operation;
+use crate::page_id::PageId;
 use crate::pool::{Pool, lock};
-use crate::provider::{PageId, Pages};
-use crate::restart::{Error, Restart, Result};
+use crate::provider::Pages;
+use crate::restart::{Restart, Result};
 use crate::state::Seen;
 use crate::table::{Entry, fan};
 use crate::view::{Image, ViewMut};

@@ -13,7 +13,6 @@
 //! which is verified and then copied to its place. Room in memory is claimed before, so the budget
 //! holds at every moment: it covers pages, state words, entries and the pool's own buffers.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -21,121 +20,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hedgerow_memory::{Mapping, prefetch_line};
 use hedgerow_sync::Counters;
-use hedgerow_vfs::{ReadAt, Vfs, VfsFile};
+use hedgerow_vfs::{Vfs, VfsFile};
 
 use crate::block::{self, Block};
-use crate::budget;
-use crate::checkpoint::{Published, Saved};
-use crate::evict::{Evictor, batch_pages};
+use crate::bookkeeping::{Published, Saved, Space};
+use crate::budget::{self, LEAST_RESIDENT, batch_pages};
+use crate::error::Error;
 use crate::frame::Frame;
 use crate::operations::Operations;
+use crate::options::Options;
 use crate::overlay::Overlay;
+use crate::page_id::PageId;
 use crate::parking::Lots;
-use crate::provider::PageId;
-use crate::restart::{Error, Restart, Result};
-use crate::space::{Bits, Blocks};
-use crate::state::{Seen, StateWord};
-use crate::table::{Entries, Entry};
-use crate::tender::Wishes;
-
-/// How to open a [`Pool`].
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Memory for pages and what belongs to them, in bytes: a hard limit, but for recovery on a full
-    /// disk ([`Pool::exceed_budget`]).
-    pub budget_bytes: u64,
-    /// Address space for this many pages is reserved: no more will fit the file.
-    pub most_pages: u32,
-    /// The database that the file belongs to. Written when the file is created, compared when it
-    /// is opened.
-    pub database: u64,
-    /// Change nothing in the file: pages that are changed and evicted go to a scratch file, which is
-    /// gone when the pool is dropped.
-    pub read_only: bool,
-    /// Open a damaged file to read what is left of it: pages that are lost are errors when they
-    /// are asked for.
-    pub salvage: bool,
-}
-
-impl Options {
-    /// A budget, room for 2²⁸ pages (a tebibyte of 4 KiB), and the database 0.
-    #[must_use]
-    pub fn new(budget_bytes: u64) -> Self {
-        Self {
-            budget_bytes,
-            most_pages: 1 << 28,
-            database: 0,
-            read_only: false,
-            salvage: false,
-        }
-    }
-}
-
-/// Events that a pool counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct PoolStatistics {
-    /// Pages read from the file.
-    pub reads: u64,
-    /// Batches of two or more of these, whose reads were under way at once.
-    pub read_batches: u64,
-    /// Pages written to the file.
-    pub writes: u64,
-    /// Writes that this took, of the table, too: neighbours in the file go with one.
-    pub write_calls: u64,
-    /// Pages whose memory was given back.
-    pub evictions: u64,
-    /// Pages written in vain, since they were changed meanwhile.
-    pub wasted_writes: u64,
-    /// Batches of evictions that tried clean pages first, since the disk was full a while before.
-    pub clean_first_batches: u64,
-    /// Copies of pages that a checkpoint still needed when they were changed.
-    pub saved: u64,
-    /// Checkpoints published.
-    pub checkpoints: u64,
-    /// Pages in memory now.
-    pub resident: u64,
-    /// Of those, changed since they were written.
-    pub dirty: u64,
-    /// Pages in use.
-    pub live: u64,
-    /// Length of the file in bytes.
-    pub file_bytes: u64,
-}
-
-pub(crate) const READS: usize = 0;
-pub(crate) const WRITES: usize = 1;
-pub(crate) const EVICTIONS: usize = 2;
-pub(crate) const WASTED: usize = 3;
-pub(crate) const SAVED: usize = 4;
-pub(crate) const CHECKPOINTS: usize = 5;
-pub(crate) const READ_BATCHES: usize = 6;
-pub(crate) const WRITE_CALLS: usize = 7;
-pub(crate) const CLEAN_BATCHES: usize = 8;
-
-/// What changes under the pool's mutex, which nobody holds while reading or writing a file.
-pub(crate) struct Space {
-    pub(crate) blocks: Blocks,
-    /// Page numbers that can be given out again.
-    pub(crate) free: Vec<PageId>,
-    /// Blocks of the table whose entries changed since the last checkpoint began.
-    pub(crate) changed: Bits,
-    /// The checkpoint under way.
-    pub(crate) collecting: Option<Collecting>,
-    /// Levels of the table above level 0, as published.
-    pub(crate) levels: Vec<Vec<u64>>,
-}
-
-/// The table that a checkpoint will publish, as it differs from the one now.
-pub(crate) struct Collecting {
-    /// The parity of the epoch that is being collected.
-    pub(crate) parity: bool,
-    pub(crate) epoch: u64,
-    pub(crate) overrides: HashMap<PageId, Entry>,
-    /// Blocks of the table to be written.
-    pub(crate) changed: Bits,
-    /// Why the checkpoint must be given up.
-    pub(crate) failed: Option<Error>,
-}
+use crate::prefetch_queue::Wishes;
+use crate::space::Bits;
+use crate::state::StateWord;
+use crate::statistics::{
+    CHECKPOINTS, CLEAN_BATCHES, EVICTIONS, PoolStatistics, READ_BATCHES, READS, SAVED, WASTED,
+    WRITE_CALLS, WRITES,
+};
+use crate::table::Entries;
+use crate::write_batch::Evictor;
 
 /// A file of pages, and those of them that are in memory. Shared by threads; `&Pool` is a
 /// [`Pages`](crate::Pages).
@@ -179,7 +84,7 @@ pub struct Pool<const PAGE: usize> {
     pub(crate) space: Mutex<Space>,
     pub(crate) evictor: Mutex<Evictor<PAGE>>,
     /// Blocks that reads go to, kept for the next: fresh ones would cost a fault of the kernel each.
-    spare: Mutex<Vec<Vec<Block<PAGE>>>>,
+    pub(crate) spare: Mutex<Vec<Vec<Block<PAGE>>>>,
     pub(crate) saved: Mutex<Saved<PAGE>>,
     /// Held through a checkpoint.
     pub(crate) checkpointing: Mutex<Published>,
@@ -189,12 +94,6 @@ pub struct Pool<const PAGE: usize> {
     pub(crate) owner: Mutex<Vec<u8>>,
     pub(crate) wishes: Wishes,
 }
-
-/// The least number of pages that must fit the budget.
-pub(crate) const LEAST_RESIDENT: u64 = 128;
-
-/// Batches' worth of blocks that are kept for reads to come.
-const MOST_SPARE: usize = 2;
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What these mutexes guard stays usable: nothing panics while it is half changed.
@@ -211,11 +110,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// # Errors
     ///
     /// [`Error`] says what is wrong with the file, the budget or the machine.
-    pub fn open(
-        vfs: &Arc<dyn Vfs>,
-        path: &Path,
-        options: &Options,
-    ) -> std::result::Result<Self, Error> {
+    pub fn open(vfs: &Arc<dyn Vfs>, path: &Path, options: &Options) -> Result<Self, Error> {
         const { assert!(PAGE >= 1024 && PAGE <= 65536 && PAGE.is_power_of_two()) };
         let (mut file, root, slot) = crate::open::file_and_root::<PAGE>(vfs, path, options)?;
         if options.read_only {
@@ -288,16 +183,23 @@ impl<const PAGE: usize> Pool<PAGE> {
         Ok(pool)
     }
 
-    fn check_budget(&self) -> std::result::Result<(), Error> {
+    /// Whether a file that is yet to be made could be worked with in the budget of these options.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BudgetTooSmall`].
+    pub fn check_budget_of_new(path: &Path, options: &Options) -> Result<(), Error> {
+        let batch = batch_pages(PAGE, options.budget_bytes);
+        let minimum = budget::fixed_bytes(batch * PAGE, 0) + LEAST_RESIDENT * PAGE as u64;
+        budget::check(path, options.budget_bytes, minimum)
+    }
+
+    fn check_budget(&self) -> Result<(), Error> {
         let minimum = self.fixed_bytes() + LEAST_RESIDENT * PAGE as u64;
         budget::check(&self.path, self.budget_bytes, minimum)
     }
 
-    fn check_length(
-        &self,
-        root: &crate::root::Root,
-        salvage: bool,
-    ) -> std::result::Result<(), Error> {
+    fn check_length(&self, root: &crate::root::Root, salvage: bool) -> Result<(), Error> {
         let found = self.file.len().map_err(|e| self.io("measure", e))?;
         let expected = block::offset::<PAGE>(root.blocks);
         if salvage || found >= expected {
@@ -448,7 +350,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 
     /// Claims room for a page in memory, evicting others if need be.
-    pub(crate) fn claim(&self) -> std::result::Result<(), Error> {
+    pub(crate) fn claim(&self) -> Result<(), Error> {
         loop {
             let claimed = self.resident.fetch_add(1, Ordering::Relaxed);
             if claimed < self.limit() {
@@ -461,7 +363,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 
     /// Claims room for a page if there is some without evicting another.
-    fn claim_free(&self) -> bool {
+    pub(crate) fn claim_free(&self) -> bool {
         let claimed = self.resident.fetch_add(1, Ordering::Relaxed);
         let has_room = claimed < self.limit();
         if has_room {
@@ -498,162 +400,6 @@ impl<const PAGE: usize> Pool<PAGE> {
 
     pub(crate) fn unclaim(&self) {
         self.resident.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// Brings a page to memory that was seen evicted; returns early if another thread does.
-    #[cold]
-    pub(crate) fn load(&self, page: PageId, seen: Seen) -> Result<()> {
-        self.claim()?;
-        let word = self.word(page);
-        if !word.try_load(seen) {
-            self.unclaim();
-            return Ok(());
-        }
-        let entry = self.entries.get(page);
-        if entry.is_none() {
-            self.evicted(page);
-            self.unclaim();
-            return Err(Restart.into());
-        }
-        let mut block = Block::<PAGE>::zeroed();
-        let mut read = ReadAt::new(block::offset::<PAGE>(entry.block()), &mut block.0);
-        self.file.read_many(std::slice::from_mut(&mut read));
-        let result = read.result;
-        self.finish_load(page, entry, &block, result)
-    }
-
-    /// Puts a page that was read in its place, if it is what was written.
-    fn finish_load(
-        &self,
-        page: PageId,
-        entry: Entry,
-        block: &Block<PAGE>,
-        read: std::io::Result<usize>,
-    ) -> Result<()> {
-        let (file, offset) = (self.path.clone(), block::offset::<PAGE>(entry.block()));
-        let fault = match read {
-            _ if entry == Entry::LOST => Some("is lost with its part of the page table".to_owned()),
-            Ok(bytes) => block.fault(bytes, entry.crc()),
-            Err(source) => {
-                self.evicted(page);
-                self.unclaim();
-                return Err(Error::PageRead {
-                    file,
-                    page,
-                    offset,
-                    source,
-                }
-                .into());
-            }
-        };
-        if let Some(what) = fault {
-            self.evicted(page);
-            self.unclaim();
-            return Err(Error::CorruptPage {
-                file,
-                page,
-                offset,
-                what,
-            }
-            .into());
-        }
-        self.frame(page).write(&block.0);
-        self.counters.count(READS);
-        let word = self.word(page);
-        if word.unlock_exclusive(true) {
-            word.wake(&self.parking);
-        }
-        Ok(())
-    }
-
-    /// Brings pages to memory, the reads of a batch of them at once.
-    pub(crate) fn load_all(&self, pages: &[PageId]) {
-        let mut rest = pages;
-        while !rest.is_empty() {
-            let (wanted, looked) = self.latch_missing(rest);
-            if !wanted.is_empty() {
-                self.read_all(wanted);
-            }
-            rest = &rest[looked..];
-        }
-    }
-
-    /// Latches pages that are not in memory, to bring them there: a batch of them at most, with how
-    /// many pages were looked at. Once there is one, it takes only room that is free: whoever waits
-    /// for others to be evicted must have no page that those wait for.
-    fn latch_missing(&self, pages: &[PageId]) -> (Vec<(PageId, Entry)>, usize) {
-        let used = self.used.load(Ordering::Relaxed);
-        let is_missing = |&page: &PageId| {
-            page.0 < used
-                && self.word(page).note().is_evicted()
-                && !self.entries.get(page).is_none()
-        };
-        let missing = pages.iter().copied().filter(is_missing);
-        let count = missing.take(self.batch).count();
-        if count > 1 {
-            self.evict_ahead(count);
-        }
-        let mut wanted = Vec::with_capacity(count);
-        for (looked, &page) in pages.iter().enumerate() {
-            if wanted.len() == self.batch {
-                return (wanted, looked);
-            }
-            // A reader may have got the number from bytes that were changing: it may name nothing.
-            if page.0 >= used {
-                continue;
-            }
-            let seen = self.word(page).note();
-            if !is_missing(&page) || !seen.is_evicted() {
-                continue;
-            }
-            let has_room = match wanted.is_empty() {
-                true => self.claim().is_ok(),
-                false => self.claim_free(),
-            };
-            if !has_room {
-                // Without room for one, the others are left to those who need them.
-                let looked = if wanted.is_empty() {
-                    pages.len()
-                } else {
-                    looked
-                };
-                return (wanted, looked);
-            }
-            if self.word(page).try_load(seen) {
-                wanted.push((page, self.entries.get(page)));
-            } else {
-                self.unclaim();
-            }
-        }
-        (wanted, pages.len())
-    }
-
-    /// Reads pages that are latched for it.
-    fn read_all(&self, wanted: Vec<(PageId, Entry)>) {
-        let mut blocks = lock(&self.spare).pop().unwrap_or_default();
-        if blocks.len() < wanted.len() {
-            blocks.resize(self.batch, Block::zeroed());
-        }
-        let mut reads: Vec<ReadAt<'_>> = wanted
-            .iter()
-            .zip(blocks.iter_mut())
-            .map(|((_, entry), block)| {
-                ReadAt::new(block::offset::<PAGE>(entry.block()), &mut block.0)
-            })
-            .collect();
-        if reads.len() > 1 {
-            self.counters.count(READ_BATCHES);
-        }
-        self.file.read_many(&mut reads);
-        let results: Vec<_> = reads.into_iter().map(|read| read.result).collect();
-        for (((page, entry), block), result) in wanted.into_iter().zip(&blocks).zip(results) {
-            // Whoever asks for a page that cannot be read gets the error.
-            let _ = self.finish_load(page, entry, block, result);
-        }
-        let mut spare = lock(&self.spare);
-        if spare.len() < MOST_SPARE {
-            spare.push(blocks);
-        }
     }
 
     /// The bytes that the owner gave to the root with the last checkpoint (or found there).

@@ -20,21 +20,9 @@
 //! hints, counters and the order of records that are equal in any order: optimistic readers notice
 //! it, but the page stays as clean as it was.
 
-use std::fmt;
-
+use crate::page_id::PageId;
 use crate::restart::{Restart, Result};
 use crate::view::{Image, View, ViewMut};
-
-/// The number of a page. Trees store it in four bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(transparent)]
-pub struct PageId(pub u32);
-
-impl fmt::Display for PageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "page {}", self.0)
-    }
-}
 
 /// A provider of pages of `PAGE` bytes.
 pub trait Pages<const PAGE: usize> {

@@ -18,10 +18,11 @@
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::error::Error;
 use crate::evict::Victims;
 use crate::paged::ExclusiveLatch;
 use crate::pool::{Pool, lock};
-use crate::restart::{Error, Result};
+use crate::restart::Result;
 
 /// Batches that are written before a change goes on, at most: dirty pages that others have latched
 /// do not go, and the reserve is for the time when none can.

@@ -12,8 +12,10 @@ use std::ptr::NonNull;
 
 use hedgerow_memory::{SUPERPAGE_BYTES, Superpages};
 
-use crate::provider::{PageId, Pages};
-use crate::restart::{Error, Restart, Result};
+use crate::error::Error;
+use crate::page_id::PageId;
+use crate::provider::Pages;
+use crate::restart::{Restart, Result};
 use crate::view::Image;
 
 /// As much memory comes from the standard allocator.

@@ -16,7 +16,7 @@
 
 use std::path::Path;
 
-use crate::restart::Error;
+use crate::error::Error;
 
 const MAGIC: &[u8; 8] = b"HDGPAGES";
 /// The layout of the file and of what trees put into its pages. Files of format 1 have other records

@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering;
 
 use hedgerow_memory::SUPERPAGE_BYTES;
 
+use crate::page_id::PageId;
 use crate::pool::Pool;
-use crate::provider::PageId;
 
 /// Pages whose memory is given back together.
 const TOGETHER: usize = 64;

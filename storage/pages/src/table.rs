@@ -19,8 +19,8 @@ use hedgerow_sync::word::Word;
 use hedgerow_vfs::{ReadAt, VfsFile};
 
 use crate::block::{self, Block};
-use crate::provider::PageId;
-use crate::restart::Error;
+use crate::error::Error;
+use crate::page_id::PageId;
 use crate::root::Root;
 use crate::space::{Blocks, ROOTS};
 

@@ -4,33 +4,15 @@
 //! written; and prefetching waits for its reads. With it both happen beside, and threads only do
 //! so themselves when it falls behind.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
+use crate::page_id::PageId;
 use crate::pool::{Pool, lock};
-use crate::provider::PageId;
 
 /// Prefetches that wait at most: what is beyond is forgotten, being a wish only.
 const MOST_WISHES: usize = 4096;
-
-/// What a pool asks of its tender.
-#[derive(Default)]
-pub(crate) struct Wishes {
-    /// Whether there is a tender.
-    tended: AtomicBool,
-    /// Whether it was told that room is scarce.
-    told: AtomicBool,
-    queue: Mutex<Queue>,
-    moved: Condvar,
-}
-
-#[derive(Default)]
-struct Queue {
-    pages: Vec<PageId>,
-    scarce: bool,
-    stop: bool,
-}
 
 /// The thread behind a pool; stops when dropped. Made by [`Pool::tend`].
 #[must_use = "the thread stops when this is dropped"]

@@ -1,0 +1,59 @@
+//! What a pool keeps account of under its mutexes, which nobody holds while reading or writing
+//! pages: blocks and numbers that are free, and the checkpoints.
+
+use std::collections::HashMap;
+
+use crate::block::Block;
+use crate::error::Error;
+use crate::page_id::PageId;
+use crate::root::Slot;
+use crate::space::{Bits, Blocks};
+use crate::table::Entry;
+
+/// What changes under the pool's mutex, which nobody holds while reading or writing a file.
+pub(crate) struct Space {
+    pub(crate) blocks: Blocks,
+    /// Page numbers that can be given out again.
+    pub(crate) free: Vec<PageId>,
+    /// Blocks of the table whose entries changed since the last checkpoint began.
+    pub(crate) changed: Bits,
+    /// The checkpoint under way.
+    pub(crate) collecting: Option<Collecting>,
+    /// Levels of the table above level 0, as published.
+    pub(crate) levels: Vec<Vec<u64>>,
+}
+
+/// The table that a checkpoint will publish, as it differs from the one now.
+pub(crate) struct Collecting {
+    /// The parity of the epoch that is being collected.
+    pub(crate) parity: bool,
+    pub(crate) epoch: u64,
+    pub(crate) overrides: HashMap<PageId, Entry>,
+    /// Blocks of the table to be written.
+    pub(crate) changed: Bits,
+    /// Why the checkpoint must be given up.
+    pub(crate) failed: Option<Error>,
+}
+
+/// Pages as a checkpoint needs them, copied by those who then changed them.
+pub(crate) struct Saved<const PAGE: usize> {
+    pub(crate) pages: Vec<PageId>,
+    pub(crate) blocks: Vec<Block<PAGE>>,
+}
+
+impl<const PAGE: usize> Default for Saved<PAGE> {
+    fn default() -> Self {
+        Self {
+            pages: Vec::new(),
+            blocks: Vec::new(),
+        }
+    }
+}
+
+/// What is known of the checkpoints that were published.
+pub(crate) struct Published {
+    /// Where the root of the last one is: the next goes to the other slot.
+    pub(crate) slot: Slot,
+    /// Why there can be no more of them.
+    pub(crate) poisoned: Option<String>,
+}
