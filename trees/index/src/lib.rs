@@ -83,19 +83,22 @@ pub enum Direction {
 ///     })
 /// }
 ///
+/// /// The first key at or above another.
+/// fn first_key(index: &impl Index, from: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
+///     let mut first = None;
+///     index.scan(Bound::Included(from), Direction::Forward, |key, _value| {
+///         first = Some(key.to_vec());
+///         ControlFlow::Break(())
+///     })?;
+///     Ok(first)
+/// }
+///
 /// let index = Masstree::<Bytes>::new();
 /// add(&index, b"apples", 3)?;
 /// add(&index, b"pears", 5)?;
 /// assert_eq!(add(&index, b"apples", 4)?, 7);
-/// assert_eq!(index.get(b"plums", <[u8]>::len)?, None);
-///
-/// let mut keys = Vec::new();
-/// let from = Bound::Included(&b"b"[..]);
-/// index.scan(from, Direction::Forward, |key, _value| {
-///     keys.push(key.to_vec());
-///     ControlFlow::Continue(())
-/// })?;
-/// assert_eq!(keys, [b"pears"]);
+/// assert_eq!(first_key(&index, b"b")?, Some(b"pears".to_vec()));
+/// assert_eq!(first_key(&index, b"z")?, None);
 /// # Ok::<(), IndexError>(())
 /// ```
 ///
