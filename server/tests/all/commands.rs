@@ -339,37 +339,41 @@ fn expiries_are_counted() {
     );
 }
 
-#[test]
-fn connections_are_listed_and_ended() {
-    let options = hedgerow_server::ServerOptions {
-        workers: 2,
-        ..one_worker()
-    };
-    let started = Started::new(options);
+/// Six clients: `number0` to `number5`, each with the database of its number.
+fn named_clients(started: &Started) -> Vec<Client> {
     let mut clients: Vec<Client> = (0..6).map(|_| started.client()).collect();
     for (i, client) in clients.iter_mut().enumerate() {
         assert_eq!(client.run(&format!("CLIENT SETNAME number{i}")), ok());
         client.run(&format!("SELECT {i}"));
     }
+    clients
+}
+
+/// A field of the line that `CLIENT LIST` has of a named client.
+fn listed_field(list: &str, client: usize, field: &str) -> String {
+    let name = format!(" name=number{client} ");
+    let line = list.lines().find(|line| line.contains(&name));
+    let line = line.unwrap_or_else(|| panic!("{name} is not in {list}"));
+    let found = line.split(' ').find_map(|pair| pair.strip_prefix(field));
+    found
+        .unwrap_or_else(|| panic!("{field} is not in {line}"))
+        .to_owned()
+}
+
+#[test]
+fn connections_are_listed() {
+    let options = hedgerow_server::ServerOptions {
+        workers: 2,
+        ..one_worker()
+    };
+    let started = Started::new(options);
+    let mut clients = named_clients(&started);
     clients[3].run("WATCH a b");
     clients[3].run("MULTI");
     clients[3].run("GET a");
     let list = text(clients[0].run("CLIENT LIST"));
     assert_eq!(list.lines().count(), 6, "{list}");
-    let line = |i: usize| -> String {
-        let name = format!(" name=number{i} ");
-        let found = list.lines().find(|line| line.contains(&name));
-        found
-            .unwrap_or_else(|| panic!("{name} is not in {list}"))
-            .to_owned()
-    };
-    let field = |i: usize, name: &str| -> String {
-        let line = line(i);
-        let found = line.split(' ').find_map(|pair| pair.strip_prefix(name));
-        found
-            .unwrap_or_else(|| panic!("{name} is not in {line}"))
-            .to_owned()
-    };
+    let field = |i: usize, name: &str| listed_field(&list, i, name);
     assert_eq!(field(0, "cmd="), "client|list");
     assert_eq!(
         (field(2, "db="), field(2, "cmd=")),
@@ -385,6 +389,19 @@ fn connections_are_listed_and_ended() {
     }
     let address = |client: &Client| client.stream.local_addr().unwrap().to_string();
     assert_eq!(field(4, "addr="), address(&clients[4]));
+}
+
+#[test]
+fn connections_are_ended() {
+    let options = hedgerow_server::ServerOptions {
+        workers: 2,
+        ..one_worker()
+    };
+    let started = Started::new(options);
+    let mut clients = named_clients(&started);
+    let list = text(clients[0].run("CLIENT LIST"));
+    let field = |i: usize, name: &str| listed_field(&list, i, name);
+    let address = |client: &Client| client.stream.local_addr().unwrap().to_string();
     let id = field(5, "id=");
     assert_eq!(
         clients[0].run(&format!("CLIENT KILL ID {id}")),

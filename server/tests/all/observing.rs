@@ -279,6 +279,48 @@ fn a_large_index_is_walked_by_a_thread_beside() {
     }
 }
 
+/// What exporters read from `INFO`.
+const IN_INFO: &[&str] = &[
+    "redis_version",
+    "redis_mode",
+    "os",
+    "arch_bits",
+    "process_id",
+    "run_id",
+    "tcp_port",
+    "uptime_in_seconds",
+    "uptime_in_days",
+    "connected_clients",
+    "maxclients",
+    "used_memory",
+    "used_memory_rss",
+    "used_memory_peak",
+    "maxmemory",
+    "maxmemory_policy",
+    "mem_fragmentation_ratio",
+    "loading",
+    "rdb_bgsave_in_progress",
+    "rdb_last_save_time",
+    "rdb_last_bgsave_status",
+    "aof_enabled",
+    "aof_last_write_status",
+    "total_connections_received",
+    "total_commands_processed",
+    "rejected_connections",
+    "total_net_input_bytes",
+    "total_net_output_bytes",
+    "expired_keys",
+    "evicted_keys",
+    "keyspace_hits",
+    "keyspace_misses",
+    "total_error_replies",
+    "role",
+    "connected_slaves",
+    "used_cpu_sys",
+    "used_cpu_user",
+    "cluster_enabled",
+];
+
 #[test]
 fn info_has_what_exporters_read() {
     let started = Started::new(options());
@@ -290,46 +332,7 @@ fn info_has_what_exporters_read() {
     client.run("HSET a b c");
     client.run("HSET h b c");
     let all = info(&mut client, "everything");
-    for name in [
-        "redis_version",
-        "redis_mode",
-        "os",
-        "arch_bits",
-        "process_id",
-        "run_id",
-        "tcp_port",
-        "uptime_in_seconds",
-        "uptime_in_days",
-        "connected_clients",
-        "maxclients",
-        "used_memory",
-        "used_memory_rss",
-        "used_memory_peak",
-        "maxmemory",
-        "maxmemory_policy",
-        "mem_fragmentation_ratio",
-        "loading",
-        "rdb_bgsave_in_progress",
-        "rdb_last_save_time",
-        "rdb_last_bgsave_status",
-        "aof_enabled",
-        "aof_last_write_status",
-        "total_connections_received",
-        "total_commands_processed",
-        "rejected_connections",
-        "total_net_input_bytes",
-        "total_net_output_bytes",
-        "expired_keys",
-        "evicted_keys",
-        "keyspace_hits",
-        "keyspace_misses",
-        "total_error_replies",
-        "role",
-        "connected_slaves",
-        "used_cpu_sys",
-        "used_cpu_user",
-        "cluster_enabled",
-    ] {
+    for name in IN_INFO {
         let times = all.lines().filter(|line| {
             line.strip_prefix(name)
                 .is_some_and(|rest| rest.starts_with(':'))
@@ -353,6 +356,14 @@ fn info_has_what_exporters_read() {
     assert_eq!(field(&all, "errorstat_WRONGTYPE"), Some("count=1"));
     let default = info(&mut client, "");
     assert!(!default.contains("cmdstat_") && default.contains("# Index\r\n"));
+}
+
+#[test]
+fn checkpoints_of_other_processes_are_not_counted() {
+    let started = Started::new(options());
+    let mut client = started.client();
+    client.run("SET a 1");
+    let all = info(&mut client, "everything");
     // A checkpoint that another process took is none of this one's.
     assert_eq!(number(&all, "checkpoints_total"), 0.0);
     assert_eq!(number(&all, "checkpoint_bytes"), 0.0);
@@ -392,6 +403,34 @@ fn malformed_requests_are_counted() {
     );
 }
 
+/// What exporters read from `stats`.
+const IN_STATS: &[&str] = &[
+    "pid",
+    "uptime",
+    "time",
+    "version",
+    "pointer_size",
+    "rusage_user",
+    "rusage_system",
+    "curr_connections",
+    "total_connections",
+    "max_connections",
+    "cmd_get",
+    "cmd_set",
+    "cmd_flush",
+    "cmd_touch",
+    "get_hits",
+    "get_misses",
+    "bytes_read",
+    "bytes_written",
+    "limit_maxbytes",
+    "threads",
+    "bytes",
+    "curr_items",
+    "total_items",
+    "evictions",
+];
+
 #[test]
 fn memcached_stats_have_what_exporters_read() {
     let started = Started::new(options());
@@ -404,32 +443,7 @@ fn memcached_stats_have_what_exporters_read() {
     client.read_to_string(&mut said).unwrap();
     assert!(said.ends_with("TOUCHED\r\nMN\r\n"), "{said}");
     let general = stats(&started, "");
-    for name in [
-        "pid",
-        "uptime",
-        "time",
-        "version",
-        "pointer_size",
-        "rusage_user",
-        "rusage_system",
-        "curr_connections",
-        "total_connections",
-        "max_connections",
-        "cmd_get",
-        "cmd_set",
-        "cmd_flush",
-        "cmd_touch",
-        "get_hits",
-        "get_misses",
-        "bytes_read",
-        "bytes_written",
-        "limit_maxbytes",
-        "threads",
-        "bytes",
-        "curr_items",
-        "total_items",
-        "evictions",
-    ] {
+    for &name in IN_STATS {
         let value = general.get(name).unwrap_or_else(|| panic!("no {name}"));
         assert!(
             value.parse::<f64>().is_ok() || name == "version",
