@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use hedgerow::Db;
 use hedgerow_server::{Server, ServerOptions};
@@ -111,32 +112,9 @@ fn promise(settings: &Settings) -> String {
     }
 }
 
-pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
-    let settings = Settings::of(serve)?;
-    let options = options(&settings);
-    options.check()?;
-    logging::start(settings.log_level);
-    hedgerow_server::raise_open_file_limit();
-    // From here on a signal asks for a graceful end, also during recovery.
-    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|source| Error::Stream {
-        operation: "listen for signals",
-        source,
-    })?;
-    let ports = bind_ports(&settings)?;
-    let db = Arc::new(open(&settings)?);
-    if db.statistics().get("pages_budget_bytes").is_some() {
-        // Whoever sets a budget for pages wants the rest to be small as well.
-        hedgerow::return_large_blocks();
-    }
-    let server = Server::start(Arc::clone(&db), options)?;
-    drop(ports);
+/// Tells where the server listens and what it promises.
+fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Result<()> {
     let addresses = server.addresses();
-    tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
-        pid = std::process::id(),
-        workers = settings.workers,
-        "serving"
-    );
     let rows = db.statistics().get("rows").unwrap_or(0.0) as u64;
     let shown = |address: Option<std::net::SocketAddr>| address.map(|address| address.to_string());
     let json = json!({
@@ -169,10 +147,13 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
             text += &format!("\n  {name:<10} {}", address.as_deref().unwrap_or("off"));
         }
         text + &format!("\n  {:<10} {}", "promise", promise(&settings))
-    })?;
-    let handle = signals.handle();
+    })
+}
+
+/// A thread that stops the server at the first signal.
+fn stop_on_signal(mut signals: Signals, server: &Server) -> JoinHandle<()> {
     let stopper = server.stopper();
-    let waiting = std::thread::spawn(move || {
+    std::thread::spawn(move || {
         // A second signal finds nobody here and ends the process at once.
         if let Some(signal) = signals.forever().next() {
             tracing::info!(
@@ -181,7 +162,37 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
             );
             stopper.stop();
         }
-    });
+    })
+}
+
+pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
+    let settings = Settings::of(serve)?;
+    let options = options(&settings);
+    options.check()?;
+    logging::start(settings.log_level);
+    hedgerow_server::raise_open_file_limit();
+    // From here on a signal asks for a graceful end, also during recovery.
+    let signals = Signals::new([SIGTERM, SIGINT]).map_err(|source| Error::Stream {
+        operation: "listen for signals",
+        source,
+    })?;
+    let ports = bind_ports(&settings)?;
+    let db = Arc::new(open(&settings)?);
+    if db.statistics().get("pages_budget_bytes").is_some() {
+        // Whoever sets a budget for pages wants the rest to be small as well.
+        hedgerow::return_large_blocks();
+    }
+    let server = Server::start(Arc::clone(&db), options)?;
+    drop(ports);
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        pid = std::process::id(),
+        workers = settings.workers,
+        "serving"
+    );
+    announce(&settings, &db, &server, out)?;
+    let handle = signals.handle();
+    let waiting = stop_on_signal(signals, &server);
     server.wait();
     server.shutdown();
     handle.close();

@@ -143,31 +143,25 @@ impl Settings {
             .config
             .as_deref()
             .map_or_else(|| Ok(File::default()), read)?;
+        // A flag, or what the file says.
+        macro_rules! given {
+            ($name:ident) => {
+                flags.$name.or(file.$name)
+            };
+        }
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-        let workers = flags.workers.or(file.workers).unwrap_or(cores);
-        let checkpoint_log = flags
-            .checkpoint_log
-            .or(file.checkpoint_log)
-            .unwrap_or(1 << 30);
+        let workers = given!(workers).unwrap_or(cores);
+        let checkpoint_log = given!(checkpoint_log).unwrap_or(1 << 30);
         let settings = Settings {
-            data: flags
-                .data
-                .or(file.data)
-                .unwrap_or_else(|| PathBuf::from("hedgerow-data")),
+            data: given!(data).unwrap_or_else(|| PathBuf::from("hedgerow-data")),
             in_memory: flags.in_memory || file.in_memory,
-            resp: address(flags.resp.or(file.resp), 7379),
-            memcached: address(flags.memcached.or(file.memcached), 7211),
-            http: address(flags.http.or(file.http), 7380),
-            index: flags.index.or(file.index),
-            memory: flags.memory.or(file.memory),
-            durability: flags
-                .durability
-                .or(file.durability)
-                .unwrap_or(Durability::Periodic),
-            flush_interval: flags
-                .flush_interval
-                .or(file.flush_interval)
-                .unwrap_or(Duration::from_millis(200)),
+            resp: address(given!(resp), 7379),
+            memcached: address(given!(memcached), 7211),
+            http: address(given!(http), 7380),
+            index: given!(index),
+            memory: given!(memory),
+            durability: given!(durability).unwrap_or(Durability::Periodic),
+            flush_interval: given!(flush_interval).unwrap_or(Duration::from_millis(200)),
             workers,
             password: flags
                 .password
@@ -175,46 +169,21 @@ impl Settings {
                 .or(file.password)
                 .or(file.resp_password),
             allow_unprotected: flags.allow_unprotected || file.allow_unprotected,
-            max_connections: flags
-                .max_connections
-                .or(file.max_connections)
-                .unwrap_or(65_536),
-            idle_timeout: flags.idle_timeout.or(file.idle_timeout),
-            client_memory: flags
-                .client_memory
-                .or(file.client_memory)
-                .unwrap_or(1 << 30),
-            client_hard_limit: flags
-                .client_hard_limit
-                .or(file.client_hard_limit)
-                .unwrap_or(0),
-            client_soft_limit: flags
-                .client_soft_limit
-                .or(file.client_soft_limit)
-                .unwrap_or(0),
-            client_soft_limit_time: flags
-                .client_soft_limit_time
-                .or(file.client_soft_limit_time)
+            max_connections: given!(max_connections).unwrap_or(65_536),
+            idle_timeout: given!(idle_timeout),
+            client_memory: given!(client_memory).unwrap_or(1 << 30),
+            client_hard_limit: given!(client_hard_limit).unwrap_or(0),
+            client_soft_limit: given!(client_soft_limit).unwrap_or(0),
+            client_soft_limit_time: given!(client_soft_limit_time)
                 .unwrap_or(Duration::from_secs(60)),
-            max_value: flags.max_value.or(file.max_value).unwrap_or(512 << 20),
+            max_value: given!(max_value).unwrap_or(512 << 20),
             checkpoint_log: Some(checkpoint_log).filter(|&bytes| bytes > 0),
-            checkpoint_idle: unless_zero(
-                flags.checkpoint_idle.or(file.checkpoint_idle),
-                Duration::from_secs(10),
-            ),
-            checkpoint_interval: unless_zero(
-                flags.checkpoint_interval.or(file.checkpoint_interval),
-                Duration::from_secs(300),
-            ),
-            log_level: flags.log_level.or(file.log_level).unwrap_or(LogLevel::Info),
-            slow_command: Some(
-                flags
-                    .slow_command_ms
-                    .or(file.slow_command_ms)
-                    .unwrap_or(100),
-            )
-            .filter(|&ms| ms > 0)
-            .map(Duration::from_millis),
+            checkpoint_idle: unless_zero(given!(checkpoint_idle), Duration::from_secs(10)),
+            checkpoint_interval: unless_zero(given!(checkpoint_interval), Duration::from_secs(300)),
+            log_level: given!(log_level).unwrap_or(LogLevel::Info),
+            slow_command: Some(given!(slow_command_ms).unwrap_or(100))
+                .filter(|&ms| ms > 0)
+                .map(Duration::from_millis),
         };
         settings.check()?;
         Ok(settings)

@@ -79,7 +79,13 @@ fn keys_values_and_names_have_limits() {
         "key"
     );
     assert_eq!(keyspace.len(), 2, "nothing of what failed is there");
+}
 
+#[test]
+fn names_of_keyspaces_have_limits() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path()).unwrap();
+    db.keyspace("k").unwrap();
     assert_error!(db.keyspace(""), Error::KeyspaceName { bytes: 0 }, "255");
     assert_error!(
         db.keyspace(&"x".repeat(256)),

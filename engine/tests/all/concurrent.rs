@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use hedgerow::{Action, Db, Direction, Durability, Error, IndexKind, Locks, WriteOptions};
+use hedgerow::{
+    Action, Db, Direction, Durability, Error, IndexKind, Keyspace, Locks, Transaction, WriteOptions,
+};
 use hedgerow_testkit::databases::builder_of;
 use hedgerow_testkit::side_by_side::Side;
 use hedgerow_testkit::{db_races, over_each_index};
@@ -112,6 +114,21 @@ fn updates_from_many_threads_lose_nothing(index: IndexKind) {
     check(&open(index, &vfs, DIR));
 }
 
+/// Moves an amount, or all that there is, from one account to another.
+fn transfer(
+    tx: &mut Transaction<'_>,
+    accounts: &Keyspace,
+    from: &[u8],
+    to: &[u8],
+    amount: u64,
+) -> hedgerow::Result<()> {
+    let taken = number(&tx.get(accounts, from)?.unwrap());
+    let given = number(&tx.get(accounts, to)?.unwrap());
+    let amount = taken.min(amount);
+    tx.put(accounts, from, (taken - amount).to_string().as_bytes())?;
+    tx.put(accounts, to, (given + amount).to_string().as_bytes())
+}
+
 /// Money moves between accounts; its sum is seen to stay the same by everyone who may rely on it.
 fn batches_and_transactions_are_seen_whole(index: IndexKind) {
     const ACCOUNTS: u64 = 8;
@@ -145,12 +162,9 @@ fn batches_and_transactions_are_seen_whole(index: IndexKind) {
                     } else {
                         Locks::Keys(&locks)
                     };
+                    let amount = round % 50;
                     db.transact(locks, options, |tx| {
-                        let taken = number(&tx.get(accounts, from)?.unwrap());
-                        let given = number(&tx.get(accounts, to)?.unwrap());
-                        let amount = taken.min(round % 50);
-                        tx.put(accounts, from, (taken - amount).to_string().as_bytes())?;
-                        tx.put(accounts, to, (given + amount).to_string().as_bytes())
+                        transfer(tx, accounts, from, to, amount)
                     })
                     .unwrap();
                 }

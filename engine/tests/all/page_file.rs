@@ -257,6 +257,17 @@ fn a_backup_of_a_page_file_restores() {
     }
 }
 
+/// Changes a row's bytes where they lie in a leaf; older versions of that may lie elsewhere.
+fn damage(disk: &MemoryVfs, row: &[u8]) {
+    let files = disk.files();
+    let found = files.iter().find(|(path, _)| path == Path::new(PAGES));
+    let mut damaged = found.unwrap().1.clone();
+    while let Some(at) = find(&damaged, row) {
+        damaged[at] ^= 1;
+    }
+    disk.insert_file(Path::new(PAGES), damaged);
+}
+
 #[test]
 fn a_damaged_page_costs_its_rows_and_says_so() {
     let disk = MemoryVfs::new();
@@ -267,17 +278,8 @@ fn a_damaged_page_costs_its_rows_and_says_so() {
     db.checkpoint().unwrap();
     db.close().unwrap();
     drop((rows, db));
-    let files = disk.files();
-    let (_, bytes) = files
-        .iter()
-        .find(|(path, _)| path == Path::new(PAGES))
-        .unwrap();
-    // A row's bytes where they lie in a leaf; older versions of that may lie elsewhere.
-    let (victim, mut damaged) = (10_000, bytes.clone());
-    while let Some(at) = find(&damaged, &value(victim)) {
-        damaged[at] ^= 1;
-    }
-    disk.insert_file(Path::new(PAGES), damaged);
+    let victim = 10_000;
+    damage(&disk, &value(victim));
 
     let report = Db::builder().vfs(Arc::clone(&vfs)).check(DIR).unwrap();
     let said = report.problems[0].to_string();
