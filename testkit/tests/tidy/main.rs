@@ -1,8 +1,11 @@
 //! Style as a test: the direction of dependencies, where `unsafe` may live and that it is
-//! justified, what sources look like, and that documents cite what exists. The crates and what
-//! each may use are read from ARCHITECTURE.md ("The rooms"); CONTRIBUTING.md explains the rules.
+//! justified, what sources look like, that they do not import each other in circles, and that
+//! documents cite what exists. The crates and what each may use are read from ARCHITECTURE.md
+//! ("The rooms"); CONTRIBUTING.md explains the rules.
 
 mod crates;
 mod documents;
+mod imports;
+mod rings;
 mod sources;
 mod workspace;

@@ -1,0 +1,107 @@
+//! The files that import each other, with the reasons. The list is exact: it can only get shorter.
+
+/// A set of files each of which reaches every other one by imports.
+pub struct Ring {
+    /// The crate's folder.
+    pub folder: &'static str,
+    /// Below its `src`, in order.
+    pub files: &'static str,
+    pub why: &'static str,
+}
+
+const ONE_VERB: &str = "one file per verb of a tree";
+const DEFAULT_METHOD: &str = "what a trait does unless told otherwise";
+const TO_BE_UNTANGLED: &str = "to be untangled";
+
+pub const RINGS: &[Ring] = &[
+    Ring {
+        folder: "engine",
+        files: "ahead.rs any_index.rs background.rs backup.rs batch.rs checkpoint.rs commit.rs \
+                create.rs db.rs engine.rs expiry.rs iterate.rs keyspace.rs lost.rs options.rs \
+                page_file.rs random_key.rs recovery.rs redo.rs removals.rs remove_range.rs \
+                space.rs stripes.rs transaction.rs undo.rs watch.rs worker.rs",
+        why: TO_BE_UNTANGLED,
+    },
+    Ring {
+        folder: "server",
+        files: "event_loop/accept.rs event_loop/descriptors.rs event_loop/relief.rs \
+                event_loop/reorder.rs event_loop/turn.rs event_loop/worker.rs http/answers.rs \
+                http/mod.rs memcached/classic.rs memcached/frame.rs memcached/items.rs \
+                memcached/meta.rs memcached/mod.rs memcached/scan.rs memcached/stats.rs \
+                monitoring/events.rs monitoring/metrics.rs monitoring/survey.rs \
+                monitoring/totals.rs resp/call.rs resp/commands/bits.rs \
+                resp/commands/clients.rs resp/commands/config.rs resp/commands/connection.rs \
+                resp/commands/copying.rs resp/commands/expiry.rs resp/commands/hashes.rs \
+                resp/commands/info.rs resp/commands/introspection.rs resp/commands/keys.rs \
+                resp/commands/object.rs resp/commands/ordered.rs resp/commands/scan.rs \
+                resp/commands/server.rs resp/commands/strings.rs resp/commands/subcommands.rs \
+                resp/frame.rs resp/number.rs resp/session.rs resp/table.rs \
+                resp/transactions.rs session.rs shared.rs",
+        why: TO_BE_UNTANGLED,
+    },
+    Ring {
+        folder: "storage/vfs",
+        files: "lib.rs memory.rs",
+        why: DEFAULT_METHOD,
+    },
+    Ring {
+        folder: "trees/btree",
+        files: "node/adapt.rs node/plan.rs",
+        why: TO_BE_UNTANGLED,
+    },
+    Ring {
+        folder: "trees/btree",
+        files: "node/dense.rs node/edit.rs node/fingerprint.rs node/fully_dense.rs \
+                node/leaf.rs node/page.rs node/search.rs node/slotted.rs \
+                variants/semi_dense.rs",
+        why: TO_BE_UNTANGLED,
+    },
+    Ring {
+        folder: "trees/btree",
+        files: "node/densify.rs node/split.rs",
+        why: TO_BE_UNTANGLED,
+    },
+    Ring {
+        folder: "trees/btree",
+        files: "tree/contention.rs tree/descend.rs tree/mod.rs tree/pending_frees.rs \
+                tree/read.rs tree/split.rs",
+        why: ONE_VERB,
+    },
+    Ring {
+        folder: "trees/index",
+        files: "lib.rs remove_range.rs",
+        why: DEFAULT_METHOD,
+    },
+    Ring {
+        folder: "trees/masstree",
+        files: "collapse.rs descend.rs release.rs split.rs statistics.rs tree.rs widen.rs",
+        why: ONE_VERB,
+    },
+    Ring {
+        folder: "trees/masstree",
+        files: "node/border.rs node/interior.rs node/mod.rs",
+        why: TO_BE_UNTANGLED,
+    },
+    Ring {
+        folder: "trees/matryoshka",
+        files: "paper/node/eytzinger.rs paper/node/flat.rs paper/node/form.rs \
+                paper/node/outer.rs paper/node/page.rs paper/strategy.rs",
+        why: TO_BE_UNTANGLED,
+    },
+    Ring {
+        folder: "trees/matryoshka",
+        files: "served/node/routing.rs served/node/width.rs",
+        why: TO_BE_UNTANGLED,
+    },
+    Ring {
+        folder: "trees/matryoshka",
+        files: "served/trie/bucket.rs served/trie/entry.rs served/trie/layer.rs",
+        why: TO_BE_UNTANGLED,
+    },
+    Ring {
+        folder: "trees/matryoshka",
+        files: "served/trie/find.rs served/trie/fold.rs served/trie/map.rs served/trie/scan.rs \
+                served/trie/update.rs",
+        why: ONE_VERB,
+    },
+];
