@@ -140,7 +140,7 @@ fn imports(modules: &Modules) -> BTreeMap<&str, BTreeSet<&str>> {
             .iter()
             .filter(|(_, name)| uses.words.contains(name));
         imported.extend(re_exported.filter_map(|(_, name)| {
-            let own = [module.as_slice(), &[name.clone()]].concat();
+            let own = [module.as_slice(), std::slice::from_ref(name)].concat();
             re_exports
                 .get(&own)
                 .map(|path| holder(modules, &re_exports, path.clone()))
@@ -261,7 +261,7 @@ fn absolute(modules: &Modules, module: &Module, path: &Module) -> Option<Module>
 fn re_exports(modules: &Modules, uses: &BTreeMap<&Module, Uses>) -> BTreeMap<Module, Module> {
     let all = uses.iter().flat_map(|(module, uses)| {
         uses.exported.iter().filter_map(|(path, name)| {
-            let own = [module.as_slice(), &[name.clone()]].concat();
+            let own = [module.as_slice(), std::slice::from_ref(name)].concat();
             Some((own, absolute(modules, module, path)?))
         })
     });
