@@ -27,8 +27,9 @@ impl OnFaultyDisk {
         let db = Db::builder()
             .vfs(Arc::new(disk.clone()))
             .index(index)
-            // Else a full disk goes unnoticed until that is used up.
+            // Else a full disk goes unnoticed until these are used up.
             .log_reserve_bytes(0)
+            .log_ahead_bytes(0)
             .durability(durability)
             .open(dir.path());
         let db = Arc::new(db.unwrap());
