@@ -212,7 +212,7 @@ impl Manifest {
     }
 
     /// Replaces the manifest as [`Manifest::store`] does, after [`Manifest::check_in_place`]: for a
-    /// database that is open. Works on a full disk, too: see [`Manifest::keep_spare`].
+    /// database that is open. Works on a full disk, too: space is reserved for the next one.
     pub fn replace(&self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
         self.check_in_place(vfs, dir)?;
         self.store(vfs, dir)?;
