@@ -11,7 +11,7 @@ use hedgerow_vfs::{OpenMode, ReadAt, Vfs, VfsFile, WriteAt};
 
 use crate::block::{self, Block};
 use crate::error::Error;
-use crate::open::file_and_root;
+use crate::open::{OpenFile, file_and_root};
 use crate::options::Options;
 use crate::page_id::PageId;
 use crate::root::Root;
@@ -39,7 +39,11 @@ pub fn copy_file<const PAGE: usize>(
         read_only: true,
         ..Options::new(0)
     };
-    let (source, root, slot) = file_and_root::<PAGE>(vfs, from, &options)?;
+    let OpenFile {
+        file: source,
+        root,
+        slot,
+    } = file_and_root::<PAGE>(vfs, from, &options)?;
     let target = vfs.open(to, OpenMode::CreateNew);
     let target = target.map_err(|source| io("create", to, source))?;
     let copy = Copy::<PAGE> {

@@ -21,13 +21,21 @@ fn io(operation: &'static str, file: &Path, source: std::io::Error) -> Error {
     }
 }
 
-/// Opens a page file and finds its newest whole root, and in which slot that is; makes the file if it
-/// is not there.
+/// A page file that was opened.
+pub(crate) struct OpenFile {
+    pub(crate) file: Box<dyn VfsFile>,
+    /// Its newest whole root.
+    pub(crate) root: Root,
+    /// Where that is.
+    pub(crate) slot: Slot,
+}
+
+/// Opens a page file and finds its newest whole root; makes the file if it is not there.
 pub(crate) fn file_and_root<const PAGE: usize>(
     vfs: &Arc<dyn Vfs>,
     path: &Path,
     options: &Options,
-) -> Result<(Box<dyn VfsFile>, Root, Slot)> {
+) -> Result<OpenFile> {
     if !options.read_only && !vfs.exists(path).map_err(|e| io("look for", path, e))? {
         create::<PAGE>(vfs, path, options.database)?;
     }
@@ -77,7 +85,7 @@ pub(crate) fn file_and_root<const PAGE: usize>(
             expected: options.database,
         });
     }
-    Ok((file, root, slot))
+    Ok(OpenFile { file, root, slot })
 }
 
 /// Writes the root that was found again, and makes it durable: after a sync that failed the system's

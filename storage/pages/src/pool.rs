@@ -27,6 +27,7 @@ use crate::bookkeeping::{Published, Saved, Space};
 use crate::budget::{self, LEAST_RESIDENT, batch_pages};
 use crate::error::Error;
 use crate::frame::Frame;
+use crate::open::{OpenFile, file_and_root, write_again};
 use crate::operations::Operations;
 use crate::options::Options;
 use crate::overlay::Overlay;
@@ -112,7 +113,11 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// [`Error`] says what is wrong with the file, the budget or the machine.
     pub fn open(vfs: &Arc<dyn Vfs>, path: &Path, options: &Options) -> Result<Self, Error> {
         const { assert!(PAGE >= 1024 && PAGE <= 65536 && PAGE.is_power_of_two()) };
-        let (mut file, root, slot) = crate::open::file_and_root::<PAGE>(vfs, path, options)?;
+        let OpenFile {
+            mut file,
+            root,
+            slot,
+        } = file_and_root::<PAGE>(vfs, path, options)?;
         if options.read_only {
             file = Box::new(Overlay::<PAGE>::new(vfs, file));
         }
@@ -177,7 +182,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         pool.check_budget()?;
         pool.check_length(&root, options.salvage)?;
         if !options.read_only {
-            crate::open::write_again::<PAGE>(&*pool.file, path, &root, slot)?;
+            write_again::<PAGE>(&*pool.file, path, &root, slot)?;
         }
         pool.ask_for_superpages();
         Ok(pool)
