@@ -1,8 +1,8 @@
 //! The request parsers as functions of bytes, for the fuzz targets in the testkit.
 
 use crate::memcached;
+use crate::protocol::request::{Parsed, Span};
 use crate::resp::frame::{self, Frame, Limits};
-use crate::session::{Parsed, Span};
 
 fn check(input: &[u8], spans: &[Span]) {
     for span in spans {

@@ -16,7 +16,7 @@
 //! | what a connection received; its replies, and those that wait for a sync | `connection` |
 //! | the list of clients, the memory of all of them, a pause of their requests | `clients` |
 //! | what a protocol must provide | `session` |
-//! | passwords, and HTTP requests that end up at another port | `protocol` |
+//! | what the protocols share: requests, ports, passwords, HTTP requests that end up at another port | `protocol` |
 //! | Redis' protocol and commands | `resp` |
 //! | memcached's protocol | `memcached` |
 //! | `/metrics`, `/healthz` | `http` |

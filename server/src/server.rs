@@ -9,11 +9,13 @@ use std::thread::JoinHandle;
 use hedgerow::Db;
 
 use crate::error::{Error, Result};
-use crate::event_loop::accept::{Acceptor, Speaks, Target, listen};
+use crate::event_loop::accept::{Acceptor, Target, listen};
 use crate::event_loop::descriptors::most_connections;
 use crate::event_loop::worker::Worker;
 use crate::http::HttpServer;
 use crate::options::ServerOptions;
+use crate::protocol::port::Speaks;
+use crate::resp;
 use crate::shared::Shared;
 
 /// Where a server listens.
@@ -93,7 +95,7 @@ impl Server {
         (options.resp, options.memcached, options.http) =
             (addresses.resp, addresses.memcached, addresses.http);
         options.max_connections = most_connections(options.max_connections, options.workers);
-        let shared = Shared::new(db, options)?;
+        let shared = Shared::new(db, options, resp::command_names())?;
         let mut server = Server {
             shared: Arc::clone(&shared),
             addresses,

@@ -63,12 +63,17 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(db: Arc<Db>, options: ServerOptions) -> hedgerow::Result<Arc<Shared>> {
+    /// `command_names` are those of the RESP commands, by their numbers.
+    pub(crate) fn new(
+        db: Arc<Db>,
+        options: ServerOptions,
+        command_names: Vec<&'static str>,
+    ) -> hedgerow::Result<Arc<Shared>> {
         let client_memory = ClientMemory::new(options.client_memory_bytes, options.workers);
         let shared = Arc::new_cyclic(|own| Shared {
             own: own.clone(),
             db,
-            metrics: Metrics::new(options.workers),
+            metrics: Metrics::new(options.workers, command_names),
             info_reset: LastReset::default(),
             stats_reset: LastReset::default(),
             events: ClientEvents::new(),

@@ -7,6 +7,10 @@
 //! whichever worker, and who merely needs a little at that moment waits for a millisecond.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How long workers wait for each other when memory is short.
+pub(crate) const RELIEF_INTERVAL: Duration = Duration::from_millis(1);
 
 const ORDER: Ordering = Ordering::Relaxed;
 

@@ -14,6 +14,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::error::{Error, Result};
 use crate::event_loop::descriptors::{Reserve, retry_after};
 use crate::event_loop::worker::Incoming;
+use crate::protocol::port::Speaks;
 use crate::session::Session;
 use crate::shared::{Shared, WorkerHandle};
 use crate::{memcached, resp};
@@ -22,24 +23,6 @@ const WAKER: Token = Token(usize::MAX);
 const BACKLOG: i32 = 1024;
 /// Connections accepted at one port before the other port has its turn.
 const ACCEPTS_PER_TURN: usize = 64;
-
-/// What is spoken on a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Speaks {
-    Resp,
-    Memcached,
-    Http,
-}
-
-impl std::fmt::Display for Speaks {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Speaks::Resp => "resp",
-            Speaks::Memcached => "memcached",
-            Speaks::Http => "http",
-        })
-    }
-}
 
 /// Binds a listening socket.
 pub(crate) fn listen(address: SocketAddr) -> Result<std::net::TcpListener> {

@@ -9,6 +9,9 @@ use std::io;
 use std::net::TcpListener;
 use std::time::Duration;
 
+/// Connections of the HTTP port at a time.
+pub(crate) const HTTP_CONNECTIONS: usize = 32;
+
 /// Descriptors that are there to be given up: copies of a listening socket.
 pub(crate) struct Reserve {
     listener: TcpListener,
@@ -75,7 +78,7 @@ pub(crate) fn retry_after(failures: u32) -> Duration {
 /// What the server needs besides its clients' connections: files of the database, event loops,
 /// listening sockets and the reserve, standard streams.
 fn own_descriptors(workers: usize) -> usize {
-    32 + crate::http::MAX_CONNECTIONS + 6 * workers
+    32 + HTTP_CONNECTIONS + 6 * workers
 }
 
 /// The most connections that the process's limit of open files leaves room for; at least one.

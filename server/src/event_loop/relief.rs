@@ -10,8 +10,6 @@ use crate::event_loop::worker::Worker;
 /// How often blocked connections are looked at: one that has fetched nothing in between may be
 /// waiting for its requests to be read.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long workers wait for each other when memory is short.
-pub(crate) const RELIEF_INTERVAL: Duration = Duration::from_millis(1);
 /// What a connection can hold back in requests: their places are 32-bit numbers.
 const LONGEST_INPUT_BYTES: usize = (u32::MAX / 2) as usize;
 

@@ -19,7 +19,8 @@ use crate::connection::output::{Output, Until};
 use crate::event_loop::reorder::Reorder;
 use crate::event_loop::stopwatch::Stopwatch;
 use crate::monitoring::metrics::TurnCounts;
-use crate::session::{Kind, Parsed, Request, Session, Span};
+use crate::protocol::request::{Kind, Parsed, Request, Span};
+use crate::session::Session;
 use crate::shared::Shared;
 
 /// Keys that one batch looks up.

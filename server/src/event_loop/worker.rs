@@ -21,10 +21,10 @@ use std::time::{Duration, Instant};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
 
+use crate::clients::memory::RELIEF_INTERVAL;
 use crate::connection::input::{Filled, Input, Pool};
 use crate::connection::output::{Flushed, Output};
 use crate::error::{Error, Result};
-use crate::event_loop::relief::RELIEF_INTERVAL;
 use crate::event_loop::turn::{Active, Lanes, Turn};
 use crate::monitoring::metrics::WorkerMetrics;
 use crate::session::Session;
@@ -386,10 +386,12 @@ impl Worker {
             _ => None,
         };
         let peer = peer.and_then(|peer| peer.stream.peer_addr().ok());
-        let (commands, requests) = (&self.turn.commands, self.turn.counts.requests);
-        self.shared
-            .events
-            .slow_together(peer, commands, requests, took);
+        let names = &self.shared.metrics.command_names;
+        let commands = self.turn.commands.iter();
+        let commands = commands.filter_map(|&code| names.get(code as usize).copied());
+        let requests = self.turn.counts.requests;
+        let events = &self.shared.events;
+        events.slow_together(peer, commands, requests, took);
     }
 
     /// Reads from a socket once.

@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering;
 
 use super::connection::Answer;
 use super::request::Request;
-use crate::event_loop::accept::Speaks;
+use crate::monitoring::metrics::CommandTotal;
 use crate::monitoring::process;
 use crate::monitoring::survey::{self, IndexState};
-use crate::monitoring::totals::{CommandTotal, Totals};
+use crate::monitoring::totals::Totals;
 use crate::protocol::password;
+use crate::protocol::port::Speaks;
 use crate::shared::Shared;
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -146,8 +147,10 @@ fn process_metrics(text: &mut String) {
 }
 
 fn command_metrics(shared: &Shared, text: &mut String) {
-    let totals = Totals::now(shared);
-    let commands: Vec<_> = totals.named_commands().collect();
+    let totals = Totals::now(&shared.metrics, &shared.db);
+    let commands: Vec<_> = totals
+        .named_commands(&shared.metrics.command_names)
+        .collect();
     family(
         text,
         "hedgerow_commands_total",
@@ -187,7 +190,7 @@ fn family(text: &mut String, name: &str, kind: &str, help: &str) {
 /// What the indexes are, what they count, and their shapes. The samples of one metric stand
 /// together, as the format demands.
 fn index_metrics(shared: &Shared, text: &mut String) {
-    let indexes = survey::indexes(shared);
+    let indexes = survey::indexes(&shared.db, &shared.surveys);
     let labels = |index: &IndexState| {
         let keyspace = escaped(&index.keyspace);
         format!("keyspace=\"{keyspace}\",index=\"{}\"", index.kind)

@@ -3,7 +3,7 @@
 //! One thread with an event loop of its own, so that a scrape never delays a request. Everything
 //! that a client can take is bounded: the head of a request ([`request::MAX_HEAD_BYTES`]), bodies
 //! (none), answers in memory (one a connection), time (each state of a connection has a deadline),
-//! and connections ([`MAX_CONNECTIONS`]; a new one takes the place of the one that has waited
+//! and connections ([`HTTP_CONNECTIONS`]; a new one takes the place of the one that has waited
 //! longest). So a probe of `/healthz` gets its answer whatever the others do.
 //!
 //! It gets it, too, when the process has no file descriptor left: the thread keeps some in
@@ -27,17 +27,15 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use crate::error::{Error, Result};
-use crate::event_loop::accept::Speaks;
-use crate::event_loop::descriptors::{Reserve, retry_after};
+use crate::event_loop::descriptors::{HTTP_CONNECTIONS, Reserve, retry_after};
+use crate::protocol::port::Speaks;
 use crate::shared::Shared;
 use connection::{Connection, State, Visit};
 
-/// Connections at a time.
-pub(crate) const MAX_CONNECTIONS: usize = 32;
 /// File descriptors that are kept for connections when the process has no other.
 const RESERVED_DESCRIPTORS: usize = 4;
 /// Connections accepted between two looks at those that are there.
-const ACCEPTS_PER_TURN: usize = MAX_CONNECTIONS / 2;
+const ACCEPTS_PER_TURN: usize = HTTP_CONNECTIONS / 2;
 
 const LISTENER: Token = Token(usize::MAX - 1);
 const WAKER: Token = Token(usize::MAX);
@@ -75,7 +73,7 @@ impl HttpServer {
             poll,
             listener,
             reserve,
-            connections: (0..MAX_CONNECTIONS).map(|_| None).collect(),
+            connections: (0..HTTP_CONNECTIONS).map(|_| None).collect(),
             waiting: false,
             accept_at: None,
             failures: 0,
@@ -85,7 +83,7 @@ impl HttpServer {
 
     /// Answers until the server stops.
     pub(crate) fn run(mut self) {
-        let mut events = Events::with_capacity(2 * MAX_CONNECTIONS);
+        let mut events = Events::with_capacity(2 * HTTP_CONNECTIONS);
         let mut again: Vec<usize> = Vec::new();
         while !self.shared.is_stopping() {
             let timeout = self.timeout(Instant::now(), !again.is_empty());

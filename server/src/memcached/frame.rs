@@ -4,8 +4,8 @@
 //! length the line tells. Words and data become spans of the input, nothing is copied.
 
 use super::{Code, MAX_KEY_BYTES, expiry_ms, number, signed};
+use crate::protocol::request::{Kind, Parsed, Span};
 use crate::protocol::web::is_http;
-use crate::session::{Kind, Parsed, Span};
 use crate::shared::now_ms;
 
 /// The longest line, its end included: a `get` of a thousand keys of the greatest length.

@@ -26,10 +26,10 @@ use hedgerow::{Commit, Row};
 use crate::clients::pause::Scope;
 use crate::connection::input::Input;
 use crate::connection::reply_buffer::ReplyBuffer;
-use crate::event_loop::accept::Speaks;
 use crate::protocol::password;
-use crate::resp::MANY_ARGUMENTS;
-use crate::session::{Kind, Parsed, Ran, Request, Span};
+use crate::protocol::port::Speaks;
+use crate::protocol::ran::Ran;
+use crate::protocol::request::{Kind, MANY_ARGUMENTS, Parsed, Request, Span};
 use crate::shared::Shared;
 
 /// The longest key, as in memcached.

@@ -36,7 +36,7 @@ pub(super) fn count_meta(shared: &Shared) {
 pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let end: &[u8] = match words.get(1) {
         Some(b"reset") => {
-            shared.stats_reset.set(shared);
+            shared.stats_reset.set(&shared.metrics, &shared.db);
             b"RESET\r\n"
         }
         Some(b"detail") => b"OK\r\n",
@@ -64,7 +64,7 @@ pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> O
 type Stat<'a> = &'a mut dyn FnMut(&str, &dyn std::fmt::Display);
 
 fn general(shared: &Shared, stat: Stat<'_>) -> Result<(), Failure> {
-    let totals = shared.stats_reset.since(shared);
+    let totals = shared.stats_reset.since(&shared.metrics, &shared.db);
     let statistics = shared.db.statistics();
     let number = |name: &str| statistics.get(name).unwrap_or(0.0) as u64;
     let process = process::now();
@@ -181,7 +181,7 @@ fn listeners(shared: &Shared, stat: Stat<'_>) {
 
 /// Of this server's own: what the index of each keyspace is, and its numbers.
 fn indexes(shared: &Shared, stat: Stat<'_>) {
-    for index in survey::indexes(shared) {
+    for index in survey::indexes(&shared.db, &shared.surveys) {
         let is_blank = |c: char| c.is_whitespace() || c.is_control();
         let name = index.keyspace.replace(is_blank, "_");
         stat(&format!("{name}:index"), &index.kind);

@@ -8,8 +8,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::event_loop::accept::Speaks;
-use crate::resp::COMMANDS;
+use crate::protocol::port::Speaks;
 
 const INTERVAL_MS: u64 = 1000;
 /// Names of commands in one line.
@@ -108,12 +107,12 @@ impl ClientEvents {
     }
 
     /// Requests that ran together took longer than the threshold, and none whose own time is known
-    /// did: so many, the RESP commands among them by their numbers in the table. The peer is known if
+    /// did: so many, the RESP commands among them by name. The peer is known if
     /// all were of one connection.
     pub(crate) fn slow_together(
         &self,
         peer: Option<SocketAddr>,
-        commands: &[u32],
+        commands: impl Iterator<Item = &'static str>,
         requests: u64,
         took: Duration,
     ) {
@@ -121,12 +120,9 @@ impl ClientEvents {
             return;
         };
         let mut names: Vec<&str> = Vec::new();
-        for command in commands
-            .iter()
-            .filter_map(|&code| COMMANDS.get(code as usize))
-        {
-            if !names.contains(&command.name) {
-                names.push(command.name);
+        for command in commands {
+            if !names.contains(&command) {
+                names.push(command);
             }
             if names.len() == SHOWN_COMMANDS {
                 break;

@@ -6,9 +6,6 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::monitoring::totals::CommandTotal;
-use crate::resp::COMMANDS;
-
 /// Turn latencies are counted in powers of two of a microsecond, up to about 8 s.
 const BUCKETS: usize = 24;
 
@@ -31,6 +28,7 @@ pub(crate) struct WorkerMetrics {
 }
 
 /// How often each RESP command ran, by its number in the table, and for how long.
+#[derive(Default)]
 pub(crate) struct CommandCounters(Box<[CommandCounter]>);
 
 #[derive(Default)]
@@ -39,13 +37,19 @@ struct CommandCounter {
     duration_ns: AtomicU64,
 }
 
-impl Default for CommandCounters {
-    fn default() -> CommandCounters {
-        CommandCounters(COMMANDS.iter().map(|_| CommandCounter::default()).collect())
-    }
+/// How often a RESP command ran, and for how long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CommandTotal {
+    pub(crate) calls: u64,
+    pub(crate) duration_ns: u64,
 }
 
 impl CommandCounters {
+    fn new(commands: usize) -> CommandCounters {
+        let counters = std::iter::repeat_with(CommandCounter::default);
+        CommandCounters(counters.take(commands).collect())
+    }
+
     /// Adds the commands of a turn, by their numbers; each gets an equal share of its duration.
     /// Only the owning worker adds: plain loads and stores will do.
     pub(crate) fn add(&self, codes: &[u32], duration_ns: u64) {
@@ -98,6 +102,8 @@ impl WorkerMetrics {
 /// All counters of a server.
 pub(crate) struct Metrics {
     pub(crate) workers: Vec<WorkerMetrics>,
+    /// The names of the RESP commands, by their numbers in the table.
+    pub(crate) command_names: Vec<&'static str>,
     pub(crate) accepted: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) timed_out: AtomicU64,
@@ -116,9 +122,15 @@ pub(crate) struct MemcachedCounters {
 }
 
 impl Metrics {
-    pub(crate) fn new(workers: usize) -> Metrics {
+    /// No counts yet, of RESP commands with these names.
+    pub(crate) fn new(workers: usize, command_names: Vec<&'static str>) -> Metrics {
+        let worker = || WorkerMetrics {
+            commands: CommandCounters::new(command_names.len()),
+            ..WorkerMetrics::default()
+        };
         Metrics {
-            workers: (0..workers).map(|_| WorkerMetrics::default()).collect(),
+            workers: std::iter::repeat_with(worker).take(workers).collect(),
+            command_names,
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             timed_out: AtomicU64::new(0),
@@ -136,7 +148,7 @@ impl Metrics {
                 .map(|counter| word(counter).load(Ordering::Relaxed))
                 .sum()
         };
-        let codes = 0..COMMANDS.len();
+        let codes = 0..self.command_names.len();
         codes
             .map(|code| CommandTotal {
                 calls: sum(code, |counter| &counter.calls),
@@ -266,7 +278,7 @@ mod tests {
 
     #[test]
     fn the_histogram_counts_requests_and_is_cumulative() {
-        let metrics = Metrics::new(2);
+        let metrics = Metrics::new(2, vec!["GET", "SET"]);
         let counts = |requests| TurnCounts {
             requests,
             ..TurnCounts::default()

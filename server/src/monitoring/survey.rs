@@ -10,9 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hedgerow::{Keyspace, Statistics};
-
-use crate::shared::Shared;
+use hedgerow::{Db, Keyspace, Statistics};
 
 /// A tree of so many rows is walked while the asker waits: a few milliseconds.
 const SMALL_ROWS: u64 = 10_000;
@@ -109,23 +107,18 @@ impl Surveys {
 }
 
 /// All keyspaces' indexes, as they are known now.
-pub(crate) fn indexes(shared: &Shared) -> Vec<IndexState> {
+pub(crate) fn indexes(db: &Db, surveys: &Arc<Surveys>) -> Vec<IndexState> {
     let state = |name: String| {
-        let keyspace = shared.db.keyspace(&name).ok()?;
+        let keyspace = db.keyspace(&name).ok()?;
         Some(IndexState {
             kind: keyspace.index_kind().ok()?.name(),
             rows: keyspace.len(),
             counters: keyspace.index_counters().ok()?,
-            shape: shared.surveys.shape(&keyspace),
+            shape: surveys.shape(&keyspace),
             keyspace: name,
         })
     };
-    shared
-        .db
-        .keyspaces()
-        .into_iter()
-        .filter_map(state)
-        .collect()
+    db.keyspaces().into_iter().filter_map(state).collect()
 }
 
 /// The numbers of a shape without those that are counters.

@@ -8,16 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::monitoring::metrics::WorkerMetrics;
-use crate::resp::COMMANDS;
-use crate::shared::Shared;
+use hedgerow::Db;
 
-/// How often a RESP command ran, and for how long.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CommandTotal {
-    pub(crate) calls: u64,
-    pub(crate) duration_ns: u64,
-}
+use crate::monitoring::metrics::{CommandTotal, Metrics, WorkerMetrics};
 
 /// Everything that a reset sets back to zero.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -47,11 +40,10 @@ pub(crate) struct Totals {
 
 impl Totals {
     /// All that was counted since the server's start.
-    pub(crate) fn now(shared: &Shared) -> Totals {
-        let metrics = &shared.metrics;
+    pub(crate) fn now(metrics: &Metrics, db: &Db) -> Totals {
         let sum = |counter: fn(&WorkerMetrics) -> &AtomicU64| metrics.sum(counter);
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let expired = shared.db.statistics().get("expired_rows_total");
+        let expired = db.statistics().get("expired_rows_total");
         Totals {
             requests: sum(|worker| &worker.requests),
             batched_reads: sum(|worker| &worker.batched_reads),
@@ -133,12 +125,15 @@ impl Totals {
         ]
     }
 
-    /// The RESP commands that ran, by name.
-    pub(crate) fn named_commands(&self) -> impl Iterator<Item = (&'static str, CommandTotal)> + '_ {
-        let named = COMMANDS.iter().zip(&self.commands);
+    /// The RESP commands that ran, by name; `names` are those of all commands, by their numbers.
+    pub(crate) fn named_commands<'a>(
+        &'a self,
+        names: &'a [&'static str],
+    ) -> impl Iterator<Item = (&'static str, CommandTotal)> + 'a {
+        let named = names.iter().zip(&self.commands);
         named
             .filter(|(_, total)| total.calls > 0)
-            .map(|(command, total)| (command.name, *total))
+            .map(|(name, total)| (*name, *total))
     }
 }
 
@@ -152,14 +147,14 @@ impl LastReset {
     }
 
     /// Counts from now on.
-    pub(crate) fn set(&self, shared: &Shared) {
-        let now = Totals::now(shared);
+    pub(crate) fn set(&self, metrics: &Metrics, db: &Db) {
+        let now = Totals::now(metrics, db);
         *self.totals() = now;
     }
 
     /// What was counted since the last reset, or the server's start.
-    pub(crate) fn since(&self, shared: &Shared) -> Totals {
-        let now = Totals::now(shared);
+    pub(crate) fn since(&self, metrics: &Metrics, db: &Db) -> Totals {
+        let now = Totals::now(metrics, db);
         now.since(&self.totals())
     }
 }
@@ -198,7 +193,7 @@ mod tests {
             nothing.errors.is_empty(),
             "a code that did not occur is not listed"
         );
-        assert_eq!(nothing.named_commands().count(), 0);
+        assert_eq!(nothing.named_commands(&["GET"]).count(), 0);
         assert_eq!(filled(7).since(&Totals::default()), filled(7));
     }
 }

@@ -10,9 +10,10 @@ use hedgerow::{
     Action, Commit, Direction, KeyRange, Keyspace, Row, RowBuilder, Transaction, WriteOptions,
 };
 
+use crate::protocol::ran::Ran;
+use crate::protocol::request::Span;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
-use crate::session::{Ran, Span};
 use crate::shared::Shared;
 
 /// Keys whose rows are brought into the cache together: their nodes still are when they are read.

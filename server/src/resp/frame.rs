@@ -5,8 +5,8 @@
 //! arguments are ranges of the input buffer. What is malformed gets Redis' own error text and
 //! ends the connection, because nobody can say where the next request would begin.
 
+use crate::protocol::request::Span;
 use crate::protocol::web::is_http;
-use crate::session::Span;
 
 /// The most arguments that one request may have, as in Redis.
 const MAX_ARGUMENTS: i64 = 1024 * 1024;

@@ -15,4 +15,9 @@ mod transactions;
 
 pub(crate) use cursors::Cursors;
 pub(crate) use session::Session;
-pub(crate) use table::{COMMANDS, MANY_ARGUMENTS};
+
+/// The names of the commands, by their numbers.
+pub(crate) fn command_names() -> Vec<&'static str> {
+    let commands = table::COMMANDS.iter();
+    commands.map(|command| command.name).collect()
+}

@@ -9,13 +9,14 @@ use crate::clients::list::{Client, Published};
 use crate::clients::pause::Scope;
 use crate::connection::input::Input;
 use crate::connection::reply_buffer::ReplyBuffer;
+use crate::protocol::ran::Ran;
+use crate::protocol::request::{Kind, Parsed, Request, Span};
 use crate::resp::call::{Arguments, Call, Data, Failure, engine_line};
 use crate::resp::commands::subcommands;
 use crate::resp::frame::{self, Frame, Limits, Unfinished};
 use crate::resp::reply::Reply;
 use crate::resp::table::{self, Command, Flags};
 use crate::resp::transactions;
-use crate::session::{Kind, Parsed, Ran, Request, Span};
 use crate::shared::Shared;
 
 /// The code of a request that names no known command.

@@ -2,13 +2,13 @@
 //! the function that does the work. Everything that must know a command's shape (transactions,
 //! `COMMAND`, the refusal of wrong arity) reads this table.
 
+use crate::protocol::request::{KeyArgument, MANY_ARGUMENTS};
 use crate::resp::call::{Arguments, Call, Outcome};
 use crate::resp::commands::{
     bits, config, connection, copying, expiry, hashes, info, introspection, keys, object, ordered,
     scan, server, strings,
 };
 use crate::resp::transactions;
-use crate::session::KeyArgument;
 
 /// Properties of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +60,6 @@ impl Flags {
             .collect()
     }
 }
-
-/// A request of more arguments than this is timed whatever its command is.
-pub(crate) const MANY_ARGUMENTS: usize = 16;
 
 /// A command.
 pub(crate) struct Command {
@@ -396,7 +393,7 @@ commands! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::Span;
+    use crate::protocol::request::Span;
 
     #[test]
     fn every_command_is_found_in_any_case() {

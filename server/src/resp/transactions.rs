@@ -6,13 +6,13 @@
 
 use hedgerow::{Keyspace, Locks, Transaction};
 
+use crate::protocol::ran::Ran;
 use crate::resp::call::{Arguments, Call, Data, Failure, Outcome};
 use crate::resp::commands::copying;
 use crate::resp::number;
 use crate::resp::reply::Reply;
 use crate::resp::session::{Queue, Session, Watched};
 use crate::resp::table::{Command, Flags};
-use crate::session::Ran;
 use crate::shared::Shared;
 
 /// Runs one command of several keys as one commit.

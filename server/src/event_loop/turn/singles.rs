@@ -5,7 +5,7 @@ use super::{
     over_limit,
 };
 use crate::connection::output::Until;
-use crate::session::Kind;
+use crate::protocol::request::Kind;
 use crate::shared::Shared;
 
 impl Turn {

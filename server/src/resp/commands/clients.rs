@@ -8,7 +8,6 @@ use crate::clients::pause::Scope;
 use crate::resp::call::{Arguments, Call, Failure, Outcome};
 use crate::resp::number;
 use crate::resp::session::Replies;
-use crate::resp::table::COMMANDS;
 
 /// Describes some connections, this one as it is now.
 fn describe<'c>(call: &Call<'_, '_, '_>, clients: impl Iterator<Item = &'c Client>) -> String {
@@ -18,8 +17,8 @@ fn describe<'c>(call: &Call<'_, '_, '_>, clients: impl Iterator<Item = &'c Clien
     let mut text = String::new();
     for client in clients {
         let name = |code| {
-            let command = COMMANDS.get(code as usize).map(|command| command.name);
-            let name = command.unwrap_or("NULL").to_lowercase();
+            let name = call.shared.metrics.command_names.get(code as usize);
+            let name = name.copied().unwrap_or("NULL").to_lowercase();
             if client.id == own {
                 format!("client|{subcommand}")
             } else {

@@ -200,7 +200,8 @@ pub(crate) fn config(call: &mut Call<'_, '_, '_>) -> Outcome {
         b"HELP" => subcommands::help(call, "CONFIG"),
         // `RESETSTAT`: nothing else passes the check of subcommands.
         _ => {
-            call.shared.info_reset.set(call.shared);
+            let shared = call.shared;
+            shared.info_reset.set(&shared.metrics, &shared.db);
             call.reply.ok();
         }
     }

@@ -1,8 +1,8 @@
 //! Commands about the connection: `PING`, `HELLO`, `AUTH`, `CLIENT`, `SELECT`, `QUIT`, `RESET`.
 
 use super::{clients, subcommands};
-use crate::event_loop::accept::Speaks;
 use crate::protocol::password;
+use crate::protocol::port::Speaks;
 use crate::resp::call::{Call, Failure, Outcome};
 use crate::resp::number;
 use crate::resp::session::{Replies, wrong_arity};

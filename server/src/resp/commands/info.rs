@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
+use crate::monitoring::metrics::CommandTotal;
 use crate::monitoring::process;
 use crate::monitoring::survey;
-use crate::monitoring::totals::CommandTotal;
 use crate::resp::call::{Call, Outcome};
 use crate::shared::{Shared, now_ms};
 
@@ -151,7 +151,7 @@ fn persistence(shared: &Shared, text: &mut String) {
 
 /// All of this counts from the last `CONFIG RESETSTAT`.
 fn stats(shared: &Shared, text: &mut String) {
-    let totals = shared.info_reset.since(shared);
+    let totals = shared.info_reset.since(&shared.metrics, &shared.db);
     for (name, value) in [
         ("total_connections_received", totals.accepted),
         ("total_commands_processed", totals.requests),
@@ -188,8 +188,10 @@ fn processor(_: &Shared, text: &mut String) {
 
 /// Commands that ran in one turn of an event loop share its time equally.
 fn command_stats(shared: &Shared, text: &mut String) {
-    let totals = shared.info_reset.since(shared);
-    for (name, CommandTotal { calls, duration_ns }) in totals.named_commands() {
+    let totals = shared.info_reset.since(&shared.metrics, &shared.db);
+    for (name, CommandTotal { calls, duration_ns }) in
+        totals.named_commands(&shared.metrics.command_names)
+    {
         let usec = duration_ns / 1000;
         let each = duration_ns as f64 / 1000.0 / calls as f64;
         line(
@@ -201,7 +203,7 @@ fn command_stats(shared: &Shared, text: &mut String) {
 }
 
 fn error_stats(shared: &Shared, text: &mut String) {
-    for (code, count) in shared.info_reset.since(shared).errors {
+    for (code, count) in shared.info_reset.since(&shared.metrics, &shared.db).errors {
         line(text, &format!("errorstat_{code}"), format!("count={count}"));
     }
 }
@@ -209,7 +211,7 @@ fn error_stats(shared: &Shared, text: &mut String) {
 /// What the index of each keyspace is, and all that it tells of itself: its shape as of the last
 /// walk (`walked_s` seconds ago), and what it counts.
 fn index(shared: &Shared, text: &mut String) {
-    for index in survey::indexes(shared) {
+    for index in survey::indexes(&shared.db, &shared.surveys) {
         let mut value = format!("index={},rows={}", index.kind, index.rows);
         if let Some((_, age_s)) = &index.shape {
             let _ = write!(value, ",walked_s={age_s}");

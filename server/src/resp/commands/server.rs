@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use crate::protocol::ran::Ran;
 use crate::resp::call::{Call, Failure, Outcome};
 use crate::resp::number;
-use crate::session::Ran;
 use crate::shared::now_ms;
 
 /// `SAVE`: a checkpoint, awaited. Other connections of this worker wait too.

@@ -1,0 +1,33 @@
+//! What running a request led to.
+
+use std::time::Instant;
+
+use hedgerow::Commit;
+
+use crate::shared::Shared;
+
+/// What running a request led to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ran {
+    /// The reply must wait until this commit is durable.
+    pub(crate) hold: Option<Commit>,
+    /// But not beyond this moment (`WAITAOF`).
+    pub(crate) deadline: Option<Instant>,
+    /// Something was changed.
+    pub(crate) wrote: bool,
+    /// The connection ends once its replies are sent.
+    pub(crate) close: bool,
+    /// The request was none that the protocol knows.
+    pub(crate) malformed: bool,
+}
+
+impl Ran {
+    /// After a write: its reply waits if acknowledged writes are promised to be durable.
+    pub(crate) fn wrote(shared: &Shared, commit: Option<Commit>) -> Ran {
+        Ran {
+            hold: commit.filter(|_| shared.is_sync()),
+            wrote: commit.is_some(),
+            ..Ran::default()
+        }
+    }
+}

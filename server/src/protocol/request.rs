@@ -1,0 +1,93 @@
+//! Requests as the event loop sees them: how each may run, and where its arguments lie.
+
+/// A request of more arguments than this is timed whatever its command is.
+pub(crate) const MANY_ARGUMENTS: usize = 16;
+
+/// A range of a connection's input: `Input::bytes()[start..end]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+impl Span {
+    /// The options bound an input to less than 2 GiB.
+    #[inline]
+    pub(crate) fn new(start: usize, end: usize) -> Span {
+        Span {
+            start: start as u32,
+            end: end as u32,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn of(self, input: &[u8]) -> &[u8] {
+        &input[self.start as usize..self.end as usize]
+    }
+}
+
+/// How the loop may run a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A read of the keys at spans `first..`; the loop looks them up together with others and
+    /// calls `reply_read` for each in order.
+    Read { first: u8 },
+    /// An unconditional put of the value at span `first + 1` under the key at span `first`.
+    Put {
+        first: u8,
+        expiry_ms: Option<u64>,
+        user_flags: u32,
+    },
+    /// Anything else: the session runs it. Where it begins at a key, the key is at this span, and
+    /// the loop fetches what such requests will touch all at once.
+    Single { key: Option<KeyArgument> },
+}
+
+/// Where a request's key stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyArgument {
+    /// The span is the key.
+    Whole(u8),
+    /// The span is a bound of a range: a key that may follow a `[` or `(`.
+    Bound(u8),
+}
+
+impl KeyArgument {
+    /// The key, of a request with these arguments.
+    pub(crate) fn of<'i>(self, spans: &[Span], input: &'i [u8]) -> Option<&'i [u8]> {
+        let (KeyArgument::Whole(at) | KeyArgument::Bound(at)) = self;
+        let key = spans.get(usize::from(at))?.of(input);
+        match (self, key) {
+            (KeyArgument::Bound(_), [b'[' | b'(', key @ ..]) => Some(key),
+            _ => Some(key),
+        }
+    }
+}
+
+/// A request that lies whole in the input.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    /// The connection.
+    pub(crate) slot: u32,
+    /// Where the request ends in the input.
+    pub(crate) end: u32,
+    /// Its arguments: `spans[first_span..end_span]` of the turn.
+    pub(crate) first_span: u32,
+    pub(crate) end_span: u32,
+    pub(crate) kind: Kind,
+    /// A number of the protocol's own, for example of the command.
+    pub(crate) code: u32,
+}
+
+/// What a session found in the input.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Parsed {
+    /// A request of `bytes` bytes, whose arguments were pushed as spans.
+    Whole { bytes: usize, kind: Kind, code: u32 },
+    /// Bytes that mean nothing.
+    Skip(usize),
+    /// The request is not whole; this many bytes in all are needed before asking again helps.
+    Partial(usize),
+    /// No request can begin like this: send these bytes, then close.
+    Malformed(Vec<u8>),
+}
