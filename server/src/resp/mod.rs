@@ -1,14 +1,26 @@
-//! The Redis protocol: requests (`frame`), replies (`reply`), what a connection is (`session`),
-//! which commands there are (`table`), what they do (`commands`, one file per family), and how
-//! several of them become one commit (`transactions`).
+//! The Redis protocol, each file above those that it uses:
+//!
+//! | what | where |
+//! |---|---|
+//! | taking requests out of a connection's input, and running them | `requests` |
+//! | which commands there are | `table` |
+//! | how several of them become one commit | `transactions` |
+//! | what they do, one file per family | `commands` |
+//! | what a command is, and what its function gets | `command`, `arguments`, `data`, `failure` |
+//! | what a connection is | `session` |
+//! | the bytes of requests and replies | `frame`, `reply` |
 
-mod call;
+mod arguments;
+mod command;
 mod commands;
 mod cursors;
+mod data;
+mod failure;
 pub(crate) mod frame;
 mod glob;
 mod number;
 mod reply;
+mod requests;
 mod session;
 mod table;
 mod transactions;

@@ -1,6 +1,6 @@
 //! Numbers in arguments and values, with Redis' rules.
 
-use crate::resp::call::{Failure, Outcome};
+use crate::resp::failure::{Failure, Outcome};
 use crate::shared::DATABASES;
 
 /// A 64-bit integer written canonically: no plus sign, no leading zeros, no blanks.

@@ -1,146 +1,14 @@
-//! The commands: what they are called, how many arguments they take, which of those are keys, and
-//! the function that does the work. Everything that must know a command's shape (transactions,
-//! `COMMAND`, the refusal of wrong arity) reads this table.
+//! The table of commands: what they are called, how many arguments they take, which of those are
+//! keys, and the function that does the work. It stands above the commands; those that must know
+//! others' shapes (`EXEC`, `COMMAND`) get it handed in with each call.
 
-use crate::protocol::request::{KeyArgument, MANY_ARGUMENTS};
-use crate::resp::call::{Arguments, Call, Outcome};
+use crate::protocol::request::KeyArgument;
+use crate::resp::command::{self, Command, Flags};
 use crate::resp::commands::{
     bits, config, connection, copying, expiry, hashes, info, introspection, keys, object, ordered,
     scan, server, strings,
 };
 use crate::resp::transactions;
-
-/// Properties of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Flags(u16);
-
-impl Flags {
-    const NONE: Flags = Flags(0);
-    pub(crate) const WRITE: Flags = Flags(1);
-    const READ: Flags = Flags(2);
-    const FAST: Flags = Flags(4);
-    const ADMIN: Flags = Flags(8);
-    /// May come before authentication.
-    pub(crate) const NO_AUTH: Flags = Flags(16);
-    /// May not come between `MULTI` and `EXEC`.
-    pub(crate) const NO_MULTI: Flags = Flags(32);
-    /// Runs at once between `MULTI` and `EXEC`.
-    pub(crate) const IMMEDIATE: Flags = Flags(64);
-    /// Its several keys are read and changed in one commit.
-    pub(crate) const ATOMIC: Flags = Flags(128);
-    /// Concerns keys that its arguments do not name.
-    pub(crate) const WHOLE: Flags = Flags(256);
-    /// Reads and changes several rows in one commit, however many keys it names.
-    const SEVERAL: Flags = Flags(512);
-    /// Takes time that grows with what it finds, so that its own time is taken.
-    const LONG: Flags = Flags(1024);
-
-    const fn and(self, other: Flags) -> Flags {
-        Flags(self.0 | other.0)
-    }
-
-    pub(crate) const fn has(self, flag: Flags) -> bool {
-        self.0 & flag.0 != 0
-    }
-
-    /// The names that `COMMAND` gives to those flags that Redis has too.
-    pub(crate) fn names(self) -> Vec<&'static str> {
-        let names = [
-            (Flags::WRITE, "write"),
-            (Flags::READ, "readonly"),
-            (Flags::FAST, "fast"),
-            (Flags::ADMIN, "admin"),
-            (Flags::NO_AUTH, "no_auth"),
-            (Flags::NO_MULTI, "no_multi"),
-        ];
-        names
-            .iter()
-            .filter(|(flag, _)| self.has(*flag))
-            .map(|&(_, name)| name)
-            .collect()
-    }
-}
-
-/// A command.
-pub(crate) struct Command {
-    /// In upper case.
-    pub(crate) name: &'static str,
-    /// How many arguments it takes, its name included; negative: at least so many.
-    pub(crate) arity: i8,
-    /// The first key, the last (negative: from the end), and the step; zeros for no keys.
-    pub(crate) keys: (i8, i8, i8),
-    pub(crate) flags: Flags,
-    pub(crate) group: &'static str,
-    pub(crate) summary: &'static str,
-    pub(crate) run: fn(&mut Call<'_, '_, '_>) -> Outcome,
-}
-
-impl Command {
-    /// Whether a request of so many arguments, the name included, is well-formed.
-    pub(crate) fn accepts(&self, count: usize) -> bool {
-        let arity = usize::from(self.arity.unsigned_abs());
-        if self.arity < 0 {
-            count >= arity
-        } else {
-            count == arity
-        }
-    }
-
-    /// Whether a request of so many arguments can take much longer than reading the clock.
-    pub(crate) fn may_take_long(&self, arguments: usize) -> bool {
-        self.flags.has(Flags::LONG) || arguments > MANY_ARGUMENTS
-    }
-
-    /// Whether a request, the name included, must run as one commit of several rows.
-    pub(crate) fn is_transaction(&self, request: Arguments<'_>) -> bool {
-        self.flags.has(Flags::SEVERAL)
-            || (self.flags.has(Flags::ATOMIC) && self.keys(request).nth(1).is_some())
-    }
-
-    /// The categories that Redis' access control puts such a command in.
-    pub(crate) fn categories(&self) -> Vec<&'static str> {
-        let group = match self.group {
-            "generic" => Some("keyspace"),
-            "transactions" => Some("transaction"),
-            "server" | "ordered" => None,
-            group => Some(group),
-        };
-        let mut categories: Vec<&str> = group.into_iter().collect();
-        for (flag, category) in [
-            (Flags::WRITE, "write"),
-            (Flags::READ, "read"),
-            (Flags::ADMIN, "admin"),
-            (Flags::ADMIN, "dangerous"),
-        ] {
-            if self.flags.has(flag) {
-                categories.push(category);
-            }
-        }
-        categories.push(if self.flags.has(Flags::FAST) {
-            "fast"
-        } else {
-            "slow"
-        });
-        categories
-    }
-
-    /// The keys among a request's arguments, the name included.
-    pub(crate) fn keys<'a>(
-        &self,
-        request: Arguments<'a>,
-    ) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let (first, last, step) = self.keys;
-        let end = if last < 0 {
-            (request.len() + 1).saturating_sub(usize::from(last.unsigned_abs()))
-        } else {
-            last as usize + 1
-        };
-        let count = if first > 0 { end.min(request.len()) } else { 0 };
-        (first.max(1) as usize..count)
-            .step_by(step.max(1) as usize)
-            .filter_map(move |i| request.get(i))
-    }
-}
 
 /// The number of the command of this name, in any case.
 #[inline]
@@ -152,13 +20,7 @@ pub(crate) fn lookup(name: &[u8]) -> Option<usize> {
     if name.eq_ignore_ascii_case(b"SET") {
         return Some(SET);
     }
-    let mut upper = [0; LONGEST];
-    let upper = upper.get_mut(..name.len())?;
-    upper.copy_from_slice(name);
-    upper.make_ascii_uppercase();
-    COMMANDS
-        .binary_search_by(|command| command.name.as_bytes().cmp(upper))
-        .ok()
+    command::find(COMMANDS, name)
 }
 
 /// Where the first key of a request of this command stands, if it has one.
@@ -171,7 +33,6 @@ pub(crate) fn key_argument(code: usize) -> Option<KeyArgument> {
     }
 }
 
-const LONGEST: usize = 16;
 const GET: usize = position("GET");
 const SET: usize = position("SET");
 
@@ -394,6 +255,8 @@ commands! {
 mod tests {
     use super::*;
     use crate::protocol::request::Span;
+    use crate::resp::arguments::Arguments;
+    use crate::resp::command::LONGEST_NAME;
 
     #[test]
     fn every_command_is_found_in_any_case() {
@@ -402,7 +265,7 @@ mod tests {
             "binary search needs it"
         );
         for (i, command) in COMMANDS.iter().enumerate() {
-            assert!(command.name.len() <= LONGEST, "{}", command.name);
+            assert!(command.name.len() <= LONGEST_NAME, "{}", command.name);
             assert_eq!(lookup(command.name.as_bytes()), Some(i));
             assert_eq!(
                 lookup(command.name.to_ascii_lowercase().as_bytes()),

@@ -7,19 +7,21 @@
 use hedgerow::{Keyspace, Locks, Transaction};
 
 use crate::protocol::ran::Ran;
-use crate::resp::call::{Arguments, Call, Data, Failure, Outcome};
+use crate::resp::arguments::Arguments;
+use crate::resp::command::{Call, Command, Flags};
 use crate::resp::commands::copying;
+use crate::resp::data::Data;
+use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
 use crate::resp::reply::Reply;
 use crate::resp::session::{Queue, Session, Watched};
-use crate::resp::table::{Command, Flags};
 use crate::shared::Shared;
 
 /// Runs one command of several keys as one commit.
 pub(crate) fn run_atomic(
     shared: &Shared,
     session: &mut Session,
-    command: &'static Command,
+    (commands, command): (&'static [Command], &'static Command),
     arguments: Arguments<'_>,
     mut reply: Reply<'_>,
     ran: &mut Ran,
@@ -32,6 +34,7 @@ pub(crate) fn run_atomic(
         let outcome = {
             let mut data = Data::inside(keyspace, &mut *tx);
             (command.run)(&mut Call {
+                commands,
                 arguments: arguments.from(1),
                 data: &mut data,
                 session,
@@ -86,6 +89,7 @@ enum Needs<'a> {
 
 fn needs<'a>(
     shared: &'a Shared,
+    commands: &[Command],
     database: usize,
     queue: &'a Queue,
     watched: &'a [Watched],
@@ -96,8 +100,8 @@ fn needs<'a>(
         keys.push((shared.keyspace(watched.database)?, watched.key.as_slice()));
     }
     let mut database = database;
-    for (i, (command, _)) in queue.commands.iter().enumerate() {
-        let arguments = queue.arguments(i);
+    for (i, &(code, _)) in queue.commands.iter().enumerate() {
+        let (command, arguments) = (&commands[code as usize], queue.arguments(i));
         database = selected_database(command, arguments).unwrap_or(database);
         all |= command.flags.has(Flags::WHOLE);
         lock_keys(shared, database, command, arguments, &mut keys)?;
@@ -124,7 +128,7 @@ pub(crate) fn exec(call: &mut Call<'_, '_, '_>) -> Outcome {
         return Err(Failure::text(text));
     }
     let database = call.session.database;
-    let needs = needs(call.shared, database, &queue, &watched)?;
+    let needs = needs(call.shared, call.commands, database, &queue, &watched)?;
     let locks = match &needs {
         Needs::All => Locks::All,
         Needs::Keys(keys) => Locks::Keys(keys),
@@ -176,10 +180,12 @@ fn run_queue(
     tx: &mut Transaction<'_>,
 ) -> hedgerow::Result<()> {
     call.reply.array(queue.commands.len());
-    for (i, (command, _)) in queue.commands.iter().enumerate() {
+    for (i, &(code, _)) in queue.commands.iter().enumerate() {
+        let command = &call.commands[code as usize];
         let start = call.reply.position();
         let keyspace = call.shared.keyspace(call.session.database)?;
         let outcome = (command.run)(&mut Call {
+            commands: call.commands,
             arguments: queue.arguments(i).from(1),
             data: &mut Data::inside(keyspace, &mut *tx),
             session: &mut *call.session,

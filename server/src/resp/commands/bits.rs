@@ -2,8 +2,9 @@
 
 use hedgerow::Action;
 
-use crate::resp::call::{Call, Failure, Outcome};
+use crate::resp::command::Call;
 use crate::resp::commands::strings::plain;
+use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
 
 /// The place of a bit: its byte, and the bit within.

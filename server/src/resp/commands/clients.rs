@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::clients::list::Client;
 use crate::clients::pause::Scope;
-use crate::resp::call::{Arguments, Call, Failure, Outcome};
+use crate::resp::arguments::Arguments;
+use crate::resp::command::Call;
+use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
 use crate::resp::session::Replies;
 

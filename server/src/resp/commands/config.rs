@@ -6,7 +6,8 @@ use std::time::Duration;
 use hedgerow::Durability;
 
 use super::subcommands;
-use crate::resp::call::{Call, Failure, Outcome};
+use crate::resp::command::Call;
+use crate::resp::failure::{Failure, Outcome};
 use crate::resp::glob;
 use crate::resp::number;
 use crate::settings::Settings;

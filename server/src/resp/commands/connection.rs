@@ -3,9 +3,11 @@
 use super::{clients, subcommands};
 use crate::protocol::password;
 use crate::protocol::port::Speaks;
-use crate::resp::call::{Call, Failure, Outcome};
+use crate::resp::command::Call;
+use crate::resp::failure::wrong_arity;
+use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
-use crate::resp::session::{Replies, wrong_arity};
+use crate::resp::session::Replies;
 
 /// `PING [message]`
 pub(crate) fn ping(call: &mut Call<'_, '_, '_>) -> Outcome {

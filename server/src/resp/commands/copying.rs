@@ -3,7 +3,10 @@
 
 use hedgerow::{Action, Keyspace, Row, RowBuilder};
 
-use crate::resp::call::{Arguments, Call, Data, Failure, Outcome};
+use crate::resp::arguments::Arguments;
+use crate::resp::command::Call;
+use crate::resp::data::Data;
+use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
 use crate::shared::Shared;
 

@@ -2,7 +2,8 @@
 
 use hedgerow::Action;
 
-use crate::resp::call::{Call, Failure, Outcome};
+use crate::resp::command::Call;
+use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
 use crate::shared::now_ms;
 

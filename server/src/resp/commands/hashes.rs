@@ -3,10 +3,11 @@
 use hedgerow::{Action, Row, RowBuilder};
 use rand::Rng;
 
-use crate::resp::call::{Call, Failure, Outcome};
+use crate::resp::command::Call;
+use crate::resp::failure::wrong_arity;
+use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number::{self, Real};
 use crate::resp::reply::Reply;
-use crate::resp::session::wrong_arity;
 
 /// A hash row; a plain value is of the wrong type.
 fn hash(row: Option<Row<'_>>) -> Outcome<Option<Row<'_>>> {

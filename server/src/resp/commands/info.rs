@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use crate::monitoring::metrics::CommandTotal;
 use crate::monitoring::process;
 use crate::monitoring::survey;
-use crate::resp::call::{Call, Outcome};
+use crate::resp::command::Call;
+use crate::resp::failure::Outcome;
 use crate::shared::{Shared, now_ms};
 
 /// The version of Redis whose behaviour this server follows.

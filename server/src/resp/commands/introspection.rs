@@ -1,40 +1,41 @@
 //! `COMMAND`: what commands there are, for clients that ask before they talk.
 
 use super::subcommands::{self, Subcommand};
-use crate::resp::call::{Arguments, Call, Failure, Outcome};
+use crate::resp::arguments::Arguments;
+use crate::resp::command::{self, Call, Command};
+use crate::resp::failure::{Failure, Outcome};
 use crate::resp::glob;
 use crate::resp::reply::Reply;
-use crate::resp::table::{self, COMMANDS, Command};
 
 /// `COMMAND [COUNT | DOCS | GETKEYS | HELP | INFO | LIST]`
 pub(crate) fn command(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let arguments = call.arguments;
+    let (arguments, commands) = (call.arguments, call.commands);
     let reply = &mut call.reply;
     let Some(subcommand) = arguments.get(0) else {
-        reply.array(COMMANDS.len());
-        COMMANDS.iter().for_each(|command| describe(reply, command));
+        reply.array(commands.len());
+        commands.iter().for_each(|command| describe(reply, command));
         return Ok(());
     };
     let names = arguments.from(1);
     match subcommand.to_ascii_uppercase().as_slice() {
-        b"COUNT" => reply.count(COMMANDS.len()),
-        b"LIST" => list(reply, names)?,
+        b"COUNT" => reply.count(commands.len()),
+        b"LIST" => list(reply, commands, names)?,
         b"INFO" if names.is_empty() => {
-            reply.array(COMMANDS.len());
-            COMMANDS.iter().for_each(|command| describe(reply, command));
+            reply.array(commands.len());
+            commands.iter().for_each(|command| describe(reply, command));
         }
         b"INFO" => {
             reply.array(names.len());
             for name in names.iter() {
-                match Named::find(name) {
+                match Named::find(commands, name) {
                     Some(Named::Command(command)) => describe(reply, command),
                     Some(Named::Part(command, part)) => describe_part(reply, command, part),
                     None => reply.null_array(),
                 }
             }
         }
-        b"DOCS" => docs(reply, names),
-        b"GETKEYS" => get_keys(reply, names)?,
+        b"DOCS" => docs(reply, commands, names),
+        b"GETKEYS" => get_keys(reply, commands, names)?,
         _ => subcommands::help(call, "COMMAND"),
     }
     Ok(())
@@ -52,9 +53,9 @@ enum Named {
 }
 
 impl Named {
-    fn find(name: &[u8]) -> Option<Named> {
+    fn find(commands: &'static [Command], name: &[u8]) -> Option<Named> {
         let mut parts = name.splitn(2, |byte| *byte == b'|');
-        let command = &COMMANDS[table::lookup(parts.next()?)?];
+        let command = &commands[command::find(commands, parts.next()?)?];
         match parts.next() {
             None => Some(Named::Command(command)),
             Some(part) => {
@@ -65,8 +66,8 @@ impl Named {
     }
 
     /// All there are, subcommands behind their command.
-    fn all() -> impl Iterator<Item = Named> {
-        COMMANDS.iter().flat_map(|command| {
+    fn all(commands: &'static [Command]) -> impl Iterator<Item = Named> {
+        commands.iter().flat_map(|command| {
             let parts = subcommands::of(command.name).iter();
             let parts = parts.map(move |part| Named::Part(command, part));
             std::iter::once(Named::Command(command)).chain(parts)
@@ -92,9 +93,9 @@ fn part_name(command: &Command, part: &Subcommand) -> String {
 }
 
 /// `COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]`
-fn list(reply: &mut Reply<'_>, options: Arguments<'_>) -> Outcome {
+fn list(reply: &mut Reply<'_>, commands: &'static [Command], options: Arguments<'_>) -> Outcome {
     let names: Vec<String> = match (options.len(), options.get(0), options.get(1)) {
-        (0, ..) => Named::all().map(Named::name).collect(),
+        (0, ..) => Named::all(commands).map(Named::name).collect(),
         (3, Some(word), Some(filter)) if word.eq_ignore_ascii_case(b"FILTERBY") => {
             let wanted = &options[2];
             let passes: Box<dyn Fn(&Named) -> bool> = match filter.to_ascii_uppercase().as_slice() {
@@ -109,7 +110,10 @@ fn list(reply: &mut Reply<'_>, options: Arguments<'_>) -> Outcome {
                 }
                 _ => return Err(Failure::Syntax),
             };
-            Named::all().filter(passes).map(Named::name).collect()
+            Named::all(commands)
+                .filter(passes)
+                .map(Named::name)
+                .collect()
         }
         _ => return Err(Failure::Syntax),
     };
@@ -158,11 +162,12 @@ fn describe_fields(reply: &mut Reply<'_>, name: &str, arity: i8, command: &Comma
     }
 }
 
-fn docs(reply: &mut Reply<'_>, names: Arguments<'_>) {
+fn docs(reply: &mut Reply<'_>, commands: &'static [Command], names: Arguments<'_>) {
     let wanted: Vec<Named> = if names.is_empty() {
-        COMMANDS.iter().map(Named::Command).collect()
+        commands.iter().map(Named::Command).collect()
     } else {
-        names.iter().filter_map(Named::find).collect()
+        let find = |name| Named::find(commands, name);
+        names.iter().filter_map(find).collect()
     };
     reply.map(wanted.len());
     for named in wanted {
@@ -198,11 +203,11 @@ fn doc_fields(reply: &mut Reply<'_>, summary: &str, command: &Command, parts: bo
     }
 }
 
-fn get_keys(reply: &mut Reply<'_>, request: Arguments<'_>) -> Outcome {
-    let command = request
+fn get_keys(reply: &mut Reply<'_>, commands: &[Command], request: Arguments<'_>) -> Outcome {
+    let found = request
         .get(0)
-        .and_then(table::lookup)
-        .map(|found| &COMMANDS[found]);
+        .and_then(|name| command::find(commands, name));
+    let command = found.map(|found| &commands[found]);
     let command = command.ok_or(Failure::text("ERR Invalid command specified"))?;
     if !command.accepts(request.len()) {
         return Err(Failure::text(

@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 
 use hedgerow::Direction;
 
-use crate::resp::call::{Call, Failure, Outcome};
+use crate::resp::command::Call;
+use crate::resp::failure::{Failure, Outcome};
 use crate::shared::Shared;
 
 /// `DEL key …`, `UNLINK key …`

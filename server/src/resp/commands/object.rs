@@ -5,8 +5,9 @@
 
 use hedgerow::Row;
 
-use crate::resp::call::{Call, Failure, Outcome};
+use crate::resp::command::Call;
 use crate::resp::commands::subcommands;
+use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
 use crate::shared::Shared;
 

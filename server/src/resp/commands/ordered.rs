@@ -5,7 +5,9 @@ use std::ops::{Bound, ControlFlow};
 
 use hedgerow::{Direction, Row, prefix_end};
 
-use crate::resp::call::{Arguments, Call, Failure, Outcome};
+use crate::resp::arguments::Arguments;
+use crate::resp::command::Call;
+use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
 use crate::resp::reply::Reply;
 

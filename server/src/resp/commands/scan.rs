@@ -5,8 +5,9 @@ use std::ops::{Bound, ControlFlow};
 
 use hedgerow::{Direction, Row, prefix_end};
 
-use crate::resp::call::{Call, Failure, Outcome};
+use crate::resp::command::Call;
 use crate::resp::commands::keys::type_name;
+use crate::resp::failure::{Failure, Outcome};
 use crate::resp::glob;
 use crate::resp::number;
 

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::protocol::ran::Ran;
-use crate::resp::call::{Call, Failure, Outcome};
+use crate::resp::command::Call;
+use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
 use crate::shared::now_ms;
 

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use hedgerow::{Action, Row};
 
 use crate::connection::reply_buffer::LARGE_BYTES;
-use crate::resp::call::{Call, Failure, Outcome};
+use crate::resp::command::Call;
 use crate::resp::commands::expiry::Deadline;
+use crate::resp::failure::wrong_arity;
+use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number::{self, Real};
-use crate::resp::session::wrong_arity;
 
 /// The plain value of a row; a hash is of the wrong type.
 pub(super) fn plain<'r>(row: Option<Row<'r>>) -> Outcome<Option<&'r [u8]>> {

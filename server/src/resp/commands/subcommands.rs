@@ -1,8 +1,9 @@
 //! Commands that are several under one name (`CLIENT LIST`, `CONFIG GET` …): which subcommands
 //! there are, how many arguments each takes, and what `HELP` says of it.
 
-use crate::resp::call::{Arguments, Call};
-use crate::resp::session::wrong_arity;
+use crate::resp::arguments::Arguments;
+use crate::resp::command::Call;
+use crate::resp::failure::wrong_arity;
 
 /// A subcommand.
 pub(crate) struct Subcommand {

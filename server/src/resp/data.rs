@@ -1,4 +1,4 @@
-//! What a command function gets: its arguments, the data, the connection's session, the reply.
+//! The data that a command works on.
 //!
 //! A command is written once and runs in two settings: by itself, each change being a commit of
 //! its own, or inside a transaction (`EXEC`, or a command of several keys), where changes are
@@ -10,11 +10,7 @@ use hedgerow::{
     Action, Commit, Direction, KeyRange, Keyspace, Row, RowBuilder, Transaction, WriteOptions,
 };
 
-use crate::protocol::ran::Ran;
-use crate::protocol::request::Span;
-use crate::resp::reply::Reply;
-use crate::resp::session::Session;
-use crate::shared::Shared;
+use crate::resp::failure::{Failure, Outcome};
 
 /// Keys whose rows are brought into the cache together: their nodes still are when they are read.
 const READ_TOGETHER: usize = 64;
@@ -22,115 +18,6 @@ const READ_TOGETHER: usize = 64;
 /// What one `DELRANGE` inside `MULTI` can remove.
 const STAGED_KEYS: usize = 1 << 20;
 const STAGED_BYTES: usize = 64 << 20;
-
-/// Why a command failed; becomes an error reply. Nothing was changed.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    WrongType,
-    Syntax,
-    NotInteger,
-    NotFloat,
-    Overflow,
-    Engine(hedgerow::Error),
-    Text(String),
-}
-
-impl From<hedgerow::Error> for Failure {
-    fn from(error: hedgerow::Error) -> Failure {
-        Failure::Engine(error)
-    }
-}
-
-impl Failure {
-    pub(crate) fn text(text: impl Into<String>) -> Failure {
-        Failure::Text(text.into())
-    }
-
-    /// The error line, with Redis' prefixes where clients look for them.
-    pub(crate) fn line(&self) -> String {
-        match self {
-            Failure::WrongType => {
-                "WRONGTYPE Operation against a key holding the wrong kind of value".into()
-            }
-            Failure::Syntax => "ERR syntax error".into(),
-            Failure::NotInteger => "ERR value is not an integer or out of range".into(),
-            Failure::NotFloat => "ERR value is not a valid float".into(),
-            Failure::Overflow => "ERR increment or decrement would overflow".into(),
-            Failure::Engine(error) => engine_line(error),
-            Failure::Text(text) => text.clone(),
-        }
-    }
-}
-
-/// The error line for what the engine refused.
-pub(crate) fn engine_line(error: &hedgerow::Error) -> String {
-    use hedgerow::Error::{DiskFull, OutOfMemory, Poisoned, ReadOnly};
-    let prefix = match error {
-        OutOfMemory { .. } => "OOM",
-        DiskFull | Poisoned(_) => "MISCONF",
-        ReadOnly => "READONLY",
-        _ => "ERR",
-    };
-    format!("{prefix} {error}")
-}
-
-pub(crate) type Outcome<T = ()> = Result<T, Failure>;
-
-/// A command's arguments (without its name): ranges of the input buffer.
-#[derive(Clone, Copy)]
-pub(crate) struct Arguments<'a> {
-    input: &'a [u8],
-    spans: &'a [Span],
-}
-
-impl<'a> Arguments<'a> {
-    pub(crate) fn new(input: &'a [u8], spans: &'a [Span]) -> Arguments<'a> {
-        Arguments { input, spans }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.spans.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.spans.is_empty()
-    }
-
-    pub(crate) fn get(&self, i: usize) -> Option<&'a [u8]> {
-        self.spans.get(i).map(|span| span.of(self.input))
-    }
-
-    /// All from the `i`th on.
-    pub(crate) fn from(&self, i: usize) -> Arguments<'a> {
-        Arguments {
-            input: self.input,
-            spans: self.spans.get(i..).unwrap_or_default(),
-        }
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
-        let input = self.input;
-        self.spans.iter().map(move |span| span.of(input))
-    }
-
-    /// Consecutive pairs; a lone last argument is left out.
-    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
-        let input = self.input;
-        self.spans
-            .as_chunks::<2>()
-            .0
-            .iter()
-            .map(move |[a, b]| (a.of(input), b.of(input)))
-    }
-}
-
-impl std::ops::Index<usize> for Arguments<'_> {
-    type Output = [u8];
-
-    fn index(&self, i: usize) -> &[u8] {
-        self.spans[i].of(self.input)
-    }
-}
 
 /// The data that a command works on: a keyspace, directly or through a transaction.
 pub(crate) struct Data<'t, 'a> {
@@ -337,14 +224,4 @@ impl<'t, 'a> Data<'t, 'a> {
         }
         Ok(())
     }
-}
-
-/// One command under way.
-pub(crate) struct Call<'c, 't, 'a> {
-    pub(crate) arguments: Arguments<'c>,
-    pub(crate) data: &'c mut Data<'t, 'a>,
-    pub(crate) session: &'c mut Session,
-    pub(crate) reply: Reply<'c>,
-    pub(crate) shared: &'t Shared,
-    pub(crate) ran: &'c mut Ran,
 }

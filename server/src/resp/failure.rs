@@ -1,0 +1,62 @@
+//! Why a command fails, as an error reply.
+
+/// Why a command failed; becomes an error reply. Nothing was changed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    WrongType,
+    Syntax,
+    NotInteger,
+    NotFloat,
+    Overflow,
+    Engine(hedgerow::Error),
+    Text(String),
+}
+
+impl From<hedgerow::Error> for Failure {
+    fn from(error: hedgerow::Error) -> Failure {
+        Failure::Engine(error)
+    }
+}
+
+impl Failure {
+    pub(crate) fn text(text: impl Into<String>) -> Failure {
+        Failure::Text(text.into())
+    }
+
+    /// The error line, with Redis' prefixes where clients look for them.
+    pub(crate) fn line(&self) -> String {
+        match self {
+            Failure::WrongType => {
+                "WRONGTYPE Operation against a key holding the wrong kind of value".into()
+            }
+            Failure::Syntax => "ERR syntax error".into(),
+            Failure::NotInteger => "ERR value is not an integer or out of range".into(),
+            Failure::NotFloat => "ERR value is not a valid float".into(),
+            Failure::Overflow => "ERR increment or decrement would overflow".into(),
+            Failure::Engine(error) => engine_line(error),
+            Failure::Text(text) => text.clone(),
+        }
+    }
+}
+
+/// The error line for what the engine refused.
+pub(crate) fn engine_line(error: &hedgerow::Error) -> String {
+    use hedgerow::Error::{DiskFull, OutOfMemory, Poisoned, ReadOnly};
+    let prefix = match error {
+        OutOfMemory { .. } => "OOM",
+        DiskFull | Poisoned(_) => "MISCONF",
+        ReadOnly => "READONLY",
+        _ => "ERR",
+    };
+    format!("{prefix} {error}")
+}
+
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+/// The error of a command with a wrong number of arguments.
+pub(crate) fn wrong_arity(name: &str) -> String {
+    format!(
+        "ERR wrong number of arguments for '{}' command",
+        name.to_ascii_lowercase()
+    )
+}

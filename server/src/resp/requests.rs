@@ -1,0 +1,272 @@
+//! How the requests of a RESP connection are taken out of its input, and run.
+
+use hedgerow::MAX_KEY_BYTES;
+
+use crate::clients::pause::Scope;
+use crate::connection::input::Input;
+use crate::connection::reply_buffer::ReplyBuffer;
+use crate::protocol::ran::Ran;
+use crate::protocol::request::{Kind, Parsed, Request, Span};
+use crate::resp::arguments::Arguments;
+use crate::resp::command::{Call, Command, Flags};
+use crate::resp::commands::subcommands;
+use crate::resp::data::Data;
+use crate::resp::failure::{Failure, wrong_arity};
+use crate::resp::frame::{self, Frame, Limits};
+use crate::resp::reply::Reply;
+use crate::resp::session::{Replies, Session, UNKNOWN};
+use crate::resp::table::{self, COMMANDS};
+use crate::resp::transactions;
+use crate::shared::Shared;
+
+impl Session {
+    #[inline]
+    pub(crate) fn parse(
+        &mut self,
+        shared: &Shared,
+        input: &mut Input,
+        at: usize,
+        spans: &mut Vec<Span>,
+    ) -> Parsed {
+        let first = spans.len();
+        let authenticated = self.authenticated;
+        let limits = Limits {
+            bulk_bytes: shared.settings.max_bulk_bytes(),
+            authenticated,
+        };
+        match frame::parse(input.bytes(), at, limits, &mut self.unfinished, spans) {
+            Frame::Whole(bytes) if spans.len() == first => Parsed::Skip(bytes),
+            Frame::Whole(bytes) => {
+                let (kind, code) = classify(input.bytes(), &spans[first..]);
+                self.command = code;
+                Parsed::Whole { bytes, kind, code }
+            }
+            Frame::Quoted(bytes, words) => {
+                input.replace(at..at + bytes, &frame::encode(&words));
+                Parsed::Skip(0)
+            }
+            Frame::Partial(wanted) => Parsed::Partial(wanted),
+            Frame::Malformed(text) => Parsed::Malformed(format!("-{text}\r\n").into_bytes()),
+        }
+    }
+
+    /// Whether a request waits while those of a scope are paused.
+    pub(crate) fn waits(&self, scope: Scope, kind: Kind, code: u32) -> bool {
+        if scope == Scope::All || matches!(kind, Kind::Put { .. }) {
+            return true;
+        }
+        let command = COMMANDS.get(code as usize);
+        let queue = self.queue.as_ref().map(|queue| queue.commands.as_slice());
+        command.is_some_and(|command| {
+            let queued = queue.filter(|_| command.name == "EXEC").unwrap_or_default();
+            let queued = queued.iter().map(|&(code, _)| &COMMANDS[code as usize]);
+            let mut run = queued.chain([command]);
+            run.any(|command| command.flags.has(Flags::WRITE))
+        })
+    }
+
+    /// Whether a request can take so long that its own time is taken.
+    #[inline]
+    pub(crate) fn may_take_long(&self, code: u32, arguments: usize) -> bool {
+        let command = COMMANDS.get(code as usize);
+        command.is_some_and(|command| command.may_take_long(arguments))
+    }
+
+    /// Runs one request and replies, unless the client wants no reply.
+    pub(crate) fn execute(
+        &mut self,
+        shared: &Shared,
+        request: &Request,
+        input: &[u8],
+        spans: &[Span],
+        out: &mut ReplyBuffer,
+    ) -> Ran {
+        let (before, start) = (self.replies, out.position());
+        let mut ran = self.execute_and_reply(shared, request, input, spans, out);
+        if before != Replies::On && self.replies == before {
+            out.truncate(start);
+            ran.deadline = None;
+            if !ran.wrote {
+                ran.hold = None;
+            }
+        }
+        self.replies = match self.replies {
+            Replies::SkipNext => Replies::Skip,
+            Replies::Skip => Replies::On,
+            replies => replies,
+        };
+        ran
+    }
+
+    fn execute_and_reply(
+        &mut self,
+        shared: &Shared,
+        request: &Request,
+        input: &[u8],
+        spans: &[Span],
+        out: &mut ReplyBuffer,
+    ) -> Ran {
+        let arguments = Arguments::new(input, spans);
+        let start = out.position();
+        out.limit(shared.reply_limit_bytes());
+        let ran = self.execute_within(shared, request.code, arguments, out);
+        if out.end_limit() {
+            out.truncate(start);
+            out.shrink();
+            Reply::new(out, self.resp3).error(
+                "ERR the reply takes more memory than is left for clients (client-memory); what \
+                 the command changes is changed; ask for less at once",
+            );
+        }
+        ran
+    }
+
+    fn execute_within(
+        &mut self,
+        shared: &Shared,
+        code: u32,
+        arguments: Arguments<'_>,
+        out: &mut ReplyBuffer,
+    ) -> Ran {
+        let mut reply = Reply::new(out, self.resp3);
+        let command = match self.admit(code, arguments) {
+            Ok(command) => command,
+            Err(text) => {
+                if let Some(queue) = &mut self.queue {
+                    queue.failed = true;
+                }
+                reply.error(&text);
+                return Ran::default();
+            }
+        };
+        if !command.flags.has(Flags::IMMEDIATE)
+            && let Some(queue) = &mut self.queue
+        {
+            if command.flags.has(Flags::NO_MULTI) {
+                queue.failed = true;
+                reply.error("ERR Command not allowed inside a transaction");
+            } else if queue.memory_with(arguments) > shared.queue_limit_bytes() {
+                queue.failed = true;
+                reply.error(
+                    "ERR the commands queued since MULTI take more memory than a transaction may; \
+                     queue fewer or shorter ones",
+                );
+            } else {
+                queue.push(code, arguments);
+                reply.raw(b"+QUEUED\r\n");
+            }
+            return Ran::default();
+        }
+        self.run(shared, command, arguments, reply)
+    }
+
+    /// The command of a request, if it is one that may run.
+    fn admit(&self, code: u32, arguments: Arguments<'_>) -> Result<&'static Command, String> {
+        let command = (code != UNKNOWN).then(|| &COMMANDS[code as usize]);
+        let Some(command) = command else {
+            return Err(unknown(arguments));
+        };
+        if !command.accepts(arguments.len()) {
+            return Err(wrong_arity(command.name));
+        }
+        if !self.authenticated && !command.flags.has(Flags::NO_AUTH) {
+            return Err("NOAUTH Authentication required.".into());
+        }
+        // Redis knows subcommands before it queues them.
+        subcommands::check(command.name, arguments)?;
+        Ok(command)
+    }
+
+    fn run(
+        &mut self,
+        shared: &Shared,
+        command: &'static Command,
+        arguments: Arguments<'_>,
+        mut reply: Reply<'_>,
+    ) -> Ran {
+        let mut ran = Ran::default();
+        let start = reply.position();
+        let keyspace = match shared.keyspace(self.database) {
+            Ok(keyspace) => keyspace,
+            Err(error) => {
+                reply.error(&Failure::Engine(error).line());
+                return ran;
+            }
+        };
+        let outcome = if command.is_transaction(arguments) {
+            transactions::run_atomic(
+                shared,
+                self,
+                (COMMANDS, command),
+                arguments,
+                reply.again(),
+                &mut ran,
+            )
+        } else {
+            let mut data = Data::direct(keyspace, shared.write_options());
+            let outcome = (command.run)(&mut Call {
+                commands: COMMANDS,
+                arguments: arguments.from(1),
+                data: &mut data,
+                session: self,
+                reply: reply.again(),
+                shared,
+                ran: &mut ran,
+            });
+            outcome.map(|()| data.committed)
+        };
+        match outcome {
+            Ok(committed) => {
+                if committed.is_some() {
+                    self.last_commit = self.last_commit.max(committed);
+                    ran.hold = ran.hold.max(Ran::wrote(shared, committed).hold);
+                    ran.wrote = true;
+                }
+            }
+            Err(failure) => {
+                reply.truncate(start);
+                reply.error(&failure.line());
+            }
+        }
+        ran
+    }
+}
+
+/// Finds the command, and whether the loop may batch it.
+#[inline]
+fn classify(input: &[u8], spans: &[Span]) -> (Kind, u32) {
+    let name = spans[0].of(input);
+    let code = table::lookup(name).map_or(UNKNOWN, |code| code as u32);
+    let key_bytes = spans
+        .get(1)
+        .map_or(0, |span| (span.end - span.start) as usize);
+    let kind = match spans.len() {
+        2 if name.eq_ignore_ascii_case(b"GET") && key_bytes <= MAX_KEY_BYTES => {
+            Kind::Read { first: 1 }
+        }
+        3 if name.eq_ignore_ascii_case(b"SET") && key_bytes <= MAX_KEY_BYTES => Kind::Put {
+            first: 1,
+            expiry_ms: None,
+            user_flags: 0,
+        },
+        _ => Kind::Single {
+            key: table::key_argument(code as usize),
+        },
+    };
+    (kind, code)
+}
+
+fn unknown(arguments: Arguments<'_>) -> String {
+    let shown = |bytes: &[u8], limit: usize| {
+        String::from_utf8_lossy(&bytes[..bytes.len().min(limit)]).into_owned()
+    };
+    let mut given = String::new();
+    for argument in arguments.from(1).iter() {
+        if given.len() >= 128 {
+            break;
+        }
+        given += &format!("'{}' ", shown(argument, 128 - given.len()));
+    }
+    let name = shown(&arguments[0], 128);
+    format!("ERR unknown command '{name}', with args beginning with: {given}")
+}
