@@ -1,7 +1,9 @@
 //! The classic text commands.
 
 use super::items::{self, Count, Counted, Delete, Item, Mode, Stored};
-use super::{Done, Failure, Outcome, Words, expiry_ms, frame, number, put_number, signed, stats};
+use super::outcome::{Done, Failure, Outcome, put_number};
+use super::request::{Words, expiry_ms, number, signed};
+use super::{frame, stats};
 use crate::connection::reply_buffer::ReplyBuffer;
 use crate::shared::{Shared, now_ms};
 

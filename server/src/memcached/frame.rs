@@ -3,7 +3,7 @@
 //! A request is a line of words; those that store something are followed by a data block whose
 //! length the line tells. Words and data become spans of the input, nothing is copied.
 
-use super::{Code, MAX_KEY_BYTES, expiry_ms, number, signed};
+use super::request::{Code, MAX_KEY_BYTES, expiry_ms, number, signed};
 use crate::protocol::request::{Kind, Parsed, Span};
 use crate::protocol::web::is_http;
 use crate::shared::now_ms;
@@ -30,27 +30,21 @@ pub(crate) fn parse(
         *skip_bytes -= skipped;
         return Parsed::Skip(skipped);
     }
-    if rest.first() == Some(&BINARY_MAGIC) {
-        return malformed("the binary protocol is not spoken here");
-    }
-    let searched = &rest[..rest.len().min(MAX_LINE_BYTES)];
-    let Some(end) = memchr::memchr(b'\n', searched) else {
-        if rest.len() >= MAX_LINE_BYTES {
-            return malformed("line too long");
-        }
-        return Parsed::Partial(rest.len() + 1);
+    let (line, bytes) = match first_line(rest) {
+        Ok(line) => line,
+        Err(parsed) => return parsed,
     };
-    let line = rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]);
-    if is_http(line) {
-        let error = "CLIENT_ERROR this is an HTTP request, and the port is one for memcached\r\n";
-        return Parsed::Malformed(error.into());
-    }
     let first = spans.len();
     split(line, at, spans);
     let words = &spans[first..];
-    let line_bytes = end + 1;
+    let line = Line {
+        input,
+        at,
+        bytes,
+        first,
+    };
     let Some(command) = words.first().map(|word| word.of(input)) else {
-        return whole(line_bytes, Kind::Single { key: None }, Code::Classic);
+        return whole(bytes, Kind::Single { key: None }, Code::Classic);
     };
     match command {
         b"get" | b"gets" if words.len() > 1 => {
@@ -59,43 +53,43 @@ pub(crate) fn parse(
                     b"gets" => Code::Versions,
                     _ => Code::Classic,
                 };
-                return whole(line_bytes, Kind::Read { first: 1 }, code);
+                return whole(bytes, Kind::Read { first: 1 }, code);
             }
-            whole(line_bytes, Kind::Single { key: None }, Code::Wrong)
+            whole(bytes, Kind::Single { key: None }, Code::Wrong)
         }
         command if stores(command) => {
             let length = words.get(4).map(|word| word.of(input));
-            store(
-                skip_bytes,
-                max_value_bytes,
-                input,
-                at,
-                line_bytes,
-                length,
-                first,
-                spans,
-                Code::Classic,
-            )
+            line.store(skip_bytes, max_value_bytes, length, spans, Code::Classic)
         }
         b"ms" => {
             let length = words.get(2).map(|word| word.of(input));
-            store(
-                skip_bytes,
-                max_value_bytes,
-                input,
-                at,
-                line_bytes,
-                length,
-                first,
-                spans,
-                Code::Meta,
-            )
+            line.store(skip_bytes, max_value_bytes, length, spans, Code::Meta)
         }
         b"mg" | b"md" | b"ma" | b"mn" | b"me" | b"mr" => {
-            whole(line_bytes, Kind::Single { key: None }, Code::Meta)
+            whole(bytes, Kind::Single { key: None }, Code::Meta)
         }
-        _ => whole(line_bytes, Kind::Single { key: None }, Code::Classic),
+        _ => whole(bytes, Kind::Single { key: None }, Code::Classic),
     }
+}
+
+/// The first line of `rest` without its end, and its length with it; what was found otherwise.
+fn first_line(rest: &[u8]) -> Result<(&[u8], usize), Parsed> {
+    if rest.first() == Some(&BINARY_MAGIC) {
+        return Err(malformed("the binary protocol is not spoken here"));
+    }
+    let searched = &rest[..rest.len().min(MAX_LINE_BYTES)];
+    let Some(end) = memchr::memchr(b'\n', searched) else {
+        if rest.len() >= MAX_LINE_BYTES {
+            return Err(malformed("line too long"));
+        }
+        return Err(Parsed::Partial(rest.len() + 1));
+    };
+    let line = rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]);
+    if is_http(line) {
+        let error = "CLIENT_ERROR this is an HTTP request, and the port is one for memcached\r\n";
+        return Err(Parsed::Malformed(error.into()));
+    }
+    Ok((line, end + 1))
 }
 
 /// What cannot be answered so that the next request can be told from this one: the connection ends.
@@ -147,65 +141,77 @@ pub(super) fn valid_key(key: &[u8]) -> bool {
     (1..=MAX_KEY_BYTES).contains(&key.len()) && key.iter().all(|&byte| byte > b' ' && byte != 0x7f)
 }
 
-/// A request with a data block of `length` bytes after its line.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the state of one parse, passed on once"
-)]
-fn store(
-    skip_bytes: &mut usize,
-    max_value_bytes: usize,
-    input: &[u8],
+/// The line of a request: its place in the input, and its words.
+struct Line<'a> {
+    input: &'a [u8],
     at: usize,
-    line_bytes: usize,
-    length: Option<&[u8]>,
+    /// Its length, its end included.
+    bytes: usize,
+    /// Its words are the spans from this one on.
     first: usize,
-    spans: &mut Vec<Span>,
-    code: Code,
-) -> Parsed {
-    let Some(length) = length else {
-        // A line without a length announces no data.
-        return whole(line_bytes, Kind::Single { key: None }, Code::Wrong);
-    };
-    // With a length that cannot be, nobody knows where the data ends, and data must never be taken
-    // for commands.
-    let Some(length) = number(length).filter(|length| *length <= MAX_DATA_BYTES) else {
-        return malformed("bad command line format");
-    };
-    let length = length as usize;
-    if length > max_value_bytes {
-        *skip_bytes = length.saturating_add(2);
-        return whole(line_bytes, Kind::Single { key: None }, Code::TooLarge);
-    }
-    let data = line_bytes + length;
-    let rest = &input[at..];
-    if rest.len() < data + 2 {
-        // A line feed alone after the data is malformed, but that can be told only then.
-        spans.truncate(first);
-        return Parsed::Partial(data + 2);
-    }
-    if &rest[data..data + 2] != b"\r\n" {
-        spans.truncate(first);
-        // Pass over the rest of the line that the data runs into.
-        let skipped = memchr::memchr(b'\n', &rest[data..]).map_or(rest.len(), |end| data + end + 1);
-        spans.push(Span::new(at, at));
-        return whole(skipped, Kind::Single { key: None }, Code::Classic);
-    }
-    let plain = if code == Code::Classic {
-        plain_set(input, &spans[first..])
-    } else {
-        None
-    };
-    spans.push(Span::new(at + line_bytes, at + data));
-    let bytes = data + 2;
-    match plain {
-        Some((kind, code)) => {
-            // The batch finds the value right behind the key.
-            let data = spans[spans.len() - 1];
-            spans[first + 2] = data;
-            whole(bytes, kind, code)
+}
+
+impl Line<'_> {
+    /// A request with a data block of `length` bytes after its line.
+    fn store(
+        &self,
+        skip_bytes: &mut usize,
+        max_value_bytes: usize,
+        length: Option<&[u8]>,
+        spans: &mut Vec<Span>,
+        code: Code,
+    ) -> Parsed {
+        let Line {
+            input,
+            at,
+            bytes: line_bytes,
+            first,
+        } = *self;
+        let Some(length) = length else {
+            // A line without a length announces no data.
+            return whole(line_bytes, Kind::Single { key: None }, Code::Wrong);
+        };
+        // With a length that cannot be, nobody knows where the data ends, and data must never be taken
+        // for commands.
+        let Some(length) = number(length).filter(|length| *length <= MAX_DATA_BYTES) else {
+            return malformed("bad command line format");
+        };
+        let length = length as usize;
+        if length > max_value_bytes {
+            *skip_bytes = length.saturating_add(2);
+            return whole(line_bytes, Kind::Single { key: None }, Code::TooLarge);
         }
-        None => whole(bytes, Kind::Single { key: None }, code),
+        let data = line_bytes + length;
+        let rest = &input[at..];
+        if rest.len() < data + 2 {
+            // A line feed alone after the data is malformed, but that can be told only then.
+            spans.truncate(first);
+            return Parsed::Partial(data + 2);
+        }
+        if &rest[data..data + 2] != b"\r\n" {
+            spans.truncate(first);
+            // Pass over the rest of the line that the data runs into.
+            let skipped =
+                memchr::memchr(b'\n', &rest[data..]).map_or(rest.len(), |end| data + end + 1);
+            spans.push(Span::new(at, at));
+            return whole(skipped, Kind::Single { key: None }, Code::Classic);
+        }
+        let plain = if code == Code::Classic {
+            plain_set(input, &spans[first..])
+        } else {
+            None
+        };
+        spans.push(Span::new(at + line_bytes, at + data));
+        let bytes = data + 2;
+        match plain {
+            Some((kind, code)) => {
+                // The batch finds the value right behind the key.
+                let data = spans[spans.len() - 1];
+                spans[first + 2] = data;
+                whole(bytes, kind, code)
+            }
+            None => whole(bytes, Kind::Single { key: None }, code),
+        }
     }
 }
 

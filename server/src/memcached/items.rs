@@ -2,7 +2,8 @@
 
 use hedgerow::{Action, Commit, Keyspace, Row, RowBuilder, Timestamp};
 
-use super::Failure;
+use super::outcome::Failure;
+use super::request::number;
 use crate::shared::{Shared, now_ms};
 
 /// When to store, and what.
@@ -183,7 +184,7 @@ pub(super) fn count(
                 }
                 // Trailing blanks are what memcached itself leaves behind when counting down.
                 let digits = row.value().map(<[u8]>::trim_ascii_end);
-                let Some(old) = digits.and_then(super::number) else {
+                let Some(old) = digits.and_then(number) else {
                     return Action::Keep(Counted::NotANumber);
                 };
                 expiry_ms = count.touch.unwrap_or(expiry_ms);

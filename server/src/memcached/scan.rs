@@ -19,9 +19,11 @@ use std::ops::{Bound, ControlFlow};
 
 use hedgerow::{Direction, prefix_end};
 
+use super::flags::{Flags, key};
+use super::item_reply::reply_item;
 use super::items::{self, Found};
-use super::meta::{Flags, key, reply_item};
-use super::{Done, Failure, Outcome, Words};
+use super::outcome::{Done, Failure, Outcome};
+use super::request::Words;
 use crate::connection::reply_buffer::ReplyBuffer;
 use crate::shared::Shared;
 

@@ -5,7 +5,9 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Done, Failure, Outcome, Words, items};
+use super::items;
+use super::outcome::{Done, Failure, Outcome};
+use super::request::Words;
 use crate::connection::reply_buffer::ReplyBuffer;
 use crate::monitoring::process;
 use crate::monitoring::survey;

@@ -24,19 +24,7 @@ pub const RINGS: &[Ring] = &[
     },
     Ring {
         folder: "server",
-        files: "event_loop/accept.rs event_loop/descriptors.rs event_loop/relief.rs \
-                event_loop/reorder.rs event_loop/turn.rs event_loop/worker.rs http/answers.rs \
-                http/mod.rs memcached/classic.rs memcached/frame.rs memcached/items.rs \
-                memcached/meta.rs memcached/mod.rs memcached/scan.rs memcached/stats.rs \
-                monitoring/events.rs monitoring/metrics.rs monitoring/survey.rs \
-                monitoring/totals.rs resp/call.rs resp/commands/bits.rs \
-                resp/commands/clients.rs resp/commands/config.rs resp/commands/connection.rs \
-                resp/commands/copying.rs resp/commands/expiry.rs resp/commands/hashes.rs \
-                resp/commands/info.rs resp/commands/introspection.rs resp/commands/keys.rs \
-                resp/commands/object.rs resp/commands/ordered.rs resp/commands/scan.rs \
-                resp/commands/server.rs resp/commands/strings.rs resp/commands/subcommands.rs \
-                resp/frame.rs resp/number.rs resp/session.rs resp/table.rs \
-                resp/transactions.rs session.rs shared.rs",
+        files: "event_loop/reorder.rs event_loop/turn.rs",
         why: TO_BE_UNTANGLED,
     },
     Ring {

@@ -1,0 +1,119 @@
+//! The flags of a meta command: a letter each, with an argument behind it.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::frame;
+use super::outcome::Failure;
+use super::request::{Words, expiry_ms, number, signed};
+use crate::shared::now_ms;
+
+const BAD_FORMAT: Failure = Failure::Line("CLIENT_ERROR bad command line format");
+pub(super) const BAD_TOKEN: Failure =
+    Failure::Line("CLIENT_ERROR bad token in command line format");
+const INVALID_FLAG: Failure = Failure::Line("CLIENT_ERROR invalid flag");
+
+/// The flags that meta commands know, each what concerns it.
+const KNOWN: &[u8] = b"bcfhklOqstuvxCDEFIJLMNPRT";
+/// The longest opaque token, its letter included, as in memcached.
+const MAX_OPAQUE_BYTES: usize = 32;
+
+/// The flags of a request. Each stands once; its argument follows its letter.
+pub(super) struct Flags<'a> {
+    pub(super) words: Vec<&'a [u8]>,
+    /// The letters of those that the reply can return.
+    pub(super) returned: &'static [u8],
+}
+
+impl<'a> Flags<'a> {
+    /// Takes the flags of one of memcached's commands from word `first` on.
+    pub(super) fn parse(
+        words: &Words<'a>,
+        first: usize,
+        returned: &'static [u8],
+    ) -> Result<Flags<'a>, Failure> {
+        Flags::parse_known(words, first, KNOWN, returned)
+    }
+
+    /// Takes the flags from word `first` on; `known` are the letters that the command knows.
+    pub(super) fn parse_known(
+        words: &Words<'a>,
+        first: usize,
+        known: &[u8],
+        returned: &'static [u8],
+    ) -> Result<Flags<'a>, Failure> {
+        let words: Vec<&[u8]> = words.from(first).collect();
+        let mut seen = 0u128;
+        for word in &words {
+            let letter = word[0];
+            if !known.contains(&letter) {
+                return Err(INVALID_FLAG);
+            }
+            let bit = 1u128 << (letter & 127);
+            if seen & bit != 0 {
+                return Err(Failure::Line("CLIENT_ERROR duplicate flag"));
+            }
+            seen |= bit;
+            if letter == b'O' && word.len() > MAX_OPAQUE_BYTES {
+                return Err(Failure::Line("CLIENT_ERROR opaque token too long"));
+            }
+        }
+        Ok(Flags { words, returned })
+    }
+
+    pub(super) fn argument(&self, letter: u8) -> Option<&'a [u8]> {
+        self.words
+            .iter()
+            .find(|word| word[0] == letter)
+            .map(|word| &word[1..])
+    }
+
+    /// Returns the key whether asked or not.
+    pub(super) fn imply_key(&mut self) {
+        if !self.has(b'k') {
+            self.words.insert(0, b"k");
+        }
+    }
+
+    /// Whether both flags are there, in this order.
+    pub(super) fn is_before(&self, first: u8, second: u8) -> bool {
+        let place = |letter| self.words.iter().position(|word| word[0] == letter);
+        place(first).is_some() && place(first) < place(second)
+    }
+
+    pub(super) fn has(&self, letter: u8) -> bool {
+        self.argument(letter).is_some()
+    }
+
+    pub(super) fn number(&self, letter: u8) -> Result<Option<u64>, Failure> {
+        self.argument(letter)
+            .map(|word| number(word).ok_or(BAD_TOKEN))
+            .transpose()
+    }
+
+    /// A time to live, as the moment of expiry; `None` without the flag.
+    pub(super) fn expiry(&self, letter: u8) -> Result<Option<Option<u64>>, Failure> {
+        let ttl = self
+            .argument(letter)
+            .map(|word| signed(word).ok_or(BAD_TOKEN))
+            .transpose()?;
+        Ok(ttl.map(|ttl| expiry_ms(ttl, now_ms())))
+    }
+}
+
+/// The key of a request, decoded.
+pub(super) fn key<'a>(
+    word: Option<&'a [u8]>,
+    flags: &Flags<'_>,
+) -> Result<std::borrow::Cow<'a, [u8]>, Failure> {
+    let word = word
+        .filter(|word| frame::valid_key(word))
+        .ok_or(BAD_FORMAT)?;
+    if !flags.has(b'b') {
+        return Ok(word.into());
+    }
+    STANDARD
+        .decode(word)
+        .map(Into::into)
+        .map_err(|_| Failure::Line("CLIENT_ERROR error decoding key"))
+}

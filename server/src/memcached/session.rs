@@ -1,0 +1,249 @@
+//! One memcached connection: its requests and their replies.
+
+use hedgerow::{Commit, Row};
+
+use super::outcome::{Done, Failure, server_error, server_error_line};
+use super::request::{Code, Words};
+use super::{classic, frame, items, meta, stats};
+use crate::clients::pause::Scope;
+use crate::connection::input::Input;
+use crate::connection::reply_buffer::ReplyBuffer;
+use crate::protocol::password;
+use crate::protocol::port::Speaks;
+use crate::protocol::ran::Ran;
+use crate::protocol::request::{Kind, MANY_ARGUMENTS, Parsed, Request, Span};
+use crate::shared::Shared;
+
+/// A connection's state.
+pub(crate) struct Session {
+    /// Bytes of a refused item that are still to be passed over.
+    skip_bytes: usize,
+    authenticated: bool,
+}
+
+/// The longest data block of a client that has not authenticated.
+const STRANGER_VALUE_BYTES: usize = 2048;
+
+impl Session {
+    pub(crate) fn new(authenticated: bool) -> Session {
+        Session {
+            skip_bytes: 0,
+            authenticated,
+        }
+    }
+
+    /// Takes one request out of the input; its words (and its data block) become spans.
+    pub(crate) fn parse(
+        &mut self,
+        shared: &Shared,
+        input: &mut Input,
+        at: usize,
+        spans: &mut Vec<Span>,
+    ) -> Parsed {
+        let max_value_bytes = if self.authenticated {
+            shared.settings.max_bulk_bytes()
+        } else {
+            STRANGER_VALUE_BYTES
+        };
+        frame::parse(
+            &mut self.skip_bytes,
+            max_value_bytes,
+            input.bytes(),
+            at,
+            spans,
+        )
+    }
+
+    /// An earlier request will be parsed again: what it refuses is passed over anew.
+    pub(crate) fn forget_parsed(&mut self) {
+        self.skip_bytes = 0;
+    }
+
+    /// Whether a request can take so long that its own time is taken.
+    pub(crate) fn may_take_long(&self, input: &[u8], spans: &[Span]) -> bool {
+        let command = spans.first().map(|word| word.of(input));
+        spans.len() > MANY_ARGUMENTS || matches!(command, Some(b"mr" | b"stats" | b"flush_all"))
+    }
+
+    /// memcached knows one database.
+    pub(crate) fn database(&self) -> usize {
+        0
+    }
+
+    pub(crate) fn may_batch(&self) -> bool {
+        self.authenticated
+    }
+
+    pub(crate) fn one_by_one(&self) -> bool {
+        !self.authenticated
+    }
+
+    /// Whether a request waits while those of a scope are paused. A `set` that gives the password
+    /// writes nothing.
+    pub(crate) fn waits(&self, scope: Scope, kind: Kind, input: &[u8], spans: &[Span]) -> bool {
+        let words = Words { input, spans };
+        match (scope, kind) {
+            (Scope::All, _) => true,
+            (Scope::Writes, Kind::Read { .. }) => false,
+            (Scope::Writes, Kind::Put { .. }) => self.authenticated,
+            (Scope::Writes, Kind::Single { .. }) => {
+                self.authenticated && (classic::writes(words) || meta::writes(words))
+            }
+        }
+    }
+
+    /// Replies to the `i`th of `n` keys of a `get` or `gets`.
+    #[inline]
+    pub(crate) fn reply_read(
+        &mut self,
+        code: u32,
+        key: &[u8],
+        (i, n): (usize, usize),
+        row: Option<Row<'_>>,
+        out: &mut ReplyBuffer,
+    ) {
+        if let Some((row, value)) = row.and_then(|row| Some((row, row.value()?))) {
+            let cas = (code == Code::Versions as u32).then(|| items::cas(&row));
+            classic::value_head(key, row.user_flags(), value.len(), cas, out);
+            out.put_value(value);
+            out.extend_from_slice(b"\r\n");
+        }
+        if i + 1 == n {
+            out.extend_from_slice(b"END\r\n");
+        }
+    }
+
+    /// Replies to a plain `set`.
+    #[inline]
+    pub(crate) fn reply_put(
+        &mut self,
+        code: u32,
+        outcome: hedgerow::Result<Commit>,
+        out: &mut ReplyBuffer,
+    ) {
+        match outcome {
+            _ if code == Code::QuietSet as u32 => {}
+            Ok(_) => out.extend_from_slice(b"STORED\r\n"),
+            Err(error) => self.reply_error(&error, out),
+        }
+    }
+
+    pub(crate) fn too_long(&self) -> Vec<u8> {
+        b"CLIENT_ERROR line too long\r\n".to_vec()
+    }
+
+    pub(crate) fn reply_error(&mut self, error: &hedgerow::Error, out: &mut ReplyBuffer) {
+        server_error(error, out);
+    }
+
+    #[cold]
+    pub(crate) fn reply_not_on_disk(
+        &mut self,
+        code: u32,
+        is_silent: bool,
+        text: &str,
+        out: &mut ReplyBuffer,
+    ) {
+        // A quiet meta command takes silence for success; `noreply` wants to hear nothing at all.
+        if !is_silent || code == Code::Meta as u32 {
+            server_error_line(text, out);
+        }
+    }
+
+    /// Runs a request by itself.
+    pub(crate) fn execute(
+        &mut self,
+        shared: &Shared,
+        request: &Request,
+        input: &[u8],
+        spans: &[Span],
+        out: &mut ReplyBuffer,
+    ) -> Ran {
+        let words = Words { input, spans };
+        if !self.authenticated {
+            return self.authenticate(shared, words, out);
+        }
+        let start = out.position();
+        let has_data = matches!(request.code, code if code == Code::Classic as u32)
+            && words.get(0).is_some_and(frame::stores);
+        let line = if has_data {
+            words.split_data().0
+        } else {
+            words
+        };
+        let is_meta = request.code == Code::Meta as u32;
+        out.limit(shared.reply_limit_bytes());
+        let mut outcome = match request.code {
+            code if code == Code::Wrong as u32 => {
+                Err(Failure::Line("CLIENT_ERROR bad command line format"))
+            }
+            code if code == Code::TooLarge as u32 => {
+                Err(Failure::Line("SERVER_ERROR object too large for cache"))
+            }
+            code if code == Code::Meta as u32 => {
+                stats::count_meta(shared);
+                meta::run(shared, words, out)
+            }
+            _ => {
+                stats::count_classic(shared, words.get(0).unwrap_or_default());
+                classic::run(shared, words, out)
+            }
+        };
+        if out.end_limit() {
+            out.truncate(start);
+            out.shrink();
+            outcome = Err(Failure::Line(
+                "SERVER_ERROR out of memory writing get response",
+            ));
+        }
+        match outcome {
+            Ok(Done::Nothing) => Ran::default(),
+            Ok(Done::Wrote(commit)) => Ran::wrote(shared, commit),
+            Ok(Done::Quit) => Ran {
+                close: true,
+                ..Ran::default()
+            },
+            Err(failure) => {
+                out.truncate(start);
+                // Who wants no reply would take an error for the reply to something else.
+                if is_meta || !classic::is_quiet(line) {
+                    failure.reply(out);
+                }
+                Ran {
+                    malformed: request.code == Code::Wrong as u32,
+                    ..Ran::default()
+                }
+            }
+        }
+    }
+
+    /// A request of a client that has not said the password yet: as in memcached, that is a `set`
+    /// of any key, whose data are a user name, a blank and the password. The user is `default`, as
+    /// for Redis clients.
+    fn authenticate(&mut self, shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Ran {
+        let (line, data) = words.split_data();
+        let reply: &[u8] = match words.get(0) {
+            Some(b"quit") => {
+                return Ran {
+                    close: true,
+                    ..Ran::default()
+                };
+            }
+            Some(b"set") if line.len() >= 5 => {
+                let expected = shared.settings.password();
+                self.authenticated = data
+                    .strip_prefix(b"default ")
+                    .is_some_and(|given| password::is_right(expected.as_deref(), given));
+                if self.authenticated {
+                    b"STORED\r\n"
+                } else {
+                    shared.events.wrong_password(Speaks::Memcached, None);
+                    b"CLIENT_ERROR authentication failure\r\n"
+                }
+            }
+            _ => b"CLIENT_ERROR unauthenticated\r\n",
+        };
+        out.extend_from_slice(reply);
+        Ran::default()
+    }
+}
