@@ -182,7 +182,7 @@ impl<'a> Base<'a> {
     }
 
     /// A sync fails, and what it was to write is only in the system's cache from then on, which
-    /// later lives of the database read. The power then goes.
+    /// later process runs of the database read. The power then goes.
     fn lost_sync(&self, after: usize, report: &mut FaultReport) -> Result<(), String> {
         let disk = self.disk();
         disk.recording.lose_sync(after);

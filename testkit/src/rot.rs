@@ -130,7 +130,7 @@ enum Last {
     Commits,
     /// Keyspaces were cleared, dropped and created.
     CatalogChanges,
-    /// In each of its lives.
+    /// In each of its process runs.
     Checkpoint,
 }
 
@@ -197,9 +197,9 @@ fn open(vfs: Arc<dyn Vfs>, campaign: &RotCampaign) -> hedgerow::Result<Db> {
         .open(DATA)
 }
 
-/// In all lives of the database, at first.
+/// In all process runs of the database, at first.
 const KEYSPACES: [&str; 3] = ["main", "cleared", "dropped"];
-/// The last of a database's lives, from 0.
+/// The last of a database's process runs, from 0.
 const LAST_ROUND: usize = 2;
 
 /// A disk on which a database is made, and what is remembered of it on the way.
@@ -258,7 +258,7 @@ impl Making {
         }
     }
 
-    /// One life of the database, without its end.
+    /// One process run of the database, without its end.
     fn live(&mut self, db: &Db, round: usize) -> Result<(), String> {
         let failed = |error: hedgerow::Error| format!("building the database: {error}");
         for name in KEYSPACES {
@@ -267,8 +267,8 @@ impl Making {
         }
         let keyspace = db.keyspace("main").map_err(failed)?;
         let options = WriteOptions::default().durability(Durability::Sync);
-        // Where commits come last, the last life takes no checkpoint: its logs stand beside those
-        // that older manifests name.
+        // Where commits come last, the last process run takes no checkpoint: its logs stand beside
+        // those that older manifests name.
         let checkpoint_at = match self.ending.last {
             Last::Checkpoint => None,
             _ => (round < LAST_ROUND).then_some(15),
@@ -302,7 +302,7 @@ impl Making {
         self.note(db, LAST_ROUND)
     }
 
-    /// Notes what the last life of the database shows: a crash may go back to it.
+    /// Notes what the last process run of the database shows: a crash may go back to it.
     fn note(&mut self, db: &Db, round: usize) -> Result<(), String> {
         if round == LAST_ROUND {
             self.states.push(fingerprint(db)?);

@@ -210,7 +210,7 @@ impl Expected {
     }
 }
 
-/// A life with all kinds of file operations. Stops at nothing.
+/// A process run with all kinds of file operations. Stops at nothing.
 fn live(index: IndexKind, vfs: &FaultyVfs, expected: &mut Expected, round: u8) {
     let Ok(db) = open(index, vfs) else { return };
     let Ok(keyspace) = db.keyspace("k") else {
@@ -252,7 +252,7 @@ fn every_file_operation_may_fail_once(index: IndexKind) {
         .into_iter()
         .map(|kind| (kind, vfs.calls(kind)))
         .collect();
-    let mut lives = 0;
+    let mut process_runs = 0;
     for (kind, count) in calls {
         for n in 0..count {
             let faults = if kind == CallKind::Write {
@@ -281,11 +281,14 @@ fn every_file_operation_may_fail_once(index: IndexKind) {
                 for round in ["0", "1"] {
                     check_backup(&vfs, round);
                 }
-                lives += 1;
+                process_runs += 1;
             }
         }
     }
-    assert!(lives > 100, "only {lives} faults were possible");
+    assert!(
+        process_runs > 100,
+        "only {process_runs} faults were possible"
+    );
 }
 
 /// A backup that did not finish is recognised; one that did is whole.

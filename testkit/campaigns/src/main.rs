@@ -113,14 +113,14 @@ struct PowerCutFlags {
     /// Images to recover.
     #[arg(long, default_value_t = 100_000)]
     images: usize,
-    /// Chains of lives at once.
+    /// Chains of process runs at once.
     #[arg(long, default_value_t = 2)]
     threads: usize,
     /// The log alone instead of the whole engine.
     #[arg(long)]
     log_only: bool,
-    /// Cut so many of a life's boundaries at random [default: all; 60 with B-trees, whose lives
-    /// have thousands].
+    /// Cut so many of a process run's boundaries at random [default: all; 60 with B-trees, whose
+    /// process runs have thousands].
     #[arg(long)]
     cuts_per_life: Option<usize>,
     /// Where to keep an image that was recovered wrongly.
@@ -136,8 +136,8 @@ struct KillFlags {
     /// Writing connections.
     #[arg(long, default_value_t = 3)]
     writers: usize,
-    /// Fill the disk, or have writes fail, in every other life. As root: a small file system is
-    /// mounted for it.
+    /// Fill the disk, or have writes fail, in every other process run. As root: a small file
+    /// system is mounted for it.
     #[arg(long)]
     failing_disk: bool,
     /// The binary; default: `hedgerow` beside this program.
@@ -260,7 +260,7 @@ fn cut_power(flags: PowerCutFlags, seed: u64, index: Option<IndexKind>) -> Resul
     let report = if log_only {
         powercut::run(&campaign, LogSubject::default)
     } else if under_pressure {
-        // A quarter of the images are of lives that abandon checkpoints, which those whose
+        // A quarter of the images are of process runs that abandon checkpoints, which those whose
         // memory is scarce cannot.
         let abandoning = PowerCutCampaign {
             images: images / 4,

@@ -70,7 +70,7 @@ impl FileSystem {
     }
 }
 
-/// Why there is no disk, or a step of its life failed.
+/// Why there is no disk, or an operation on it failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -7,7 +7,7 @@ use super::session::Session;
 use super::{Base, FaultReport};
 
 /// Openings of a database on a full disk.
-const LIVES: usize = 3;
+const PROCESS_RUNS: usize = 3;
 /// Space left under a small database, at most: more than its logs have reserved.
 const MOST_SPACE_BYTES: u64 = 128 << 10;
 
@@ -65,8 +65,8 @@ impl Base<'_> {
             return Err("something failed before the disk was full".to_owned());
         }
         disk.faulty.set_space(Some(space));
-        for life in 0..LIVES {
-            session.free_space(life)?;
+        for process_run in 0..PROCESS_RUNS {
+            session.free_space(process_run)?;
             session.close();
             session.open_at_once()?;
             report.full_openings += 1;
@@ -107,7 +107,7 @@ impl Session {
     fn begin_on_full_disk(&mut self) {
         self.press(0);
         self.overwrite_rows("before");
-        for number in 0..LIVES {
+        for number in 0..PROCESS_RUNS {
             let key = format!("free{number}");
             self.put(&key, "to be removed", hedgerow::Durability::Sync);
         }
@@ -116,15 +116,17 @@ impl Session {
     }
 
     /// Writes, which the disk may refuse, and removes, which it must not.
-    fn free_space(&mut self, life: usize) -> Result<(), String> {
+    fn free_space(&mut self, process_run: usize) -> Result<(), String> {
         for number in 0..20 {
-            let value = format!("{life}.{number}.").repeat(200);
+            let value = format!("{process_run}.{number}.").repeat(200);
             self.put("key2", &value, hedgerow::Durability::Sync);
         }
         let failures = self.failures;
-        self.remove(&format!("free{life}"));
+        self.remove(&format!("free{process_run}"));
         if self.failures > failures {
-            return Err(format!("a removal was refused in life {life}"));
+            return Err(format!(
+                "a removal was refused in process run {process_run}"
+            ));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! One process's life with the database, and the script of what it does.
+//! One process run on the database, and the script of what it does.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::campaign::{FaultCampaign, open};
 use super::facts::{Facts, Text};
 use crate::pressure::{Pressure, Watch};
 
-/// One process's life with the database, faults included.
+/// One process run on the database, faults included.
 pub(super) struct Session {
     vfs: Arc<dyn Vfs>,
     pub(super) campaign: FaultCampaign,
@@ -30,7 +30,7 @@ pub(super) struct Session {
     backups: usize,
     /// The page file of the database that is open.
     pub(super) watch: Watch,
-    /// What happened to it in all of its lives, if that counts.
+    /// What happened to it in all of its process runs, if that counts.
     pub(super) pressure: Option<Pressure>,
 }
 
@@ -243,8 +243,8 @@ impl Session {
             Ok(()) => self.facts.acknowledge_all(&self.accepted),
             Err(error) => {
                 self.fail(&error);
-                // The next life may begin without what this one accepted and did not make durable:
-                // that it closes well says nothing about that.
+                // The next process run may begin without what this one accepted and did not make
+                // durable: that it closes well says nothing about that.
                 self.accepted.clear();
             }
         }

@@ -101,7 +101,7 @@ fn missing(ledger: &Ledger) -> Vec<u32> {
     (0..ROWS).filter(is_missing).collect()
 }
 
-/// Whether so much is missing that a life must be long for pages to be evicted.
+/// Whether so much is missing that a process run must be long for pages to be evicted.
 pub(super) fn is_small(ledger: &Ledger) -> bool {
     ledger.base().len() < ROWS as usize / 2
 }

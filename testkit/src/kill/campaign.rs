@@ -21,10 +21,10 @@ pub struct KillCampaign {
     pub index: Option<IndexKind>,
     /// Ten times as much data as memory, and a page file that grows and shrinks; for B-trees.
     pub under_pressure: bool,
-    /// A disk without much space, on which `data` lies. It is filled in every other life, and often
-    /// freed again before the kill.
+    /// A disk without much space, on which `data` lies. It is filled in every other process run,
+    /// and often freed again before the kill.
     pub small_disk: Option<PathBuf>,
-    /// Whether files may not grow beyond some length in every other life, which the server takes
-    /// for a broken disk.
+    /// Whether files may not grow beyond some length in every other process run, which the server
+    /// takes for a broken disk.
     pub limits_files: bool,
 }

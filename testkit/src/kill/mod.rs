@@ -40,7 +40,7 @@ use writer::{KEYS, Writer, key};
 
 pub use campaign::KillCampaign;
 
-/// How long a life may take to have its page file grow or shrink.
+/// How long a process run may take to have its page file grow or shrink.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a campaign did and saw.
@@ -220,9 +220,9 @@ impl Run<'_> {
         Ok(self.watch.seen().evictions)
     }
 
-    /// Looks at the server's counters until the page file met what this life is for, however long a
-    /// busy machine takes; not for ever, and not when a writer has ended: whoever judges the campaign
-    /// hears of that.
+    /// Looks at the server's counters until the page file met what this process run is for,
+    /// however long a busy machine takes; not for ever, and not when a writer has ended: whoever
+    /// judges the campaign hears of that.
     fn await_pressure(
         &mut self,
         client: &mut Client,
@@ -280,7 +280,7 @@ impl Run<'_> {
         let shrinks = self.shrinks();
         let is_small = self.rows.as_ref().is_some_and(ballast::is_small);
         let is_long = self.rng.random_range(0..12) == 0 || shrinks || is_small || trouble.is_some();
-        let life = if is_long {
+        let lifetime = if is_long {
             Duration::from_millis(self.rng.random_range(300..700))
         } else {
             Duration::from_micros(self.rng.random_range(1_000..50_000))
@@ -288,7 +288,7 @@ impl Run<'_> {
         let dead = AtomicBool::new(false);
         let may_fail = trouble.is_some();
         let address = server.address();
-        let delay = life.mul_f64(self.rng.random_range(0.0..1.0));
+        let delay = lifetime.mul_f64(self.rng.random_range(0.0..1.0));
         let (mut ledgers, mut rows) = (std::mem::take(&mut self.ledgers), self.rows.take());
         let killed = thread::scope(|scope| {
             let dead = &dead;
@@ -310,7 +310,7 @@ impl Run<'_> {
                     unless_dead(press_until_killed(address, rows, seed, shrinks, dead))
                 }));
             }
-            let _full = live(life, delay, address, checkpoint, trouble)?;
+            let _full = live(lifetime, delay, address, checkpoint, trouble)?;
             let alive = || !threads.iter().any(thread::ScopedJoinHandle::is_finished);
             let looked = if trouble.is_some() {
                 self.look(&mut client).map(drop)
@@ -340,7 +340,7 @@ impl Run<'_> {
 /// Lets a server live for a while, with a checkpoint or trouble after a part of it. What is
 /// returned keeps the disk full.
 fn live(
-    life: Duration,
+    lifetime: Duration,
     delay: Duration,
     address: SocketAddr,
     checkpoint: bool,
@@ -350,13 +350,13 @@ fn live(
     let mut full = None;
     if let Some(Trouble::FullDisk { disk, frees }) = trouble {
         let filler = Filler::fill(disk).map_err(|e| format!("filling {}: {e}", disk.display()))?;
-        thread::sleep(life - delay);
+        thread::sleep(lifetime - delay);
         full = Some(filler).filter(|_| !frees);
     }
     if checkpoint && let Ok(mut client) = Client::connect(address) {
         let _started = client.call(&[b"BGSAVE"]);
     }
-    thread::sleep(life - delay);
+    thread::sleep(lifetime - delay);
     Ok(full)
 }
 

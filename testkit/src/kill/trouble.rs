@@ -10,7 +10,7 @@ use rand::rngs::StdRng;
 
 use super::campaign::KillCampaign;
 
-/// What happens to the disk in one life of a server.
+/// What happens to the disk in one process run of a server.
 #[derive(Debug, Clone)]
 pub(super) enum Trouble {
     /// It is filled, and perhaps freed again before the kill.
@@ -72,7 +72,7 @@ impl Filler {
 
 impl Drop for Filler {
     fn drop(&mut self) {
-        // If it stays, the next life finds its disk full and says so.
+        // If it stays, the next process run finds its disk full and says so.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -1,9 +1,9 @@
-//! Chains of lives, cut and recovered until enough images were judged.
+//! Chains of process runs, cut and recovered until enough images were judged.
 //!
-//! A chain begins with an empty disk. Each life opens its [`Subject`] on a recording file layer,
-//! works, and ends; then every boundary between two file operations is cut several times, and
-//! each image is recovered and judged. Some recoveries are recorded and cut themselves. One
-//! image becomes the disk of the next life, so that logs of several openings, leftovers of
+//! A chain begins with an empty disk. Each process run opens its [`Subject`] on a recording file
+//! layer, works, and ends; then every boundary between two file operations is cut several times,
+//! and each image is recovered and judged. Some recoveries are recorded and cut themselves. One
+//! image becomes the disk of the next process run, so that logs of several openings, leftovers of
 //! unfinished ones, and numbers that are given out again all occur.
 
 use std::collections::HashSet;
@@ -21,8 +21,8 @@ use rand::{Rng, SeedableRng};
 use super::oracle::{Contents, Verdicts};
 use crate::pressure::Pressure;
 
-/// Lives of a chain before a new one begins on an empty disk.
-const LIVES: usize = 4;
+/// Process runs of a chain before a new one begins on an empty disk.
+const PROCESS_RUNS: usize = 4;
 
 /// What is cut: something durable that opens, works and recovers. One per chain, so it may keep
 /// a clock and the like.
@@ -55,7 +55,7 @@ pub trait Subject: Send {
         None
     }
 
-    /// How many checkpoints were abandoned in its lives.
+    /// How many checkpoints were abandoned in its process runs.
     fn abandoned(&self) -> usize {
         0
     }
@@ -73,7 +73,7 @@ pub struct PowerCutCampaign {
     pub images: usize,
     /// Chains run at once.
     pub threads: usize,
-    /// How many of a life's boundaries to cut, at random; `None` for all of them.
+    /// How many of a process run's boundaries to cut, at random; `None` for all of them.
     pub cuts_per_life: Option<usize>,
     /// Seed of workloads and cuts; the interleaving of threads is the machine's.
     pub seed: u64,
@@ -92,13 +92,13 @@ pub struct PowerCutReport {
     pub second_level: usize,
     /// Of those, restored backups.
     pub backups: usize,
-    /// Lives of databases.
-    pub lives: usize,
+    /// Process runs of databases.
+    pub process_runs: usize,
     /// Boundaries between file operations that were cut.
     pub boundaries: usize,
-    /// Commits in all lives.
+    /// Commits in all process runs.
     pub commits: usize,
-    /// Checkpoints that lives began and had to abandon.
+    /// Checkpoints that process runs began and had to abandon.
     pub abandoned: usize,
     /// What happened to page files, if that counts.
     pub pressure: Option<Pressure>,
@@ -184,8 +184,8 @@ fn chain<S: Subject>(
     let mut rng = StdRng::seed_from_u64(campaign.seed.wrapping_add(number << 32));
     let mut disk = MemoryVfs::new();
     let mut contents = Contents::new();
-    for life in 0..LIVES {
-        let context = |error| format!("chain {number}, life {life}: {error}");
+    for process_run in 0..PROCESS_RUNS {
+        let context = |error| format!("chain {number}, process run {process_run}: {error}");
         let recording = Arc::new(RecordingVfs::new(&disk));
         let verdicts = subject
             .live(&recording, contents, &mut rng)
@@ -200,7 +200,7 @@ fn chain<S: Subject>(
         judge.all_cuts(&mut rng).map_err(context)?;
         {
             let mut report = shared.report();
-            report.lives += 1;
+            report.process_runs += 1;
             report.commits += verdicts.commits();
             report.boundaries += recording.operations() + 1;
         }
@@ -224,7 +224,7 @@ fn chain<S: Subject>(
     Ok(())
 }
 
-/// Cuts one recorded life everywhere and judges the images.
+/// Cuts one recorded process run everywhere and judges the images.
 struct Judge<'a, S> {
     campaign: &'a PowerCutCampaign,
     shared: &'a Shared,

@@ -13,7 +13,7 @@ use rand::{Rng, SeedableRng};
 
 use super::campaign::Subject;
 use super::oracle::{Contents, Oracle, Verdicts};
-use super::workload::{self, Backup, Life};
+use super::workload::{self, Backup, ProcessRun};
 use crate::databases::builder_of;
 use crate::pressure::{LEAST_MEMORY, Pressure, Watch};
 
@@ -26,10 +26,10 @@ pub struct DbSubject {
     /// `None`: any of those in memory.
     index: Option<IndexKind>,
     clock_ms: Arc<AtomicU64>,
-    lives: usize,
-    /// Checkpoints abandoned in all lives.
+    process_runs: usize,
+    /// Checkpoints abandoned in all process runs.
     abandoned: usize,
-    /// Backups finished in the current life.
+    /// Backups finished in the current process run.
     backups: Vec<Backup>,
     /// What happened to page files, if they are to be under pressure.
     pressure: Option<Pressure>,
@@ -41,7 +41,7 @@ impl Default for DbSubject {
         DbSubject {
             index: None,
             clock_ms,
-            lives: 0,
+            process_runs: 0,
             abandoned: 0,
             backups: Vec::new(),
             pressure: None,
@@ -59,7 +59,7 @@ impl DbSubject {
     }
 
     /// A database of B-trees with ten times as much data as memory, whose page file grows and
-    /// shrinks in each life.
+    /// shrinks in each process run.
     pub fn under_pressure() -> DbSubject {
         DbSubject {
             pressure: Some(Pressure::default()),
@@ -111,7 +111,7 @@ impl DbSubject {
     }
 }
 
-/// What earlier lives left of their backups is in the way of nothing but time.
+/// What earlier process runs left of their backups is in the way of nothing but time.
 fn remove_backups(vfs: &dyn Vfs) -> Result<(), String> {
     for name in vfs.list(Path::new("/")).map_err(|e| e.to_string())? {
         if name.starts_with("backup-") {
@@ -122,13 +122,17 @@ fn remove_backups(vfs: &dyn Vfs) -> Result<(), String> {
     Ok(())
 }
 
-/// Lets each thread of a life take so many steps.
-fn write_from_threads(life: &Life, steps: usize, rng: &mut StdRng) -> Result<(), String> {
+/// Lets each thread of a process run take so many steps.
+fn write_from_threads(
+    process_run: &ProcessRun,
+    steps: usize,
+    rng: &mut StdRng,
+) -> Result<(), String> {
     std::thread::scope(|scope| {
-        let writers: Vec<_> = (0..life.threads)
+        let writers: Vec<_> = (0..process_run.threads)
             .map(|thread| {
                 let rng = StdRng::seed_from_u64(rng.random());
-                scope.spawn(move || workload::write(life, thread, steps, rng))
+                scope.spawn(move || workload::write(process_run, thread, steps, rng))
             })
             .collect();
         writers
@@ -144,7 +148,7 @@ impl Subject for DbSubject {
         contents: Contents,
         rng: &mut StdRng,
     ) -> Result<Verdicts, String> {
-        self.lives += 1;
+        self.process_runs += 1;
         let vfs: Arc<dyn Vfs> = Arc::<RecordingVfs>::clone(disk);
         remove_backups(&*vfs)?;
         // Where memory is scarce, commits need writes of pages, too, which must not fail.
@@ -159,7 +163,7 @@ impl Subject for DbSubject {
             Some(_) => workload::PRESSED_THREADS,
         };
         let operations = || disk.operations();
-        let life = Life {
+        let process_run = ProcessRun {
             db: &db,
             operations: &operations,
             clock_ms: Arc::clone(&self.clock_ms),
@@ -168,19 +172,19 @@ impl Subject for DbSubject {
             threads,
             faulty,
             abandoned: AtomicUsize::new(0),
-            number: self.lives,
+            number: self.process_runs,
             pressure: self.pressure.map(|_| Mutex::default()),
         };
-        workload::prepare(&life)?;
+        workload::prepare(&process_run)?;
         let steps = rng.random_range(5..40);
-        write_from_threads(&life, steps, rng)?;
-        let Life {
+        write_from_threads(&process_run, steps, rng)?;
+        let ProcessRun {
             oracle,
             backups,
             pressure,
             abandoned,
             ..
-        } = life;
+        } = process_run;
         self.abandoned += abandoned.into_inner();
         if let (Some(sum), Some(watch)) = (&mut self.pressure, pressure) {
             let watch = watch.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -21,7 +21,7 @@ const NAME: &str = "main";
 /// The log as a [`Subject`].
 #[derive(Debug, Default)]
 pub struct LogSubject {
-    lives: usize,
+    process_runs: usize,
 }
 
 fn failed<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> String {
@@ -76,7 +76,7 @@ impl Subject for LogSubject {
         mut contents: Contents,
         rng: &mut StdRng,
     ) -> Result<Verdicts, String> {
-        self.lives += 1;
+        self.process_runs += 1;
         let vfs: Arc<dyn Vfs> = Arc::<RecordingVfs>::clone(disk);
         let (mut manifest, first_epoch, _) = recover(&vfs)?;
         let options = LogOptions {
@@ -94,12 +94,12 @@ impl Subject for LogSubject {
             let writers: Vec<_> = (0..rng.random_range(1..=3))
                 .map(|thread| {
                     let rng = StdRng::seed_from_u64(rng.random());
-                    let (log, oracle, disk, life) = (&log, &oracle, disk, self.lives);
+                    let (log, oracle, disk, process_run) = (&log, &oracle, disk, self.process_runs);
                     let mut writer = Writer {
                         log,
                         oracle,
                         disk,
-                        life,
+                        process_run,
                         thread,
                         rng,
                         last: BTreeMap::new(),
@@ -150,7 +150,7 @@ struct Writer<'a> {
     log: &'a Arc<Log>,
     oracle: &'a Mutex<Oracle>,
     disk: &'a RecordingVfs,
-    life: usize,
+    process_run: usize,
     thread: usize,
     rng: StdRng,
     /// The timestamp of each key's last commit: the floor of the next.
@@ -171,7 +171,7 @@ impl Writer<'_> {
             let key = format!("{}-{}", self.thread, self.rng.random_range(0..6)).into_bytes();
             if changes.iter().all(|(other, _)| *other != key) {
                 let length = [0, 10, 600, 1400][self.rng.random_range(0..4)];
-                let mut value = format!("{}.{}.{step}", self.life, self.thread).into_bytes();
+                let mut value = format!("{}.{}.{step}", self.process_run, self.thread).into_bytes();
                 value.resize(value.len() + length, b'v');
                 changes.push((key, self.rng.random_bool(0.85).then_some(value)));
             }

@@ -42,7 +42,7 @@ pub type Contents = BTreeMap<String, Rows>;
 /// One key's new state within a commit; `None` removes it.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// Which life of which keyspace, as [`Oracle::incarnation`] numbers them.
+    /// Which incarnation of which keyspace, as [`Oracle::incarnation`] numbers them.
     pub incarnation: usize,
     /// The key.
     pub key: Vec<u8>,
@@ -69,7 +69,7 @@ struct KeyspaceEvent {
     acknowledged_at: Option<usize>,
 }
 
-/// What was asked of a database during one life (from one opening to the power cut).
+/// What was asked of a database during one process run (from one opening to the power cut).
 #[derive(Debug, Clone, Default)]
 pub struct Oracle {
     names: Vec<String>,
@@ -83,7 +83,7 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// A database that shows `contents` when the life begins, all of it durable.
+    /// A database that shows `contents` when the process run begins, all of it durable.
     pub fn new(contents: Contents) -> Self {
         let mut oracle = Oracle::default();
         for (name, rows) in contents {
@@ -158,7 +158,7 @@ impl Oracle {
         }
     }
 
-    /// A keyspace is being created (or emptied, which gives it a new life); call before the
+    /// A keyspace is being created (or emptied, which begins a new incarnation); call before the
     /// engine and [`Oracle::keyspace_done`] after.
     pub fn creating(&mut self, name: &str, operations: usize) -> usize {
         let incarnation = self.names.len();
@@ -191,7 +191,7 @@ impl Oracle {
         self.events[event].acknowledged_at = Some(operations);
     }
 
-    /// Ends the life: computes every state that a cut may leave, as seen at time `now_ms`.
+    /// Ends the process run: computes every state that a cut may leave, as seen at time `now_ms`.
     pub fn seal(mut self, now_ms: u64) -> Verdicts {
         // The sort is stable: commits of one epoch stay in the order in which they were issued,
         // which is the order of each key.
@@ -244,7 +244,7 @@ struct Boundary {
     hashes: Vec<u64>,
 }
 
-/// Judges recovered databases against a finished life.
+/// Judges recovered databases against a finished process run.
 #[derive(Debug, Clone)]
 pub struct Verdicts {
     oracle: Oracle,
@@ -253,7 +253,7 @@ pub struct Verdicts {
 }
 
 impl Verdicts {
-    /// The number of commits of this life.
+    /// The number of commits of this process run.
     pub fn commits(&self) -> usize {
         self.oracle.commits.len()
     }
@@ -476,7 +476,7 @@ mod tests {
         }
     }
 
-    fn life() -> Verdicts {
+    fn verdicts() -> Verdicts {
         let mut oracle = Oracle::new(contents(&[("old", "0")]));
         put(&mut oracle, &[("a", "1")], 5, None);
         put(&mut oracle, &[("a", "2"), ("b", "2")], 6, Some(10));
@@ -487,21 +487,25 @@ mod tests {
 
     #[test]
     fn every_epoch_boundary_after_the_acknowledged_is_right() {
-        let life = life();
-        life.check(0, &contents(&[("old", "0")])).unwrap();
-        life.check(9, &contents(&[("old", "0"), ("a", "1")]))
+        let verdicts = verdicts();
+        verdicts.check(0, &contents(&[("old", "0")])).unwrap();
+        verdicts
+            .check(9, &contents(&[("old", "0"), ("a", "1")]))
             .unwrap();
-        life.check(10, &contents(&[("old", "0"), ("a", "2"), ("b", "2")]))
+        verdicts
+            .check(10, &contents(&[("old", "0"), ("a", "2"), ("b", "2")]))
             .unwrap();
-        life.check(10, &contents(&[("old", "0"), ("a", "3"), ("b", "4")]))
+        verdicts
+            .check(10, &contents(&[("old", "0"), ("a", "3"), ("b", "4")]))
             .unwrap();
     }
 
     #[test]
     fn losses_tears_and_disorder_are_wrong() {
-        let life = life();
+        let verdicts = verdicts();
         let wrong = |operations, pairs: &[(&str, &str)]| {
-            life.check(operations, &contents(pairs))
+            verdicts
+                .check(operations, &contents(pairs))
                 .expect_err("must be rejected")
         };
         let lost = wrong(10, &[("old", "0"), ("a", "1")]);
@@ -520,16 +524,16 @@ mod tests {
         oracle.keyspace_done(created, 6);
         let dropped = oracle.dropping("extra", 8);
         oracle.keyspace_done(dropped, 12);
-        let life = oracle.seal(0);
+        let verdicts = oracle.seal(0);
         let without = contents(&[]);
         let mut with = without.clone();
         with.insert("extra".to_owned(), Rows::new());
-        life.check(4, &without).unwrap();
-        life.check(4, &with).unwrap();
-        life.check(7, &without).unwrap_err();
-        life.check(7, &with).unwrap();
-        life.check(9, &without).unwrap();
-        life.check(12, &with).unwrap_err();
+        verdicts.check(4, &without).unwrap();
+        verdicts.check(4, &with).unwrap();
+        verdicts.check(7, &without).unwrap_err();
+        verdicts.check(7, &with).unwrap();
+        verdicts.check(9, &without).unwrap();
+        verdicts.check(12, &with).unwrap_err();
     }
 
     #[test]
@@ -539,16 +543,17 @@ mod tests {
         let created = oracle.creating("extra", 3);
         put(&mut oracle, &[("beside", "1")], 4, None);
         oracle.keyspace_done(created, 6);
-        let life = oracle.seal(0);
+        let verdicts = oracle.seal(0);
         let with = |pairs| {
             let mut contents = contents(pairs);
             contents.insert("extra".to_owned(), Rows::new());
             contents
         };
-        life.check(4, &contents(&[])).unwrap();
-        life.check(4, &with(&[])).unwrap_err();
-        life.check(4, &with(&[("before", "1")])).unwrap();
-        life.check(6, &with(&[("before", "1"), ("beside", "1")]))
+        verdicts.check(4, &contents(&[])).unwrap();
+        verdicts.check(4, &with(&[])).unwrap_err();
+        verdicts.check(4, &with(&[("before", "1")])).unwrap();
+        verdicts
+            .check(6, &with(&[("before", "1"), ("beside", "1")]))
             .unwrap();
     }
 

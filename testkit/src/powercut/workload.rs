@@ -1,4 +1,4 @@
-//! One life of a database: random work by a few threads, every commit told to the oracle.
+//! One process run of a database: random work by a few threads, every commit told to the oracle.
 //!
 //! Each thread owns its keys, so that the state after an epoch does not depend on the order of
 //! commits within it. Values are up to a few sectors long, so that they can tear.
@@ -27,7 +27,7 @@ const SHARED: [&str; 2] = ["main", "other"];
 /// The keyspaces that thread 0 creates, clears and drops.
 const SCRATCH: [&str; 2] = ["scratch-a", "scratch-b"];
 
-/// A backup that was finished during a life.
+/// A backup that was finished during a process run.
 #[derive(Debug, Clone)]
 pub struct Backup {
     /// Where it is.
@@ -38,8 +38,8 @@ pub struct Backup {
     pub finished_at: usize,
 }
 
-/// What the threads of a life share.
-pub struct Life<'a> {
+/// What the threads of a process run share.
+pub struct ProcessRun<'a> {
     /// The database under test.
     pub db: &'a Db,
     /// Counts file operations done.
@@ -56,9 +56,9 @@ pub struct Life<'a> {
     pub faulty: Option<FaultyVfs>,
     /// Checkpoints that were abandoned so far.
     pub abandoned: AtomicUsize,
-    /// Distinguishes the backups of different lives.
+    /// Distinguishes the backups of different process runs.
     pub number: usize,
-    /// What happened to the page file, if the life is to put it under pressure.
+    /// What happened to the page file, if the process run is to put it under pressure.
     pub pressure: Option<Mutex<Watch>>,
 }
 
@@ -73,55 +73,55 @@ type Staged = (Keyspace, Vec<u8>, Option<Vec<u8>>, Change);
 
 /// One writing thread.
 struct Writer<'a> {
-    life: &'a Life<'a>,
+    process_run: &'a ProcessRun<'a>,
     thread: usize,
     rng: StdRng,
     keyspaces: BTreeMap<String, Keyspace>,
     next_value: u64,
 }
 
-/// Runs `steps` random steps as thread `thread` of `life`.
-pub fn write(life: &Life<'_>, thread: usize, steps: usize, rng: StdRng) -> Outcome {
+/// Runs `steps` random steps as thread `thread` of `process_run`.
+pub fn write(process_run: &ProcessRun<'_>, thread: usize, steps: usize, rng: StdRng) -> Outcome {
     let mut writer = Writer {
-        life,
+        process_run,
         thread,
         rng,
         keyspaces: BTreeMap::new(),
         next_value: 0,
     };
     for name in SHARED {
-        let keyspace = life
+        let keyspace = process_run
             .db
             .open_keyspace(name)
             .map_err(failed("opening a keyspace"))?;
         writer.keyspaces.insert(name.to_owned(), keyspace);
     }
-    if life.pressure.is_some() {
+    if process_run.pressure.is_some() {
         return writer.press(steps);
     }
     for _ in 0..steps {
         writer.step()?;
     }
-    match &life.faulty {
+    match &process_run.faulty {
         Some(disk) if thread == 0 => writer.abandon_some(disk),
         _ => Ok(()),
     }
 }
 
 /// Creates the shared keyspaces where they are missing.
-pub fn prepare(life: &Life<'_>) -> Outcome {
+pub fn prepare(process_run: &ProcessRun<'_>) -> Outcome {
     for name in SHARED {
-        if life
+        if process_run
             .with_oracle(|oracle| oracle.incarnation(name))
             .is_none()
         {
-            life.create(name)?;
+            process_run.create(name)?;
         }
     }
     Ok(())
 }
 
-impl Life<'_> {
+impl ProcessRun<'_> {
     fn with_oracle<R>(&self, with: impl FnOnce(&mut Oracle) -> R) -> R {
         with(&mut self.oracle.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -165,14 +165,14 @@ impl Writer<'_> {
     }
 
     fn administer(&mut self) -> Outcome {
-        if let Some(disk) = &self.life.faulty
+        if let Some(disk) = &self.process_run.faulty
             && self.rng.random_bool(0.4)
         {
             return self.abandon_checkpoint(disk);
         }
         match self.rng.random_range(0..10) {
             0..3 => self
-                .life
+                .process_run
                 .db
                 .checkpoint()
                 .map(drop)
@@ -180,7 +180,7 @@ impl Writer<'_> {
             3 | 4 => self.back_up(),
             5..8 => self.change_keyspaces(),
             _ => {
-                self.life
+                self.process_run
                     .clock_ms
                     .fetch_add(self.rng.random_range(1..400), Ordering::SeqCst);
                 Ok(())
@@ -200,8 +200,11 @@ impl Writer<'_> {
     fn value(&mut self) -> Vec<u8> {
         self.next_value += 1;
         let length = [0, 0, 8, 60, 500, 1500][self.rng.random_range(0..6)];
-        let mut value =
-            format!("{}.{}.{}", self.life.number, self.thread, self.next_value).into_bytes();
+        let mut value = format!(
+            "{}.{}.{}",
+            self.process_run.number, self.thread, self.next_value
+        )
+        .into_bytes();
         let fill = b'a' + (self.next_value % 26) as u8;
         value.resize(value.len() + length, fill);
         value
@@ -215,7 +218,9 @@ impl Writer<'_> {
             .iter()
             .nth(index)
             .expect("index below the length");
-        let incarnation = self.life.with_oracle(|oracle| oracle.incarnation(name));
+        let incarnation = self
+            .process_run
+            .with_oracle(|oracle| oracle.incarnation(name));
         (
             keyspace.clone(),
             incarnation.expect("open keyspaces are alive"),
@@ -237,10 +242,10 @@ impl Writer<'_> {
         durability: Durability,
         run: impl FnOnce() -> hedgerow::Result<Commit>,
     ) -> Outcome<Commit> {
-        let issued = self.life.with_oracle(|oracle| oracle.issue(changes));
+        let issued = self.process_run.with_oracle(|oracle| oracle.issue(changes));
         let commit = run().map_err(failed("a commit"))?;
-        let operations = (self.life.operations)();
-        self.life.with_oracle(|oracle| {
+        let operations = (self.process_run.operations)();
+        self.process_run.with_oracle(|oracle| {
             oracle.committed(issued, commit.epoch());
             if durability == Durability::Sync {
                 oracle.acknowledged(issued, operations);
@@ -271,7 +276,7 @@ impl Writer<'_> {
     fn put_expiring(&mut self) -> Outcome {
         let ((keyspace, incarnation), key) = (self.keyspace(), self.key("expiring"));
         let (value, durability) = (self.value(), self.durability());
-        let now = self.life.clock_ms.load(Ordering::SeqCst);
+        let now = self.process_run.clock_ms.load(Ordering::SeqCst);
         let expiry_ms = self
             .rng
             .random_bool(0.7)
@@ -305,7 +310,7 @@ impl Writer<'_> {
             let name = format!("c{}", self.rng.random_range(0..4)).into_bytes();
             new.insert(name, self.value());
         }
-        let mut columns = self.life.with_oracle(|oracle| {
+        let mut columns = self.process_run.with_oracle(|oracle| {
             match oracle.current(incarnation, &key).map(|row| &row.content) {
                 Some(Content::Columns(columns)) => columns.clone(),
                 _ => BTreeMap::new(),
@@ -338,7 +343,7 @@ impl Writer<'_> {
         let (keyspace, incarnation) = self.keyspace();
         let kind = ["plain", "expiring", "columns"][self.rng.random_range(0..3)];
         let (key, durability) = (self.key(kind), self.durability());
-        let mut batch = self.life.db.batch();
+        let mut batch = self.process_run.db.batch();
         batch.remove(&keyspace, &key);
         let changes = vec![Change {
             incarnation,
@@ -367,7 +372,7 @@ impl Writer<'_> {
     fn remove_between(&mut self, name: &str, range: Range<&[u8]>) -> Outcome {
         let keyspace = self.keyspaces[name].clone();
         let durability = self.durability();
-        let (incarnation, keys) = self.life.with_oracle(|oracle| {
+        let (incarnation, keys) = self.process_run.with_oracle(|oracle| {
             let incarnation = oracle.incarnation(name).expect("open keyspaces are alive");
             (incarnation, oracle.keys(incarnation, range.clone()))
         });
@@ -414,7 +419,7 @@ impl Writer<'_> {
     fn batch(&mut self) -> Outcome {
         let durability = self.durability();
         let chosen = self.several();
-        let mut batch = self.life.db.batch();
+        let mut batch = self.process_run.db.batch();
         for (keyspace, key, value, _) in &chosen {
             match value {
                 Some(value) => batch.put(keyspace, key, value),
@@ -431,7 +436,7 @@ impl Writer<'_> {
     fn transact(&mut self) -> Outcome {
         let durability = self.durability();
         let chosen = self.several();
-        let db = self.life.db;
+        let db = self.process_run.db;
         let changes = chosen.iter().map(|(.., change)| change.clone()).collect();
         let options = WriteOptions::default().durability(durability);
         let locks: Vec<(&Keyspace, &[u8])> =
@@ -460,7 +465,7 @@ impl Writer<'_> {
             expiry_ms: None,
         });
         let options = WriteOptions::default().durability(Durability::Periodic);
-        let issued = self.life.with_oracle(|oracle| {
+        let issued = self.process_run.with_oracle(|oracle| {
             oracle.issue(vec![Change {
                 incarnation,
                 key: key.clone(),
@@ -470,14 +475,14 @@ impl Writer<'_> {
         let commit = keyspace
             .put_with(&key, &value, &options)
             .map_err(failed("a put"))?;
-        self.life
+        self.process_run
             .with_oracle(|oracle| oracle.committed(issued, commit.epoch()));
-        self.life
+        self.process_run
             .db
             .wait_durable(&commit)
             .map_err(failed("waiting"))?;
-        let operations = (self.life.operations)();
-        self.life
+        let operations = (self.process_run.operations)();
+        self.process_run
             .with_oracle(|oracle| oracle.acknowledged(issued, operations));
         Ok(())
     }
@@ -485,10 +490,10 @@ impl Writer<'_> {
     /// Stores a row in a keyspace, durably, and moves it to another without waiting for that: the
     /// row must then be in one of them, also if the first keyspace goes right after.
     fn move_out_of(&mut self, name: &str) -> Outcome {
-        let open = |name| self.life.db.open_keyspace(name);
+        let open = |name| self.process_run.db.open_keyspace(name);
         let from = open(name).map_err(failed("opening a keyspace"))?;
         let to = open("main").map_err(failed("opening a keyspace"))?;
-        let (from_number, to_number) = self.life.with_oracle(|oracle| {
+        let (from_number, to_number) = self.process_run.with_oracle(|oracle| {
             let number = |name| oracle.incarnation(name).expect("open keyspaces are alive");
             (number(name), number("main"))
         });
@@ -509,7 +514,7 @@ impl Writer<'_> {
             || from.put_with(&key, &value, &sync),
         )?;
         let changes = vec![change(from_number, None), change(to_number, row)];
-        let mut batch = self.life.db.batch();
+        let mut batch = self.process_run.db.batch();
         batch.remove(&from, &key).put(&to, &key, &value);
         self.commit(changes, Durability::Periodic, || {
             batch.commit(Durability::Periodic)
@@ -518,15 +523,22 @@ impl Writer<'_> {
     }
 
     fn back_up(&mut self) -> Outcome {
-        let started_at = (self.life.operations)();
+        let started_at = (self.process_run.operations)();
         let mut backups = self
-            .life
+            .process_run
             .backups
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let dir = Path::new("/").join(format!("backup-{}-{}", self.life.number, backups.len()));
-        self.life.db.backup(&dir).map_err(failed("a backup"))?;
-        let finished_at = (self.life.operations)();
+        let dir = Path::new("/").join(format!(
+            "backup-{}-{}",
+            self.process_run.number,
+            backups.len()
+        ));
+        self.process_run
+            .db
+            .backup(&dir)
+            .map_err(failed("a backup"))?;
+        let finished_at = (self.process_run.operations)();
         backups.push(Backup {
             dir,
             started_at,
@@ -538,41 +550,41 @@ impl Writer<'_> {
     fn change_keyspaces(&mut self) -> Outcome {
         let name = SCRATCH[self.rng.random_range(0..2)];
         let alive = self
-            .life
+            .process_run
             .with_oracle(|oracle| oracle.incarnation(name))
             .is_some();
         if !alive {
-            let keyspace = self.life.create(name)?;
+            let keyspace = self.process_run.create(name)?;
             self.keyspaces.insert(name.to_owned(), keyspace);
             return Ok(());
         }
         if self.rng.random_bool(0.5) {
             self.move_out_of(name)?;
         }
-        let started = (self.life.operations)();
+        let started = (self.process_run.operations)();
         if self.rng.random_bool(0.4) {
             let event = self
-                .life
+                .process_run
                 .with_oracle(|oracle| oracle.creating(name, started));
-            self.life
+            self.process_run
                 .db
                 .clear_keyspace(name)
                 .map_err(failed("clearing a keyspace"))?;
-            let done = (self.life.operations)();
-            self.life
+            let done = (self.process_run.operations)();
+            self.process_run
                 .with_oracle(|oracle| oracle.keyspace_done(event, done));
             return Ok(());
         }
         self.keyspaces.remove(name);
         let event = self
-            .life
+            .process_run
             .with_oracle(|oracle| oracle.dropping(name, started));
-        self.life
+        self.process_run
             .db
             .drop_keyspace(name)
             .map_err(failed("dropping a keyspace"))?;
-        let done = (self.life.operations)();
-        self.life
+        let done = (self.process_run.operations)();
+        self.process_run
             .with_oracle(|oracle| oracle.keyspace_done(event, done));
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Checkpoints that a life begins and has to abandon, so that power cuts fall after them, too.
+//! Checkpoints that a process run begins and has to abandon, so that power cuts fall after them,
+//! too.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,7 +21,7 @@ impl Writer<'_> {
             self.put()?;
             self.abandon_checkpoint(disk)?;
         }
-        let taken = self.life.db.checkpoint();
+        let taken = self.process_run.db.checkpoint();
         taken.map(drop).map_err(failed("a checkpoint"))
     }
 
@@ -32,7 +33,7 @@ impl Writer<'_> {
             Fault::Error(std::io::ErrorKind::StorageFull),
         );
         // Other threads' commits would find the log's disk full, too.
-        if self.life.threads == 1 && self.rng.random() {
+        if self.process_run.threads == 1 && self.rng.random() {
             let is_log = |path: &Path, _| path.extension().is_some_and(|end| end == "log");
             disk.fail_from_at(is_log, CallKind::Write, after, full);
         } else {
@@ -40,15 +41,15 @@ impl Writer<'_> {
                 |path: &Path, offset| path.ends_with("pages.hdg") && offset >= ROOTS_BYTES;
             disk.fail_from_at(is_page, CallKind::Write, after, full);
         }
-        let outcome = self.life.db.checkpoint();
+        let outcome = self.process_run.db.checkpoint();
         disk.heal();
         match outcome {
             Ok(_) => {}
-            Err(Error::DiskFull) => self.life.count_abandoned(),
+            Err(Error::DiskFull) => self.process_run.count_abandoned(),
             Err(error) => return Err(format!("a checkpoint on a full disk failed: {error}")),
         }
         // The log finds out by itself that there is space again.
-        while self.life.db.health() == Health::DiskFull {
+        while self.process_run.db.health() == Health::DiskFull {
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What a life does to have pages evicted, the file grow, and the file shrink.
+//! What a process run does to have pages evicted, the file grow, and the file shrink.
 
 use rand::Rng;
 
@@ -6,7 +6,7 @@ use super::{Outcome, Writer, failed};
 use crate::powercut::oracle::{Change, Content, Row};
 use crate::pressure;
 
-/// Threads of a life under pressure; each has its part of the rows.
+/// Threads of a process run under pressure; each has its part of the rows.
 pub const THREADS: usize = 3;
 const ROWS_EACH: u32 = pressure::ROWS / THREADS as u32;
 /// Rows of one commit while filling.
@@ -41,17 +41,17 @@ impl Writer<'_> {
     }
 
     fn look(&self) {
-        self.life.watch().look(self.life.db);
+        self.process_run.watch().look(self.process_run.db);
     }
 
     /// Writes those of the first rows that are missing.
     fn fill(&mut self, rows: u32) -> Outcome {
         let (prefix, main) = (
             self.prefix(),
-            self.life.with_oracle(|o| o.incarnation("main")),
+            self.process_run.with_oracle(|o| o.incarnation("main")),
         );
         let main = main.expect("made first, and never dropped");
-        let missing: Vec<u32> = self.life.with_oracle(|oracle| {
+        let missing: Vec<u32> = self.process_run.with_oracle(|oracle| {
             let is_missing = |&n: &u32| oracle.current(main, &pressure::key(&prefix, n)).is_none();
             (0..rows).filter(is_missing).collect()
         });
@@ -66,13 +66,13 @@ impl Writer<'_> {
     fn put_rows(&mut self, numbers: Vec<u32>) -> Outcome {
         let (prefix, durability) = (self.prefix(), self.durability());
         let keyspace = self.keyspaces["main"].clone();
-        let main = self.life.with_oracle(|o| o.incarnation("main"));
+        let main = self.process_run.with_oracle(|o| o.incarnation("main"));
         let main = main.expect("made first, and never dropped");
-        let mut batch = self.life.db.batch();
+        let mut batch = self.process_run.db.batch();
         let mut changes = Vec::new();
         for number in numbers {
             self.next_value += 1;
-            let version = format!("{}.{}", self.life.number, self.next_value);
+            let version = format!("{}.{}", self.process_run.number, self.next_value);
             let (key, value) = (
                 pressure::key(&prefix, number),
                 pressure::value(number, &version),
@@ -105,7 +105,7 @@ impl Writer<'_> {
         let end = format!("row{}0", self.thread);
         self.remove_between("main", from.as_bytes()..end.as_bytes())?;
         for _ in 0..UNTIL_CUT_OFF {
-            let checkpoint = self.life.db.checkpoint();
+            let checkpoint = self.process_run.db.checkpoint();
             checkpoint.map_err(failed("a checkpoint"))?;
             self.look();
         }
