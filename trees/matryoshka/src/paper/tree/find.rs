@@ -1,9 +1,9 @@
-//! The way from the root to a page, and the lookups that end there.
+//! The descent from the root to a page, and the lookups that end there.
 //!
 //! A lookup that waits for memory overlaps with the next only as far as the processor looks ahead,
 //! a few hundred instructions: so a lookup should have few, and no branch that depends on its key.
 //! A search by order therefore looks into the leaf that is responsible for the key, and only when
-//! nothing is found in its page begins again as a scan, which notes its way.
+//! nothing is found in its page begins again as a scan, which records its path.
 
 use hedgerow_simd::{Kernel, Task};
 

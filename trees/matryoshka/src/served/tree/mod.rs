@@ -410,9 +410,9 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
         latch.load().is_border().then(keys)
     }
 
-    /// All nodes, children after their parents and in key order. Whoever writes meanwhile may make
-    /// it miss some or meet some twice; under a guard all are alive, as each address was linked
-    /// when it was read.
+    /// All nodes, children after their parents and in key order. Beside writers the list may lack
+    /// some nodes or have some twice. Under a guard all are alive, as each address was linked when
+    /// it was read.
     pub(crate) fn nodes(&self) -> Vec<Node<L>> {
         self.root().map_or_else(Vec::new, Node::subtree)
     }
