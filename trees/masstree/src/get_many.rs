@@ -4,8 +4,8 @@
 //! for the next one, and hands over to the next key; when a key is done, the next of the batch
 //! takes its place, so the group stays full. Hand-over-hand validation is kept: a step first
 //! loads the child's version (its line is in the cache by now) and then validates the
-//! parent's snapshot. Anything out of the ordinary (a dirty or changed version, a split, an unstable slot)
-//! sends the key down the single path instead, which knows how to wait.
+//! parent's snapshot. Anything out of the ordinary (a dirty or changed version, a split, an
+//! unstable slot) sends the key down the single path instead, which can wait.
 
 use hedgerow_simd::{Kernel, Task};
 use hedgerow_sync::Version;
@@ -47,7 +47,7 @@ enum Progress {
 }
 
 impl Lookup<'_> {
-    /// Uses the node that was prefetched and asks for the next.
+    /// Uses the node that was prefetched and prefetches the next.
     #[inline(always)]
     fn step<K: Kernel, C: Configuration>(&mut self) -> Progress {
         // SAFETY: reached under the batch's guard, as in a single descent.

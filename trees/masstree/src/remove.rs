@@ -25,7 +25,7 @@
 //!    becomes its first separator, and that must be written into the ancestor `A` whose separator
 //!    names `Q`'s old lowest slice. Every node on the way whose range shrinks is marked
 //!    *splitting*, lower ones first, and stays latched until `A` is changed: a reader that
-//!    used the old separator finds a changed split counter on the way and starts again; one
+//!    used the old separator finds a changed split counter on the way and restarts; one
 //!    that comes later finds `A` marked or changed.
 //! 4. All are unlatched, `A` first, and the deleted nodes retired: parent, siblings and
 //!    separators name them no more, so only operations begun before can hold them.

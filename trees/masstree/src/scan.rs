@@ -3,7 +3,7 @@
 //! A scan takes one validated *snapshot* of a border node at a time (the order, slices,
 //! lengths, values, suffixes and the siblings' pointers, copied out and checked against the
 //! version), visits its entries, and goes on to the sibling that the snapshot named, whose
-//! lines were asked for while the snapshot was taken. Where an entry is a layer, the scan
+//! lines were prefetched while the snapshot was taken. Where an entry is a layer, the scan
 //! saves the node and descends; when the layer ends, the scan goes on behind the layer's slice,
 //! in the snapshot that it left if that is still there (of the nearest layer above, it is), or in a
 //! new one (following splits to the right).
@@ -41,7 +41,7 @@ use crate::value::{Bytes, Value};
 
 const RENEW_NODES: usize = 512;
 
-/// How many siblings beyond the next a scan asks for at once when it begins in a node.
+/// How many siblings beyond the next a scan prefetches at once when it begins in a node.
 const SIBLINGS_AHEAD: usize = 3;
 
 /// Where a scan stands between look-ups from the top.
@@ -55,7 +55,7 @@ struct Position {
 #[derive(Clone, Copy)]
 struct ParentHint<'t> {
     parent: &'t Interior,
-    /// The child to ask for next.
+    /// The child to prefetch next.
     child: usize,
     /// How many layers down it is.
     depth: usize,
@@ -150,7 +150,7 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
         self.snapshot.take::<V, C, VALUES>(node, Self::DIRECTION)
     }
 
-    /// Asks for siblings of the snapshot's node by its parent.
+    /// Prefetches siblings of the snapshot's node by its parent.
     fn set_hint<K: Kernel>(&mut self) {
         let Some(node) = self.snapshot.node else {
             return;
@@ -166,7 +166,7 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
             child: K::rank(&parent.slices, parent.count(), node.low()),
             depth: self.above.len(),
         });
-        // The next sibling itself was asked for with the snapshot.
+        // The next sibling itself was prefetched with the snapshot.
         self.advance_hint();
         for _ in 0..SIBLINGS_AHEAD {
             self.prefetch_by_hint();
@@ -183,7 +183,7 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
         }
     }
 
-    /// Asks for one more sibling, if the parent has one.
+    /// Prefetches one more sibling, if the parent has one.
     fn prefetch_by_hint(&mut self) {
         self.advance_hint();
         let Some(hint) = self.hint.filter(|hint| hint.depth == self.above.len()) else {
@@ -250,7 +250,7 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
         }
     }
 
-    /// Looks the position up, and asks for what follows it.
+    /// Looks the position up, and prefetches what follows it.
     fn begin<K: Kernel>(&mut self) {
         self.seek::<K>();
         self.set_hint::<K>();

@@ -15,7 +15,7 @@ mod sealed {
 pub trait Value: sealed::Sealed + Send + Sync + 'static {
     /// Whether slots own memory.
     const OWNING: bool;
-    /// Asks for the memory that a slot refers to.
+    /// Prefetches the memory that a slot refers to.
     fn prefetch(raw: u64);
     /// Bytes that a slot owns elsewhere.
     ///

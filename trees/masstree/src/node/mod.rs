@@ -1,9 +1,9 @@
 //! Nodes: what both kinds begin with, and how they are allocated.
 //!
 //! Full border nodes and interior nodes are 320 bytes, five cache lines, so they share one pool
-//! (border nodes with an inline suffix bag are longer, those of small layers are narrower). Both keep the version at byte 0 and the
-//! parent at byte 48: [`Node`] is that common beginning, through which a descent looks at a
-//! child before it knows its kind.
+//! (border nodes with an inline suffix bag are longer, those of small layers are narrower). Both
+//! keep the version at byte 0 and the parent at byte 48: [`Node`] is that common beginning, by
+//! which a descent reads a child before it knows its kind.
 
 pub mod border;
 pub mod interior;
@@ -41,7 +41,7 @@ const _: () = {
     assert!(offset_of!(Node, parent) == offset_of!(Interior, parent));
 };
 
-/// Asks for every line of the node at `node`.
+/// Prefetches every line of the node at `node`.
 #[inline(always)]
 pub fn prefetch(node: *const Node) {
     hedgerow_memory::prefetch_lines::<{ NODE_BYTES / 64 }, _>(node);

@@ -51,13 +51,13 @@ pub trait PageForm<L: Lane, V: Copy + Default, S: Strategy>: Copy {
     /// Six bits that a parent keeps beside the page's number, for [`prefetch`](Self::prefetch).
     fn tag(&self) -> u32;
 
-    /// Asks for the lines that a search reads first.
+    /// Prefetches the lines that a search reads first.
     fn prefetch(&self, tag: u32);
 
-    /// Asks for what a scan of the whole page reads first.
+    /// Prefetches what a scan of the whole page reads first.
     fn prefetch_scan(&self);
 
-    /// Where the key is or would be; asks for its value's line on the way.
+    /// Where the key is or would be; prefetches its value's line on the way.
     fn find<N: Kernel>(&self, key: L) -> KeyPosition;
 
     /// The value of a key.
@@ -98,7 +98,7 @@ pub trait PageForm<L: Lane, V: Copy + Default, S: Strategy>: Copy {
     /// One step, and a request for what the next one reads. Once at a leaf, stays there.
     fn step<N: Kernel>(&self, step: usize, at: u8, key: L) -> u8;
 
-    /// Asks for what an insert into the leaf that the steps led to reads beyond it; whether there
+    /// Prefetches what an insert into the leaf that the steps led to reads beyond it; whether there
     /// is no room for it, by all appearances.
     #[inline(always)]
     fn prefetch_insert(&self, _leaf: u8) -> bool {

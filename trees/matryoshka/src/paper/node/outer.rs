@@ -140,7 +140,7 @@ impl<L: Lane> Inner<L> {
         self.route_in::<N>(line, key)
     }
 
-    /// The line of separators for `key`; asks for it, and for the children that it leads to.
+    /// The line of separators for `key`; prefetches it, and the children that it leads to.
     #[inline(always)]
     pub(crate) fn line_of<N: Kernel, S: Strategy>(&self, key: L) -> usize {
         let line = self.sampled::<N, S>(key);
@@ -236,7 +236,7 @@ impl<L: Lane> Inner<L> {
         &self.children[..=self.count()]
     }
 
-    /// Asks for the lines that a search reads first.
+    /// Prefetches the lines that a search reads first.
     #[inline(always)]
     pub(crate) fn prefetch<S: Strategy>(&self) {
         let used = const { sample_lines_of::<L, S>() };

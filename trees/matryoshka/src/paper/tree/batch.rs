@@ -1,7 +1,7 @@
 //! Batches: lookups, inserts and removals of many keys, step by step side by side.
 //!
 //! One lookup waits for a line of memory at each step. A group takes each step for all its keys
-//! before the next, and asks for what the next step reads: the misses of a step overlap.
+//! before the next, and prefetches what the next step reads: the misses of a step overlap.
 //!
 //! Changes take one of two ways. Keys *all over* the tree walk side by side, as lookups do, to
 //! their pages, and are changed there, in the order in which they came: sorting them would cost
@@ -303,7 +303,7 @@ trait BatchChange<K: LaneKey, V: Copy + Default, S: Strategy>: Copy {
     /// The key that it is of.
     fn key(&self) -> K::Lane;
 
-    /// Asks for what such changes read beyond the leaves of their keys.
+    /// Prefetches what such changes read beyond the leaves of their keys.
     #[inline(always)]
     fn prefetch(_tree: &Matryoshka<K, V, S>, _places: &[PageReferenceOf<'_, K, V, S>]) {}
 

@@ -3,7 +3,7 @@
 //! A lookup that waits for memory overlaps with the next only as far as the processor looks ahead,
 //! a few hundred instructions: so a lookup should have few, and no branch that depends on its key.
 //! A search by order therefore looks into the leaf that is responsible for the key, and only when
-//! nothing is found in its page begins again as a scan, which records its path.
+//! nothing is found in its page is repeated as a scan, which records its path.
 
 use hedgerow_simd::{Kernel, Task};
 
@@ -30,7 +30,7 @@ where
         untag(child)
     }
 
-    /// Asks for the lines of a page that a search reads first.
+    /// Prefetches the lines of a page that a search reads first.
     #[inline(always)]
     pub(crate) fn prefetch_page(&self, child: u32) {
         let page = self.pages.get(untag(child));

@@ -1,7 +1,7 @@
 //! The tree: its way down, and how it grows.
 //!
 //! Children of the lowest inner level are pages, and their numbers carry six bits that the page
-//! chose (the slot of its root): header and root are asked for together. A stale tag would cost
+//! chose (the slot of its root): header and root are prefetched together. A stale tag would cost
 //! a wasted prefetch and nothing else; it is renewed whenever a root moves.
 
 mod batch;

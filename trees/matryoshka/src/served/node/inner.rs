@@ -64,7 +64,7 @@ impl<L: SharedLane> Inner<L> {
         block.expose_provenance()
     }
 
-    /// Asks for what a search reads before the line of separators.
+    /// Prefetches what a search reads before the line of separators.
     #[inline(always)]
     pub(crate) fn prefetch(address: usize) {
         let node = std::ptr::with_exposed_provenance::<u8>(address);

@@ -150,7 +150,7 @@ impl<L: SharedLane> Leaf<L> {
         Ok(keys.to_vec())
     }
 
-    /// Asks for keys and words.
+    /// Prefetches keys and words.
     #[inline(always)]
     pub(crate) fn prefetch(&self) {
         hedgerow_memory::prefetch_line(&self.keys);

@@ -167,7 +167,7 @@ impl<L: SharedLane> Page<L> {
         hedgerow_memory::block_bytes(bytes_of::<L>(self.capacity))
     }
 
-    /// Asks for what a search reads before the leaf line.
+    /// Prefetches what a search reads before the leaf line.
     #[inline(always)]
     pub(crate) fn prefetch(address: usize) {
         let head = std::ptr::with_exposed_provenance::<Head<L>>(address);

@@ -1,7 +1,7 @@
 //! Many lookups interleaved: each step reads the lines that the step before prefetched.
 //!
-//! A [`Lookup`] never waits. When a version is dirty or has changed, the lookup begins again as a
-//! single one, which knows how to wait.
+//! A [`Lookup`] never waits. When a version is dirty or has changed, the lookup is repeated as a
+//! single one, which can wait.
 
 use hedgerow_simd::Kernel;
 use hedgerow_sync::{Version, VersionWord};

@@ -39,7 +39,7 @@ pub(crate) unsafe fn entry<'g, C: Capacity>(word: u64) -> Entry<'g, C> {
     }
 }
 
-/// Asks for the block that a word names.
+/// Prefetches the block that a word names.
 #[inline(always)]
 pub(crate) fn prefetch(word: u64) {
     let address = (word & !(BUCKET_TAG | LAYER_TAG)) as usize;
