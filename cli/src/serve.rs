@@ -146,7 +146,7 @@ fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Resu
         ] {
             text += &format!("\n  {name:<10} {}", address.as_deref().unwrap_or("off"));
         }
-        text + &format!("\n  {:<10} {}", "promise", promise(&settings))
+        text + &format!("\n  {:<10} {}", "promise", promise(settings))
     })
 }
 
