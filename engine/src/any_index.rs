@@ -11,7 +11,7 @@ use hedgerow_masstree::{Bytes, Masstree};
 use hedgerow_matryoshka::MatryoshkaIndex;
 
 use crate::erased::ErasedIndex;
-use crate::options::IndexKind;
+use crate::index_kind::IndexKind;
 #[cfg(feature = "locked-map")]
 use hedgerow_index::LockedMap;
 use hedgerow_index::{Decision, Direction, Index, IndexError, RangeDecision, Statistics};

@@ -1,8 +1,8 @@
 //! The thread that keeps house: sweeps expired rows and takes checkpoints when they are [due](crate::schedule).
 
 use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -16,29 +16,6 @@ use crate::keyspace::Keyspace;
 use crate::row::Row;
 use crate::schedule::{Limits, Look, Schedule};
 use crate::worker;
-
-/// Ends the threads when the database closes.
-#[derive(Default)]
-pub(crate) struct Wakeup {
-    stop: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Wakeup {
-    pub(crate) fn stop(&self) {
-        *self.stop.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.changed.notify_all();
-    }
-
-    /// Sleeps; whether to stop.
-    fn sleep(&self, interval: Duration) -> bool {
-        let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
-        let slept = self
-            .changed
-            .wait_timeout_while(stop, interval, |stop| !*stop);
-        *slept.unwrap_or_else(PoisonError::into_inner).0
-    }
-}
 
 const CHECKPOINT_POLL: Duration = Duration::from_millis(100);
 /// Polls from look to look at the blocks of a page file, which are counted one by one.

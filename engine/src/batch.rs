@@ -6,8 +6,8 @@ use crate::commit::Commit;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
-use crate::options::WriteOptions;
 use crate::transaction::{Locks, ROW_BYTES_IN_LOG, Transaction};
+use crate::write_options::WriteOptions;
 
 /// Several writes that happen at once, or not at all. Made by [`Db::batch`](crate::Db::batch).
 ///

@@ -8,6 +8,9 @@ use std::ops::{
 
 use hedgerow_index::Direction;
 
+/// Both ends of a range of keys.
+pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
 /// A range of keys: any of Rust's range types over anything that is bytes, or a pair of
 /// [`Bound`]s.
 ///

@@ -13,9 +13,9 @@ use hedgerow_log::{Health, Manifest};
 use crate::any_index::AnyIndex;
 use crate::engine::{Catalog, Engine};
 use crate::error::{Error, Result};
-use crate::options::IndexKind;
-use crate::page_file::{PageFile, Stored};
-use crate::space::Space;
+use crate::index_kind::IndexKind;
+use crate::page_file::PageFile;
+use crate::space::{Space, Stored};
 use crate::stripes::STRIPES;
 use crate::worker;
 

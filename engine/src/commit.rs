@@ -16,12 +16,12 @@ use hedgerow_sync::threads;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::keyspace::Keyspace;
-use crate::options::{Durability, WriteOptions};
 use crate::row::{self, Row, TIMESTAMP_BYTES};
 use crate::row_builder::{Built, RowBuilder};
 use crate::space::Space;
 use crate::stripes::StripeGuard;
 use crate::worker::Scratch;
+use crate::write_options::{Durability, WriteOptions};
 
 /// A write that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,7 +8,8 @@ use hedgerow_vfs::Vfs;
 
 use crate::db::{LOCK_FILE, create_durably, writing_failed};
 use crate::error::{Error, Result};
-use crate::options::{Builder, IndexKind};
+use crate::index_kind::IndexKind;
+use crate::options::Builder;
 use crate::page_file::PageFile;
 
 /// Makes sure that a directory holds a database or can hold a new one with these options, before

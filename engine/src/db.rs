@@ -20,16 +20,19 @@ use crate::create;
 use crate::engine::{Catalog, Counters, Engine};
 use crate::error::{Error, Result};
 use crate::expiry::ExpiryIndex;
+use crate::index_kind::IndexKind;
 use crate::keyspace::Keyspace;
 use crate::lost::Lost;
-use crate::options::{Builder, IndexKind, WriteOptions};
+use crate::options::Builder;
 use crate::page_file::PageFile;
 use crate::recovery::Recovery;
 use crate::removals::Removals;
 use crate::stripes::Stripes;
 use crate::transaction::{Locks, Transaction};
+use crate::wakeup::Wakeup;
 use crate::watch::Watches;
 use crate::worker;
+use crate::write_options::WriteOptions;
 
 pub(crate) const LOCK_FILE: &str = "LOCK";
 
@@ -149,7 +152,7 @@ impl Db {
             lost,
             broken: OnceLock::new(),
             closed: AtomicBool::new(false),
-            wakeup: background::Wakeup::default(),
+            wakeup: Wakeup::default(),
             lock: Mutex::new(lock),
         });
         let db = Db {
@@ -364,6 +367,13 @@ impl Db {
             (None, Some(log)) => log.health(),
             (None, None) => Health::Healthy,
         }
+    }
+
+    /// Why recovery could not replay a part of the log: once for each page of a page file that
+    /// cannot be read, with the keys concerned. Nearly always empty. Otherwise other rows are
+    /// there and can be written, but no checkpoint is taken ([`Error::NotReplayed`]).
+    pub fn not_replayed(&self) -> Vec<String> {
+        self.engine.lost.reasons()
     }
 
     /// Removes rows that have expired now, as the background thread does; how many.

@@ -9,15 +9,16 @@ use hedgerow_index::IndexError;
 use hedgerow_log::{Log, Manifest};
 use hedgerow_vfs::FileLock;
 
-use crate::background::Wakeup;
 use crate::error::{Error, Result};
 use crate::expiry::ExpiryIndex;
+use crate::index_kind::IndexKind;
 use crate::lost::Lost;
-use crate::options::{Builder, IndexKind};
+use crate::options::Builder;
 use crate::page_file::PageFile;
 use crate::removals::Removals;
 use crate::space::Space;
 use crate::stripes::Stripes;
+use crate::wakeup::Wakeup;
 use crate::watch::Watches;
 
 /// All keyspaces, by both of their names.

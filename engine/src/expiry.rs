@@ -216,7 +216,7 @@ fn rests(mut list: &[u8]) -> impl Iterator<Item = &[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::IndexKind;
+    use crate::index_kind::IndexKind;
 
     #[test]
     fn rows_come_due_in_order_and_leave_when_changed() {

@@ -12,12 +12,12 @@ use crate::commit::{Action, Commit};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::iterate::{self, Direction, Range};
-use crate::options::WriteOptions;
 use crate::row::Row;
 use crate::row_builder::RowBuilder;
 use crate::space::Space;
 use crate::stripes::{self, StripeGuard};
 use crate::worker;
+use crate::write_options::WriteOptions;
 
 /// A named, ordered map from keys (up to 64 KiB of any bytes) to rows.
 ///

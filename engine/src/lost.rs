@@ -9,7 +9,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hedgerow_index::{IndexError, IndexErrorKind};
 
-use crate::db::Db;
 use crate::error::{Error, Result};
 
 /// Pages that are told of one by one.
@@ -68,14 +67,5 @@ impl Lost {
                 first: first.to_string(),
             }),
         }
-    }
-}
-
-impl Db {
-    /// Why recovery could not replay a part of the log: once for each page of a page file that
-    /// cannot be read, with the keys concerned. Nearly always empty. Otherwise other rows are
-    /// there and can be written, but no checkpoint is taken ([`Error::NotReplayed`]).
-    pub fn not_replayed(&self) -> Vec<String> {
-        self.engine().lost.reasons()
     }
 }

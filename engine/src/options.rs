@@ -1,144 +1,20 @@
-//! How a database is opened, and how a single write behaves.
+//! How a database is opened, and its limits.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hedgerow_log::LogOptions;
-use hedgerow_vfs::{MemoryVfs, SystemVfs, Vfs};
+use hedgerow_vfs::{SystemVfs, Vfs};
 
-use crate::db::Db;
 use crate::error::{Error, Result};
-use crate::page_file::DEFAULT_BUDGET;
-use crate::recovery::RecoveryProgress;
+use crate::index_kind::IndexKind;
+use crate::progress::{ProgressCallback, RecoveryProgress};
+use crate::write_options::Durability;
 
 /// The clock of expiry: milliseconds since the Unix epoch.
 pub(crate) type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
-pub(crate) type ProgressCallback = Arc<dyn Fn(RecoveryProgress) + Send + Sync>;
 
-/// What an acknowledged write promises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Durability {
-    /// The write survives a power cut: it returns after the group sync that covers it.
-    Sync,
-    /// The write survives a power cut once the flush interval (200 ms at most) has passed. It
-    /// survives the end of the process only as far as the log was written by then.
-    #[default]
-    Periodic,
-    /// No promise about when. It is logged and flushed with its neighbours all the same, so
-    /// that recovery always yields a state that existed.
-    None,
-}
-
-/// Which tree a keyspace lives in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum IndexKind {
-    /// Masstree: a trie of B+-trees whose readers take no locks. All in memory.
-    #[default]
-    Masstree,
-    /// Matryoshka: a trie of B+-trees of flat pages of cache lines, whose readers take no locks.
-    /// All in memory.
-    Matryoshka,
-    /// The B-tree of "B-Trees Are Back", in a file of pages of which as many are in memory as
-    /// [`Builder::memory_limit`] allows: for data larger than memory. All keyspaces of a database
-    /// are such trees, or none.
-    BTree,
-    /// A `BTreeMap` under one lock, for tests. With the feature `locked-map` only.
-    #[cfg(feature = "locked-map")]
-    LockedMap,
-}
-
-impl IndexKind {
-    /// The name in the catalog.
-    pub fn name(self) -> &'static str {
-        match self {
-            IndexKind::Masstree => "masstree",
-            IndexKind::Matryoshka => "matryoshka",
-            IndexKind::BTree => "btree",
-            #[cfg(feature = "locked-map")]
-            IndexKind::LockedMap => "locked-map",
-        }
-    }
-
-    /// The kind of this name.
-    pub fn from_name(name: &str) -> Option<IndexKind> {
-        let kinds = [
-            IndexKind::Masstree,
-            IndexKind::Matryoshka,
-            IndexKind::BTree,
-            #[cfg(feature = "locked-map")]
-            IndexKind::LockedMap,
-        ];
-        kinds.into_iter().find(|kind| kind.name() == name)
-    }
-}
-
-/// How one write behaves. The default: the database's durability, waiting for it, no expiry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WriteOptions {
-    /// What the write promises; `None` for the database's default.
-    pub durability: Option<Durability>,
-    /// Whether a [`Durability::Sync`] write blocks until it is durable. A server sets this to
-    /// false, calls [`Db::request_durable`] once for many writes, and holds each reply back
-    /// until [`Db::durable_epoch`] reaches the commit's epoch.
-    pub wait: bool,
-    /// When the row expires, in milliseconds since the Unix epoch.
-    pub expiry_ms: Option<u64>,
-    /// 32 bits stored with the row.
-    pub user_flags: u32,
-}
-
-impl Default for WriteOptions {
-    fn default() -> WriteOptions {
-        WriteOptions {
-            durability: None,
-            wait: true,
-            expiry_ms: None,
-            user_flags: 0,
-        }
-    }
-}
-
-impl From<Durability> for WriteOptions {
-    fn from(durability: Durability) -> WriteOptions {
-        WriteOptions::default().durability(durability)
-    }
-}
-
-impl From<&WriteOptions> for WriteOptions {
-    fn from(options: &WriteOptions) -> WriteOptions {
-        *options
-    }
-}
-
-impl WriteOptions {
-    /// These options with another durability.
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = Some(durability);
-        self
-    }
-
-    /// These options with an expiry, in milliseconds since the Unix epoch.
-    pub fn expiry_ms(mut self, expiry_ms: u64) -> Self {
-        self.expiry_ms = Some(expiry_ms);
-        self
-    }
-
-    /// These options with 32 bits to store with the row.
-    pub fn user_flags(mut self, user_flags: u32) -> Self {
-        self.user_flags = user_flags;
-        self
-    }
-
-    /// These options without waiting for durability; see [`WriteOptions::wait`].
-    pub fn no_wait(mut self) -> Self {
-        self.wait = false;
-        self
-    }
-}
-
-/// Opens a database with options; made by [`Db::builder`].
+/// Opens a database with options; made by [`Db::builder`](crate::Db::builder).
 #[derive(Clone)]
 pub struct Builder {
     /// `None`: what the database has.
@@ -194,6 +70,8 @@ impl Default for Builder {
     }
 }
 
+/// Memory for pages where no limit is named.
+pub(crate) const DEFAULT_PAGE_BUDGET: usize = 256 << 20;
 /// The highest limit of values: with columns of a byte each a row is four times as long, and
 /// lengths have four bytes.
 const MOST_VALUE_BYTES: usize = 1 << 30;
@@ -311,7 +189,7 @@ impl Builder {
     }
 
     /// How often expired rows are removed in the background; `None` for only by
-    /// [`Db::sweep_expired`]. They read as absent either way. Default: 100 ms.
+    /// [`Db::sweep_expired`](crate::Db::sweep_expired). They read as absent either way. Default: 100 ms.
     pub fn sweep_interval(mut self, interval: Option<Duration>) -> Self {
         self.sweep_interval = interval;
         self
@@ -350,51 +228,12 @@ impl Builder {
         self
     }
 
-    /// Opens (or creates) the database in `dir`, recovering it if need be.
-    ///
-    /// # Errors
-    /// [`Error::Locked`], [`Error::NotADatabase`], [`Error::NewerFormat`], [`Error::Corrupt`],
-    /// [`Error::HalfWritten`], [`Error::ReadOnlyDirectory`], [`Error::Missing`],
-    /// [`Error::InvalidOption`], or a failing file system.
-    pub fn open(self, dir: impl AsRef<Path>) -> Result<Db> {
-        self.validate()?;
-        Db::open_with(self, dir.as_ref())
-    }
-
-    /// Opens a new database that lives in memory alone, like a cache: nothing is logged, every
-    /// [`Durability`] promises as little as the next, [`Db::checkpoint`] and [`Db::backup`] fail,
-    /// and when it is closed everything is gone. Everything else works as with files.
-    ///
-    /// ```
-    /// let db = hedgerow::Db::builder().open_in_memory()?;
-    /// let cache = db.keyspace("cache")?;
-    /// cache.put(b"key", b"value")?;
-    /// assert_eq!(cache.get(b"key")?.as_deref(), Some(&b"value"[..]));
-    /// # Ok::<(), hedgerow::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::InvalidOption`].
-    pub fn open_in_memory(self) -> Result<Db> {
-        let options = Builder {
-            vfs: Arc::new(MemoryVfs::default()),
-            checkpoint_log_bytes: None,
-            read_only: false,
-            create: true,
-            in_memory: true,
-            ..self
-        };
-        options.validate()?;
-        // Only its catalog is a file, in the file system made above.
-        Db::open_with(options, Path::new("/in-memory"))
-    }
-
     /// Memory for the pool of a database of B-trees.
     pub(crate) fn page_budget(&self) -> usize {
-        self.memory_limit.unwrap_or(DEFAULT_BUDGET)
+        self.memory_limit.unwrap_or(DEFAULT_PAGE_BUDGET)
     }
 
-    fn validate(&self) -> Result<()> {
+    pub(crate) fn validate(&self) -> Result<()> {
         let invalid = |what: &str| Err(Error::InvalidOption(what.to_owned()));
         if self.in_memory && self.index == Some(IndexKind::BTree) {
             return invalid(

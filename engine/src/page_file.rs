@@ -37,28 +37,20 @@ use hedgerow_vfs::{OpenMode, Vfs};
 use crate::any_index::AnyIndex;
 use crate::error::{Error, Result};
 use crate::expiry::ExpiryIndex;
-use crate::options::{Builder, IndexKind};
+use crate::index_kind::IndexKind;
+use crate::options::Builder;
 use crate::schedule::FileSpace;
-use crate::space::Space;
+use crate::space::{Space, Stored};
 
 /// The file's name in the database's directory.
 pub(crate) const PAGE_FILE: &str = "pages.hdg";
 pub(crate) const PAGE: usize = 4096;
-/// Memory for pages where no limit is named.
-pub(crate) const DEFAULT_BUDGET: usize = 256 << 20;
 
 const VERSION: u32 = 1;
 const OWNER_BYTES: usize = 32;
 const ENTRY_BYTES: usize = 20;
 /// Rows that are removed between two looks at whether the database closes.
 const CHUNK_ROWS: usize = 1024;
-
-/// A tree in the file, and what is known of its keyspace.
-pub(crate) struct Stored {
-    pub(crate) index: AnyIndex,
-    pub(crate) rows: u64,
-    pub(crate) expiring: u64,
-}
 
 /// What the pool keeps for the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,34 +27,13 @@ use crate::error::{Error, Result};
 use crate::expiry::ExpiryIndex;
 use crate::key_hash::key_hash;
 use crate::lost::Lost;
-use crate::options::ProgressCallback;
 use crate::page_file::PageFile;
 use crate::planted::{PlantedBug, planted};
+use crate::progress::{ProgressCallback, RecoveryPhase, RecoveryProgress};
 use crate::redo;
 use crate::remove_range;
 use crate::row::{ColumnChanges, Row, TIMESTAMP_BYTES};
 use crate::space::Space;
-
-/// What recovery is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum RecoveryPhase {
-    /// Loading the newest checkpoint.
-    Checkpoint,
-    /// Replaying the logs since then.
-    Log,
-}
-
-/// How far recovery is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecoveryProgress {
-    /// What is being read.
-    pub phase: RecoveryPhase,
-    /// Bytes read of it.
-    pub done_bytes: u64,
-    /// Bytes to read.
-    pub total_bytes: u64,
-}
 
 pub(crate) const REPORT_EVERY_BYTES: u64 = 1 << 20;
 

@@ -15,7 +15,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use hedgerow_sync::backoff::Backoff;
 
-use crate::remove_range::Bounds;
+use crate::bounds::Bounds;
 use crate::stripes::{MultiGuard, REMOVAL, STRIPES, Stripes};
 
 /// A range of which no row can be written, nor read alone.

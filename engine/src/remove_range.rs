@@ -18,19 +18,17 @@ use hedgerow_index::{IndexError, MAX_KEY_BYTES};
 use hedgerow_log::{Health, Operation, OperationKind, ShardGuard, Timestamp};
 use hedgerow_sync::threads;
 
-use crate::bounds::is_inverted;
+use crate::bounds::{Bounds, is_inverted};
 use crate::commit::Commit;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::expiry::ExpiryIndex;
 use crate::keyspace::{Keyspace, SpaceRef};
-use crate::options::WriteOptions;
 use crate::row::Row;
 use crate::space::Space;
 use crate::stripes::{MultiGuard, STRIPES};
 use crate::worker::Scratch;
-
-pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+use crate::write_options::WriteOptions;
 
 const OPEN: u8 = 0;
 const INCLUDED: u8 = 1;

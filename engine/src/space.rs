@@ -11,11 +11,10 @@ use hedgerow_log::Timestamp;
 use hedgerow_sync::StripedCounter;
 
 use crate::any_index::AnyIndex;
+use crate::bounds::Bounds;
 use crate::expiry::ExpiryIndex;
-use crate::options::IndexKind;
-use crate::page_file::Stored;
+use crate::index_kind::IndexKind;
 use crate::random_key::Cursors;
-use crate::remove_range::Bounds;
 use crate::row::{self, ColumnChanges, Columns, Row};
 use crate::watch::Watches;
 
@@ -31,6 +30,13 @@ pub(crate) struct Space {
     pub(crate) cursors: Cursors,
     /// Set, under all stripes, when the keyspace was dropped or cleared.
     retired: AtomicBool,
+}
+
+/// An index, and what is known of its rows.
+pub(crate) struct Stored {
+    pub(crate) index: AnyIndex,
+    pub(crate) rows: u64,
+    pub(crate) expiring: u64,
 }
 
 /// What an installed row replaced.

@@ -11,8 +11,8 @@ pub use hedgerow_index::{Statistic, Statistics};
 use crate::db::Db;
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::index_kind::IndexKind;
 use crate::keyspace::Keyspace;
-use crate::options::IndexKind;
 use crate::page_file::PAGE;
 
 /// So many pages may be read by a walk that nobody waits for; and pages that are being made count

@@ -22,7 +22,6 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::iterate::{self, Direction};
 use crate::keyspace::{Keyspace, SpaceRef};
-use crate::options::WriteOptions;
 use crate::planted::{PlantedBug, planted};
 use crate::row::{Row, TIMESTAMP_BYTES};
 use crate::row_builder::RowBuilder;
@@ -30,6 +29,7 @@ use crate::space::Space;
 use crate::stripes::{MultiGuard, STRIPES, stripe_of};
 use crate::undo::Undo;
 use crate::worker::Scratch;
+use crate::write_options::WriteOptions;
 
 /// What a transaction locks before it starts.
 #[derive(Clone, Copy, Debug)]

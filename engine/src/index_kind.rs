@@ -1,0 +1,45 @@
+//! The kinds of index that a keyspace can have, and their names on disk.
+
+/// Which tree a keyspace lives in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum IndexKind {
+    /// Masstree: a trie of B+-trees whose readers take no locks. All in memory.
+    #[default]
+    Masstree,
+    /// Matryoshka: a trie of B+-trees of flat pages of cache lines, whose readers take no locks.
+    /// All in memory.
+    Matryoshka,
+    /// The B-tree of "B-Trees Are Back", in a file of pages of which as many are in memory as
+    /// [`Builder::memory_limit`](crate::Builder::memory_limit) allows: for data larger than memory. All keyspaces of a database
+    /// are such trees, or none.
+    BTree,
+    /// A `BTreeMap` under one lock, for tests. With the feature `locked-map` only.
+    #[cfg(feature = "locked-map")]
+    LockedMap,
+}
+
+impl IndexKind {
+    /// The name in the catalog.
+    pub fn name(self) -> &'static str {
+        match self {
+            IndexKind::Masstree => "masstree",
+            IndexKind::Matryoshka => "matryoshka",
+            IndexKind::BTree => "btree",
+            #[cfg(feature = "locked-map")]
+            IndexKind::LockedMap => "locked-map",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn from_name(name: &str) -> Option<IndexKind> {
+        let kinds = [
+            IndexKind::Masstree,
+            IndexKind::Matryoshka,
+            IndexKind::BTree,
+            #[cfg(feature = "locked-map")]
+            IndexKind::LockedMap,
+        ];
+        kinds.into_iter().find(|kind| kind.name() == name)
+    }
+}
