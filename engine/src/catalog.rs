@@ -153,7 +153,7 @@ impl Engine {
                 catalog.insert(Arc::new(successor));
             }
         });
-        self.watches.cleared(&space);
+        self.watches.cleared(&space.name, &space.index);
         space.retire();
         drop(standstill);
         let sequence = manifest.sequence;

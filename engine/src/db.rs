@@ -30,7 +30,7 @@ use crate::removals::Removals;
 use crate::stripes::Stripes;
 use crate::transaction::{Locks, Transaction};
 use crate::wakeup::Wakeup;
-use crate::watch::Watches;
+use crate::watches::Watches;
 use crate::worker;
 use crate::write_options::WriteOptions;
 

@@ -19,7 +19,7 @@ use crate::removals::Removals;
 use crate::space::Space;
 use crate::stripes::Stripes;
 use crate::wakeup::Wakeup;
-use crate::watch::Watches;
+use crate::watches::Watches;
 
 /// All keyspaces, by both of their names.
 #[derive(Default)]

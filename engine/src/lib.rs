@@ -49,8 +49,10 @@ mod batch;
 mod bounds;
 mod catalog;
 mod checkpoint;
+mod closed_ranges;
 mod commit;
 mod create;
+mod cursors;
 mod db;
 mod engine;
 mod erased;
@@ -83,6 +85,7 @@ mod transaction;
 mod undo;
 mod wakeup;
 mod watch;
+mod watches;
 mod worker;
 mod write_options;
 

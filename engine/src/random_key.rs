@@ -10,10 +10,10 @@
 //! Of rows that come and go none is ever missed for long: a cursor is a key, not a place in a node.
 
 use std::ops::{Bound, ControlFlow};
-use std::sync::{Mutex, PoisonError};
 
 use hedgerow_index::{Direction, Index};
 
+use crate::cursors::Placed;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::iterate;
@@ -25,25 +25,6 @@ const FEW_ROWS: u64 = 2048;
 const CURSORS: usize = 64;
 /// A cursor moves by 1 to so many rows: some leaves of any tree.
 const LONGEST_STEP: u64 = 512;
-
-/// Where draws from a keyspace of many rows go on.
-#[derive(Default)]
-pub(crate) struct Cursors(Mutex<Placed>);
-
-/// Keys that were drawn last.
-#[derive(Default)]
-struct Placed {
-    keys: Vec<Vec<u8>>,
-    /// Rows when they were placed.
-    rows: u64,
-}
-
-impl Placed {
-    /// Whether the keyspace is another than it was, as far as its rows say.
-    fn is_stale(&self, rows: u64) -> bool {
-        self.keys.is_empty() || rows > self.rows.saturating_mul(4) || rows < self.rows / 4
-    }
-}
 
 impl Keyspace {
     /// A key drawn at random from those whose rows have not expired; `None` if there is none.
@@ -62,26 +43,23 @@ impl Keyspace {
         if rows <= FEW_ROWS {
             return count_out(&self.engine, &space, rows, &mut below);
         }
-        // A panic leaves the cursors whole. `below` is the caller's, and is not called under the lock.
+        // `below` is the caller's, and is not called under the lock.
         let (which, step) = (below(CURSORS as u64) as usize, 1 + below(LONGEST_STEP));
-        let lock = || {
-            let placed = space.cursors.0.lock();
-            placed.unwrap_or_else(PoisonError::into_inner)
-        };
-        let is_stale = lock().is_stale(rows);
+        let cursors = &space.cursors;
+        let is_stale = cursors.lock().is_stale(rows);
         if is_stale {
             let mut keys = space.index.partition(CURSORS)?;
             // The first run begins with the first key there is.
             keys.insert(0, Vec::new());
-            *lock() = Placed { keys, rows };
+            *cursors.lock() = Placed { keys, rows };
         }
         let from = {
-            let placed = lock();
+            let placed = cursors.lock();
             placed.keys[which % placed.keys.len()].clone()
         };
         let drawn = go_on(&self.engine, &space, &from, step)?;
         if let Some(drawn) = &drawn {
-            let mut placed = lock();
+            let mut placed = cursors.lock();
             let which = which % placed.keys.len();
             placed.keys[which].clone_from(drawn);
         }

@@ -12,11 +12,11 @@ use hedgerow_sync::StripedCounter;
 
 use crate::any_index::AnyIndex;
 use crate::bounds::Bounds;
+use crate::cursors::Cursors;
 use crate::expiry::ExpiryIndex;
 use crate::index_kind::IndexKind;
-use crate::random_key::Cursors;
 use crate::row::{self, ColumnChanges, Columns, Row};
-use crate::watch::Watches;
+use crate::watches::Watches;
 
 pub(crate) struct Space {
     pub(crate) id: u32,
@@ -166,7 +166,7 @@ impl Space {
             .update_by_head(key, buffer, |old, _| Decision::Remove(Replaced::of(old)))?;
         if replaced.present {
             self.length.add(-1);
-            watches.removed(self, key, replaced.expiry_ms);
+            watches.removed(&self.name, key, replaced.expiry_ms);
         }
         self.follow(expiries, key, replaced.expiry_ms, None);
         Ok(())

@@ -27,9 +27,9 @@ use hedgerow_log::Timestamp;
 use hedgerow_sync::CachePadded;
 use hedgerow_sync::backoff::Backoff;
 
+use crate::closed_ranges::GoingRanges;
 use crate::key_hash::key_hash;
 use crate::planted::{PlantedBug, planted};
-use crate::removals::GoingRanges;
 
 /// How many stripes there are: few enough to stay in a core's cache, many enough that writers of
 /// different keys rarely meet.
