@@ -12,9 +12,9 @@ use hedgerow_log::Timestamp;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::expiry::Expiring;
-use crate::keyspace::Keyspace;
 use crate::row::Row;
 use crate::schedule::{Limits, Look, Schedule};
+use crate::space::Space;
 use crate::worker;
 
 const CHECKPOINT_POLL: Duration = Duration::from_millis(100);
@@ -232,21 +232,20 @@ fn sweep_row(engine: &Arc<Engine>, expiring: &Expiring, now_ms: u64) -> Result<b
         engine.expiries.remove_found(expiring)?;
         return Ok(false);
     };
-    let keyspace = Keyspace::new(Arc::clone(engine), space);
-    let removed = engine.remove_if(&keyspace, &expiring.key, |row| {
+    let removed = engine.remove_if(&space, &expiring.key, |row| {
         row.expiry_ms().is_some_and(|expiry_ms| expiry_ms <= now_ms)
     })?;
     match removed {
         Some((timestamp, _)) => Ok(timestamp > Timestamp::ZERO),
-        None => drop_stale(engine, &keyspace, expiring).map(|()| false),
+        None => drop_stale(engine, &space, expiring).map(|()| false),
     }
 }
 
 /// Drops an entry that a change left behind which could not remove it.
-fn drop_stale(engine: &Engine, keyspace: &Keyspace, found: &Expiring) -> Result<()> {
+fn drop_stale(engine: &Engine, handle: &Arc<Space>, found: &Expiring) -> Result<()> {
     // It is in no commit, and a checkpoint's cut must not fall into it.
     let _no_cut = engine.removals.begin();
-    let (space, _stripe) = keyspace.hold(&found.key)?;
+    let (space, _stripe) = engine.lock_key(handle, &found.key)?;
     let expiry_ms = space
         .index
         .get_by_head(&found.key, |bytes| Row::new(bytes).expiry_ms())?;

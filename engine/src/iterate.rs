@@ -8,15 +8,13 @@ use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use hedgerow_index::Index;
+use hedgerow_index::{Direction, Index};
 
 use crate::bounds::{KeyRange, Stop};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::row::Row;
 use crate::space::Space;
-
-pub use hedgerow_index::Direction;
 
 /// Visits the live rows between two bounds. As many as `most` are read together, where that is not
 /// `usize::MAX`; `visit` says when it was enough.

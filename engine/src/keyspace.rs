@@ -1,17 +1,18 @@
 //! A keyspace: a named, ordered map from keys to rows. What most users hold.
 
 use std::fmt;
-use std::ops::{ControlFlow, Deref};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use hedgerow_index::Index;
+use hedgerow_index::{Direction, Index};
 use hedgerow_log::Timestamp;
 
 use crate::bounds::{KeyRange, prefix_end};
 use crate::commit::{Action, Commit};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::iterate::{self, Direction, Range};
+use crate::iterate::{self, Range};
+use crate::lookup::SpaceRef;
 use crate::row::Row;
 use crate::row_builder::RowBuilder;
 use crate::space::Space;
@@ -34,24 +35,6 @@ pub struct Keyspace {
     space: Arc<Space>,
 }
 
-/// The contents that a handle means now.
-pub(crate) enum SpaceRef<'a> {
-    Held(&'a Arc<Space>),
-    Found(Arc<Space>),
-}
-
-impl Deref for SpaceRef<'_> {
-    type Target = Arc<Space>;
-
-    #[inline]
-    fn deref(&self) -> &Arc<Space> {
-        match self {
-            SpaceRef::Held(space) => space,
-            SpaceRef::Found(space) => space,
-        }
-    }
-}
-
 impl fmt::Debug for Keyspace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keyspace")
@@ -70,48 +53,16 @@ impl Keyspace {
         &self.space.name
     }
 
+    /// What the keyspace is now; see [`Engine::current`].
     #[inline]
     pub(crate) fn space(&self) -> Result<SpaceRef<'_>> {
-        if self.space.is_retired() {
-            self.find()
-        } else {
-            Ok(SpaceRef::Held(&self.space))
-        }
+        self.engine.current(&self.space)
     }
 
-    #[cold]
-    fn find(&self) -> Result<SpaceRef<'_>> {
-        let name = &self.space.name;
-        let found = self.engine.catalog().by_name.get(name).cloned();
-        found
-            .map(SpaceRef::Found)
-            .ok_or_else(|| Error::KeyspaceMissing(name.clone()))
-    }
-
-    /// Locks a key's stripe for a write of that key alone.
+    /// Locks a key's stripe; see [`Engine::lock_key`].
     #[inline]
-    pub(crate) fn hold(&self, key: &[u8]) -> Result<(SpaceRef<'_>, StripeGuard<'_>)> {
-        loop {
-            let space = self.space()?;
-            let guard = self.engine.stripes.lock(stripes::stripe_of(space.id, key));
-            // Keyspaces retire under all stripes: not any more while we hold one.
-            if space.is_retired() {
-                continue;
-            }
-            if !self.engine.stripes.is_going(space.id, key) {
-                return Ok((space, guard));
-            }
-            drop(guard);
-            self.await_going(&space, &[key]);
-        }
-    }
-
-    /// Waits while a range with one of the keys is going.
-    #[cold]
-    fn await_going(&self, space: &Space, keys: &[&[u8]]) {
-        let stripes = &self.engine.stripes;
-        let is_going = |key: &&[u8]| stripes.is_going(space.id, key);
-        stripes.await_going(|| keys.iter().any(is_going));
+    pub(crate) fn lock_key(&self, key: &[u8]) -> Result<(SpaceRef<'_>, StripeGuard<'_>)> {
+        self.engine.lock_key(&self.space, key)
     }
 
     /// Waits out a commit of several keys to which this one may belong.
@@ -185,7 +136,7 @@ impl Keyspace {
                 break (batch, held);
             }
             drop((batch, held));
-            self.await_going(&space, keys);
+            self.engine.await_going(&space, keys);
         };
         let mut now_ms = None;
         space.index.get_many(keys, |i, bytes| {
@@ -204,7 +155,8 @@ impl Keyspace {
 
     /// Stores a plain value, whatever was there, with the database's default durability.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Result<Commit> {
-        self.engine.put(self, key, value, &WriteOptions::default())
+        self.engine
+            .put(&self.space, key, value, &WriteOptions::default())
     }
 
     /// Stores a plain value with options. A row that was there is replaced as a whole: its
@@ -217,7 +169,7 @@ impl Keyspace {
     /// `DiskFull`, `Poisoned` and `Closed` mean that the write is visible, but not known to be
     /// durable.
     pub fn put_with(&self, key: &[u8], value: &[u8], options: &WriteOptions) -> Result<Commit> {
-        self.engine.put(self, key, value, options)
+        self.engine.put(&self.space, key, value, options)
     }
 
     /// Removes a row; whether there was one.
@@ -227,7 +179,7 @@ impl Keyspace {
 
     /// Removes a row with options; `None` if there was none.
     pub fn remove_with(&self, key: &[u8], options: &WriteOptions) -> Result<Option<Commit>> {
-        self.engine.remove(self, key, options)
+        self.engine.remove(&self.space, key, options)
     }
 
     /// Replaces one row by what `decide` makes of it, atomically: no other write of the key
@@ -258,7 +210,7 @@ impl Keyspace {
         options: &WriteOptions,
         decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
     ) -> Result<(R, Option<Commit>)> {
-        self.engine.update(self, key, options, decide)
+        self.engine.update(&self.space, key, options, decide)
     }
 
     /// Stores a plain value if the row's version is still `expected` (`None`: absent).
@@ -470,7 +422,7 @@ impl Keyspace {
         options: &WriteOptions,
     ) -> Result<(u64, Option<Commit>)> {
         self.engine
-            .remove_range(self, (range.lower(), range.upper()), options)
+            .remove_range(&self.space, (range.lower(), range.upper()), options)
     }
 
     /// How many rows there are, kept as a counter: costs nothing. Rows that have expired count

@@ -62,6 +62,7 @@ mod index_kind;
 mod iterate;
 mod key_hash;
 mod keyspace;
+mod lookup;
 mod lost;
 #[cfg(test)]
 mod nested_calls;
@@ -71,6 +72,7 @@ mod page_file;
 mod planted;
 mod progress;
 mod random_key;
+mod range_record;
 mod recovery;
 mod redo;
 mod removals;
@@ -87,6 +89,7 @@ mod wakeup;
 mod watch;
 mod watches;
 mod worker;
+mod write;
 mod write_options;
 
 pub use backup::{BackupReport, CheckReport};
@@ -96,11 +99,11 @@ pub use checkpoint::CheckpointReport;
 pub use commit::{Action, Commit};
 pub use db::Db;
 pub use error::{Error, Result};
-pub use hedgerow_index::{IndexError, IndexErrorKind, KeySpan, MAX_KEY_BYTES};
+pub use hedgerow_index::{Direction, IndexError, IndexErrorKind, KeySpan, MAX_KEY_BYTES};
 pub use hedgerow_log::{Health, Problem, Progress, Timestamp};
 pub use hedgerow_memory::return_large_blocks;
 pub use index_kind::IndexKind;
-pub use iterate::{Direction, Entry, Range};
+pub use iterate::{Entry, Range};
 pub use keyspace::Keyspace;
 pub use options::Builder;
 #[cfg(feature = "planted-bugs")]

@@ -30,8 +30,8 @@ use crate::lost::Lost;
 use crate::page_file::PageFile;
 use crate::planted::{PlantedBug, planted};
 use crate::progress::{ProgressCallback, RecoveryPhase, RecoveryProgress};
+use crate::range_record;
 use crate::redo;
-use crate::remove_range;
 use crate::row::{ColumnChanges, Row, TIMESTAMP_BYTES};
 use crate::space::Space;
 
@@ -276,7 +276,7 @@ impl Recovery<'_> {
         let Some(space) = self.spaces.get(&keyspace) else {
             return Ok(());
         };
-        let Some(bounds) = remove_range::decode(key, payload) else {
+        let Some(bounds) = range_record::decode(key, payload) else {
             return Err(self.undecodable("log", space, key));
         };
         if planted(PlantedBug::RangeForgotten) {

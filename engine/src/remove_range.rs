@@ -12,9 +12,10 @@
 //! removals. Scans do not wait, and may see a part.
 
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use hedgerow_index::{IndexError, MAX_KEY_BYTES};
+use hedgerow_index::IndexError;
 use hedgerow_log::{Health, Operation, OperationKind, ShardGuard, Timestamp};
 use hedgerow_sync::threads;
 
@@ -22,85 +23,33 @@ use crate::bounds::{Bounds, is_inverted};
 use crate::commit::Commit;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::expiry::ExpiryIndex;
-use crate::keyspace::{Keyspace, SpaceRef};
-use crate::row::Row;
+use crate::lookup::SpaceRef;
+use crate::range_record;
 use crate::space::Space;
 use crate::stripes::{MultiGuard, STRIPES};
 use crate::worker::Scratch;
 use crate::write_options::WriteOptions;
-
-const OPEN: u8 = 0;
-const INCLUDED: u8 = 1;
-const EXCLUDED: u8 = 2;
-
-/// A start with the same keys behind it, that is no longer than a key.
-fn short_start(start: Bound<&[u8]>) -> Bound<&[u8]> {
-    match start {
-        Bound::Included(key) | Bound::Excluded(key) if key.len() > MAX_KEY_BYTES => {
-            Bound::Excluded(&key[..MAX_KEY_BYTES])
-        }
-        start => start,
-    }
-}
-
-/// An end with the same keys before it, that is no longer than a key.
-fn short_end(end: Bound<&[u8]>) -> Bound<&[u8]> {
-    match end {
-        Bound::Included(key) | Bound::Excluded(key) if key.len() > MAX_KEY_BYTES => {
-            Bound::Included(&key[..MAX_KEY_BYTES])
-        }
-        end => end,
-    }
-}
-
-fn parts(bound: Bound<&[u8]>) -> (u8, &[u8]) {
-    match bound {
-        Bound::Unbounded => (OPEN, &[]),
-        Bound::Included(key) => (INCLUDED, key),
-        Bound::Excluded(key) => (EXCLUDED, key),
-    }
-}
-
-fn bound(kind: u8, key: &[u8]) -> Option<Bound<&[u8]>> {
-    match kind {
-        OPEN if key.is_empty() => Some(Bound::Unbounded),
-        INCLUDED => Some(Bound::Included(key)),
-        EXCLUDED => Some(Bound::Excluded(key)),
-        _ => None,
-    }
-}
-
-/// The record's payload: what kind each end is, and the key of the upper one. That of the lower
-/// one is the record's key.
-fn encode_payload((start, end): Bounds<'_>) -> Vec<u8> {
-    let (end_kind, end) = parts(end);
-    [&[parts(start).0, end_kind], end].concat()
-}
-
-/// The ends that a record names; `None` if it makes no sense.
-pub(crate) fn decode<'a>(key: &'a [u8], payload: &'a [u8]) -> Option<Bounds<'a>> {
-    let (&[start_kind, end_kind], end) = payload.split_first_chunk()?;
-    Some((bound(start_kind, key)?, bound(end_kind, end)?))
-}
 
 impl Engine {
     /// Removes all rows between two bounds at once; how many had not expired, and the commit if
     /// there were any rows.
     pub(crate) fn remove_range(
         &self,
-        keyspace: &Keyspace,
+        handle: &Arc<Space>,
         (start, end): Bounds<'_>,
         options: &WriteOptions,
     ) -> Result<(u64, Option<Commit>)> {
-        let bounds = (short_start(start), short_end(end));
+        let bounds = (
+            range_record::short_start(start),
+            range_record::short_end(end),
+        );
         if is_inverted(bounds.0, bounds.1) {
             return Ok((0, None));
         }
         let (live, timestamp) = Scratch::with(|_| {
             // A checkpoint that saw some of the rows gone would need the record: it waits.
             let _under_way = self.removals.begin();
-            let (guard, space) = self.close_range(keyspace, bounds)?;
+            let (guard, space) = self.close_range(handle, bounds)?;
             // Whether the log accepts commits is known before the first row goes.
             let (log, shard) = (self.log()?, self.shard_for_removal()?);
             let mut removal = Removal {
@@ -145,13 +94,13 @@ impl Engine {
     /// Locks all stripes while no range is going that meets this one.
     fn close_range<'a>(
         &'a self,
-        keyspace: &'a Keyspace,
+        handle: &'a Arc<Space>,
         bounds: Bounds<'_>,
     ) -> Result<(MultiGuard<'a>, SpaceRef<'a>)> {
         loop {
             let guard = self.stripes.lock_many((0..STRIPES as u32).collect());
             // Cannot be retired any more while the removal is under way.
-            let space = keyspace.space()?;
+            let space = self.current(handle)?;
             let meets = || self.stripes.meets_going(space.id, bounds);
             if !meets() {
                 return Ok((guard, space));
@@ -229,84 +178,16 @@ impl Removal<'_> {
             (true, Some(last)) => Bound::Included(last.as_slice()),
             _ => bounds.1,
         };
-        let (_, key) = parts(bounds.0);
+        let key = range_record::key(bounds.0);
         let operation = Operation {
             keyspace: self.space.id,
             kind: OperationKind::RemoveRange,
             key,
-            payload: &encode_payload((bounds.0, end)),
+            payload: &range_record::payload((bounds.0, end)),
         };
         shard.append(timestamp, &[operation]);
         drop(shard);
         guard.commit(timestamp);
         timestamp
-    }
-}
-
-impl Space {
-    /// Recovery: removes the rows between two bounds that are older than the removal and that
-    /// `is_own` says are this thread's.
-    pub(crate) fn replay_remove_range(
-        &self,
-        expiries: &ExpiryIndex,
-        bounds: Bounds<'_>,
-        timestamp: Timestamp,
-        is_own: impl Fn(&[u8]) -> bool,
-    ) -> std::result::Result<(), IndexError> {
-        if is_inverted(bounds.0, bounds.1) {
-            return Ok(());
-        }
-        let is_older = |key: &[u8], row: Row<'_>| {
-            ControlFlow::Continue(row.timestamp() < timestamp && is_own(key))
-        };
-        let took = self.uninstall_range(expiries, bounds, is_older);
-        took.failed.map_or(Ok(()), Err)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bounds_come_back_from_their_record_and_nonsense_does_not() {
-        let all = [
-            Bound::Unbounded,
-            Bound::Included(&b"key"[..]),
-            Bound::Excluded(b"key"),
-            Bound::Included(b""),
-        ];
-        for start in all {
-            for end in all {
-                let payload = encode_payload((start, end));
-                assert_eq!(decode(parts(start).1, &payload), Some((start, end)));
-            }
-        }
-        for (key, payload) in [
-            (&b""[..], &b""[..]),
-            (b"", &[1]),
-            (b"", &[1, 3]),
-            (b"k", &[0, 0]),
-        ] {
-            assert_eq!(decode(key, payload), None);
-        }
-    }
-
-    #[test]
-    fn bounds_beyond_the_longest_key_hold_the_same_keys() {
-        let longest = vec![b'k'; MAX_KEY_BYTES];
-        let longer = [longest.as_slice(), b"x"].concat();
-        assert_eq!(
-            short_start(Bound::Included(&longer)),
-            Bound::Excluded(&longest[..])
-        );
-        assert_eq!(
-            short_end(Bound::Excluded(&longer)),
-            Bound::Included(&longest[..])
-        );
-        assert_eq!(
-            short_end(Bound::Excluded(&longest)),
-            Bound::Excluded(&longest[..])
-        );
     }
 }

@@ -11,7 +11,7 @@ use hedgerow_log::Timestamp;
 use hedgerow_sync::StripedCounter;
 
 use crate::any_index::AnyIndex;
-use crate::bounds::Bounds;
+use crate::bounds::{Bounds, is_inverted};
 use crate::cursors::Cursors;
 use crate::expiry::ExpiryIndex;
 use crate::index_kind::IndexKind;
@@ -311,6 +311,25 @@ impl Space {
         buffer: &mut Vec<u8>,
     ) -> Result<(), IndexError> {
         self.replay(expiries, key, timestamp, buffer, |_, _| false)
+    }
+
+    /// Removes the rows between two bounds that are older than the removal and that
+    /// `is_own` says are this thread's.
+    pub(crate) fn replay_remove_range(
+        &self,
+        expiries: &ExpiryIndex,
+        bounds: Bounds<'_>,
+        timestamp: Timestamp,
+        is_own: impl Fn(&[u8]) -> bool,
+    ) -> Result<(), IndexError> {
+        if is_inverted(bounds.0, bounds.1) {
+            return Ok(());
+        }
+        let is_older = |key: &[u8], row: Row<'_>| {
+            ControlFlow::Continue(row.timestamp() < timestamp && is_own(key))
+        };
+        let took = self.uninstall_range(expiries, bounds, is_older);
+        took.failed.map_or(Ok(()), Err)
     }
 
     /// `make` writes the new row and returns true, or returns false for the row to go.

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use hedgerow_index::Index;
+use hedgerow_index::{Direction, Index};
 use hedgerow_log::{Operation, OperationKind, Timestamp};
 
 use crate::ahead::LoadAhead;
@@ -20,8 +20,9 @@ use crate::bounds::KeyRange;
 use crate::commit::{Action, Commit};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::iterate::{self, Direction};
-use crate::keyspace::{Keyspace, SpaceRef};
+use crate::iterate;
+use crate::keyspace::Keyspace;
+use crate::lookup::SpaceRef;
 use crate::planted::{PlantedBug, planted};
 use crate::row::{Row, TIMESTAMP_BYTES};
 use crate::row_builder::RowBuilder;

@@ -68,7 +68,7 @@ impl Keyspace {
         if worker::must_not_wait() {
             return Err(Error::Nested);
         }
-        let (space, _stripe) = self.hold(key)?;
+        let (space, _stripe) = self.lock_key(key)?;
         let now_ms = self.engine.now_ms();
         let found = space.index.get(key, |bytes| {
             let row = Row::new(bytes);
