@@ -1,4 +1,4 @@
-//! Backups of a running database, restoring them, and checking a closed one.
+//! Backups of a running database.
 //!
 //! A backup is a database: a checkpoint, the log files that were written while it was taken, and
 //! a manifest of its own, written last. It can be opened as it is. The state it holds is the one
@@ -8,17 +8,14 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use hedgerow_index::Index;
 use hedgerow_log::{Manifest, Problem, required_files};
 use hedgerow_pages::copy_file as copy_pages;
 use hedgerow_vfs::{OpenMode, Vfs};
 
-use crate::create::check_exists;
-use crate::db::{Db, create_durably, lock_directory};
+use crate::directory::create_durably;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::options::Builder;
-use crate::page_file::{PAGE, PAGE_FILE, PageFile};
+use crate::page_file::{PAGE, PAGE_FILE};
 
 /// What a backup or a restore copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +26,7 @@ pub struct BackupReport {
     pub size_bytes: u64,
 }
 
-/// What [`Db::check`] found.
+/// What [`Db::check`](crate::Db::check) found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// Files verified.
@@ -94,7 +91,7 @@ impl Engine {
 }
 
 /// Why a database could not be copied.
-enum CopyError {
+pub(crate) enum CopyError {
     /// The page file: maybe one page of it.
     Pages(hedgerow_pages::Error),
     Other(Error),
@@ -123,7 +120,7 @@ impl From<CopyError> for Error {
 
 /// Copies what a manifest names into an empty directory, verifying all of it. If that fails, the
 /// directory is empty again, as far as that can be done: nothing there looks like a backup.
-fn copy_database(
+pub(crate) fn copy_database(
     vfs: &Arc<dyn Vfs>,
     from: &Path,
     to: &Path,
@@ -223,7 +220,7 @@ fn copy_file(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<u64> {
 }
 
 /// Creates a directory, or makes sure that it is empty.
-fn make_empty(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+pub(crate) fn make_empty(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     create_durably(vfs, dir).map_err(|e| Error::io("create", dir, e))?;
     let names = vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
     if !names.is_empty() {
@@ -232,103 +229,4 @@ fn make_empty(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
         });
     }
     Ok(())
-}
-
-impl Builder {
-    /// Copies a backup into an empty (or new) directory, verifying it; see [`Db::restore`].
-    /// Uses the builder's file layer.
-    pub fn restore(self, backup: impl AsRef<Path>, dir: impl AsRef<Path>) -> Result<BackupReport> {
-        let (backup, dir) = (backup.as_ref(), dir.as_ref());
-        check_exists(&*self.vfs, backup)?;
-        let manifest = Manifest::load(&*self.vfs, backup)?;
-        if manifest
-            .incarnations
-            .iter()
-            .any(|entry| entry.end.is_none())
-        {
-            return Err(Error::NotADatabase {
-                dir: backup.to_path_buf(),
-                reason: "it is no backup but a database that was not closed".to_owned(),
-            });
-        }
-        let mut first = None;
-        hedgerow_log::check(Arc::clone(&self.vfs), backup, &mut |problem| {
-            first.get_or_insert(problem);
-        })?;
-        if let Some(problem) = first {
-            return Err(Error::Corrupt(Box::new(problem)));
-        }
-        if PageFile::is_needed(&self, backup, &manifest)? {
-            // Reads all pages.
-            let builder = Builder {
-                read_only: true,
-                strict: true,
-                ..self.clone()
-            };
-            builder.open(backup)?.verify()?;
-        }
-        make_empty(&*self.vfs, dir)?;
-        Ok(copy_database(&self.vfs, backup, dir, &manifest)?)
-    }
-
-    /// Verifies every file of a closed database; see [`Db::check`]. Uses the builder's file
-    /// layer.
-    pub fn check(mut self, dir: impl AsRef<Path>) -> Result<CheckReport> {
-        let dir = dir.as_ref();
-        check_exists(&*self.vfs, dir)?;
-        let lock = lock_directory(&*self.vfs, dir, true)?;
-        let mut problems = Vec::new();
-        let checked = hedgerow_log::check(Arc::clone(&self.vfs), dir, &mut |problem| {
-            problems.push(problem);
-        })?;
-        drop(lock);
-        let mut report = CheckReport {
-            files: checked.files,
-            size_bytes: checked.bytes,
-            records: checked.records,
-            torn_bytes: checked.torn_bytes,
-            rows: 0,
-            problems,
-        };
-        if let Some(pages) = PageFile::measure(&*self.vfs, dir)? {
-            report.files += 1;
-            report.size_bytes += pages.size_bytes;
-            report.torn_bytes += pages.torn_bytes;
-        }
-        if report.problems.is_empty() {
-            // The files are whole; do they make sense?
-            (self.read_only, self.strict) = (true, true);
-            match self.open(dir).and_then(|db| db.verify()) {
-                Ok(rows) => report.rows = rows,
-                Err(Error::Corrupt(problem)) => report.problems.push(*problem),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(report)
-    }
-}
-
-impl Db {
-    /// Checks the invariants of every keyspace's index; how many rows there are. For quiet
-    /// moments: concurrent writers may make it report violations that are none.
-    pub fn verify(&self) -> Result<u64> {
-        let mut rows = 0;
-        for space in self.engine().spaces() {
-            space.index.verify().map_err(|what| {
-                let keyspace = space.name.clone();
-                if self.engine().pages.is_none() {
-                    return Error::IndexInvariant { keyspace, what };
-                }
-                Error::Corrupt(Box::new(Problem {
-                    file: self.engine().dir.join(PAGE_FILE),
-                    offset: 0,
-                    what,
-                    affected: format!("rows of keyspace {keyspace:?}"),
-                    remedy: "restore a backup; other rows can be read".to_owned(),
-                }))
-            })?;
-            rows += space.len();
-        }
-        Ok(rows)
-    }
 }

@@ -1,40 +1,24 @@
-//! A database: opening, closing, and what concerns all keyspaces.
+//! A database: what concerns all keyspaces, and closing.
 
-use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
 
-use hedgerow_log::{Health, Log, LogOptions, Manifest, NewLog, Progress, RecoveredLogs};
-use hedgerow_vfs::{FileLock, Vfs};
+use hedgerow_log::{Health, Log, Progress};
 
-use crate::any_index::AnyIndex;
 use crate::background;
 use crate::backup::{BackupReport, CheckReport};
 use crate::batch::Batch;
 use crate::checkpoint::CheckpointReport;
 use crate::commit::Commit;
-use crate::create;
-use crate::engine::{Catalog, Counters, Engine};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::expiry::ExpiryIndex;
-use crate::index_kind::IndexKind;
 use crate::keyspace::Keyspace;
-use crate::lost::Lost;
 use crate::options::Builder;
-use crate::page_file::PageFile;
-use crate::recovery::Recovery;
-use crate::removals::Removals;
-use crate::stripes::Stripes;
 use crate::transaction::{Locks, Transaction};
-use crate::wakeup::Wakeup;
-use crate::watches::Watches;
 use crate::worker;
 use crate::write_options::WriteOptions;
-
-pub(crate) const LOCK_FILE: &str = "LOCK";
 
 /// An open database: a directory with named, ordered keyspaces.
 ///
@@ -92,76 +76,17 @@ impl Db {
         &self.engine
     }
 
-    pub(crate) fn open_with(options: Builder, dir: &Path) -> Result<Db> {
-        let vfs = Arc::clone(&options.vfs);
-        create::make_ready(&options, dir)?;
-        let lock = lock_directory(&*vfs, dir, options.read_only)?;
-        let mut manifest = create::load_or_create(&options, dir)?;
-        let started = Instant::now();
-        let logs = if options.read_only {
-            RecoveredLogs::open_read_only(Arc::clone(&vfs), dir, &manifest)?
-        } else {
-            RecoveredLogs::open(Arc::clone(&vfs), dir, &mut manifest)?
-        };
-        let kind = choose_index(&options, dir, &manifest)?;
-        // On a full disk the log needs its space before recovery may use any.
-        let new_log = match options.read_only {
-            true => None,
-            false => Some(new_log(&options, dir, &manifest, logs.next_epoch())?),
-        };
-        let (pages, expiries) = match AnyIndex::in_memory(kind) {
-            Some(index) => (None, index),
-            None => {
-                let (pages, index) = PageFile::open(&options, dir, &manifest)?;
-                (Some(pages), index)
-            }
-        };
-        let catalog = Engine::first_catalog(&manifest, pages.as_deref())?;
-        let expiries = ExpiryIndex::new(expiries);
-        let (counters, lost) = (Counters::default(), Lost::default());
-        recover(
-            &options,
-            dir,
-            (&manifest, &logs),
-            (&catalog, &expiries, pages.as_deref()),
-            (&counters, &lost),
-        )?;
-        counters
-            .recovery_duration_ms
-            .store(started.elapsed().as_millis() as u64, Ordering::Relaxed);
-        let begin = |new_log: NewLog| {
-            // Leftovers of a checkpoint that did not finish; they can also go later.
-            let _ = hedgerow_log::remove_obsolete(&*vfs, dir, &manifest);
-            new_log.begin(&mut manifest)
-        };
-        let log = new_log.map(begin).transpose()?;
-        let engine = Arc::new(Engine {
-            options,
-            dir: dir.to_path_buf(),
-            log,
-            kind,
-            pages,
-            stripes: Stripes::new(),
-            removals: Removals::default(),
-            expiries,
-            watches: Watches::default(),
-            catalog: RwLock::new(catalog),
-            manifest: Mutex::new(manifest),
-            checkpointing: Mutex::new(()),
-            counters,
-            lost,
-            broken: OnceLock::new(),
-            closed: AtomicBool::new(false),
-            wakeup: Wakeup::default(),
-            lock: Mutex::new(lock),
-        });
+    /// Starts the threads of a database that was recovered.
+    pub(crate) fn start(engine: Engine) -> Result<Db> {
         let db = Db {
-            engine,
+            engine: Arc::new(engine),
             threads: Mutex::default(),
         };
         if db.engine.log.is_some() {
-            let threads = background::start(&db.engine);
-            let threads = threads.map_err(|e| Error::io("start background threads for", dir, e))?;
+            let threads = background::start(&db.engine).map_err(|error| {
+                let operation = "start background threads for";
+                Error::io(operation, &db.engine.dir, error)
+            })?;
             *db.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
         }
         Ok(db)
@@ -443,155 +368,4 @@ fn close_log(engine: &Engine, log: &Log) -> Result<()> {
     manifest.record_end(end);
     manifest.clean_shutdown = true;
     engine.replace_manifest(&mut manifest)
-}
-
-/// Creates a directory and its missing parents so that their names survive a power cut. The name
-/// of `dir` itself is synced even if it exists: whoever created it may not have come to that.
-pub(crate) fn create_durably(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
-    let mut unsynced = vec![dir];
-    for ancestor in dir.ancestors().skip(1) {
-        if ancestor == Path::new("") || vfs.exists(ancestor)? {
-            break;
-        }
-        unsynced.push(ancestor);
-    }
-    vfs.create_dir_all(dir)?;
-    for path in unsynced {
-        match path.parent() {
-            Some(parent) if parent == Path::new("") => vfs.sync_dir(Path::new("."))?,
-            Some(parent) => vfs.sync_dir(parent)?,
-            None => {}
-        }
-    }
-    Ok(())
-}
-
-/// Takes the directory's lock. A reader goes without where it may not write.
-pub(crate) fn lock_directory(
-    vfs: &dyn Vfs,
-    dir: &Path,
-    read_only: bool,
-) -> Result<Option<Box<dyn FileLock>>> {
-    if read_only && !vfs.exists(&Manifest::path(dir)).unwrap_or(true) {
-        // Leave nothing behind in a directory that is none of ours.
-        return Ok(None);
-    }
-    match vfs.lock(&dir.join(LOCK_FILE)) {
-        Ok(lock) => Ok(Some(lock)),
-        Err(e) if e.kind() == io::ErrorKind::WouldBlock => Err(Error::Locked {
-            dir: dir.to_path_buf(),
-        }),
-        Err(e) if read_only && is_forbidden(&e) => Ok(None),
-        Err(e) => Err(writing_failed("lock", dir, e)),
-    }
-}
-
-fn is_forbidden(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
-    )
-}
-
-pub(crate) fn writing_failed(operation: &'static str, dir: &Path, source: io::Error) -> Error {
-    match source.kind() {
-        _ if is_forbidden(&source) => Error::ReadOnlyDirectory {
-            dir: dir.to_path_buf(),
-            source,
-        },
-        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-            let reason = "it is a file, not a directory".to_owned();
-            Error::NotADatabase {
-                dir: dir.to_path_buf(),
-                reason,
-            }
-        }
-        _ => Error::io(operation, dir, source),
-    }
-}
-
-/// The index that a database has, or that it is to have.
-fn choose_index(options: &Builder, dir: &Path, manifest: &Manifest) -> Result<IndexKind> {
-    let refused = |asked: IndexKind, found: &'static str| {
-        Err(Error::OtherIndex {
-            dir: dir.to_path_buf(),
-            asked: asked.name(),
-            found,
-        })
-    };
-    let has_pages = PageFile::is_needed(options, dir, manifest)?;
-    match (options.index, manifest.keyspaces.first()) {
-        (None | Some(IndexKind::BTree), _) if has_pages => Ok(IndexKind::BTree),
-        (Some(asked), _) if has_pages => refused(asked, IndexKind::BTree.name()),
-        (Some(IndexKind::BTree), Some(entry)) => {
-            let found = IndexKind::from_name(&entry.index);
-            refused(IndexKind::BTree, found.map_or("unknown", IndexKind::name))
-        }
-        // An empty database that may not be changed: any will do.
-        (Some(IndexKind::BTree), None) if options.read_only => Ok(IndexKind::default()),
-        (asked, _) => Ok(asked.unwrap_or_default()),
-    }
-}
-
-fn recover(
-    options: &Builder,
-    dir: &Path,
-    (manifest, logs): (&Manifest, &RecoveredLogs),
-    (catalog, expiries, pages): (&Catalog, &ExpiryIndex, Option<&PageFile>),
-    (counters, lost): (&Counters, &Lost),
-) -> Result<()> {
-    let recovery = Recovery {
-        vfs: &options.vfs,
-        dir,
-        spaces: &catalog.by_id,
-        expiries,
-        threads: options.workers,
-        progress: options.progress.as_ref(),
-        // Pages keep to their own.
-        memory_limit: options.memory_limit.filter(|_| pages.is_none()),
-        pages,
-        lost,
-        next_keyspace_id: manifest.next_keyspace_id,
-    };
-    let recovered = recovery.run(manifest, logs)?;
-    for (counter, count) in [
-        (&counters.recovered_records, recovered.records),
-        (&counters.recovery_batches, recovered.batches),
-        (&counters.recovery_overwritten, recovered.overwritten),
-    ] {
-        counter.store(count, Ordering::Relaxed);
-    }
-    // Logs may have blocks and no commit: those of a database that did nothing but take a checkpoint.
-    let carried = match recovered.records {
-        0 => 0,
-        _ => logs.total_bytes(),
-    };
-    counters.carried_log_bytes.store(carried, Ordering::Relaxed);
-    let checkpoint = manifest
-        .checkpoint
-        .iter()
-        .flat_map(|checkpoint| &checkpoint.parts);
-    counters
-        .checkpoint_bytes
-        .store(checkpoint.map(|part| part.len).sum(), Ordering::Relaxed);
-    Ok(())
-}
-
-/// Makes the files of the log that this opening will write.
-fn new_log(options: &Builder, dir: &Path, manifest: &Manifest, first_epoch: u64) -> Result<NewLog> {
-    let log_options = LogOptions {
-        shards: options.workers as u16,
-        flush_interval: options.flush_interval,
-        ahead_bytes: options.log_ahead_bytes,
-        reserve_bytes: options.log_reserve_bytes,
-        records: !options.in_memory,
-        ..LogOptions::default()
-    };
-    Ok(NewLog::create(
-        Arc::clone(&options.vfs),
-        dir,
-        manifest,
-        log_options,
-        first_epoch,
-    )?)
 }

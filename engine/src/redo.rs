@@ -25,7 +25,7 @@ use crate::ahead::{LEAVES_OF_A_THREAD, Window};
 use crate::error::{Error, Result};
 use crate::page_file::PageFile;
 use crate::progress::RecoveryPhase;
-use crate::recovery::{REPORT_EVERY_BYTES, Recovered, Recovery};
+use crate::replay::{REPORT_EVERY_BYTES, Recovered, Recovery};
 
 /// Memory of a batch at least, where the pool has none to lend.
 const LEAST_BATCH_BYTES: usize = 256 << 10;

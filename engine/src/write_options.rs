@@ -20,8 +20,9 @@ pub struct WriteOptions {
     /// What the write promises; `None` for the database's default.
     pub durability: Option<Durability>,
     /// Whether a [`Durability::Sync`] write blocks until it is durable. A server sets this to
-    /// false, calls [`Db::request_durable`](crate::Db::request_durable) once for many writes, and holds each reply back
-    /// until [`Db::durable_epoch`](crate::Db::durable_epoch) reaches the commit's epoch.
+    /// false, calls [`Db::request_durable`](crate::Db::request_durable) once for many writes, and
+    /// keeps each reply back until [`Db::durable_epoch`](crate::Db::durable_epoch) reaches the
+    /// commit's epoch.
     pub wait: bool,
     /// When the row expires, in milliseconds since the Unix epoch.
     pub expiry_ms: Option<u64>,

@@ -15,14 +15,6 @@ const TO_BE_UNTANGLED: &str = "to be untangled";
 
 pub const RINGS: &[Ring] = &[
     Ring {
-        folder: "engine",
-        files: "ahead.rs any_index.rs background.rs backup.rs batch.rs checkpoint.rs commit.rs \
-                create.rs db.rs engine.rs expiry.rs iterate.rs keyspace.rs lost.rs options.rs \
-                page_file.rs random_key.rs recovery.rs redo.rs removals.rs remove_range.rs \
-                space.rs stripes.rs transaction.rs undo.rs watch.rs worker.rs",
-        why: TO_BE_UNTANGLED,
-    },
-    Ring {
         folder: "server",
         files: "event_loop/reorder.rs event_loop/turn.rs",
         why: TO_BE_UNTANGLED,

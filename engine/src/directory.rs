@@ -1,16 +1,17 @@
-//! Making a database where there is none.
+//! The directory of a database: whether it holds one, making one where there is none, and its lock.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use hedgerow_log::Manifest;
-use hedgerow_vfs::Vfs;
+use hedgerow_vfs::{FileLock, Vfs};
 
-use crate::db::{LOCK_FILE, create_durably, writing_failed};
 use crate::error::{Error, Result};
 use crate::index_kind::IndexKind;
 use crate::options::Builder;
 use crate::page_file::PageFile;
+
+const LOCK_FILE: &str = "LOCK";
 
 /// Makes sure that a directory holds a database or can hold a new one with these options, before
 /// anything is written to it: an opening that is refused leaves nothing behind.
@@ -111,4 +112,69 @@ fn new_database_id() -> u128 {
     use std::hash::{BuildHasher, RandomState};
     let half = || u128::from(RandomState::new().hash_one(std::time::SystemTime::now()));
     half() << 64 | half()
+}
+
+/// Creates a directory and its missing parents so that their names survive a power cut. The name
+/// of `dir` itself is synced even if it exists: whoever created it may not have come to that.
+pub(crate) fn create_durably(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
+    let mut unsynced = vec![dir];
+    for ancestor in dir.ancestors().skip(1) {
+        if ancestor == Path::new("") || vfs.exists(ancestor)? {
+            break;
+        }
+        unsynced.push(ancestor);
+    }
+    vfs.create_dir_all(dir)?;
+    for path in unsynced {
+        match path.parent() {
+            Some(parent) if parent == Path::new("") => vfs.sync_dir(Path::new("."))?,
+            Some(parent) => vfs.sync_dir(parent)?,
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// Takes the directory's lock. A reader goes without where it may not write.
+pub(crate) fn lock_directory(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    read_only: bool,
+) -> Result<Option<Box<dyn FileLock>>> {
+    if read_only && !vfs.exists(&Manifest::path(dir)).unwrap_or(true) {
+        // Leave nothing behind in a directory that is none of ours.
+        return Ok(None);
+    }
+    match vfs.lock(&dir.join(LOCK_FILE)) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(e) if e.kind() == ErrorKind::WouldBlock => Err(Error::Locked {
+            dir: dir.to_path_buf(),
+        }),
+        Err(e) if read_only && is_forbidden(&e) => Ok(None),
+        Err(e) => Err(writing_failed("lock", dir, e)),
+    }
+}
+
+fn is_forbidden(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
+    )
+}
+
+fn writing_failed(operation: &'static str, dir: &Path, source: io::Error) -> Error {
+    match source.kind() {
+        _ if is_forbidden(&source) => Error::ReadOnlyDirectory {
+            dir: dir.to_path_buf(),
+            source,
+        },
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+            let reason = "it is a file, not a directory".to_owned();
+            Error::NotADatabase {
+                dir: dir.to_path_buf(),
+                reason,
+            }
+        }
+        _ => Error::io(operation, dir, source),
+    }
 }
