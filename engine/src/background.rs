@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use hedgerow_index::{Index, IndexError, IndexErrorKind};
 use hedgerow_log::Timestamp;
 
+use crate::commit::worker;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::expiry::Expiring;
+use crate::index::expiry::Expiring;
+use crate::index::space::Space;
 use crate::row::Row;
 use crate::schedule::{Limits, Look, Schedule};
-use crate::space::Space;
-use crate::worker;
 
 const CHECKPOINT_POLL: Duration = Duration::from_millis(100);
 /// Polls from look to look at the blocks of a page file, which are counted one by one.

@@ -9,17 +9,17 @@ use hedgerow_index::IndexError;
 use hedgerow_log::{Log, Manifest};
 use hedgerow_vfs::FileLock;
 
+use crate::commit::removals::Removals;
+use crate::commit::stripes::Stripes;
+use crate::commit::watches::Watches;
+use crate::disk::lost::Lost;
+use crate::disk::page_file::PageFile;
 use crate::error::{Error, Result};
-use crate::expiry::ExpiryIndex;
-use crate::index_kind::IndexKind;
-use crate::lost::Lost;
+use crate::index::expiry::ExpiryIndex;
+use crate::index::kind::IndexKind;
+use crate::index::space::Space;
 use crate::options::Builder;
-use crate::page_file::PageFile;
-use crate::removals::Removals;
-use crate::space::Space;
-use crate::stripes::Stripes;
 use crate::wakeup::Wakeup;
-use crate::watches::Watches;
 
 /// All keyspaces, by both of their names.
 #[derive(Default)]

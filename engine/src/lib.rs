@@ -36,84 +36,44 @@
 //! | what can go wrong | [`enum@Error`] |
 //!
 //! Inside, [a write's way](Keyspace::put_with) is: lock the key's *stripe*, lock a log *shard*,
-//! take a timestamp, change the index, append to the log. `commit.rs` tells why that order,
-//! `stripes.rs` what stripes are good for, `recovery.rs` how it all comes back.
+//! take a timestamp, change the index, append to the log. `commit/mod.rs` tells why that order,
+//! `commit/stripes.rs` what stripes are good for, `disk/recovery.rs` how it all comes back.
 
 #![forbid(unsafe_code)]
 
-mod ahead;
-mod any_index;
+mod api;
 mod background;
-mod backup;
-mod batch;
-mod bounds;
-mod catalog;
-mod checkpoint;
-mod closed_ranges;
 mod commit;
-mod cursors;
-mod db;
-mod directory;
+mod disk;
 mod engine;
-mod erased;
 mod error;
-mod expiry;
-mod index_kind;
-mod iterate;
-mod key_hash;
-mod keyspace;
-mod lookup;
-mod lost;
-#[cfg(test)]
-mod nested_calls;
-mod open;
+mod index;
 mod options;
-mod page_file;
 mod planted;
-mod progress;
-mod random_key;
-mod range_record;
-mod recovery;
-mod redo;
-mod removals;
-mod remove_range;
-mod replay;
-mod restore;
 mod row;
-mod row_builder;
 mod schedule;
-mod space;
-mod statistics;
-mod stripes;
-mod transaction;
-mod undo;
 mod wakeup;
-mod watch;
-mod watches;
-mod worker;
-mod write;
-mod write_options;
 
-pub use backup::{BackupReport, CheckReport};
-pub use batch::Batch;
-pub use bounds::{KeyRange, prefix_end};
-pub use checkpoint::CheckpointReport;
+pub use api::batch::Batch;
+pub use api::db::Db;
+pub use api::iterate::{Entry, Range};
+pub use api::keyspace::Keyspace;
+pub use api::statistics::{Statistic, Statistics};
+pub use api::transaction::{Locks, Transaction};
+pub use api::watch::Watch;
+pub use commit::write_options::{Durability, WriteOptions};
 pub use commit::{Action, Commit};
-pub use db::Db;
+pub use disk::backup::{BackupReport, CheckReport};
+pub use disk::checkpoint::CheckpointReport;
+pub use disk::progress::{RecoveryPhase, RecoveryProgress};
 pub use error::{Error, Result};
 pub use hedgerow_index::{Direction, IndexError, IndexErrorKind, KeySpan, MAX_KEY_BYTES};
 pub use hedgerow_log::{Health, Problem, Progress, Timestamp};
 pub use hedgerow_memory::return_large_blocks;
-pub use index_kind::IndexKind;
-pub use iterate::{Entry, Range};
-pub use keyspace::Keyspace;
+pub use index::bounds::{KeyRange, prefix_end};
+pub use index::kind::IndexKind;
 pub use options::Builder;
 #[cfg(feature = "planted-bugs")]
 pub use planted::{PlantedBug, plant};
-pub use progress::{RecoveryPhase, RecoveryProgress};
+pub use row::builder::RowBuilder;
 pub use row::{Columns, Row};
-pub use row_builder::RowBuilder;
-pub use statistics::{Statistic, Statistics};
-pub use transaction::{Locks, Transaction};
-pub use watch::Watch;
-pub use write_options::{Durability, WriteOptions};

@@ -6,10 +6,10 @@ use std::time::Duration;
 use hedgerow_log::LogOptions;
 use hedgerow_vfs::{SystemVfs, Vfs};
 
+use crate::commit::write_options::Durability;
+use crate::disk::progress::{ProgressCallback, RecoveryProgress};
 use crate::error::{Error, Result};
-use crate::index_kind::IndexKind;
-use crate::progress::{ProgressCallback, RecoveryProgress};
-use crate::write_options::Durability;
+use crate::index::kind::IndexKind;
 
 /// The clock of expiry: milliseconds since the Unix epoch.
 pub(crate) type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;

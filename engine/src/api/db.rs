@@ -1,0 +1,371 @@
+//! A database: what concerns all keyspaces, and closing.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use hedgerow_log::{Health, Log, Progress};
+
+use crate::api::batch::Batch;
+use crate::api::keyspace::Keyspace;
+use crate::api::transaction::{Locks, Transaction};
+use crate::background;
+use crate::commit::Commit;
+use crate::commit::worker;
+use crate::commit::write_options::WriteOptions;
+use crate::disk::backup::{BackupReport, CheckReport};
+use crate::disk::checkpoint::CheckpointReport;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::options::Builder;
+
+/// An open database: a directory with named, ordered keyspaces.
+///
+/// Share it between threads by reference or in an `Arc`. Dropping it closes it;
+/// [`Db::close`] does so and tells of errors.
+///
+/// ```
+/// use hedgerow::{Db, Durability, WriteOptions};
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path();
+/// let db = Db::open(path)?;
+/// let trees = db.keyspace("trees")?;
+/// trees.put(b"hazel", b"Corylus avellana")?;
+/// trees.put_with(b"holly", b"Ilex", &Durability::Sync.into())?;
+/// assert_eq!(trees.get(b"hazel")?.as_deref(), Some(&b"Corylus avellana"[..]));
+/// for entry in trees.prefix("h")? {
+///     let entry = entry?;
+///     println!("{}: {:?}", entry.key().escape_ascii(), entry.value());
+/// }
+/// db.close()?;
+///
+/// let db = Db::open(path)?;
+/// assert_eq!(db.keyspace("trees")?.len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Db {
+    engine: Arc<Engine>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Db")
+            .field("dir", &self.engine.dir)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Db {
+    /// Opens the database in `dir` with default options, creating it if there is none.
+    ///
+    /// # Errors
+    /// See [`Builder::open`].
+    pub fn open(dir: impl AsRef<Path>) -> Result<Db> {
+        Db::builder().open(dir)
+    }
+
+    /// Options for opening.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Starts the threads of a database that was recovered.
+    pub(crate) fn start(engine: Engine) -> Result<Db> {
+        let db = Db {
+            engine: Arc::new(engine),
+            threads: Mutex::default(),
+        };
+        if db.engine.log.is_some() {
+            let threads = background::start(&db.engine).map_err(|error| {
+                let operation = "start background threads for";
+                Error::io(operation, &db.engine.dir, error)
+            })?;
+            *db.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
+        }
+        Ok(db)
+    }
+
+    /// The keyspace of this name, created if there is none (unless the database was opened for
+    /// reading only).
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        match self.open_keyspace(name) {
+            Err(Error::KeyspaceMissing(_)) => {
+                let space = self.engine.create_keyspace(name, true)?;
+                Ok(Keyspace::new(Arc::clone(&self.engine), space))
+            }
+            found => found,
+        }
+    }
+
+    /// Creates a keyspace, durably.
+    ///
+    /// # Errors
+    /// [`Error::KeyspaceExists`], [`Error::KeyspaceName`], or the manifest could not be stored.
+    pub fn create_keyspace(&self, name: &str) -> Result<Keyspace> {
+        let space = self.engine.create_keyspace(name, false)?;
+        Ok(Keyspace::new(Arc::clone(&self.engine), space))
+    }
+
+    /// The keyspace of this name.
+    ///
+    /// # Errors
+    /// [`Error::KeyspaceMissing`].
+    pub fn open_keyspace(&self, name: &str) -> Result<Keyspace> {
+        let space = self.engine.find_keyspace(name);
+        let space = space.ok_or_else(|| Error::KeyspaceMissing(name.to_owned()))?;
+        Ok(Keyspace::new(Arc::clone(&self.engine), space))
+    }
+
+    /// The names of all keyspaces, sorted.
+    pub fn keyspaces(&self) -> Vec<String> {
+        self.engine.catalog().by_name.keys().cloned().collect()
+    }
+
+    /// Removes a keyspace with all its rows, durably and at once.
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        self.engine.drop_keyspace(name)
+    }
+
+    /// Removes all rows of a keyspace, durably and at once. Handles stay good.
+    pub fn clear_keyspace(&self, name: &str) -> Result<()> {
+        self.engine.clear_keyspace(name)
+    }
+
+    /// Begins a batch: several writes, one commit.
+    ///
+    /// ```
+    /// # use hedgerow::{Db, Durability};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Db::open(dir.path())?;
+    /// let accounts = db.keyspace("accounts")?;
+    /// let mut batch = db.batch();
+    /// batch.put(&accounts, b"alice", b"70").put(&accounts, b"bob", b"30");
+    /// batch.commit(Durability::Sync)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn batch(&self) -> Batch {
+        Batch::new(Arc::clone(&self.engine))
+    }
+
+    /// Runs `run` alone on what `locks` names, and commits what it wrote as one: atomic for
+    /// readers and for recovery. If `run` returns an error (or calls
+    /// [`Transaction::rollback`]), nothing happens.
+    ///
+    /// Writers of the locked keys wait meanwhile, so be quick. Inside, use the transaction for
+    /// reading and writing; what takes locks by other ways is refused ([`Error::Nested`]).
+    ///
+    /// ```
+    /// # use hedgerow::{Db, Locks, WriteOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = Db::open(dir.path())?;
+    /// # let names = db.keyspace("names")?;
+    /// # names.put(b"old", b"value")?;
+    /// let locks = [(&names, &b"old"[..]), (&names, &b"new"[..])];
+    /// let (moved, _) = db.transact(Locks::Keys(&locks), &WriteOptions::default(), |tx| {
+    ///     let Some(value) = tx.get(&names, b"old")? else { return Ok(false) };
+    ///     tx.put(&names, b"new", &value)?;
+    ///     tx.remove(&names, b"old")?;
+    ///     Ok(true)
+    /// })?;
+    /// assert!(moved && !names.contains(b"old")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn transact<R>(
+        &self,
+        locks: Locks<'_>,
+        options: &WriteOptions,
+        run: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
+    ) -> Result<(R, Commit)> {
+        self.engine.transact(locks, options, run)
+    }
+
+    /// Takes a checkpoint now, beside running writers: recovery starts from it, and the log
+    /// before it is removed.
+    pub fn checkpoint(&self) -> Result<CheckpointReport> {
+        self.engine.checkpoint()
+    }
+
+    /// Copies the database into an empty (or new) directory while it is in use. The copy holds
+    /// the state of one moment during the call and can be opened or restored.
+    pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupReport> {
+        self.engine.backup(dir.as_ref())
+    }
+
+    /// Copies a backup (or a closed database) into an empty or new directory, verifying it.
+    pub fn restore(backup: impl AsRef<Path>, dir: impl AsRef<Path>) -> Result<BackupReport> {
+        Db::builder().restore(backup, dir)
+    }
+
+    /// Verifies every file of a closed database, changing nothing, and lists all that is wrong.
+    pub fn check(dir: impl AsRef<Path>) -> Result<CheckReport> {
+        Db::builder().check(dir)
+    }
+
+    /// Whether the database lives in memory alone; see [`Builder::open_in_memory`].
+    pub fn is_in_memory(&self) -> bool {
+        self.engine.options.in_memory
+    }
+
+    /// Every commit of this epoch or an earlier one is durable.
+    pub fn durable_epoch(&self) -> u64 {
+        self.engine
+            .log
+            .as_ref()
+            .map_or(u64::MAX, |log| log.durable_epoch())
+    }
+
+    /// Whether a commit is durable.
+    pub fn is_durable(&self, commit: &Commit) -> bool {
+        self.durable_epoch() >= commit.epoch()
+    }
+
+    /// Asks that everything up to `commit` becomes durable as soon as possible; does not block.
+    pub fn request_durable(&self, commit: &Commit) {
+        if let Some(log) = &self.engine.log {
+            log.request_durable(commit.epoch());
+        }
+    }
+
+    /// Hands everything committed so far, by all threads, over to the operating system: it survives
+    /// the death of this process, though not of the machine. Costs about a microsecond and no
+    /// sync. A server calls it before it replies, so that nothing acknowledged is lost to a kill.
+    pub fn write_out(&self) -> Result<()> {
+        match &self.engine.log {
+            Some(log) => Ok(log.write_out()?),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a commit is durable, without waiting: for whoever holds a reply back until it is.
+    /// Asks for nothing (see [`Db::request_durable`]) and costs a load if it is.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`]: it was accepted and is visible, but cannot become durable before space
+    /// is freed. [`Error::Poisoned`], [`Error::Closed`]: it never will. Subscribers
+    /// ([`Db::subscribe_durable`]) are called when the answer may have changed.
+    pub fn poll_durable(&self, commit: &Commit) -> Result<bool> {
+        let Some(log) = &self.engine.log else {
+            return Ok(true);
+        };
+        match (log.poll_durable(commit.epoch())?, self.engine.broken.get()) {
+            (false, Some(reason)) => Err(Error::Poisoned(reason.clone())),
+            (is_durable, _) => Ok(is_durable),
+        }
+    }
+
+    /// Blocks until everything up to `commit` is durable.
+    pub fn wait_durable(&self, commit: &Commit) -> Result<()> {
+        match &self.engine.log {
+            Some(log) => Ok(log.wait_durable(commit.epoch())?),
+            None => Ok(()),
+        }
+    }
+
+    /// Blocks until everything committed before is durable.
+    pub fn sync(&self) -> Result<()> {
+        match &self.engine.log {
+            // Timestamps run ahead of the epoch by one at most.
+            Some(log) => Ok(log.wait_durable(log.epoch() + 1)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Calls `subscriber` after each advance of the durable epoch and each change of health, from
+    /// the log's thread: it must be quick and must not block.
+    pub fn subscribe_durable(&self, subscriber: Box<dyn Fn(Progress) + Send + Sync>) {
+        if let Some(log) = &self.engine.log {
+            log.subscribe(subscriber);
+        }
+    }
+
+    /// How the log is doing.
+    pub fn health(&self) -> Health {
+        match (self.engine.broken.get(), &self.engine.log) {
+            (Some(reason), _) => Health::Poisoned(reason.clone()),
+            (None, Some(log)) => log.health(),
+            (None, None) => Health::Healthy,
+        }
+    }
+
+    /// Why recovery could not replay a part of the log: once for each page of a page file that
+    /// cannot be read, with the keys concerned. Nearly always empty. Otherwise other rows are
+    /// there and can be written, but no checkpoint is taken ([`Error::NotReplayed`]).
+    pub fn not_replayed(&self) -> Vec<String> {
+        self.engine.lost.reasons()
+    }
+
+    /// Removes rows that have expired now, as the background thread does; how many.
+    ///
+    /// # Errors
+    /// [`Error::Index`] where rows cannot be removed as a page cannot be read: why, for the first of
+    /// them. All others were removed all the same; `expired_rows_unreadable` among the
+    /// [`statistics`](Self::statistics) says how many stay. As for [`Keyspace::put_with`] otherwise.
+    /// [`Error::Nested`] inside the closure of an update, a transaction or `get_many`.
+    pub fn sweep_expired(&self) -> Result<u64> {
+        background::sweep(&self.engine)
+    }
+
+    /// Flushes everything and closes the database. Handles that are still around can go on
+    /// reading what is in memory; writes through them return [`Error::Closed`].
+    ///
+    /// # Errors
+    /// Not everything could be made durable: what was acknowledged as durable still is. The
+    /// database is closed all the same. Calling it again does nothing. [`Error::Nested`] inside the
+    /// closure of an update, a transaction or `get_many`: then nothing happens.
+    pub fn close(&self) -> Result<()> {
+        // What it waits for may be waiting for the caller's locks.
+        if worker::must_not_wait() {
+            return Err(Error::Nested);
+        }
+        let engine = &self.engine;
+        if engine.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        engine.wakeup.stop();
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // A panic there was printed when it happened, and closing goes on.
+            let _ = thread.join();
+        }
+        let _exclusive = engine.checkpointing();
+        engine.last_checkpoint();
+        // A removal that is under way ends, and with it in the log.
+        let _no_removals = engine.removals.hold_off();
+        let result = match &engine.log {
+            Some(log) => close_log(engine, log),
+            None => Ok(()),
+        };
+        if let Some(pages) = &engine.pages {
+            pages.stop();
+        }
+        engine
+            .lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        result
+    }
+}
+
+impl Drop for Db {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `close`.
+        let _ = self.close();
+    }
+}
+
+fn close_log(engine: &Engine, log: &Log) -> Result<()> {
+    let end = log.close()?;
+    let mut manifest = engine.manifest();
+    manifest.record_end(end);
+    manifest.clean_shutdown = true;
+    engine.replace_manifest(&mut manifest)
+}

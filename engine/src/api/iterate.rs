@@ -1,0 +1,274 @@
+//! Reading ranges: scans that borrow, and iterators that own.
+//!
+//! An iterator fetches rows in chunks that grow from a few to many, so that it neither holds
+//! memory back from reclamation between two calls (nothing stays pinned) nor pays a descent per
+//! row. Each end fetches for itself, up to where the other one is.
+
+use std::collections::VecDeque;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use hedgerow_index::{Direction, Index};
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::index::bounds::{KeyRange, Stop};
+use crate::index::space::Space;
+use crate::row::Row;
+
+/// Visits the live rows between two bounds. As many as `most` are read together, where that is not
+/// `usize::MAX`; `visit` says when it was enough.
+pub(crate) fn scan(
+    engine: &Engine,
+    space: &Space,
+    (start, end): (Bound<&[u8]>, Bound<&[u8]>),
+    direction: Direction,
+    most: usize,
+    mut visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+) -> Result<()> {
+    let mut now_ms = None;
+    let (from, to) = if direction == Direction::Forward {
+        (start, end)
+    } else {
+        (end, start)
+    };
+    let stop = Stop::new((start, end), direction);
+    let index = &space.index;
+    index.scan_up_to(from, to, direction, most, |key, bytes| {
+        if stop.is_passed_by(key) {
+            return ControlFlow::Break(());
+        }
+        let row = Row::new(bytes);
+        if row.is_expired(|| *now_ms.get_or_insert_with(|| engine.now_ms())) {
+            return ControlFlow::Continue(());
+        }
+        visit(key, row)
+    })?;
+    Ok(())
+}
+
+/// Visits the keys of the live rows between two bounds. Where no row of the keyspace expires, the
+/// rows themselves are not touched.
+pub(crate) fn scan_keys(
+    engine: &Engine,
+    space: &Space,
+    (start, end): (Bound<&[u8]>, Bound<&[u8]>),
+    direction: Direction,
+    mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<()> {
+    if space.expiring() > 0 {
+        let bounds = (start, end);
+        return scan(engine, space, bounds, direction, usize::MAX, |key, _| {
+            visit(key)
+        });
+    }
+    let from = if direction == Direction::Forward {
+        start
+    } else {
+        end
+    };
+    let stop = Stop::new((start, end), direction);
+    space.index.scan_keys(from, direction, |key| {
+        if stop.is_passed_by(key) {
+            ControlFlow::Break(())
+        } else {
+            visit(key)
+        }
+    })?;
+    Ok(())
+}
+
+/// A key and its row, copied out of the index.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The key, then the row.
+    bytes: Vec<u8>,
+    key_bytes: usize,
+}
+
+impl Entry {
+    fn new(key: &[u8], row: Row<'_>) -> Entry {
+        let mut bytes = Vec::with_capacity(key.len() + row.size_bytes());
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(row.bytes());
+        Entry {
+            bytes,
+            key_bytes: key.len(),
+        }
+    }
+
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        &self.bytes[..self.key_bytes]
+    }
+
+    /// The row.
+    pub fn row(&self) -> Row<'_> {
+        Row::new(&self.bytes[self.key_bytes..])
+    }
+
+    /// The plain value; `None` for a row of columns.
+    pub fn value(&self) -> Option<&[u8]> {
+        self.row().value()
+    }
+
+    /// The key alone.
+    pub fn into_key(mut self) -> Vec<u8> {
+        self.bytes.truncate(self.key_bytes);
+        self.bytes
+    }
+
+    /// Copies of key and plain value (empty for a row of columns).
+    pub fn to_pair(&self) -> (Vec<u8>, Vec<u8>) {
+        (
+            self.key().to_vec(),
+            self.value().unwrap_or_default().to_vec(),
+        )
+    }
+}
+
+impl std::fmt::Debug for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let key = self.key().escape_ascii().to_string();
+        f.debug_struct("Entry")
+            .field("key", &key)
+            .field("row", &self.row())
+            .finish()
+    }
+}
+
+const FIRST_CHUNK: usize = 16;
+const LARGEST_CHUNK: usize = 1024;
+/// A chunk ends early once it holds this much.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// An iterator over the rows of a range, from both ends. See
+/// [`Keyspace::range`](crate::Keyspace::range).
+///
+/// An item is an error where the index cannot be read; there the iteration ends, from both ends.
+pub struct Range {
+    engine: Arc<Engine>,
+    space: Arc<Space>,
+    /// What neither end has fetched yet lies between these.
+    start: Bound<Vec<u8>>,
+    end: Bound<Vec<u8>>,
+    front: VecDeque<Entry>,
+    /// Fetched from the end: the last row comes first.
+    back: VecDeque<Entry>,
+    exhausted: bool,
+    /// Why fetching stopped; comes after what was fetched before.
+    failed: Option<Error>,
+    chunk: usize,
+}
+
+impl Range {
+    pub(crate) fn new(engine: Arc<Engine>, space: Arc<Space>, range: &impl KeyRange) -> Range {
+        Range {
+            engine,
+            space,
+            start: range.lower().map(<[u8]>::to_vec),
+            end: range.upper().map(<[u8]>::to_vec),
+            front: VecDeque::new(),
+            back: VecDeque::new(),
+            exhausted: false,
+            failed: None,
+            chunk: FIRST_CHUNK,
+        }
+    }
+
+    /// Fetches the next rows at one end of what is left.
+    fn fetch(&mut self, direction: Direction) {
+        let bounds = (as_slice(&self.start), as_slice(&self.end));
+        let fetched = match direction {
+            Direction::Forward => &mut self.front,
+            Direction::Reverse => &mut self.back,
+        };
+        let mut bytes = 0;
+        let mut full = false;
+        let chunk = self.chunk;
+        let scanned = scan(
+            &self.engine,
+            &self.space,
+            bounds,
+            direction,
+            chunk,
+            |key, row| {
+                let entry = Entry::new(key, row);
+                bytes += entry.bytes.len();
+                fetched.push_back(entry);
+                full = fetched.len() >= chunk || bytes >= CHUNK_BYTES;
+                if full {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            },
+        );
+        if let Err(error) = scanned {
+            self.failed = Some(error);
+            self.exhausted = true;
+            return;
+        }
+        self.chunk = (self.chunk * 4).min(LARGEST_CHUNK);
+        match fetched.back() {
+            Some(last) if full => {
+                let bound = Bound::Excluded(last.key().to_vec());
+                match direction {
+                    Direction::Forward => self.start = bound,
+                    Direction::Reverse => self.end = bound,
+                }
+            }
+            _ => self.exhausted = true,
+        }
+    }
+}
+
+fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    bound.as_ref().map(Vec::as_slice)
+}
+
+impl Iterator for Range {
+    type Item = Result<Entry>;
+
+    fn next(&mut self) -> Option<Result<Entry>> {
+        if self.front.is_empty() && !self.exhausted {
+            self.fetch(Direction::Forward);
+        }
+        if let Some(entry) = self.front.pop_front() {
+            return Some(Ok(entry));
+        }
+        if let Some(error) = self.failed.take() {
+            self.back.clear();
+            return Some(Err(error));
+        }
+        self.back.pop_back().map(Ok)
+    }
+}
+
+impl DoubleEndedIterator for Range {
+    fn next_back(&mut self) -> Option<Result<Entry>> {
+        if self.back.is_empty() && !self.exhausted {
+            self.fetch(Direction::Reverse);
+        }
+        if let Some(entry) = self.back.pop_front() {
+            return Some(Ok(entry));
+        }
+        if let Some(error) = self.failed.take() {
+            self.front.clear();
+            return Some(Err(error));
+        }
+        self.front.pop_back().map(Ok)
+    }
+}
+
+impl std::iter::FusedIterator for Range {}
+
+impl std::fmt::Debug for Range {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (start, end) = (&self.start, &self.end);
+        f.debug_struct("Range")
+            .field("start", start)
+            .field("end", end)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,603 @@
+//! Transactions: several keys, one commit.
+//!
+//! A transaction locks the stripes of its keys first, so nothing it reads can change under it;
+//! what it writes is kept aside, visible to itself alone, and installed as one log record at the
+//! end, while readers of those keys wait. There is nothing to validate and no retry.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::collections::btree_map;
+use std::iter::Peekable;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hedgerow_index::{Direction, Index};
+use hedgerow_log::{Operation, OperationKind, Timestamp};
+
+use crate::api::iterate;
+use crate::api::keyspace::Keyspace;
+use crate::commit::lookup::SpaceRef;
+use crate::commit::stripes::{MultiGuard, STRIPES, stripe_of};
+use crate::commit::undo::Undo;
+use crate::commit::worker::Scratch;
+use crate::commit::write_options::WriteOptions;
+use crate::commit::{Action, Commit};
+use crate::disk::ahead::LoadAhead;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::index::bounds::KeyRange;
+use crate::index::space::Space;
+use crate::planted::{PlantedBug, planted};
+use crate::row::builder::RowBuilder;
+use crate::row::{Row, TIMESTAMP_BYTES};
+
+/// What a transaction locks before it starts.
+#[derive(Clone, Copy, Debug)]
+pub enum Locks<'a> {
+    /// These keys: only they may be written, and reads of them are stable.
+    Keys(&'a [(&'a Keyspace, &'a [u8])]),
+    /// Everything: any key may be written, and the whole database stands still.
+    All,
+}
+
+/// A row that the transaction wrote.
+struct Staged {
+    /// Without a timestamp yet; `None` if removed.
+    row: Option<Vec<u8>>,
+    /// The changed columns, if that is all that the log needs.
+    delta: Option<Vec<u8>>,
+    /// As in [`Built`](crate::row::builder::Built).
+    adds: Option<usize>,
+}
+
+/// The rows that a transaction wrote in one keyspace.
+struct StagedRows {
+    space: Arc<Space>,
+    rows: BTreeMap<Vec<u8>, Staged>,
+}
+
+/// A running transaction: the argument of [`Db::transact`](crate::Db::transact)'s closure.
+///
+/// Its reads see its own writes. A row that it wrote itself has the timestamp
+/// [`Timestamp::ZERO`] until it commits.
+pub struct Transaction<'a> {
+    engine: &'a Engine,
+    guard: MultiGuard<'a>,
+    locks_all: bool,
+    staged: BTreeMap<u32, StagedRows>,
+    /// What the log's record will take at most, in bytes.
+    staged_bytes: usize,
+    rolled_back: bool,
+    now_ms: Cell<Option<u64>>,
+}
+
+impl Transaction<'_> {
+    fn now_ms(&self) -> u64 {
+        // One moment for the whole transaction.
+        let now_ms = self.now_ms.get().unwrap_or_else(|| self.engine.now_ms());
+        self.now_ms.set(Some(now_ms));
+        now_ms
+    }
+
+    /// Runs `read` on the row under `key`; `None` if there is none.
+    pub fn read<R>(
+        &self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        read: impl FnOnce(Row<'_>) -> R,
+    ) -> Result<Option<R>> {
+        self.engine.check_key(key)?;
+        let space = keyspace.space()?;
+        if let Some(staged) = self.staged_row(space.id, key) {
+            let live = staged.row.as_deref().map(Row::new);
+            return Ok(live
+                .filter(|row| !row.is_expired(|| self.now_ms()))
+                .map(read));
+        }
+        let found = space.index.get(key, |bytes| {
+            let row = Row::new(bytes);
+            (!row.is_expired(|| self.now_ms())).then(|| read(row))
+        })?;
+        Ok(found.flatten())
+    }
+
+    /// The version of the committed row under `key`, and whether it is live.
+    pub(crate) fn stored_version(
+        &self,
+        keyspace: &Keyspace,
+        key: &[u8],
+    ) -> Result<Option<(Timestamp, bool)>> {
+        self.engine.check_key(key)?;
+        let space = keyspace.space()?;
+        Ok(space.index.get(key, |bytes| {
+            let row = Row::new(bytes);
+            (row.timestamp(), !row.is_expired(|| self.now_ms()))
+        })?)
+    }
+
+    fn staged_row(&self, keyspace: u32, key: &[u8]) -> Option<&Staged> {
+        self.staged.get(&keyspace)?.rows.get(key)
+    }
+
+    /// A copy of the plain value under `key`.
+    pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Ok(self
+            .read(keyspace, key, |row| row.value().map(<[u8]>::to_vec))?
+            .flatten())
+    }
+
+    /// Whether there is a row under `key`.
+    pub fn contains(&self, keyspace: &Keyspace, key: &[u8]) -> Result<bool> {
+        Ok(self.read(keyspace, key, |_| ())?.is_some())
+    }
+
+    /// The version of the row under `key`: compare it with one remembered from before, to know
+    /// whether anybody wrote the key since (`WATCH`).
+    pub fn version(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Timestamp>> {
+        self.read(keyspace, key, |row| row.timestamp())
+    }
+
+    /// Stores a plain value.
+    pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put_with(keyspace, key, value, &WriteOptions::default())
+    }
+
+    /// Stores a plain value with expiry and user flags; the durability is the transaction's.
+    pub fn put_with(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        value: &[u8],
+        options: &WriteOptions,
+    ) -> Result<()> {
+        let space = self.writable(keyspace, key)?;
+        // The row that is there leaves nothing behind, so that it need not be read.
+        let ((), staged) = decide_staged(None, |_, new| {
+            new.set_value(value)
+                .set_expiry_ms(options.expiry_ms)
+                .set_user_flags(options.user_flags);
+            Action::Put(())
+        });
+        staged.map_or(Ok(()), |staged| self.stage(&space, key, staged))
+    }
+
+    /// Sets some columns; see [`Keyspace::put_columns`].
+    pub fn put_columns(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        columns: &[(&[u8], &[u8])],
+    ) -> Result<()> {
+        self.update(keyspace, key, |_, new| {
+            for (name, value) in columns {
+                new.set_column(name, value);
+            }
+            if columns.is_empty() {
+                Action::Keep(())
+            } else {
+                Action::Put(())
+            }
+        })
+    }
+
+    /// Removes a row; whether there was one.
+    pub fn remove(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<bool> {
+        self.update(keyspace, key, |row, _| Action::Remove(row.is_some()))
+    }
+
+    /// Replaces a row by what `decide` makes of it; see [`Keyspace::update`].
+    ///
+    /// # Errors
+    /// [`Error::NotLocked`] if the key is not among the locked ones. [`Error::CommitTooLarge`], as for
+    /// every write: the row stays as it was, and the transaction may go on.
+    pub fn update<R>(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
+    ) -> Result<R> {
+        let space = self.writable(keyspace, key)?;
+        let before = self.staged_row(space.id, key);
+        let was_staged = before.is_some();
+        let now_ms = self.now_ms();
+        let live = |row: Row<'_>| !row.is_expired(|| now_ms);
+        let (result, staged) = match before {
+            Some(staged) => {
+                let row = staged.row.as_deref().map(Row::new);
+                decide_staged(row.filter(|row| live(*row)), decide)
+            }
+            None => {
+                let mut pending = Some(decide);
+                let stored = space.index.get(key, |bytes| {
+                    let row = Some(Row::new(bytes)).filter(|row| live(*row));
+                    pending.take().map(|decide| decide_staged(row, decide))
+                })?;
+                match (stored.flatten(), pending) {
+                    (Some(decided), _) => decided,
+                    (None, Some(decide)) => decide_staged(None, decide),
+                    (None, None) => {
+                        unreachable!("an index that ran the closure returns its answer")
+                    }
+                }
+            }
+        };
+        let Some(mut staged) = staged else {
+            return Ok(result);
+        };
+        if was_staged {
+            // Relative to a row that the log never sees.
+            staged.delta = None;
+        }
+        self.stage(&space, key, staged)?;
+        Ok(result)
+    }
+
+    /// The keyspace of a key that may be written.
+    fn writable<'k>(&self, keyspace: &'k Keyspace, key: &[u8]) -> Result<SpaceRef<'k>> {
+        self.engine.check_key(key)?;
+        let space = keyspace.space()?;
+        if !self.locks_all && !self.guard.holds(stripe_of(space.id, key)) {
+            return Err(Error::NotLocked);
+        }
+        // Not one of the keys that were to be locked, but of the same stripe as one.
+        if self.engine.stripes.is_going(space.id, key) {
+            return Err(Error::NotLocked);
+        }
+        Ok(space)
+    }
+
+    /// Keeps what a row is to be, in the place of what was kept before.
+    fn stage(&mut self, space: &Arc<Space>, key: &[u8], staged: Staged) -> Result<()> {
+        if let Some(bytes) = staged.adds {
+            self.engine.check_value(bytes)?;
+        }
+        if staged.row.is_some() {
+            self.engine.check_memory()?;
+        }
+        let replaced = self.staged_row(space.id, key);
+        let others = self.staged_bytes - replaced.map_or(0, |staged| staged.log_bytes(key));
+        let bytes = others + staged.log_bytes(key);
+        let limit = self.engine.options.max_commit_bytes;
+        // A commit of one row has that row's limit.
+        if bytes > limit && others > 0 {
+            return Err(Error::CommitTooLarge { bytes, limit });
+        }
+        self.staged_bytes = bytes;
+        let rows = self.staged.entry(space.id).or_insert_with(|| StagedRows {
+            space: Arc::clone(space),
+            rows: BTreeMap::new(),
+        });
+        rows.rows.insert(key.to_vec(), staged);
+        Ok(())
+    }
+
+    /// Visits the rows of a range in order, the transaction's own writes included, until `visit`
+    /// breaks. Stable only under [`Locks::All`].
+    pub fn scan(
+        &self,
+        keyspace: &Keyspace,
+        range: impl KeyRange,
+        direction: Direction,
+        mut visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let space = keyspace.space()?;
+        let (start, end) = (range.lower(), range.upper());
+        let now_ms = self.now_ms();
+        let empty = BTreeMap::new();
+        let rows = self
+            .staged
+            .get(&space.id)
+            .map_or(&empty, |staged| &staged.rows);
+        let mut own = Own::new(rows, direction, (start, end)).peekable();
+        let visit_own = |row: &Staged, key: &[u8], visit: &mut dyn Visit| {
+            let live = row
+                .row
+                .as_deref()
+                .map(Row::new)
+                .filter(|row| !row.is_expired(|| now_ms));
+            live.map_or(ControlFlow::Continue(()), |row| visit(key, row))
+        };
+        let mut broke = false;
+        let most = usize::MAX;
+        iterate::scan(
+            self.engine,
+            &space,
+            (start, end),
+            direction,
+            most,
+            |key, row| {
+                let mut replaced = false;
+                let flow = before(&mut own, key, direction, |own_key, staged| {
+                    replaced |= own_key == key;
+                    visit_own(staged, own_key, &mut visit)
+                });
+                let flow = if flow.is_continue() && !replaced {
+                    visit(key, row)
+                } else {
+                    flow
+                };
+                broke = flow.is_break();
+                flow
+            },
+        )?;
+        if !broke {
+            let _ = own.try_for_each(|(key, staged)| visit_own(staged, key, &mut visit));
+        }
+        Ok(())
+    }
+
+    /// Gives up everything written so far and to come; the closure may still return a result.
+    pub fn rollback(&mut self) {
+        self.rolled_back = true;
+    }
+
+    /// Brings all changes into the indexes, or none.
+    fn install(&self, timestamp: Timestamp) -> Result<()> {
+        let engine = self.engine;
+        let mut buffer = Vec::new();
+        let mut undo = Undo::default();
+        for StagedRows { space, rows } in self.staged.values() {
+            let keys = rows.keys().map(Vec::as_slice);
+            let mut ahead = LoadAhead::new(space, engine.pages.as_deref(), keys, rows.len());
+            for (key, staged) in rows {
+                if let Some(ahead) = &mut ahead {
+                    ahead.step();
+                }
+                let installed = undo.remember(space, key).and_then(|()| match &staged.row {
+                    None => space.uninstall(&engine.expiries, &engine.watches, key, &mut buffer),
+                    Some(row) => {
+                        let expiry_ms = Row::new(row).expiry_ms();
+                        space.install(&engine.expiries, key, expiry_ms, &mut buffer, |new| {
+                            new.extend_from_slice(&timestamp.raw().to_le_bytes());
+                            new.extend_from_slice(&row[TIMESTAMP_BYTES..]);
+                        })
+                    }
+                });
+                if let Err(error) = installed {
+                    // The shard is held: neither a checkpoint nor the log has seen any of it.
+                    return Err(match undo.run(engine) {
+                        Ok(()) => error.into(),
+                        Err(second) => engine.half_done(second),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Installs everything as one commit.
+    fn commit(mut self) -> Result<Timestamp> {
+        let rows = self
+            .staged
+            .values()
+            .map(|staged| staged.rows.len())
+            .sum::<usize>();
+        if self.rolled_back || rows == 0 {
+            return Ok(Timestamp::ZERO);
+        }
+        let mut operations = Vec::with_capacity(rows);
+        for staged in self.staged.values() {
+            let rows = staged.rows.iter();
+            operations.extend(rows.map(|(key, row)| row.operation(staged.space.id, key)));
+        }
+        let mut staged = self.staged.values().flat_map(|staged| staged.rows.values());
+        let mut shard = match staged.any(|staged| staged.row.is_some()) {
+            true => self.engine.shard()?,
+            false => self.engine.shard_for_removal()?,
+        };
+        let timestamp = shard.timestamp(self.guard.floor());
+        // Also if the index fails: a scan may have seen it, and no other shard may hand it out.
+        self.guard.commit(timestamp);
+        self.install(timestamp)?;
+        let timestamp = if planted(PlantedBug::BatchSplit) && operations.len() > 1 {
+            shard.append(timestamp, &operations[..1]);
+            drop(shard);
+            self.engine.log()?.wait_durable(timestamp.epoch())?;
+            let mut shard = self.engine.shard()?;
+            let timestamp = shard.timestamp(timestamp);
+            shard.append(timestamp, &operations[1..]);
+            timestamp
+        } else {
+            shard.append(timestamp, &operations);
+            drop(shard);
+            timestamp
+        };
+        self.guard.commit(timestamp);
+        self.engine
+            .counters
+            .multi_commits
+            .fetch_add(1, Ordering::Relaxed);
+        Ok(timestamp)
+    }
+}
+
+trait Visit: FnMut(&[u8], Row<'_>) -> ControlFlow<()> {}
+impl<F: FnMut(&[u8], Row<'_>) -> ControlFlow<()>> Visit for F {}
+
+/// What the log's record has for a row besides key and payload, at most: the operation's kind and
+/// three numbers, rounded up.
+pub(crate) const ROW_BYTES_IN_LOG: usize = 32;
+
+impl Staged {
+    /// What the log's record has for this row at most, in bytes.
+    fn log_bytes(&self, key: &[u8]) -> usize {
+        let row = self.row.as_ref().map_or(0, Vec::len);
+        let delta = self.delta.as_ref().map_or(0, Vec::len);
+        ROW_BYTES_IN_LOG + key.len() + row.max(delta)
+    }
+
+    fn operation<'a>(&'a self, keyspace: u32, key: &'a [u8]) -> Operation<'a> {
+        let (kind, payload): (_, &[u8]) = match (&self.row, &self.delta) {
+            (None, _) => (OperationKind::Remove, &[]),
+            (Some(_), Some(delta)) => (OperationKind::PutColumns, delta),
+            (Some(row), None) => (OperationKind::Put, &row[TIMESTAMP_BYTES..]),
+        };
+        Operation {
+            keyspace,
+            kind,
+            key,
+            payload,
+        }
+    }
+}
+
+/// Own writes in scan order.
+enum Own<'a> {
+    Forward(btree_map::Range<'a, Vec<u8>, Staged>),
+    Reverse(btree_map::Range<'a, Vec<u8>, Staged>),
+    Empty,
+}
+
+impl<'a> Own<'a> {
+    fn new(
+        rows: &'a BTreeMap<Vec<u8>, Staged>,
+        direction: Direction,
+        bounds: (std::ops::Bound<&[u8]>, std::ops::Bound<&[u8]>),
+    ) -> Own<'a> {
+        // `BTreeMap::range` panics on ranges that are inside out; to a scan they are just empty.
+        if crate::index::bounds::is_inverted(bounds.0, bounds.1) {
+            return Own::Empty;
+        }
+        let range = rows.range::<[u8], _>(bounds);
+        if direction == Direction::Forward {
+            Own::Forward(range)
+        } else {
+            Own::Reverse(range)
+        }
+    }
+}
+
+impl<'a> Iterator for Own<'a> {
+    type Item = (&'a Vec<u8>, &'a Staged);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Own::Forward(range) => range.next(),
+            Own::Reverse(range) => range.next_back(),
+            Own::Empty => None,
+        }
+    }
+}
+
+/// Visits own writes up to and including `key`.
+fn before<'a>(
+    own: &mut Peekable<Own<'a>>,
+    key: &[u8],
+    direction: Direction,
+    mut visit: impl FnMut(&[u8], &Staged) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let passed = |own: &[u8]| match direction {
+        Direction::Forward => own <= key,
+        Direction::Reverse => own >= key,
+    };
+    while let Some((own_key, staged)) = own.next_if(|(own_key, _)| passed(own_key)) {
+        visit(own_key, staged)?;
+    }
+    ControlFlow::Continue(())
+}
+
+fn decide_staged<R>(
+    row: Option<Row<'_>>,
+    decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
+) -> (R, Option<Staged>) {
+    let mut builder = RowBuilder::new(row);
+    match decide(row, &mut builder) {
+        Action::Keep(result) => (result, None),
+        Action::Remove(result) => (
+            result,
+            Some(Staged {
+                row: None,
+                delta: None,
+                adds: None,
+            }),
+        ),
+        Action::Put(result) => {
+            let (mut row, mut delta) = (Vec::new(), Vec::new());
+            let built = builder.build(&mut row, &mut delta);
+            let delta = built.delta.then_some(delta);
+            (
+                result,
+                Some(Staged {
+                    row: Some(row),
+                    delta,
+                    adds: built.adds,
+                }),
+            )
+        }
+    }
+}
+
+impl Engine {
+    /// Runs a transaction; see [`Db::transact`](crate::Db::transact).
+    pub(crate) fn transact<R>(
+        &self,
+        locks: Locks<'_>,
+        options: &WriteOptions,
+        run: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
+    ) -> Result<(R, Commit)> {
+        let (result, timestamp) = Scratch::with(|_| {
+            let mut stripes = lock_order(locks)?;
+            let guard = loop {
+                let guard = self.stripes.lock_many(stripes);
+                // A keyspace may have been cleared before we had the locks: its keys have other
+                // stripes now. Once we hold any, that cannot happen any more.
+                stripes = lock_order(locks)?;
+                if stripes != guard.held() {
+                    continue;
+                }
+                if !self.stripes.has_going() || !self.meets_going(locks)? {
+                    break guard;
+                }
+                drop(guard);
+                self.stripes
+                    .await_going(|| matches!(self.meets_going(locks), Ok(true)));
+            };
+            let mut transaction = Transaction {
+                engine: self,
+                guard,
+                locks_all: matches!(locks, Locks::All),
+                staged: BTreeMap::new(),
+                staged_bytes: 0,
+                rolled_back: false,
+                now_ms: Cell::new(None),
+            };
+            let result = run(&mut transaction)?;
+            Ok((result, transaction.commit()?))
+        })?;
+        let commit = match timestamp {
+            Timestamp::ZERO => Commit::NOTHING,
+            timestamp => self.settle(timestamp, options)?,
+        };
+        Ok((result, commit))
+    }
+}
+
+impl Engine {
+    /// Whether a range is going that has to do with what is locked.
+    #[cold]
+    fn meets_going(&self, locks: Locks<'_>) -> Result<bool> {
+        let Locks::Keys(keys) = locks else {
+            return Ok(self.stripes.has_going());
+        };
+        for (keyspace, key) in keys {
+            if self.stripes.is_going(keyspace.space()?.id, key) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The stripes to lock, in the order in which everybody locks them.
+fn lock_order(locks: Locks<'_>) -> Result<Vec<u32>> {
+    let keys = match locks {
+        Locks::All => return Ok((0..STRIPES as u32).collect()),
+        Locks::Keys(keys) => keys.iter(),
+    };
+    let stripes = keys.map(|(keyspace, key)| Ok(stripe_of(keyspace.space()?.id, key)));
+    let mut stripes = stripes.collect::<Result<Vec<u32>>>()?;
+    stripes.sort_unstable();
+    stripes.dedup();
+    Ok(stripes)
+}

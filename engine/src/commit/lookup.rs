@@ -1,0 +1,86 @@
+//! From a keyspace's handle to what it names now, and to the lock of a key in it.
+//!
+//! A keyspace that is cleared goes on under its name as another one: with a new id, and so with other
+//! stripes for its keys. Handles stay good, so whoever uses one looks first. While a stripe is locked,
+//! no keyspace is cleared or dropped.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::commit::stripes::{StripeGuard, stripe_of};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::index::space::Space;
+
+/// The contents that a handle means now.
+pub(crate) enum SpaceRef<'a> {
+    /// As the handle has it.
+    Same(&'a Arc<Space>),
+    /// It was cleared since.
+    Successor(Arc<Space>),
+}
+
+impl Deref for SpaceRef<'_> {
+    type Target = Arc<Space>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<Space> {
+        match self {
+            SpaceRef::Same(space) => space,
+            SpaceRef::Successor(space) => space,
+        }
+    }
+}
+
+impl Engine {
+    /// What the keyspace of a handle is now.
+    ///
+    /// # Errors
+    /// [`Error::KeyspaceMissing`] if it was dropped.
+    #[inline]
+    pub(crate) fn current<'a>(&self, handle: &'a Arc<Space>) -> Result<SpaceRef<'a>> {
+        if handle.is_retired() {
+            self.successor(handle)
+        } else {
+            Ok(SpaceRef::Same(handle))
+        }
+    }
+
+    #[cold]
+    fn successor<'a>(&self, handle: &Space) -> Result<SpaceRef<'a>> {
+        let found = self.catalog().by_name.get(&handle.name).cloned();
+        found
+            .map(SpaceRef::Successor)
+            .ok_or_else(|| Error::KeyspaceMissing(handle.name.clone()))
+    }
+
+    /// Locks a key's stripe for a write of that key alone; waits while the key is in a range that is
+    /// going.
+    #[inline]
+    pub(crate) fn lock_key<'a>(
+        &'a self,
+        handle: &'a Arc<Space>,
+        key: &[u8],
+    ) -> Result<(SpaceRef<'a>, StripeGuard<'a>)> {
+        loop {
+            let space = self.current(handle)?;
+            let guard = self.stripes.lock(stripe_of(space.id, key));
+            // Keyspaces retire under all stripes: not any more while we hold one.
+            if space.is_retired() {
+                continue;
+            }
+            if !self.stripes.is_going(space.id, key) {
+                return Ok((space, guard));
+            }
+            drop(guard);
+            self.await_going(&space, &[key]);
+        }
+    }
+
+    /// Waits while a range with one of the keys is going.
+    #[cold]
+    pub(crate) fn await_going(&self, space: &Space, keys: &[&[u8]]) {
+        let is_going = |key: &&[u8]| self.stripes.is_going(space.id, key);
+        self.stripes.await_going(|| keys.iter().any(is_going));
+    }
+}

@@ -1,0 +1,308 @@
+//! Commit stripes: who writes a key now, and when it was last written.
+//!
+//! An array of words; a key hashes to one. Every write holds its key's stripe from before it
+//! takes a timestamp until it is in index and log, so timestamps of a key only grow, even across
+//! its removal (the index forgets a removed key's version; the stripe does not).
+//!
+//! ```text
+//! 63 ............ 2      1       0
+//! last timestamp / 4   MULTI   LOCKED
+//! ```
+//!
+//! The last timestamp is kept rounded up to a multiple of four, less one: it is only a floor.
+//! A commit of several keys holds all their stripes, locked in ascending order (so that nobody
+//! waits in a circle) and marked MULTI; readers of single keys wait for that mark to clear. So
+//! whoever saw one key of the commit cannot then miss another. Readers look at the marks only
+//! while such a commit is under way, which a count beside the array tells them.
+//!
+//! A range whose rows go for longer is noted beside the stripes (`removals`): who locks a stripe for a
+//! key of it gives the stripe back and waits.
+//!
+//! Nobody waits for a stripe while holding a log shard; the holder of stripes may wait for a
+//! shard. That order excludes deadlock between the two.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use hedgerow_log::Timestamp;
+use hedgerow_sync::CachePadded;
+use hedgerow_sync::backoff::Backoff;
+
+use crate::commit::closed_ranges::GoingRanges;
+use crate::commit::key_hash::key_hash;
+use crate::planted::{PlantedBug, planted};
+
+/// How many stripes there are: few enough to stay in a core's cache, many enough that writers of
+/// different keys rarely meet.
+pub(crate) const STRIPES: usize = 4096;
+const LOCKED: u64 = 1;
+const MULTI: u64 = 2;
+const FLAGS: u64 = LOCKED | MULTI;
+
+/// What a range that is going counts in `multi`: above all commits of several keys.
+pub(crate) const REMOVAL: usize = 1 << (usize::BITS / 2);
+
+pub(crate) struct Stripes {
+    words: Box<[AtomicU64]>,
+    /// Commits of several keys under way, and ranges that are going: one load tells of both.
+    pub(crate) multi: CachePadded<AtomicUsize>,
+    /// The ranges that are going: see `removals`.
+    pub(crate) going: GoingRanges,
+    /// Batches of reads under way, by groups of threads.
+    batches: [CachePadded<AtomicUsize>; BATCH_LANES],
+}
+
+/// Groups of threads that count their batches together.
+const BATCH_LANES: usize = 16;
+/// How often a batch looks for a moment without commits of several keys.
+const BATCH_ROUNDS: u32 = 300;
+
+/// A batch of reads under way. See [`Stripes::begin_batch`].
+pub(crate) struct BatchGuard<'a> {
+    lane: &'a AtomicUsize,
+}
+
+impl Drop for BatchGuard<'_> {
+    fn drop(&mut self) {
+        self.lane.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The stripe of a key.
+#[inline]
+pub(crate) fn stripe_of(keyspace: u32, key: &[u8]) -> u32 {
+    (key_hash(keyspace, key) % STRIPES as u64) as u32
+}
+
+impl Stripes {
+    pub(crate) fn new() -> Stripes {
+        Stripes {
+            words: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
+            multi: CachePadded::new(AtomicUsize::new(0)),
+            going: GoingRanges::default(),
+            batches: std::array::from_fn(|_| CachePadded::new(AtomicUsize::new(0))),
+        }
+    }
+
+    /// Locks one stripe for a commit of one key.
+    #[inline]
+    pub(crate) fn lock(&self, stripe: u32) -> StripeGuard<'_> {
+        let word = &self.words[stripe as usize];
+        let before = acquire(word, LOCKED);
+        StripeGuard {
+            word,
+            after: before,
+        }
+    }
+
+    /// Locks several stripes (ascending, distinct) for one commit of all of them.
+    pub(crate) fn lock_many(&self, held: Vec<u32>) -> MultiGuard<'_> {
+        self.multi.fetch_add(1, Ordering::SeqCst);
+        // Batches of reads that began before finish first; later ones wait for us. Sequentially
+        // consistent on both sides: either we see their lane, or they see our count.
+        for lane in &self.batches {
+            let mut backoff = Backoff::new();
+            while lane.load(Ordering::SeqCst) != 0 && !planted(PlantedBug::BatchesNotAwaited) {
+                backoff.wait();
+            }
+        }
+        self.take_many(held)
+    }
+
+    /// Locks all stripes, but beside batches of reads: for a commit that changes nothing which one
+    /// of them could read.
+    pub(crate) fn lock_all_beside_batches(&self) -> MultiGuard<'_> {
+        self.multi.fetch_add(1, Ordering::SeqCst);
+        self.take_many((0..STRIPES as u32).collect())
+    }
+
+    /// Takes stripes for a commit that is counted.
+    fn take_many(&self, held: Vec<u32>) -> MultiGuard<'_> {
+        debug_assert!(held.is_sorted_by(|a, b| a < b), "ascending and distinct");
+        let words = held.iter().map(|&stripe| &self.words[stripe as usize]);
+        let after = words.map(|word| acquire(word, FLAGS)).max().unwrap_or(0);
+        MultiGuard {
+            stripes: self,
+            held,
+            after,
+        }
+    }
+
+    /// Begins a batch of reads that sees every commit of several keys whole or not at all: none
+    /// is installed until the guard is dropped. `None` if such commits follow one another so
+    /// closely that the batch must take its keys' stripes instead.
+    #[inline]
+    pub(crate) fn begin_batch(&self, worker: usize) -> Option<BatchGuard<'_>> {
+        let lane = &self.batches[worker % BATCH_LANES];
+        let mut backoff = Backoff::new();
+        loop {
+            lane.fetch_add(1, Ordering::SeqCst);
+            let guard = BatchGuard { lane };
+            let multi = self.multi.load(Ordering::SeqCst);
+            if multi.is_multiple_of(REMOVAL) || planted(PlantedBug::CommitsNotAwaited) {
+                return Some(guard);
+            }
+            drop(guard);
+            if backoff.rounds() > BATCH_ROUNDS {
+                return None;
+            }
+            backoff.wait();
+        }
+    }
+
+    /// Whether any commit of several keys is under way, or a range is going.
+    #[inline]
+    pub(crate) fn has_multi(&self) -> bool {
+        self.multi.load(Ordering::Acquire) != 0
+    }
+
+    /// Waits while a commit of several keys holds the key's stripe, or the key's range is going.
+    #[cold]
+    pub(crate) fn await_multi(&self, keyspace: u32, key: &[u8]) {
+        let word = &self.words[stripe_of(keyspace, key) as usize];
+        let mut backoff = Backoff::new();
+        // A range is noted before its stripes are given back.
+        while word.load(Ordering::Acquire) & MULTI != 0 || self.is_going(keyspace, key) {
+            backoff.wait();
+        }
+    }
+}
+
+/// Sets `flags` on an unlocked word; returns what it was.
+#[inline]
+fn acquire(word: &AtomicU64, flags: u64) -> u64 {
+    let before = word.load(Ordering::Relaxed);
+    if before & LOCKED == 0
+        && word
+            .compare_exchange_weak(before, before | flags, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    {
+        return before;
+    }
+    acquire_slowly(word, flags)
+}
+
+#[cold]
+fn acquire_slowly(word: &AtomicU64, flags: u64) -> u64 {
+    let mut backoff = Backoff::new();
+    loop {
+        let before = word.load(Ordering::Relaxed);
+        if before & LOCKED == 0
+            && word
+                .compare_exchange_weak(before, before | flags, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+        {
+            return before;
+        }
+        backoff.wait();
+    }
+}
+
+fn floor(word: u64) -> Timestamp {
+    Timestamp::from_raw(word | FLAGS)
+}
+
+/// A held stripe. Dropping it without [`StripeGuard::commit`] leaves the last timestamp as it was.
+pub(crate) struct StripeGuard<'a> {
+    word: &'a AtomicU64,
+    after: u64,
+}
+
+impl StripeGuard<'_> {
+    /// A commit must have a later timestamp than this.
+    pub(crate) fn floor(&self) -> Timestamp {
+        floor(self.after)
+    }
+
+    pub(crate) fn commit(&mut self, timestamp: Timestamp) {
+        self.after = timestamp.raw() & !FLAGS;
+    }
+}
+
+impl Drop for StripeGuard<'_> {
+    fn drop(&mut self) {
+        self.word.store(self.after, Ordering::Release);
+    }
+}
+
+/// Several held stripes, marked so that readers of single keys wait.
+pub(crate) struct MultiGuard<'a> {
+    stripes: &'a Stripes,
+    held: Vec<u32>,
+    /// The largest of the words before, or the commit's.
+    after: u64,
+}
+
+impl MultiGuard<'_> {
+    pub(crate) fn floor(&self) -> Timestamp {
+        floor(self.after)
+    }
+
+    pub(crate) fn commit(&mut self, timestamp: Timestamp) {
+        self.after = timestamp.raw() & !FLAGS;
+    }
+
+    pub(crate) fn held(&self) -> &[u32] {
+        &self.held
+    }
+
+    pub(crate) fn holds(&self, stripe: u32) -> bool {
+        self.held.binary_search(&stripe).is_ok()
+    }
+}
+
+impl Drop for MultiGuard<'_> {
+    fn drop(&mut self) {
+        // Without a commit this lifts some stripes to the floor of others: harmless, a floor may
+        // always be higher.
+        for &stripe in &self.held {
+            self.stripes.words[stripe as usize].store(self.after, Ordering::Release);
+        }
+        self.stripes.multi.fetch_sub(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn floors_rise_and_guards_restore() {
+        let stripes = Stripes::new();
+        let ts = Timestamp::new(3, 5);
+        stripes.lock(7).commit(ts);
+        let guard = stripes.lock(7);
+        assert!(guard.floor() >= ts && guard.floor().raw() < ts.raw() + 4);
+        drop(guard);
+        let mut many = stripes.lock_many(vec![6, 7, 9]);
+        assert!(many.floor() >= ts && many.holds(9) && !many.holds(8));
+        many.commit(Timestamp::new(4, 0));
+        drop(many);
+        for stripe in [6, 7, 9] {
+            assert!(stripes.lock(stripe).floor() >= Timestamp::new(4, 0));
+        }
+        assert!(stripes.lock(8).floor() < Timestamp::new(1, 0));
+    }
+
+    #[test]
+    fn readers_wait_for_commits_of_several_keys_only() {
+        let stripes = Stripes::new();
+        let stripe = stripe_of(1, b"key");
+        let single = stripes.lock(stripe);
+        stripes.await_multi(1, b"key");
+        drop(single);
+        let many = stripes.lock_many(vec![stripe]);
+        let waited = thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                stripes.await_multi(1, b"key");
+                stripes.lock(stripe).floor() >= Timestamp::new(9, 0)
+            });
+            let mut many = many;
+            many.commit(Timestamp::new(9, 0));
+            drop(many);
+            reader.join().unwrap()
+        });
+        assert!(waited);
+    }
+}

@@ -1,0 +1,54 @@
+//! Taking back what a commit did to indexes that can fail.
+//!
+//! A commit of several rows changes one after the other. Where the pages of an index lie in a file,
+//! the third may be unreadable; then the first two become what they were. That is exact, versions
+//! and all, since the commit holds its log shard: no checkpoint falls in between.
+
+use hedgerow_index::{Index, IndexError};
+
+use crate::engine::Engine;
+use crate::index::space::Space;
+use crate::row::Row;
+
+/// Rows as they were, in the order in which they changed. Stays empty for indexes in memory.
+#[derive(Default)]
+pub(crate) struct Undo<'a> {
+    rows: Vec<Before<'a>>,
+}
+
+/// A row as it was; `None` if there was none.
+struct Before<'a> {
+    space: &'a Space,
+    key: &'a [u8],
+    row: Option<Vec<u8>>,
+}
+
+impl<'a> Undo<'a> {
+    /// Keeps a row that is about to change.
+    pub(crate) fn remember(&mut self, space: &'a Space, key: &'a [u8]) -> Result<(), IndexError> {
+        if space.index.tree().is_some() {
+            let row = space.index.get(key, <[u8]>::to_vec)?;
+            self.rows.push(Before { space, key, row });
+        }
+        Ok(())
+    }
+
+    /// Makes all rows what they were.
+    pub(crate) fn run(self, engine: &Engine) -> Result<(), IndexError> {
+        let _spending = engine.pages.as_ref().map(|pages| pages.spend_reserve());
+        let mut buffer = Vec::new();
+        let expiries = &engine.expiries;
+        for Before { space, key, row } in self.rows.into_iter().rev() {
+            match row {
+                None => space.uninstall(expiries, &engine.watches, key, &mut buffer)?,
+                Some(row) => {
+                    let expiry_ms = Row::new(&row).expiry_ms();
+                    space.install(expiries, key, expiry_ms, &mut buffer, |new| {
+                        new.extend_from_slice(&row);
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

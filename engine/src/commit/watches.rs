@@ -1,0 +1,115 @@
+//! The absent keys that are watched.
+//!
+//! Whoever removes a row looks whether its key is among them: only so a key can be absent, be written,
+//! and be absent again. While nobody watches an absent key, that costs one load per removal.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hedgerow_index::Index;
+
+use crate::index::any_index::AnyIndex;
+use crate::row::Row;
+
+/// A key that had no live row when its watch began.
+pub(crate) struct AbsentKey {
+    since_ms: u64,
+    changed: AtomicBool,
+}
+
+impl AbsentKey {
+    /// A row with this expiry was there and is gone.
+    fn see(&self, expiry_ms: Option<u64>) {
+        if expiry_ms.is_none_or(|expiry_ms| expiry_ms > self.since_ms) {
+            self.changed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a row was there and went since.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.changed.load(Ordering::Relaxed)
+    }
+}
+
+type ByKey = HashMap<Vec<u8>, Vec<Arc<AbsentKey>>>;
+
+/// The absent keys that are watched.
+#[derive(Default)]
+pub(crate) struct Watches {
+    /// How many there are. Changed under the stripe of the key, as rows are.
+    count: AtomicUsize,
+    /// By the name of the keyspace: its id changes when it is cleared.
+    keys: Mutex<HashMap<String, ByKey>>,
+}
+
+impl Watches {
+    fn keys(&self) -> MutexGuard<'_, HashMap<String, ByKey>> {
+        // Each change leaves the list whole.
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a key. The caller holds its stripe.
+    pub(crate) fn add(&self, keyspace: &str, key: &[u8], since_ms: u64) -> Arc<AbsentKey> {
+        let absent = Arc::new(AbsentKey {
+            since_ms,
+            changed: AtomicBool::new(false),
+        });
+        let mut keys = self.keys();
+        let by_key = keys.entry(keyspace.to_owned()).or_default();
+        let watching = by_key.entry(key.to_vec()).or_default();
+        watching.push(Arc::clone(&absent));
+        self.count.fetch_add(1, Ordering::SeqCst);
+        absent
+    }
+
+    /// Ends what [`Watches::add`] began.
+    pub(crate) fn remove(&self, keyspace: &str, key: &[u8], absent: &Arc<AbsentKey>) {
+        let mut keys = self.keys();
+        let Some(by_key) = keys.get_mut(keyspace) else {
+            return;
+        };
+        if let Some(watching) = by_key.get_mut(key) {
+            watching.retain(|other| !Arc::ptr_eq(other, absent));
+            if watching.is_empty() {
+                by_key.remove(key);
+            }
+        }
+        if by_key.is_empty() {
+            keys.remove(keyspace);
+        }
+        self.count.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// A row with this expiry was removed. The caller holds the key's stripe.
+    #[inline]
+    pub(crate) fn removed(&self, keyspace: &str, key: &[u8], expiry_ms: Option<u64>) {
+        if self.count.load(Ordering::SeqCst) > 0 {
+            self.mark_changed(keyspace, key, expiry_ms);
+        }
+    }
+
+    #[cold]
+    fn mark_changed(&self, keyspace: &str, key: &[u8], expiry_ms: Option<u64>) {
+        let keys = self.keys();
+        let watching = keys.get(keyspace).and_then(|by_key| by_key.get(key));
+        for absent in watching.into_iter().flatten() {
+            absent.see(expiry_ms);
+        }
+    }
+
+    /// The rows of a keyspace are about to go all at once. The caller holds all stripes.
+    pub(crate) fn cleared(&self, keyspace: &str, index: &AnyIndex) {
+        let keys = self.keys();
+        for (key, watching) in keys.get(keyspace).into_iter().flatten() {
+            let read = index.get(key, |bytes| {
+                let expiry_ms = Row::new(bytes).expiry_ms();
+                watching.iter().for_each(|absent| absent.see(expiry_ms));
+            });
+            if read.is_err() {
+                // There may have been a row that stays.
+                watching.iter().for_each(|absent| absent.see(None));
+            }
+        }
+    }
+}

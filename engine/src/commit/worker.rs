@@ -1,0 +1,121 @@
+//! Per-thread state of the hot path: whether the thread is inside a write or a batch of reads, and its
+//! buffers.
+
+use std::cell::{Cell, RefCell};
+
+use hedgerow_sync::threads;
+
+use crate::commit::stripes::BatchGuard;
+use crate::error::{Error, Result};
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = const { RefCell::new(Scratch::new()) };
+}
+
+/// Whether the calling thread is inside a write, that is, in the closure of an update or
+/// transaction.
+pub(crate) fn is_writing() -> bool {
+    SCRATCH.with(|scratch| scratch.try_borrow_mut().is_err())
+}
+
+/// The consistency of a batch of reads: a guard that holds commits of several keys off, if there
+/// is one to be had and the thread needs it.
+pub(crate) enum Batch<'a> {
+    /// Such commits wait for the guard.
+    Guarded(#[expect(dead_code, reason = "held for its drop")] BatchGuard<'a>),
+    /// The thread is inside another batch, or inside a commit of its own.
+    Nested,
+    /// The batch must lock its stripes.
+    MustLock,
+}
+
+thread_local! {
+    static IN_BATCH: Cell<bool> = const { Cell::new(false) };
+}
+
+impl<'a> Batch<'a> {
+    pub(crate) fn enter(begin: impl FnOnce(usize) -> Option<BatchGuard<'a>>) -> Batch<'a> {
+        if IN_BATCH.get() || is_writing() {
+            return Batch::Nested;
+        }
+        let batch = begin(threads::number()).map_or(Batch::MustLock, Batch::Guarded);
+        IN_BATCH.set(true);
+        batch
+    }
+
+    pub(crate) fn is_nested(&self) -> bool {
+        matches!(self, Batch::Nested)
+    }
+
+    pub(crate) fn must_lock(&self) -> bool {
+        matches!(self, Batch::MustLock)
+    }
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        if !matches!(self, Batch::Nested) {
+            IN_BATCH.set(false);
+        }
+    }
+}
+
+/// Whether the calling thread is inside the closure of an update, a transaction or a batch of
+/// reads. Then it must wait neither for stripes nor for commits of several keys: they may be waiting
+/// for it, or be its own.
+pub(crate) fn must_not_wait() -> bool {
+    IN_BATCH.get() || is_writing()
+}
+
+/// Buffers that a thread's writes use again and again.
+pub(crate) struct Scratch {
+    /// What the index stores: filled by its `update`.
+    pub(crate) row: Vec<u8>,
+    /// A row's body, built before the commit.
+    pub(crate) body: Vec<u8>,
+    /// The changed columns, for the log.
+    pub(crate) changes: Vec<u8>,
+}
+
+const KEPT_BYTES: usize = 1 << 20;
+
+impl Scratch {
+    const fn new() -> Scratch {
+        Scratch {
+            row: Vec::new(),
+            body: Vec::new(),
+            changes: Vec::new(),
+        }
+    }
+
+    /// Runs a write with the thread's buffers. They also tell a write from inside a write (from
+    /// the closure of an update or transaction), which could wait for itself forever. So could one
+    /// from inside a batch of reads, for which commits of several keys wait, or which locks keys.
+    #[inline]
+    pub(crate) fn with<R>(write: impl FnOnce(&mut Scratch) -> Result<R>) -> Result<R> {
+        if IN_BATCH.get() {
+            return Err(Error::Nested);
+        }
+        SCRATCH.with(|scratch| {
+            // That it is borrowed is all that can be wrong.
+            let mut scratch = scratch.try_borrow_mut().map_err(|_| Error::Nested)?;
+            let result = write(&mut scratch);
+            if scratch.row.capacity() > KEPT_BYTES {
+                *scratch = Scratch::new();
+            }
+            result
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_inside_a_write_is_refused() {
+        let nested = Scratch::with(|_| Scratch::with(|_| Ok(())));
+        assert!(matches!(nested, Err(Error::Nested)));
+        Scratch::with(|_| Ok(())).unwrap();
+    }
+}

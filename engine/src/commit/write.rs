@@ -1,0 +1,216 @@
+//! Commits of one row: put, remove, update.
+
+use std::sync::Arc;
+
+use hedgerow_index::Index;
+use hedgerow_log::{Operation, OperationKind, Timestamp};
+
+use crate::commit::stripes::StripeGuard;
+use crate::commit::worker::Scratch;
+use crate::commit::write_options::WriteOptions;
+use crate::commit::{Action, Commit};
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::index::space::Space;
+use crate::row::builder::{Built, RowBuilder};
+use crate::row::{self, Row, TIMESTAMP_BYTES};
+
+/// A change of one row; the bytes of a put are in the thread's scratch.
+#[derive(Clone, Copy)]
+enum Change {
+    Put(Built),
+    Remove,
+}
+
+impl Engine {
+    /// Stores a plain value.
+    #[inline]
+    pub(crate) fn put(
+        &self,
+        handle: &Arc<Space>,
+        key: &[u8],
+        value: &[u8],
+        options: &WriteOptions,
+    ) -> Result<Commit> {
+        self.check_key(key)?;
+        self.check_value(value.len())?;
+        self.check_memory()?;
+        let WriteOptions {
+            expiry_ms,
+            user_flags,
+            ..
+        } = *options;
+        let timestamp = Scratch::with(|scratch| {
+            let (space, mut stripe) = self.lock_key(handle, key)?;
+            let mut shard = self.shard()?;
+            let timestamp = shard.timestamp(stripe.floor());
+            // Also if the index fails: a scan may have seen it, and no other shard may hand it out.
+            stripe.commit(timestamp);
+            space.install(&self.expiries, key, expiry_ms, &mut scratch.row, |new| {
+                row::write_header(new, timestamp, expiry_ms, user_flags, false);
+                new.extend_from_slice(value);
+            })?;
+            let payload = &scratch.row[TIMESTAMP_BYTES..];
+            let (keyspace, kind) = (space.id, OperationKind::Put);
+            shard.append(
+                timestamp,
+                &[Operation {
+                    keyspace,
+                    kind,
+                    key,
+                    payload,
+                }],
+            );
+            Ok(timestamp)
+        })?;
+        self.settle(timestamp, options)
+    }
+
+    /// Removes a row; `None` if there was none. An expired row counts as none, and goes too.
+    pub(crate) fn remove(
+        &self,
+        handle: &Arc<Space>,
+        key: &[u8],
+        options: &WriteOptions,
+    ) -> Result<Option<Commit>> {
+        match self.remove_if(handle, key, |_| true)? {
+            Some((timestamp, live)) => {
+                let commit = self.settle(timestamp, options)?;
+                Ok(live.then_some(commit))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Removes a row for which `wanted` holds, without waiting for anything: the commit, and
+    /// whether the row had not expired. `wanted` may look at the row's header, but at no value, which
+    /// may not be there.
+    pub(crate) fn remove_if(
+        &self,
+        handle: &Arc<Space>,
+        key: &[u8],
+        wanted: impl FnOnce(Row<'_>) -> bool,
+    ) -> Result<Option<(Timestamp, bool)>> {
+        self.check_key(key)?;
+        Scratch::with(|scratch| {
+            let (space, mut stripe) = self.lock_key(handle, key)?;
+            let found = space.index.get_by_head(key, |bytes| {
+                let row = Row::new(bytes);
+                let live = !row.is_expired(|| self.now_ms());
+                wanted(row).then_some(live)
+            })?;
+            let Some(live) = found.flatten() else {
+                return Ok(None);
+            };
+            let timestamp = self.apply(&space, key, &mut stripe, Change::Remove, scratch)?;
+            Ok(Some((timestamp, live)))
+        })
+    }
+
+    /// Lets `decide` look at the row and build another, atomically. See [`Keyspace::update`](crate::Keyspace::update).
+    pub(crate) fn update<R>(
+        &self,
+        handle: &Arc<Space>,
+        key: &[u8],
+        options: &WriteOptions,
+        decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
+    ) -> Result<(R, Option<Commit>)> {
+        self.check_key(key)?;
+        let (result, timestamp) = Scratch::with(|scratch| {
+            let (space, mut stripe) = self.lock_key(handle, key)?;
+            let mut pending = Some(decide);
+            let stored = space.index.get(key, |bytes| {
+                let row = Row::new(bytes);
+                let live = (!row.is_expired(|| self.now_ms())).then_some(row);
+                pending
+                    .take()
+                    .map(|decide| decide_on(live, decide, scratch))
+            })?;
+            let is_stored = stored.is_some();
+            let (result, change) = match (stored.flatten(), pending) {
+                (Some(decided), _) => decided,
+                (None, Some(decide)) => decide_on(None, decide, scratch),
+                (None, None) => unreachable!("an index that ran the closure returns its answer"),
+            };
+            let timestamp = match change {
+                None => None,
+                Some(Change::Remove) if !is_stored => None,
+                Some(change) => {
+                    if let Change::Put(built) = change {
+                        built.adds.map_or(Ok(()), |bytes| self.check_value(bytes))?;
+                        self.check_memory()?;
+                    }
+                    Some(self.apply(&space, key, &mut stripe, change, scratch)?)
+                }
+            };
+            Ok((result, timestamp))
+        })?;
+        let commit = timestamp
+            .map(|timestamp| self.settle(timestamp, options))
+            .transpose()?;
+        Ok((result, commit))
+    }
+
+    /// Commits one change of one row.
+    fn apply(
+        &self,
+        space: &Space,
+        key: &[u8],
+        stripe: &mut StripeGuard<'_>,
+        change: Change,
+        scratch: &mut Scratch,
+    ) -> Result<Timestamp> {
+        let Scratch { row, body, changes } = scratch;
+        let mut shard = match change {
+            Change::Put(_) => self.shard()?,
+            _ => self.shard_for_removal()?,
+        };
+        let timestamp = shard.timestamp(stripe.floor());
+        // Also if the index fails: a scan may have seen it, and no other shard may hand it out.
+        stripe.commit(timestamp);
+        let (kind, payload): (_, &[u8]) = match change {
+            Change::Put(built) => {
+                space.install(&self.expiries, key, built.expiry_ms, row, |new| {
+                    new.extend_from_slice(&timestamp.raw().to_le_bytes());
+                    new.extend_from_slice(&body[TIMESTAMP_BYTES..]);
+                })?;
+                if built.delta {
+                    (OperationKind::PutColumns, changes)
+                } else {
+                    (OperationKind::Put, &body[TIMESTAMP_BYTES..])
+                }
+            }
+            Change::Remove => {
+                space.uninstall(&self.expiries, &self.watches, key, row)?;
+                (OperationKind::Remove, &[])
+            }
+        };
+        let keyspace = space.id;
+        shard.append(
+            timestamp,
+            &[Operation {
+                keyspace,
+                kind,
+                key,
+                payload,
+            }],
+        );
+        Ok(timestamp)
+    }
+}
+
+fn decide_on<R>(
+    row: Option<Row<'_>>,
+    decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
+    scratch: &mut Scratch,
+) -> (R, Option<Change>) {
+    let mut builder = RowBuilder::new(row);
+    match decide(row, &mut builder) {
+        Action::Keep(result) => (result, None),
+        Action::Remove(result) => (result, Some(Change::Remove)),
+        Action::Put(result) => {
+            let built = builder.build(&mut scratch.body, &mut scratch.changes);
+            (result, Some(Change::Put(built)))
+        }
+    }
+}

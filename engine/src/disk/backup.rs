@@ -1,0 +1,232 @@
+//! Backups of a running database.
+//!
+//! A backup is a database: a checkpoint, the log files that were written while it was taken, and
+//! a manifest of its own, written last. It can be opened as it is. The state it holds is the one
+//! at the rotation that ends those log files.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use hedgerow_log::{Manifest, Problem, required_files};
+use hedgerow_pages::copy_file as copy_pages;
+use hedgerow_vfs::{OpenMode, Vfs};
+
+use crate::disk::directory::create_durably;
+use crate::disk::page_file::{PAGE, PAGE_FILE};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+
+/// What a backup or a restore copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackupReport {
+    /// Files.
+    pub files: u64,
+    /// Bytes of all files.
+    pub size_bytes: u64,
+}
+
+/// What [`Db::check`](crate::Db::check) found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Files verified.
+    pub files: u64,
+    /// Bytes verified.
+    pub size_bytes: u64,
+    /// Records found whole, in checkpoint and logs.
+    pub records: u64,
+    /// Bytes of writes that a crash interrupted, among them a root of a page file beside the one that
+    /// counts: expected after one, and no problem.
+    pub torn_bytes: u64,
+    /// Rows in the trees rebuilt from the files; 0 if there were problems before.
+    pub rows: u64,
+    /// Everything that is wrong.
+    pub problems: Vec<Problem>,
+}
+
+impl Engine {
+    pub(crate) fn backup(&self, target: &Path) -> Result<BackupReport> {
+        self.check_has_files()?;
+        self.check_writable()?;
+        let vfs = &self.options.vfs;
+        // No other checkpoint may replace the files while they are copied.
+        let _exclusive = self.checkpointing();
+        make_empty(&**vfs, target)?;
+        self.checkpoint_exclusively()?;
+        let log = self.log()?;
+        let manifest = {
+            // No keyspace comes or goes between the rotation and the copy of the catalog.
+            let manifest = self.manifest();
+            let point = log.rotate()?;
+            let mut copy = manifest.clone();
+            copy.record_end(point.end);
+            copy.clean_shutdown = true;
+            copy
+        };
+        // Nothing that the last checkpoint refers to is written over before the next.
+        let copied = copy_database(vfs, &self.dir, target, &manifest);
+        copied.map_err(|error| self.with_keys(error))
+    }
+
+    /// An error that names a damaged page, with the keys that need it.
+    fn with_keys(&self, error: CopyError) -> Error {
+        use hedgerow_pages::Error::CorruptPage;
+        let CopyError::Pages(error) = error else {
+            return error.into();
+        };
+        // A page that could not be read may be whole: the error of the disk says so by itself.
+        let (Some(pages), CorruptPage { page, .. }) = (&self.pages, &error) else {
+            return error.into();
+        };
+        Error::Corrupt(Box::new(Problem {
+            file: self.dir.join(PAGE_FILE),
+            offset: 0,
+            affected: pages.who_needs(*page, &self.spaces(), &self.expiries),
+            what: format!("no copy was made: {error}"),
+            remedy: "keep the backups that there are, and restore the newest, or dump what can be \
+                     read"
+                .to_owned(),
+        }))
+    }
+}
+
+/// Why a database could not be copied.
+pub(crate) enum CopyError {
+    /// The page file: maybe one page of it.
+    Pages(hedgerow_pages::Error),
+    Other(Error),
+}
+
+impl From<Error> for CopyError {
+    fn from(error: Error) -> CopyError {
+        CopyError::Other(error)
+    }
+}
+
+impl From<hedgerow_log::Error> for CopyError {
+    fn from(error: hedgerow_log::Error) -> CopyError {
+        CopyError::Other(error.into())
+    }
+}
+
+impl From<CopyError> for Error {
+    fn from(error: CopyError) -> Error {
+        match error {
+            CopyError::Pages(error) => error.into(),
+            CopyError::Other(error) => error,
+        }
+    }
+}
+
+/// Copies what a manifest names into an empty directory, verifying all of it. If that fails, the
+/// directory is empty again, as far as that can be done: nothing there looks like a backup.
+pub(crate) fn copy_database(
+    vfs: &Arc<dyn Vfs>,
+    from: &Path,
+    to: &Path,
+    manifest: &Manifest,
+) -> std::result::Result<BackupReport, CopyError> {
+    let copied = copy_files(vfs, from, to, manifest);
+    let verified = copied.and_then(|report| {
+        verify_copy(vfs, to)?;
+        Ok(report)
+    });
+    if verified.is_err() {
+        // The manifest first: without it the rest is no database.
+        let names = vfs.list(to).unwrap_or_default();
+        let (manifests, others): (Vec<_>, Vec<_>) =
+            names.iter().partition(|name| name.starts_with("MANIFEST"));
+        for name in manifests.into_iter().chain(others) {
+            let path = to.join(name);
+            let _ = vfs.remove(&path).or_else(|_| vfs.remove_dir_all(&path));
+        }
+        let _ = vfs.sync_dir(to);
+    }
+    verified
+}
+
+/// Verifies logs and checkpoint files of a copy; pages were verified while they were copied.
+fn verify_copy(vfs: &Arc<dyn Vfs>, copy: &Path) -> Result<()> {
+    let mut first = None;
+    hedgerow_log::check(Arc::clone(vfs), copy, &mut |problem| {
+        first.get_or_insert(problem);
+    })?;
+    match first {
+        None => Ok(()),
+        Some(problem) => Err(Error::Corrupt(Box::new(problem))),
+    }
+}
+
+/// Copies what a manifest names, the manifest last.
+fn copy_files(
+    vfs: &Arc<dyn Vfs>,
+    from: &Path,
+    to: &Path,
+    manifest: &Manifest,
+) -> std::result::Result<BackupReport, CopyError> {
+    let mut report = BackupReport::default();
+    let mut directories = vec![to.to_path_buf()];
+    let pages = from.join(PAGE_FILE);
+    let has_pages = vfs.exists(&pages);
+    if has_pages.map_err(|e| Error::io("look for", &pages, e))? {
+        let database = manifest.database_id as u64;
+        let copied = copy_pages::<PAGE>(vfs, &pages, &to.join(PAGE_FILE), database);
+        report.size_bytes += copied.map_err(CopyError::Pages)?;
+        report.files += 1;
+    }
+    for file in required_files(manifest) {
+        let (source, target) = (from.join(&file), to.join(&file));
+        let directory = target.parent().unwrap_or(to).to_path_buf();
+        if !directories.contains(&directory) {
+            vfs.create_dir_all(&directory)
+                .map_err(|e| Error::io("create", &directory, e))?;
+            directories.push(directory);
+        }
+        report.size_bytes += copy_file(&**vfs, &source, &target)?;
+        report.files += 1;
+    }
+    for directory in &directories {
+        vfs.sync_dir(directory)
+            .map_err(|e| Error::io("sync directory", directory, e))?;
+    }
+    manifest.store(&**vfs, to)?;
+    report.files += 1;
+    Ok(report)
+}
+
+fn copy_file(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<u64> {
+    let source = vfs
+        .open(from, OpenMode::Read)
+        .map_err(|e| Error::io("open", from, e))?;
+    let target = vfs
+        .open(to, OpenMode::CreateNew)
+        .map_err(|e| Error::io("create", to, e))?;
+    let mut buffer = vec![0; 1 << 20];
+    let mut offset = 0;
+    loop {
+        let read = match source.read_at(offset, &mut buffer) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(Error::io("read", from, e)),
+        };
+        target
+            .write_at(offset, &buffer[..read])
+            .map_err(|e| Error::io("write", to, e))?;
+        offset += read as u64;
+    }
+    target.sync().map_err(|e| Error::io("sync", to, e))?;
+    Ok(offset)
+}
+
+/// Creates a directory, or makes sure that it is empty.
+pub(crate) fn make_empty(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    create_durably(vfs, dir).map_err(|e| Error::io("create", dir, e))?;
+    let names = vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
+    if !names.is_empty() {
+        return Err(Error::NotEmpty {
+            dir: dir.to_path_buf(),
+        });
+    }
+    Ok(())
+}

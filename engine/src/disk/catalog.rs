@@ -1,0 +1,189 @@
+//! Creating, listing, clearing and dropping keyspaces.
+//!
+//! The catalog is part of the manifest, so these are not in the log: each is durable when it
+//! returns. So that none of them survives a crash which an earlier write does not, the log is made
+//! durable before the manifest is stored; afterwards a block of the log names the manifest, so that
+//! an older copy of it is refused. Clearing is dropping and creating under the same name with a new id; ids are never
+//! used twice, so log records of a dropped keyspace find no home in recovery and are skipped.
+
+use std::sync::Arc;
+
+use hedgerow_log::{Health, Manifest};
+
+use crate::commit::stripes::STRIPES;
+use crate::commit::worker;
+use crate::disk::page_file::PageFile;
+use crate::engine::{Catalog, Engine};
+use crate::error::{Error, Result};
+use crate::index::any_index::AnyIndex;
+use crate::index::kind::IndexKind;
+use crate::index::space::{Space, Stored};
+
+const LONGEST_NAME: usize = 255;
+
+/// A keyspace of this id: empty, or as the page file has it.
+fn new_space(id: u32, name: &str, kind: IndexKind, pages: Option<&PageFile>) -> Result<Space> {
+    let stored = match (AnyIndex::in_memory(kind), pages) {
+        (Some(index), _) => Stored {
+            index,
+            rows: 0,
+            expiring: 0,
+        },
+        (None, Some(pages)) => pages.index(id)?,
+        (None, None) => return Err(Error::NoPageFile(name.to_owned())),
+    };
+    Ok(Space::new(id, name, kind, stored))
+}
+
+impl Engine {
+    /// The keyspaces that a manifest lists: empty, or as the page file has them.
+    pub(crate) fn first_catalog(manifest: &Manifest, pages: Option<&PageFile>) -> Result<Catalog> {
+        let mut catalog = Catalog::default();
+        for entry in &manifest.keyspaces {
+            let kind = IndexKind::from_name(&entry.index).ok_or_else(|| Error::UnknownIndex {
+                keyspace: entry.name.clone(),
+                index: entry.index.clone(),
+            })?;
+            catalog.insert(Arc::new(new_space(entry.id, &entry.name, kind, pages)?));
+        }
+        Ok(catalog)
+    }
+
+    pub(crate) fn find_keyspace(&self, name: &str) -> Option<Arc<Space>> {
+        self.catalog().by_name.get(name).cloned()
+    }
+
+    /// Creates a keyspace, or returns the one that exists if `or_open`.
+    pub(crate) fn create_keyspace(&self, name: &str, or_open: bool) -> Result<Arc<Space>> {
+        if name.is_empty() || name.len() > LONGEST_NAME {
+            return Err(Error::KeyspaceName { bytes: name.len() });
+        }
+        self.check_writable()?;
+        let mut manifest = self.manifest();
+        if let Some(space) = self.find_keyspace(name) {
+            return if or_open {
+                Ok(space)
+            } else {
+                Err(Error::KeyspaceExists(name.to_owned()))
+            };
+        }
+        // What space there is left is for removals.
+        if self.log()?.health() == Health::DiskFull {
+            return Err(Error::DiskFull);
+        }
+        self.make_durable()?;
+        let mut changed = manifest.clone();
+        let id = changed.add_keyspace(name, self.kind.name()).id;
+        // No checkpoint's cut may find a tree that no keyspace names yet.
+        let _no_cut = self.removals.begin();
+        let space = new_space(id, name, self.kind, self.pages.as_deref())?;
+        if let Err(error) = self.replace_manifest(&mut changed) {
+            self.discard(space);
+            return Err(error);
+        }
+        let space = Arc::new(space);
+        *manifest = changed;
+        self.change_catalog(|catalog| catalog.insert(Arc::clone(&space)));
+        self.name_manifest(manifest.sequence);
+        Ok(space)
+    }
+
+    /// Gives back the pages of a keyspace that nobody has heard of.
+    fn discard(&self, space: Space) {
+        if let Some(pages) = &self.pages {
+            pages.discard(space);
+        }
+    }
+
+    pub(crate) fn drop_keyspace(&self, name: &str) -> Result<()> {
+        self.retire_keyspace(name, |manifest, _| {
+            manifest.keyspaces.retain(|entry| entry.name != name);
+            Ok(None)
+        })
+    }
+
+    pub(crate) fn clear_keyspace(&self, name: &str) -> Result<()> {
+        self.retire_keyspace(name, |manifest, space| {
+            manifest.keyspaces.retain(|entry| entry.name != name);
+            let id = manifest.add_keyspace(name, space.kind.name()).id;
+            new_space(id, name, space.kind, self.pages.as_deref()).map(Some)
+        })
+    }
+
+    /// Takes a keyspace's contents away while nobody writes.
+    fn retire_keyspace(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut Manifest, &Space) -> Result<Option<Space>>,
+    ) -> Result<()> {
+        self.check_writable()?;
+        let mut manifest = self.manifest();
+        let missing = || Error::KeyspaceMissing(name.to_owned());
+        let space = self.find_keyspace(name).ok_or_else(missing)?;
+        let mut changed = manifest.clone();
+        // Most of it while others write, so that they stand still for little more than the manifest.
+        self.make_durable()?;
+        // Neither a removal of a range nor a checkpoint's cut falls between.
+        let _no_removals = self.removals.hold_off();
+        let successor = change(&mut changed, &space)?;
+        let standstill = self.stripes.lock_many((0..STRIPES as u32).collect());
+        let stored = self.make_durable();
+        if let Err(error) = stored.and_then(|()| self.replace_manifest(&mut changed)) {
+            // The new manifest may be in place all the same. Writes to this keyspace must not be
+            // acknowledged while a crash could lose it, so make sure of the old one. If that is
+            // what the directory shows, the new one was never renamed: a full disk, for one.
+            let shown = Manifest::load(&*self.options.vfs, &self.dir);
+            let untouched = shown.is_ok_and(|shown| shown == *manifest);
+            if !untouched {
+                manifest.sequence = changed.sequence;
+                if self.replace_manifest(&mut manifest).is_err() {
+                    let reason = format!("storing the manifest failed: {error}");
+                    let _ = self.broken.set(reason);
+                }
+            }
+            if let Some(successor) = successor {
+                self.discard(successor);
+            }
+            return Err(error);
+        }
+        *manifest = changed;
+        self.change_catalog(|catalog| {
+            catalog.remove(&space);
+            if let Some(successor) = successor {
+                catalog.insert(Arc::new(successor));
+            }
+        });
+        self.watches.cleared(&space.name, &space.index);
+        space.retire();
+        drop(standstill);
+        let sequence = manifest.sequence;
+        drop(manifest);
+        self.name_manifest(sequence);
+        space.forget_expiries(&self.expiries);
+        if let Some(pages) = &self.pages {
+            pages.retire(space);
+        }
+        Ok(())
+    }
+
+    /// Makes every commit durable that has returned by now: what is stored in the manifest next
+    /// must not survive a crash without them. Costs a sync if there is anything to sync.
+    fn make_durable(&self) -> Result<()> {
+        let log = self.log()?;
+        // Timestamps run ahead of the epoch by one at most.
+        Ok(log.wait_durable(log.epoch() + 1)?)
+    }
+
+    /// Whether changes that do not go through the log are possible.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
+        // Whoever changes the catalog waits for stripes, which a closure's caller holds, and for
+        // removals, which wait for batches of reads.
+        if worker::must_not_wait() {
+            return Err(Error::Nested);
+        }
+        self.log().map(drop)
+    }
+}

@@ -1,0 +1,441 @@
+//! Checkpoints beside running writers.
+//!
+//! 1. Rotate the logs: what is in older files is in the trees now.
+//! 2. Scan all keyspaces in parallel into part files, while writers go on.
+//! 3. Wait until every epoch that the scan may have seen the effects of is durable: a crash
+//!    must not bring back a state in which those are missing from the logs.
+//! 4. Publish the checkpoint in the manifest; then remove the files that it replaces.
+//!
+//! That is for indexes in memory; what is in a page file has a way of its own (`page_file.rs`).
+//!
+//! The scan is fuzzy. Replaying the logs from the rotation on makes it exact: see `recovery.rs`.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use hedgerow_index::{Direction, Index};
+use hedgerow_log::{CheckpointEntry, CheckpointWriter, PartEntry, Timestamp, remove_obsolete};
+
+use crate::disk::page_file::{PAGE, PageFile};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::index::bounds::Stop;
+use crate::index::space::Space;
+use crate::planted::{PlantedBug, planted};
+use crate::row::Row;
+
+/// What a checkpoint wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointReport {
+    /// Rows in it.
+    pub records: u64,
+    /// Bytes of all its files; of B-trees, of the pages that were written.
+    pub size_bytes: u64,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+}
+
+/// A run of keys of one keyspace.
+struct Run {
+    space: Arc<Space>,
+    from: Bound<Vec<u8>>,
+    to: Bound<Vec<u8>>,
+}
+
+/// Rows per visit of the index: what a scan pins does not outlast that.
+const CHUNK_ROWS: usize = 512;
+const CHUNK_BYTES: usize = 256 << 10;
+/// Parts per thread, so that recovery can share them out evenly.
+const PARTS_PER_THREAD: usize = 4;
+/// What a row of a checkpoint takes at least: timestamp, lengths, kind.
+const LEAST_ROW_BYTES: u64 = 16;
+/// Keyspaces smaller than this are not cut.
+const SMALL_ROWS: u64 = 10_000;
+
+fn log_outcome(outcome: &Result<CheckpointReport>) {
+    match outcome {
+        Ok(report) => tracing::info!(
+            records = report.records,
+            bytes = report.size_bytes,
+            duration_ms = report.duration_ms,
+            "checkpoint written"
+        ),
+        Err(Error::Closed) => tracing::info!("checkpoint abandoned: the database closes"),
+        Err(error) => tracing::warn!(%error, "checkpoint failed; the logs are kept"),
+    }
+}
+
+/// Lowers the calling thread's priority: where there is no core to spare, a checkpoint takes a
+/// quarter of one from those who serve, and not half. Elsewhere it costs nothing.
+fn yield_to_writers() {
+    /// Of a weight of about a third of the normal one.
+    #[cfg(target_os = "linux")]
+    const NICE: i32 = 5;
+    // On Linux, and only there, no process means the calling thread. If it is refused, the
+    // checkpoint runs as everything else does.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, NICE);
+}
+
+impl Engine {
+    /// Refuses what needs files if there are none.
+    pub(crate) fn check_has_files(&self) -> Result<()> {
+        if self.options.in_memory {
+            return Err(Error::InMemory);
+        }
+        Ok(())
+    }
+
+    /// Takes a checkpoint now; waits for one that is under way.
+    pub(crate) fn checkpoint(&self) -> Result<CheckpointReport> {
+        let _exclusive = self.checkpointing();
+        self.checkpoint_exclusively()
+    }
+
+    /// The caller holds `checkpointing`.
+    pub(crate) fn checkpoint_exclusively(&self) -> Result<CheckpointReport> {
+        self.check_has_files()?;
+        self.check_writable()?;
+        self.check_manifest()?;
+        let outcome = match self.checkpoint_once() {
+            Err(Error::DiskFull) => self.checkpoint_from_reserve(),
+            outcome => outcome,
+        };
+        log_outcome(&outcome);
+        outcome
+    }
+
+    fn checkpoint_once(&self) -> Result<CheckpointReport> {
+        match &self.pages {
+            Some(pages) => self.checkpoint_pages(pages),
+            None => self.checkpoint_rows(),
+        }
+    }
+
+    /// Takes a checkpoint on a full disk, with the space that the logs have reserved, where it is likely
+    /// to be enough: what it replaces gives more back. Otherwise that space is kept for removals.
+    fn checkpoint_from_reserve(&self) -> Result<CheckpointReport> {
+        let log = self.log()?;
+        let needed = match &self.pages {
+            Some(pages) => pages.unwritten_bytes(),
+            None => self.spaces().iter().map(|space| space.len()).sum::<u64>() * LEAST_ROW_BYTES,
+        };
+        if needed > log.spendable_bytes() {
+            return Err(Error::DiskFull);
+        }
+        let clean_up = || {
+            // What an attempt left takes space; it can also go later.
+            let _ = remove_obsolete(&*self.options.vfs, &self.dir, &self.manifest());
+        };
+        clean_up();
+        let _spent = log.spend_reserve();
+        let outcome = self.checkpoint_once();
+        if outcome.is_err() {
+            clean_up();
+        }
+        outcome
+    }
+
+    /// A checkpoint of a database whose trees are in memory: all rows.
+    fn checkpoint_rows(&self) -> Result<CheckpointReport> {
+        tracing::info!(kind = "rows", "checkpoint started");
+        let started = Instant::now();
+        let log = self.log()?;
+        let carried = self.counters.carried_log_bytes.load(Ordering::Relaxed);
+        let rotation = log.rotate()?;
+        let parts = self.write_parts(rotation.generation)?;
+        let newest = parts
+            .iter()
+            .map(|(_, newest)| *newest)
+            .max()
+            .unwrap_or(Timestamp::ZERO);
+        // A scan also sees what is gone, and that has no timestamp to look at; of a range that is
+        // going there is none yet. The epoch after the current one is above every timestamp
+        // handed out by now.
+        drop(self.removals.hold_off());
+        if !planted(PlantedBug::CheckpointTooEarly) {
+            log.wait_durable(newest.epoch().max(log.epoch() + 1))?;
+        }
+        let parts: Vec<PartEntry> = parts.into_iter().map(|(part, _)| part).collect();
+        let report = CheckpointReport {
+            records: parts.iter().map(|part| part.records).sum(),
+            size_bytes: parts.iter().map(|part| part.len).sum(),
+            duration_ms: started.elapsed().as_millis() as u64,
+        };
+        self.install_checkpoint(
+            CheckpointEntry {
+                generation: rotation.generation,
+                // The logs that go with it may be all that tells of these epochs.
+                timestamp: newest.max(Timestamp::new(rotation.epoch, 0)),
+                parts,
+            },
+            &report,
+            carried,
+        )?;
+        Ok(report)
+    }
+
+    /// A checkpoint of a database of B-trees: see `page_file.rs`.
+    fn checkpoint_pages(&self, pages: &PageFile) -> Result<CheckpointReport> {
+        self.lost.check_none()?;
+        tracing::info!(kind = "pages", "checkpoint started");
+        let started = Instant::now();
+        let log = self.log()?;
+        let carried = self.counters.carried_log_bytes.load(Ordering::Relaxed);
+        pages.bury(|| self.is_closed())?;
+        pages.compact();
+        let before = pages.statistics().writes;
+        let mut begun = None;
+        // Random reads, which need keep nobody waiting; the cut does what comes until then.
+        pages.settle(&self.spaces(), &self.expiries)?;
+        let no_removals = self.removals.hold_off();
+        let rotated = log.rotate_at(|generation| {
+            let spaces = self.spaces();
+            // What a commit left half done must not be published.
+            begun = Some(
+                self.log()
+                    .and_then(|_| pages.begin(generation, &spaces, &self.expiries)),
+            );
+        });
+        drop(no_removals);
+        let begun = begun
+            .transpose()
+            .map_err(|error| self.stop_if_poisoned(error))?;
+        let (rotation, begun) = match (rotated, begun) {
+            (Ok(rotation), Some(begun)) => (rotation, begun),
+            (Err(error), begun) => {
+                if let Some(begun) = begun {
+                    pages.give_up(&begun);
+                }
+                return Err(error.into());
+            }
+            (Ok(_), None) => unreachable!("a rotation that is done has run its cut"),
+        };
+        // All of it is in the logs, durably: the rotation saw to that.
+        let finished = pages.finish(begun);
+        finished.map_err(|error| self.stop_if_poisoned(error))?;
+        let written = pages.statistics().writes - before;
+        let report = CheckpointReport {
+            records: self.spaces().iter().map(|space| space.len()).sum(),
+            size_bytes: written * PAGE as u64,
+            duration_ms: started.elapsed().as_millis() as u64,
+        };
+        self.install_checkpoint(
+            CheckpointEntry {
+                generation: rotation.generation,
+                timestamp: Timestamp::new(rotation.epoch, 0),
+                parts: Vec::new(),
+            },
+            &report,
+            carried,
+        )?;
+        Ok(report)
+    }
+
+    /// What a page file holds after a failed sync is not known: as with the log, no write may be
+    /// accepted then.
+    fn stop_if_poisoned(&self, error: Error) -> Error {
+        if let Error::Poisoned(reason) = &error {
+            tracing::error!(%reason, "the page file failed: no write is accepted until a restart");
+            let _ = self.broken.set(reason.clone());
+        }
+        error
+    }
+
+    /// Brings the page file up to date when the database closes, so that the next opening has
+    /// nothing to replay. The caller holds `checkpointing`.
+    pub(crate) fn last_checkpoint(&self) {
+        let Some(pages) = &self.pages else { return };
+        if self.options.checkpoint_log_bytes.is_some() && self.log().is_ok() {
+            // If it fails, the logs have it all.
+            log_outcome(&self.checkpoint_pages(pages));
+        }
+    }
+
+    /// Publishes a checkpoint in the manifest and removes what it replaces.
+    fn install_checkpoint(
+        &self,
+        checkpoint: CheckpointEntry,
+        report: &CheckpointReport,
+        carried: u64,
+    ) -> Result<()> {
+        let mut manifest = self.manifest();
+        let mut changed = manifest.clone();
+        changed.install_checkpoint(checkpoint);
+        // If this fails, the old or the new manifest is in place, and the files of both are.
+        self.replace_manifest(&mut changed)?;
+        *manifest = changed;
+        self.name_manifest(manifest.sequence);
+        self.counters
+            .carried_log_bytes
+            .fetch_sub(carried, Ordering::Relaxed);
+        self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
+        self.counters
+            .checkpoint_bytes
+            .store(report.size_bytes, Ordering::Relaxed);
+        self.counters
+            .checkpoint_duration_ms
+            .store(report.duration_ms, Ordering::Relaxed);
+        // Files that cannot be removed now go with the next checkpoint or opening.
+        let _ = remove_obsolete(&*self.options.vfs, &self.dir, &manifest);
+        Ok(())
+    }
+
+    /// Writes all rows into part files; each with its newest timestamp.
+    fn write_parts(&self, generation: u32) -> Result<Vec<(PartEntry, Timestamp)>> {
+        // Leave cores to the writers.
+        let threads = (self.options.workers / 2).max(1);
+        let groups = self.plan(threads.max(self.options.workers) * PARTS_PER_THREAD)?;
+        let next = AtomicUsize::new(0);
+        let written = Mutex::new(Vec::new());
+        let work = || -> Result<()> {
+            yield_to_writers();
+            loop {
+                let part = next.fetch_add(1, Ordering::Relaxed);
+                let Some(runs) = groups.get(part) else {
+                    return Ok(());
+                };
+                let outcome = self.write_part(generation, part as u32, runs)?;
+                written
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push((part, outcome));
+            }
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            let joined: Vec<Result<()>> = threads
+                .into_iter()
+                .map(|thread| match thread.join() {
+                    Ok(result) => result,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                })
+                .collect();
+            joined.into_iter().collect::<Result<()>>()
+        })?;
+        let mut written = written.into_inner().unwrap_or_else(PoisonError::into_inner);
+        written.sort_unstable_by_key(|(part, _)| *part);
+        Ok(written.into_iter().map(|(_, outcome)| outcome).collect())
+    }
+
+    /// Cuts all keyspaces into runs and shares them out to about `parts` parts.
+    fn plan(&self, parts: usize) -> Result<Vec<Vec<Run>>> {
+        let spaces = self.spaces();
+        let total: u64 = spaces.iter().map(|space| space.len()).sum();
+        let share = (total / parts as u64).max(SMALL_ROWS);
+        let mut groups: Vec<Vec<Run>> = Vec::new();
+        let mut room = 0;
+        for space in spaces {
+            let runs = space.len().div_ceil(share).max(1);
+            let rows = space.len() / runs;
+            let cuts = if runs > 1 {
+                space.index.partition(runs as usize)?
+            } else {
+                Vec::new()
+            };
+            let mut from = Bound::Unbounded;
+            for cut in cuts.into_iter().map(Some).chain([None]) {
+                let to = cut.clone().map_or(Bound::Unbounded, Bound::Excluded);
+                let run = Run {
+                    space: Arc::clone(&space),
+                    from,
+                    to,
+                };
+                from = cut.map_or(Bound::Unbounded, Bound::Included);
+                match groups.last_mut() {
+                    Some(group) if room >= rows => group.push(run),
+                    _ => {
+                        groups.push(vec![run]);
+                        room = share + share / 2;
+                    }
+                }
+                room = room.saturating_sub(rows);
+            }
+        }
+        Ok(groups)
+    }
+
+    fn write_part(
+        &self,
+        generation: u32,
+        part: u32,
+        runs: &[Run],
+    ) -> Result<(PartEntry, Timestamp)> {
+        let database_id = self.manifest().database_id;
+        let vfs = Arc::clone(&self.options.vfs);
+        let mut writer = CheckpointWriter::create(vfs, &self.dir, database_id, generation, part)?;
+        let mut newest = Timestamp::ZERO;
+        let mut chunk = Chunk::default();
+        for run in runs {
+            let mut from = run.from.clone();
+            while let Some(last) = chunk.fill(&run.space, &from, &run.to)? {
+                if self.is_closed() {
+                    return Err(Error::Closed);
+                }
+                for (key, row) in chunk.rows() {
+                    newest = newest.max(Row::new(row).timestamp());
+                    writer.append(run.space.id, key, row)?;
+                }
+                from = Bound::Excluded(last);
+            }
+        }
+        Ok((writer.finish()?, newest))
+    }
+}
+
+/// Rows copied out of the index, so that nothing is pinned while they are written.
+#[derive(Default)]
+struct Chunk {
+    bytes: Vec<u8>,
+    /// Lengths of key and row.
+    rows: Vec<(usize, usize)>,
+}
+
+impl Chunk {
+    /// Takes the next rows of a run; the last key, or `None` if there were none.
+    fn fill(
+        &mut self,
+        space: &Space,
+        from: &Bound<Vec<u8>>,
+        to: &Bound<Vec<u8>>,
+    ) -> Result<Option<Vec<u8>>> {
+        self.bytes.clear();
+        self.rows.clear();
+        let to = to.as_ref().map(Vec::as_slice);
+        let stop = Stop::new((Bound::Unbounded, to), Direction::Forward);
+        space.index.scan(
+            from.as_ref().map(Vec::as_slice),
+            Direction::Forward,
+            |key, row| {
+                if stop.is_passed_by(key) {
+                    return ControlFlow::Break(());
+                }
+                self.bytes.extend_from_slice(key);
+                self.bytes.extend_from_slice(row);
+                self.rows.push((key.len(), row.len()));
+                if self.rows.len() == CHUNK_ROWS || self.bytes.len() >= CHUNK_BYTES {
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            },
+        )?;
+        let Some(&(key_bytes, row_bytes)) = self.rows.last() else {
+            return Ok(None);
+        };
+        let key = self.bytes.len() - row_bytes - key_bytes;
+        Ok(Some(self.bytes[key..key + key_bytes].to_vec()))
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut rest = self.bytes.as_slice();
+        self.rows.iter().map(move |&(key_bytes, row_bytes)| {
+            let (record, left) = rest.split_at(key_bytes + row_bytes);
+            rest = left;
+            record.split_at(key_bytes)
+        })
+    }
+}

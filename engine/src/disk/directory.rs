@@ -1,0 +1,180 @@
+//! The directory of a database: whether it holds one, making one where there is none, and its lock.
+
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use hedgerow_log::Manifest;
+use hedgerow_vfs::{FileLock, Vfs};
+
+use crate::disk::page_file::PageFile;
+use crate::error::{Error, Result};
+use crate::index::kind::IndexKind;
+use crate::options::Builder;
+
+const LOCK_FILE: &str = "LOCK";
+
+/// Makes sure that a directory holds a database or can hold a new one with these options, before
+/// anything is written to it: an opening that is refused leaves nothing behind.
+pub(crate) fn make_ready(options: &Builder, dir: &Path) -> Result<()> {
+    let vfs = &*options.vfs;
+    let exists = vfs.exists(dir).map_err(|e| Error::io("look for", dir, e))?;
+    if exists && has_manifest(vfs, dir)? {
+        return Ok(());
+    }
+    if exists {
+        check_creatable(vfs, dir, options.create && !options.read_only)?;
+    }
+    if options.index == Some(IndexKind::BTree) {
+        PageFile::check_budget(options, dir)?;
+    }
+    if exists {
+        return Ok(());
+    }
+    create_directory(options, dir)
+}
+
+fn create_directory(options: &Builder, dir: &Path) -> Result<()> {
+    if options.read_only || !options.create {
+        return Err(Error::Missing {
+            dir: dir.to_path_buf(),
+        });
+    }
+    create_durably(&*options.vfs, dir).map_err(|e| writing_failed("create", dir, e))
+}
+
+/// Makes sure that there is a database.
+pub(crate) fn check_exists(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
+    if !vfs.exists(dir).map_err(|e| Error::io("look for", dir, e))? {
+        return Err(Error::Missing {
+            dir: dir.to_path_buf(),
+        });
+    }
+    if has_manifest(vfs, dir)? {
+        return Ok(());
+    }
+    check_creatable(vfs, dir, false)
+}
+
+/// Whether a path that exists holds a manifest; an error by its name if it is a file.
+fn has_manifest(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
+    Manifest::exists(vfs, dir).map_err(|error| match error {
+        hedgerow_log::Error::Io { source, .. } if source.kind() == ErrorKind::NotADirectory => {
+            writing_failed("look for", dir, source)
+        }
+        error => error.into(),
+    })
+}
+
+/// Whether a directory without a manifest may become a database.
+fn check_creatable(vfs: &dyn Vfs, dir: &Path, may_create: bool) -> Result<()> {
+    let names = vfs.list(dir).map_err(|e| writing_failed("list", dir, e))?;
+    // A creation that was interrupted leaves no more than these.
+    let mut foreign = names
+        .iter()
+        .filter(|name| *name != LOCK_FILE && *name != "MANIFEST.tmp");
+    if let Some(name) = foreign.next() {
+        if names
+            .iter()
+            .any(|name| name == "log" || name == "checkpoint")
+        {
+            return Err(Error::HalfWritten {
+                dir: dir.to_path_buf(),
+            });
+        }
+        let reason = format!("it has no MANIFEST but other files, such as {name:?}");
+        return Err(Error::NotADatabase {
+            dir: dir.to_path_buf(),
+            reason,
+        });
+    }
+    if !may_create {
+        return Err(Error::Missing {
+            dir: dir.to_path_buf(),
+        });
+    }
+    Ok(())
+}
+
+/// The manifest of a database, a new one if there is none.
+pub(crate) fn load_or_create(options: &Builder, dir: &Path) -> Result<Manifest> {
+    let vfs = &*options.vfs;
+    if Manifest::exists(vfs, dir)? {
+        return Ok(Manifest::load(vfs, dir)?);
+    }
+    check_creatable(vfs, dir, options.create && !options.read_only)?;
+    let manifest = Manifest::new(new_database_id());
+    manifest.store(vfs, dir)?;
+    Ok(manifest)
+}
+
+/// Random enough to tell databases apart: the standard library's hash seeds.
+fn new_database_id() -> u128 {
+    use std::hash::{BuildHasher, RandomState};
+    let half = || u128::from(RandomState::new().hash_one(std::time::SystemTime::now()));
+    half() << 64 | half()
+}
+
+/// Creates a directory and its missing parents so that their names survive a power cut. The name
+/// of `dir` itself is synced even if it exists: whoever created it may not have come to that.
+pub(crate) fn create_durably(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
+    let mut unsynced = vec![dir];
+    for ancestor in dir.ancestors().skip(1) {
+        if ancestor == Path::new("") || vfs.exists(ancestor)? {
+            break;
+        }
+        unsynced.push(ancestor);
+    }
+    vfs.create_dir_all(dir)?;
+    for path in unsynced {
+        match path.parent() {
+            Some(parent) if parent == Path::new("") => vfs.sync_dir(Path::new("."))?,
+            Some(parent) => vfs.sync_dir(parent)?,
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// Takes the directory's lock. A reader goes without where it may not write.
+pub(crate) fn lock_directory(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    read_only: bool,
+) -> Result<Option<Box<dyn FileLock>>> {
+    if read_only && !vfs.exists(&Manifest::path(dir)).unwrap_or(true) {
+        // Leave nothing behind in a directory that is none of ours.
+        return Ok(None);
+    }
+    match vfs.lock(&dir.join(LOCK_FILE)) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(e) if e.kind() == ErrorKind::WouldBlock => Err(Error::Locked {
+            dir: dir.to_path_buf(),
+        }),
+        Err(e) if read_only && is_forbidden(&e) => Ok(None),
+        Err(e) => Err(writing_failed("lock", dir, e)),
+    }
+}
+
+fn is_forbidden(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
+    )
+}
+
+fn writing_failed(operation: &'static str, dir: &Path, source: io::Error) -> Error {
+    match source.kind() {
+        _ if is_forbidden(&source) => Error::ReadOnlyDirectory {
+            dir: dir.to_path_buf(),
+            source,
+        },
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+            let reason = "it is a file, not a directory".to_owned();
+            Error::NotADatabase {
+                dir: dir.to_path_buf(),
+                reason,
+            }
+        }
+        _ => Error::io(operation, dir, source),
+    }
+}

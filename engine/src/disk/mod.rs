@@ -1,0 +1,13 @@
+//! A database on disk: its directory, catalog and page file, checkpoints, recovery and backups.
+
+pub(crate) mod ahead;
+pub(crate) mod backup;
+pub(crate) mod catalog;
+pub(crate) mod checkpoint;
+pub(crate) mod directory;
+pub(crate) mod lost;
+pub(crate) mod page_file;
+pub(crate) mod progress;
+pub(crate) mod recovery;
+pub(crate) mod redo;
+pub(crate) mod replay;

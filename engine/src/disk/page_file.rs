@@ -1,0 +1,626 @@
+//! The page file of a database whose keyspaces are B-trees: larger than memory, if need be.
+//!
+//! One [`Pool`] for the database, in `pages.hdg`. Besides the trees of the keyspaces it holds two
+//! of the engine's own: the *catalog* (keyspace id → root page, rows, rows with an expiry) and the
+//! expiry index. Where those two are, and from which log generation on the file lacks commits, is
+//! in the 512 bytes that the pool keeps for its owner:
+//!
+//! ```text
+//!  0          4                8               12                   16            24           32
+//! ┌──────────┬────────────────┬───────────────┬────────────────────┬─────────────┬────────────┐
+//! │version 1 │log generation  │catalog's root │expiry index's root │catalog's len│expiries    │
+//! └──────────┴────────────────┴───────────────┴────────────────────┴─────────────┴────────────┘
+//! ```
+//!
+//! **A checkpoint** is a rotation of the logs at whose cut, while no commit is under way, the
+//! pool's epoch is switched. So the state is exact: all commits of the older generations, none of
+//! the newer. What was dirty then is written beside writers, the pool's root is published, and
+//! then the manifest says that the older logs are not needed. A crash between the two finds a page
+//! file that is ahead of the manifest; the logs are replayed over it, and rows that are newer than
+//! a record keep it out, as ever. A page file that is *behind* the manifest is refused.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use std::ops::{Bound, ControlFlow};
+
+use hedgerow_btree::BTreeIndex;
+use hedgerow_index::{Decision, Direction, Index, IndexErrorKind};
+use hedgerow_log::{Manifest, Problem};
+use hedgerow_pages::{
+    Begun, Exceeding, Loan, Options, PageId, Pool, PoolStatistics, Spending, Tender,
+};
+use hedgerow_vfs::{OpenMode, Vfs};
+
+use crate::error::{Error, Result};
+use crate::index::any_index::AnyIndex;
+use crate::index::expiry::ExpiryIndex;
+use crate::index::kind::IndexKind;
+use crate::index::space::{Space, Stored};
+use crate::options::Builder;
+use crate::schedule::FileSpace;
+
+/// The file's name in the database's directory.
+pub(crate) const PAGE_FILE: &str = "pages.hdg";
+pub(crate) const PAGE: usize = 4096;
+
+const VERSION: u32 = 1;
+const OWNER_BYTES: usize = 32;
+const ENTRY_BYTES: usize = 20;
+/// Rows that are removed between two looks at whether the database closes.
+const CHUNK_ROWS: usize = 1024;
+
+/// What the pool keeps for the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Owner {
+    generation: u32,
+    catalog: (PageId, u64),
+    expiries: (PageId, u64),
+}
+
+impl Owner {
+    fn encode(self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(OWNER_BYTES);
+        for number in [
+            VERSION,
+            self.generation,
+            self.catalog.0.0,
+            self.expiries.0.0,
+        ] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        for len in [self.catalog.1, self.expiries.1] {
+            bytes.extend_from_slice(&len.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Owner> {
+        let bytes: &[u8; OWNER_BYTES] = bytes.try_into().ok()?;
+        let word = |at: usize| {
+            bytes[at..]
+                .first_chunk()
+                .map_or(0, |b| u32::from_le_bytes(*b))
+        };
+        let long = |at: usize| {
+            bytes[at..]
+                .first_chunk()
+                .map_or(0, |b| u64::from_le_bytes(*b))
+        };
+        (word(0) == VERSION).then(|| Owner {
+            generation: word(4),
+            catalog: (PageId(word(8)), long(16)),
+            expiries: (PageId(word(12)), long(24)),
+        })
+    }
+}
+
+/// An entry of the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    root: PageId,
+    rows: u64,
+    expiring: u64,
+}
+
+impl Entry {
+    fn encode(self) -> [u8; ENTRY_BYTES] {
+        let mut bytes = [0; ENTRY_BYTES];
+        bytes[..4].copy_from_slice(&self.root.0.to_le_bytes());
+        bytes[4..12].copy_from_slice(&self.rows.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.expiring.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Entry> {
+        let bytes: &[u8; ENTRY_BYTES] = bytes.try_into().ok()?;
+        let long = |at: usize| {
+            bytes[at..]
+                .first_chunk()
+                .map_or(0, |b| u64::from_le_bytes(*b))
+        };
+        Some(Entry {
+            root: PageId(bytes.first_chunk().map_or(0, |b| u32::from_le_bytes(*b))),
+            rows: long(4),
+            expiring: long(12),
+        })
+    }
+}
+
+/// What is seen of a page file without opening it.
+pub(crate) struct Measured {
+    pub(crate) size_bytes: u64,
+    pub(crate) torn_bytes: u64,
+}
+
+/// A keyspace that was dropped or cleared and whose pages are still to be given back.
+struct Retired {
+    space: Arc<Space>,
+    /// Once its root was given back: what is left, since it could not be read then. No checkpoint names
+    /// it any more.
+    left: Option<Vec<PageId>>,
+}
+
+/// The page file of an open database.
+pub(crate) struct PageFile {
+    pool: Arc<Pool<PAGE>>,
+    catalog: BTreeIndex,
+    /// What the catalog says; only what differs is written at a checkpoint's cut.
+    entries: Mutex<HashMap<u32, Entry>>,
+    retired: Mutex<Vec<Retired>>,
+    /// How many there were since the database was opened.
+    retirements: AtomicU64,
+    tender: Mutex<Option<Tender<PAGE>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Each change leaves what is guarded whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl PageFile {
+    /// Whether a database has a page file, or must have one.
+    pub(crate) fn is_needed(options: &Builder, dir: &Path, manifest: &Manifest) -> Result<bool> {
+        let path = dir.join(PAGE_FILE);
+        let exists = options.vfs.exists(&path);
+        let named = |index: &str| IndexKind::from_name(index) == Some(IndexKind::BTree);
+        Ok(exists.map_err(|e| Error::io("look for", &path, e))?
+            || manifest.keyspaces.iter().any(|entry| named(&entry.index)))
+    }
+
+    /// Whether a new page file could be worked with in the memory that the options allow.
+    pub(crate) fn check_budget(options: &Builder, dir: &Path) -> Result<()> {
+        let path = dir.join(PAGE_FILE);
+        let pool_options = Options::new(options.page_budget() as u64);
+        Ok(Pool::<PAGE>::check_budget_of_new(&path, &pool_options)?)
+    }
+
+    /// How long a database's page file is, and how much of its two roots is not whole; `None` if there
+    /// is no such file.
+    pub(crate) fn measure(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Measured>> {
+        let path = dir.join(PAGE_FILE);
+        let failed = |error| Error::io("measure", &path, error);
+        if !vfs.exists(&path).map_err(failed)? {
+            return Ok(None);
+        }
+        let file = vfs.open(&path, OpenMode::Read).map_err(failed)?;
+        let torn = hedgerow_pages::torn_roots::<PAGE>(&*file, &path)?;
+        Ok(Some(Measured {
+            size_bytes: file.len().map_err(failed)?,
+            torn_bytes: torn * PAGE as u64,
+        }))
+    }
+
+    /// Opens the page file, or makes it; also the expiry index in it.
+    pub(crate) fn open(
+        options: &Builder,
+        dir: &Path,
+        manifest: &Manifest,
+    ) -> Result<(Arc<PageFile>, AnyIndex)> {
+        let path = dir.join(PAGE_FILE);
+        let needed = manifest
+            .checkpoint
+            .as_ref()
+            .map_or(0, |entry| entry.generation);
+        // Where no checkpoint was published, the logs have everything, and an empty file will do.
+        let may_create = needed == 0 && !options.read_only;
+        let exists = options.vfs.exists(&path);
+        if !may_create && !exists.map_err(|e| Error::io("look for", &path, e))? {
+            return Err(Error::Corrupt(Box::new(Problem {
+                file: path,
+                offset: 0,
+                what: format!("it is missing, and what is before log generation {needed} is gone"),
+                affected: "all rows".to_owned(),
+                remedy: "put the page file that belongs to this database back, or restore a backup"
+                    .to_owned(),
+            })));
+        }
+        let mut pool_options = Options::new(options.page_budget() as u64);
+        // Half of it tells databases apart well enough.
+        pool_options.database = manifest.database_id as u64;
+        pool_options.read_only = options.read_only;
+        pool_options.salvage = options.read_only && !options.strict;
+        let pool = Arc::new(Pool::<PAGE>::open(&options.vfs, &path, &pool_options)?);
+        let bytes = pool.owner();
+        let owner = match Owner::decode(&bytes) {
+            None if !bytes.is_empty() => return Err(unknown_owner(&path, &bytes)),
+            owner => owner,
+        };
+        let generation = owner.map_or(0, |owner| owner.generation);
+        if generation < needed {
+            return Err(Error::Corrupt(Box::new(Problem {
+                file: path,
+                offset: 0,
+                what: format!(
+                    "it ends at log generation {generation}, and the logs before {needed} are gone"
+                ),
+                affected: "all rows".to_owned(),
+                remedy: "put the page file that belongs to this database back, or restore a backup"
+                    .to_owned(),
+            })));
+        }
+        let tree = |place: Option<(PageId, u64)>| match place {
+            Some((root, len)) => Ok(BTreeIndex::open(Arc::clone(&pool), root, len)),
+            None => BTreeIndex::create(Arc::clone(&pool)),
+        };
+        let catalog = tree(owner.map(|owner| owner.catalog))?;
+        let expiries = tree(owner.map(|owner| owner.expiries))?;
+        let tender = if options.read_only {
+            None
+        } else {
+            Some(
+                pool.tend()
+                    .map_err(|e| Error::io("start the thread of", &path, e))?,
+            )
+        };
+        let file = PageFile {
+            pool,
+            catalog,
+            entries: Mutex::default(),
+            retired: Mutex::default(),
+            retirements: AtomicU64::new(0),
+            tender: Mutex::new(tender),
+        };
+        file.load_entries()?;
+        if !options.read_only {
+            file.release_orphans(manifest)?;
+        }
+        Ok((Arc::new(file), AnyIndex::BTree(expiries)))
+    }
+
+    fn load_entries(&self) -> Result<()> {
+        let mut entries = lock(&self.entries);
+        Index::scan(
+            &self.catalog,
+            Bound::Unbounded,
+            Direction::Forward,
+            |key, bytes| {
+                if let (Ok(id), Some(entry)) = (key.try_into(), Entry::decode(bytes)) {
+                    entries.insert(u32::from_be_bytes(id), entry);
+                }
+                ControlFlow::Continue(())
+            },
+        )?;
+        Ok(())
+    }
+
+    /// Gives back the trees of keyspaces that were dropped and had pages when the process ended.
+    fn release_orphans(&self, manifest: &Manifest) -> Result<()> {
+        let _spending = self.pool.spend_reserve();
+        let mut entries = lock(&self.entries);
+        let known = |id: u32| manifest.keyspaces.iter().any(|entry| entry.id == id);
+        let orphans: Vec<(u32, Entry)> = entries.extract_if(|&id, _| !known(id)).collect();
+        for (id, entry) in orphans {
+            self.catalog.remove(&id.to_be_bytes())?;
+            let pool = Arc::clone(&self.pool);
+            let tree: BTreeIndex = BTreeIndex::open(pool, entry.root, entry.rows);
+            unless_damaged(tree.release().map_err(Error::from))?;
+        }
+        Ok(())
+    }
+
+    /// The tree of a keyspace: empty, if the file has none.
+    pub(crate) fn index(&self, id: u32) -> Result<Stored> {
+        let pool = Arc::clone(&self.pool);
+        Ok(match lock(&self.entries).get(&id) {
+            Some(entry) => Stored {
+                index: AnyIndex::BTree(BTreeIndex::open(pool, entry.root, entry.rows)),
+                rows: entry.rows,
+                expiring: entry.expiring,
+            },
+            None => Stored {
+                index: AnyIndex::BTree(BTreeIndex::create(pool)?),
+                rows: 0,
+                expiring: 0,
+            },
+        })
+    }
+
+    /// Does what trees have put off and a checkpoint would publish undone. Before a checkpoint's cut
+    /// it is done beside commits, so that little is left for the cut itself.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`]: something is left undone.
+    pub(crate) fn settle(&self, spaces: &[Arc<Space>], expiries: &ExpiryIndex) -> Result<()> {
+        let retired = lock(&self.retired);
+        let retired = retired.iter().map(|retired| &retired.space);
+        let trees = spaces.iter().chain(retired);
+        let trees = trees.filter_map(|space| space.index.tree());
+        for tree in trees.chain(expiries.tree()).chain([&self.catalog]) {
+            tree.apply_pending_frees()?;
+        }
+        Ok(())
+    }
+
+    /// A checkpoint's cut: no commit is under way, and no keyspace comes or goes. It will lack the
+    /// commits of the logs from `generation` on. What it publishes names every tree that is in the
+    /// file, also those of keyspaces that were dropped: after a crash the next opening gives them back.
+    pub(crate) fn begin(
+        &self,
+        generation: u32,
+        spaces: &[Arc<Space>],
+        expiries: &ExpiryIndex,
+    ) -> Result<Begun> {
+        self.settle(spaces, expiries)?;
+        let (mut entries, retired) = (lock(&self.entries), lock(&self.retired));
+        let has_root = |retired: &&Retired| retired.left.is_none();
+        let retired = retired.iter().filter(has_root);
+        let mut buffer = Vec::new();
+        for space in spaces.iter().chain(retired.map(|retired| &retired.space)) {
+            let Some(tree) = space.index.tree() else {
+                continue;
+            };
+            let entry = Entry {
+                root: tree.root(),
+                rows: tree.len(),
+                expiring: space.expiring(),
+            };
+            if entries.get(&space.id) == Some(&entry) {
+                continue;
+            }
+            let key = space.id.to_be_bytes();
+            Index::update(&self.catalog, &key, &mut buffer, |_, new| {
+                new.extend_from_slice(&entry.encode());
+                Decision::Put(())
+            })?;
+            entries.insert(space.id, entry);
+        }
+        let place = |tree: &BTreeIndex| (tree.root(), tree.len());
+        let expiries = expiries.tree().map_or((PageId(0), 0), place);
+        let owner = Owner {
+            generation,
+            catalog: place(&self.catalog),
+            expiries,
+        };
+        Ok(self.pool.begin_checkpoint(|| owner.encode())?)
+    }
+
+    /// Writes and publishes what [`begin`](Self::begin) began.
+    pub(crate) fn finish(&self, begun: Begun) -> Result<()> {
+        Ok(self.pool.finish_checkpoint(begun)?)
+    }
+
+    pub(crate) fn give_up(&self, begun: &Begun) {
+        self.pool.abandon_checkpoint(begun);
+    }
+
+    /// Lets changes use up what is kept for reading while the disk is full: they undo others.
+    pub(crate) fn spend_reserve(&self) -> Spending<'_> {
+        self.pool.spend_reserve()
+    }
+
+    /// Lets changed pages that a full disk does not take exceed the budget: recovery must not need space.
+    pub(crate) fn exceed_budget(&self) -> Exceeding<'_> {
+        self.pool.exceed_budget()
+    }
+
+    /// Leaves the pages of a keyspace that is out of the catalog to the next checkpoint.
+    pub(crate) fn retire(&self, space: Arc<Space>) {
+        lock(&self.retired).push(Retired { space, left: None });
+        self.retirements.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Gives back the pages of a keyspace that never came to be, which has no rows.
+    pub(crate) fn discard(&self, space: Space) {
+        if let AnyIndex::BTree(tree) = space.index {
+            // Its only page is in memory, and dirty: there is nothing to read or to write.
+            let _ = tree.release();
+        }
+    }
+
+    /// Gives back the pages of retired keyspaces. No checkpoint may begin meanwhile, or it would
+    /// name pages that are free. Of those to which somebody still has a handle only the root stays.
+    ///
+    /// # Errors
+    /// The first of what is in the way. Other keyspaces are given back all the same, and what is left
+    /// of this one by the next call.
+    pub(crate) fn bury(&self, is_closed: impl Fn() -> bool) -> Result<()> {
+        let _spending = self.pool.spend_reserve();
+        let retired = std::mem::take(&mut *lock(&self.retired));
+        let mut outcome = Ok(());
+        for retired in retired {
+            let (left, one) = self.bury_one(retired, &is_closed);
+            lock(&self.retired).extend(left);
+            outcome = outcome.and(one);
+        }
+        outcome
+    }
+
+    /// Gives back the pages of one retired keyspace: what is left of it, and why.
+    fn bury_one(
+        &self,
+        Retired { mut space, left }: Retired,
+        is_closed: &impl Fn() -> bool,
+    ) -> (Option<Retired>, Result<()>) {
+        if Arc::get_mut(&mut space).is_none() {
+            let emptied = unless_damaged(empty(&space, is_closed));
+            return (Some(Retired { space, left }), emptied);
+        }
+        let Some(tree) = space.index.tree() else {
+            return (None, Ok(()));
+        };
+        let is_first = left.is_none();
+        let mut left = left.unwrap_or_default();
+        if is_first {
+            // Before its root is given back, which may then become another tree's.
+            if let Err(error) = self.catalog.remove(&space.id.to_be_bytes()) {
+                return (Some(Retired { space, left: None }), Err(error.into()));
+            }
+            lock(&self.entries).remove(&space.id);
+            left.push(tree.root());
+        }
+        let released = tree.release_from(&mut left).map_err(Error::from);
+        let released = unless_damaged(released);
+        let left = (!left.is_empty()).then_some(left);
+        let retired = left.map(|left| Retired {
+            space,
+            left: Some(left),
+        });
+        // Pages that can never be read again are no reason to have no more checkpoints.
+        (retired, if is_first { released } else { Ok(()) })
+    }
+
+    /// Makes a file that is mostly free shorter, by the checkpoints that follow.
+    pub(crate) fn compact(&self) {
+        self.pool.compact();
+    }
+
+    /// What a checkpoint that began now would write at most, in bytes.
+    pub(crate) fn unwritten_bytes(&self) -> u64 {
+        self.pool.unwritten_bytes()
+    }
+
+    /// How many keyspaces were dropped or cleared since the database was opened.
+    pub(crate) fn retirements(&self) -> u64 {
+        self.retirements.load(Ordering::Relaxed)
+    }
+
+    /// How the file's blocks are used. Looks at a few bits for each.
+    pub(crate) fn file_space(&self) -> FileSpace {
+        let blocks = self.pool.blocks();
+        FileSpace {
+            dead_bytes: u64::from(blocks.dead) * PAGE as u64,
+            live_bytes: u64::from(blocks.live) * PAGE as u64,
+            is_sparse: blocks.is_sparse,
+        }
+    }
+
+    /// Who needs a page: keys of keyspaces, or the engine itself.
+    pub(crate) fn who_needs(
+        &self,
+        page: PageId,
+        spaces: &[Arc<Space>],
+        expiries: &ExpiryIndex,
+    ) -> String {
+        let of_spaces = spaces.iter().filter_map(|space| {
+            let whose = format!("keyspace {:?}", space.name);
+            Some((space.index.tree()?, whose))
+        });
+        let of_expiries = expiries
+            .tree()
+            .map(|tree| (tree, "the index of expiries".to_owned()));
+        let of_catalog = (&self.catalog, "the catalog of keyspaces".to_owned());
+        let mut unknown = format!("rows that {page} had until they were written anew");
+        for (tree, whose) in of_spaces.chain(of_expiries).chain([of_catalog]) {
+            match tree.keys_that_need(page) {
+                Ok(Some(keys)) => return format!("{keys} of {whose}"),
+                Ok(None) => {}
+                // It may be more than one that is damaged.
+                Err(what) => unknown = format!("rows of {page}, and in {whose}: {what}"),
+            }
+        }
+        unknown
+    }
+
+    pub(crate) fn statistics(&self) -> PoolStatistics {
+        self.pool.statistics()
+    }
+
+    /// Memory that pages do without for a while: as much of this as they can spare.
+    pub(crate) fn lend(&self, bytes: usize) -> Loan<'_, PAGE> {
+        self.pool.lend(bytes)
+    }
+
+    /// How many pages fit in memory now.
+    pub(crate) fn room(&self) -> usize {
+        self.pool.limit()
+    }
+
+    /// Stops the thread behind the pool.
+    pub(crate) fn stop(&self) {
+        lock(&self.tender).take();
+    }
+}
+
+/// What is wrong with an owner's record that does not decode.
+fn unknown_owner(path: &Path, bytes: &[u8]) -> Error {
+    let file = path.to_path_buf();
+    let found = bytes.first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
+    if found > VERSION {
+        return Error::NewerFormat {
+            file,
+            found,
+            supported: VERSION,
+        };
+    }
+    let what = match found {
+        VERSION => format!("its root says of the engine's trees {} bytes", bytes.len()),
+        _ => format!("its root has format version {found} of the engine, which never was"),
+    };
+    Error::Corrupt(Box::new(Problem {
+        file,
+        offset: 0,
+        what,
+        affected: "all rows".to_owned(),
+        remedy: "restore a backup".to_owned(),
+    }))
+}
+
+/// Lets pages of a dropped tree be lost that a damaged one leads to: nobody asks for them any more,
+/// and nothing else is to fail for them.
+fn unless_damaged(outcome: Result<()>) -> Result<()> {
+    match outcome {
+        Err(Error::Corrupt(_)) => Ok(()),
+        Err(Error::Index(error)) if error.kind() == IndexErrorKind::Damaged => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Removes all rows of a keyspace that nobody can write any more, but some may still read.
+fn empty(space: &Space, is_closed: &impl Fn() -> bool) -> Result<()> {
+    let mut buffer = Vec::new();
+    loop {
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        space
+            .index
+            .scan_keys(Bound::Unbounded, Direction::Forward, |key| {
+                keys.push(key.to_vec());
+                if keys.len() < CHUNK_ROWS {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            })?;
+        if keys.is_empty() || is_closed() {
+            return Ok(());
+        }
+        for key in keys {
+            space
+                .index
+                .update(&key, &mut buffer, |_, _| Decision::Remove(()))?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owner_and_entries_come_back_and_other_versions_do_not() {
+        let owner = Owner {
+            generation: 7,
+            catalog: (PageId(1), 3),
+            expiries: (PageId(2), u64::MAX),
+        };
+        let mut bytes = owner.encode();
+        assert_eq!(Owner::decode(&bytes), Some(owner));
+        assert_eq!(Owner::decode(&bytes[1..]), None);
+        for (version, words) in [(VERSION + 1, "newer"), (0, "version 0"), (VERSION, "bytes")] {
+            bytes[..4].copy_from_slice(&version.to_le_bytes());
+            let decodes = Owner::decode(&bytes).is_some();
+            assert_eq!(decodes, version == VERSION);
+            let said = unknown_owner(Path::new("pages.hdg"), &bytes).to_string();
+            assert!(said.contains(words), "{said}");
+        }
+        let entry = Entry {
+            root: PageId(9),
+            rows: 10,
+            expiring: 11,
+        };
+        assert_eq!(Entry::decode(&entry.encode()), Some(entry));
+        assert_eq!(Entry::decode(&[0; ENTRY_BYTES - 1]), None);
+    }
+}

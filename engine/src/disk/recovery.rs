@@ -1,0 +1,279 @@
+//! Recovery: from checkpoint and logs back to trees.
+//!
+//! Both steps use all workers. The parts of the checkpoint are sorted runs of keys, so loading
+//! one is a sequence of neighbouring inserts. Then every worker reads all logs, merged in order
+//! of their timestamps, and applies the keys whose hash is its own: so each key's changes happen
+//! in order, without any lock. The checkpoint was a fuzzy scan and may be ahead of a record; a
+//! row's own timestamp says so, and the record is skipped.
+//!
+//! Of trees in a page file there is nothing to load, and their logs are replayed in another way:
+//! see `redo.rs`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use hedgerow_index::{Index, MAX_KEY_BYTES};
+use hedgerow_log::{
+    CheckpointEntry, CheckpointReader, Manifest, Operation, OperationKind, RecoveredLogs, Timestamp,
+};
+
+use crate::commit::key_hash::key_hash;
+use crate::disk::progress::RecoveryPhase;
+use crate::disk::redo;
+use crate::disk::replay::{REPORT_EVERY_BYTES, Recovered, Recovery};
+use crate::error::{Error, Result};
+use crate::index::space::Space;
+use crate::row::{Row, TIMESTAMP_BYTES};
+
+impl Recovery<'_> {
+    /// Loads everything that the manifest names, and logs what that was.
+    pub(crate) fn run(&self, manifest: &Manifest, logs: &RecoveredLogs) -> Result<Recovered> {
+        let started = Instant::now();
+        let recovered = self.replay_all(manifest, logs)?;
+        tracing::info!(
+            checkpoint_generation = manifest.checkpoint.as_ref().map(|entry| entry.generation),
+            log_bytes = logs.total_bytes(),
+            records = recovered.records,
+            duration_ms = started.elapsed().as_millis() as u64,
+            "recovered"
+        );
+        for reason in self.lost.reasons() {
+            tracing::error!(%reason, "a part of the log could not be replayed");
+        }
+        Ok(recovered)
+    }
+
+    fn replay_all(&self, manifest: &Manifest, logs: &RecoveredLogs) -> Result<Recovered> {
+        if let Some(pages) = self.pages {
+            return redo::redo(self, pages, logs);
+        }
+        let loaded = match &manifest.checkpoint {
+            Some(checkpoint) => self.load_checkpoint(manifest.database_id, checkpoint)?,
+            None => 0,
+        };
+        let total_bytes = logs.total_bytes();
+        let replayed = AtomicU64::new(0);
+        self.on_all_threads(self.threads, |thread| {
+            let applied = self.replay(logs, thread, total_bytes)?;
+            replayed.fetch_add(applied, Ordering::Relaxed);
+            Ok(())
+        })?;
+        Ok(Recovered {
+            records: loaded + replayed.into_inner(),
+            ..Recovered::default()
+        })
+    }
+
+    /// Refuses what would need far more memory than there may be.
+    fn check_memory(&self) -> Result<()> {
+        let Some(limit_bytes) = self.memory_limit else {
+            return Ok(());
+        };
+        let most_bytes = limit_bytes.saturating_add(limit_bytes / 4);
+        if hedgerow_memory::reserved_bytes() <= most_bytes {
+            return Ok(());
+        }
+        match hedgerow_memory::live_bytes() {
+            used_bytes if used_bytes > most_bytes => Err(Error::RecoveryOutOfMemory {
+                limit_bytes,
+                used_bytes,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn load_checkpoint(&self, database_id: u128, checkpoint: &CheckpointEntry) -> Result<u64> {
+        let parts = &checkpoint.parts;
+        let total_bytes = parts.iter().map(|part| part.len).sum();
+        let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
+        self.report(RecoveryPhase::Checkpoint, 0, total_bytes);
+        self.on_all_threads(self.threads, |_| {
+            while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let reader = CheckpointReader::open(
+                    &**self.vfs,
+                    self.dir,
+                    database_id,
+                    checkpoint.generation,
+                    part,
+                )?;
+                self.load_part(reader, &|bytes| {
+                    let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+                    self.report(RecoveryPhase::Checkpoint, done, total_bytes);
+                })?;
+            }
+            Ok(())
+        })?;
+        Ok(parts.iter().map(|part| part.records).sum())
+    }
+
+    fn load_part(&self, mut reader: CheckpointReader, done: &dyn Fn(u64)) -> Result<()> {
+        let mut buffer = Vec::new();
+        let mut reported = 0;
+        let mut last: Option<(u32, Option<&Arc<Space>>)> = None;
+        loop {
+            let bytes = reader.bytes_read();
+            if bytes >= reported + REPORT_EVERY_BYTES {
+                self.check_memory()?;
+                done(bytes - reported);
+                reported = bytes;
+            }
+            let Some((keyspace, key, record)) = reader.next()? else {
+                break;
+            };
+            let space = match last {
+                Some((id, space)) if id == keyspace => space,
+                _ => self.spaces.get(&keyspace),
+            };
+            last = Some((keyspace, space));
+            // Of a keyspace that was dropped while the checkpoint was written.
+            let Some(space) = space else { continue };
+            let body = record.get(TIMESTAMP_BYTES..).unwrap_or_default();
+            if key.len() > MAX_KEY_BYTES || !Row::check_body(body) {
+                return Err(self.undecodable("checkpoint", space, key));
+            }
+            let expiry_ms = Row::new(record).expiry_ms();
+            space.install(self.expiries, key, expiry_ms, &mut buffer, |new| {
+                new.extend_from_slice(record);
+            })?;
+        }
+        done(reader.bytes_read() - reported);
+        Ok(())
+    }
+
+    /// Applies the commits of the keys that are this thread's; how many changes those were.
+    fn replay(&self, logs: &RecoveredLogs, thread: usize, total_bytes: u64) -> Result<u64> {
+        let mut commits = logs.commits()?;
+        let mut group = Group::default();
+        let mut reported = 0;
+        let mut applied = 0;
+        loop {
+            let bytes = commits.bytes_read();
+            if bytes >= reported + REPORT_EVERY_BYTES {
+                // Every thread looks, so that all of them stop.
+                self.check_memory()?;
+                reported = bytes;
+                if thread == 0 {
+                    self.report(RecoveryPhase::Log, bytes, total_bytes);
+                }
+            }
+            let Some(commit) = commits.next()? else { break };
+            for operation in commit.operations() {
+                self.check_keyspace(operation.keyspace)?;
+                if operation.kind == OperationKind::RemoveRange {
+                    // What came before is in the tree first.
+                    self.apply_group(&mut group)?;
+                    let is_own = |key: &[u8]| self.is_own(thread, operation.keyspace, key);
+                    self.replay_range(commit.timestamp(), &operation, is_own)?;
+                    applied += u64::from(thread == 0);
+                    continue;
+                }
+                if !self.is_own(thread, operation.keyspace, operation.key) {
+                    continue;
+                }
+                applied += 1;
+                if !group.push(commit.timestamp(), &operation) {
+                    self.apply_group(&mut group)?;
+                }
+            }
+        }
+        self.apply_group(&mut group)?;
+        if thread == 0 {
+            self.report(RecoveryPhase::Log, total_bytes, total_bytes);
+        }
+        Ok(applied)
+    }
+
+    /// Whether a key's changes are this thread's to apply.
+    fn is_own(&self, thread: usize, keyspace: u32, key: &[u8]) -> bool {
+        let hash = key_hash(keyspace, key) >> 32;
+        hash as usize % self.threads == thread
+    }
+
+    /// Applies a group of changes in order, after their cache misses have overlapped.
+    fn apply_group(&self, group: &mut Group) -> Result<()> {
+        let changes = std::mem::take(&mut group.changes);
+        let mut from = 0;
+        for run in changes.chunk_by(|a, b| a.keyspace == b.keyspace) {
+            // Of a keyspace that was dropped, if it is missing.
+            if let Some(space) = self.spaces.get(&run[0].keyspace) {
+                let mut keys: [&[u8]; GROUP] = [&[]; GROUP];
+                let mut at = from;
+                for (key, change) in keys.iter_mut().zip(run) {
+                    *key = &group.bytes[at..at + change.key_bytes];
+                    at += change.key_bytes + change.payload_bytes;
+                }
+                space.index.prefetch_many(&keys[..run.len()]);
+                let mut at = from;
+                for change in run {
+                    let (key, rest) = group.bytes[at..].split_at(change.key_bytes);
+                    let operation = Operation {
+                        keyspace: change.keyspace,
+                        kind: change.kind,
+                        key,
+                        payload: &rest[..change.payload_bytes],
+                    };
+                    self.check(&operation)?;
+                    self.apply(space, change.timestamp, &operation, &mut group.row)?;
+                    at += change.key_bytes + change.payload_bytes;
+                }
+            }
+            from += run
+                .iter()
+                .map(|c| c.key_bytes + c.payload_bytes)
+                .sum::<usize>();
+        }
+        group.changes = changes;
+        group.clear();
+        Ok(())
+    }
+}
+
+/// Changes per group: enough to overlap the cache misses of their keys.
+const GROUP: usize = 64;
+const GROUP_BYTES: usize = 1 << 20;
+
+/// Changes copied from the log, to be applied together.
+#[derive(Default)]
+struct Group {
+    changes: Vec<Change>,
+    /// Keys and payloads.
+    bytes: Vec<u8>,
+    row: Vec<u8>,
+}
+
+struct Change {
+    keyspace: u32,
+    timestamp: Timestamp,
+    kind: OperationKind,
+    key_bytes: usize,
+    payload_bytes: usize,
+}
+
+impl Group {
+    /// Adds a change; whether there is room for another.
+    fn push(&mut self, timestamp: Timestamp, operation: &Operation<'_>) -> bool {
+        let Operation {
+            keyspace,
+            kind,
+            key,
+            payload,
+        } = *operation;
+        let (key_bytes, payload_bytes) = (key.len(), payload.len());
+        self.changes.push(Change {
+            keyspace,
+            timestamp,
+            kind,
+            key_bytes,
+            payload_bytes,
+        });
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(payload);
+        self.changes.len() < GROUP && self.bytes.len() < GROUP_BYTES
+    }
+
+    fn clear(&mut self) {
+        self.changes.clear();
+        self.bytes.clear();
+    }
+}

@@ -1,0 +1,300 @@
+//! The expiry index: rows that expire, in the order in which they do.
+//!
+//! Redis finds expired keys by sampling; an ordered engine can keep them in order. The index maps
+//!
+//! ```text
+//! expiry in ms, big endian (8) ‖ keyspace id, big endian (4) ‖ key   →   what follows (1) …
+//! ```
+//!
+//! so what has expired is a prefix of it, and sweeping costs nothing while nothing expires. An
+//! entry's key has the limit of all keys, which is twelve bytes too few for the longest: of a key
+//! of 65,524 bytes or more the entry holds the first 65,524, and lists in its value what is left of
+//! each such key. Entries change while the row's stripe is held: a new one comes before the row, an
+//! old one goes after it. So where an index can fail there may be an entry without its row, which
+//! goes when it comes due, but never a row without its entry.
+
+use std::ops::{Bound, ControlFlow};
+
+use hedgerow_btree::BTreeIndex;
+use hedgerow_index::{Decision, Direction, Index, IndexError, MAX_KEY_BYTES};
+
+use crate::index::any_index::AnyIndex;
+
+const PREFIX_BYTES: usize = 12;
+/// Keys of so many bytes or more share an entry with those that begin as they do.
+const SHARED_FROM: usize = MAX_KEY_BYTES - PREFIX_BYTES;
+
+/// What an entry's value begins with. It holds nothing more: the key is in the entry's own.
+const WHOLE: u8 = 0;
+/// The key follows, of which the entry's own key has the first 248 bytes and a hash: the form of
+/// earlier programs for keys of more than 256 bytes. Still read.
+const HASHED: u8 = 1;
+/// A list of what is left of each key: its length (1), and as many bytes.
+const SHARED: u8 = 2;
+
+/// Bytes of entries that are copied at once, beyond which no further one is.
+const MOST_DUE_BYTES: usize = 4 << 20;
+
+pub(crate) struct ExpiryIndex {
+    index: AnyIndex,
+}
+
+/// A row that has an expiry.
+pub(crate) struct Expiring {
+    pub(crate) expiry_ms: u64,
+    pub(crate) keyspace: u32,
+    pub(crate) key: Vec<u8>,
+    /// The entry's own key, if it is one of the earlier form.
+    hashed: Option<Vec<u8>>,
+}
+
+impl Expiring {
+    /// The own key of the row's entry.
+    pub(crate) fn entry(&self) -> Vec<u8> {
+        match &self.hashed {
+            Some(entry) => entry.clone(),
+            None => entry_of(self.expiry_ms, self.keyspace, &self.key).0,
+        }
+    }
+}
+
+/// Rows that are due.
+#[derive(Default)]
+pub(crate) struct Due {
+    pub(crate) rows: Vec<Expiring>,
+    /// The last entry that was read, if there may be others behind it.
+    pub(crate) more_behind: Option<Vec<u8>>,
+}
+
+impl ExpiryIndex {
+    pub(crate) fn new(index: AnyIndex) -> ExpiryIndex {
+        ExpiryIndex { index }
+    }
+
+    /// The tree in a page file, if it is there.
+    pub(crate) fn tree(&self) -> Option<&BTreeIndex> {
+        self.index.tree()
+    }
+
+    /// Adds a row; no harm if it is there.
+    #[cold]
+    pub(crate) fn add(&self, keyspace: u32, key: &[u8], expiry_ms: u64) -> Result<(), IndexError> {
+        let (entry, rest) = entry_of(expiry_ms, keyspace, key);
+        self.index.update(&entry, &mut Vec::new(), |old, new| {
+            let Some(rest) = rest else {
+                new.push(WHOLE);
+                return Decision::Put(());
+            };
+            let list = old.map_or(&[][..], |old| &old[1..]);
+            if rests(list).any(|other| other == rest) {
+                return Decision::Keep(());
+            }
+            new.push(SHARED);
+            new.extend_from_slice(list);
+            push_rest(new, rest);
+            Decision::Put(())
+        })
+    }
+
+    /// Removes a row.
+    #[cold]
+    pub(crate) fn remove(
+        &self,
+        keyspace: u32,
+        key: &[u8],
+        expiry_ms: u64,
+    ) -> Result<(), IndexError> {
+        let (entry, rest) = entry_of(expiry_ms, keyspace, key);
+        self.index.update(&entry, &mut Vec::new(), |old, new| {
+            let (Some(rest), Some(old)) = (rest, old) else {
+                return Decision::Remove(());
+            };
+            new.push(SHARED);
+            let others = rests(&old[1..]).filter(|other| *other != rest);
+            others.for_each(|other| push_rest(new, other));
+            if new.len() > 1 {
+                Decision::Put(())
+            } else {
+                Decision::Remove(())
+            }
+        })
+    }
+
+    /// Removes the entry that a row was found by.
+    pub(crate) fn remove_found(&self, found: &Expiring) -> Result<(), IndexError> {
+        match &found.hashed {
+            Some(entry) => self
+                .index
+                .update(entry, &mut Vec::new(), |_, _| Decision::Remove(())),
+            None => self.remove(found.keyspace, &found.key, found.expiry_ms),
+        }
+    }
+
+    /// Up to about `limit` rows behind an entry that expire at `now_ms` or before, the earliest
+    /// first.
+    pub(crate) fn due(
+        &self,
+        from: Bound<&[u8]>,
+        now_ms: u64,
+        limit: usize,
+    ) -> Result<Due, IndexError> {
+        let mut due = Due::default();
+        let (mut bytes, mut last) = (0, Vec::new());
+        self.index.scan(from, Direction::Forward, |entry, value| {
+            let (expiry, rest) = entry.split_at(8);
+            let expiry_ms = expiry.iter().fold(0, |n, &byte| n << 8 | u64::from(byte));
+            if expiry_ms > now_ms {
+                return ControlFlow::Break(());
+            }
+            if due.rows.len() >= limit || bytes >= MOST_DUE_BYTES {
+                due.more_behind = Some(std::mem::take(&mut last));
+                return ControlFlow::Break(());
+            }
+            let (keyspace, inline) = rest.split_at(4);
+            let keyspace = keyspace.iter().fold(0, |n, &byte| n << 8 | u32::from(byte));
+            let mut push = |key: Vec<u8>, hashed| {
+                bytes += key.len();
+                due.rows.push(Expiring {
+                    expiry_ms,
+                    keyspace,
+                    key,
+                    hashed,
+                });
+            };
+            match value[0] {
+                HASHED => push(value[1..].to_vec(), Some(entry.to_vec())),
+                SHARED => rests(&value[1..]).for_each(|rest| push([inline, rest].concat(), None)),
+                _ => push(inline.to_vec(), None),
+            }
+            last.clear();
+            last.extend_from_slice(entry);
+            ControlFlow::Continue(())
+        })?;
+        Ok(due)
+    }
+
+    /// How many rows have an expiry. Walks them all.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        let mut due = self.due(Bound::Unbounded, u64::MAX, usize::MAX);
+        let mut count = 0;
+        while let Ok(Due { rows, more_behind }) = due {
+            count += rows.len();
+            let Some(last) = more_behind else { break };
+            due = self.due(Bound::Excluded(&last), u64::MAX, usize::MAX);
+        }
+        count
+    }
+}
+
+/// A row's entry; and what is left of its key, where other keys share the entry.
+fn entry_of(expiry_ms: u64, keyspace: u32, key: &[u8]) -> (Vec<u8>, Option<&[u8]>) {
+    let (inline, rest) = key.split_at(key.len().min(SHARED_FROM));
+    let mut entry = Vec::with_capacity(PREFIX_BYTES + inline.len());
+    entry.extend_from_slice(&expiry_ms.to_be_bytes());
+    entry.extend_from_slice(&keyspace.to_be_bytes());
+    entry.extend_from_slice(inline);
+    (entry, (key.len() >= SHARED_FROM).then_some(rest))
+}
+
+/// Adds what is left of a key to the list of an entry: twelve bytes at most.
+fn push_rest(list: &mut Vec<u8>, rest: &[u8]) {
+    list.push(rest.len() as u8);
+    list.extend_from_slice(rest);
+}
+
+/// What is left of the keys of an entry.
+fn rests(mut list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (&bytes, behind) = list.split_first()?;
+        let (rest, behind) = behind.split_at_checked(bytes.into())?;
+        list = behind;
+        Some(rest)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::kind::IndexKind;
+
+    #[test]
+    fn rows_come_due_in_order_and_leave_when_changed() {
+        let index = ExpiryIndex::new(AnyIndex::in_memory(IndexKind::default()).unwrap());
+        let replace = |keyspace, key: &[u8], old: Option<u64>, new: Option<u64>| {
+            if let Some(old) = old {
+                index.remove(keyspace, key, old).unwrap();
+            }
+            if let Some(new) = new {
+                index.add(keyspace, key, new).unwrap();
+            }
+        };
+        let long = vec![b'k'; 65_536];
+        replace(1, b"b", None, Some(300));
+        replace(1, b"a", None, Some(200));
+        replace(0, &long, None, Some(100));
+        replace(0, b"", None, Some(200));
+        let due = |now, limit| -> Vec<_> {
+            let due = index.due(Bound::Unbounded, now, limit).unwrap();
+            let rows = due.rows.into_iter();
+            rows.map(|row| (row.expiry_ms, row.keyspace, row.key))
+                .collect()
+        };
+        assert_eq!(due(99, 10), []);
+        assert_eq!(due(100, 10), [(100, 0, long.clone())]);
+        let all = [
+            (100, 0, long.clone()),
+            (200, 0, Vec::new()),
+            (200, 1, b"a".to_vec()),
+            (300, 1, b"b".to_vec()),
+        ];
+        assert_eq!(due(u64::MAX, 10), all);
+        assert_eq!(due(u64::MAX, 2), all[..2]);
+        replace(0, &long, Some(100), None);
+        replace(1, b"a", Some(200), Some(400));
+        replace(0, b"", Some(200), Some(200));
+        assert_eq!(
+            due(300, 10),
+            [(200, 0, Vec::new()), (300, 1, b"b".to_vec())]
+        );
+        assert_eq!(index.count(), 3);
+    }
+
+    #[test]
+    fn an_entry_of_the_earlier_form_is_read_and_goes_by_its_own_key() {
+        let index = ExpiryIndex::new(AnyIndex::in_memory(IndexKind::default()).unwrap());
+        let key = vec![b'k'; 300];
+        let entry = [&entry_of(7, 3, &key[..248]).0[..], &[0x5a; 8]].concat();
+        let put = index.index.update(&entry, &mut Vec::new(), |_, new| {
+            new.push(HASHED);
+            new.extend_from_slice(&key);
+            Decision::Put(())
+        });
+        put.unwrap();
+        index.remove(3, &key, 7).unwrap();
+        let due = index.due(Bound::Unbounded, 7, 10).unwrap();
+        let row = &due.rows[0];
+        assert_eq!((row.expiry_ms, row.keyspace, &row.key), (7, 3, &key));
+        index.remove_found(row).unwrap();
+        assert_eq!(index.count(), 0);
+    }
+
+    #[test]
+    fn what_is_due_goes_on_behind_an_entry() {
+        let index = ExpiryIndex::new(AnyIndex::in_memory(IndexKind::default()).unwrap());
+        let longest: Vec<_> = (0..3).map(|n| vec![b'k'; MAX_KEY_BYTES - n]).collect();
+        longest.iter().for_each(|key| index.add(1, key, 5).unwrap());
+        (0..100u64).for_each(|n| index.add(1, &n.to_be_bytes(), n).unwrap());
+        let (mut seen, mut from) = (0, Bound::Unbounded);
+        loop {
+            let due = index.due(from.as_ref().map(Vec::as_slice), 49, 7).unwrap();
+            seen += due.rows.len();
+            assert!((1..=9).contains(&due.rows.len()));
+            match due.more_behind {
+                Some(last) => from = Bound::Excluded(last),
+                None => break,
+            }
+        }
+        assert_eq!((seen, index.count()), (53, 103));
+    }
+}

@@ -1,0 +1,9 @@
+//! A keyspace in memory: its tree, its rows that expire, its bounds.
+
+pub(crate) mod any_index;
+pub(crate) mod bounds;
+pub(crate) mod cursors;
+pub(crate) mod erased;
+pub(crate) mod expiry;
+pub(crate) mod kind;
+pub(crate) mod space;
