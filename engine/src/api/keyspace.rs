@@ -131,12 +131,15 @@ impl Keyspace {
                 held.dedup();
                 stripes.lock_many(held)
             });
-            let is_going = |key: &&[u8]| stripes.is_going(space.id, key);
-            if batch.is_nested() || !stripes.has_going() || !keys.iter().any(is_going) {
+            let is_in_closed_range = |key: &&[u8]| stripes.is_in_closed_range(space.id, key);
+            if batch.is_nested()
+                || !stripes.has_closed_ranges()
+                || !keys.iter().any(is_in_closed_range)
+            {
                 break (batch, held);
             }
             drop((batch, held));
-            self.engine.await_going(&space, keys);
+            self.engine.await_closed_ranges(&space, keys);
         };
         let mut now_ms = None;
         space.index.get_many(keys, |i, bytes| {

@@ -241,7 +241,7 @@ impl Transaction<'_> {
             return Err(Error::NotLocked);
         }
         // Not one of the keys that were to be locked, but of the same stripe as one.
-        if self.engine.stripes.is_going(space.id, key) {
+        if self.engine.stripes.is_in_closed_range(space.id, key) {
             return Err(Error::NotLocked);
         }
         Ok(space)
@@ -546,12 +546,12 @@ impl Engine {
                 if stripes != guard.held() {
                     continue;
                 }
-                if !self.stripes.has_going() || !self.meets_going(locks)? {
+                if !self.stripes.has_closed_ranges() || !self.meets_closed_range(locks)? {
                     break guard;
                 }
                 drop(guard);
                 self.stripes
-                    .await_going(|| matches!(self.meets_going(locks), Ok(true)));
+                    .await_closed_ranges(|| matches!(self.meets_closed_range(locks), Ok(true)));
             };
             let mut transaction = Transaction {
                 engine: self,
@@ -574,14 +574,14 @@ impl Engine {
 }
 
 impl Engine {
-    /// Whether a range is going that has to do with what is locked.
+    /// Whether a range is closed that has to do with what is locked.
     #[cold]
-    fn meets_going(&self, locks: Locks<'_>) -> Result<bool> {
+    fn meets_closed_range(&self, locks: Locks<'_>) -> Result<bool> {
         let Locks::Keys(keys) = locks else {
-            return Ok(self.stripes.has_going());
+            return Ok(self.stripes.has_closed_ranges());
         };
         for (keyspace, key) in keys {
-            if self.stripes.is_going(keyspace.space()?.id, key) {
+            if self.stripes.is_in_closed_range(keyspace.space()?.id, key) {
                 return Ok(true);
             }
         }

@@ -6,13 +6,13 @@ use std::sync::{PoisonError, RwLock};
 use crate::index::bounds::Bounds;
 
 /// A range of which no row can be written, nor read alone.
-pub(crate) struct Going {
+pub(crate) struct ClosedRange {
     pub(crate) keyspace: u32,
     pub(crate) start: Bound<Vec<u8>>,
     pub(crate) end: Bound<Vec<u8>>,
 }
 
-impl Going {
+impl ClosedRange {
     fn bounds(&self) -> Bounds<'_> {
         let (start, end) = (self.start.as_ref(), self.end.as_ref());
         (start.map(Vec::as_slice), end.map(Vec::as_slice))
@@ -36,17 +36,17 @@ fn is_before(end: Bound<&[u8]>, start: Bound<&[u8]>) -> bool {
     }
 }
 
-/// The ranges that are going.
+/// The closed ranges.
 #[derive(Default)]
-pub(crate) struct GoingRanges(RwLock<Vec<Going>>);
+pub(crate) struct ClosedRanges(RwLock<Vec<ClosedRange>>);
 
-impl GoingRanges {
+impl ClosedRanges {
     pub(crate) fn meet(&self, keyspace: u32, bounds: Bounds<'_>) -> bool {
         let ranges = self.0.read().unwrap_or_else(PoisonError::into_inner);
         ranges.iter().any(|range| range.meets(keyspace, bounds))
     }
 
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Vec<Going>)) {
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Vec<ClosedRange>)) {
         change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner));
     }
 }

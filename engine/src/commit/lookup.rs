@@ -54,8 +54,7 @@ impl Engine {
             .ok_or_else(|| Error::KeyspaceMissing(handle.name.clone()))
     }
 
-    /// Locks a key's stripe for a write of that key alone; waits while the key is in a range that is
-    /// going.
+    /// Locks a key's stripe for a write of that key alone; waits while the key is in a closed range.
     #[inline]
     pub(crate) fn lock_key<'a>(
         &'a self,
@@ -69,18 +68,19 @@ impl Engine {
             if space.is_retired() {
                 continue;
             }
-            if !self.stripes.is_going(space.id, key) {
+            if !self.stripes.is_in_closed_range(space.id, key) {
                 return Ok((space, guard));
             }
             drop(guard);
-            self.await_going(&space, &[key]);
+            self.await_closed_ranges(&space, &[key]);
         }
     }
 
-    /// Waits while a range with one of the keys is going.
+    /// Waits while a range with one of the keys is closed.
     #[cold]
-    pub(crate) fn await_going(&self, space: &Space, keys: &[&[u8]]) {
-        let is_going = |key: &&[u8]| self.stripes.is_going(space.id, key);
-        self.stripes.await_going(|| keys.iter().any(is_going));
+    pub(crate) fn await_closed_ranges(&self, space: &Space, keys: &[&[u8]]) {
+        let is_in_closed_range = |key: &&[u8]| self.stripes.is_in_closed_range(space.id, key);
+        self.stripes
+            .await_closed_ranges(|| keys.iter().any(is_in_closed_range));
     }
 }

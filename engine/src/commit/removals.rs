@@ -1,8 +1,8 @@
 //! Ranges whose rows are leaving the index, for longer than everybody can wait.
 //!
 //! Who removes a range stops all writers for a moment, notes the range, and lets them go on: they
-//! stay out of the range until it is done ([`Stripes::is_going`]). So do readers of single keys. The
-//! rows then go while others are served, and at the end writers stop for another moment, in which
+//! stay out of the range until it is done ([`Stripes::is_in_closed_range`]). So do readers of single
+//! keys. The rows then go while others are served, and at the end writers stop for another moment, in which
 //! the commit gets its timestamp and its record.
 //!
 //! Until there is that record, what the index lacks is nobody's. So whoever would make the index's
@@ -15,22 +15,23 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use hedgerow_sync::backoff::Backoff;
 
-use crate::commit::closed_ranges::Going;
+use crate::commit::closed_ranges::ClosedRange;
 use crate::commit::stripes::{MultiGuard, REMOVAL, STRIPES, Stripes};
 use crate::index::bounds::Bounds;
 
-/// A range that is going, until it is dropped.
-pub(crate) struct GoingRange<'a> {
+/// Keeps a range closed until it is dropped.
+pub(crate) struct ClosedRangeGuard<'a> {
     stripes: &'a Stripes,
     keyspace: u32,
     start: Bound<Vec<u8>>,
 }
 
-impl Drop for GoingRange<'_> {
+impl Drop for ClosedRangeGuard<'_> {
     fn drop(&mut self) {
-        // Ranges that are going do not meet, so their starts differ.
-        let is_own = |range: &Going| range.keyspace == self.keyspace && range.start == self.start;
-        let ranges = &self.stripes.going;
+        // Closed ranges do not meet, so their starts differ.
+        let is_own =
+            |range: &ClosedRange| range.keyspace == self.keyspace && range.start == self.start;
+        let ranges = &self.stripes.closed;
         ranges.change(|ranges| ranges.retain(|range| !is_own(range)));
         self.stripes.multi.fetch_sub(REMOVAL, Ordering::Release);
     }
@@ -38,52 +39,53 @@ impl Drop for GoingRange<'_> {
 
 impl Stripes {
     /// Notes a range that meets no other. The guard of all stripes says that nobody is within.
-    pub(crate) fn note_going(
+    pub(crate) fn close_range(
         &self,
         all: &MultiGuard<'_>,
         keyspace: u32,
         (start, end): Bounds<'_>,
-    ) -> GoingRange<'_> {
+    ) -> ClosedRangeGuard<'_> {
         debug_assert_eq!(all.held().len(), STRIPES);
         let start = start.map(<[u8]>::to_vec);
-        let range = Going {
+        let range = ClosedRange {
             keyspace,
             start: start.clone(),
             end: end.map(<[u8]>::to_vec),
         };
-        self.going.change(|ranges| ranges.push(range));
+        self.closed.change(|ranges| ranges.push(range));
         self.multi.fetch_add(REMOVAL, Ordering::SeqCst);
-        GoingRange {
+        ClosedRangeGuard {
             stripes: self,
             keyspace,
             start,
         }
     }
 
-    /// Whether any range is going.
+    /// Whether any range is closed.
     #[inline]
-    pub(crate) fn has_going(&self) -> bool {
+    pub(crate) fn has_closed_ranges(&self) -> bool {
         // Relaxed: who has a stripe has seen what was noted under all stripes.
         self.multi.load(Ordering::Relaxed) >= REMOVAL
     }
 
-    /// Whether a key is in a range that is going. It stays so or not while its stripe is held.
+    /// Whether a key is in a closed range. It stays so or not while its stripe is held.
     #[inline]
-    pub(crate) fn is_going(&self, keyspace: u32, key: &[u8]) -> bool {
-        self.has_going() && self.meets_going(keyspace, (Bound::Included(key), Bound::Included(key)))
+    pub(crate) fn is_in_closed_range(&self, keyspace: u32, key: &[u8]) -> bool {
+        self.has_closed_ranges()
+            && self.meets_closed_range(keyspace, (Bound::Included(key), Bound::Included(key)))
     }
 
-    /// Whether a range meets one that is going.
+    /// Whether a range meets a closed one.
     #[cold]
-    pub(crate) fn meets_going(&self, keyspace: u32, bounds: Bounds<'_>) -> bool {
-        self.going.meet(keyspace, bounds)
+    pub(crate) fn meets_closed_range(&self, keyspace: u32, bounds: Bounds<'_>) -> bool {
+        self.closed.meet(keyspace, bounds)
     }
 
-    /// Waits while something `is_going`. The caller holds no stripe and no log shard.
+    /// Waits while `is_closed` holds. The caller holds no stripe and no log shard.
     #[cold]
-    pub(crate) fn await_going(&self, is_going: impl Fn() -> bool) {
+    pub(crate) fn await_closed_ranges(&self, is_closed: impl Fn() -> bool) {
         let mut backoff = Backoff::new();
-        while is_going() {
+        while is_closed() {
             backoff.wait();
         }
     }
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn those_within_a_range_that_is_going_wait_and_nobody_else() {
+    fn those_within_a_range_that_is_closed_wait_and_nobody_else() {
         let db = &database();
         let engine = db.keyspace("rows").unwrap().engine;
         let (keyspace, other) = (
@@ -155,7 +157,7 @@ mod tests {
             let all = engine.stripes.lock_many((0..STRIPES as u32).collect());
             let id = keyspace.space().unwrap().id;
             let bounds = (Bound::Included(&b"b"[..]), Bound::Excluded(&b"y"[..]));
-            let going = engine.stripes.note_going(&all, id, bounds);
+            let closed = engine.stripes.close_range(&all, id, bounds);
             drop(all);
             other.put(b"m", b"elsewhere").unwrap();
             keyspace.put(b"z", b"put").unwrap();
@@ -192,7 +194,7 @@ mod tests {
             });
             thread::sleep(Duration::from_millis(50));
             assert_eq!(finished.load(Ordering::SeqCst), 0);
-            drop((going, under_way));
+            drop((closed, under_way));
         });
         assert_eq!(finished.load(Ordering::SeqCst), 6);
         assert_eq!(keyspace.count(..).unwrap(), 4);
@@ -238,32 +240,35 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_going_until_its_guard_is_dropped() {
+    fn a_range_is_closed_until_its_guard_is_dropped() {
         let stripes = Stripes::new();
         let all = stripes.lock_many((0..STRIPES as u32).collect());
         let bounds = (Bound::Excluded(&b"b"[..]), Bound::Included(&b"d"[..]));
-        let first = stripes.note_going(&all, 1, bounds);
+        let first = stripes.close_range(&all, 1, bounds);
         let open = (Bound::Included(&b"e"[..]), Bound::Unbounded);
-        let second = stripes.note_going(&all, 1, open);
+        let second = stripes.close_range(&all, 1, open);
         drop(all);
-        let going = |key: &str| stripes.is_going(1, key.as_bytes());
+        let is_closed = |key: &str| stripes.is_in_closed_range(1, key.as_bytes());
         let keys = ["a", "b", "b\0", "d", "d\0", "e", "f"];
         assert_eq!(
-            keys.map(going),
+            keys.map(is_closed),
             [false, false, true, true, false, true, true]
         );
-        assert!(!stripes.is_going(2, b"c"));
+        assert!(!stripes.is_in_closed_range(2, b"c"));
         let up_to = |end: &'static [u8]| (Bound::Unbounded, Bound::Included(end));
-        assert!(!stripes.meets_going(1, up_to(b"b")) && stripes.meets_going(1, up_to(b"c")));
+        assert!(
+            !stripes.meets_closed_range(1, up_to(b"b"))
+                && stripes.meets_closed_range(1, up_to(b"c"))
+        );
         drop(first);
         assert_eq!(
-            keys.map(going)[1..],
+            keys.map(is_closed)[1..],
             [false, false, false, false, true, true]
         );
         // Who holds stripes of several keys says so apart from that.
         drop(stripes.lock_many(vec![3]));
-        assert!(stripes.has_multi() && stripes.has_going());
+        assert!(stripes.has_multi() && stripes.has_closed_ranges());
         drop(second);
-        assert!(!stripes.has_multi() && !stripes.has_going());
+        assert!(!stripes.has_multi() && !stripes.has_closed_ranges());
     }
 }

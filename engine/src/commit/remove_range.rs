@@ -64,14 +64,14 @@ impl Engine {
                 Err(error) => Some(error),
                 Ok(false) => {
                     drop(shard);
-                    let going = self.stripes.note_going(&guard, space.id, bounds);
+                    let closed = self.stripes.close_range(&guard, space.id, bounds);
                     drop(guard);
                     let failed = removal.take(self, bounds, u64::MAX).err();
                     // Nobody was in the range meanwhile, neither batches of reads.
                     let guard = self.stripes.lock_all_beside_batches();
                     let shard = log.shard_to_finish(threads::number() % log.shards());
                     let timestamp = removal.append((guard, shard), bounds, failed.is_some());
-                    drop(going);
+                    drop(closed);
                     // The log may have failed while rows went: then their record is lost.
                     if let Health::Poisoned(reason) = log.health() {
                         return Err(Error::Poisoned(reason));
@@ -91,7 +91,7 @@ impl Engine {
         Ok((live, commit))
     }
 
-    /// Locks all stripes while no range is going that meets this one.
+    /// Locks all stripes while no range is closed that meets this one.
     fn close_range<'a>(
         &'a self,
         handle: &'a Arc<Space>,
@@ -101,12 +101,12 @@ impl Engine {
             let guard = self.stripes.lock_many((0..STRIPES as u32).collect());
             // Cannot be retired any more while the removal is under way.
             let space = self.current(handle)?;
-            let meets = || self.stripes.meets_going(space.id, bounds);
+            let meets = || self.stripes.meets_closed_range(space.id, bounds);
             if !meets() {
                 return Ok((guard, space));
             }
             drop(guard);
-            self.stripes.await_going(meets);
+            self.stripes.await_closed_ranges(meets);
         }
     }
 

@@ -27,7 +27,7 @@ use hedgerow_log::Timestamp;
 use hedgerow_sync::CachePadded;
 use hedgerow_sync::backoff::Backoff;
 
-use crate::commit::closed_ranges::GoingRanges;
+use crate::commit::closed_ranges::ClosedRanges;
 use crate::commit::key_hash::key_hash;
 use crate::planted::{PlantedBug, planted};
 
@@ -38,15 +38,15 @@ const LOCKED: u64 = 1;
 const MULTI: u64 = 2;
 const FLAGS: u64 = LOCKED | MULTI;
 
-/// What a range that is going counts in `multi`: above all commits of several keys.
+/// What a closed range counts in `multi`: above all commits of several keys.
 pub(crate) const REMOVAL: usize = 1 << (usize::BITS / 2);
 
 pub(crate) struct Stripes {
     words: Box<[AtomicU64]>,
-    /// Commits of several keys under way, and ranges that are going: one load tells of both.
+    /// Commits of several keys under way, and closed ranges: one load tells of both.
     pub(crate) multi: CachePadded<AtomicUsize>,
-    /// The ranges that are going: see `removals`.
-    pub(crate) going: GoingRanges,
+    /// The closed ranges: see `removals`.
+    pub(crate) closed: ClosedRanges,
     /// Batches of reads under way, by groups of threads.
     batches: [CachePadded<AtomicUsize>; BATCH_LANES],
 }
@@ -78,7 +78,7 @@ impl Stripes {
         Stripes {
             words: (0..STRIPES).map(|_| AtomicU64::new(0)).collect(),
             multi: CachePadded::new(AtomicUsize::new(0)),
-            going: GoingRanges::default(),
+            closed: ClosedRanges::default(),
             batches: std::array::from_fn(|_| CachePadded::new(AtomicUsize::new(0))),
         }
     }
@@ -149,19 +149,19 @@ impl Stripes {
         }
     }
 
-    /// Whether any commit of several keys is under way, or a range is going.
+    /// Whether any commit of several keys is under way, or a range is closed.
     #[inline]
     pub(crate) fn has_multi(&self) -> bool {
         self.multi.load(Ordering::Acquire) != 0
     }
 
-    /// Waits while a commit of several keys holds the key's stripe, or the key's range is going.
+    /// Waits while a commit of several keys holds the key's stripe, or the key's range is closed.
     #[cold]
     pub(crate) fn await_multi(&self, keyspace: u32, key: &[u8]) {
         let word = &self.words[stripe_of(keyspace, key) as usize];
         let mut backoff = Backoff::new();
         // A range is noted before its stripes are given back.
-        while word.load(Ordering::Acquire) & MULTI != 0 || self.is_going(keyspace, key) {
+        while word.load(Ordering::Acquire) & MULTI != 0 || self.is_in_closed_range(keyspace, key) {
             backoff.wait();
         }
     }

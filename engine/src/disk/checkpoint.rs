@@ -153,8 +153,8 @@ impl Engine {
             .map(|(_, newest)| *newest)
             .max()
             .unwrap_or(Timestamp::ZERO);
-        // A scan also sees what is gone, and that has no timestamp to look at; of a range that is
-        // going there is none yet. The epoch after the current one is above every timestamp
+        // A scan also sees what is gone, and that has no timestamp to look at; of a closed
+        // range there is none yet. The epoch after the current one is above every timestamp
         // handed out by now.
         drop(self.removals.hold_off());
         if !planted(PlantedBug::CheckpointTooEarly) {
