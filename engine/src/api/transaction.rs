@@ -345,7 +345,7 @@ impl Transaction<'_> {
                     ahead.step();
                 }
                 let installed = undo.remember(space, key).and_then(|()| match &staged.row {
-                    None => space.uninstall(&engine.expiries, &engine.watches, key, &mut buffer),
+                    None => space.remove_row(&engine.expiries, &engine.watches, key, &mut buffer),
                     Some(row) => {
                         let expiry_ms = Row::new(row).expiry_ms();
                         space.install(&engine.expiries, key, expiry_ms, &mut buffer, |new| {
@@ -567,7 +567,7 @@ impl Engine {
         })?;
         let commit = match timestamp {
             Timestamp::ZERO => Commit::NOTHING,
-            timestamp => self.settle(timestamp, options)?,
+            timestamp => self.wait_durable(timestamp, options)?,
         };
         Ok((result, commit))
     }

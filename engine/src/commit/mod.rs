@@ -96,7 +96,11 @@ impl Engine {
 
     /// Gives a commit the durability that it was asked to have.
     #[inline]
-    pub(crate) fn settle(&self, timestamp: Timestamp, options: &WriteOptions) -> Result<Commit> {
+    pub(crate) fn wait_durable(
+        &self,
+        timestamp: Timestamp,
+        options: &WriteOptions,
+    ) -> Result<Commit> {
         let durability = options.durability.unwrap_or(self.options.durability);
         if durability == Durability::Sync && options.wait {
             self.log()?.wait_durable(timestamp.epoch())?;

@@ -86,7 +86,7 @@ impl Engine {
             Ok((removal.live, self.removed(timestamp, failed)?))
         })?;
         let commit = timestamp
-            .map(|timestamp| self.settle(timestamp, options))
+            .map(|timestamp| self.wait_durable(timestamp, options))
             .transpose()?;
         Ok((live, commit))
     }
@@ -151,7 +151,7 @@ impl Removal<'_> {
         let last = self.last.take();
         let from = last.as_deref().map_or(start, Bound::Excluded);
         let mut left = most;
-        let took = space.uninstall_range(&engine.expiries, (from, end), |key, row| {
+        let took = space.remove_rows(&engine.expiries, (from, end), |key, row| {
             if left == 0 {
                 return ControlFlow::Break(());
             }

@@ -40,7 +40,7 @@ impl<'a> Undo<'a> {
         let expiries = &engine.expiries;
         for Before { space, key, row } in self.rows.into_iter().rev() {
             match row {
-                None => space.uninstall(expiries, &engine.watches, key, &mut buffer)?,
+                None => space.remove_row(expiries, &engine.watches, key, &mut buffer)?,
                 Some(row) => {
                     let expiry_ms = Row::new(&row).expiry_ms();
                     space.install(expiries, key, expiry_ms, &mut buffer, |new| {

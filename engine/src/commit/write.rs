@@ -63,7 +63,7 @@ impl Engine {
             );
             Ok(timestamp)
         })?;
-        self.settle(timestamp, options)
+        self.wait_durable(timestamp, options)
     }
 
     /// Removes a row; `None` if there was none. An expired row counts as none, and goes too.
@@ -75,7 +75,7 @@ impl Engine {
     ) -> Result<Option<Commit>> {
         match self.remove_if(handle, key, |_| true)? {
             Some((timestamp, live)) => {
-                let commit = self.settle(timestamp, options)?;
+                let commit = self.wait_durable(timestamp, options)?;
                 Ok(live.then_some(commit))
             }
             None => Ok(None),
@@ -146,7 +146,7 @@ impl Engine {
             Ok((result, timestamp))
         })?;
         let commit = timestamp
-            .map(|timestamp| self.settle(timestamp, options))
+            .map(|timestamp| self.wait_durable(timestamp, options))
             .transpose()?;
         Ok((result, commit))
     }
@@ -181,7 +181,7 @@ impl Engine {
                 }
             }
             Change::Remove => {
-                space.uninstall(&self.expiries, &self.watches, key, row)?;
+                space.remove_row(&self.expiries, &self.watches, key, row)?;
                 (OperationKind::Remove, &[])
             }
         };

@@ -186,12 +186,12 @@ impl Engine {
         let started = Instant::now();
         let log = self.log()?;
         let carried = self.counters.carried_log_bytes.load(Ordering::Relaxed);
-        pages.bury(|| self.is_closed())?;
+        pages.drop_retired(|| self.is_closed())?;
         pages.compact();
         let before = pages.statistics().writes;
         let mut begun = None;
         // Random reads, which need keep nobody waiting; the cut does what comes until then.
-        pages.settle(&self.spaces(), &self.expiries)?;
+        pages.apply_deferred(&self.spaces(), &self.expiries)?;
         let no_removals = self.removals.hold_off();
         let rotated = log.rotate_at(|generation| {
             let spaces = self.spaces();

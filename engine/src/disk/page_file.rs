@@ -323,7 +323,11 @@ impl PageFile {
     ///
     /// # Errors
     /// [`Error::DiskFull`]: something is left undone.
-    pub(crate) fn settle(&self, spaces: &[Arc<Space>], expiries: &ExpiryIndex) -> Result<()> {
+    pub(crate) fn apply_deferred(
+        &self,
+        spaces: &[Arc<Space>],
+        expiries: &ExpiryIndex,
+    ) -> Result<()> {
         let retired = lock(&self.retired);
         let retired = retired.iter().map(|retired| &retired.space);
         let trees = spaces.iter().chain(retired);
@@ -343,7 +347,7 @@ impl PageFile {
         spaces: &[Arc<Space>],
         expiries: &ExpiryIndex,
     ) -> Result<Begun> {
-        self.settle(spaces, expiries)?;
+        self.apply_deferred(spaces, expiries)?;
         let (mut entries, retired) = (lock(&self.entries), lock(&self.retired));
         let has_root = |retired: &&Retired| retired.left.is_none();
         let retired = retired.iter().filter(has_root);
@@ -416,12 +420,12 @@ impl PageFile {
     /// # Errors
     /// The first of what is in the way. Other keyspaces are given back all the same, and what is left
     /// of this one by the next call.
-    pub(crate) fn bury(&self, is_closed: impl Fn() -> bool) -> Result<()> {
+    pub(crate) fn drop_retired(&self, is_closed: impl Fn() -> bool) -> Result<()> {
         let _spending = self.pool.spend_reserve();
         let retired = std::mem::take(&mut *lock(&self.retired));
         let mut outcome = Ok(());
         for retired in retired {
-            let (left, one) = self.bury_one(retired, &is_closed);
+            let (left, one) = self.drop_retired_one(retired, &is_closed);
             lock(&self.retired).extend(left);
             outcome = outcome.and(one);
         }
@@ -429,7 +433,7 @@ impl PageFile {
     }
 
     /// Gives back the pages of one retired keyspace: what is left of it, and why.
-    fn bury_one(
+    fn drop_retired_one(
         &self,
         Retired { mut space, left }: Retired,
         is_closed: &impl Fn() -> bool,

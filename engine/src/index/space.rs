@@ -1,6 +1,6 @@
 //! A keyspace's contents: its index, and what is kept true beside it.
 //!
-//! [`Space::install`], [`Space::uninstall`], [`Space::uninstall_range`] and their twins for recovery
+//! [`Space::install`], [`Space::remove_row`], [`Space::remove_rows`] and their twins for recovery
 //! are the only places where rows change: they keep the row count and the expiry index in step.
 
 use std::ops::{Bound, ControlFlow};
@@ -154,7 +154,7 @@ impl Space {
     }
 
     /// Removes a row. The caller holds the key's stripe, or is the only thread that writes the key.
-    pub(crate) fn uninstall(
+    pub(crate) fn remove_row(
         &self,
         expiries: &ExpiryIndex,
         watches: &Watches,
@@ -176,12 +176,12 @@ impl Space {
 impl Space {
     /// Removes the rows between two bounds for which `wanted` holds, until it breaks. The caller
     /// sees to it that nobody else writes them.
-    pub(crate) fn uninstall_range(
+    pub(crate) fn remove_rows(
         &self,
         expiries: &ExpiryIndex,
         (start, end): Bounds<'_>,
         mut wanted: impl FnMut(&[u8], Row<'_>) -> RangeDecision,
-    ) -> Uninstalled {
+    ) -> RemovedRows {
         let mut gone = Gone::default();
         let mut rows = 0;
         loop {
@@ -208,7 +208,7 @@ impl Space {
                 self.follow(expiries, &key, Some(expiry_ms), None);
             }
             if removed.is_err() || !is_all || !is_full {
-                return Uninstalled {
+                return RemovedRows {
                     rows,
                     last: gone.last,
                     is_all,
@@ -220,7 +220,7 @@ impl Space {
 }
 
 /// What came of a removal of rows.
-pub(crate) struct Uninstalled {
+pub(crate) struct RemovedRows {
     /// Rows that went, and the last of them.
     pub(crate) rows: u64,
     pub(crate) last: Option<Vec<u8>>,
@@ -328,7 +328,7 @@ impl Space {
         let is_older = |key: &[u8], row: Row<'_>| {
             ControlFlow::Continue(row.timestamp() < timestamp && is_own(key))
         };
-        let took = self.uninstall_range(expiries, bounds, is_older);
+        let took = self.remove_rows(expiries, bounds, is_older);
         took.failed.map_or(Ok(()), Err)
     }
 
