@@ -68,7 +68,7 @@ pub use parking::{Lots, Parking};
 pub use pool::Pool;
 pub use provider::Pages;
 pub use reserve::{Exceeding, Spending};
-pub use resident::Resident;
+pub use resident::{Resident, ResidentPage};
 pub use restart::{Restart, Result, Stop};
 pub use root::OWNER_BYTES;
 pub use statistics::PoolStatistics;

@@ -236,6 +236,15 @@ impl<const PAGE: usize> ViewMut<PAGE> for &mut Image<PAGE> {
         self.0.copy_within(range, to);
     }
 
+    /// Copies whole lines: nobody else reads the page, so none need be compared first.
+    #[inline]
+    fn take_lines(&mut self, range: Range<usize>, from: &Image<PAGE>) {
+        if !range.is_empty() {
+            let lines = range.start / LINE * LINE..range.end.next_multiple_of(LINE);
+            self.0[lines.clone()].copy_from_slice(&from.0[lines]);
+        }
+    }
+
     #[inline(always)]
     fn image(&self) -> &Image<PAGE> {
         self

@@ -2,12 +2,13 @@
 //!
 //! **The database runs [`BTreeIndex`]**, in the configuration
 //! [`Adaptive`](configuration::Adaptive): for many threads, on a buffer pool. Its code is in `tree`,
-//! which builds on `node`.
+//! which builds on `node` and `restructure`.
 //!
 //! | folder | what is there |
 //! |---|---|
 //! | `node` | one page: its format, searches and changes within it, splits and merges of two |
-//! | `tree` | [`BTreeIndex`]: descents, latches, restructuring, scans, removals of ranges |
+//! | `restructure` | splits, merges, conversions and widenings of both trees, over a provider of pages |
+//! | `tree` | [`BTreeIndex`]: descents, latches, scans, removals of ranges |
 //! | `single` | [`BTree`]: the same pages in memory, for one writer; the lab's measure of what latches and the pool cost |
 //! | `variants` | layouts of the paper that only the lab uses |
 //! | `configuration` | which layouts a tree has: each configuration is a type, so that their effects can be measured apart |
@@ -30,6 +31,7 @@
 
 pub mod configuration;
 mod node;
+mod restructure;
 mod single;
 mod tree;
 mod variants;

@@ -257,6 +257,16 @@ impl<const PAGE: usize> Image<PAGE> {
         by_form!(self, C, has_gap(self, place, key, payload))
     }
 
+    /// Whether a leaf takes a record, after others were moved within it if need be.
+    pub(crate) fn has_room<C: Configuration>(&self, key: &[u8], payload: Payload<'_>) -> bool {
+        let mut trial = self.clone();
+        let (place, present) = trial.locate::<C>(key);
+        if present {
+            trial.take::<C>(place);
+        }
+        trial.add::<C>(place, key, payload)
+    }
+
     /// Bytes from the start of a leaf on that its records need, and where its heap or its fences
     /// begin: what is between them is unused.
     #[inline(always)]

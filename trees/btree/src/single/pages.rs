@@ -14,6 +14,18 @@ use crate::tree::walk::ReadPages;
 pub(super) struct OwnedPages<const PAGE: usize>(Resident<PAGE>);
 
 impl<const PAGE: usize> OwnedPages<PAGE> {
+    /// The provider of the pages.
+    #[inline]
+    pub(super) fn provider(&self) -> &Resident<PAGE> {
+        &self.0
+    }
+
+    /// The provider of the pages, to change several of them.
+    #[inline]
+    pub(super) fn provider_mut(&mut self) -> &mut Resident<PAGE> {
+        &mut self.0
+    }
+
     #[inline]
     pub(super) fn allocate(&mut self) -> PageNumber {
         self.0.take().0

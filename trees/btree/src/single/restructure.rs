@@ -1,33 +1,87 @@
-//! Splits, merges, conversions and widenings of the tree for one writer.
+//! Splits and merges: [restructurings](crate::restructure) of pages that one writer has for itself.
+
+use hedgerow_pages::{PageId, Pages, Resident, ResidentPage, Result};
 
 use super::{BTree, Path};
 use crate::configuration::Configuration;
-use crate::node::densify::{NEIGHBOURS, Taken};
 use crate::node::page::PageNumber;
-use crate::node::plan::Planned;
 use crate::node::slotted::{Comparison, Payload};
 use crate::node::split::SplitPoint;
+use crate::restructure::{self, Above, NodeRef, Restructuring};
 
 impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
-    /// Makes room on the way to `key`: gives its leaf another form, or splits the leaf or the
-    /// lowest node above it whose parent has room. To be called until the leaf takes the record.
+    /// Restructures, and counts what came of it.
+    fn restructure<R>(
+        &mut self,
+        what: impl FnOnce(&mut Restructuring<'_, C, PAGE, Resident<PAGE>>) -> Result<R>,
+    ) -> R {
+        let mut nodes = Restructuring::new(self.pages.provider_mut(), &());
+        let result = what(&mut nodes);
+        self.conversions.absorb(&nodes.conversions);
+        result.unwrap_or_else(|stop| panic!("{stop}"))
+    }
+
+    /// The page as a provider names it: a latch of it, and a snapshot.
+    fn latch(&self, page: PageNumber) -> ResidentPage {
+        let latch = self.pages.provider().exclusive(PageId(page));
+        latch.unwrap_or_else(|_| unreachable!("nobody else has the page"))
+    }
+
+    /// The leaf of a key and the path to it, as a restructuring takes them.
+    fn path_of_nodes(
+        &self,
+        root: PageNumber,
+        key: &[u8],
+    ) -> (restructure::Path<ResidentPage>, NodeRef<ResidentPage>) {
+        let node = |page: PageNumber| NodeRef {
+            id: PageId(page),
+            snapshot: self.latch(page),
+        };
+        let mut path = Path::new();
+        let leaf = self.path_into(root, key, &mut path);
+        let path = path.into_iter().map(|(page, index)| (node(page), index));
+        (path.collect(), node(leaf))
+    }
+
+    /// Makes room on the path to `key`. To be called until the leaf takes the record.
     pub(super) fn make_room(&mut self, root: PageNumber, key: &[u8], payload: Payload<'_>) {
-        let (mut page, mut path) = self.path_to(root, key);
-        self.pages.page_mut(page).order::<C>();
-        if C::LEAVES.dense() && self.reform(page, &path, key, payload) {
-            return;
-        }
+        let (path, leaf) = self.path_of_nodes(root, key);
+        self.restructure(|nodes| nodes.make_room(&path, leaf, key, payload));
+    }
+
+    /// Merges nodes on the path to `key`, from its leaf upwards as long as there is reason to. When
+    /// inner nodes merge, empty leaves of both may be left below one, so it tries again.
+    pub(super) fn merge_towards(&mut self, root: PageNumber, key: &[u8]) {
         loop {
-            let Some((parent, index)) = path.pop() else {
-                return self.grow_root(root);
-            };
-            let image = self.pages.page(page);
-            let cut = image.cut_for::<C>(key, payload);
-            if self.has_room_for(parent, &cut.separator) {
-                return self.split_node(page, parent, index, &cut);
+            let (path, leaf) = self.path_of_nodes(root, key);
+            let merges = self.restructure(|nodes| {
+                nodes.merge_path(&path, leaf)?;
+                Ok(nodes.merges)
+            });
+            if merges == 0 {
+                return;
             }
-            page = parent;
         }
+    }
+
+    /// Puts a level between the root and its content. The root keeps its number.
+    pub(super) fn grow_root(&mut self, root: PageNumber) {
+        let (latch, page) = (self.latch(root), self.pages.page(root).clone());
+        self.restructure(|nodes| nodes.raise_root(latch, page));
+    }
+
+    /// Splits `page`, the child `index` of `parent`, which has room for the separator.
+    pub(super) fn split_node(
+        &mut self,
+        page: PageNumber,
+        parent: PageNumber,
+        index: usize,
+        cut: &SplitPoint,
+    ) {
+        let latch = self.latch(parent);
+        let above = Above { latch, index };
+        let (latch, page) = (self.latch(page), self.pages.page(page).clone());
+        self.restructure(|nodes| nodes.split_node(latch, above, &page, cut));
     }
 
     /// Whether an inner node has room for one more separator.
@@ -35,14 +89,8 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
         self.pages.page(parent).takes_child::<C>(separator)
     }
 
-    /// The leaf of `key`, and the inner nodes and children's indices on the way there.
-    pub(super) fn path_to(&self, root: PageNumber, key: &[u8]) -> (PageNumber, Path) {
-        let mut path = Path::new();
-        let page = self.path_into(root, key, &mut path);
-        (page, path)
-    }
-
-    /// [`path_to`](Self::path_to), appended to a path.
+    /// The leaf of `key`; the inner nodes and children's indices on the way there are appended to
+    /// a path.
     pub(super) fn path_into(&self, root: PageNumber, key: &[u8], path: &mut Path) -> PageNumber {
         let mut page = root;
         loop {
@@ -54,28 +102,6 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
             path.push((page, index));
             page = child;
         }
-    }
-
-    /// Puts a level between the root and its content. The root keeps its number.
-    pub(super) fn grow_root(&mut self, root: PageNumber) {
-        let below = self.pages.allocate();
-        *self.pages.page_mut(below) = self.pages.page(root).clone();
-        self.pages.page_mut(root).become_root_above::<C>(below);
-    }
-
-    /// Splits `page`, the child `index` of `parent`, which has room for the separator.
-    pub(super) fn split_node(
-        &mut self,
-        page: PageNumber,
-        parent: PageNumber,
-        index: usize,
-        cut: &SplitPoint,
-    ) {
-        let right = self.pages.allocate();
-        let old = self.pages.page(page).clone();
-        old.left_half::<C>(cut, self.pages.page_mut(page), &mut self.conversions);
-        old.right_half::<C>(cut, self.pages.page_mut(right), &mut self.conversions);
-        self.put_child(parent, index, page, &cut.separator, right);
     }
 
     /// Puts a separator into the node above, which has room: `left` is its child `index`, and
@@ -90,138 +116,5 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
     ) {
         let above = self.pages.page_mut(parent);
         above.insert_child::<C>(index, left, separator, right);
-    }
-}
-
-impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
-    /// Gives a leaf that cannot take a record another form, if that may help.
-    pub(super) fn reform(
-        &mut self,
-        page: PageNumber,
-        path: &[(PageNumber, usize)],
-        key: &[u8],
-        payload: Payload<'_>,
-    ) -> bool {
-        let Some(plan) = self.pages.page(page).reformed::<C>(key, payload) else {
-            return false;
-        };
-        let old = self.pages.page(page).clone();
-        let image = self.pages.page_mut(page);
-        image.rebuild::<C>(&old, plan, &mut self.conversions);
-        if let (Planned::FullyDense(_), Some(&(parent, index))) = (plan.form, path.last()) {
-            self.widen(parent, index);
-        }
-        true
-    }
-
-    /// Lets a leaf that became fully dense take records of its right neighbours.
-    fn widen(&mut self, parent: PageNumber, mut index: usize) {
-        for _ in 0..NEIGHBOURS {
-            if index == self.pages.page(parent).count() {
-                return;
-            }
-            let above = self.pages.page(parent);
-            let left_page = above.child::<Comparison<C>>(index);
-            let right_page = above.child::<Comparison<C>>(index + 1);
-            let (left, right) = (self.pages.page(left_page), self.pages.page(right_page));
-            match left.taking_from::<C>(right) {
-                Taken::Nothing => return,
-                Taken::All(left) => {
-                    *self.pages.page_mut(left_page) = left;
-                    self.drop_right(parent, index);
-                    self.conversions.widened += 1;
-                }
-                Taken::Part { left, right, fence } => {
-                    let above = self.pages.page_mut(parent);
-                    if !above.move_separator::<C>(index, &fence) {
-                        return;
-                    }
-                    *self.pages.page_mut(left_page) = left;
-                    *self.pages.page_mut(right_page) = right;
-                    self.conversions.to_dense += 1;
-                    index += 1;
-                }
-            }
-        }
-    }
-}
-
-impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
-    /// Merges nodes on the way to `key`, from its leaf upwards as long as there is reason to. When
-    /// inner nodes merge, empty leaves of both may be left below one, so it tries again.
-    pub(super) fn merge_towards(&mut self, root: PageNumber, key: &[u8]) {
-        while self.merge_upwards(root, key) {}
-    }
-
-    /// Does so once, and says whether inner nodes merged.
-    fn merge_upwards(&mut self, root: PageNumber, key: &[u8]) -> bool {
-        let mut inner = false;
-        let (mut page, mut path) = self.path_to(root, key);
-        while let Some((parent, mut index)) = path.pop() {
-            if !self.pages.page(page).sparse::<C>() {
-                break;
-            }
-            let before = self.pages.page(parent).count();
-            // An empty leaf may have waited on either side for this one to shrink.
-            loop {
-                let count = self.pages.page(parent).count();
-                if index < count && self.merge(parent, index) {
-                    continue;
-                }
-                if index == 0 || !self.merge(parent, index - 1) {
-                    break;
-                }
-                index -= 1;
-            }
-            // The only child of a node has neighbours below that one's.
-            if before > 0 && self.pages.page(parent).count() == before {
-                break;
-            }
-            inner |= self.pages.page(page).is_inner() && self.pages.page(parent).count() < before;
-            page = parent;
-        }
-        self.shrink_root(root);
-        inner
-    }
-
-    /// Takes out levels whose only node is an only child.
-    fn shrink_root(&mut self, root: PageNumber) {
-        loop {
-            let image = self.pages.page(root);
-            if !image.is_inner() || image.count() > 0 {
-                return;
-            }
-            let child = image.upper_child() as PageNumber;
-            *self.pages.page_mut(root) = self.pages.page(child).clone();
-            self.pages.release(child);
-        }
-    }
-
-    /// Merges the children `index` and `index + 1`, if they are empty enough and fit.
-    fn merge(&mut self, parent: PageNumber, index: usize) -> bool {
-        let above = self.pages.page(parent);
-        let left_page = above.child::<Comparison<C>>(index);
-        let right_page = above.child::<Comparison<C>>(index + 1);
-        let (left, right) = (self.pages.page(left_page), self.pages.page(right_page));
-        if !left.may_merge::<C>(right) {
-            return false;
-        }
-        self.pages.page_mut(left_page).order::<C>();
-        self.pages.page_mut(right_page).order::<C>();
-        let above = self.pages.page(parent);
-        let (left, right) = (self.pages.page(left_page), self.pages.page(right_page));
-        let merged = left.merged::<C>(above, index, right, &mut self.conversions);
-        let Some(merged) = merged else {
-            return false;
-        };
-        *self.pages.page_mut(left_page) = merged;
-        self.drop_right(parent, index);
-        true
-    }
-
-    /// Takes out the child `index + 1`, whose range the child `index` has got.
-    pub(super) fn drop_right(&mut self, parent: PageNumber, index: usize) {
-        let right = self.pages.page_mut(parent).remove_child::<C>(index);
-        self.pages.release(right);
     }
 }

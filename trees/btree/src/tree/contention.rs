@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use hedgerow_pages::{PageId, Pages, Pool, Result};
 
 use super::read::chance;
-use super::split::Above;
 use super::{BTreeIndex, CONTENTION_SPLITS, image};
 use crate::configuration::Configuration;
+use crate::restructure::Above;
 
 /// How probably a write is looked at, of 2³².
 const SAMPLED: u32 = 1 << (32 - 7);
@@ -93,21 +93,18 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 return Ok(());
             }
             let page = image(&latch).clone();
-            return self.raise_root(latch, page, &operation);
+            return self.restructure(&operation, |nodes| nodes.raise_root(latch, page));
         };
         let above = Above {
             latch: pool.upgrade(&parent.snapshot)?,
             index,
         };
         let below = pool.exclusive(leaf.at.id)?;
-        let mut page = image(&below).clone();
-        if page.count() < 2 {
-            return Ok(());
-        }
-        page.order::<C>();
-        let cut = page.cut_near::<C>(cut.key_prefix);
-        if image(&above.latch).takes_child::<C>(&cut.separator) {
-            self.split_node(below, above, &page, &cut, &operation)?;
+        let splits = self.restructure(&operation, |nodes| {
+            nodes.split_near(above, below, cut.key_prefix)?;
+            Ok(nodes.splits)
+        })?;
+        if splits > 0 {
             self.events.count(CONTENTION_SPLITS);
         }
         Ok(())

@@ -10,16 +10,13 @@ use crate::node::key::CutKey;
 use crate::node::page::{Tag, node};
 use crate::node::search::{FIRST_BYTES, Node};
 use crate::node::slotted::Comparison;
+use crate::restructure::{self, Path};
 
 /// More levels than a tree can have: beyond, pages name each other in a circle.
 pub(super) const DEEPEST: usize = 64;
 
-/// A reference to a node: its page, and the version snapshot under which it was reached.
-#[derive(Clone, Copy)]
-pub(super) struct NodeRef {
-    pub id: PageId,
-    pub snapshot: Noted,
-}
+/// A reference to a node of the pool.
+pub(super) type NodeRef = restructure::NodeRef<Noted>;
 
 /// A leaf, and the node that named it; none if the leaf is the root of its layer.
 #[derive(Clone, Copy)]
@@ -27,9 +24,6 @@ pub(super) struct Leaf {
     pub at: NodeRef,
     pub above: Option<NodeRef>,
 }
-
-/// Inner nodes and the indices of children, from a root downwards.
-pub(super) type NodePath = Vec<(NodeRef, usize)>;
 
 /// Which leaf a descent searches for.
 #[derive(Clone, Copy)]
@@ -168,8 +162,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 
     /// The leaf that covers a key, and the path to it.
-    pub(super) fn path(&self, from: NodeRef, key: &[u8]) -> Result<(NodePath, Leaf)> {
-        let mut path = NodePath::new();
+    pub(super) fn path(&self, from: NodeRef, key: &[u8]) -> Result<(Path<Noted>, Leaf)> {
+        let mut path = Path::new();
         let leaf = self.descend_by(from, SearchTarget::Key(key), |at, index| {
             path.push((at, index))
         })?;

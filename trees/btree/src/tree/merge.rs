@@ -3,15 +3,14 @@
 //! None of it is needed for a right answer: an obstacle (another thread, a page that cannot
 //! be read) may prevent it, and a later removal tries again.
 
-use hedgerow_pages::{ExclusiveLatch, Operation, PageId, Pages, Pool, Result, Stop};
+use hedgerow_pages::{PageId, Pages, Pool, Result, Stop};
 
 use super::descend::{NodeRef, SearchTarget};
-use super::{BTreeIndex, MERGES, image};
+use super::{BTreeIndex, image};
 use crate::configuration::Configuration;
-use crate::node::adapt::Conversions;
 use crate::node::key::{CutKey, layer_root};
 use crate::node::page::node;
-use crate::node::slotted::{Comparison, Kind};
+use crate::node::slotted::Kind;
 
 /// Attempts after which the rest is left to a later removal.
 const ATTEMPTS: u32 = 40;
@@ -62,91 +61,6 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 _ => return Ok(layers),
             }
         }
-    }
-
-    /// Merges nodes of one layer on the path to a key, from its leaf upwards.
-    fn merge_towards(&self, root: NodeRef, key: &[u8]) -> Result<()> {
-        let pool: &Pool<PAGE> = &self.pool;
-        let (path, leaf) = self.path(root, key)?;
-        let mut at = leaf.at;
-        for (level, &(parent, index)) in path.iter().enumerate().rev() {
-            let sparse = {
-                let latch = pool.shared(at.id)?;
-                pool.validate(&parent.snapshot)?;
-                node(latch.image()).sparse::<C>()
-            };
-            if !sparse || !self.merge_around(parent, index, level == 0)? {
-                break;
-            }
-            at = parent;
-        }
-        Ok(())
-    }
-
-    /// Merges a child with its neighbours as long as they fit; says whether the node above is to
-    /// be looked at, too. A root that has one child left takes its content.
-    fn merge_around(&self, parent: NodeRef, mut index: usize, is_root: bool) -> Result<bool> {
-        let mut pool: &Pool<PAGE> = &self.pool;
-        let operation = pool.begin();
-        let mut above = pool.upgrade(&parent.snapshot)?;
-        let before = image(&above).count();
-        // An empty leaf may have waited on either side for this one to shrink.
-        loop {
-            let count = image(&above).count();
-            if index < count && self.merge(&mut above, index, &operation)? {
-                continue;
-            }
-            if index == 0 || !self.merge(&mut above, index - 1, &operation)? {
-                break;
-            }
-            index -= 1;
-        }
-        // The only child of a node has neighbours below that one's.
-        let go_on = before == 0 || image(&above).count() < before;
-        while is_root && image(&above).is_inner() && image(&above).count() == 0 {
-            let only = PageId(image(&above).upper_child() as u32);
-            let below = pool.exclusive(only)?;
-            self.prepare(&mut above, &operation)?;
-            self.store_node(&mut above, image(&below));
-            pool.release(below, &operation)?;
-        }
-        Ok(go_on)
-    }
-
-    /// Merges the children `index` and `index + 1` of a latched node, if they are empty enough
-    /// and fit.
-    fn merge<'p>(
-        &'p self,
-        above: &mut ExclusiveLatch<'p, PAGE>,
-        index: usize,
-        operation: &Operation<'p>,
-    ) -> Result<bool> {
-        let mut pool: &Pool<PAGE> = &self.pool;
-        let child = |index| PageId(image(above).child::<Comparison<C>>(index));
-        let mut left = pool.exclusive(child(index))?;
-        let mut right = pool.exclusive(child(index + 1))?;
-        if !image(&left).may_merge::<C>(image(&right)) {
-            return Ok(false);
-        }
-        let (mut left_page, mut right_page) = (image(&left).clone(), image(&right).clone());
-        left_page.order::<C>();
-        right_page.order::<C>();
-        let mut parent = image(above).clone();
-        let mut conversions = Conversions::default();
-        let merged = left_page.merged::<C>(&parent, index, &right_page, &mut conversions);
-        let Some(merged) = merged else {
-            return Ok(false);
-        };
-        self.prepare(above, operation)?;
-        self.prepare(&mut left, operation)?;
-        self.prepare(&mut right, operation)?;
-        parent.remove_child::<C>(index);
-        self.store_node(&mut left, &merged);
-        self.store_node(above, &parent);
-        pool.release(right, operation)?;
-        self.conversions().absorb(&conversions);
-        self.events.count(MERGES);
-        Ok(true)
     }
 
     /// Takes out the layer with this root, if the leaf of its key prefix still names it and it
