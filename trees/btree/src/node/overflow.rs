@@ -1,9 +1,9 @@
-//! Overflow pages, for what does not fit a leaf: how they are written, read and given back.
+//! Overflow pages, for what does not fit a leaf: how they are written, read and released.
 //!
-//! What a record says of them, and how many bytes go where, is in `chain`. A page that a value
-//! has for itself is the header (of which only the tag and the number of the next page, in the
-//! place of the upper child, are used) and then bytes; a [shared overflow
-//! page](crate::node::shared_overflow) is that of several.
+//! `chain` says how a record names overflow pages, and how a value is laid out over them. An
+//! overflow page of one value is the header (of which only the tag and the number of the next page,
+//! in the place of the upper child, are used) and then bytes. A [shared overflow
+//! page](crate::node::shared_overflow) holds the ends of several values.
 //!
 //! Both trees use this code; [`ReadOverflow`] and [`WriteOverflow`] are what it needs of them.
 

@@ -1,17 +1,16 @@
-//! Where records have been coming in, and so where a full node splits.
+//! Runs: where records have been inserted in key order, and so where a full node splits.
 //!
-//! A node that splits in the middle leaves two halves, of which one never gets another record
-//! where keys ascend, or descend: pages stay half full. So mature systems look where records come
-//! in. PostgreSQL splits behind the new record if it follows the one before (`nbtsplitloc.c`,
-//! "split after new item"), and at nine tenths at the right edge; InnoDB counts insertions in one
-//! direction in the header of a page.
+//! Where keys ascend or descend, a node that splits in the middle leaves a half that never gets
+//! another record, and pages stay half full. PostgreSQL splits behind the new record if it follows
+//! the record before (`nbtsplitloc.c`, "split after new item"), and at nine tenths at the right edge.
+//! InnoDB counts insertions in one direction in the header of a page.
 //!
-//! **What is known here costs no insertion anything.** The heap of a page grows downwards, so the
-//! offsets of records say in which order they came, and the header says where the heap began when
-//! the page was last made or compacted ([`built`](Image::built)): what lies below came since. It
-//! is a *run* if nearly all of that was put right before the place of the new record, each behind
-//! the one before, or right behind it, each before the one before; or about so, where each is
-//! compared with that a sixteenth of the records on. A random order has no such runs.
+//! **Detection costs insertions nothing.** The heap of a page grows downwards, so the offsets of
+//! records give their order of arrival. The header says where the heap began when the page was last
+//! made or compacted ([`built`](Image::built)): records below it arrived since. These are a *run* if
+//! nearly all of them were put right before the place of the new record, each behind the one before,
+//! or right behind that place, each before the one before. They are an *inexact* run if that holds of
+//! records that are a sixteenth of all apart. A random order has no runs.
 //!
 //! ```text
 //! heap     ◄── younger                     built
@@ -19,18 +18,17 @@
 //! ascending at 105:   … 100 101 102 103 104 ▲ 200 201 …
 //! ```
 //!
-//! With a run the node splits where it ends, or a tenth before, if it is inexact: then some will
-//! come late. The records beyond are a node of their own, unless
-//! they are few: then they go along with the new record. Without one, the nodes at the edges of
-//! a tree, where keys in about ascending order arrive, split at nine tenths. So a node of few
-//! records comes into being only at an edge, or beside a full one, of which an eighth or more
-//! came in a row.
+//! A node splits at the end of a run, or a tenth before the end of an inexact one, as some records
+//! arrive late. The records beyond become a node of their own; if they are few, they go along with
+//! the new record. Without a run, the nodes at the edges of a tree split at nine tenths, since keys
+//! in about ascending order arrive there. So a sparse node is only created at an edge, or beside a
+//! full one of which an eighth or more arrived in order.
 //!
-//! **Fences ahead.** A leaf without an upper fence, or whose upper fence has little in common with
-//! the lower one, leaves out little of its keys; closed behind its last record, it would be far
-//! from full. So its upper fence becomes one *beyond* the new record that has all of the bytes
-//! that the new record shares with the lower fence, if that makes room: then the run goes on in
-//! the same leaf, and in those cut off it, between fences that are alike.
+//! **Fences ahead.** A leaf whose fences share little, or that has no upper fence, truncates little
+//! of its keys, and would be far from full if it were closed behind its last record. So its upper
+//! fence becomes a key *beyond* the new record that shares all the bytes which the new record shares
+//! with the lower fence, if that makes room. The run then goes on in the same leaf, and in the leaves
+//! split off it, between fences that are alike.
 
 use std::ops::Range;
 

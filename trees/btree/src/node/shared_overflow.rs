@@ -10,12 +10,10 @@
 //! +-----+-------+-------+----------------+--------------+---------------------------+
 //! ```
 //!
-//! A tree knows shared overflow pages of its own that have a free slot, as far as it filled or
-//! freed one since it was opened ([`KnownFreeSlots`]); it meets another when a slot there becomes
-//! free. A shared overflow page of which no slot is taken is given back. Whoever frees a slot
-//! must look at the shared overflow page, which is that of other records, too: pages that one
-//! record has for itself go unseen, and of shared overflow pages those of which all slots go
-//! before anybody [had to look](crate::tree).
+//! A tree remembers pages of its own that have a free slot, if it filled or freed a slot there since
+//! it was opened ([`KnownFreeSlots`]). A page without any taken slot is released. To free a slot a
+//! tree must change the page, which other records use, too. It need not read a page whose slots it
+//! frees [all at once](crate::tree).
 
 use crate::node::edit::Edit;
 use crate::node::page::PageNumber;

@@ -1,16 +1,14 @@
-//! Pages that a scan will want, asked for before it comes to them.
+//! Prefetching of the pages that a scan will want.
 //!
-//! The node above a leaf names the leaves that come next. A scan that has gone past its second
-//! leaf asks for the next two, and each time it has used half of what it asked for it asks for
-//! more, twice as many as before, up to 32: so the reads of a long scan overlap, and a short one
-//! reads nothing in vain. Only children of the same node are asked for. Pages that are in memory
-//! cost a look at their state.
+//! **Leaves.** The node above a leaf names the leaves that follow. After its second leaf a scan
+//! prefetches the next two. Each time it has used half of them it prefetches twice as many as
+//! before, up to 32. So the reads of a long scan overlap, and a short scan reads nothing in vain.
+//! Only children of the same node are prefetched. A page in memory costs a check of its state.
 //!
-//! Values in overflow pages are read together: of a record and those behind it in its leaf, which
-//! are as many as the scan is known to want, 64 at most. Of one of which nobody knows how much it
-//! wants they are 1, 4, 8, and so on, so that what is read in vain is hardly more than what is
-//! not. Where a scan is known to want more than its leaf has, the leaves behind are asked for
-//! with the first values.
+//! **Values** in overflow pages are read together: those of a record and of the records behind it
+//! in its leaf that the scan is known to want, 64 at most. For a scan of unknown length they are 1,
+//! 4, 8, and so on, so that hardly more is read in vain than is used. A scan that is known to want
+//! more than its leaf has prefetches the leaves behind together with the first values.
 
 use std::ops::{Bound, Range};
 

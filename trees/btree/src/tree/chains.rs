@@ -1,11 +1,13 @@
-//! Overflow pages of the shared tree, under the latch of the leaf that names them.
+//! Overflow pages of the pool, under the latch of the leaf that names them.
 //!
-//! Nobody changes the bytes of a value: they are written before a record names them and given
-//! back after none does, and both happen with the leaf's exclusive latch. So whoever has any
-//! latch of the leaf can follow the record page by page. A shared overflow page is shared with
-//! records of other leaves: it has a latch for the moment in which a slot is read, filled or
-//! freed, and whoever has that waits for nothing else. A shared overflow page to be filled was
-//! met before and may be any page by now; so it is not waited for, but taken if nobody has it.
+//! The bytes of a value never change. A writer writes them before a record names them, and releases
+//! them after no record does, and it has the leaf's exclusive latch in both cases. So a thread with
+//! any latch of the leaf can follow the record page by page.
+//!
+//! Records of other leaves have slots in the same shared overflow page. So a thread latches that
+//! page while it reads, fills or frees a slot, and waits for nothing else meanwhile. A page that is
+//! only believed to have free slots may have become any other page. So a writer that wants to fill a
+//! slot does not wait for the page: it takes the page if no other thread has it latched.
 
 use hedgerow_pages::{ExclusiveLatch, Operation, PageId, Pages, Pool, Result, Stop};
 

@@ -1,13 +1,13 @@
 //! Leaves that writers wait for are split (§7.3).
 //!
-//! A latch is of a whole leaf, so keys that are neighbours and written often are in each other's
-//! way. As in LeanStore one write in 128 is looked at: did it wait for its leaf? Where that is so
-//! for a thirtieth of those, the leaf is split at the key that is being written. A key that is
-//! alone in being written often gains nothing by that, and so the key before must have been
-//! another.
+//! A latch covers a whole leaf, so threads that often write neighbouring keys wait for each other.
+//! As in LeanStore, one write in 128 is sampled: did it wait for its leaf? If a thirtieth of the
+//! sampled writes of a leaf waited, the leaf is split at the key that is being written. A split does
+//! not help a single key that is written often, so the sampled write before must have been of another
+//! key.
 //!
-//! What is counted is not part of the page, and lost when two leaves use the same tracker. A write
-//! that is not looked at costs one step of a random number.
+//! The samples are not part of the page, and are lost when two leaves use the same tracker. A write
+//! that is not sampled costs one step of a random number.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

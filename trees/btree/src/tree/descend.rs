@@ -204,7 +204,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Err(self.damaged(leaf.at.id, "is neither an inner node nor a leaf"))
     }
 
-    /// Latches a root that was a leaf. The first layer's stays the root, whatever becomes of it;
+    /// Latches a root that was a leaf. The root of the first layer is always its root;
     /// another's may have been released.
     fn own_root(&self, at: &NodeRef) -> Result<ExclusiveLatch<'_, PAGE>> {
         let pool: &Pool<PAGE> = &self.pool;
@@ -215,7 +215,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         loop {
             match pool.upgrade(&at.snapshot) {
                 Ok(latch) => return Ok(latch),
-                // Readers are in the way, but nobody has changed it.
+                // Readers have it latched, but no writer has changed it.
                 Err(Restart) => pool.validate(&at.snapshot)?,
             }
             self.pause(&mut attempts);

@@ -1,4 +1,4 @@
-//! The tree as what the engine asks for.
+//! The tree as an [`Index`] of the engine.
 
 use std::ops::{Bound, ControlFlow};
 

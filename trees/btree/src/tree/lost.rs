@@ -1,8 +1,8 @@
 //! Which keys are lost with a page that cannot be read.
 //!
-//! Whoever goes down to a page knows from the node above which keys lead there; an error says only
-//! which page it is. So after a failure the tree descends once more, with the fences of every page
-//! on it, up to the page that cannot be read.
+//! An error names only the page. The node above the page knows which keys lead to it. So after a
+//! failure the tree descends once more, with the fences of every page on the path, up to the page
+//! that cannot be read.
 
 use hedgerow_index::KeySpan;
 use hedgerow_pages::{Pages, Pool, Result, Stop};
@@ -86,7 +86,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// One page further; at the end of a layer `prefix` becomes that of the next.
+    /// Goes one page down; at the end of a layer `prefix` becomes that of the next.
     fn step_to_lost(
         &self,
         at: &NodeRef,

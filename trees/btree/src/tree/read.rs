@@ -32,7 +32,7 @@ enum OptimisticLookup {
 }
 
 thread_local! {
-    /// Of the samplers that adaption draws.
+    /// State of the random numbers that decide which operations adaption counts.
     static RANDOM: Cell<u32> = const { Cell::new(0x9e37_79b9) };
 }
 
@@ -196,7 +196,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Copies a value, gives the latch back, and reads the copy.
+    /// Copies a value, releases the latch, and reads the copy.
     fn read_detached<R>(
         &self,
         leaf: &Leaf,

@@ -1,13 +1,13 @@
 //! Removal of the keys between two bounds, a leaf at a time.
 //!
-//! A key after the other would cost a descent, a latch and a change of a page each. Here a leaf is
-//! found and latched once, all of its keys in the range are asked about, and what is left of it is
-//! stored once, which for most leaves is nothing. Empty leaves go when the last one below a parent
-//! is done: empty neighbours merge at little cost. Leaves that follow are [asked for](super::ahead)
-//! as a scan's are.
+//! Removing one key after the other would cost a descent, a latch and a page change for each. Here
+//! the tree finds and latches a leaf once, asks the caller about all of its keys in the range, and
+//! stores once what is left of it: of most leaves nothing. Empty leaves merge when the removal has
+//! passed the last leaf below their parent, since empty neighbours merge at little cost. The tree
+//! [prefetches](super::ahead) the leaves that follow, as for a scan.
 //!
-//! Of a value only the beginning is shown, which is in its record, so that pages of values go
-//! unseen; shared overflow pages go [by and by](super::range_frees).
+//! The caller sees only the beginning of a value, which is in its record. So the removal reads no
+//! pages of values, and collects the slots of [shared overflow pages](super::range_frees).
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::Ordering;
@@ -34,10 +34,10 @@ type Decide<'d> = dyn FnMut(&[u8], &[u8]) -> RangeDecision + 'd;
 
 /// A removal under way.
 struct Removal<'p, const PAGE: usize> {
-    /// Where it goes on.
+    /// Where it continues.
     key: Vec<u8>,
     inclusive: bool,
-    /// How far ahead leaves were asked for, in the layer that so many bytes of the key lead to.
+    /// How far ahead leaves were prefetched, in the layer that so many bytes of the key lead to.
     ahead: Ahead,
     ahead_base: usize,
     untidy: Untidy,
@@ -48,7 +48,7 @@ struct Removal<'p, const PAGE: usize> {
 type Untidy = Option<(PageId, Vec<u8>)>;
 
 /// The leaf of a place, latched within an operation.
-struct Site<'p, const PAGE: usize> {
+struct LatchedLeaf<'p, const PAGE: usize> {
     // Dropped in this order: an operation ends after its latches.
     latch: ExclusiveLatch<'p, PAGE>,
     operation: Operation<'p>,
@@ -57,9 +57,9 @@ struct Site<'p, const PAGE: usize> {
     base: usize,
 }
 
-/// What goes from a leaf, and why the walk over it came to its end.
+/// What is removed from a leaf, and why the walk over it ended.
 #[derive(Default)]
-struct Doomed {
+struct Removed {
     places: Vec<usize>,
     chains: Vec<Chain>,
     ended: Option<Ended>,
@@ -152,7 +152,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Removes what is in the leaf where a removal goes on, which moves to what comes behind.
+    /// Removes what the caller decides from the leaf where a removal continues, and moves on.
     fn remove_in_leaf<'p>(
         &'p self,
         at: &mut Removal<'p, PAGE>,
@@ -160,23 +160,23 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         decide: &mut Decide<'_>,
     ) -> Result<ControlFlow<()>> {
         self.apply_range_frees_if_full(&mut at.frees);
-        let mut site = self.site_of(at)?;
+        let mut leaf_latch = self.latch_leaf_of(at)?;
         let mut page = Image::zeroed();
-        page.copy_used::<C>(image(&site.latch));
+        page.copy_used::<C>(image(&leaf_latch.latch));
         page.order::<C>();
-        // Before anybody is asked: what is said to go, goes.
-        self.pool.afford_removal(&site.latch)?;
-        let doomed = self.doomed(&page, &site, at, to, decide);
+        // Before the caller is asked: what it decides to remove must be removed.
+        self.pool.afford_removal(&leaf_latch.latch)?;
+        let removed = self.ask_caller(&page, &leaf_latch, at, to, decide);
         self.events.count(RANGE_LEAVES);
         let upper = page.upper().to_vec();
-        if !doomed.places.is_empty() {
+        if !removed.places.is_empty() {
             // If a checkpoint needs the leaf and cannot save it, the checkpoint fails, not this.
             let _spending = self.pool.spend_reserve();
-            self.prepare(&mut site.latch, &site.operation)?;
-            self.take_all(&mut site, &mut page, &doomed, &mut at.frees);
+            self.prepare(&mut leaf_latch.latch, &leaf_latch.operation)?;
+            self.take_all(&mut leaf_latch, &mut page, &removed, &mut at.frees);
         }
-        let (base, leaf) = (site.base, site.leaf);
-        drop(site);
+        let (base, leaf) = (leaf_latch.base, leaf_latch.leaf);
+        drop(leaf_latch);
         let parent = leaf.above.unwrap_or(leaf.at).id;
         let sparse = match leaf.above {
             Some(_) => page.sparse::<C>(),
@@ -189,7 +189,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         if sparse {
             at.untidy = Some((parent, at.key.clone()));
         }
-        let next = match doomed.ended {
+        let next = match removed.ended {
             Some(Ended::Whole) => None,
             Some(Ended::Before(key, stop)) => {
                 (at.key, at.inclusive) = (key, true);
@@ -207,8 +207,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         })
     }
 
-    /// Goes down to the leaf of a key, through layers.
-    fn site_of<'p>(&'p self, at: &mut Removal<'p, PAGE>) -> Result<Site<'p, PAGE>> {
+    /// Descends to the leaf of a key, through layers.
+    fn latch_leaf_of<'p>(&'p self, at: &mut Removal<'p, PAGE>) -> Result<LatchedLeaf<'p, PAGE>> {
         let pool: &Pool<PAGE> = &self.pool;
         let (mut layer, mut base) = (self.snapshot_root()?, 0);
         loop {
@@ -230,7 +230,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                     if base != at.ahead_base {
                         (at.ahead, at.ahead_base) = (Ahead::default(), base);
                     }
-                    return Ok(Site {
+                    return Ok(LatchedLeaf {
                         latch,
                         operation,
                         leaf,
@@ -241,16 +241,16 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Asks about the pairs of a leaf from a place on.
-    fn doomed(
+    /// Asks the caller about the pairs of a leaf from a place on.
+    fn ask_caller(
         &self,
         page: &Image<PAGE>,
-        site: &Site<'_, PAGE>,
+        leaf_latch: &LatchedLeaf<'_, PAGE>,
         at: &Removal<'_, PAGE>,
         to: Bound<&[u8]>,
         decide: &mut Decide<'_>,
-    ) -> Doomed {
-        let base = site.base;
+    ) -> Removed {
+        let base = leaf_latch.base;
         let start = Start {
             key: &at.key[base..],
             inclusive: at.inclusive,
@@ -258,7 +258,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let (mut left, through) = page.range_from::<C, true>(Some(start), Self::KEY_PREFIX_BYTES);
         let mut key = at.key[..base].to_vec();
         key.resize(base + Self::KEY_PREFIX_BYTES + SLACK, 0);
-        let mut doomed = Doomed::default();
+        let mut removed = Removed::default();
         let mut values = at.ahead.goes_on();
         let mut ask = |key: &[u8], value: &[u8]| {
             if is_beyond(to, key) {
@@ -271,27 +271,27 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let mut visit = |key: &[u8], value: &[u8]| {
                 let place = places.next();
                 if ask(key, value)? {
-                    doomed.places.extend(place);
+                    removed.places.extend(place);
                 }
                 ControlFlow::Continue(())
             };
             let end = page.walk::<C, true, _>(left.clone(), &mut key, base, &mut visit);
             let (place, len, record) = match end {
-                End::Visited => return doomed,
+                End::Visited => return removed,
                 End::Stopped => {
-                    doomed.ended = Some(Ended::Whole);
-                    return doomed;
+                    removed.ended = Some(Ended::Whole);
+                    return removed;
                 }
                 End::At(place, len, record) => (place, len, record),
             };
             let key_prefix = &key[..len];
             if is_beyond(to, key_prefix) {
-                doomed.ended = Some(Ended::Whole);
-                return doomed;
+                removed.ended = Some(Ended::Whole);
+                return removed;
             }
             if record.kind == Kind::Layer {
-                doomed.ended = Some(Ended::Before(key_prefix.to_vec(), None));
-                return doomed;
+                removed.ended = Some(Ended::Before(key_prefix.to_vec(), None));
+                return removed;
             }
             let payload = page.payload(record);
             let chain = Chain::read::<PAGE>(payload);
@@ -302,8 +302,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let bytes = match self.load_chain(payload, shown) {
                 Ok(bytes) => bytes,
                 Err(stop) => {
-                    doomed.ended = Some(Ended::Before(key_prefix.to_vec(), Some(stop)));
-                    return doomed;
+                    removed.ended = Some(Ended::Before(key_prefix.to_vec(), Some(stop)));
+                    return removed;
                 }
             };
             let (rest, value) = bytes.split_at(chain.key_len);
@@ -312,12 +312,12 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 match ask(&[key_prefix, rest].concat(), value) {
                     ControlFlow::Continue(false) => {}
                     ControlFlow::Continue(true) => {
-                        doomed.places.push(place);
-                        doomed.chains.push(chain);
+                        removed.places.push(place);
+                        removed.chains.push(chain);
                     }
                     ControlFlow::Break(()) => {
-                        doomed.ended = Some(Ended::Whole);
-                        return doomed;
+                        removed.ended = Some(Ended::Whole);
+                        return removed;
                     }
                 }
             }
@@ -325,12 +325,12 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Takes records out of a leaf, of which `page` is an ordered copy that becomes what is left.
+    /// Removes records from a leaf; `page` is an ordered copy of it, which becomes what is left.
     fn take_all<'p>(
         &'p self,
-        site: &mut Site<'p, PAGE>,
+        leaf_latch: &mut LatchedLeaf<'p, PAGE>,
         page: &mut Image<PAGE>,
-        Doomed { places, chains, .. }: &Doomed,
+        Removed { places, chains, .. }: &Removed,
         frees: &mut RangeFrees<'p, PAGE>,
     ) {
         if places.len() == page.count() {
@@ -340,10 +340,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             // From behind, since those behind a sorted slot move.
             places.iter().rev().for_each(|&place| page.take::<C>(place));
         }
-        self.store_node(&mut site.latch, page);
+        self.store_node(&mut leaf_latch.latch, page);
         self.len.fetch_sub(places.len() as u64, Ordering::Relaxed);
         for chain in chains {
-            self.release_with_range(chain, frees, &site.operation);
+            self.release_with_range(chain, frees, &leaf_latch.operation);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Scans in both directions, through layers, without a latch while pairs are visited.
 //!
-//! A scan copies a leaf, visits the copy, and goes on at the copy's fence. When something is in
-//! its way it begins again behind what it has visited last. What it will come to is asked for
-//! [ahead](super::ahead), as far as is known how much is wanted of it; long values are
-//! [copied](super::value_copies) several at a time.
+//! A scan copies a leaf, visits the copy, and continues at the copy's fence. A scan that restarts
+//! continues behind the pair that it visited last. The tree [prefetches](super::ahead) leaves and
+//! values as far as it knows how much the scan wants, and [copies](super::value_copies) several long
+//! values at a time.
 
 use std::ops::{Bound, ControlFlow, Range};
 

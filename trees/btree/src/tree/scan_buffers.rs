@@ -1,4 +1,4 @@
-//! What a scan needs room for, kept by its thread for the next one.
+//! Buffers of a scan, which its thread reuses for its next scan.
 //!
 //! A copy of a leaf is as large as a page: making one costs more than a short scan otherwise does.
 
@@ -10,7 +10,7 @@ use crate::node::page::Image;
 /// Room for longer keys and values is not kept.
 const MOST_REUSED: usize = 1 << 16;
 
-/// Room for the copy of a leaf, for keys and for a value; what is in it is garbage.
+/// Room for the copy of a leaf, for keys and for a value. Its content is unspecified.
 pub(super) struct ScanBuffers<const PAGE: usize> {
     pub page: Image<PAGE>,
     pub key: Vec<u8>,
@@ -24,7 +24,7 @@ thread_local! {
 }
 
 impl<const PAGE: usize> ScanBuffers<PAGE> {
-    /// What this thread kept, if it did and nobody has it now, or else new.
+    /// The buffers of this thread, or new ones if there are none or a scan is using them.
     pub(super) fn take() -> Box<Self> {
         let buffers = BUFFERS.try_with(Cell::take).ok().flatten();
         buffers
@@ -40,7 +40,7 @@ impl<const PAGE: usize> ScanBuffers<PAGE> {
             })
     }
 
-    /// Keeps it for the next scan of this thread, in place of what may be kept already.
+    /// Leaves them to the next scan of this thread.
     pub(super) fn put_back(mut self: Box<Self>) {
         let Self {
             key,

@@ -1,4 +1,4 @@
-//! Looks at the whole tree: invariants, statistics, cuts for parallel scans; and its end.
+//! Walks over the whole tree: verification, statistics, keys for parallel scans, and its release.
 
 use std::ops::Deref;
 

@@ -1,10 +1,12 @@
-//! Long values that a scan comes to, several at a time.
+//! Copies of the long values that a scan visits next.
 //!
-//! A value in overflow pages is read under its leaf's latch, and visited without any. So a scan
-//! copies those of several records at once and visits the copies: one latch for all of them, and
-//! the lines of each are on their way while those before it are copied. How many: as many as the
-//! scan says that it wants, eight at most, which stay in the first-level cache; of one that does
-//! not say how much it wants 1, 2, 4, and then 8. The next layer ends what is copied together.
+//! A value in overflow pages is read under its leaf's latch and visited without any. So a scan
+//! copies the values of several records under one latch and visits the copies. It prefetches the
+//! lines of each value while it copies those before it.
+//!
+//! A scan that says how much it wants copies as many values at once, eight at most, which stay in
+//! the first-level cache. Another scan copies 1, 2, 4, and then 8. A record that names a layer ends
+//! a group of copies.
 
 use std::ops::Range;
 

@@ -114,7 +114,7 @@ impl Seen {
         Ok(layers)
     }
 
-    /// Looks at the pages of a chain, and notes which slot of which shared overflow page it has.
+    /// Checks the pages of a chain, and remembers which slot of which shared overflow page it has.
     fn chain<const PAGE: usize>(
         &mut self,
         pages: &impl ReadPages<PAGE>,
