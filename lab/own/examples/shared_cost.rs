@@ -8,14 +8,18 @@
 //!
 //! The tree is filled with some keys in random order first, and the operation then runs once for
 //! each of them, or, `insert`, for as many others. `none` does only the former, to be subtracted.
-//! Keys are random numbers of eight bytes, or the lines of a file.
+//! Keys are random numbers of eight bytes, or the lines of a file, such as
+//! `lab/data/samples/words.txt` and `paths.txt`, which have enough for 2000.
 
 use std::hint::black_box;
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::Arc;
 
-use hedgerow_btree::configuration::{Adaptive, Configuration, Hints};
+use hedgerow_btree::configuration::{
+    Adaptive, Baseline, Configuration, Fingerprint, FullyDense, Heads, Hints, Prefix, SemiDense,
+    WideHeads, WideHints,
+};
 use hedgerow_btree::{BTree, BTreeIndex};
 use hedgerow_index::Direction;
 use hedgerow_pages::{Options, Pool};
@@ -24,8 +28,8 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
-const USAGE: &str = "shared_cost single|shared hints|adaptive random|FILE \
-                     none|get|overwrite|insert|scan COUNT";
+const USAGE: &str = "shared_cost single|shared LAYOUT random|FILE none|get|overwrite|insert|scan \
+                     COUNT, where LAYOUT is the name of a configuration, such as adaptive";
 
 /// Pairs that a scan visits.
 const SCANNED: usize = 25;
@@ -155,18 +159,32 @@ fn run(mut map: impl Map, keys: &[Vec<u8>], operation: &str) -> Result<(), Strin
     }
 }
 
+fn run_tree<C: Configuration>(tree: &str, keys: &[Vec<u8>], operation: &str) -> Result<(), String> {
+    match tree {
+        "single" => run(BTree::<C>::default(), keys, operation),
+        "shared" => run(shared::<C>()?, keys, operation),
+        other => Err(format!("no tree {other:?}: {USAGE}")),
+    }
+}
+
 fn main() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [tree, form, source, operation, count] = &arguments[..] else {
+    let [tree, layout, source, operation, count] = &arguments[..] else {
         return Err(USAGE.to_owned());
     };
     let count = count.parse().map_err(|_| format!("no number: {count:?}"))?;
     let keys = keys(source, count)?;
-    match (tree.as_str(), form.as_str()) {
-        ("single", "hints") => run(BTree::<Hints>::default(), &keys, operation),
-        ("single", "adaptive") => run(BTree::<Adaptive>::default(), &keys, operation),
-        ("shared", "hints") => run(shared::<Hints>()?, &keys, operation),
-        ("shared", "adaptive") => run(shared::<Adaptive>()?, &keys, operation),
-        _ => Err(USAGE.to_owned()),
+    match layout.as_str() {
+        Adaptive::NAME => run_tree::<Adaptive>(tree, &keys, operation),
+        Baseline::NAME => run_tree::<Baseline>(tree, &keys, operation),
+        Prefix::NAME => run_tree::<Prefix>(tree, &keys, operation),
+        Heads::NAME => run_tree::<Heads>(tree, &keys, operation),
+        Hints::NAME => run_tree::<Hints>(tree, &keys, operation),
+        WideHeads::NAME => run_tree::<WideHeads>(tree, &keys, operation),
+        WideHints::NAME => run_tree::<WideHints>(tree, &keys, operation),
+        Fingerprint::NAME => run_tree::<Fingerprint>(tree, &keys, operation),
+        SemiDense::NAME => run_tree::<SemiDense>(tree, &keys, operation),
+        FullyDense::NAME => run_tree::<FullyDense>(tree, &keys, operation),
+        other => Err(format!("no layout {other:?}: {USAGE}")),
     }
 }
