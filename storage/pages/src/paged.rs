@@ -273,6 +273,7 @@ fn not_free(seen: Seen) -> bool {
 }
 
 impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
+    const IS_SHARED: bool = true;
     type Operation = Operation<'p>;
     type Optimistic = Noted;
     type Shared = SharedLatch<'p, PAGE>;

@@ -26,6 +26,8 @@ use crate::view::{Image, View, ViewMut};
 
 /// A provider of pages of `PAGE` bytes.
 pub trait Pages<const PAGE: usize> {
+    /// Whether other threads may change a page between two looks at it without a latch.
+    const IS_SHARED: bool;
     /// Proof that a change is under way, and that no checkpoint cuts through it.
     type Operation;
     /// A page's state as noted by a reader that takes no latch.

@@ -167,6 +167,7 @@ impl<const PAGE: usize> Resident<PAGE> {
 }
 
 impl<const PAGE: usize> Pages<PAGE> for Resident<PAGE> {
+    const IS_SHARED: bool = false;
     type Operation = ();
     type Optimistic = ResidentPage;
     type Shared = ResidentPage;

@@ -64,7 +64,8 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         key: &[u8],
         payload: Payload<'_>,
     ) -> Result<bool> {
-        if page.has_room::<C>(key, payload) {
+        // Another thread may have made room since this one saw none.
+        if P::IS_SHARED && page.has_room::<C>(key, payload) {
             return Ok(true);
         }
         page.order::<C>();
@@ -172,12 +173,11 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         self.prepare(&mut above.latch)?;
         self.prepare(&mut latch)?;
         let mut right = self.pages.allocate(self.operation)?;
-        let mut half = Image::zeroed();
-        page.right_half::<C>(cut, &mut half, &mut self.conversions);
-        self.store(&mut right, &half);
-        half.clone_from(page);
+        let mut half = page.clone();
         page.left_half::<C>(cut, &mut half, &mut self.conversions);
         self.store(&mut latch, &half);
+        page.right_half::<C>(cut, &mut half, &mut self.conversions);
+        self.store(&mut right, &half);
         let mut parent = self.node(&above.latch).clone();
         let (left, right) = (self.pages.id(&latch).0, self.pages.id(&right).0);
         parent.insert_child::<C>(above.index, left, &cut.separator, right);
