@@ -444,6 +444,13 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
         unsafe { FrameMut::new(page.pool.frame(page.page)) }
     }
 
+    fn image_mut<'a>(
+        &'a mut self,
+        _: &'a mut ExclusiveLatch<'p, PAGE>,
+    ) -> Option<&'a mut Image<PAGE>> {
+        None
+    }
+
     /// Does not wait if the pool has a [`Tender`](crate::Tender).
     fn prefetch(&self, ids: &[PageId]) {
         let used = self.used.load(Ordering::Relaxed);

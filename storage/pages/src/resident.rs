@@ -251,6 +251,11 @@ impl<const PAGE: usize> Pages<PAGE> for Resident<PAGE> {
     }
 
     #[inline(always)]
+    fn image_mut<'a>(&'a mut self, page: &'a mut ResidentPage) -> Option<&'a mut Image<PAGE>> {
+        Some(self.page_mut(page.0))
+    }
+
+    #[inline(always)]
     fn prefetch(&self, _: &[PageId]) {}
 
     #[inline(always)]

@@ -7,8 +7,8 @@
 //!
 //! A root never changes its number: its content moves to or from the page below.
 //!
-//! What differs from page to page is computed in copies and then stored. A split happens once in a
-//! hundred insertions, so the copies cost an insertion less than a hundredth of its instructions.
+//! Where optimistic readers may read a page meanwhile, its new content is computed in a copy, of
+//! which the lines that differ are then stored. Pages of one writer change in place.
 
 mod merge;
 mod split;
@@ -19,7 +19,7 @@ use hedgerow_pages::{PageId, Pages, Result, ViewMut};
 
 use crate::configuration::Configuration;
 use crate::node::adapt::Conversions;
-use crate::node::page::{Image, node};
+use crate::node::page::{Image, node, node_mut};
 
 /// A reference to a node: its page, and the version snapshot under which it was reached.
 #[derive(Debug, Clone, Copy)]
@@ -71,6 +71,17 @@ impl<'r, C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'r, 
     /// Says that a latched page will be changed. Afterwards [`store`](Self::store) cannot fail.
     fn prepare(&mut self, latch: &mut P::Exclusive) -> Result<()> {
         self.pages.change(latch, self.operation).map(|_| ())
+    }
+
+    /// Changes the node in a latched page, for which it was [prepared](Self::prepare): in place, or in
+    /// a copy that is then stored.
+    fn change(&mut self, latch: &mut P::Exclusive, change: impl FnOnce(&mut Image<PAGE>)) {
+        if let Some(image) = self.pages.image_mut(latch) {
+            return change(node_mut(image));
+        }
+        let mut copy = self.node(latch).clone();
+        change(&mut copy);
+        self.store(latch, &copy);
     }
 
     /// Makes a latched page another node, but for the bytes that are unused there.

@@ -4,6 +4,7 @@ use hedgerow_pages::{PageId, Pages, Result};
 
 use super::{Above, NodeRef, Path, Restructuring};
 use crate::configuration::Configuration;
+use crate::node::adapt::Conversions;
 use crate::node::densify::{NEIGHBOURS, Taken};
 use crate::node::page::Image;
 use crate::node::plan::Planned;
@@ -173,15 +174,18 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         self.prepare(&mut above.latch)?;
         self.prepare(&mut latch)?;
         let mut right = self.pages.allocate(self.operation)?;
-        let mut half = page.clone();
-        page.left_half::<C>(cut, &mut half, &mut self.conversions);
-        self.store(&mut latch, &half);
-        page.right_half::<C>(cut, &mut half, &mut self.conversions);
-        self.store(&mut right, &half);
-        let mut parent = self.node(&above.latch).clone();
+        let mut conversions = Conversions::default();
+        self.change(&mut latch, |half| {
+            page.left_half::<C>(cut, half, &mut conversions);
+        });
+        self.change(&mut right, |half| {
+            page.right_half::<C>(cut, half, &mut conversions);
+        });
+        self.conversions.absorb(&conversions);
         let (left, right) = (self.pages.id(&latch).0, self.pages.id(&right).0);
-        parent.insert_child::<C>(above.index, left, &cut.separator, right);
-        self.store(&mut above.latch, &parent);
+        self.change(&mut above.latch, |parent| {
+            parent.insert_child::<C>(above.index, left, &cut.separator, right);
+        });
         self.splits += 1;
         Ok(())
     }
