@@ -38,13 +38,8 @@ pub const RINGS: &[Ring] = &[
     },
     Ring {
         folder: "trees/btree",
-        files: "node/densify.rs node/split.rs",
-        why: TO_BE_UNTANGLED,
-    },
-    Ring {
-        folder: "trees/btree",
         files: "tree/contention.rs tree/descend.rs tree/mod.rs tree/pending_frees.rs \
-                tree/read.rs tree/split.rs",
+                tree/read.rs",
         why: ONE_VERB,
     },
     Ring {

@@ -15,8 +15,9 @@ use crate::node::adapt::Conversions;
 use crate::node::dense::{number, number_from};
 use crate::node::edit::Edit;
 use crate::node::fully_dense::FullyDense;
+use crate::node::key::shortest_between;
 use crate::node::leaf::FormOf;
-use crate::node::page::{Image, shared};
+use crate::node::page::Image;
 use crate::node::plan::{Content, Plan, Planned};
 use crate::node::slotted::{Comparison, Kind, Payload, Record};
 use crate::node::split::SplitPoint;
@@ -25,11 +26,6 @@ use crate::variants::semi_dense::SemiDense;
 /// Neighbours that a widening goes on to. Each is rebuilt, so this bounds the pause of one
 /// insertion; one leaf in so many stays partly used.
 pub(crate) const NEIGHBOURS: usize = 16;
-
-/// The shortest string above `low` and at most `high`.
-pub(crate) fn shortest_between(low: &[u8], high: &[u8]) -> Vec<u8> {
-    high[..shared(low, high) + 1].to_vec()
-}
 
 impl<const PAGE: usize> Image<PAGE> {
     /// Splits a dense leaf for the sake of a record that it cannot take.

@@ -13,7 +13,7 @@
 //! ```
 
 use crate::configuration::Configuration;
-use crate::node::page::PageNumber;
+use crate::node::page::{PageNumber, shared};
 use crate::node::slotted::{Comparison, Layout, Payload};
 
 /// A key cut at the key prefix; `rest` is there if the key reaches past it, though it may be empty.
@@ -48,4 +48,9 @@ pub(crate) const fn key_prefix_bytes<C: Configuration, const PAGE: usize>() -> u
 /// The root that a layer's record names.
 pub(crate) fn layer_root(payload: Payload<'_>) -> PageNumber {
     PageNumber::from_le_bytes(*payload.bytes.first_chunk().expect("four bytes"))
+}
+
+/// The shortest string above `low` and at most `high`.
+pub(crate) fn shortest_between(low: &[u8], high: &[u8]) -> Vec<u8> {
+    high[..shared(low, high) + 1].to_vec()
 }

@@ -33,8 +33,8 @@
 use std::ops::Range;
 
 use crate::configuration::Configuration;
-use crate::node::densify::shortest_between;
 use crate::node::fingerprint::Fingerprints;
+use crate::node::key::shortest_between;
 use crate::node::leaf::FormOf;
 use crate::node::page::{Image, shared};
 use crate::node::plan::{Content, Plan};

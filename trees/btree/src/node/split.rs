@@ -25,7 +25,7 @@
 
 use crate::configuration::Configuration;
 use crate::node::adapt::Conversions;
-use crate::node::densify::shortest_between;
+use crate::node::key::shortest_between;
 use crate::node::leaf::FormOf;
 use crate::node::page::PageNumber;
 use crate::node::page::{Image, Tag, shared};

@@ -9,7 +9,7 @@ use hedgerow_index::NotAscending;
 
 use super::BTree;
 use crate::configuration::Configuration;
-use crate::node::densify::shortest_between;
+use crate::node::key::shortest_between;
 use crate::node::leaf::FormOf;
 use crate::node::page::PageNumber;
 use crate::node::page::{Image, shared};
