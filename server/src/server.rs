@@ -1,6 +1,6 @@
 //! A running server: its threads, from start to shutdown.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,27 +70,7 @@ impl Server {
     /// The options are unsafe or wrong, a port is taken, or a thread cannot be started.
     pub fn start(db: Arc<Db>, mut options: ServerOptions) -> Result<Server> {
         options.check()?;
-        let mut addresses = Addresses::default();
-        let mut listeners = Vec::new();
-        for (asked, bound, speaks) in [
-            (options.resp, &mut addresses.resp, Speaks::Resp),
-            (
-                options.memcached,
-                &mut addresses.memcached,
-                Speaks::Memcached,
-            ),
-        ] {
-            let Some(address) = asked else { continue };
-            let listener = listen(address)?;
-            *bound = Some(local_address(&listener, address)?);
-            listeners.push((listener, speaks));
-        }
-        let mut http = None;
-        if let Some(address) = options.http {
-            let listener = listen(address)?;
-            addresses.http = Some(local_address(&listener, address)?);
-            http = Some(listener);
-        }
+        let (addresses, (listeners, http)) = bind(&options)?;
         // From here on, the ports that clients see.
         (options.resp, options.memcached, options.http) =
             (addresses.resp, addresses.memcached, addresses.http);
@@ -103,32 +83,7 @@ impl Server {
             http_waker: None,
             threads: Mutex::new(Vec::new()),
         };
-        let (mut targets, mut workers) = (Vec::new(), Vec::new());
-        for index in 0..shared.options.workers {
-            let (sender, incoming) = channel();
-            let worker = Worker::new(Arc::clone(&shared), index, incoming)?;
-            targets.push(Target {
-                sender,
-                handle: worker.handle(),
-            });
-            workers.push(worker);
-        }
-        shared.set_workers(
-            targets
-                .iter()
-                .map(|target| Arc::clone(&target.handle))
-                .collect(),
-        );
-        for (index, worker) in workers.into_iter().enumerate() {
-            let shared = Arc::clone(&shared);
-            server.spawn(format!("hedgerow-{index}"), move || {
-                // A bug in one request must not leave its worker's connections hanging forever:
-                // the owner shuts everything down in order instead.
-                if catch_unwind(AssertUnwindSafe(|| worker.run())).is_err() {
-                    shared.ask_to_stop();
-                }
-            })?;
-        }
+        let targets = server.start_workers()?;
         let (acceptor, waker) = Acceptor::new(Arc::clone(&shared), listeners, targets)?;
         server.accept_waker = Some(waker);
         server.spawn("hedgerow-accept".into(), move || acceptor.run())?;
@@ -138,6 +93,37 @@ impl Server {
             server.spawn("hedgerow-http".into(), move || http.run())?;
         }
         Ok(server)
+    }
+
+    /// Starts the workers, and says where connections for them go.
+    fn start_workers(&mut self) -> Result<Vec<Target>> {
+        let (mut targets, mut workers) = (Vec::new(), Vec::new());
+        for index in 0..self.shared.options.workers {
+            let (sender, incoming) = channel();
+            let worker = Worker::new(Arc::clone(&self.shared), index, incoming)?;
+            targets.push(Target {
+                sender,
+                handle: worker.handle(),
+            });
+            workers.push(worker);
+        }
+        self.shared.set_workers(
+            targets
+                .iter()
+                .map(|target| Arc::clone(&target.handle))
+                .collect(),
+        );
+        for (index, worker) in workers.into_iter().enumerate() {
+            let shared = Arc::clone(&self.shared);
+            self.spawn(format!("hedgerow-{index}"), move || {
+                // A bug in one request must not leave its worker's connections hanging forever:
+                // the owner shuts everything down in order instead.
+                if catch_unwind(AssertUnwindSafe(|| worker.run())).is_err() {
+                    shared.ask_to_stop();
+                }
+            })?;
+        }
+        Ok(targets)
     }
 
     fn spawn(&mut self, name: String, run: impl FnOnce() + Send + 'static) -> Result<()> {
@@ -190,7 +176,36 @@ impl Drop for Server {
     }
 }
 
-fn local_address(listener: &std::net::TcpListener, address: SocketAddr) -> Result<SocketAddr> {
+/// Sockets that listen for clients, each with what is spoken there; and the one for HTTP.
+type Listeners = (Vec<(TcpListener, Speaks)>, Option<TcpListener>);
+
+/// Binds the ports that the options ask for.
+fn bind(options: &ServerOptions) -> Result<(Addresses, Listeners)> {
+    let mut addresses = Addresses::default();
+    let mut listeners = Vec::new();
+    for (asked, bound, speaks) in [
+        (options.resp, &mut addresses.resp, Speaks::Resp),
+        (
+            options.memcached,
+            &mut addresses.memcached,
+            Speaks::Memcached,
+        ),
+    ] {
+        let Some(address) = asked else { continue };
+        let listener = listen(address)?;
+        *bound = Some(local_address(&listener, address)?);
+        listeners.push((listener, speaks));
+    }
+    let mut http = None;
+    if let Some(address) = options.http {
+        let listener = listen(address)?;
+        addresses.http = Some(local_address(&listener, address)?);
+        http = Some(listener);
+    }
+    Ok((addresses, (listeners, http)))
+}
+
+fn local_address(listener: &TcpListener, address: SocketAddr) -> Result<SocketAddr> {
     listener
         .local_addr()
         .map_err(|source| Error::Bind { address, source })

@@ -5,7 +5,5 @@ pub(crate) mod accept;
 mod acknowledge;
 pub(crate) mod descriptors;
 mod relief;
-mod reorder;
-mod stopwatch;
 mod turn;
 pub(crate) mod worker;

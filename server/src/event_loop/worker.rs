@@ -293,71 +293,62 @@ impl Worker {
             return;
         }
         self.turn.begin(self.shared.options.slow_command);
-        let queue = std::mem::take(&mut self.queue);
+        let mut queue = std::mem::take(&mut self.queue);
         for &slot in &queue {
             self.receive(slot);
-            let Worker {
-                shared,
-                turn,
-                inputs,
-                outputs,
-                sessions,
-                ..
-            } = self;
-            turn.parse(
-                shared,
-                slot,
-                &mut Lanes {
-                    inputs,
-                    outputs,
-                    sessions,
-                },
-            );
-            outputs[slot].prepare(&mut self.pool);
+            let (shared, turn, mut lanes) = self.parts();
+            turn.parse(shared, slot, &mut lanes);
+            self.outputs[slot].prepare(&mut self.pool);
         }
-        let Worker {
-            shared,
-            turn,
-            inputs,
-            outputs,
-            sessions,
-            ..
-        } = self;
-        turn.run(
-            shared,
-            &mut Lanes {
-                inputs,
-                outputs,
-                sessions,
-            },
-        );
-        if let Some(commit) = turn.last_commit {
+        let (shared, turn, mut lanes) = self.parts();
+        turn.run(shared, &mut lanes);
+        if let Some(commit) = turn.awaited.last_commit {
             // One group commit for the whole turn.
             self.shared.db.request_durable(&commit);
         }
-        if turn.needs_write_out {
+        if self.turn.awaited.needs_write_out {
             self.write_out();
         }
+        self.end_tick();
+        // The queue's buffer goes on being used; what was queued meanwhile goes on top.
+        queue.clear();
+        queue.append(&mut self.queue);
+        self.queue = queue;
+        self.count_turn();
+    }
+
+    /// What a turn works on.
+    #[inline]
+    fn parts(&mut self) -> (&Shared, &mut Turn, Lanes<'_>) {
+        let lanes = Lanes {
+            inputs: &mut self.inputs,
+            outputs: &mut self.outputs,
+            sessions: &mut self.sessions,
+        };
+        (&self.shared, &mut self.turn, lanes)
+    }
+
+    /// Sends what a turn answered, and decides what comes next for each of its connections.
+    fn end_tick(&mut self) {
         let active = std::mem::take(&mut self.turn.active);
         // Those that had to leave something for the next turn are the first in it; the one that was
         // the first in this turn is the last of them.
         let was_first = usize::from(active.first().is_some_and(|first| first.deferred));
         let (first, others) = active.split_at(was_first);
         for active in others.iter().chain(first).filter(|active| active.deferred) {
-            self.settle(active);
+            self.end_tick_of(active);
         }
         for active in active.iter().filter(|active| !active.deferred) {
-            self.settle(active);
+            self.end_tick_of(active);
         }
         self.turn.active = active;
         if !self.held.is_empty() {
             self.release_held();
         }
-        // The queue's buffer goes on being used; what was queued meanwhile goes on top.
-        let mut queue = queue;
-        queue.clear();
-        queue.append(&mut self.queue);
-        self.queue = queue;
+    }
+
+    /// Adds a turn to the counters, and logs it if it was slow.
+    fn count_turn(&self) {
         let took = self.now.elapsed();
         let duration_ns = took.as_nanos() as u64;
         self.metrics().add(&self.turn.counts, duration_ns);
@@ -425,7 +416,7 @@ impl Worker {
     }
 
     /// After a turn: consumes what ran, sends what can be sent, and decides what comes next.
-    fn settle(&mut self, active: &Active) {
+    fn end_tick_of(&mut self, active: &Active) {
         let slot = active.slot;
         let Some(peer) = &mut self.peers[slot] else {
             return;

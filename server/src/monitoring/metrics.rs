@@ -185,7 +185,20 @@ impl Metrics {
 
     /// Everything in Prometheus' text format.
     pub(crate) fn write_prometheus(&self, text: &mut String) {
-        let counters: [(&str, &str, u64); 12] = [
+        let counters = self.worker_counters().into_iter();
+        for (name, help, value) in counters.chain(self.connection_counters()) {
+            let _ = writeln!(
+                text,
+                "# HELP hedgerow_{name} {help}\n# TYPE hedgerow_{name} counter"
+            );
+            let _ = writeln!(text, "hedgerow_{name} {value}");
+        }
+        self.write_latencies(text);
+    }
+
+    /// The counters of the workers: their names, what they are, their values.
+    fn worker_counters(&self) -> [(&'static str, &'static str, u64); 8] {
+        [
             ("requests_total", "Requests run.", self.sum(|w| &w.requests)),
             (
                 "turns_total",
@@ -222,6 +235,12 @@ impl Metrics {
                 "Malformed requests.",
                 self.sum(|w| &w.protocol_errors),
             ),
+        ]
+    }
+
+    /// The same of the counters of connections.
+    fn connection_counters(&self) -> [(&'static str, &'static str, u64); 4] {
+        [
             (
                 "connections_accepted_total",
                 "Accepted.",
@@ -242,14 +261,11 @@ impl Metrics {
                 "Closed for the memory that they held.",
                 self.closed_for_memory.load(Ordering::Relaxed),
             ),
-        ];
-        for (name, help, value) in counters {
-            let _ = writeln!(
-                text,
-                "# HELP hedgerow_{name} {help}\n# TYPE hedgerow_{name} counter"
-            );
-            let _ = writeln!(text, "hedgerow_{name} {value}");
-        }
+        ]
+    }
+
+    /// The histogram of latencies.
+    fn write_latencies(&self, text: &mut String) {
         let name = "hedgerow_request_turn_seconds";
         let _ = writeln!(
             text,

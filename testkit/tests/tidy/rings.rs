@@ -15,11 +15,6 @@ const TO_BE_UNTANGLED: &str = "to be untangled";
 
 pub const RINGS: &[Ring] = &[
     Ring {
-        folder: "server",
-        files: "event_loop/reorder.rs event_loop/turn.rs",
-        why: TO_BE_UNTANGLED,
-    },
-    Ring {
         folder: "storage/vfs",
         files: "lib.rs memory.rs",
         why: DEFAULT_METHOD,

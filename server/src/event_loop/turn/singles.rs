@@ -1,10 +1,9 @@
 //! Requests that run one by one: everything but plain reads and puts.
 
-use super::{
-    BATCH_KEYS, BATCH_PER_CONNECTION, LARGE_REPLIES_BYTES, Lanes, SMALL_REPLY_BYTES, Turn,
-    over_limit,
-};
-use crate::connection::output::Until;
+use super::answers::{LARGE_REPLIES_BYTES, SMALL_REPLY_BYTES};
+use super::requests::{Awaited, BATCH_KEYS, BATCH_PER_CONNECTION, Lanes, Turn, over_limit};
+use crate::connection::output::{Output, Until};
+use crate::protocol::ran::Ran;
 use crate::protocol::request::Kind;
 use crate::shared::Shared;
 
@@ -48,8 +47,7 @@ impl Turn {
             spans,
             active,
             order,
-            last_commit,
-            needs_write_out,
+            awaited,
             counts,
             stopwatch,
             ..
@@ -93,20 +91,7 @@ impl Turn {
                     order.large_bytes += reply_bytes;
                     active.ran_large = true;
                 }
-                if let Some(commit) = ran.hold {
-                    let until = Until::Durable(commit);
-                    if ran.wrote {
-                        output.hold(position, until, request.code);
-                    } else {
-                        output.hold_wait(position, until, ran.deadline);
-                    }
-                    *last_commit = (*last_commit).max(Some(commit));
-                } else if ran.wrote
-                    && let Some(until) = shared.waits_for_write_out()
-                {
-                    output.hold(position, until, request.code);
-                    *needs_write_out = true;
-                }
+                hold(shared, awaited, output, (position, request.code), &ran);
                 active.ran_bytes = request.end as usize;
                 active.next += 1;
                 active.close |= ran.close;
@@ -116,5 +101,29 @@ impl Turn {
                 }
             }
         }
+    }
+}
+
+/// Has the reply to a request wait for what the server promises of its commit.
+fn hold(
+    shared: &Shared,
+    awaited: &mut Awaited,
+    output: &mut Output,
+    (position, code): (usize, u32),
+    ran: &Ran,
+) {
+    if let Some(commit) = ran.hold {
+        let until = Until::Durable(commit);
+        if ran.wrote {
+            output.hold(position, until, code);
+        } else {
+            output.hold_wait(position, until, ran.deadline);
+        }
+        awaited.add(until);
+    } else if ran.wrote
+        && let Some(until) = shared.waits_for_write_out()
+    {
+        output.hold(position, until, code);
+        awaited.add(until);
     }
 }

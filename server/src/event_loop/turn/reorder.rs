@@ -2,9 +2,9 @@
 
 use hedgerow::Keyspace;
 
+use super::answers::{LARGE_REPLIES_BYTES, Owner, SMALL_REPLY_BYTES, answer};
 use crate::connection::output::Output;
 use crate::connection::reply_buffer::ReplyBuffer;
-use crate::event_loop::turn::{LARGE_REPLIES_BYTES, Owner, SMALL_REPLY_BYTES, answer};
 use crate::session::Session;
 
 /// What became of a key whose turn in the order has not come yet.

@@ -1,0 +1,21 @@
+//! One turn of the event loop: what is done with the requests that it found.
+//!
+//! Requests of one connection run in their order; those of different connections in any. A turn
+//! goes in rounds until every request has run:
+//!
+//! 1. the leading reads of all connections become one `get_many`, whose cache misses overlap;
+//! 2. the leading puts of all connections are prefetched together, then applied;
+//! 3. leading requests of any other kind run one by one, after the nodes around their keys were
+//!    prefetched together.
+
+mod answers;
+mod parse;
+mod puts;
+mod reads;
+mod reorder;
+mod requests;
+mod run;
+mod singles;
+mod stopwatch;
+
+pub(crate) use requests::{Active, Lanes, Turn};

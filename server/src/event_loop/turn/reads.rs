@@ -1,0 +1,195 @@
+//! Reads: one `get_many` over all connections.
+
+use hedgerow::Keyspace;
+
+use super::answers::{Owner, answer};
+use super::requests::{Active, BATCH_KEYS, BATCH_PER_CONNECTION, Lanes, Turn, over_limit};
+use crate::connection::input::Input;
+use crate::connection::output::Output;
+use crate::protocol::request::{Kind, Request, Span};
+use crate::session::Session;
+use crate::shared::Shared;
+
+impl Turn {
+    pub(super) fn run_reads(&mut self, shared: &Shared, lanes: &mut Lanes<'_>) {
+        let Turn {
+            requests,
+            spans,
+            active,
+            owners,
+            order,
+            counts,
+            ..
+        } = self;
+        loop {
+            owners.clear();
+            order.deferred.clear();
+            let mut keys = Vec::new();
+            let queued = Queued { requests, spans };
+            let (sessions, inputs) = (&*lanes.sessions, &*lanes.inputs);
+            let database =
+                queued.gather_reads(active, sessions, inputs, owners, &mut keys, |slot| {
+                    over_limit(shared, &lanes.outputs[slot])
+                });
+            let (Some(database), false) = (database, keys.is_empty()) else {
+                return;
+            };
+            counts.batched_reads += keys.len() as u64;
+            counts.read_batches += 1;
+            let (sessions, outputs) = (&mut *lanes.sessions, &mut *lanes.outputs);
+            let hits = &mut counts.hits;
+            let keyspace = shared.keyspace(database);
+            let answered = match (&keyspace, keys.as_slice()) {
+                (Ok(keyspace), [_, _, ..]) => {
+                    order.get_many(keyspace, &keys, owners, hits, sessions, outputs)
+                }
+                _ => 0,
+            };
+            if order.deferred.is_empty() {
+                let rest = (&keys[answered..], &owners[answered..]);
+                answer_each(&keyspace, rest, hits, sessions, outputs);
+                continue;
+            }
+            order.defer_rest(answered, owners);
+            if order.large_bytes == 0
+                && let Some(first) = order.take_first_deferred(owners)
+            {
+                // However large: each turn answers one.
+                let one = (&keys[first..=first], &owners[first..=first]);
+                order.large_bytes = 1;
+                answer_each(&keyspace, one, hits, sessions, outputs);
+            }
+            for &key in &order.deferred {
+                put_back(active, requests, owners[key]);
+            }
+        }
+    }
+}
+
+/// The requests of a turn and their arguments.
+struct Queued<'t> {
+    requests: &'t [Request],
+    spans: &'t [Span],
+}
+
+impl Queued<'_> {
+    /// Takes the leading reads of all connections that work in one keyspace, whose number it
+    /// returns.
+    fn gather_reads<'k>(
+        &self,
+        active: &mut [Active],
+        sessions: &[Option<Session>],
+        inputs: &'k [Input],
+        owners: &mut Vec<Owner>,
+        keys: &mut Vec<&'k [u8]>,
+        is_over_limit: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let mut database = None;
+        for (at, active) in active.iter_mut().enumerate() {
+            if active.is_done() {
+                continue;
+            }
+            let Some(session) = &sessions[active.slot] else {
+                continue;
+            };
+            let is_read = matches!(self.requests[active.next].kind, Kind::Read { .. });
+            if !is_read || !session.may_batch() {
+                continue;
+            }
+            // One batch, one keyspace: those of another get the next batch.
+            if *database.get_or_insert(session.database()) != session.database() {
+                continue;
+            }
+            if is_over_limit(active.slot) {
+                active.blocked = true;
+                continue;
+            }
+            let input = inputs[active.slot].bytes();
+            let last = active.end.min(active.next + BATCH_PER_CONNECTION);
+            while active.next < last && keys.len() < BATCH_KEYS {
+                let request = &self.requests[active.next];
+                let Kind::Read { first } = request.kind else {
+                    break;
+                };
+                let named = &self.spans
+                    [request.first_span as usize + usize::from(first)..request.end_span as usize];
+                let answered = std::mem::take(&mut active.next_key);
+                for (i, span) in named.iter().enumerate().skip(answered) {
+                    keys.push(span.of(input));
+                    owners.push(Owner {
+                        slot: request.slot,
+                        place: (i as u32, named.len() as u32),
+                        active: at as u32,
+                        request: active.next as u32,
+                        code: request.code,
+                    });
+                }
+                active.ran_bytes = request.end as usize;
+                active.next += 1;
+            }
+        }
+        database
+    }
+}
+
+/// Has a connection go on with this key in the next turn.
+fn put_back(active: &mut [Active], requests: &[Request], owner: Owner) {
+    let active = &mut active[owner.active as usize];
+    active.deferred = true;
+    active.next = owner.request as usize;
+    active.next_key = owner.place.0 as usize;
+    active.ran_bytes = if active.next == active.first {
+        active.passed_over_bytes
+    } else {
+        requests[active.next - 1].end as usize
+    };
+}
+
+/// Answers keys one by one: one that is alone, or those that a batch left since one of them could
+/// not be read. That one's request gets the error, the others what they asked for.
+fn answer_each(
+    keyspace: &hedgerow::Result<&Keyspace>,
+    (keys, owners): (&[&[u8]], &[Owner]),
+    hits: &mut u64,
+    sessions: &mut [Option<Session>],
+    outputs: &mut [Output],
+) {
+    let mut in_failed = false;
+    for (&owner, key) in owners.iter().zip(keys) {
+        in_failed &= owner.place.0 > 0;
+        if in_failed {
+            continue;
+        }
+        let read = match keyspace {
+            Ok(keyspace) => keyspace.read(key, |row| {
+                *hits += 1;
+                answer(owner, key, Some(row), sessions, outputs);
+            }),
+            Err(error) => {
+                in_failed = true;
+                fail(owner, error, sessions, outputs);
+                continue;
+            }
+        };
+        match read {
+            Ok(Some(())) => {}
+            Ok(None) => answer(owner, key, None, sessions, outputs),
+            Err(error) => {
+                in_failed = true;
+                fail(owner, &error, sessions, outputs);
+            }
+        }
+    }
+}
+
+fn fail(
+    owner: Owner,
+    error: &hedgerow::Error,
+    sessions: &mut [Option<Session>],
+    outputs: &mut [Output],
+) {
+    let slot = owner.slot as usize;
+    if let Some(session) = &mut sessions[slot] {
+        session.reply_error(error, outputs[slot].buffer());
+    }
+}

@@ -1,0 +1,142 @@
+//! The requests of a turn, and how far each connection has come with its own.
+
+use std::time::Duration;
+
+use hedgerow::Commit;
+
+use super::answers::Owner;
+use super::reorder::Reorder;
+use super::stopwatch::Stopwatch;
+use crate::connection::input::Input;
+use crate::connection::output::{Output, Until};
+use crate::monitoring::metrics::TurnCounts;
+use crate::protocol::request::{Request, Span};
+use crate::session::Session;
+use crate::shared::Shared;
+
+/// Keys that one batch looks up.
+pub(super) const BATCH_KEYS: usize = 256;
+/// Requests of one connection in one batch: between two, its output limit is looked at.
+pub(super) const BATCH_PER_CONNECTION: usize = 64;
+
+/// The parts of a worker's connections that a turn works on, by slot.
+pub(crate) struct Lanes<'a> {
+    pub(crate) inputs: &'a mut [Input],
+    pub(crate) outputs: &'a mut [Output],
+    pub(crate) sessions: &'a mut [Option<Session>],
+}
+
+/// A connection with requests in this turn.
+pub(crate) struct Active {
+    pub(crate) slot: usize,
+    /// Its first request, and what is passed over before it.
+    pub(super) first: usize,
+    pub(super) passed_over_bytes: usize,
+    /// Its requests that have not run yet.
+    pub(super) next: usize,
+    /// The keys of the next request that were answered already.
+    pub(super) next_key: usize,
+    pub(super) end: usize,
+    /// How much of the input is used up when all of them have run.
+    pub(super) parsed_bytes: usize,
+    /// How much of the input is used up by those that ran.
+    pub(crate) ran_bytes: usize,
+    /// An error to send after them, before closing.
+    pub(super) malformed: Option<Vec<u8>>,
+    /// The connection is to be closed.
+    pub(crate) close: bool,
+    /// Why, if its client broke the protocol: the error sent to it.
+    pub(crate) offence: Option<Vec<u8>>,
+    /// More requests may be whole in the input.
+    pub(crate) more: bool,
+    /// Bytes that the next request needs in all.
+    pub(crate) wanted: usize,
+    /// Its output is over the limit.
+    pub(crate) blocked: bool,
+    /// Its next request waits for the next turn.
+    pub(crate) deferred: bool,
+    /// Its next request waits for the end of a pause.
+    pub(crate) paused: bool,
+    /// One of its single requests got a large reply.
+    pub(super) ran_large: bool,
+}
+
+impl Active {
+    /// A connection whose requests begin at `first`; of the next one, so many keys were answered.
+    pub(super) fn new(slot: usize, first: usize, answered_keys: usize) -> Active {
+        Active {
+            slot,
+            first,
+            passed_over_bytes: 0,
+            next: first,
+            next_key: answered_keys,
+            end: first,
+            parsed_bytes: 0,
+            ran_bytes: 0,
+            malformed: None,
+            close: false,
+            offence: None,
+            more: false,
+            wanted: 0,
+            blocked: false,
+            deferred: false,
+            paused: false,
+            ran_large: false,
+        }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.next == self.end || self.close || self.blocked || self.deferred
+    }
+}
+
+/// The requests of a turn. Its buffers are used again and again.
+#[derive(Default)]
+pub(crate) struct Turn {
+    pub(super) requests: Vec<Request>,
+    pub(super) spans: Vec<Span>,
+    pub(crate) active: Vec<Active>,
+    pub(super) owners: Vec<Owner>,
+    pub(super) order: Reorder,
+    pub(crate) counts: TurnCounts,
+    pub(crate) stopwatch: Stopwatch,
+    /// The numbers of the RESP commands that ran.
+    pub(crate) commands: Vec<u32>,
+    pub(crate) awaited: Awaited,
+}
+
+/// What the replies of a turn wait for.
+#[derive(Default)]
+pub(crate) struct Awaited {
+    /// Some wait for the write-out.
+    pub(crate) needs_write_out: bool,
+    /// The last commit that some wait for.
+    pub(crate) last_commit: Option<Commit>,
+}
+
+impl Awaited {
+    pub(super) fn add(&mut self, until: Until) {
+        match until {
+            Until::WrittenOut => self.needs_write_out = true,
+            Until::Durable(commit) => self.last_commit = self.last_commit.max(Some(commit)),
+        }
+    }
+}
+
+impl Turn {
+    pub(crate) fn begin(&mut self, slow: Option<Duration>) {
+        self.stopwatch.reset(slow);
+        self.order.large_bytes = 0;
+        self.requests.clear();
+        self.spans.clear();
+        self.active.clear();
+        self.commands.clear();
+        self.counts = TurnCounts::default();
+        self.awaited = Awaited::default();
+    }
+}
+
+/// Whether a connection has to fetch replies before more of its requests run.
+pub(super) fn over_limit(shared: &Shared, output: &Output) -> bool {
+    output.pending() > shared.options.output_limit_bytes
+}
