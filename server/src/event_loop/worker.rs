@@ -25,7 +25,7 @@ use crate::clients::memory::RELIEF_INTERVAL;
 use crate::connection::input::{Filled, Input, Pool};
 use crate::connection::output::{Flushed, Output};
 use crate::error::{Error, Result};
-use crate::event_loop::turn::{Active, Lanes, Turn};
+use crate::event_loop::turn::{Active, ConnectionSlots, Turn};
 use crate::monitoring::metrics::WorkerMetrics;
 use crate::session::Session;
 use crate::shared::{Shared, WorkerHandle};
@@ -296,12 +296,12 @@ impl Worker {
         let mut queue = std::mem::take(&mut self.queue);
         for &slot in &queue {
             self.receive(slot);
-            let (shared, turn, mut lanes) = self.parts();
-            turn.parse(shared, slot, &mut lanes);
+            let (shared, turn, mut slots) = self.parts();
+            turn.parse(shared, slot, &mut slots);
             self.outputs[slot].prepare(&mut self.pool);
         }
-        let (shared, turn, mut lanes) = self.parts();
-        turn.run(shared, &mut lanes);
+        let (shared, turn, mut slots) = self.parts();
+        turn.run(shared, &mut slots);
         if let Some(commit) = turn.awaited.last_commit {
             // One group commit for the whole turn.
             self.shared.db.request_durable(&commit);
@@ -319,13 +319,13 @@ impl Worker {
 
     /// What a turn works on.
     #[inline]
-    fn parts(&mut self) -> (&Shared, &mut Turn, Lanes<'_>) {
-        let lanes = Lanes {
+    fn parts(&mut self) -> (&Shared, &mut Turn, ConnectionSlots<'_>) {
+        let slots = ConnectionSlots {
             inputs: &mut self.inputs,
             outputs: &mut self.outputs,
             sessions: &mut self.sessions,
         };
-        (&self.shared, &mut self.turn, lanes)
+        (&self.shared, &mut self.turn, slots)
     }
 
     /// Sends what a turn answered, and decides what comes next for each of its connections.

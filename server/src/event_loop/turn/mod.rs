@@ -18,4 +18,4 @@ mod run;
 mod singles;
 mod stopwatch;
 
-pub(crate) use requests::{Active, Lanes, Turn};
+pub(crate) use requests::{Active, ConnectionSlots, Turn};

@@ -1,6 +1,6 @@
 //! Taking requests out of the inputs of connections.
 
-use super::requests::{Active, Lanes, Turn};
+use super::requests::{Active, ConnectionSlots, Turn};
 use crate::clients::pause::Scope;
 use crate::connection::input::Input;
 use crate::protocol::request::{Parsed, Request};
@@ -12,13 +12,13 @@ const TURN_PER_CONNECTION: usize = 1024;
 
 impl Turn {
     /// Takes all whole requests out of a connection's input.
-    pub(crate) fn parse(&mut self, shared: &Shared, slot: usize, lanes: &mut Lanes<'_>) {
-        let Some(session) = &mut lanes.sessions[slot] else {
+    pub(crate) fn parse(&mut self, shared: &Shared, slot: usize, slots: &mut ConnectionSlots<'_>) {
+        let Some(session) = &mut slots.sessions[slot] else {
             return;
         };
-        let input = &mut lanes.inputs[slot];
+        let input = &mut slots.inputs[slot];
         let first = self.requests.len();
-        let answered_keys = std::mem::take(&mut lanes.outputs[slot].answered_keys);
+        let answered_keys = std::mem::take(&mut slots.outputs[slot].answered_keys);
         let mut active = Active::new(slot, first, answered_keys);
         let paused = shared.pause.scope();
         while active.parsed_bytes != input.len()

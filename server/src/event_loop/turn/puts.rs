@@ -2,12 +2,12 @@
 
 use hedgerow::Keyspace;
 
-use super::requests::{BATCH_PER_CONNECTION, Lanes, Turn, over_limit};
+use super::requests::{BATCH_PER_CONNECTION, ConnectionSlots, Turn, over_limit};
 use crate::protocol::request::{Kind, Request, Span};
 use crate::shared::Shared;
 
 impl Turn {
-    pub(super) fn run_puts(&mut self, shared: &Shared, lanes: &mut Lanes<'_>) {
+    pub(super) fn run_puts(&mut self, shared: &Shared, slots: &mut ConnectionSlots<'_>) {
         let Turn {
             requests,
             spans,
@@ -19,7 +19,7 @@ impl Turn {
         let mut options = shared.write_options();
         let mut keys: Vec<&[u8]> = Vec::new();
         for active in active.iter_mut().filter(|active| !active.is_done()) {
-            let Some(session) = &mut lanes.sessions[active.slot] else {
+            let Some(session) = &mut slots.sessions[active.slot] else {
                 continue;
             };
             let last = active.end.min(active.next + BATCH_PER_CONNECTION);
@@ -27,17 +27,17 @@ impl Turn {
             if run.is_empty() || !session.may_batch() {
                 continue;
             }
-            if over_limit(shared, &lanes.outputs[active.slot]) {
+            if over_limit(shared, &slots.outputs[active.slot]) {
                 active.blocked = true;
                 continue;
             }
-            let input = lanes.inputs[active.slot].bytes();
+            let input = slots.inputs[active.slot].bytes();
             let keyspace = shared.keyspace(session.database());
             if let (Ok(keyspace), true) = (&keyspace, run.len() > 1) {
                 prefetch(keyspace, run, (spans, input), &mut keys);
             }
             counts.batched_puts += run.len() as u64;
-            let output = &mut lanes.outputs[active.slot];
+            let output = &mut slots.outputs[active.slot];
             for request in run {
                 let Kind::Put {
                     first,

@@ -3,7 +3,9 @@
 use hedgerow::Keyspace;
 
 use super::answers::{Owner, answer};
-use super::requests::{Active, BATCH_KEYS, BATCH_PER_CONNECTION, Lanes, Turn, over_limit};
+use super::requests::{
+    Active, BATCH_KEYS, BATCH_PER_CONNECTION, ConnectionSlots, Turn, over_limit,
+};
 use crate::connection::input::Input;
 use crate::connection::output::Output;
 use crate::protocol::request::{Kind, Request, Span};
@@ -11,7 +13,7 @@ use crate::session::Session;
 use crate::shared::Shared;
 
 impl Turn {
-    pub(super) fn run_reads(&mut self, shared: &Shared, lanes: &mut Lanes<'_>) {
+    pub(super) fn run_reads(&mut self, shared: &Shared, slots: &mut ConnectionSlots<'_>) {
         let Turn {
             requests,
             spans,
@@ -26,17 +28,17 @@ impl Turn {
             order.deferred.clear();
             let mut keys = Vec::new();
             let queued = Queued { requests, spans };
-            let (sessions, inputs) = (&*lanes.sessions, &*lanes.inputs);
+            let (sessions, inputs) = (&*slots.sessions, &*slots.inputs);
             let database =
                 queued.gather_reads(active, sessions, inputs, owners, &mut keys, |slot| {
-                    over_limit(shared, &lanes.outputs[slot])
+                    over_limit(shared, &slots.outputs[slot])
                 });
             let (Some(database), false) = (database, keys.is_empty()) else {
                 return;
             };
             counts.batched_reads += keys.len() as u64;
             counts.read_batches += 1;
-            let (sessions, outputs) = (&mut *lanes.sessions, &mut *lanes.outputs);
+            let (sessions, outputs) = (&mut *slots.sessions, &mut *slots.outputs);
             let hits = &mut counts.hits;
             let keyspace = shared.keyspace(database);
             let answered = match (&keyspace, keys.as_slice()) {

@@ -20,7 +20,7 @@ pub(super) const BATCH_KEYS: usize = 256;
 pub(super) const BATCH_PER_CONNECTION: usize = 64;
 
 /// The parts of a worker's connections that a turn works on, by slot.
-pub(crate) struct Lanes<'a> {
+pub(crate) struct ConnectionSlots<'a> {
     pub(crate) inputs: &'a mut [Input],
     pub(crate) outputs: &'a mut [Output],
     pub(crate) sessions: &'a mut [Option<Session>],

@@ -1,23 +1,23 @@
 //! The rounds of a turn.
 
-use super::requests::{Lanes, Turn};
+use super::requests::{ConnectionSlots, Turn};
 use crate::session::Session;
 use crate::shared::Shared;
 
 impl Turn {
     /// Runs everything.
-    pub(crate) fn run(&mut self, shared: &Shared, lanes: &mut Lanes<'_>) {
+    pub(crate) fn run(&mut self, shared: &Shared, slots: &mut ConnectionSlots<'_>) {
         while self.active.iter().any(|active| !active.is_done()) {
-            self.run_reads(shared, lanes);
-            self.run_puts(shared, lanes);
-            self.run_singles(shared, lanes);
+            self.run_reads(shared, slots);
+            self.run_puts(shared, slots);
+            self.run_singles(shared, slots);
         }
         for active in &mut self.active {
             let finished = active.next == active.end && !active.blocked && !active.deferred;
             if finished && !active.close {
                 active.ran_bytes = active.parsed_bytes;
                 if let Some(error) = active.malformed.take() {
-                    lanes.outputs[active.slot]
+                    slots.outputs[active.slot]
                         .buffer()
                         .extend_from_slice(&error);
                     self.counts.protocol_errors += 1;
@@ -28,11 +28,11 @@ impl Turn {
             // What was put off is taken out of the input, and counted, again.
             let ran = &self.requests[active.first..active.next];
             self.counts.requests += ran.len() as u64;
-            if matches!(lanes.sessions[active.slot], Some(Session::Resp(_))) {
+            if matches!(slots.sessions[active.slot], Some(Session::Resp(_))) {
                 self.commands.extend(ran.iter().map(|request| request.code));
             }
-            lanes.outputs[active.slot].answered_keys = active.next_key;
-            if !finished && let Some(session) = &mut lanes.sessions[active.slot] {
+            slots.outputs[active.slot].answered_keys = active.next_key;
+            if !finished && let Some(session) = &mut slots.sessions[active.slot] {
                 session.forget_parsed();
             }
             active.more |= active.blocked || active.deferred;

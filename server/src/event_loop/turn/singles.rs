@@ -1,7 +1,9 @@
 //! Requests that run one by one: everything but plain reads and puts.
 
 use super::answers::{LARGE_REPLIES_BYTES, SMALL_REPLY_BYTES};
-use super::requests::{Awaited, BATCH_KEYS, BATCH_PER_CONNECTION, Lanes, Turn, over_limit};
+use super::requests::{
+    Awaited, BATCH_KEYS, BATCH_PER_CONNECTION, ConnectionSlots, Turn, over_limit,
+};
 use crate::connection::output::{Output, Until};
 use crate::protocol::ran::Ran;
 use crate::protocol::request::Kind;
@@ -10,17 +12,17 @@ use crate::shared::Shared;
 impl Turn {
     /// Brings what the leading single requests of all connections will touch into the cache. Only
     /// a hint: a request may turn out to touch something else, or nothing.
-    fn prefetch_singles(&self, shared: &Shared, lanes: &Lanes<'_>) {
+    fn prefetch_singles(&self, shared: &Shared, slots: &ConnectionSlots<'_>) {
         let mut keys: Vec<&[u8]> = Vec::new();
         let mut database = None;
         for active in self.active.iter().filter(|active| !active.is_done()) {
-            let Some(session) = &lanes.sessions[active.slot] else {
+            let Some(session) = &slots.sessions[active.slot] else {
                 continue;
             };
             if *database.get_or_insert(session.database()) != session.database() {
                 continue;
             }
-            let input = lanes.inputs[active.slot].bytes();
+            let input = slots.inputs[active.slot].bytes();
             let last = active.end.min(active.next + BATCH_PER_CONNECTION);
             for request in &self.requests[active.next..last] {
                 let Kind::Single { key } = request.kind else {
@@ -40,8 +42,8 @@ impl Turn {
         }
     }
 
-    pub(super) fn run_singles(&mut self, shared: &Shared, lanes: &mut Lanes<'_>) {
-        self.prefetch_singles(shared, lanes);
+    pub(super) fn run_singles(&mut self, shared: &Shared, slots: &mut ConnectionSlots<'_>) {
+        self.prefetch_singles(shared, slots);
         let Turn {
             requests,
             spans,
@@ -54,10 +56,10 @@ impl Turn {
         } = self;
         stopwatch.others_ran();
         for (place, active) in active.iter_mut().enumerate() {
-            let Some(session) = &mut lanes.sessions[active.slot] else {
+            let Some(session) = &mut slots.sessions[active.slot] else {
                 continue;
             };
-            let output = &mut lanes.outputs[active.slot];
+            let output = &mut slots.outputs[active.slot];
             // Those beyond come next round, prefetched.
             let last = active.end.min(active.next + BATCH_PER_CONNECTION);
             while !active.is_done() && active.next < last {
@@ -75,7 +77,7 @@ impl Turn {
                     active.deferred = true;
                     break;
                 }
-                let input = lanes.inputs[active.slot].bytes();
+                let input = slots.inputs[active.slot].bytes();
                 let named = &spans[request.first_span as usize..request.end_span as usize];
                 let (position, before) = (output.position(), output.pending());
                 let is_timed = session.may_take_long(request.code, input, named);
