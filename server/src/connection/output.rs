@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! [ sent | may be sent | a reply that waits | and what is behind it ]    ≤ limit + one turn's replies
-//!        ^sent         ^held[0].start       ^held[0].end
+//!        ^sent         ^waiting[0].start    ^waiting[0].end
 //! ```
 //!
 //! Large values lie beside the bytes: see [`reply_buffer`](crate::connection::reply_buffer).
@@ -21,7 +21,7 @@ use crate::connection::input::{BUFFER_BYTES, KEPT_BUFFERS, KEPT_BYTES, Pool};
 use crate::connection::reply_buffer::ReplyBuffer;
 
 /// Places for replies that wait which a connection keeps.
-const KEPT_HELD: usize = 64;
+const KEPT_WAITING: usize = 64;
 
 /// What one connection is sent at once, so that others get their turn.
 const FLUSH_BYTES: usize = 1 << 20;
@@ -49,7 +49,7 @@ pub(crate) enum Until {
 
 /// A reply that waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
+pub(crate) struct WaitingReply {
     /// Its positions in the buffer.
     start: usize,
     end: usize,
@@ -61,7 +61,7 @@ pub(crate) struct Held {
     pub(crate) code: u32,
 }
 
-impl Held {
+impl WaitingReply {
     /// Whether the client gets no reply if all goes well.
     pub(crate) fn is_silent(&self) -> bool {
         self.start == self.end
@@ -91,7 +91,7 @@ impl Held {
 pub(crate) struct Output {
     buffer: ReplyBuffer,
     /// The replies that wait, in order.
-    held: VecDeque<Held>,
+    waiting: VecDeque<WaitingReply>,
     /// Keys of the next request that were answered already.
     pub(crate) answered_keys: usize,
     /// The last request that ran by itself got a small reply.
@@ -123,7 +123,7 @@ impl Output {
     /// The memory that is taken up.
     #[inline]
     pub(crate) fn capacity(&self) -> usize {
-        self.buffer.capacity() + self.held.capacity() * size_of::<Held>()
+        self.buffer.capacity() + self.waiting.capacity() * size_of::<WaitingReply>()
     }
 
     /// Bytes that wait to be sent.
@@ -139,8 +139,8 @@ impl Output {
 
     /// Holds back the reply from the position `start` to the end, and all behind it.
     #[inline]
-    pub(crate) fn hold(&mut self, start: usize, until: Until, code: u32) {
-        self.held.push_back(Held {
+    pub(crate) fn delay(&mut self, start: usize, until: Until, code: u32) {
+        self.waiting.push_back(WaitingReply {
             start,
             end: self.buffer.position(),
             until,
@@ -150,74 +150,79 @@ impl Output {
         });
     }
 
-    /// [`hold`](Output::hold) of a request that does nothing but wait, perhaps until a deadline.
-    pub(crate) fn hold_wait(&mut self, start: usize, until: Until, deadline: Option<Instant>) {
-        self.hold(start, until, 0);
-        if let Some(held) = self.held.back_mut() {
-            held.only_waits = true;
-            held.deadline = deadline;
+    /// [`delay`](Output::delay) of a request that does nothing but wait, perhaps until a deadline.
+    pub(crate) fn delay_until(&mut self, start: usize, until: Until, deadline: Option<Instant>) {
+        self.delay(start, until, 0);
+        if let Some(reply) = self.waiting.back_mut() {
+            reply.only_waits = true;
+            reply.deadline = deadline;
         }
     }
 
     /// Whether some replies wait.
     #[inline]
-    pub(crate) fn is_held(&self) -> bool {
-        !self.held.is_empty()
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Lets go the replies that waited for their commits to be written out.
     #[inline]
     pub(crate) fn release_written_out(&mut self) {
-        self.held.retain(|held| held.until != Until::WrittenOut);
+        self.waiting
+            .retain(|reply| reply.until != Until::WrittenOut);
     }
 
     /// Lets go what waits first, as far as `durable_epoch` covers it.
     pub(crate) fn release_durable(&mut self, durable_epoch: u64) {
-        let covered = |held: &Held| matches!(held.until, Until::Durable(commit) if commit.epoch() <= durable_epoch);
-        while self.held.front().is_some_and(covered) {
-            self.held.pop_front();
+        let covered = |reply: &WaitingReply| matches!(reply.until, Until::Durable(commit) if commit.epoch() <= durable_epoch);
+        while self.waiting.front().is_some_and(covered) {
+            self.waiting.pop_front();
         }
     }
 
     /// What the last reply that waits, waits for.
     pub(crate) fn awaited(&self) -> Option<Commit> {
-        self.held.back()?.awaited()
+        self.waiting.back()?.awaited()
     }
 
     /// When to let go what waits first, whatever is durable then.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.held.front()?.deadline
+        self.waiting.front()?.deadline
     }
 
     /// Lets `write` put another reply in the place of the first that waits, which ends its wait.
-    pub(crate) fn replace_first_held(&mut self, mut write: impl FnMut(&mut ReplyBuffer)) {
+    pub(crate) fn replace_first_waiting(&mut self, mut write: impl FnMut(&mut ReplyBuffer)) {
         let mut is_first = true;
-        self.replace_held(|_| std::mem::take(&mut is_first), |_, buffer| write(buffer));
+        self.replace_waiting(|_| std::mem::take(&mut is_first), |_, buffer| write(buffer));
     }
 
     /// Lets `write` put other replies in the places of those that wait and are `chosen`; these wait
     /// no more. Costs a copy of the buffer, large values left out.
-    pub(crate) fn replace_held(
+    pub(crate) fn replace_waiting(
         &mut self,
-        mut chosen: impl FnMut(&Held) -> bool,
-        mut write: impl FnMut(&Held, &mut ReplyBuffer),
+        mut chosen: impl FnMut(&WaitingReply) -> bool,
+        mut write: impl FnMut(&WaitingReply, &mut ReplyBuffer),
     ) {
-        if self.held.is_empty() {
+        if self.waiting.is_empty() {
             return;
         }
         let old = std::mem::take(&mut self.buffer);
         let mut copied = 0;
-        for held in std::mem::take(&mut self.held) {
-            self.buffer.append(&old, copied..held.start);
+        for reply in std::mem::take(&mut self.waiting) {
+            self.buffer.append(&old, copied..reply.start);
             let start = self.buffer.position();
-            if chosen(&held) {
-                write(&held, &mut self.buffer);
+            if chosen(&reply) {
+                write(&reply, &mut self.buffer);
             } else {
-                self.buffer.append(&old, held.start..held.end);
+                self.buffer.append(&old, reply.start..reply.end);
                 let end = self.buffer.position();
-                self.held.push_back(Held { start, end, ..held });
+                self.waiting.push_back(WaitingReply {
+                    start,
+                    end,
+                    ..reply
+                });
             }
-            copied = held.end;
+            copied = reply.end;
         }
         self.buffer.append(&old, copied..old.position());
         // Nothing behind the first that waited has been sent.
@@ -226,8 +231,8 @@ impl Output {
 
     /// Sends what may be sent, up to `FLUSH_BYTES`.
     pub(crate) fn flush(&mut self, sink: &mut impl Write) -> io::Result<Flushed> {
-        let first_held = self.held.front().map(|held| held.start);
-        let end = first_held.unwrap_or(self.buffer.position());
+        let first_waiting = self.waiting.front().map(|reply| reply.start);
+        let end = first_waiting.unwrap_or(self.buffer.position());
         let mut left = FLUSH_BYTES;
         while self.buffer.sent() < end {
             if left == 0 {
@@ -243,7 +248,7 @@ impl Output {
                 Err(error) => return Err(error),
             }
         }
-        if self.buffer.unsent() == 0 && self.held.is_empty() {
+        if self.buffer.unsent() == 0 && self.waiting.is_empty() {
             self.buffer.clear();
         }
         Ok(Flushed::All)
@@ -251,10 +256,10 @@ impl Output {
 
     /// Gives an empty buffer back, and room in a half-sent one.
     pub(crate) fn release(&mut self, pool: &mut Pool) {
-        if self.held.is_empty() && self.held.capacity() > KEPT_HELD {
-            self.held = VecDeque::new();
+        if self.waiting.is_empty() && self.waiting.capacity() > KEPT_WAITING {
+            self.waiting = VecDeque::new();
         }
-        if self.buffer.unsent() == 0 && self.held.is_empty() && self.buffer.capacity() > 0 {
+        if self.buffer.unsent() == 0 && self.waiting.is_empty() && self.buffer.capacity() > 0 {
             self.buffer.clear();
             let bytes = std::mem::take(&mut self.buffer).into_bytes();
             if bytes.capacity() <= KEPT_BYTES && pool.outputs.len() < KEPT_BUFFERS {
@@ -262,9 +267,9 @@ impl Output {
             }
         } else if self.buffer.sent() > KEPT_BYTES && self.buffer.sent() > self.pending() / 2 {
             let dropped = self.buffer.drop_sent();
-            for held in &mut self.held {
-                held.start -= dropped;
-                held.end -= dropped;
+            for reply in &mut self.waiting {
+                reply.start -= dropped;
+                reply.end -= dropped;
             }
         }
     }
@@ -284,8 +289,8 @@ mod tests {
             let start = output.position();
             output.buffer().extend_from_slice(reply.as_bytes());
             match waits {
-                Some((until, Some(deadline))) => output.hold_wait(start, *until, Some(*deadline)),
-                Some((until, None)) => output.hold(start, *until, code as u32),
+                Some((until, Some(deadline))) => output.delay_until(start, *until, Some(*deadline)),
+                Some((until, None)) => output.delay(start, *until, code as u32),
                 None => {}
             }
         }
@@ -319,8 +324,8 @@ mod tests {
         assert_eq!(sent(&mut output), "a");
         output.release_durable(5);
         assert_eq!(sent(&mut output), "bc");
-        assert!(output.is_held() && output.pending() == 1);
-        output.replace_held(|_| true, |_, buffer| buffer.extend_from_slice(b"!!"));
+        assert!(output.has_waiting() && output.pending() == 1);
+        output.replace_waiting(|_| true, |_, buffer| buffer.extend_from_slice(b"!!"));
         assert_eq!(sent(&mut output), "!!");
         let mut pool = Pool::default();
         output.release(&mut pool);
@@ -341,10 +346,10 @@ mod tests {
         ];
         let mut output = holding(&replies);
         let mut silent = Vec::new();
-        output.replace_held(
-            |held| held.until == Until::WrittenOut,
-            |held, buffer| {
-                silent.push((held.code, held.is_silent()));
+        output.replace_waiting(
+            |reply| reply.until == Until::WrittenOut,
+            |reply, buffer| {
+                silent.push((reply.code, reply.is_silent()));
                 buffer.extend_from_slice(b"failed ");
             },
         );
@@ -371,7 +376,7 @@ mod tests {
             ("3", until(6, None)),
         ]);
         assert_eq!((sent(&mut output).as_str(), output.deadline()), ("", at(1)));
-        output.replace_first_held(|buffer| buffer.extend_from_slice(b"late "));
+        output.replace_first_waiting(|buffer| buffer.extend_from_slice(b"late "));
         assert_eq!(
             (sent(&mut output).as_str(), output.deadline()),
             ("late ", at(3))

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use hedgerow::Commit;
 
-use crate::connection::output::Held;
+use crate::connection::output::WaitingReply;
 use crate::event_loop::worker::Worker;
 
 impl Worker {
@@ -16,8 +16,8 @@ impl Worker {
             let output = &mut self.outputs[active.slot];
             match (&outcome, &mut self.sessions[active.slot]) {
                 (Err(error), Some(session)) => {
-                    output.replace_held(Held::waits_for_write_out, |held, out| {
-                        session.reply_not_on_disk((held.code, held.is_silent()), error, out);
+                    output.replace_waiting(WaitingReply::waits_for_write_out, |reply, out| {
+                        session.reply_not_on_disk((reply.code, reply.is_silent()), error, out);
                     })
                 }
                 _ => output.release_written_out(),
@@ -26,12 +26,12 @@ impl Worker {
     }
 
     /// Sends the replies whose writes are durable by now.
-    pub(crate) fn release_held(&mut self) {
+    pub(crate) fn send_durable(&mut self) {
         // Before asking: an advance from here on wakes the poll.
         self.handle.waits_for_sync.store(true, Ordering::SeqCst);
         let durable_epoch = self.shared.db.durable_epoch();
         self.overdue_at = None;
-        for slot in std::mem::take(&mut self.held) {
+        for slot in std::mem::take(&mut self.waiting) {
             let output = &mut self.outputs[slot];
             output.release_durable(durable_epoch);
             if let Some(session) = &mut self.sessions[slot] {
@@ -40,10 +40,12 @@ impl Worker {
                 if let Some(error) = fails(output.awaited()) {
                     // Whoever only waits goes on waiting for space.
                     let for_good = !matches!(error, hedgerow::Error::DiskFull);
-                    output.replace_held(
-                        |held| (for_good || !held.only_waits()) && fails(held.awaited()).is_some(),
-                        |held, out| {
-                            session.reply_not_on_disk((held.code, held.is_silent()), &error, out);
+                    output.replace_waiting(
+                        |reply| {
+                            (for_good || !reply.only_waits()) && fails(reply.awaited()).is_some()
+                        },
+                        |reply, out| {
+                            session.reply_not_on_disk((reply.code, reply.is_silent()), &error, out);
                         },
                     );
                 }
@@ -51,22 +53,22 @@ impl Worker {
                     .deadline()
                     .is_some_and(|deadline| deadline <= self.now)
                 {
-                    output.replace_first_held(|out| session.reply_overdue(out));
+                    output.replace_first_waiting(|out| session.reply_overdue(out));
                     output.release_durable(durable_epoch);
                 }
             }
-            let is_held = output.is_held();
+            let has_waiting = output.has_waiting();
             let deadlines = self.overdue_at.into_iter().chain(output.deadline());
             self.overdue_at = deadlines.min();
             if let Some(peer) = &mut self.peers[slot] {
-                peer.held = is_held;
+                peer.waiting = has_waiting;
             }
-            if is_held {
-                self.held.push(slot);
+            if has_waiting {
+                self.waiting.push(slot);
             }
             self.flush(slot);
         }
-        if self.held.is_empty() {
+        if self.waiting.is_empty() {
             self.handle.waits_for_sync.store(false, Ordering::SeqCst);
         }
     }

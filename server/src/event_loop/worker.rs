@@ -59,8 +59,8 @@ pub(crate) struct Peer {
     pub(crate) hung_up: bool,
     /// The end has been read: what was asked is still answered.
     pub(crate) ended: bool,
-    /// Listed in `held`.
-    pub(crate) held: bool,
+    /// Listed in `waiting`.
+    pub(crate) waiting: bool,
     /// Replies were left because the socket took no more.
     pending: bool,
     /// The output is over its limit: nothing is run until some of it is fetched.
@@ -94,7 +94,7 @@ pub(crate) struct Worker {
     free: Vec<usize>,
     queue: Vec<usize>,
     /// Connections whose replies wait for a sync.
-    pub(crate) held: Vec<usize>,
+    pub(crate) waiting: Vec<usize>,
     /// Connections to which more could be sent.
     unsent: Vec<usize>,
     /// Connections that are blocked, and when to look whether they fetch anything.
@@ -136,7 +136,7 @@ impl Worker {
             outputs: Vec::new(),
             free: Vec::new(),
             queue: Vec::new(),
-            held: Vec::new(),
+            waiting: Vec::new(),
             unsent: Vec::new(),
             blocked: Vec::new(),
             look_at: None,
@@ -222,8 +222,8 @@ impl Worker {
             self.adopt();
             self.close_killed();
         }
-        if !self.held.is_empty() {
-            self.release_held();
+        if !self.waiting.is_empty() {
+            self.send_durable();
         }
     }
 
@@ -274,7 +274,7 @@ impl Worker {
                 unparsed: false,
                 hung_up: false,
                 ended: false,
-                held: false,
+                waiting: false,
                 pending: false,
                 blocked: false,
                 buffers: false,
@@ -342,8 +342,8 @@ impl Worker {
             self.end_tick_of(active);
         }
         self.turn.active = active;
-        if !self.held.is_empty() {
-            self.release_held();
+        if !self.waiting.is_empty() {
+            self.send_durable();
         }
     }
 
@@ -436,9 +436,9 @@ impl Worker {
                 self.blocked.push(slot);
             }
         }
-        if self.outputs[slot].is_held() && !peer.held {
-            peer.held = true;
-            self.held.push(slot);
+        if self.outputs[slot].has_waiting() && !peer.waiting {
+            peer.waiting = true;
+            self.waiting.push(slot);
         }
         if let Some(session) = &self.sessions[slot] {
             let buffers = (self.inputs[slot].len(), self.outputs[slot].pending());
@@ -528,7 +528,7 @@ impl Worker {
         self.sessions[slot] = None;
         self.inputs[slot] = Input::default();
         self.outputs[slot] = Output::default();
-        self.held.retain(|&held| held != slot);
+        self.waiting.retain(|&waits| waits != slot);
         self.queue.retain(|&queued| queued != slot);
         self.unsent.retain(|&unsent| unsent != slot);
         self.blocked.retain(|&blocked| blocked != slot);
@@ -580,7 +580,7 @@ impl Worker {
             }
             if unsent(self) {
                 let _ = self.poll.poll(events, Some(Duration::from_millis(20)));
-                self.release_held();
+                self.send_durable();
             }
         }
         for slot in 0..self.peers.len() {

@@ -10,7 +10,7 @@ use crate::shared::Shared;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ran {
     /// The reply must wait until this commit is durable.
-    pub(crate) hold: Option<Commit>,
+    pub(crate) awaits: Option<Commit>,
     /// But not beyond this moment (`WAITAOF`).
     pub(crate) deadline: Option<Instant>,
     /// Something was changed.
@@ -25,7 +25,7 @@ impl Ran {
     /// After a write: its reply waits if acknowledged writes are promised to be durable.
     pub(crate) fn wrote(shared: &Shared, commit: Option<Commit>) -> Ran {
         Ran {
-            hold: commit.filter(|_| shared.is_sync()),
+            awaits: commit.filter(|_| shared.is_sync()),
             wrote: commit.is_some(),
             ..Ran::default()
         }

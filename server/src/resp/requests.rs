@@ -87,7 +87,7 @@ impl Session {
             out.truncate(start);
             ran.deadline = None;
             if !ran.wrote {
-                ran.hold = None;
+                ran.awaits = None;
             }
         }
         self.replies = match self.replies {
@@ -219,7 +219,7 @@ impl Session {
             Ok(committed) => {
                 if committed.is_some() {
                     self.last_commit = self.last_commit.max(committed);
-                    ran.hold = ran.hold.max(Ran::wrote(shared, committed).hold);
+                    ran.awaits = ran.awaits.max(Ran::wrote(shared, committed).awaits);
                     ran.wrote = true;
                 }
             }

@@ -62,7 +62,7 @@ impl Turn {
                 let commit = outcome.as_ref().ok().copied();
                 session.reply_put(request.code, outcome, output.buffer());
                 if let Some(until) = commit.and_then(|commit| shared.reply_waits(&commit)) {
-                    output.hold(start, until, request.code);
+                    output.delay(start, until, request.code);
                     awaited.add(until);
                 }
                 active.ran_bytes = request.end as usize;

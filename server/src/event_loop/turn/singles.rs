@@ -93,7 +93,7 @@ impl Turn {
                     order.large_bytes += reply_bytes;
                     active.ran_large = true;
                 }
-                hold(shared, awaited, output, (position, request.code), &ran);
+                delay(shared, awaited, output, (position, request.code), &ran);
                 active.ran_bytes = request.end as usize;
                 active.next += 1;
                 active.close |= ran.close;
@@ -107,25 +107,25 @@ impl Turn {
 }
 
 /// Has the reply to a request wait for what the server promises of its commit.
-fn hold(
+fn delay(
     shared: &Shared,
     awaited: &mut Awaited,
     output: &mut Output,
     (position, code): (usize, u32),
     ran: &Ran,
 ) {
-    if let Some(commit) = ran.hold {
+    if let Some(commit) = ran.awaits {
         let until = Until::Durable(commit);
         if ran.wrote {
-            output.hold(position, until, code);
+            output.delay(position, until, code);
         } else {
-            output.hold_wait(position, until, ran.deadline);
+            output.delay_until(position, until, ran.deadline);
         }
         awaited.add(until);
     } else if ran.wrote
         && let Some(until) = shared.waits_for_write_out()
     {
-        output.hold(position, until, code);
+        output.delay(position, until, code);
         awaited.add(until);
     }
 }

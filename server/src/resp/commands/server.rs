@@ -63,7 +63,7 @@ pub(crate) fn waitaof(call: &mut Call<'_, '_, '_>) -> Outcome {
     let wait = local == 1 && !durable && !call.data.is_transaction();
     if wait {
         *call.ran = Ran {
-            hold: commit,
+            awaits: commit,
             // So far away that the clock cannot say it is never.
             deadline: (timeout_ms > 0)
                 .then(|| Instant::now().checked_add(Duration::from_millis(timeout_ms as u64)))
