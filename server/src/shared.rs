@@ -11,8 +11,8 @@ use crate::clients::memory::ClientMemory;
 use crate::clients::pause::{Pause, Scope};
 use crate::connection::output::Until;
 use crate::monitoring::events::ClientEvents;
+use crate::monitoring::index_statistics::IndexWalks;
 use crate::monitoring::metrics::Metrics;
-use crate::monitoring::survey::Surveys;
 use crate::monitoring::totals::LastReset;
 use crate::options::ServerOptions;
 use crate::resp::Cursors;
@@ -41,7 +41,7 @@ pub(crate) struct Shared {
     /// Since when memcached's `stats` counts.
     pub(crate) stats_reset: LastReset,
     pub(crate) events: ClientEvents,
-    pub(crate) surveys: Arc<Surveys>,
+    pub(crate) index_walks: Arc<IndexWalks>,
     pub(crate) cursors: Cursors,
     pub(crate) started: Instant,
     pub(crate) run_id: String,
@@ -77,7 +77,7 @@ impl Shared {
             info_reset: LastReset::default(),
             stats_reset: LastReset::default(),
             events: ClientEvents::new(),
-            surveys: Arc::default(),
+            index_walks: Arc::default(),
             settings: Settings::new(&options),
             pause: Pause::new(),
             options,

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 
 use super::connection::Answer;
 use super::request::Request;
+use crate::monitoring::index_statistics::{self, IndexState};
 use crate::monitoring::metrics::CommandTotal;
 use crate::monitoring::process;
-use crate::monitoring::survey::{self, IndexState};
 use crate::monitoring::totals::Totals;
 use crate::protocol::password;
 use crate::protocol::port::Speaks;
@@ -190,7 +190,7 @@ fn family(text: &mut String, name: &str, kind: &str, help: &str) {
 /// What the indexes are, what they count, and their shapes. The samples of one metric stand
 /// together, as the format demands.
 fn index_metrics(shared: &Shared, text: &mut String) {
-    let indexes = survey::indexes(&shared.db, &shared.surveys);
+    let indexes = index_statistics::indexes(&shared.db, &shared.index_walks);
     let labels = |index: &IndexState| {
         let keyspace = escaped(&index.keyspace);
         format!("keyspace=\"{keyspace}\",index=\"{}\"", index.kind)
@@ -226,7 +226,7 @@ fn index_metrics(shared: &Shared, text: &mut String) {
             let name = name(&format!("{}_total", number.name));
             sample(name, "counter", number.help, &labels, number.value);
         }
-        for number in survey::shape_alone(index) {
+        for number in index_statistics::shape_alone(index) {
             sample(
                 name(number.name),
                 "gauge",

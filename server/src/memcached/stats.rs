@@ -9,8 +9,8 @@ use super::items;
 use super::outcome::{Done, Failure, Outcome};
 use super::request::Words;
 use crate::connection::reply_buffer::ReplyBuffer;
+use crate::monitoring::index_statistics;
 use crate::monitoring::process;
-use crate::monitoring::survey;
 use crate::shared::{Shared, now_ms};
 
 /// The one slab class: there are no slabs, but tools look for classes.
@@ -183,12 +183,16 @@ fn listeners(shared: &Shared, stat: Stat<'_>) {
 
 /// Of this server's own: what the index of each keyspace is, and its numbers.
 fn indexes(shared: &Shared, stat: Stat<'_>) {
-    for index in survey::indexes(&shared.db, &shared.surveys) {
+    for index in index_statistics::indexes(&shared.db, &shared.index_walks) {
         let is_blank = |c: char| c.is_whitespace() || c.is_control();
         let name = index.keyspace.replace(is_blank, "_");
         stat(&format!("{name}:index"), &index.kind);
         stat(&format!("{name}:rows"), &index.rows);
-        for number in index.counters.iter().chain(survey::shape_alone(&index)) {
+        for number in index
+            .counters
+            .iter()
+            .chain(index_statistics::shape_alone(&index))
+        {
             stat(&format!("{name}:{}", number.name), &number.value);
         }
     }

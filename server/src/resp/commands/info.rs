@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
+use crate::monitoring::index_statistics;
 use crate::monitoring::metrics::CommandTotal;
 use crate::monitoring::process;
-use crate::monitoring::survey;
 use crate::resp::command::Call;
 use crate::resp::failure::Outcome;
 use crate::shared::{Shared, now_ms};
@@ -212,12 +212,12 @@ fn error_stats(shared: &Shared, text: &mut String) {
 /// What the index of each keyspace is, and all that it tells of itself: its shape as of the last
 /// walk (`walked_s` seconds ago), and what it counts.
 fn index(shared: &Shared, text: &mut String) {
-    for index in survey::indexes(&shared.db, &shared.surveys) {
+    for index in index_statistics::indexes(&shared.db, &shared.index_walks) {
         let mut value = format!("index={},rows={}", index.kind, index.rows);
         if let Some((_, age_s)) = &index.shape {
             let _ = write!(value, ",walked_s={age_s}");
         }
-        for number in survey::shape_alone(&index).chain(index.counters.iter()) {
+        for number in index_statistics::shape_alone(&index).chain(index.counters.iter()) {
             let _ = write!(value, ",{}={}", number.name, number.value);
         }
         let is_control = |c: char| c.is_control() || c == ':';

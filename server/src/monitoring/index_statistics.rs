@@ -30,7 +30,7 @@ struct Walk {
 
 /// The last walks, by keyspace.
 #[derive(Default)]
-pub(crate) struct Surveys {
+pub(crate) struct IndexWalks {
     walks: Mutex<BTreeMap<String, Option<Walk>>>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct IndexState {
     pub(crate) shape: Option<(Arc<Statistics>, u64)>,
 }
 
-impl Surveys {
+impl IndexWalks {
     fn walks(&self) -> MutexGuard<'_, BTreeMap<String, Option<Walk>>> {
         self.walks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -96,10 +96,10 @@ impl Surveys {
         if due && keyspace.len() <= SMALL_ROWS {
             last = self.walk(keyspace);
         } else if due {
-            let (surveys, keyspace) = (Arc::clone(self), keyspace.clone());
+            let (index_walks, keyspace) = (Arc::clone(self), keyspace.clone());
             let thread = std::thread::Builder::new().name("hedgerow-survey".into());
             // Without a thread the old shape stays.
-            let _ = thread.spawn(move || surveys.walk(&keyspace));
+            let _ = thread.spawn(move || index_walks.walk(&keyspace));
         }
         let walk = last?;
         Some((walk.shape?, walk.ended.elapsed().as_secs()))
@@ -107,14 +107,14 @@ impl Surveys {
 }
 
 /// All keyspaces' indexes, as they are known now.
-pub(crate) fn indexes(db: &Db, surveys: &Arc<Surveys>) -> Vec<IndexState> {
+pub(crate) fn indexes(db: &Db, index_walks: &Arc<IndexWalks>) -> Vec<IndexState> {
     let state = |name: String| {
         let keyspace = db.keyspace(&name).ok()?;
         Some(IndexState {
             kind: keyspace.index_kind().ok()?.name(),
             rows: keyspace.len(),
             counters: keyspace.index_counters().ok()?,
-            shape: surveys.shape(&keyspace),
+            shape: index_walks.shape(&keyspace),
             keyspace: name,
         })
     };
