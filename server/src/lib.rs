@@ -6,13 +6,13 @@
 //!                                              │                   /metrics /healthz
 //!   sockets ⇄ connection (two buffers)         │
 //!             session  (RESP or memcached) ────┤
-//!             turn     (everything that one    │
+//!             tick     (everything that one    │
 //!                       poll found, batched) ──► hedgerow::Db
 //! ```
 //!
 //! | what | where |
 //! |---|---|
-//! | accepting; the event loop; one turn of it: `get_many` over all connections, prefetched puts, the rest | `event_loop` |
+//! | accepting; the event loop; one tick of it: `get_many` over all connections, prefetched puts, the rest | `event_loop` |
 //! | what a connection received; its replies, and those that wait for a sync | `connection` |
 //! | the list of clients, the memory of all of them, a pause of their requests | `clients` |
 //! | what a protocol must provide | `session` |

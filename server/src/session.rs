@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A request names its arguments by [`Span`]s: ranges of the connection's input, which stays in
-//! place until the turn ends. Sessions append replies to the output and never wait.
+//! place until the tick ends. Sessions append replies to the output and never wait.
 
 use std::time::Instant;
 
@@ -79,7 +79,7 @@ impl Session {
         }
     }
 
-    /// Shows others what the connection is like after a turn, and how many bytes its buffers of
+    /// Shows others what the connection is like after a tick, and how many bytes its buffers of
     /// input and output hold.
     #[inline]
     pub(crate) fn publish(&self, now: Instant, buffers: (usize, usize)) {

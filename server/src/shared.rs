@@ -151,7 +151,7 @@ impl Shared {
         }
     }
 
-    /// Whether replies to writes wait for the write-out at the end of their turn, so that a kill
+    /// Whether replies to writes wait for the write-out at the end of their tick, so that a kill
     /// loses nothing that was acknowledged.
     #[inline]
     pub(crate) fn waits_for_write_out(&self) -> Option<Until> {
@@ -233,7 +233,7 @@ impl Shared {
         }
     }
 
-    /// Makes the requests of clients wait for a time, from each worker's next turn on.
+    /// Makes the requests of clients wait for a time, from each worker's next tick on.
     pub(crate) fn pause_clients(&self, timeout: Duration, scope: Scope) {
         self.pause.begin(timeout, scope);
     }

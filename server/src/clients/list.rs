@@ -1,7 +1,7 @@
 //! The RESP connections as others see them: what `CLIENT LIST` shows and `CLIENT KILL` ends.
 //!
 //! A connection's session belongs to its worker and is nobody else's to look at. So each has a
-//! card beside it, which the worker rewrites after every turn in which the connection took part,
+//! card beside it, which the worker rewrites after every tick in which the connection took part,
 //! and on which others can write that the connection is to end.
 
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub(crate) struct Names {
     pub(crate) library_version: Vec<u8>,
 }
 
-/// What the connection was like at the end of its last turn.
+/// What the connection was like at the end of its last tick.
 struct State {
     /// Seconds after `since`.
     active_s: AtomicU64,

@@ -1,7 +1,7 @@
 //! The replies of a connection that are not sent yet.
 //!
 //! ```text
-//! [ sent | may be sent | a reply that waits | and what is behind it ]    ≤ limit + one turn's replies
+//! [ sent | may be sent | a reply that waits | and what is behind it ]    ≤ limit + one tick's replies
 //!        ^sent         ^waiting[0].start    ^waiting[0].end
 //! ```
 //!
@@ -41,7 +41,7 @@ pub(crate) enum Flushed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
     /// Its commit has been written out: a kill of the process does not lose it. Known at the end
-    /// of the turn.
+    /// of the tick.
     WrittenOut,
     /// It is durable.
     Durable(Commit),
@@ -75,7 +75,7 @@ impl WaitingReply {
         }
     }
 
-    /// Whether it waits for the end of its turn.
+    /// Whether it waits for the end of its tick.
     pub(crate) fn waits_for_write_out(&self) -> bool {
         self.until == Until::WrittenOut
     }

@@ -8,11 +8,11 @@ use crate::connection::output::WaitingReply;
 use crate::event_loop::worker::Worker;
 
 impl Worker {
-    /// Hands the turn's commits to the operating system, so that nothing that is acknowledged is
-    /// lost when the process is killed. If that fails, the turn's writes are not acknowledged.
+    /// Hands the tick's commits to the operating system, so that nothing that is acknowledged is
+    /// lost when the process is killed. If that fails, the tick's writes are not acknowledged.
     pub(crate) fn write_out(&mut self) {
         let outcome = self.shared.db.write_out();
-        for active in &self.turn.active {
+        for active in &self.tick.active {
             let output = &mut self.outputs[active.slot];
             match (&outcome, &mut self.sessions[active.slot]) {
                 (Err(error), Some(session)) => {

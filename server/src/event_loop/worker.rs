@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! poll ─► adopt new connections, note who is readable
-//!      ─► read each ready socket once ─► parse ─► run (turn.rs) ─► write once per connection
+//!      ─► read each ready socket once ─► parse ─► run (tick/) ─► write once per connection
 //! ```
 //!
 //! Sockets are registered once, edge-triggered, for both directions. So the worker remembers who
 //! still has something to read (`queue`), and who could not write all (`Peer::pending`).
 //!
-//! With synchronous durability a turn's writes share one request to the log; replies from the
+//! With synchronous durability a tick's writes share one request to the log; replies from the
 //! first write on stay in the output until the log says that their epoch is durable, which wakes
 //! the poll again. Nothing here ever waits for a disk.
 
@@ -25,7 +25,7 @@ use crate::clients::memory::RELIEF_INTERVAL;
 use crate::connection::input::{Filled, Input, Pool};
 use crate::connection::output::{Flushed, Output};
 use crate::error::{Error, Result};
-use crate::event_loop::turn::{Active, ConnectionSlots, Turn};
+use crate::event_loop::tick::{Active, ConnectionSlots, Tick};
 use crate::monitoring::metrics::WorkerMetrics;
 use crate::session::Session;
 use crate::shared::{Shared, WorkerHandle};
@@ -33,7 +33,7 @@ use crate::shared::{Shared, WorkerHandle};
 const WAKER: Token = Token(usize::MAX);
 const EVENTS: usize = 1024;
 /// How often idle connections are looked for.
-const TICK: Duration = Duration::from_secs(1);
+const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a stopping worker tries to deliver the last replies.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -107,8 +107,8 @@ pub(crate) struct Worker {
     /// Connections that were to end, so far.
     kills_seen: u64,
     pub(crate) pool: Pool,
-    pub(crate) turn: Turn,
-    /// Read once per turn.
+    pub(crate) tick: Tick,
+    /// Read once per tick.
     pub(crate) now: Instant,
 }
 
@@ -144,7 +144,7 @@ impl Worker {
             paused_until: None,
             kills_seen: 0,
             pool: Pool::default(),
-            turn: Turn::default(),
+            tick: Tick::default(),
             now: Instant::now(),
         })
     }
@@ -163,13 +163,16 @@ impl Worker {
             pin_to_core(self.index);
         }
         let mut events = Events::with_capacity(EVENTS);
-        let mut next_tick = Instant::now() + TICK;
+        let mut next_housekeeping = Instant::now() + HOUSEKEEPING_INTERVAL;
         while !self.shared.is_stopping() {
             let timeout = if self.shared.client_memory.is_pressed() {
                 RELIEF_INTERVAL
             } else if self.queue.is_empty() && self.unsent.is_empty() {
                 let due = [self.overdue_at, self.paused_until, self.look_at];
-                let wake_at = due.into_iter().flatten().fold(next_tick, Instant::min);
+                let wake_at = due
+                    .into_iter()
+                    .flatten()
+                    .fold(next_housekeeping, Instant::min);
                 wake_at.saturating_duration_since(self.now)
             } else {
                 Duration::ZERO
@@ -183,13 +186,13 @@ impl Worker {
             for slot in std::mem::take(&mut self.unsent) {
                 self.flush(slot);
             }
-            self.turn();
+            self.tick();
             self.read_from_blocked();
             if self.shared.client_memory.is_pressed() {
                 self.relieve();
             }
-            if self.now >= next_tick {
-                next_tick = self.now + TICK;
+            if self.now >= next_housekeeping {
+                next_housekeeping = self.now + HOUSEKEEPING_INTERVAL;
                 self.close_idle();
                 self.shared.flush_if_due();
                 self.close_over_soft_limit();
@@ -288,25 +291,25 @@ impl Worker {
     }
 
     /// Reads, runs and answers what is there.
-    fn turn(&mut self) {
+    fn tick(&mut self) {
         if self.queue.is_empty() {
             return;
         }
-        self.turn.begin(self.shared.options.slow_command);
+        self.tick.begin(self.shared.options.slow_command);
         let mut queue = std::mem::take(&mut self.queue);
         for &slot in &queue {
             self.receive(slot);
-            let (shared, turn, mut slots) = self.parts();
-            turn.parse(shared, slot, &mut slots);
+            let (shared, tick, mut slots) = self.parts();
+            tick.parse(shared, slot, &mut slots);
             self.outputs[slot].prepare(&mut self.pool);
         }
-        let (shared, turn, mut slots) = self.parts();
-        turn.run(shared, &mut slots);
-        if let Some(commit) = turn.awaited.last_commit {
-            // One group commit for the whole turn.
+        let (shared, tick, mut slots) = self.parts();
+        tick.run(shared, &mut slots);
+        if let Some(commit) = tick.awaited.last_commit {
+            // One group commit for the whole tick.
             self.shared.db.request_durable(&commit);
         }
-        if self.turn.awaited.needs_write_out {
+        if self.tick.awaited.needs_write_out {
             self.write_out();
         }
         self.end_tick();
@@ -314,25 +317,25 @@ impl Worker {
         queue.clear();
         queue.append(&mut self.queue);
         self.queue = queue;
-        self.count_turn();
+        self.count_tick();
     }
 
-    /// What a turn works on.
+    /// What a tick works on.
     #[inline]
-    fn parts(&mut self) -> (&Shared, &mut Turn, ConnectionSlots<'_>) {
+    fn parts(&mut self) -> (&Shared, &mut Tick, ConnectionSlots<'_>) {
         let slots = ConnectionSlots {
             inputs: &mut self.inputs,
             outputs: &mut self.outputs,
             sessions: &mut self.sessions,
         };
-        (&self.shared, &mut self.turn, slots)
+        (&self.shared, &mut self.tick, slots)
     }
 
-    /// Sends what a turn answered, and decides what comes next for each of its connections.
+    /// Sends what a tick answered, and decides what comes next for each of its connections.
     fn end_tick(&mut self) {
-        let active = std::mem::take(&mut self.turn.active);
-        // Those that had to leave something for the next turn are the first in it; the one that was
-        // the first in this turn is the last of them.
+        let active = std::mem::take(&mut self.tick.active);
+        // Those that had to leave something for the next tick are the first in it; the one that was
+        // the first in this tick is the last of them.
         let was_first = usize::from(active.first().is_some_and(|first| first.deferred));
         let (first, others) = active.split_at(was_first);
         for active in others.iter().chain(first).filter(|active| active.deferred) {
@@ -341,22 +344,22 @@ impl Worker {
         for active in active.iter().filter(|active| !active.deferred) {
             self.end_tick_of(active);
         }
-        self.turn.active = active;
+        self.tick.active = active;
         if !self.waiting.is_empty() {
             self.send_durable();
         }
     }
 
-    /// Adds a turn to the counters, and logs it if it was slow.
-    fn count_turn(&self) {
+    /// Adds a tick to the counters, and logs it if it was slow.
+    fn count_tick(&self) {
         let took = self.now.elapsed();
         let duration_ns = took.as_nanos() as u64;
-        self.metrics().add(&self.turn.counts, duration_ns);
+        self.metrics().add(&self.tick.counts, duration_ns);
         self.metrics()
             .commands
-            .add(&self.turn.commands, duration_ns);
+            .add(&self.tick.commands, duration_ns);
         let threshold = self.shared.options.slow_command;
-        if threshold.is_some_and(|threshold| took >= threshold) && self.turn.counts.requests > 0 {
+        if threshold.is_some_and(|threshold| took >= threshold) && self.tick.counts.requests > 0 {
             self.log_slow(took);
         }
     }
@@ -364,23 +367,23 @@ impl Worker {
     /// Logs what took longer than the threshold: commands by themselves, or all of them together.
     #[cold]
     fn log_slow(&self, took: Duration) {
-        for slow in self.turn.stopwatch.slow() {
+        for slow in self.tick.stopwatch.slow() {
             let peer = self.peers[slow.slot].as_ref();
             let peer = peer.and_then(|peer| peer.stream.peer_addr().ok());
             self.shared.events.slow(peer, &slow.command, slow.took);
         }
-        if !self.turn.stopwatch.slow().is_empty() {
+        if !self.tick.stopwatch.slow().is_empty() {
             return;
         }
-        let peer = match self.turn.active.as_slice() {
+        let peer = match self.tick.active.as_slice() {
             [alone] => self.peers[alone.slot].as_ref(),
             _ => None,
         };
         let peer = peer.and_then(|peer| peer.stream.peer_addr().ok());
         let names = &self.shared.metrics.command_names;
-        let commands = self.turn.commands.iter();
+        let commands = self.tick.commands.iter();
         let commands = commands.filter_map(|&code| names.get(code as usize).copied());
-        let requests = self.turn.counts.requests;
+        let requests = self.tick.counts.requests;
         let events = &self.shared.events;
         events.slow_together(peer, commands, requests, took);
     }
@@ -403,7 +406,7 @@ impl Worker {
         }
         let before = input.len();
         let filled = input.fill(&mut peer.stream, peer.wanted, &mut self.pool);
-        self.turn.counts.received_bytes += (input.len() - before) as u64;
+        self.tick.counts.received_bytes += (input.len() - before) as u64;
         match filled {
             // An end that was announced before this read is still to be read.
             Ok(Filled::Drained) => peer.readable = peer.hung_up,
@@ -415,7 +418,7 @@ impl Worker {
         }
     }
 
-    /// After a turn: consumes what ran, sends what can be sent, and decides what comes next.
+    /// After a tick: consumes what ran, sends what can be sent, and decides what comes next.
     fn end_tick_of(&mut self, active: &Active) {
         let slot = active.slot;
         let Some(peer) = &mut self.peers[slot] else {
@@ -427,7 +430,7 @@ impl Worker {
         peer.paused = active.paused;
         if peer.paused {
             let ends_at = self.shared.pause.ends_at();
-            self.paused_until = Some(ends_at.unwrap_or(self.now + TICK));
+            self.paused_until = Some(ends_at.unwrap_or(self.now + HOUSEKEEPING_INTERVAL));
         }
         peer.closing |= active.close || (peer.ended && !peer.unparsed);
         if active.blocked && !peer.blocked {
@@ -495,7 +498,7 @@ impl Worker {
         if sent > 0 {
             (peer.fetched, peer.buffers) = (true, false);
         }
-        // What holds nothing between turns is not counted in them.
+        // What holds nothing between ticks is not counted in them.
         let is_counted = peer.memory_bytes > 0;
         let left = output.pending();
         output.release(&mut self.pool);

@@ -5,7 +5,7 @@ use crate::protocol::request::Span;
 /// The longest key, as in memcached.
 pub(crate) const MAX_KEY_BYTES: usize = 250;
 
-/// A request is one of these; the number travels through the turn.
+/// A request is one of these; the number travels through the tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Code {

@@ -1,18 +1,18 @@
 //! Counters of the server, cheap enough to be always on: each worker adds to its own, once per
-//! turn of its event loop.
+//! tick of its event loop.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Turn latencies are counted in powers of two of a microsecond, up to about 8 s.
+/// Tick latencies are counted in powers of two of a microsecond, up to about 8 s.
 const BUCKETS: usize = 24;
 
 /// One worker's counters.
 #[derive(Default)]
 pub(crate) struct WorkerMetrics {
-    pub(crate) turns: AtomicU64,
+    pub(crate) ticks: AtomicU64,
     pub(crate) requests: AtomicU64,
     pub(crate) batched_reads: AtomicU64,
     pub(crate) read_batches: AtomicU64,
@@ -50,7 +50,7 @@ impl CommandCounters {
         CommandCounters(counters.take(commands).collect())
     }
 
-    /// Adds the commands of a turn, by their numbers; each gets an equal share of its duration.
+    /// Adds the commands of a tick, by their numbers; each gets an equal share of its duration.
     /// Only the owning worker adds: plain loads and stores will do.
     pub(crate) fn add(&self, codes: &[u32], duration_ns: u64) {
         let share_ns = duration_ns / (codes.len() as u64).max(1);
@@ -64,9 +64,9 @@ impl CommandCounters {
     }
 }
 
-/// What one turn adds.
+/// What one tick adds.
 #[derive(Default)]
-pub(crate) struct TurnCounts {
+pub(crate) struct TickCounts {
     pub(crate) requests: u64,
     pub(crate) batched_reads: u64,
     pub(crate) read_batches: u64,
@@ -77,14 +77,14 @@ pub(crate) struct TurnCounts {
 }
 
 impl WorkerMetrics {
-    /// Adds a turn that took `duration_ns`; every request of it waited that long at most.
-    pub(crate) fn add(&self, counts: &TurnCounts, duration_ns: u64) {
+    /// Adds a tick that took `duration_ns`; every request of it waited that long at most.
+    pub(crate) fn add(&self, counts: &TickCounts, duration_ns: u64) {
         let add = |counter: &AtomicU64, n: u64| {
             if n > 0 {
                 counter.fetch_add(n, Ordering::Relaxed);
             }
         };
-        add(&self.turns, 1);
+        add(&self.ticks, 1);
         add(&self.requests, counts.requests);
         add(&self.batched_reads, counts.batched_reads);
         add(&self.read_batches, counts.read_batches);
@@ -203,7 +203,7 @@ impl Metrics {
             (
                 "turns_total",
                 "Turns of the event loops that ran requests.",
-                self.sum(|w| &w.turns),
+                self.sum(|w| &w.ticks),
             ),
             (
                 "batched_reads_total",
@@ -295,9 +295,9 @@ mod tests {
     #[test]
     fn the_histogram_counts_requests_and_is_cumulative() {
         let metrics = Metrics::new(2, vec!["GET", "SET"]);
-        let counts = |requests| TurnCounts {
+        let counts = |requests| TickCounts {
             requests,
-            ..TurnCounts::default()
+            ..TickCounts::default()
         };
         metrics.workers[0].add(&counts(3), 900);
         metrics.workers[1].add(&counts(4), 1_500);

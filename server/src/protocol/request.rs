@@ -71,7 +71,7 @@ pub(crate) struct Request {
     pub(crate) slot: u32,
     /// Where the request ends in the input.
     pub(crate) end: u32,
-    /// Its arguments: `spans[first_span..end_span]` of the turn.
+    /// Its arguments: `spans[first_span..end_span]` of the tick.
     pub(crate) first_span: u32,
     pub(crate) end_span: u32,
     pub(crate) kind: Kind,

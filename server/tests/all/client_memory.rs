@@ -159,7 +159,7 @@ fn replies_in_megabytes_are_made_as_they_are_fetched() {
     assert_eq!(end, *b"END\r\nEND\r\nMN\r\n");
 }
 
-/// Each value fills a turn, so the last key of the pipeline is alone in its batch.
+/// Each value fills a tick, so the last key of the pipeline is alone in its batch.
 #[test]
 fn a_pipeline_of_values_that_each_fill_a_turn_is_answered() {
     let started = with_memory(256 * MIB);

@@ -511,7 +511,7 @@ fn a_pause_of_everything_holds_reads_of_memcached_clients() {
     };
     let before = received();
     reader.write_all(b"get a\r\n").unwrap();
-    // Counted behind the replies of the turn that took the request.
+    // Counted behind the replies of the tick that took the request.
     crate::support::eventually(|| (received() >= before + 7.0).then_some(()));
     reader.set_nonblocking(true).unwrap();
     let answered = reader.read(&mut [0; 64]);

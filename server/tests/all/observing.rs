@@ -202,7 +202,7 @@ fn metrics_are_what_prometheus_takes_and_tell_all_of_every_index() {
         client.run("SET a b");
         let awkward = started.db.keyspace("qu\"o\\te").unwrap();
         awkward.put(b"k", b"v").unwrap();
-        // What a turn did is counted at its end, behind its replies: the next turn comes later.
+        // What a tick did is counted at its end, behind its replies: the next tick comes later.
         client.run("PING");
         let families = parse(&metrics(&started));
         let labels = |keyspace: &str| format!("keyspace=\"{keyspace}\",index=\"{}\"", kind.name());
@@ -394,7 +394,7 @@ fn malformed_requests_are_counted() {
     let mut said = String::new();
     memcached.read_to_string(&mut said).unwrap();
     assert!(said.starts_with("CLIENT_ERROR"), "{said}");
-    // What a turn did is counted at its end, behind its replies: the next turn comes later.
+    // What a tick did is counted at its end, behind its replies: the next tick comes later.
     started.client().run("PING");
     let text = metrics(&started);
     assert!(

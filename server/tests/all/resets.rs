@@ -30,7 +30,7 @@ fn work(started: &Started, client: &mut Client) {
         "get a\r\nget none\r\nset b 0 0 1\r\n1\r\nadd c 0 0 1\r\n1\r\ntouch b 0\r\nmn\r\nnonsense\r\n",
     );
     assert!(said.ends_with("TOUCHED\r\nMN\r\nERROR\r\n"), "{said}");
-    // What a turn did is counted at its end, behind its replies: the next turn comes later.
+    // What a tick did is counted at its end, behind its replies: the next tick comes later.
     client.run("PING");
 }
 
@@ -58,7 +58,7 @@ fn config_resetstat_resets_what_info_counts_and_nothing_else() {
     ] {
         assert_eq!(number(&all, name), 0.0, "{name} in {all}");
     }
-    // The request that asked for it is counted, as Redis does, at the end of its turn.
+    // The request that asked for it is counted, as Redis does, at the end of its tick.
     assert_eq!(number(&all, "total_commands_processed"), 1.0, "{all}");
     assert!(number(&all, "total_net_input_bytes") < 100.0, "{all}");
     let commands: Vec<&str> = all

@@ -187,7 +187,7 @@ fn processor(_: &Shared, text: &mut String) {
     line(text, "used_cpu_user_children", "0.000000");
 }
 
-/// Commands that ran in one turn of an event loop share its time equally.
+/// Commands that ran in one tick of an event loop share its time equally.
 fn command_stats(shared: &Shared, text: &mut String) {
     let totals = shared.info_reset.since(&shared.metrics, &shared.db);
     for (name, CommandTotal { calls, duration_ns }) in

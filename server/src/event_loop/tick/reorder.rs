@@ -12,7 +12,7 @@ use crate::session::Session;
 enum Early {
     /// Its answer lies in `aside`, between these positions; the length of its value, if large.
     Encoded(usize, usize, usize),
-    /// Its row is too large for this turn.
+    /// Its row is too large for this tick.
     Deferred,
 }
 
@@ -22,15 +22,15 @@ enum Early {
 pub(crate) struct Reorder {
     aside: ReplyBuffer,
     early: Vec<Option<Early>>,
-    /// Large replies that this turn has encoded.
+    /// Large replies that this tick has encoded.
     pub(crate) large_bytes: usize,
-    /// Of each connection that has to wait for the next turn, its first key without an answer.
+    /// Of each connection that has to wait for the next tick, its first key without an answer.
     pub(crate) deferred: Vec<usize>,
 }
 
 impl Reorder {
     /// Answers all keys, or those before the first that has no answer since the batch failed; how
-    /// many. Connections whose rows are too large for this turn are `deferred`.
+    /// many. Connections whose rows are too large for this tick are `deferred`.
     pub(crate) fn get_many(
         &mut self,
         keyspace: &Keyspace,

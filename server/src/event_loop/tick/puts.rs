@@ -2,13 +2,13 @@
 
 use hedgerow::Keyspace;
 
-use super::requests::{BATCH_PER_CONNECTION, ConnectionSlots, Turn, over_limit};
+use super::requests::{BATCH_PER_CONNECTION, ConnectionSlots, Tick, over_limit};
 use crate::protocol::request::{Kind, Request, Span};
 use crate::shared::Shared;
 
-impl Turn {
+impl Tick {
     pub(super) fn run_puts(&mut self, shared: &Shared, slots: &mut ConnectionSlots<'_>) {
-        let Turn {
+        let Tick {
             requests,
             spans,
             active,

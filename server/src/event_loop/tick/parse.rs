@@ -1,16 +1,16 @@
 //! Taking requests out of the inputs of connections.
 
-use super::requests::{Active, ConnectionSlots, Turn};
+use super::requests::{Active, ConnectionSlots, Tick};
 use crate::clients::pause::Scope;
 use crate::connection::input::Input;
 use crate::protocol::request::{Parsed, Request};
 use crate::session::Session;
 use crate::shared::Shared;
 
-/// Requests that one connection can have in one turn, so that others get theirs.
-const TURN_PER_CONNECTION: usize = 1024;
+/// Requests that one connection can have in one tick, so that others get theirs.
+const REQUESTS_PER_CONNECTION: usize = 1024;
 
-impl Turn {
+impl Tick {
     /// Takes all whole requests out of a connection's input.
     pub(crate) fn parse(&mut self, shared: &Shared, slot: usize, slots: &mut ConnectionSlots<'_>) {
         let Some(session) = &mut slots.sessions[slot] else {
@@ -25,7 +25,7 @@ impl Turn {
             && self.parse_one(shared, session, input, paused, &mut active)
         {
             let requests = self.requests.len() - first;
-            if requests >= TURN_PER_CONNECTION || (requests > 0 && session.one_by_one()) {
+            if requests >= REQUESTS_PER_CONNECTION || (requests > 0 && session.one_by_one()) {
                 active.more = true;
                 break;
             }

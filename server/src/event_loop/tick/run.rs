@@ -1,10 +1,10 @@
-//! The rounds of a turn.
+//! The rounds of a tick.
 
-use super::requests::{ConnectionSlots, Turn};
+use super::requests::{ConnectionSlots, Tick};
 use crate::session::Session;
 use crate::shared::Shared;
 
-impl Turn {
+impl Tick {
     /// Runs everything.
     pub(crate) fn run(&mut self, shared: &Shared, slots: &mut ConnectionSlots<'_>) {
         while self.active.iter().any(|active| !active.is_done()) {

@@ -3,7 +3,7 @@
 use crate::connection::output::Output;
 use crate::session::Session;
 
-/// Large replies that a turn encodes after its first: what would be more waits for the next turn,
+/// Large replies that a tick encodes after its first: what would be more waits for the next tick,
 /// so that nobody's megabytes hold up others.
 pub(super) const LARGE_REPLIES_BYTES: usize = 2 << 20;
 /// A reply of up to this length never waits for that.

@@ -2,14 +2,14 @@
 
 use super::answers::{LARGE_REPLIES_BYTES, SMALL_REPLY_BYTES};
 use super::requests::{
-    Awaited, BATCH_KEYS, BATCH_PER_CONNECTION, ConnectionSlots, Turn, over_limit,
+    Awaited, BATCH_KEYS, BATCH_PER_CONNECTION, ConnectionSlots, Tick, over_limit,
 };
 use crate::connection::output::{Output, Until};
 use crate::protocol::ran::Ran;
 use crate::protocol::request::Kind;
 use crate::shared::Shared;
 
-impl Turn {
+impl Tick {
     /// Brings what the leading single requests of all connections will touch into the cache. Only
     /// a hint: a request may turn out to touch something else, or nothing.
     fn prefetch_singles(&self, shared: &Shared, slots: &ConnectionSlots<'_>) {
@@ -44,7 +44,7 @@ impl Turn {
 
     pub(super) fn run_singles(&mut self, shared: &Shared, slots: &mut ConnectionSlots<'_>) {
         self.prefetch_singles(shared, slots);
-        let Turn {
+        let Tick {
             requests,
             spans,
             active,

@@ -1,6 +1,6 @@
-//! One turn of the event loop: what is done with the requests that it found.
+//! One tick of the event loop: what is done with the requests that it found.
 //!
-//! Requests of one connection run in their order; those of different connections in any. A turn
+//! Requests of one connection run in their order; those of different connections in any. A tick
 //! goes in rounds until every request has run:
 //!
 //! 1. the leading reads of all connections become one `get_many`, whose cache misses overlap;
@@ -18,4 +18,4 @@ mod run;
 mod singles;
 mod stopwatch;
 
-pub(crate) use requests::{Active, ConnectionSlots, Turn};
+pub(crate) use requests::{Active, ConnectionSlots, Tick};

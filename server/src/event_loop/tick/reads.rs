@@ -4,7 +4,7 @@ use hedgerow::Keyspace;
 
 use super::answers::{Owner, answer};
 use super::requests::{
-    Active, BATCH_KEYS, BATCH_PER_CONNECTION, ConnectionSlots, Turn, over_limit,
+    Active, BATCH_KEYS, BATCH_PER_CONNECTION, ConnectionSlots, Tick, over_limit,
 };
 use crate::connection::input::Input;
 use crate::connection::output::Output;
@@ -12,9 +12,9 @@ use crate::protocol::request::{Kind, Request, Span};
 use crate::session::Session;
 use crate::shared::Shared;
 
-impl Turn {
+impl Tick {
     pub(super) fn run_reads(&mut self, shared: &Shared, slots: &mut ConnectionSlots<'_>) {
-        let Turn {
+        let Tick {
             requests,
             spans,
             active,
@@ -56,7 +56,7 @@ impl Turn {
             if order.large_bytes == 0
                 && let Some(first) = order.take_first_deferred(owners)
             {
-                // However large: each turn answers one.
+                // However large: each tick answers one.
                 let one = (&keys[first..=first], &owners[first..=first]);
                 order.large_bytes = 1;
                 answer_each(&keyspace, one, hits, sessions, outputs);
@@ -68,7 +68,7 @@ impl Turn {
     }
 }
 
-/// The requests of a turn and their arguments.
+/// The requests of a tick and their arguments.
 struct Queued<'t> {
     requests: &'t [Request],
     spans: &'t [Span],
@@ -134,7 +134,7 @@ impl Queued<'_> {
     }
 }
 
-/// Has a connection go on with this key in the next turn.
+/// Has a connection go on with this key in the next tick.
 fn put_back(active: &mut [Active], requests: &[Request], owner: Owner) {
     let active = &mut active[owner.active as usize];
     active.deferred = true;

@@ -1,4 +1,4 @@
-//! The requests of a turn, and how far each connection has come with its own.
+//! The requests of a tick, and how far each connection has come with its own.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::reorder::Reorder;
 use super::stopwatch::Stopwatch;
 use crate::connection::input::Input;
 use crate::connection::output::{Output, Until};
-use crate::monitoring::metrics::TurnCounts;
+use crate::monitoring::metrics::TickCounts;
 use crate::protocol::request::{Request, Span};
 use crate::session::Session;
 use crate::shared::Shared;
@@ -19,14 +19,14 @@ pub(super) const BATCH_KEYS: usize = 256;
 /// Requests of one connection in one batch: between two, its output limit is looked at.
 pub(super) const BATCH_PER_CONNECTION: usize = 64;
 
-/// The parts of a worker's connections that a turn works on, by slot.
+/// The parts of a worker's connections that a tick works on, by slot.
 pub(crate) struct ConnectionSlots<'a> {
     pub(crate) inputs: &'a mut [Input],
     pub(crate) outputs: &'a mut [Output],
     pub(crate) sessions: &'a mut [Option<Session>],
 }
 
-/// A connection with requests in this turn.
+/// A connection with requests in this tick.
 pub(crate) struct Active {
     pub(crate) slot: usize,
     /// Its first request, and what is passed over before it.
@@ -53,7 +53,7 @@ pub(crate) struct Active {
     pub(crate) wanted: usize,
     /// Its output is over the limit.
     pub(crate) blocked: bool,
-    /// Its next request waits for the next turn.
+    /// Its next request waits for the next tick.
     pub(crate) deferred: bool,
     /// Its next request waits for the end of a pause.
     pub(crate) paused: bool,
@@ -90,22 +90,22 @@ impl Active {
     }
 }
 
-/// The requests of a turn. Its buffers are used again and again.
+/// The requests of a tick. Its buffers are used again and again.
 #[derive(Default)]
-pub(crate) struct Turn {
+pub(crate) struct Tick {
     pub(super) requests: Vec<Request>,
     pub(super) spans: Vec<Span>,
     pub(crate) active: Vec<Active>,
     pub(super) owners: Vec<Owner>,
     pub(super) order: Reorder,
-    pub(crate) counts: TurnCounts,
+    pub(crate) counts: TickCounts,
     pub(crate) stopwatch: Stopwatch,
     /// The numbers of the RESP commands that ran.
     pub(crate) commands: Vec<u32>,
     pub(crate) awaited: Awaited,
 }
 
-/// What the replies of a turn wait for.
+/// What the replies of a tick wait for.
 #[derive(Default)]
 pub(crate) struct Awaited {
     /// Some wait for the write-out.
@@ -123,7 +123,7 @@ impl Awaited {
     }
 }
 
-impl Turn {
+impl Tick {
     pub(crate) fn begin(&mut self, slow: Option<Duration>) {
         self.stopwatch.reset(slow);
         self.order.large_bytes = 0;
@@ -131,7 +131,7 @@ impl Turn {
         self.spans.clear();
         self.active.clear();
         self.commands.clear();
-        self.counts = TurnCounts::default();
+        self.counts = TickCounts::default();
         self.awaited = Awaited::default();
     }
 }
