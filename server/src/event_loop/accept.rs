@@ -13,7 +13,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::{Error, Result};
 use crate::event_loop::descriptors::{Reserve, retry_after};
-use crate::event_loop::worker::Incoming;
+use crate::event_loop::peer::Incoming;
 use crate::protocol::port::Speaks;
 use crate::session::Session;
 use crate::shared::{Shared, WorkerHandle};

@@ -18,13 +18,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use crate::clients::memory::RELIEF_INTERVAL;
 use crate::connection::input::{Filled, Input, Pool};
 use crate::connection::output::{Flushed, Output};
 use crate::error::{Error, Result};
+use crate::event_loop::peer::{Incoming, Peer};
 use crate::event_loop::tick::{Active, ConnectionSlots, Tick};
 use crate::monitoring::metrics::WorkerMetrics;
 use crate::session::Session;
@@ -36,48 +36,6 @@ const EVENTS: usize = 1024;
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a stopping worker tries to deliver the last replies.
 const LINGER: Duration = Duration::from_secs(2);
-
-/// A connection on its way from the accepting thread to a worker.
-pub(crate) struct Incoming {
-    pub(crate) stream: TcpStream,
-    pub(crate) session: Session,
-}
-
-/// What the loop knows of a connection besides its session and buffers.
-pub(crate) struct Peer {
-    pub(crate) stream: TcpStream,
-    active_at: Instant,
-    /// Bytes that the next request needs in all, as far as known.
-    wanted: usize,
-    /// In the queue of connections to look at.
-    queued: bool,
-    /// The socket may have bytes to read.
-    pub(crate) readable: bool,
-    /// Whole requests may be left in the input: they come first.
-    pub(crate) unparsed: bool,
-    /// The end of what the peer sends has been announced.
-    pub(crate) hung_up: bool,
-    /// The end has been read: what was asked is still answered.
-    pub(crate) ended: bool,
-    /// Listed in `waiting`.
-    pub(crate) waiting: bool,
-    /// Replies were left because the socket took no more.
-    pending: bool,
-    /// The output is over its limit: nothing is run until some of it is fetched.
-    pub(crate) blocked: bool,
-    /// It fetches nothing: it is read from all the same, as it may send everything before it reads.
-    pub(crate) buffers: bool,
-    /// Bytes sent to it since it was blocked or looked at.
-    pub(crate) fetched: bool,
-    /// The memory that it holds, as counted.
-    pub(crate) memory_bytes: usize,
-    /// Since when that is over the soft limit.
-    pub(crate) over_soft_limit_since: Option<Instant>,
-    /// The next request waits for the end of a pause.
-    paused: bool,
-    /// Nothing more is read; the connection ends when its replies are sent.
-    closing: bool,
-}
 
 /// One event loop.
 pub(crate) struct Worker {
@@ -268,25 +226,7 @@ impl Worker {
                 continue;
             }
             self.sessions[slot] = Some(session);
-            self.peers[slot] = Some(Peer {
-                stream,
-                active_at: self.now,
-                wanted: 0,
-                queued: false,
-                readable: false,
-                unparsed: false,
-                hung_up: false,
-                ended: false,
-                waiting: false,
-                pending: false,
-                blocked: false,
-                buffers: false,
-                fetched: false,
-                memory_bytes: 0,
-                over_soft_limit_since: None,
-                paused: false,
-                closing: false,
-            });
+            self.peers[slot] = Some(Peer::new(stream, self.now));
         }
     }
 

@@ -1,0 +1,74 @@
+//! What a worker knows of a connection besides its session and buffers.
+
+use std::time::Instant;
+
+use mio::net::TcpStream;
+
+use crate::session::Session;
+
+/// A connection on its way from the accepting thread to a worker.
+pub(crate) struct Incoming {
+    pub(crate) stream: TcpStream,
+    pub(crate) session: Session,
+}
+
+/// What the loop knows of a connection besides its session and buffers.
+pub(crate) struct Peer {
+    pub(crate) stream: TcpStream,
+    pub(super) active_at: Instant,
+    /// Bytes that the next request needs in all, as far as known.
+    pub(super) wanted: usize,
+    /// In the queue of connections to look at.
+    pub(super) queued: bool,
+    /// The socket may have bytes to read.
+    pub(crate) readable: bool,
+    /// Whole requests may be left in the input: they come first.
+    pub(crate) unparsed: bool,
+    /// The end of what the peer sends has been announced.
+    pub(crate) hung_up: bool,
+    /// The end has been read: what was asked is still answered.
+    pub(crate) ended: bool,
+    /// Listed in `waiting`.
+    pub(crate) waiting: bool,
+    /// Replies were left because the socket took no more.
+    pub(super) pending: bool,
+    /// The output is over its limit: nothing is run until some of it is fetched.
+    pub(crate) blocked: bool,
+    /// It fetches nothing: it is read from all the same, as it may send everything before it reads.
+    pub(crate) buffers: bool,
+    /// Bytes sent to it since it was blocked or looked at.
+    pub(crate) fetched: bool,
+    /// The memory that it holds, as counted.
+    pub(crate) memory_bytes: usize,
+    /// Since when that is over the soft limit.
+    pub(crate) over_soft_limit_since: Option<Instant>,
+    /// The next request waits for the end of a pause.
+    pub(super) paused: bool,
+    /// Nothing more is read; the connection ends when its replies are sent.
+    pub(super) closing: bool,
+}
+
+impl Peer {
+    /// A connection at its beginning.
+    pub(super) fn new(stream: TcpStream, now: Instant) -> Peer {
+        Peer {
+            stream,
+            active_at: now,
+            wanted: 0,
+            queued: false,
+            readable: false,
+            unparsed: false,
+            hung_up: false,
+            ended: false,
+            waiting: false,
+            pending: false,
+            blocked: false,
+            buffers: false,
+            fetched: false,
+            memory_bytes: 0,
+            over_soft_limit_since: None,
+            paused: false,
+            closing: false,
+        }
+    }
+}
