@@ -14,9 +14,19 @@ use super::{Outcome, Writer, failed};
 /// room; a root that cannot be written would be the end of checkpoints.
 const ROOTS_BYTES: u64 = 2 * 4096;
 
+/// Which writes meet a full disk.
+#[derive(Clone, Copy)]
+enum File {
+    Log,
+    Pages,
+}
+
 impl Writer<'_> {
-    /// Abandons up to two checkpoints and takes one.
+    /// Abandons a checkpoint, tries to abandon up to two more, and takes one.
     pub(super) fn abandon_some(&mut self, disk: &FaultyVfs) -> Outcome {
+        // What the row changes has to be written, and not even the first page can be.
+        self.put()?;
+        self.checkpoint_on_full_disk(disk, File::Pages, 0)?;
         for _ in 0..self.rng.random_range(0..3) {
             self.put()?;
             self.abandon_checkpoint(disk)?;
@@ -28,18 +38,25 @@ impl Writer<'_> {
     /// Takes a checkpoint for which the disk is full from some write on: of a page, or, where this
     /// thread is the only one, of the logs that are rotated.
     pub(super) fn abandon_checkpoint(&mut self, disk: &FaultyVfs) -> Outcome {
-        let (after, full) = (
-            self.rng.random_range(0..6),
-            Fault::Error(std::io::ErrorKind::StorageFull),
-        );
+        let after = self.rng.random_range(0..6);
         // Other threads' commits would find the log's disk full, too.
-        if self.process_run.threads == 1 && self.rng.random() {
-            let is_log = |path: &Path, _| path.extension().is_some_and(|end| end == "log");
-            disk.fail_from_at(is_log, CallKind::Write, after, full);
-        } else {
-            let is_page =
-                |path: &Path, offset| path.ends_with("pages.hdg") && offset >= ROOTS_BYTES;
-            disk.fail_from_at(is_page, CallKind::Write, after, full);
+        let is_log = self.process_run.threads == 1 && self.rng.random();
+        let file = if is_log { File::Log } else { File::Pages };
+        self.checkpoint_on_full_disk(disk, file, after)
+    }
+
+    fn checkpoint_on_full_disk(&self, disk: &FaultyVfs, file: File, after: usize) -> Outcome {
+        let full = Fault::Error(std::io::ErrorKind::StorageFull);
+        match file {
+            File::Log => {
+                let is_log = |path: &Path, _| path.extension().is_some_and(|end| end == "log");
+                disk.fail_from_at(is_log, CallKind::Write, after, full);
+            }
+            File::Pages => {
+                let is_page =
+                    |path: &Path, offset| path.ends_with("pages.hdg") && offset >= ROOTS_BYTES;
+                disk.fail_from_at(is_page, CallKind::Write, after, full);
+            }
         }
         let outcome = self.process_run.db.checkpoint();
         disk.heal();
