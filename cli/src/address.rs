@@ -1,4 +1,5 @@
-//! Addresses as people write them: `127.0.0.1:7379`, `localhost:7379`, `[::1]:7379`, `7379`, `none`.
+//! Addresses as people write them: `127.0.0.1:7379`, `localhost:7379`, `[::1]:7379`, `7379`,
+//! `none`.
 
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 

@@ -201,7 +201,12 @@ pub(crate) struct Serve {
     #[arg(long, env = "HEDGEROW_DURABILITY")]
     pub(crate) durability: Option<Durability>,
     /// How long a periodic write may stay unsynced [default: 200ms].
-    #[arg(long, value_name = "TIME", env = "HEDGEROW_FLUSH_INTERVAL", value_parser = size::duration)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "HEDGEROW_FLUSH_INTERVAL",
+        value_parser = size::duration
+    )]
     pub(crate) flush_interval: Option<Duration>,
     /// Event loops and log files [default: one per core].
     #[arg(long, value_name = "N", env = "HEDGEROW_WORKERS")]
@@ -237,13 +242,29 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_CLIENT_MEMORY", value_parser = size::bytes)]
     pub(crate) client_memory: Option<u64>,
     /// Close a connection that holds more than this [default: never].
-    #[arg(long, value_name = "SIZE", env = "HEDGEROW_CLIENT_HARD_LIMIT", value_parser = size::bytes)]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "HEDGEROW_CLIENT_HARD_LIMIT",
+        value_parser = size::bytes
+    )]
     pub(crate) client_hard_limit: Option<u64>,
-    /// Close a connection that holds more than this for `--client-soft-limit-time` [default: never].
-    #[arg(long, value_name = "SIZE", env = "HEDGEROW_CLIENT_SOFT_LIMIT", value_parser = size::bytes)]
+    /// Close a connection that holds more than this for `--client-soft-limit-time`
+    /// [default: never].
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "HEDGEROW_CLIENT_SOFT_LIMIT",
+        value_parser = size::bytes
+    )]
     pub(crate) client_soft_limit: Option<u64>,
     /// How long a connection may hold more than `--client-soft-limit` [default: 60s].
-    #[arg(long, value_name = "TIME", env = "HEDGEROW_CLIENT_SOFT_LIMIT_TIME", value_parser = size::duration)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "HEDGEROW_CLIENT_SOFT_LIMIT_TIME",
+        value_parser = size::duration
+    )]
     pub(crate) client_soft_limit_time: Option<Duration>,
     /// The longest value [default: 512MiB].
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_MAX_VALUE", value_parser = size::bytes)]
@@ -253,7 +274,12 @@ pub(crate) struct Serve {
     pub(crate) checkpoint_log: Option<u64>,
     /// Checkpoint a database of B-trees when nobody has written for this long; 0 for never
     /// [default: 10s].
-    #[arg(long, value_name = "TIME", env = "HEDGEROW_CHECKPOINT_IDLE", value_parser = size::duration)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "HEDGEROW_CHECKPOINT_IDLE",
+        value_parser = size::duration
+    )]
     pub(crate) checkpoint_idle: Option<Duration>,
     /// Checkpoint a database of B-trees this long after the first write that the last checkpoint
     /// lacks; 0 for never [default: 5m].

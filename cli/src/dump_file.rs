@@ -10,9 +10,9 @@
 //! ```
 //!
 //! None of these lines is a row, as the backslash at its beginning begins no escape. A dump without
-//! its last line was cut off. That line says first whether rows are missing, and its numbers must be
-//! those of what was read, so no part of it passes for the whole. Its checksum is the CRC-32C of all
-//! lines before it, line ends included, as eight hexadecimal digits. Version 1 has no checksum.
+//! its last line was cut off. That line says first whether rows are missing, and its numbers must
+//! be those of what was read, so no part of it passes for the whole. Its checksum is the CRC-32C of
+//! all lines before it, line ends included, as eight hexadecimal digits. Version 1 has no checksum.
 
 use crate::text;
 

@@ -124,8 +124,9 @@ fn rows(db: &Opened) -> u64 {
     db.statistics().get("rows").unwrap_or(0.0) as u64
 }
 
-/// Refuses what is left of a dump that was cut off before the end of its first line: nothing, or the
-/// beginning of the words that dumps begin with. Flags that dumps do not take say that it is none.
+/// Refuses what is left of a dump that was cut off before the end of its first line: nothing, or
+/// the beginning of the words that dumps begin with. Flags that dumps do not take say that it is
+/// none.
 fn check_beginning(load: &Load, name: &str, first: Option<&First>) -> Result<()> {
     if load.raw || load.tsv || load.value.is_some() {
         return Ok(());
@@ -138,7 +139,8 @@ fn check_beginning(load: &Load, name: &str, first: Option<&First>) -> Result<()>
         Some(_) => return Ok(()),
     };
     Err(Error::Failed(format!(
-        "{name} {what}: nothing is loaded; make the dump again, or give --raw if these lines are keys"
+        "{name} {what}: nothing is loaded; make the dump again, or give --raw if these lines are \
+         keys"
     )))
 }
 
@@ -358,8 +360,10 @@ impl Loader<'_> {
             let shown =
                 |sum: Option<u32>| sum.map_or("none".to_owned(), |sum| format!("{sum:08x}"));
             return Err(Error::Failed(format!(
-                "the dump {name} was changed since it was made: its last line says checksum {}, and \
-                 that of its lines is {}; its {rows} rows are loaded, and some of them may be wrong; \
+                "the dump {name} was changed since it was made: its last line says checksum {}, \
+                 and \
+                 that of its lines is {}; its {rows} rows are loaded, and some of them may be \
+                 wrong; \
                  load another copy of it, or make it again, into a new directory",
                 shown(end.checksum),
                 shown(expected)

@@ -73,9 +73,9 @@ fn options(settings: &Settings) -> ServerOptions {
     }
 }
 
-/// Binds the ports that were asked for, before a database is opened or made for a server that cannot
-/// start. Nobody can connect: the sockets do not listen. The server's own, which do, may be bound beside
-/// them.
+/// Binds the ports that were asked for, before a database is opened or made for a server that
+/// cannot start. Nobody can connect: the sockets do not listen. The server's own, which do, may be
+/// bound beside them.
 fn bind_ports(settings: &Settings) -> Result<Vec<Socket>> {
     let bind = |address: SocketAddr| {
         let bound = || -> std::io::Result<Socket> {

@@ -226,7 +226,8 @@ impl Settings {
                 .into()
         } else if let Some(address) = self.shared_address() {
             format!(
-                "{address} is asked for twice; --resp, --memcached and --http need ports of their own"
+                "{address} is asked for twice; --resp, --memcached and --http need ports of their \
+                 own"
             )
         } else if (self.resp, self.memcached, self.http) == (None, None, None) {
             "there is nothing to listen on; give one of --resp, --memcached and --http an address"

@@ -11,8 +11,8 @@ use hedgerow_testkit::kill::server::Server;
 const BUDGET: u64 = 16 << 20;
 const ROWS: u32 = 160_000;
 /// What docs/operations.md promises besides the pages and a tenth of them: 12 MiB for the program
-/// itself, buffers of connections, blocks under way to and from the file; and the log's buffers, two of
-/// 512 KiB for each of two workers.
+/// itself, buffers of connections, blocks under way to and from the file; and the log's buffers,
+/// two of 512 KiB for each of two workers.
 const BESIDES: u64 = (12 << 20) + 2 * (1 << 20);
 
 fn start(data: &Path) -> Server {
@@ -103,8 +103,8 @@ fn expect(client: &mut Client, words: &[&[u8]], reply: &Reply) {
     assert!(found == *reply, "{:?}", words[..2].to_vec());
 }
 
-/// Values of up to a megabyte come and go in buffers of connections, of the log and of the index; what
-/// these leave behind goes back to the system.
+/// Values of up to a megabyte come and go in buffers of connections, of the log and of the index;
+/// what these leave behind goes back to the system.
 #[test]
 fn a_server_keeps_to_its_memory_with_large_values() {
     const LARGE_BUDGET: u64 = 32 << 20;
@@ -208,8 +208,8 @@ fn statistic(stats: &str, name: &str) -> u64 {
     rest[..digits].parse().expect(name)
 }
 
-/// Commands that only look at a database which was killed replay its logs into their own memory, and
-/// must keep to that, however long the logs are.
+/// Commands that only look at a database which was killed replay its logs into their own memory,
+/// and must keep to that, however long the logs are.
 #[test]
 fn a_killed_database_is_looked_at_in_little_memory() {
     const FEW: u32 = 20_000;

@@ -1,4 +1,5 @@
-//! The thread that keeps house: sweeps expired rows and takes checkpoints when they are [due](crate::schedule).
+//! The thread that keeps house: sweeps expired rows and takes checkpoints when they are
+//! [due](crate::schedule).
 
 use std::ops::Bound;
 use std::sync::Arc;

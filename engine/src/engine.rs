@@ -137,8 +137,8 @@ impl Engine {
         self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores a manifest in the place of the one that this opening of the database stored last, with
-    /// a higher sequence. Then [`Engine::name_manifest`].
+    /// Stores a manifest in the place of the one that this opening of the database stored last,
+    /// with a higher sequence. Then [`Engine::name_manifest`].
     ///
     /// # Errors
     /// [`Error::Poisoned`] if another one is there: somebody else has changed the files, and no
@@ -150,8 +150,8 @@ impl Engine {
     }
 
     /// Has the log name a manifest that was stored, by its sequence, so that an older copy of it is
-    /// refused. Costs a sync. The manifest counts whether that succeeds or not: on a full disk the log
-    /// names it later, and a log that failed refuses every write by itself.
+    /// refused. Costs a sync. The manifest counts whether that succeeds or not: on a full disk the
+    /// log names it later, and a log that failed refuses every write by itself.
     pub(crate) fn name_manifest(&self, sequence: u64) {
         if let Some(log) = &self.log {
             let _ = log.name_manifest(sequence);

@@ -28,7 +28,8 @@ pub enum Error {
     )]
     InMemory,
     /// The directory cannot be written.
-    #[error("{} cannot be written ({source}); change its permissions, or open it for reading only (`read_only`)", dir.display())]
+    #[error("{} cannot be written ({source}); change its permissions, or open it for reading only \
+        (`read_only`)", dir.display())]
     ReadOnlyDirectory {
         /// The database's directory.
         dir: PathBuf,
@@ -36,13 +37,19 @@ pub enum Error {
         source: io::Error,
     },
     /// There is no database here, and creating one was not asked for.
-    #[error("there is no database in {}; check the path, or create one by opening it for writing", dir.display())]
+    #[error(
+        "there is no database in {}; check the path, or create one by opening it for writing",
+        dir.display()
+    )]
     Missing {
         /// The directory.
         dir: PathBuf,
     },
     /// The directory holds something else than a Hedgerow database.
-    #[error("{} is not a Hedgerow database ({reason}); choose an empty or new directory", dir.display())]
+    #[error(
+        "{} is not a Hedgerow database ({reason}); choose an empty or new directory",
+        dir.display()
+    )]
     NotADatabase {
         /// The directory.
         dir: PathBuf,
@@ -65,7 +72,8 @@ pub enum Error {
         dir: PathBuf,
     },
     /// Written by a newer version of this software.
-    #[error("{} has format version {found}, this program reads up to {supported}; use a newer program", file.display())]
+    #[error("{} has format version {found}, this program reads up to {supported}; use a newer \
+        program", file.display())]
     NewerFormat {
         /// The file.
         file: PathBuf,
@@ -76,7 +84,8 @@ pub enum Error {
     },
     /// A keyspace has an index of a kind that this program does not know.
     #[error(
-        "keyspace {keyspace:?} uses the index {index:?}, unknown to this program; use a newer program"
+        "keyspace {keyspace:?} uses the index {index:?}, unknown to this program; use a newer \
+         program"
     )]
     UnknownIndex {
         /// The keyspace.
@@ -89,7 +98,8 @@ pub enum Error {
     Corrupt(Box<Problem>),
     /// The index breaks one of its invariants: a bug, or failing memory.
     #[error(
-        "the index of keyspace {keyspace:?} is inconsistent: {what}; reopen the database, which rebuilds it from disk, and report this"
+        "the index of keyspace {keyspace:?} is inconsistent: {what}; reopen the database, which \
+         rebuilds it from disk, and report this"
     )]
     IndexInvariant {
         /// The keyspace.
@@ -133,7 +143,8 @@ pub enum Error {
     },
     /// The value (or all columns with their names) is longer than `max_value_bytes`.
     #[error(
-        "the value has {bytes} bytes, the limit is {limit}; split it, or raise the limit (`--max-value`, `max_value_bytes`)"
+        "the value has {bytes} bytes, the limit is {limit}; split it, or raise the limit \
+         (`--max-value`, `max_value_bytes`)"
     )]
     ValueTooLong {
         /// Length of the value, or of all columns with their names.
@@ -144,7 +155,8 @@ pub enum Error {
     /// A batch or transaction of several rows writes more than `max_commit_bytes`: recovery reads a
     /// commit as a whole, as it happened as a whole.
     #[error(
-        "the commit would have {bytes} bytes or more, the limit is {limit}; write the rows in several \
+        "the commit would have {bytes} bytes or more, the limit is {limit}; write the rows in \
+         several \
          batches or transactions, or raise the limit (`max_commit_bytes`)"
     )]
     CommitTooLarge {
@@ -172,7 +184,8 @@ pub enum Error {
     },
     /// The memory limit is reached. Reads and removes go on.
     #[error(
-        "memory use is at its limit of {limit_bytes} bytes; remove rows, or raise the limit (`--memory`, `memory_limit`)"
+        "memory use is at its limit of {limit_bytes} bytes; remove rows, or raise the limit \
+         (`--memory`, `memory_limit`)"
     )]
     OutOfMemory {
         /// The limit.
@@ -182,7 +195,8 @@ pub enum Error {
     /// changed.
     #[error(
         "the rows do not fit into the memory limit of {limit_bytes} bytes: recovery stopped at \
-         {used_bytes}, and nothing is lost; open the database with a higher memory limit (`--memory`)"
+         {used_bytes}, and nothing is lost; open the database with a higher memory limit \
+         (`--memory`)"
     )]
     RecoveryOutOfMemory {
         /// The limit.
@@ -214,13 +228,15 @@ pub enum Error {
     },
     /// A transaction wrote a key that it had not locked.
     #[error(
-        "the transaction writes a key that it did not lock; name it in Locks::Keys or use Locks::All"
+        "the transaction writes a key that it did not lock; name it in Locks::Keys or use \
+         Locks::All"
     )]
     NotLocked,
-    /// A call that takes locks, from inside the closure of `update`, `transact` or `get_many`, whose
-    /// caller may hold some.
+    /// A call that takes locks, from inside the closure of `update`, `transact` or `get_many`,
+    /// whose caller may hold some.
     #[error(
-        "this call takes locks and would deadlock inside the closure of an update, a transaction or \
+        "this call takes locks and would deadlock inside the closure of an update, a transaction \
+         or \
          get_many; use the closure's arguments, or call it afterwards"
     )]
     Nested,

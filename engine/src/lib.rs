@@ -2,8 +2,8 @@
 //!
 //! A [`Db`] is a directory with named [`Keyspace`]s, each an ordered map from keys (any bytes, up
 //! to 64 KiB) to [`Row`]s: one plain value, or named columns. Rows are in a concurrent tree, which
-//! is in memory as a whole and rebuilt from log and checkpoints, or in a file of pages of which a part
-//! is in memory ([`IndexKind`]).
+//! is in memory as a whole and rebuilt from log and checkpoints, or in a file of pages of which a
+//! part is in memory ([`IndexKind`]).
 //!
 //! ```
 //! use hedgerow::{Db, Durability};
@@ -18,7 +18,8 @@
 //!     let entry = entry?;
 //!     println!("{} {:?}", entry.key().escape_ascii(), entry.row());
 //! }
-//! assert_eq!(birds.get_columns(b"robin", &[b"song"])?.unwrap()[0].as_deref(), Some(&b"all year"[..]));
+//! let columns = birds.get_columns(b"robin", &[b"song"])?.unwrap();
+//! assert_eq!(columns[0].as_deref(), Some(&b"all year"[..]));
 //!
 //! let mut batch = db.batch();
 //! batch.put(&birds, b"dunnock", b"Prunella modularis").remove(&birds, b"wren");

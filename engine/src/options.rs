@@ -75,8 +75,8 @@ pub(crate) const DEFAULT_PAGE_BUDGET: usize = 256 << 20;
 /// The highest limit of values: with columns of a byte each a row is four times as long, and
 /// lengths have four bytes.
 const MOST_VALUE_BYTES: usize = 1 << 30;
-/// Of a commit of several rows: offsets within one have four bytes in recovery (`redo.rs`), with a row
-/// more behind the limit.
+/// Of a commit of several rows: offsets within one have four bytes in recovery (`redo.rs`), with a
+/// row more behind the limit.
 const MOST_COMMIT_BYTES: usize = 2 << 30;
 
 pub(crate) fn default_workers() -> usize {
@@ -132,9 +132,9 @@ impl Builder {
         self
     }
 
-    /// Zeros that a log file is written ahead by at once, at most, where commits wait for their sync.
-    /// Such a sync takes two thirds of the time, and the log's bytes are written twice; 0 where the
-    /// second counts for more. Default: 64 KiB.
+    /// Zeros that a log file is written ahead by at once, at most, where commits wait for their
+    /// sync. Such a sync takes two thirds of the time, and the log's bytes are written twice; 0
+    /// where the second counts for more. Default: 64 KiB.
     pub fn log_ahead_bytes(mut self, bytes: u32) -> Self {
         self.log_ahead_bytes = bytes;
         self
@@ -155,11 +155,11 @@ impl Builder {
         self
     }
 
-    /// The most that a batch or transaction of several rows may write, in bytes of their keys and rows
-    /// and some 32 for each; one row has [`max_value_bytes`](Self::max_value_bytes). Until a commit is
-    /// on the disk it is in memory about three times (what the caller wrote down, the rows to be, the
-    /// log's record), and recovery reads it as a whole, once for each worker. Default: 1 GiB; at most
-    /// 2 GiB, for recovery counts with 32 bits within a commit.
+    /// The most that a batch or transaction of several rows may write, in bytes of their keys and
+    /// rows and some 32 for each; one row has [`max_value_bytes`](Self::max_value_bytes). Until a
+    /// commit is on the disk it is in memory about three times (what the caller wrote down, the
+    /// rows to be, the log's record), and recovery reads it as a whole, once for each worker.
+    /// Default: 1 GiB; at most 2 GiB, for recovery counts with 32 bits within a commit.
     pub fn max_commit_bytes(mut self, bytes: usize) -> Self {
         self.max_commit_bytes = bytes;
         self
@@ -167,29 +167,32 @@ impl Builder {
 
     /// Log bytes after which a checkpoint is taken by itself; `None` for only when asked.
     /// The log may always grow to the size of the last checkpoint. A database of B-trees also takes
-    /// one when 64 MiB and two thirds of its file are dead, and for the reasons below. Default: 256 MiB.
+    /// one when 64 MiB and two thirds of its file are dead, and for the reasons below. Default: 256
+    /// MiB.
     pub fn checkpoint_log_bytes(mut self, bytes: Option<u64>) -> Self {
         self.checkpoint_log_bytes = bytes;
         self
     }
 
-    /// How long nobody writes to a database of B-trees until it takes a checkpoint of what was written
-    /// before, so that the space of what was removed is given back; `None` for never for this reason,
-    /// as if [`checkpoint_log_bytes`](Self::checkpoint_log_bytes) is `None`. Default: 10 s.
+    /// How long nobody writes to a database of B-trees until it takes a checkpoint of what was
+    /// written before, so that the space of what was removed is given back; `None` for never for
+    /// this reason, as if [`checkpoint_log_bytes`](Self::checkpoint_log_bytes) is `None`. Default:
+    /// 10 s.
     pub fn checkpoint_idle(mut self, idle: Option<Duration>) -> Self {
         self.checkpoint_idle = idle;
         self
     }
 
-    /// How long after the first commit that the last checkpoint lacks a database of B-trees takes one;
-    /// `None` as for [`checkpoint_idle`](Self::checkpoint_idle). Default: 5 minutes.
+    /// How long after the first commit that the last checkpoint lacks a database of B-trees takes
+    /// one; `None` as for [`checkpoint_idle`](Self::checkpoint_idle). Default: 5 minutes.
     pub fn checkpoint_interval(mut self, interval: Option<Duration>) -> Self {
         self.checkpoint_interval = interval;
         self
     }
 
     /// How often expired rows are removed in the background; `None` for only by
-    /// [`Db::sweep_expired`](crate::Db::sweep_expired). They read as absent either way. Default: 100 ms.
+    /// [`Db::sweep_expired`](crate::Db::sweep_expired). They read as absent either way. Default:
+    /// 100 ms.
     pub fn sweep_interval(mut self, interval: Option<Duration>) -> Self {
         self.sweep_interval = interval;
         self
@@ -202,9 +205,9 @@ impl Builder {
     }
 
     /// Opens for reading only: recovers into memory and changes nothing on disk. Of B-trees, pages
-    /// that the logs change stay in memory, beside what [`Builder::memory_limit`] allows the others.
-    /// A page file that is damaged is opened all the same: rows of pages that are lost are errors
-    /// when they are asked for, and all others can be read.
+    /// that the logs change stay in memory, beside what [`Builder::memory_limit`] allows the
+    /// others. A page file that is damaged is opened all the same: rows of pages that are lost are
+    /// errors when they are asked for, and all others can be read.
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
         self

@@ -2,16 +2,16 @@
 //!
 //! Each checkpoint of an index in memory writes all rows, so those come by the length of the log
 //! alone. One of a page file writes what was changed, and gives back the space of what was removed:
-//! it also comes when so much of the file is dead, some time after the first change that the last one
-//! lacks, and when nobody has written for a while. What nobody wrote to needs none.
+//! it also comes when so much of the file is dead, some time after the first change that the last
+//! one lacks, and when nobody has written for a while. What nobody wrote to needs none.
 
 use std::time::Duration;
 
-/// Dead space below this much, or below twice what is live, is no reason for a checkpoint: where rows are
-/// only replaced, each page has an old place at most.
+/// Dead space below this much, or below twice what is live, is no reason for a checkpoint: where
+/// rows are only replaced, each page has an old place at most.
 const LEAST_DEAD_BYTES: u64 = 64 << 20;
-/// Checkpoints that follow one another while nobody writes: a file that is mostly free becomes short
-/// by those that move what lies at its end.
+/// Checkpoints that follow one another while nobody writes: a file that is mostly free becomes
+/// short by those that move what lies at its end.
 const MOST_FOLLOWING: u32 = 4;
 
 /// What a checkpoint waits for.

@@ -18,7 +18,8 @@ fn main() {
     let code = format!("&[\n{lines}]\n");
     fs::write(Path::new(&out).join("versions.rs"), code).expect("OUT_DIR takes files");
     println!(
-        "cargo::rustc-check-cfg=cfg(peer, values(\"std\", \"absl\", \"judy\", \"cds\", \"rocksdb\"))"
+        "cargo::rustc-check-cfg=cfg(peer, values(\"std\", \"absl\", \"judy\", \"cds\", \
+         \"rocksdb\"))"
     );
     #[cfg(feature = "native")]
     native::build();

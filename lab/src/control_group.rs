@@ -62,7 +62,8 @@ impl MemoryGroup {
         *AVAILABLE.get_or_init(|| Self::make().is_some())
     }
 
-    /// A new group without processes and without a limit; `None` where no group with one can be made.
+    /// A new group without processes and without a limit; `None` where no group with one can be
+    /// made.
     #[must_use]
     pub fn make() -> Option<Self> {
         VERSIONS.iter().find_map(|&version| {

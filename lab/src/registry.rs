@@ -1,8 +1,8 @@
 //! Everyone whom the lab can measure, by name.
 //!
 //! Ours and the standard library's are in every build, from the crate `hedgerow-lab-own`. Peers
-//! come from the crate `hedgerow-lab-peers`, with the feature `peers`; one that a build is without, or that is not
-//! installed, stays in the list, with the command that changes that.
+//! come from the crate `hedgerow-lab-peers`, with the feature `peers`; one that a build is without,
+//! or that is not installed, stays in the list, with the command that changes that.
 
 use std::collections::BTreeMap;
 

@@ -219,8 +219,8 @@ impl Shared {
         self.flush_at_ms.store(at_ms, Ordering::Relaxed);
     }
 
-    /// Removes what is due: workers call this every second. A removal that fails is tried again, and
-    /// one that falls into a pause waits for its end.
+    /// Removes what is due: workers call this every second. A removal that fails is tried again,
+    /// and one that falls into a pause waits for its end.
     pub(crate) fn flush_if_due(&self) {
         let at_ms = self.flush_at_ms.load(Ordering::Relaxed);
         if at_ms == 0 || at_ms > now_ms() || self.pause.scope().is_some() {

@@ -1,14 +1,14 @@
-//! Power cuts under a real server on a real file system: `hedgerow serve` on a [`LossyDisk`], writers
-//! and their histories outside of it.
+//! Power cuts under a real server on a real file system: `hedgerow serve` on a [`LossyDisk`],
+//! writers and their histories outside of it.
 //!
 //! Each round starts the server, reads everything back and judges it, lets the writers write for a
 //! random while, cuts the disk under the server, ends that, and mounts the disk again. What was
-//! acknowledged after the cut began may be lost: the kernel may say that a sync is done whose blocks
-//! it then drops. Of everything before it,
+//! acknowledged after the cut began may be lost: the kernel may say that a sync is done whose
+//! blocks it then drops. Of everything before it,
 //!
 //! * with `--durability sync` nothing acknowledged is lost;
-//! * with `--durability periodic` what is lost is the end of the history, over all writers together:
-//!   no commit is kept that a client issued after a lost one was acknowledged.
+//! * with `--durability periodic` what is lost is the end of the history, over all writers
+//!   together: no commit is kept that a client issued after a lost one was acknowledged.
 
 mod history;
 

@@ -61,9 +61,14 @@ pub fn run(campaign: &FaultCampaign) -> Result<FaultReport, String> {
             for fault in ways_to_fail(kind) {
                 number += 1;
                 if number % campaign.stride == campaign.first {
-                    base.one_fault(kind, after, fault, &mut report).map_err(|error| {
-                        format!("call {after} of {count} of {kind:?} fails with {fault:?} (seed {}): {error}", campaign.seed)
-                    })?;
+                    base.one_fault(kind, after, fault, &mut report)
+                        .map_err(|error| {
+                            format!(
+                                "call {after} of {count} of {kind:?} fails with {fault:?} (seed \
+                            {}): {error}",
+                                campaign.seed
+                            )
+                        })?;
                 }
             }
         }
@@ -191,7 +196,8 @@ impl<'a> Base<'a> {
         report.cases += 1;
         report.lost_syncs += 1;
         session.finish()?;
-        // How many syncs there are depends on which of them share one: this time it may not have come.
+        // How many syncs there are depends on which of them share one: this time it may not have
+        // come.
         disk.recording.heal();
         self.judge(&disk, &session, report)
     }

@@ -1,9 +1,10 @@
-//! Race tests on the Matryoshka for many threads, as [`crate::tree_races`] has them for Masstree: one
-//! thread stands in exactly the situation that one step of the concurrency protocol is there for.
+//! Race tests on the Matryoshka for many threads, as [`crate::tree_races`] has them for Masstree:
+//! one thread stands in exactly the situation that one step of the concurrency protocol is there
+//! for.
 //!
 //! The callbacks of `get_many` and of a scan run in the middle of their work and under no latch:
-//! what another thread does meanwhile is all that the reader must notice, so those race tests end the
-//! same way every time. A page holds three lines of seven keys, so that a few keys are enough.
+//! what another thread does meanwhile is all that the reader must notice, so those race tests end
+//! the same way every time. A page holds three lines of seven keys, so that a few keys are enough.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -149,9 +150,9 @@ fn two_pages() -> Map {
     filled((10..=210).step_by(10).chain([15]))
 }
 
-/// The scan shows a line of the right page, which is then merged with the left one. The page of both
-/// is filled and cut in two; the lower half of it is the next to ask for memory of a page's size,
-/// and as no key is put there, it has the version of the page that the scan was in.
+/// The scan shows a line of the right page, which is then merged with the left one. The page of
+/// both is filled and cut in two; the lower half of it is the next to ask for memory of a page's
+/// size, and as no key is put there, it has the version of the page that the scan was in.
 fn scan_in_a_replaced_page(rounds: usize) -> Result<(), String> {
     for _ in 0..rounds {
         let map = two_pages();

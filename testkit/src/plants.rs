@@ -2,10 +2,10 @@
 //! recovery promise, race tests for the concurrency of the trees and of commits.
 //!
 //! A planted bug may do what bugs do: a writer that missed a replacement puts a value where others
-//! read a pointer, and the process dies of it before any campaign has a word to say. So each bug has
-//! a process of its own, [`campaign plant --only NAME`](search), and its death of what it did counts as
-//! a complaint. Nothing else does: a process that somebody killed, or that fails in another way, is an
-//! error of [`run`].
+//! read a pointer, and the process dies of it before any campaign has a word to say. So each bug
+//! has a process of its own, [`campaign plant --only NAME`](search), and its death of what it did
+//! counts as a complaint. Nothing else does: a process that somebody killed, or that fails in
+//! another way, is an error of [`run`].
 
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;

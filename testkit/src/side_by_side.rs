@@ -2,8 +2,8 @@
 //! the other kind have done their share.
 //!
 //! So neither kind has ended before the other began, however a busy machine schedules them, and a
-//! test may rely on what the two did beside each other. A thread that panics has done its share: the
-//! others end, and the test fails instead of waiting for ever.
+//! test may rely on what the two did beside each other. A thread that panics has done its share:
+//! the others end, and the test fails instead of waiting for ever.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

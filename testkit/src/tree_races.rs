@@ -1,9 +1,9 @@
 //! Race tests on a Masstree: two or three threads in exactly the situation that one step of the
 //! concurrency protocol is there for.
 //!
-//! Random histories ([`crate::history`]) meet such a situation when they are lucky. A race test makes
-//! it happen: the callback of an update runs under a node's latch and that of `get_many` in the
-//! middle of its batch, so a thread can hold the tree still in the one place that matters while
+//! Random histories ([`crate::history`]) meet such a situation when they are lucky. A race test
+//! makes it happen: the callback of an update runs under a node's latch and that of `get_many` in
+//! the middle of its batch, so a thread can hold the tree still in the one place that matters while
 //! another comes along; where readers cannot be held, more of them than cores run against one
 //! writer on one slot. Values are stored inline, so that a wrong answer is a wrong number and
 //! never a wild pointer.

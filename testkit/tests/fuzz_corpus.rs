@@ -112,7 +112,8 @@ fn targets_take_their_corpus_and_its_mutations() {
 
 /// Writes the seeds as corpus files: run once when a format changes.
 #[test]
-#[ignore = "writes into fuzz/corpus: cargo test -p hedgerow-testkit --test fuzz_corpus -- --ignored"]
+#[ignore = "writes into fuzz/corpus: cargo test -p hedgerow-testkit --test fuzz_corpus -- \
+    --ignored"]
 fn write_seed_corpus() {
     for target in TARGETS {
         let dir = corpus_dir(target);

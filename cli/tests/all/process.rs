@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Held while a process is started, and while a test has a database open itself: between its fork and
-/// its exec, a process has the files of this one open, and with them the lock of the database.
+/// Held while a process is started, and while a test has a database open itself: between its fork
+/// and its exec, a process has the files of this one open, and with them the lock of the database.
 static FORKS: Mutex<()> = Mutex::new(());
 
 /// Keeps other tests from starting processes.

@@ -1,5 +1,5 @@
-//! Two servers on one directory, each a process of its own: the second is refused, or the first ends
-//! writing; what either has acknowledged stays.
+//! Two servers on one directory, each a process of its own: the second is refused, or the first
+//! ends writing; what either has acknowledged stays.
 
 use std::fs;
 use std::path::Path;
@@ -56,8 +56,8 @@ fn removing_the_lock_file_lets_no_second_server_in() {
     }
 }
 
-/// Moves what is in a directory, but for `LOCK`, into a new directory of the same name: neither of the
-/// first server's locks keeps anybody out of that.
+/// Moves what is in a directory, but for `LOCK`, into a new directory of the same name: neither of
+/// the first server's locks keeps anybody out of that.
 fn replace_directory(data: &Path) {
     let aside = data.with_extension("aside");
     fs::rename(data, &aside).unwrap();

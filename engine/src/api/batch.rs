@@ -11,9 +11,9 @@ use crate::error::{Error, Result};
 
 /// Several writes that happen at once, or not at all. Made by [`Db::batch`](crate::Db::batch).
 ///
-/// Operations on one key apply in their order. Nothing happens before [`Batch::commit`]. A batch that
-/// grows beyond [`Builder::max_commit_bytes`](crate::Builder::max_commit_bytes) forgets its operations,
-/// to give their memory back, and cannot be committed.
+/// Operations on one key apply in their order. Nothing happens before [`Batch::commit`]. A batch
+/// that grows beyond [`Builder::max_commit_bytes`](crate::Builder::max_commit_bytes) forgets its
+/// operations, to give their memory back, and cannot be committed.
 #[must_use = "a batch does nothing until it is committed"]
 pub struct Batch {
     engine: Arc<Engine>,

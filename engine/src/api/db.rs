@@ -304,10 +304,10 @@ impl Db {
     /// Removes rows that have expired now, as the background thread does; how many.
     ///
     /// # Errors
-    /// [`Error::Index`] where rows cannot be removed as a page cannot be read: why, for the first of
-    /// them. All others were removed all the same; `expired_rows_unreadable` among the
-    /// [`statistics`](Self::statistics) says how many stay. As for [`Keyspace::put_with`] otherwise.
-    /// [`Error::Nested`] inside the closure of an update, a transaction or `get_many`.
+    /// [`Error::Index`] where rows cannot be removed as a page cannot be read: why, for the first
+    /// of them. All others were removed all the same; `expired_rows_unreadable` among the
+    /// [`statistics`](Self::statistics) says how many stay. As for [`Keyspace::put_with`]
+    /// otherwise. [`Error::Nested`] inside the closure of an update, a transaction or `get_many`.
     pub fn sweep_expired(&self) -> Result<u64> {
         background::sweep(&self.engine)
     }

@@ -321,7 +321,8 @@ impl Keyspace {
     /// for name in ["hazel", "hawthorn", "holly"] {
     ///     trees.put(name.as_bytes(), b"")?;
     /// }
-    /// let names: Vec<_> = trees.range("hawthorn".."holly")?.map(|entry| Ok(entry?.into_key())).collect::<hedgerow::Result<_>>()?;
+    /// let rows = trees.range("hawthorn".."holly")?;
+    /// let names = rows.map(|entry| Ok(entry?.into_key())).collect::<hedgerow::Result<Vec<_>>>()?;
     /// assert_eq!(names, [b"hawthorn".to_vec(), b"hazel".to_vec()]);
     /// assert_eq!(trees.range(..)?.next_back().unwrap()?.key(), b"holly");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -403,8 +404,8 @@ impl Keyspace {
     /// record of the log, so that after a crash all of them are gone or none. Durable like a
     /// single write.
     ///
-    /// Writers of keys of the range, and those who read them one by one, wait until the rows are out
-    /// of memory, about as long as scanning and removing them takes; so do a checkpoint and
+    /// Writers of keys of the range, and those who read them one by one, wait until the rows are
+    /// out of memory, about as long as scanning and removing them takes; so do a checkpoint and
     /// transactions on all keys. Scans do not wait and may see a part of the range gone. Whoever
     /// writes or reads elsewhere waits for a moment at the beginning and the end. Clearing
     /// a keyspace ([`Db::clear_keyspace`](crate::Db::clear_keyspace)) does not depend on its size.

@@ -38,7 +38,8 @@ impl Builder {
 
     /// Opens a new database that lives in memory alone, like a cache: nothing is logged, every
     /// [`Durability`](crate::Durability) promises as little as the next, [`Db::checkpoint`] and
-    /// [`Db::backup`] fail, and when it is closed everything is gone. Everything else works as with files.
+    /// [`Db::backup`] fail, and when it is closed everything is gone. Everything else works as with
+    /// files.
     ///
     /// ```
     /// let db = hedgerow::Db::builder().open_in_memory()?;
@@ -182,7 +183,8 @@ fn recover(
     ] {
         counter.store(count, Ordering::Relaxed);
     }
-    // Logs may have blocks and no commit: those of a database that did nothing but take a checkpoint.
+    // Logs may have blocks and no commit: those of a database that did nothing but take a
+    // checkpoint.
     let carried = match recovered.records {
         0 => 0,
         _ => logs.total_bytes(),

@@ -1,11 +1,12 @@
 //! Drawing a key at random, each as likely as any other.
 //!
-//! No index keeps counts of what lies below its nodes, so a key cannot be found by its position, and
-//! a walk from the root that takes children at random finds keys of sparse parts too often. In a
-//! keyspace of few rows the position is counted out, which is exact. In one of many, *cursors* stand
-//! at places that cut it into runs of similar length, and a draw moves one of them, chosen at random,
-//! on by a random number of rows. Steps do not depend on what the keys are, so over many draws a cursor
-//! stops at each row as often as at any other; it goes on at the first row behind the last.
+//! No index keeps counts of what lies below its nodes, so a key cannot be found by its position,
+//! and a walk from the root that takes children at random finds keys of sparse parts too often. In
+//! a keyspace of few rows the position is counted out, which is exact. In one of many, *cursors*
+//! stand at places that cut it into runs of similar length, and a draw moves one of them, chosen at
+//! random, on by a random number of rows. Steps do not depend on what the keys are, so over many
+//! draws a cursor stops at each row as often as at any other; it goes on at the first row behind
+//! the last.
 //!
 //! Of rows that come and go none is ever missed for long: a cursor is a key, not a place in a node.
 
@@ -30,10 +31,10 @@ impl Keyspace {
     /// A key drawn at random from those whose rows have not expired; `None` if there is none.
     /// `below` returns a random number below its argument, each with the same probability.
     ///
-    /// Up to 2,048 rows every key is exactly as likely as any other, in each draw for itself. Beyond
-    /// that it is as likely in the long run; what comes next is not independent of what came before,
-    /// as a draw goes on by up to 512 rows from one of 64 earlier ones. Walks as many keys: tens of
-    /// microseconds for rows in memory.
+    /// Up to 2,048 rows every key is exactly as likely as any other, in each draw for itself.
+    /// Beyond that it is as likely in the long run; what comes next is not independent of what came
+    /// before, as a draw goes on by up to 512 rows from one of 64 earlier ones. Walks as many keys:
+    /// tens of microseconds for rows in memory.
     ///
     /// # Errors
     /// [`Error::Index`](crate::Error::Index) where keys cannot be read.
@@ -79,8 +80,8 @@ fn count_out(
     while rows > 0 {
         match key_at(engine, space, all, below(rows))? {
             Ok(key) => return Ok(Some(key)),
-            // Some have expired, or went: that of all positions it was one of theirs favours none of
-            // the others.
+            // Some have expired, or went: that of all positions it was one of theirs favours none
+            // of the others.
             Err(live) => rows = live,
         }
     }

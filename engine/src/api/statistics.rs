@@ -312,8 +312,9 @@ impl Keyspace {
     }
 
     /// The [`index_statistics`](Self::index_statistics), for a database that is in use: `None`
-    /// for a B-tree of which more than a few pages are not in memory, since a walk would read them all and
-    /// evict what is in use. Costs a walk otherwise. Beside writers its sums are approximate.
+    /// for a B-tree of which more than a few pages are not in memory, since a walk would read them
+    /// all and evict what is in use. Costs a walk otherwise. Beside writers its sums are
+    /// approximate.
     ///
     /// # Errors
     /// As [`index_kind`](Self::index_kind).

@@ -189,8 +189,8 @@ impl Transaction<'_> {
     /// Replaces a row by what `decide` makes of it; see [`Keyspace::update`].
     ///
     /// # Errors
-    /// [`Error::NotLocked`] if the key is not among the locked ones. [`Error::CommitTooLarge`], as for
-    /// every write: the row stays as it was, and the transaction may go on.
+    /// [`Error::NotLocked`] if the key is not among the locked ones. [`Error::CommitTooLarge`], as
+    /// for every write: the row stays as it was, and the transaction may go on.
     pub fn update<R>(
         &mut self,
         keyspace: &Keyspace,

@@ -2,8 +2,8 @@
 //!
 //! A row's version answers that for a key that is there: versions of a key only grow, even across
 //! its removal. A key that is not there has no version, and one that was created and removed again
-//! looks as it did before. So a watch of an absent key is also on a list (`watches.rs`) that whoever
-//! removes a row (which that round trip cannot do without) looks at.
+//! looks as it did before. So a watch of an absent key is also on a list (`watches.rs`) that
+//! whoever removes a row (which that round trip cannot do without) looks at.
 //!
 //! Expiry is a change like another, seen from the moment at which the row expires. But a row that
 //! had expired before the watch began is absent to it, and its being swept away changes nothing.

@@ -1,8 +1,8 @@
 //! From a keyspace's handle to what it names now, and to the lock of a key in it.
 //!
-//! A keyspace that is cleared goes on under its name as another one: with a new id, and so with other
-//! stripes for its keys. Handles stay good, so whoever uses one looks first. While a stripe is locked,
-//! no keyspace is cleared or dropped.
+//! A keyspace that is cleared goes on under its name as another one: with a new id, and so with
+//! other stripes for its keys. Handles stay good, so whoever uses one looks first. While a stripe
+//! is locked, no keyspace is cleared or dropped.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -54,7 +54,8 @@ impl Engine {
             .ok_or_else(|| Error::KeyspaceMissing(handle.name.clone()))
     }
 
-    /// Locks a key's stripe for a write of that key alone; waits while the key is in a closed range.
+    /// Locks a key's stripe for a write of that key alone; waits while the key is in a closed
+    /// range.
     #[inline]
     pub(crate) fn lock_key<'a>(
         &'a self,

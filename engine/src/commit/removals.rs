@@ -1,13 +1,13 @@
 //! Ranges whose rows are leaving the index, for longer than everybody can wait.
 //!
 //! Who removes a range stops all writers for a moment, notes the range, and lets them go on: they
-//! stay out of the range until it is done ([`Stripes::is_in_closed_range`]). So do readers of single
-//! keys. The rows then go while others are served, and at the end writers stop for another moment, in which
-//! the commit gets its timestamp and its record.
+//! stay out of the range until it is done ([`Stripes::is_in_closed_range`]). So do readers of
+//! single keys. The rows then go while others are served, and at the end writers stop for another
+//! moment, in which the commit gets its timestamp and its record.
 //!
 //! Until there is that record, what the index lacks is nobody's. So whoever would make the index's
-//! state durable, or take it away, waits for the [`Removals`] under way: a checkpoint, and the end of
-//! a keyspace.
+//! state durable, or take it away, waits for the [`Removals`] under way: a checkpoint, and the end
+//! of a keyspace.
 
 use std::ops::Bound;
 use std::sync::atomic::Ordering;

@@ -7,9 +7,9 @@
 //!
 //! The first rows leave the index under all stripes, and that is often all. If there are more, the
 //! stripes are given back, and only the range stays closed to writers and to readers of single keys
-//! ([`removals`](crate::commit::removals)) until the last row has left: with a B-tree about as long as a scan
-//! of the range takes, since it is emptied a leaf at a time; with other indexes as long as so many
-//! removals. Scans do not wait, and may see a part.
+//! ([`removals`](crate::commit::removals)) until the last row has left: with a B-tree about as long
+//! as a scan of the range takes, since it is emptied a leaf at a time; with other indexes as long
+//! as so many removals. Scans do not wait, and may see a part.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;

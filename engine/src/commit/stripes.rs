@@ -15,8 +15,8 @@
 //! whoever saw one key of the commit cannot then miss another. Readers look at the marks only
 //! while such a commit is under way, which a count beside the array tells them.
 //!
-//! A range whose rows go for longer is noted beside the stripes (`removals`): who locks a stripe for a
-//! key of it gives the stripe back and waits.
+//! A range whose rows go for longer is noted beside the stripes (`removals`): who locks a stripe
+//! for a key of it gives the stripe back and waits.
 //!
 //! Nobody waits for a stripe while holding a log shard; the holder of stripes may wait for a
 //! shard. That order excludes deadlock between the two.

@@ -1,7 +1,8 @@
 //! The absent keys that are watched.
 //!
-//! Whoever removes a row looks whether its key is among them: only so a key can be absent, be written,
-//! and be absent again. While nobody watches an absent key, that costs one load per removal.
+//! Whoever removes a row looks whether its key is among them: only so a key can be absent, be
+//! written, and be absent again. While nobody watches an absent key, that costs one load per
+//! removal.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

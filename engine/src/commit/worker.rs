@@ -1,5 +1,5 @@
-//! Per-thread state of the hot path: whether the thread is inside a write or a batch of reads, and its
-//! buffers.
+//! Per-thread state of the hot path: whether the thread is inside a write or a batch of reads, and
+//! its buffers.
 
 use std::cell::{Cell, RefCell};
 
@@ -61,8 +61,8 @@ impl Drop for Batch<'_> {
 }
 
 /// Whether the calling thread is inside the closure of an update, a transaction or a batch of
-/// reads. Then it must wait neither for stripes nor for commits of several keys: they may be waiting
-/// for it, or be its own.
+/// reads. Then it must wait neither for stripes nor for commits of several keys: they may be
+/// waiting for it, or be its own.
 pub(crate) fn must_not_wait() -> bool {
     IN_BATCH.get() || is_writing()
 }

@@ -83,8 +83,8 @@ impl Engine {
     }
 
     /// Removes a row for which `wanted` holds, without waiting for anything: the commit, and
-    /// whether the row had not expired. `wanted` may look at the row's header, but at no value, which
-    /// may not be there.
+    /// whether the row had not expired. `wanted` may look at the row's header, but at no value,
+    /// which may not be there.
     pub(crate) fn remove_if(
         &self,
         handle: &Arc<Space>,
@@ -107,7 +107,8 @@ impl Engine {
         })
     }
 
-    /// Lets `decide` look at the row and build another, atomically. See [`Keyspace::update`](crate::Keyspace::update).
+    /// Lets `decide` look at the row and build another, atomically. See
+    /// [`Keyspace::update`](crate::Keyspace::update).
     pub(crate) fn update<R>(
         &self,
         handle: &Arc<Space>,

@@ -35,8 +35,8 @@ pub struct CheckReport {
     pub size_bytes: u64,
     /// Records found whole, in checkpoint and logs.
     pub records: u64,
-    /// Bytes of writes that a crash interrupted, among them a root of a page file beside the one that
-    /// counts: expected after one, and no problem.
+    /// Bytes of writes that a crash interrupted, among them a root of a page file beside the one
+    /// that counts: expected after one, and no problem.
     pub torn_bytes: u64,
     /// Rows in the trees rebuilt from the files; 0 if there were problems before.
     pub rows: u64,

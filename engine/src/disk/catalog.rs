@@ -3,8 +3,9 @@
 //! The catalog is part of the manifest, so these are not in the log: each is durable when it
 //! returns. So that none of them survives a crash which an earlier write does not, the log is made
 //! durable before the manifest is stored; afterwards a block of the log names the manifest, so that
-//! an older copy of it is refused. Clearing is dropping and creating under the same name with a new id; ids are never
-//! used twice, so log records of a dropped keyspace find no home in recovery and are skipped.
+//! an older copy of it is refused. Clearing is dropping and creating under the same name with a new
+//! id; ids are never used twice, so log records of a dropped keyspace find no home in recovery and
+//! are skipped.
 
 use std::sync::Arc;
 
@@ -121,7 +122,8 @@ impl Engine {
         let missing = || Error::KeyspaceMissing(name.to_owned());
         let space = self.find_keyspace(name).ok_or_else(missing)?;
         let mut changed = manifest.clone();
-        // Most of it while others write, so that they stand still for little more than the manifest.
+        // Most of it while others write, so that they stand still for little more than the
+        // manifest.
         self.make_durable()?;
         // Neither a removal of a range nor a checkpoint's cut falls between.
         let _no_removals = self.removals.hold_off();

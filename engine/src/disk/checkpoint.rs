@@ -116,8 +116,9 @@ impl Engine {
         }
     }
 
-    /// Takes a checkpoint on a full disk, with the space that the logs have reserved, where it is likely
-    /// to be enough: what it replaces gives more back. Otherwise that space is kept for removals.
+    /// Takes a checkpoint on a full disk, with the space that the logs have reserved, where it is
+    /// likely to be enough: what it replaces gives more back. Otherwise that space is kept for
+    /// removals.
     fn checkpoint_from_reserve(&self) -> Result<CheckpointReport> {
         let log = self.log()?;
         let needed = match &self.pages {

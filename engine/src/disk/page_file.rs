@@ -138,8 +138,8 @@ pub(crate) struct Measured {
 /// A keyspace that was dropped or cleared and whose pages are still to be given back.
 struct Retired {
     space: Arc<Space>,
-    /// Once its root was given back: what is left, since it could not be read then. No checkpoint names
-    /// it any more.
+    /// Once its root was given back: what is left, since it could not be read then. No checkpoint
+    /// names it any more.
     left: Option<Vec<PageId>>,
 }
 
@@ -177,8 +177,8 @@ impl PageFile {
         Ok(Pool::<PAGE>::check_budget_of_new(&path, &pool_options)?)
     }
 
-    /// How long a database's page file is, and how much of its two roots is not whole; `None` if there
-    /// is no such file.
+    /// How long a database's page file is, and how much of its two roots is not whole; `None` if
+    /// there is no such file.
     pub(crate) fn measure(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Measured>> {
         let path = dir.join(PAGE_FILE);
         let failed = |error| Error::io("measure", &path, error);
@@ -318,8 +318,8 @@ impl PageFile {
         })
     }
 
-    /// Does what trees have put off and a checkpoint would publish undone. Before a checkpoint's cut
-    /// it is done beside commits, so that little is left for the cut itself.
+    /// Does what trees have put off and a checkpoint would publish undone. Before a checkpoint's
+    /// cut it is done beside commits, so that little is left for the cut itself.
     ///
     /// # Errors
     /// [`Error::DiskFull`]: something is left undone.
@@ -340,7 +340,8 @@ impl PageFile {
 
     /// A checkpoint's cut: no commit is under way, and no keyspace comes or goes. It will lack the
     /// commits of the logs from `generation` on. What it publishes names every tree that is in the
-    /// file, also those of keyspaces that were dropped: after a crash the next opening gives them back.
+    /// file, also those of keyspaces that were dropped: after a crash the next opening gives them
+    /// back.
     pub(crate) fn begin(
         &self,
         generation: u32,
@@ -395,7 +396,8 @@ impl PageFile {
         self.pool.spend_reserve()
     }
 
-    /// Lets changed pages that a full disk does not take exceed the budget: recovery must not need space.
+    /// Lets changed pages that a full disk does not take exceed the budget: recovery must not need
+    /// space.
     pub(crate) fn exceed_budget(&self) -> Exceeding<'_> {
         self.pool.exceed_budget()
     }
@@ -418,8 +420,8 @@ impl PageFile {
     /// name pages that are free. Of those to which somebody still has a handle only the root stays.
     ///
     /// # Errors
-    /// The first of what is in the way. Other keyspaces are given back all the same, and what is left
-    /// of this one by the next call.
+    /// The first of what is in the way. Other keyspaces are given back all the same, and what is
+    /// left of this one by the next call.
     pub(crate) fn drop_retired(&self, is_closed: impl Fn() -> bool) -> Result<()> {
         let _spending = self.pool.spend_reserve();
         let retired = std::mem::take(&mut *lock(&self.retired));

@@ -11,8 +11,8 @@ pub enum IndexKind {
     /// All in memory.
     Matryoshka,
     /// The B-tree of "B-Trees Are Back", in a file of pages of which as many are in memory as
-    /// [`Builder::memory_limit`](crate::Builder::memory_limit) allows: for data larger than memory. All keyspaces of a database
-    /// are such trees, or none.
+    /// [`Builder::memory_limit`](crate::Builder::memory_limit) allows: for data larger than memory.
+    /// All keyspaces of a database are such trees, or none.
     BTree,
     /// A `BTreeMap` under one lock, for tests. With the feature `locked-map` only.
     #[cfg(feature = "locked-map")]

@@ -390,9 +390,9 @@ mod tests {
         Timestamp::new(7, sequence)
     }
 
-    /// What the log has of a row, from whenever its files begin, leads to the row's last state, whatever
-    /// the tree had at first: so nothing but cost would tell whether older records are skipped. Here
-    /// the newer ones do not follow.
+    /// What the log has of a row, from whenever its files begin, leads to the row's last state,
+    /// whatever the tree had at first: so nothing but cost would tell whether older records are
+    /// skipped. Here the newer ones do not follow.
     #[test]
     fn a_record_leaves_a_row_alone_that_is_as_new() {
         for kind in KINDS {

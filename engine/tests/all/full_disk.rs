@@ -1,5 +1,5 @@
-//! A disk that is full, at every amount of free space: the database opens, answers, and lets rows be
-//! removed, so that whoever runs it can free space.
+//! A disk that is full, at every amount of free space: the database opens, answers, and lets rows
+//! be removed, so that whoever runs it can free space.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use hedgerow_testkit::over_each_index;
 use hedgerow_vfs::{FaultyVfs, MemoryVfs};
 
 const DIR: &str = "/data";
-/// Rows before the disk is full, and bytes of each: the logs have several times what B-trees have of
-/// memory here.
+/// Rows before the disk is full, and bytes of each: the logs have several times what B-trees have
+/// of memory here.
 const ROWS: u32 = 3_000;
 const ROW_BYTES: usize = 900;
 /// Rows in the checkpoint.
@@ -31,8 +31,8 @@ fn sync() -> WriteOptions {
     Durability::Sync.into()
 }
 
-/// Takes no checkpoint by itself, so that each opening has the logs to replay. Writes no zeros ahead of
-/// the log: they would be space that comes back when they are cut off.
+/// Takes no checkpoint by itself, so that each opening has the logs to replay. Writes no zeros
+/// ahead of the log: they would be space that comes back when they are cut off.
 fn builder(index: IndexKind, vfs: &FaultyVfs) -> Builder {
     builder_of(Some(index))
         .vfs(Arc::new(vfs.clone()))
@@ -219,8 +219,8 @@ fn keyspaces_are_cleared_and_dropped(index: IndexKind) {
     }
 }
 
-/// Whoever runs a server with a full disk clears a keyspace, or removes a range, and saves: then there is
-/// space, though nobody else gave any.
+/// Whoever runs a server with a full disk clears a keyspace, or removes a range, and saves: then
+/// there is space, though nobody else gave any.
 fn what_was_cleared_or_removed_gives_its_space_back(index: IndexKind) {
     let files = killed(index);
     for is_cleared in [true, false] {

@@ -1,8 +1,8 @@
 //! Of one key the later commit wins, whichever thread made it and wherever its record lies: in the
 //! tree, and in what a process that is killed leaves behind.
 //!
-//! Timestamps grow within a log shard and within a key, not along the clock: so a thread whose shard
-//! had few commits in this epoch would take small ones if nothing told it of the key's last.
+//! Timestamps grow within a log shard and within a key, not along the clock: so a thread whose
+//! shard had few commits in this epoch would take small ones if nothing told it of the key's last.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

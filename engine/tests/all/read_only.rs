@@ -131,8 +131,8 @@ fn a_check_counts_the_page_file_and_a_torn_root() {
     assert_eq!(report.torn_bytes, torn + 4096);
 }
 
-/// A part of the page table is lost: in turn each of those at the end of the file, of which the first
-/// has the pages that lead to all others.
+/// A part of the page table is lost: in turn each of those at the end of the file, of which the
+/// first has the pages that lead to all others.
 #[test]
 fn what_is_left_of_a_page_file_can_be_read() {
     let disk = closed();

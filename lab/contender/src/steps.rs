@@ -7,8 +7,8 @@
 
 use hedgerow_lab_data::{KeyRange, Keys, Kind};
 
-/// What steps add to [`value_of`](crate::value_of) a key when they write it, so that a new value differs from
-/// the one that was loaded.
+/// What steps add to [`value_of`](crate::value_of) a key when they write it, so that a new value
+/// differs from the one that was loaded.
 pub const STEP_ADD: u64 = 1;
 
 /// What to do with one key: a kind in the low 3 bits, above it how many pairs a scan returns.

@@ -139,7 +139,8 @@ impl fmt::Display for Description {
         )?;
         writeln!(
             f,
-            "length           {} to {} bytes, mean {:.1}; p50 {p50}, p90 {p90}, p99 {p99}, p99.9 {p999}",
+            "length           {} to {} bytes, mean {:.1}; p50 {p50}, p90 {p90}, p99 {p99}, p99.9 \
+             {p999}",
             self.shortest, self.longest, self.mean
         )?;
         writeln!(

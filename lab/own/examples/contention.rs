@@ -7,9 +7,9 @@
 //! ```
 //!
 //! As in the paper the tree has 5,000 titles, or the first so many lines of any file, in their
-//! order, so that those that are written often are neighbours: the first of them most (Zipf, α = 1).
-//! For pages of 2 to 32 KiB it says millions of updates in a second, the medians of the rounds, and
-//! how many leaves were divided.
+//! order, so that those that are written often are neighbours: the first of them most (Zipf, α =
+//! 1). For pages of 2 to 32 KiB it says millions of updates in a second, the medians of the rounds,
+//! and how many leaves were divided.
 
 use std::path::Path;
 use std::sync::Arc;

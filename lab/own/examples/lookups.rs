@@ -6,8 +6,8 @@
 //! HEDGEROW_SIMD=avx2 valgrind --tool=callgrind --vex-iropt-level=0 target/release/examples/lookups predecessor i32 4194304 200000
 //! ```
 //!
-//! The arguments are what to look up (`get`, `predecessor`, `successor`; `none` looks nothing up, to
-//! be subtracted; `check` compares the answers of all three with a sorted list), `i32`, `u64`,
+//! The arguments are what to look up (`get`, `predecessor`, `successor`; `none` looks nothing up,
+//! to be subtracted; `check` compares the answers of all three with a sorted list), `i32`, `u64`,
 //! `i32-fast` or `u64-fast` (one line a level above pages), how many keys there are, how many
 //! lookups, and how often they are repeated, if not once. Keys are loaded in order and an eighth of
 //! them replaced by others; half of the lookups are of keys that are not there.
@@ -132,7 +132,8 @@ impl<K: IntKey, I: BulkLoad<K, Value: Default + PartialEq>> Bench<K, I> {
 
 fn main() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let usage = "lookups none|check|get|predecessor|successor i32|u64|i32-fast|u64-fast KEYS LOOKUPS [ROUNDS]";
+    let usage = "lookups none|check|get|predecessor|successor i32|u64|i32-fast|u64-fast KEYS \
+        LOOKUPS [ROUNDS]";
     let [what, kind, numbers @ ..] = &arguments[..] else {
         return Err(usage.to_owned());
     };

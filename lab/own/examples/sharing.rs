@@ -167,7 +167,8 @@ fn fill_in_order(operation: &str, count: u64) -> Result<(), String> {
 fn main() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [form, operation, count] = &arguments[..] else {
-        let usage = "sharing single|flat|fence|shared|shared32 none|get|insert|remove|compare COUNT, or \
+        let usage = "sharing single|flat|fence|shared|shared32 none|get|insert|remove|compare \
+            COUNT, or \
                      sharing shared ascend|load COUNT";
         return Err(usage.to_owned());
     };

@@ -1,8 +1,8 @@
 //! How many bytes of pages a record takes, by the length of its value.
 //!
-//! `cargo run --release -p hedgerow-lab-own --example value_bytes -- [RECORDS]` inserts keys of 8 bytes in random order and prints, for
-//! one writer's tree and for the shared one, pages in use times their size, divided by the bytes
-//! of keys and values.
+//! `cargo run --release -p hedgerow-lab-own --example value_bytes -- [RECORDS]` inserts keys of 8
+//! bytes in random order and prints, for one writer's tree and for the shared one, pages in use
+//! times their size, divided by the bytes of keys and values.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -261,9 +261,20 @@ fn check_schema(value: &Value) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    const RUN: &str = r#"{"kind":"run","schema":2,"command":"hedgerow-lab run demo","started":0,"scale":"smoke","machine":{"cpu":"","cores":1,"simd":[],"last_cache":"","memory_gib":0,"kernel":"","superpages":"","commit":""},"contenders":[]}"#;
-    const EXPERIMENT: &str = r#"{"kind":"experiment","name":"demo","title":"","source":"","claim":"","x_label":null,"x_log":false,"baseline":"a"}"#;
-    const FIGURE: &str = r#"{"kind":"figure","experiment":"demo","parameters":{},"x":null,"contender":"a","column":"get","unit":"ns","better":"lower","median":1,"min":1,"max":1,"rounds":[1],"ratio":1,"errors":0}"#;
+    const RUN: &str = concat!(
+        r#"{"kind":"run","schema":2,"command":"hedgerow-lab run demo","started":0,"#,
+        r#""scale":"smoke","machine":{"cpu":"","cores":1,"simd":[],"last_cache":"","#,
+        r#""memory_gib":0,"kernel":"","superpages":"","commit":""},"contenders":[]}"#,
+    );
+    const EXPERIMENT: &str = concat!(
+        r#"{"kind":"experiment","name":"demo","title":"","source":"","claim":"","x_label":null,"#,
+        r#""x_log":false,"baseline":"a"}"#,
+    );
+    const FIGURE: &str = concat!(
+        r#"{"kind":"figure","experiment":"demo","parameters":{},"x":null,"contender":"a","#,
+        r#""column":"get","unit":"ns","better":"lower","median":1,"min":1,"max":1,"rounds":[1],"#,
+        r#""ratio":1,"errors":0}"#,
+    );
 
     fn problem(lines: &[&str]) -> String {
         let text = lines.join("\n");
@@ -282,9 +293,11 @@ mod tests {
     #[test]
     fn rounds_stand_in_for_figures_that_a_cut_run_did_not_write() {
         let round = |nth: u32, ns: u32| {
-            format!(
-                r#"{{"kind":"round","experiment":"demo","round":{nth},"parameters":{{}},"x":null,"contender":"a","figures":[{{"column":"get","unit":"ns","better":"lower","figure":{ns}}}],"errors":0}}"#
-            )
+            let figure =
+                format!(r#"{{"column":"get","unit":"ns","better":"lower","figure":{ns}}}"#);
+            let head = r#""kind":"round","experiment":"demo","parameters":{},"x":null"#;
+            let tail = format!(r#""contender":"a","figures":[{figure}],"errors":0"#);
+            format!(r#"{{{head},"round":{nth},{tail}}}"#)
         };
         let (first, second) = (round(0, 7), round(1, 9));
         let cut = [RUN, EXPERIMENT, &first, &second, RUN, EXPERIMENT, &first];

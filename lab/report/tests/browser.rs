@@ -196,7 +196,8 @@ fn crowded() -> Results {
     let wide = "WWWW @@@@ MMMM %%%% a name as wide as any that one may come across";
     let mut lines = vec![json!({
         "kind": "run", "schema": 2, "command": "x", "started": 0, "scale": wide, "contenders": [
-            {"name": "Hedgerow MMMMMMMMMMMMMMMMMMMMMMMMMMMM", "version": "1", "origin": "Hedgerow"}],
+            {"name": "Hedgerow MMMMMMMMMMMMMMMMMMMMMMMMMMMM", "version": "1",
+                "origin": "Hedgerow"}],
         "machine": {"cpu": wide, "cores": 2, "simd": [], "last_cache": "", "memory_gib": 1,
             "kernel": "", "superpages": "", "commit": ""},
     })];

@@ -67,7 +67,9 @@ pub fn run(arguments: &RunArguments) -> Result<()> {
     let nobody = |plan: &Plan| plan.is_empty() && plan.skipped.is_empty();
     if plans.iter().all(nobody) {
         return Err(LabError::Usage(
-            "nothing to measure: no contender is left (see --only and --peers, and `hedgerow-lab list`)".into(),
+            "nothing to measure: no contender is left (see --only and --peers, and `hedgerow-lab \
+             list`)"
+                .into(),
         ));
     }
     plan::refuse_if_short(&plans, &settings)?;

@@ -158,7 +158,8 @@ mod tests {
         };
         assert_eq!(
             why("blart"),
-            "zero bytes (at dense, operation a; dense, operation b); too long (at paths, operation b)"
+            "zero bytes (at dense, operation a; dense, operation b); too long (at paths, \
+             operation b)"
         );
         assert_eq!(why("scc"), "no time");
     }

@@ -96,8 +96,8 @@ pub struct StoreWorkload {
     /// Seconds after which a leg that only reads ends, whatever is left of its operations: so a
     /// slow disk makes figures from fewer operations, not a round without end.
     pub longest_reading_seconds: Option<f64>,
-    /// The memory that an engine's process may take once its data is loaded, from opening the engine
-    /// on and with the page cache of its files, where a control group can see to that.
+    /// The memory that an engine's process may take once its data is loaded, from opening the
+    /// engine on and with the page cache of its files, where a control group can see to that.
     pub memory_bytes: Option<u64>,
     /// The control group that a process of a round joins.
     group: Option<PathBuf>,

@@ -2,9 +2,10 @@
 //!
 //! The first 8 bytes depend on the key alone, so that every read can be checked however threads
 //! interleave; the next 8 differ from write to write; the rest comes from anywhere in a mebibyte
-//! of random bytes, so that engines that compress gain nothing that others do not. Where in it follows
-//! from key and write: so whoever reads a value compares all of it. That is what one who asked for
-//! values does, who uses them; and a value of which a part is missing, or another write's, is found.
+//! of random bytes, so that engines that compress gain nothing that others do not. Where in it
+//! follows from key and write: so whoever reads a value compares all of it. That is what one who
+//! asked for values does, who uses them; and a value of which a part is missing, or another
+//! write's, is found.
 
 use hedgerow_lab_contender::value_of;
 use hedgerow_lab_data::random::Random;

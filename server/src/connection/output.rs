@@ -174,7 +174,10 @@ impl Output {
 
     /// Lets go what waits first, as far as `durable_epoch` covers it.
     pub(crate) fn release_durable(&mut self, durable_epoch: u64) {
-        let covered = |reply: &WaitingReply| matches!(reply.until, Until::Durable(commit) if commit.epoch() <= durable_epoch);
+        let covered = |reply: &WaitingReply| match reply.until {
+            Until::Durable(commit) => commit.epoch() <= durable_epoch,
+            _ => false,
+        };
         while self.waiting.front().is_some_and(covered) {
             self.waiting.pop_front();
         }

@@ -171,8 +171,8 @@ impl Line<'_> {
             // A line without a length announces no data.
             return whole(line_bytes, Kind::Single { key: None }, Code::Wrong);
         };
-        // With a length that cannot be, nobody knows where the data ends, and data must never be taken
-        // for commands.
+        // With a length that cannot be, nobody knows where the data ends, and data must never be
+        // taken for commands.
         let Some(length) = number(length).filter(|length| *length <= MAX_DATA_BYTES) else {
             return malformed("bad command line format");
         };

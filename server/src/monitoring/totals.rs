@@ -2,7 +2,8 @@
 //!
 //! Counters only grow: Prometheus takes a counter that falls for a restart. So `CONFIG RESETSTAT`
 //! and memcached's `stats reset` remember the totals of their moment, and `INFO` and `stats` show
-//! what was counted since. The two are apart: neither protocol's reset changes what the other shows.
+//! what was counted since. The two are apart: neither protocol's reset changes what the other
+//! shows.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -49,7 +49,10 @@ const fn position(name: &str) -> usize {
 }
 
 macro_rules! commands {
-    ($($name:literal $arity:literal $keys:tt [$($flag:ident)*] $group:literal $run:path, $summary:literal;)*) => {
+    ($(
+        $name:literal $arity:literal $keys:tt [$($flag:ident)*] $group:literal $run:path,
+        $summary:literal;
+    )*) => {
         /// All commands, sorted by name.
         pub(crate) static COMMANDS: &[Command] = TABLE;
         const TABLE: &[Command] = &[$(Command {

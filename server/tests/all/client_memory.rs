@@ -1,5 +1,5 @@
-//! Clients that send much, ask for much or fetch nothing: what the server keeps for them is bounded,
-//! others are served meanwhile, and nobody waits for ever.
+//! Clients that send much, ask for much or fetch nothing: what the server keeps for them is
+//! bounded, others are served meanwhile, and nobody waits for ever.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

@@ -69,7 +69,8 @@ const EXCHANGES: &[(&str, &str)] = &[
     ),
     (
         "set n 0 0 2\r\n10\r\nincr n 5\r\ndecr n 20\r\nincr zz 1\r\nincr a 1\r\nincr n x\r\n",
-        "STORED\r\n15\r\n0\r\nNOT_FOUND\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\nCLIENT_ERROR invalid numeric delta argument\r\n",
+        "STORED\r\n15\r\n0\r\nNOT_FOUND\r\nCLIENT_ERROR cannot increment or decrement non-numeric \
+         value\r\nCLIENT_ERROR invalid numeric delta argument\r\n",
     ),
     (
         "set n 0 0 20\r\n18446744073709551615\r\nincr n 2\r\n",
@@ -83,7 +84,8 @@ const EXCHANGES: &[(&str, &str)] = &[
     ("set gone 0 -1 1\r\nx\r\nget gone\r\n", "STORED\r\nEND\r\n"),
     (
         "delete a\r\ndelete a\r\ndelete b 0\r\ndelete b 5\r\n",
-        "DELETED\r\nNOT_FOUND\r\nDELETED\r\nCLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n",
+        "DELETED\r\nNOT_FOUND\r\nDELETED\r\nCLIENT_ERROR bad command line format.  Usage: delete \
+         <key> [noreply]\r\n",
     ),
     (
         "nonsense\r\n\r\nget\r\n",
@@ -91,7 +93,8 @@ const EXCHANGES: &[(&str, &str)] = &[
     ),
     // Who wants no reply gets none, of whatever kind.
     (
-        "delete zz 5 noreply\r\ntouch zz x noreply\r\nincr zz x noreply\r\nset zz x 0 1 noreply\r\na\r\nflush_all x noreply\r\n",
+        "delete zz 5 noreply\r\ntouch zz x noreply\r\nincr zz x noreply\r\nset zz x 0 1 \
+         noreply\r\na\r\nflush_all x noreply\r\n",
         "",
     ),
     (
@@ -100,13 +103,16 @@ const EXCHANGES: &[(&str, &str)] = &[
     ),
     // What is stored by appending is as long as all of it; a miss of a compared item is NF.
     (
-        "ms ap 2 s\r\nab\r\nms ap 3 MA s\r\ncde\r\nms ap 1 MP s c\r\n_\r\nms zz 1 MA\r\nx\r\nms zz 1 MA C5\r\nx\r\nms zz 1 C5\r\nx\r\nms zz 1 MR C5\r\nx\r\n",
+        "ms ap 2 s\r\nab\r\nms ap 3 MA s\r\ncde\r\nms ap 1 MP s c\r\n_\r\nms zz 1 MA\r\nx\r\nms \
+         zz 1 MA C5\r\nx\r\nms zz 1 C5\r\nx\r\nms zz 1 MR C5\r\nx\r\n",
         "HD s2\r\nHD s5\r\nHD s6 c\r\nNS\r\nNS\r\nNF\r\nNF\r\n",
     ),
     // Chosen cas values, compared, and kept until the next change.
     (
-        "ms e 2 E973\r\nab\r\nmg e c v\r\ngets e\r\nmg e v C973\r\nmg e v C974\r\nms e 1 C972\r\nx\r\nms e 1 c C973 E5\r\nx\r\nmd e C5 E6 I\r\nmg e c\r\nmd e C6\r\n",
-        "HD\r\nVA 2 c973\r\nab\r\nVALUE e 0 2 973\r\nab\r\nEND\r\nHD\r\nVA 2\r\nab\r\nEX\r\nHD c5\r\nHD\r\nHD c6 X W\r\nHD\r\n",
+        "ms e 2 E973\r\nab\r\nmg e c v\r\ngets e\r\nmg e v C973\r\nmg e v C974\r\nms e 1 \
+         C972\r\nx\r\nms e 1 c C973 E5\r\nx\r\nmd e C5 E6 I\r\nmg e c\r\nmd e C6\r\n",
+        "HD\r\nVA 2 c973\r\nab\r\nVALUE e 0 2 973\r\nab\r\nEND\r\nHD\r\nVA 2\r\nab\r\nEX\r\nHD \
+         c5\r\nHD\r\nHD c6 X W\r\nHD\r\n",
     ),
     (
         "ma en N0 J5 E11 c v\r\nma en C11 E12 c v\r\nmg viv N30 E77 c s\r\nmg viv E5 c s\r\n",
@@ -114,17 +120,21 @@ const EXCHANGES: &[(&str, &str)] = &[
     ),
     // Who only touches an item, or wins it, leaves its cas value as it is.
     (
-        "ms keep 1 E9\r\na\r\ngat 100 keep\r\ntouch keep 200\r\nmg keep T50 c\r\nmd keep I E8\r\nmg keep c\r\ngats 0 keep\r\n",
-        "HD\r\nVALUE keep 0 1\r\na\r\nEND\r\nTOUCHED\r\nHD c9\r\nHD\r\nHD c8 X W\r\nVALUE keep 0 1 8\r\na\r\nEND\r\n",
+        "ms keep 1 E9\r\na\r\ngat 100 keep\r\ntouch keep 200\r\nmg keep T50 c\r\nmd keep I \
+         E8\r\nmg keep c\r\ngats 0 keep\r\n",
+        "HD\r\nVALUE keep 0 1\r\na\r\nEND\r\nTOUCHED\r\nHD c9\r\nHD\r\nHD c8 X W\r\nVALUE keep 0 \
+         1 8\r\na\r\nEND\r\n",
     ),
     // The value goes and the item stays; misses return what was sent with them.
     (
-        "ms tomb 3 F7\r\nabc\r\nmd tomb x F9\r\nmg tomb v f t\r\nmd tomb x I T60\r\nmg tomb s t f u\r\nmg zz k Oabc s\r\nmg zz q k\r\nmd zz k O1\r\n",
+        "ms tomb 3 F7\r\nabc\r\nmd tomb x F9\r\nmg tomb v f t\r\nmd tomb x I T60\r\nmg tomb s t f \
+         u\r\nmg zz k Oabc s\r\nmg zz q k\r\nmd zz k O1\r\n",
         "HD\r\nHD\r\nVA 0 f9 t-1\r\n\r\nHD\r\nHD s0 t60 f0 X W\r\nEN kzz Oabc\r\nNF kzz O1\r\n",
     ),
     (
         "mg k O123456789012345678901234567890123\r\nmg k E\r\nms k 1 Fx\r\na\r\n",
-        "CLIENT_ERROR opaque token too long\r\nCLIENT_ERROR bad token in command line format\r\nCLIENT_ERROR bad token in command line format\r\n",
+        "CLIENT_ERROR opaque token too long\r\nCLIENT_ERROR bad token in command line \
+         format\r\nCLIENT_ERROR bad token in command line format\r\n",
     ),
     // Invalidated: served on, and one reader is told to make it anew.
     (
@@ -155,11 +165,13 @@ const EXCHANGES: &[(&str, &str)] = &[
     ),
     // Older than what is there: stored, and stale from the start.
     (
-        "ms old 1 C1 I\r\nx\r\nms old 1\r\na\r\nms old 2 C1\r\nbb\r\nms old 2 C1 I T50\r\nbb\r\nmg old v t\r\nmg old\r\n",
+        "ms old 1 C1 I\r\nx\r\nms old 1\r\na\r\nms old 2 C1\r\nbb\r\nms old 2 C1 I \
+         T50\r\nbb\r\nmg old v t\r\nmg old\r\n",
         "NF\r\nHD\r\nEX\r\nHD\r\nVA 2 t-1 X W\r\nbb\r\nHD Z X\r\n",
     ),
     (
-        "ms cnt 1\r\n5\r\nmd cnt I\r\nma cnt v\r\nmg cnt v\r\nmd cnt I\r\nms cnt 1 MA\r\n0\r\nmg cnt v\r\n",
+        "ms cnt 1\r\n5\r\nmd cnt I\r\nma cnt v\r\nmg cnt v\r\nmd cnt I\r\nms cnt 1 MA\r\n0\r\nmg \
+         cnt v\r\n",
         "HD\r\nHD\r\nVA 1\r\n6\r\nVA 1 X W\r\n6\r\nHD\r\nHD\r\nVA 2\r\n60\r\n",
     ),
     ("ms k 3 F5 T0 k Oq1\r\nabc\r\n", "HD kk Oq1\r\n"),
@@ -194,7 +206,8 @@ const EXCHANGES: &[(&str, &str)] = &[
     ),
     (
         "verbosity 1\r\nverbosity x\r\nflush_all x\r\nflush_all\r\nget s1\r\n",
-        "OK\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR invalid exptime argument\r\nOK\r\nEND\r\n",
+        "OK\r\nCLIENT_ERROR bad command line format\r\nCLIENT_ERROR invalid exptime \
+         argument\r\nOK\r\nEND\r\n",
     ),
     // Commands that do not take `noreply` say so.
     (
@@ -243,7 +256,8 @@ fn exchanges_are_as_documented() {
 #[test]
 fn requests_may_arrive_in_any_pieces() {
     let server = start();
-    let request = b"set a 7 0 5\r\nv\r\nlu\r\nget a\r\nms m 2 k\r\nxy\r\nmg m v\r\nset big 0 0 3 noreply\r\nabc\r\nget big\r\n";
+    let request = b"set a 7 0 5\r\nv\r\nlu\r\nget a\r\nms m 2 k\r\nxy\r\nmg m v\r\nset big 0 0 3 \
+        noreply\r\nabc\r\nget big\r\n";
     let whole = ask(&mut connect(&server), request);
     for cut in 1..request.len() {
         let mut stream = connect(&server);

@@ -437,7 +437,10 @@ fn memcached_stats_have_what_exporters_read() {
     let address = started.server.addresses().memcached.unwrap();
     let mut client = TcpStream::connect(address).unwrap();
     client
-        .write_all(b"set a 0 0 1\r\n1\r\nadd b 0 0 1\r\n1\r\nget a\r\nget c\r\ntouch a 0\r\nmn\r\nquit\r\n")
+        .write_all(
+            b"set a 0 0 1\r\n1\r\nadd b 0 0 1\r\n1\r\nget a\r\nget c\r\ntouch a \
+            0\r\nmn\r\nquit\r\n",
+        )
         .unwrap();
     let mut said = String::new();
     client.read_to_string(&mut said).unwrap();

@@ -1,5 +1,5 @@
-//! Commands on plain keys whose answers the random comparison with Redis leaves out: what moves with
-//! a key, what is atomic, what is drawn at random.
+//! Commands on plain keys whose answers the random comparison with Redis leaves out: what moves
+//! with a key, what is atomic, what is drawn at random.
 
 use std::collections::BTreeSet;
 
@@ -77,7 +77,10 @@ fn moves_are_one_commit_and_change_what_is_watched() {
     }
     // Within a transaction both keys are locked, in another database too.
     client.run("SET a 1");
-    client.send(b"MULTI\r\nCOPY a b DB 5\r\nSELECT 5\r\nRENAME b c\r\nMOVE c 6\r\nSELECT 6\r\nGET c\r\nEXEC\r\n");
+    client.send(
+        b"MULTI\r\nCOPY a b DB 5\r\nSELECT 5\r\nRENAME b c\r\nMOVE c 6\r\nSELECT 6\r\nGET \
+        c\r\nEXEC\r\n",
+    );
     let mut last = client.reply();
     for _ in 0..7 {
         last = client.reply();

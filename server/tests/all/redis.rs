@@ -97,8 +97,8 @@ fn comparable(words: &[Vec<u8>], value: Value) -> Value {
     }
 }
 
-/// Whether two replies are the same, up to the time that passes between the two servers: that may be
-/// much on a busy machine, and is little beside the shortest expiry, a thousand seconds.
+/// Whether two replies are the same, up to the time that passes between the two servers: that may
+/// be much on a busy machine, and is little beside the shortest expiry, a thousand seconds.
 fn same(words: &[Vec<u8>], ours: &Value, theirs: &Value) -> bool {
     let tolerance = match words[0].as_slice() {
         b"TTL" => 300,

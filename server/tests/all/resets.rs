@@ -27,7 +27,8 @@ fn work(started: &Started, client: &mut Client) {
     client.run("HSET a b c");
     let said = memcached(
         started,
-        "get a\r\nget none\r\nset b 0 0 1\r\n1\r\nadd c 0 0 1\r\n1\r\ntouch b 0\r\nmn\r\nnonsense\r\n",
+        "get a\r\nget none\r\nset b 0 0 1\r\n1\r\nadd c 0 0 1\r\n1\r\ntouch b \
+         0\r\nmn\r\nnonsense\r\n",
     );
     assert!(said.ends_with("TOUCHED\r\nMN\r\nERROR\r\n"), "{said}");
     // What a tick did is counted at its end, behind its replies: the next tick comes later.

@@ -63,7 +63,8 @@ pub enum Error {
         file: PathBuf,
     },
     /// A file of a newer version of this software.
-    #[error("{} has format version {found}, this program reads up to {supported}; use a newer program", file.display())]
+    #[error("{} has format version {found}, this program reads up to {supported}; use a newer \
+        program", file.display())]
     NewerFormat {
         /// The file.
         file: PathBuf,
@@ -76,9 +77,13 @@ pub enum Error {
     #[error(
         "{} is not the one that this process stored: it opened the database as incarnation {own}, \
          and {}. Another process opened the same directory, or files were put back while it was \
-         open; stop every process that has it open, keep a copy of the directory, then open it again",
+         open; stop every process that has it open, keep a copy of the directory, then open it \
+         again",
         file.display(),
-        found.map_or("there is none of this database now".to_owned(), |found| format!("there is incarnation {found} now"))
+        match found {
+            Some(found) => format!("there is incarnation {found} now"),
+            None => "there is none of this database now".to_owned(),
+        }
     )]
     Displaced {
         /// The manifest.

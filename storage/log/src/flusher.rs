@@ -9,9 +9,9 @@
 //!
 //! **Full disk**: once no more space can be reserved behind the files, only removals are accepted,
 //! and what was accepted is written to what is reserved. A block for which that is too little stays
-//! in memory and is written again, at the same place, until it fits; meanwhile appends are refused. **Failed sync** (or any other error of
-//! writing): what the disk holds is unknown and asking again proves nothing, so the log is
-//! poisoned and this thread ends.
+//! in memory and is written again, at the same place, until it fits; meanwhile appends are refused.
+//! **Failed sync** (or any other error of writing): what the disk holds is unknown and asking again
+//! proves nothing, so the log is poisoned and this thread ends.
 //!
 //! **Idle**: after the last commit and one quiet interval the flusher leaves a small unsynced
 //! block saying that everything before it is durable. It costs nothing, and lets a later check

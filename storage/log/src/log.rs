@@ -213,8 +213,8 @@ impl Log {
     }
 
     /// Has a block name the manifest that is in place now, durably: an older copy of it is refused
-    /// from then on. Costs a sync; does nothing if commits are not recorded. On a full disk the block
-    /// is written when there is room.
+    /// from then on. Costs a sync; does nothing if commits are not recorded. On a full disk the
+    /// block is written when there is room.
     ///
     /// # Errors
     /// As for [`Log::wait_durable`].
@@ -339,9 +339,9 @@ impl Log {
     }
 
     /// Gives the disk space that is reserved back, but for what the next opening needs, until the
-    /// guard is dropped: for a checkpoint on a full disk, which then frees more than that. Meanwhile a
-    /// [rotation](Self::rotate) does with little space, and removals are accepted as long as there is
-    /// some.
+    /// guard is dropped: for a checkpoint on a full disk, which then frees more than that.
+    /// Meanwhile a [rotation](Self::rotate) does with little space, and removals are accepted as
+    /// long as there is some.
     pub fn spend_reserve(&self) -> SpentReserve<'_> {
         self.shared.output().set_spending(true);
         SpentReserve(&self.shared)

@@ -28,8 +28,8 @@ pub struct NewLog {
 }
 
 impl NewLog {
-    /// Creates the files of a new incarnation, durably, and reserves disk space for them and for the
-    /// manifest that will name them. Earlier incarnations must have been recovered
+    /// Creates the files of a new incarnation, durably, and reserves disk space for them and for
+    /// the manifest that will name them. Earlier incarnations must have been recovered
     /// ([`RecoveredLogs`](crate::RecoveredLogs)) into the same manifest. `first_epoch` must
     /// exceed every epoch ever used (`RecoveredLogs::next_epoch`; 1 for a new database).
     ///

@@ -16,8 +16,8 @@ pub struct LogOptions {
     /// Zeros that are written ahead of blocks at once, at most, where commits are waited for: their
     /// syncs take less then, and the log's bytes are written twice. 0: none.
     pub ahead_bytes: u32,
-    /// Disk space that each log file has reserved behind its blocks, for removals on a full disk and
-    /// for opening the database on one. 0: none.
+    /// Disk space that each log file has reserved behind its blocks, for removals on a full disk
+    /// and for opening the database on one. 0: none.
     pub reserve_bytes: u32,
     /// How long to wait before trying again to write to a full disk.
     pub full_disk_retry: Duration,

@@ -9,9 +9,10 @@
 //! a crash during recovery, or damage later, cannot move the cutoff. From then on the logs of
 //! that incarnation must be whole: recovering twice gives the same commits or an error.
 //!
-//! What is read may be in the system's cache and not on the disk: after a failed sync a kernel keeps
-//! serving the bytes that it could not write, calls them clean, and lets the next sync succeed. So
-//! every block that no later block says is durable is written again before the files are synced.
+//! What is read may be in the system's cache and not on the disk: after a failed sync a kernel
+//! keeps serving the bytes that it could not write, calls them clean, and lets the next sync
+//! succeed. So every block that no later block says is durable is written again before the files
+//! are synced.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,8 +69,8 @@ impl RecoveredLogs {
             manifest: changed,
             tails,
         } = RecoveredLogs::decide(vfs, dir, manifest)?;
-        // The manifest that was read may not be the one that a power cut would bring back, and files
-        // that it does without are removed.
+        // The manifest that was read may not be the one that a power cut would bring back, and
+        // files that it does without are removed.
         let synced = logs.vfs.sync_dir(dir);
         synced.map_err(|e| Error::io("sync directory", dir, e))?;
         if changed.incarnations != manifest.incarnations {
@@ -225,8 +226,8 @@ impl RecoveredLogs {
         })
     }
 
-    /// Gives back the space that is reserved behind the files of an incarnation that has no end yet:
-    /// on a full disk, what comes needs it. Those that have nothing else go soon.
+    /// Gives back the space that is reserved behind the files of an incarnation that has no end
+    /// yet: on a full disk, what comes needs it. Those that have nothing else go soon.
     fn give_back(&self, entry: &IncarnationEntry) -> Result<()> {
         if entry.end.is_some() {
             return Ok(());

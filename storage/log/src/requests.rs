@@ -13,7 +13,8 @@ pub struct RotationPoint {
     /// Every commit of this epoch or an earlier one is durable, in older generations.
     pub epoch: u64,
     /// The end of what is durable now: what a copy of the database made now would record in its
-    /// manifest ([`Manifest::record_end`](crate::Manifest::record_end)) to be complete without the newer generation.
+    /// manifest ([`Manifest::record_end`](crate::Manifest::record_end)) to be complete without the
+    /// newer generation.
     pub end: IncarnationEnd,
 }
 

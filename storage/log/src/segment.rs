@@ -7,15 +7,16 @@
 //!
 //! Where commits wait for their sync, a file is written *ahead* with zeros, which the blocks then
 //! take the place of: what is synced has neither a new length nor new extents, so the file system
-//! writes the block and no journal of its own. (On ext4 over a virtual disk that takes 100 to 110 µs
-//! where a block that makes the file longer takes 160 to 180.) Every byte of such a log is written
-//! twice for it; logs that are synced by the clock have no use of it, and do without. Zeros behind
-//! the last block are no torn tail: see `scan`. They are cut off when a file is sealed or closed.
+//! writes the block and no journal of its own. (On ext4 over a virtual disk that takes 100 to 110
+//! µs where a block that makes the file longer takes 160 to 180.) Every byte of such a log is
+//! written twice for it; logs that are synced by the clock have no use of it, and do without. Zeros
+//! behind the last block are no torn tail: see `scan`. They are cut off when a file is sealed or
+//! closed.
 //!
 //! Behind that a file has disk space *reserved*, without contents and beyond its length, where the
 //! file system can do that. While the disk has more, the reserve is kept up as blocks are written;
-//! when it has no more, only removals are accepted, and their blocks take the reserve. The last part
-//! of it is left for the next opening, which gives it back to write a manifest and new logs.
+//! when it has no more, only removals are accepted, and their blocks take the reserve. The last
+//! part of it is left for the next opening, which gives it back to write a manifest and new logs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -192,8 +193,8 @@ pub(crate) struct SegmentWriter {
 /// Bytes that are written ahead at once, at least, where that is within the limit.
 const LEAST_AHEAD: u64 = 16 << 10;
 
-// After a burst, or a large value, what a buffer has beyond this goes back to the allocator. There are
-// two buffers for each shard: under load each has twice what is worth writing, if that.
+// After a burst, or a large value, what a buffer has beyond this goes back to the allocator. There
+// are two buffers for each shard: under load each has twice what is worth writing, if that.
 const KEPT_BUFFER_BYTES: usize = 512 << 10;
 
 /// An empty buffer: room for a block header.
@@ -222,9 +223,9 @@ fn most_parts(most: u64, mut try_parts: impl FnMut(u64) -> bool) {
     }
 }
 
-/// Reserves disk space for the new files of all shards, which have no blocks yet: for each as much as
-/// for the others, so that on a full disk no worker goes without. While the reserve is `spent`, no more
-/// than must be left for the next opening.
+/// Reserves disk space for the new files of all shards, which have no blocks yet: for each as much
+/// as for the others, so that on a full disk no worker goes without. While the reserve is `spent`,
+/// no more than must be left for the next opening.
 pub(crate) fn reserve_alike(writers: &mut [SegmentWriter], spent: bool) {
     let most = if spent { LEAST_PARTS } else { RESERVE_PARTS };
     let mut reserve = |parts| {
@@ -254,8 +255,9 @@ pub(crate) fn reserve_alike(writers: &mut [SegmentWriter], spent: bool) {
 }
 
 impl SegmentWriter {
-    /// Creates the file with its header and syncs it. So many bytes of disk space are to be reserved
-    /// for it, which the caller does for all shards ([`reserve_alike`]), as it syncs the directory.
+    /// Creates the file with its header and syncs it. So many bytes of disk space are to be
+    /// reserved for it, which the caller does for all shards ([`reserve_alike`]), as it syncs the
+    /// directory.
     pub(crate) fn create(
         vfs: &dyn Vfs,
         dir: &Path,
@@ -342,8 +344,8 @@ impl SegmentWriter {
         }
     }
 
-    /// What a checkpoint could have of the reserve, in bytes: all but what this file keeps, and what the
-    /// file of the next generation needs.
+    /// What a checkpoint could have of the reserve, in bytes: all but what this file keeps, and
+    /// what the file of the next generation needs.
     pub(crate) fn spendable(&self) -> u64 {
         let reserved = self.reserved.saturating_sub(self.length);
         reserved.saturating_sub(2 * self.least_reserve())
@@ -460,8 +462,8 @@ impl SegmentWriter {
     }
 
     /// Writes zeros ahead of the blocks to come, if there is no room for two more like the last one
-    /// and these are small: as many as the file has bytes, within a limit. How many that were. Where it
-    /// fails, the file does without from then on.
+    /// and these are small: as many as the file has bytes, within a limit. How many that were.
+    /// Where it fails, the file does without from then on.
     pub(crate) fn write_ahead(&mut self, most: u64) -> u64 {
         debug_assert!(!self.pending);
         let ahead = self.length.clamp(LEAST_AHEAD.min(most), most);

@@ -57,8 +57,8 @@ fn commit(log: &Log, number: u64) {
     log.wait_durable(epoch).unwrap();
 }
 
-/// Zeros written so far. They come after a commit is acknowledged, and before the next one is: so one
-/// more commit, of this number, is waited for.
+/// Zeros written so far. They come after a commit is acknowledged, and before the next one is: so
+/// one more commit, of this number, is waited for.
 fn ahead_after(log: &Log, number: u64) -> u64 {
     commit(log, number);
     log.statistics().bytes_ahead

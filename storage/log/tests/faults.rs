@@ -245,8 +245,8 @@ fn a_failing_recovery_changes_nothing_and_can_be_repeated() {
     }
 }
 
-/// A manifest that replaced another counts when its name is durable: until then a power cut may bring
-/// the old one back, with all that it names.
+/// A manifest that replaced another counts when its name is durable: until then a power cut may
+/// bring the old one back, with all that it names.
 #[test]
 fn no_log_goes_before_the_manifest_that_does_without_it_is_durable() {
     let recording = RecordingVfs::new(&MemoryVfs::new());
@@ -257,8 +257,8 @@ fn no_log_goes_before_the_manifest_that_does_without_it_is_durable() {
     let mut manifest = Manifest::new(3);
     manifest.store(&*shared, dir()).unwrap();
     drop(Log::create(Arc::clone(&shared), dir(), &mut manifest, options(2), 1).unwrap());
-    // Recovery finds the log empty and does without it; the name of the manifest that says so is not
-    // durable.
+    // Recovery finds the log empty and does without it; the name of the manifest that says so is
+    // not durable.
     faulty.fail_from(CallKind::SyncDir, 0, Fault::Error(ErrorKind::Other));
     recover(Arc::clone(&shared)).unwrap_err();
     faulty.heal();

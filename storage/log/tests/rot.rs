@@ -160,8 +160,8 @@ fn every_flipped_bit_of_a_closed_database_is_named() {
     println!("{flips} flips");
 }
 
-/// Whether the last block is a witness of `witness` bytes: without it, the same is read. Of any other
-/// block a commit would be lost.
+/// Whether the last block is a witness of `witness` bytes: without it, the same is read. Of any
+/// other block a commit would be lost.
 fn ends_with_a_witness(image: &MemoryVfs, witness: usize) -> bool {
     let whole = read(image).unwrap();
     image.files().into_iter().any(|(path, mut bytes)| {

@@ -58,8 +58,8 @@ impl Mapping {
     }
 
     /// Asks the kernel to back a range by superpages, as far as there are whole ones in it, or not
-    /// to do so any more: a hint, which says nothing of memory that is there already. A superpage is
-    /// taken whole with the first byte that is written in it; it is split when a part of it is
+    /// to do so any more: a hint, which says nothing of memory that is there already. A superpage
+    /// is taken whole with the first byte that is written in it; it is split when a part of it is
     /// discarded.
     ///
     /// # Panics

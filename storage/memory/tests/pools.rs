@@ -196,7 +196,9 @@ impl Drop for Late {
 #[test]
 fn blocks_may_be_used_while_a_thread_is_ending() {
     alone(|| {
-        thread_local!(static LATE: std::cell::RefCell<Late> = const { std::cell::RefCell::new(Late(None)) });
+        thread_local! {
+            static LATE: std::cell::RefCell<Late> = const { std::cell::RefCell::new(Late(None)) };
+        }
         let live = live_bytes();
         for round in 0..4 {
             let early_local = round % 2 == 0;

@@ -1,8 +1,8 @@
 //! A copy of a page file as its newest root describes it, each block verified on its way.
 //!
-//! Only what the root refers to is copied, to where it was; between is nothing, which takes no space
-//! where the file system has holes. A block that does not have its checksum ends the copy: a copy of
-//! damage would take the place of a good one.
+//! Only what the root refers to is copied, to where it was; between is nothing, which takes no
+//! space where the file system has holes. A block that does not have its checksum ends the copy: a
+//! copy of damage would take the place of a good one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::table::{Entry, fan};
 /// Blocks that are read and written together.
 const TOGETHER: usize = 64;
 
-/// Copies the page file of a database to a new file, and syncs that: the length of the copy in bytes.
-/// No checkpoint may be published meanwhile. Reads every page that is in use.
+/// Copies the page file of a database to a new file, and syncs that: the length of the copy in
+/// bytes. No checkpoint may be published meanwhile. Reads every page that is in use.
 ///
 /// # Errors
 ///
 /// [`Error::CorruptPage`] or [`Error::CorruptTable`]: the first block that is not what was written;
-/// [`Error::PageRead`] and [`Error::Io`] are what the file layer says. What was copied until then is
-/// no page file, as its root is written last.
+/// [`Error::PageRead`] and [`Error::Io`] are what the file layer says. What was copied until then
+/// is no page file, as its root is written last.
 pub fn copy_file<const PAGE: usize>(
     vfs: &Arc<dyn Vfs>,
     from: &Path,
@@ -73,8 +73,9 @@ struct Copy<const PAGE: usize> {
 }
 
 impl<const PAGE: usize> Copy<PAGE> {
-    /// Copies what some entries refer to: pages, if there are no levels below, or blocks of the table
-    /// and what they refer to. `first` is the first page that is reached from the first entry.
+    /// Copies what some entries refer to: pages, if there are no levels below, or blocks of the
+    /// table and what they refer to. `first` is the first page that is reached from the first
+    /// entry.
     fn level(&self, entries: &[u64], levels: u32, first: u64) -> Result<(), Error> {
         // How many pages one entry stands for.
         let span = (fan(PAGE) as u64).pow(levels);

@@ -17,7 +17,8 @@ pub enum Error {
     },
     /// The kernel did not give address space.
     #[error(
-        "could not reserve {bytes} bytes of address space ({source}); raise `ulimit -v`, or ask for fewer pages"
+        "could not reserve {bytes} bytes of address space ({source}); raise `ulimit -v`, or ask \
+         for fewer pages"
     )]
     AddressSpace {
         /// How much was asked for.
@@ -36,7 +37,8 @@ pub enum Error {
         source: io::Error,
     },
     /// A page could not be read, this time.
-    #[error("could not read {page} at byte {offset} of {}: {source}; try again, and check the disk", file.display())]
+    #[error("could not read {page} at byte {offset} of {}: {source}; try again, and check the \
+        disk", file.display())]
     PageRead {
         /// The page file.
         file: PathBuf,
@@ -48,7 +50,8 @@ pub enum Error {
         source: io::Error,
     },
     /// A page's bytes are not those that were written. Other pages can be read.
-    #[error("{}: {page} at byte {offset} {what}; restore it from a backup, other pages can be read", file.display())]
+    #[error("{}: {page} at byte {offset} {what}; restore it from a backup, other pages can be \
+        read", file.display())]
     CorruptPage {
         /// The page file.
         file: PathBuf,
@@ -60,7 +63,8 @@ pub enum Error {
         what: String,
     },
     /// The page table is damaged, and with it the way to some pages.
-    #[error("{}: the page table at byte {offset} {what}, so {} to {} cannot be found; restore a backup, or dump the other rows, which can still be read", file.display(), pages.0, pages.1)]
+    #[error("{}: the page table at byte {offset} {what}, so {} to {} cannot be found; restore a \
+        backup, or dump the other rows, which can still be read", file.display(), pages.0, pages.1)]
     CorruptTable {
         /// The page file.
         file: PathBuf,
@@ -72,7 +76,8 @@ pub enum Error {
         pages: (PageId, PageId),
     },
     /// The file ends before a page that should be in it.
-    #[error("{} was truncated: it has {found} of {expected} bytes, and {page} is missing; restore a backup, or dump the other rows, which can still be read", file.display())]
+    #[error("{} was truncated: it has {found} of {expected} bytes, and {page} is missing; restore \
+        a backup, or dump the other rows, which can still be read", file.display())]
     Truncated {
         /// The page file.
         file: PathBuf,
@@ -84,7 +89,8 @@ pub enum Error {
         page: PageId,
     },
     /// No page file, or neither of its roots is whole.
-    #[error("{} is not a Hedgerow page file, or its beginning is damaged ({what}); check the path, or restore it from a backup", file.display())]
+    #[error("{} is not a Hedgerow page file, or its beginning is damaged ({what}); check the \
+        path, or restore it from a backup", file.display())]
     NotAPageFile {
         /// The file.
         file: PathBuf,
@@ -92,7 +98,8 @@ pub enum Error {
         what: &'static str,
     },
     /// A page file of another database.
-    #[error("{} belongs to the database {found:016x}, not to {expected:016x}; put the right file in its place", file.display())]
+    #[error("{} belongs to the database {found:016x}, not to {expected:016x}; put the right file \
+        in its place", file.display())]
     Foreign {
         /// The file.
         file: PathBuf,
@@ -102,7 +109,8 @@ pub enum Error {
         expected: u64,
     },
     /// A page file with pages of another size.
-    #[error("{} has pages of {found} bytes, not of {expected}; open it with the page size it was created with", file.display())]
+    #[error("{} has pages of {found} bytes, not of {expected}; open it with the page size it was \
+        created with", file.display())]
     PageSize {
         /// The file.
         file: PathBuf,
@@ -112,7 +120,8 @@ pub enum Error {
         expected: u32,
     },
     /// A file of a newer version of this software.
-    #[error("{} has format version {found}, this program reads up to {supported}; use a newer program", file.display())]
+    #[error("{} has format version {found}, this program reads up to {supported}; use a newer \
+        program", file.display())]
     NewerFormat {
         /// The file.
         file: PathBuf,
@@ -122,7 +131,8 @@ pub enum Error {
         supported: u32,
     },
     /// A file of an older version of this software, whose pages are laid out otherwise.
-    #[error("{} has format version {found}, this program reads {supported}; export its rows with the program that wrote it", file.display())]
+    #[error("{} has format version {found}, this program reads {supported}; export its rows with \
+        the program that wrote it", file.display())]
     OlderFormat {
         /// The file.
         file: PathBuf,
@@ -132,7 +142,8 @@ pub enum Error {
         supported: u32,
     },
     /// A memory budget that the pool cannot work in.
-    #[error("a memory budget of {asked} bytes is too small for {}: at least {minimum} bytes are needed; raise it (`--memory`)", file.display())]
+    #[error("a memory budget of {asked} bytes is too small for {}: at least {minimum} bytes are \
+        needed; raise it (`--memory`)", file.display())]
     BudgetTooSmall {
         /// The file.
         file: PathBuf,
@@ -143,7 +154,8 @@ pub enum Error {
     },
     /// All pages in memory are latched, and none can be evicted.
     #[error(
-        "all {pages} pages that fit the memory budget are in use at once; raise it (`--memory`), or use fewer threads"
+        "all {pages} pages that fit the memory budget are in use at once; raise it (`--memory`), \
+         or use fewer threads"
     )]
     OutOfMemory {
         /// How many pages the budget holds.

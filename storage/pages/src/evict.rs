@@ -14,9 +14,10 @@
 //! page is first written: copied aside under a shared latch that lasts as long as the copy, written
 //! from there, and clean afterwards if nobody changed it meanwhile. Nothing here waits for a latch.
 //!
-//! A disk that is full takes no dirty page. Then clean ones go, of which the [reserve](crate::reserve)
-//! keeps some; and for the next [`CLEAN_FIRST`] batches nothing is written where clean pages will do,
-//! so that whoever only reads does not wait for writes that fail.
+//! A disk that is full takes no dirty page. Then clean ones go, of which the
+//! [reserve](crate::reserve) keeps some; and for the next [`CLEAN_FIRST`] batches nothing is
+//! written where clean pages will do, so that whoever only reads does not wait for writes that
+//! fail.
 
 use std::sync::atomic::Ordering;
 

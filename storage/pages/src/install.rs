@@ -8,7 +8,8 @@
 //! * the entry of a page in memory is nobody's business but of those who write it, one at a time
 //!   (the pool's mutex); whoever finds the page evicted reads the entry without the mutex;
 //! * a dirty page is not evicted, and who makes it clean holds the mutex;
-//! * who gives a page back takes the mutex while he has its exclusive latch, and only then evicts it.
+//! * who gives a page back takes the mutex while he has its exclusive latch, and only then evicts
+//!   it.
 //!
 //! So a page that is dirty as it was copied, and that nobody has for himself, stays in memory while
 //! the mutex is held: its entry can be tried out. Of any other page the entry must stay as it is.

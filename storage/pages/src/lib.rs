@@ -15,8 +15,9 @@
 //! other. Nothing unwinds.
 //!
 //! Reading order: [`state`] and `parking` (one page's latch), [`View`] and [`Frame`] (one page's
-//! bytes), [`Pages`] (what a tree sees); `pool` and `fault` (how pages come), `evict` (and go), `install` (where the two meet), `table` and
-//! `checkpoint` (what a crash leaves). `docs/pages.md` explains the whole.
+//! bytes), [`Pages`] (what a tree sees); `pool` and `fault` (how pages come), `evict` (and go),
+//! `install` (where the two meet), `table` and `checkpoint` (what a crash leaves). `docs/pages.md`
+//! explains the whole.
 
 mod block;
 mod bookkeeping;

@@ -88,10 +88,10 @@ pub(crate) fn file_and_root<const PAGE: usize>(
     Ok(OpenFile { file, root, slot })
 }
 
-/// Writes the root that was found again, and makes it durable: after a sync that failed the system's
-/// cache may serve a root that the disk does not have, and the blocks of the one before it are about to
-/// be used. All that the root refers to was durable before it was first written. A power cut meanwhile
-/// leaves this root, or the one before, whose blocks are as they were.
+/// Writes the root that was found again, and makes it durable: after a sync that failed the
+/// system's cache may serve a root that the disk does not have, and the blocks of the one before it
+/// are about to be used. All that the root refers to was durable before it was first written. A
+/// power cut meanwhile leaves this root, or the one before, whose blocks are as they were.
 pub(crate) fn write_again<const PAGE: usize>(
     file: &dyn VfsFile,
     path: &Path,
@@ -106,8 +106,8 @@ pub(crate) fn write_again<const PAGE: usize>(
     file.sync().map_err(|e| io("sync", path, e))
 }
 
-/// How many of a page file's two roots are neither whole nor empty. One may be so after a crash while
-/// it was written, and is nobody's loss: the other counts.
+/// How many of a page file's two roots are neither whole nor empty. One may be so after a crash
+/// while it was written, and is nobody's loss: the other counts.
 ///
 /// # Errors
 ///

@@ -1,9 +1,9 @@
 //! A page file that is only looked at: what is written to it goes to a file beside it.
 //!
 //! Whoever reads a database that was not closed replays its logs, and changes pages for that. These
-//! are evicted like all others, so that the budget holds; but the file must stay as it is. So blocks
-//! that are written go to a [scratch file](hedgerow_vfs::Vfs::scratch), at the same offsets, and are
-//! read from there afterwards; all others are read from the page file.
+//! are evicted like all others, so that the budget holds; but the file must stay as it is. So
+//! blocks that are written go to a [scratch file](hedgerow_vfs::Vfs::scratch), at the same offsets,
+//! and are read from there afterwards; all others are read from the page file.
 //!
 //! ```text
 //!  write block 7 ──► scratch file, bit 7 set          read block 7 ──► bit 7? ──► scratch file

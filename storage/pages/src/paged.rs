@@ -27,7 +27,8 @@ pub struct Noted {
 }
 
 impl Noted {
-    /// Whether somebody was writing to the page when it was to be noted, so that this was waited for.
+    /// Whether somebody was writing to the page when it was to be noted, so that this was waited
+    /// for.
     #[inline(always)]
     #[must_use]
     pub fn waited(&self) -> bool {
@@ -185,8 +186,8 @@ impl<const PAGE: usize> Pool<PAGE> {
         }
     }
 
-    /// Latches a page for itself, after bringing it to memory if need be, without waiting for whoever
-    /// has it: `None` if somebody has it for more than a moment.
+    /// Latches a page for itself, after bringing it to memory if need be, without waiting for
+    /// whoever has it: `None` if somebody has it for more than a moment.
     ///
     /// # Errors
     ///

@@ -84,7 +84,8 @@ pub struct Pool<const PAGE: usize> {
     pub(crate) epoch: AtomicU64,
     pub(crate) space: Mutex<Space>,
     pub(crate) evictor: Mutex<Evictor<PAGE>>,
-    /// Blocks that reads go to, kept for the next: fresh ones would cost a fault of the kernel each.
+    /// Blocks that reads go to, kept for the next: fresh ones would cost a fault of the kernel
+    /// each.
     pub(crate) spare: Mutex<Vec<Vec<Block<PAGE>>>>,
     pub(crate) saved: Mutex<Saved<PAGE>>,
     /// Held through a checkpoint.
@@ -305,9 +306,10 @@ impl<const PAGE: usize> Pool<PAGE> {
         Frame::new(unsafe { std::slice::from_raw_parts(words, PAGE / 8) })
     }
 
-    /// Asks for the lines where bytes of a page are and for its state, without a look at either: for
-    /// one that is about to be [noted](crate::Pages::optimistic) or latched, so that all arrive after
-    /// one latency. A hint: whether there is such a page, and whether it is in memory, matters not.
+    /// Asks for the lines where bytes of a page are and for its state, without a look at either:
+    /// for one that is about to be [noted](crate::Pages::optimistic) or latched, so that all arrive
+    /// after one latency. A hint: whether there is such a page, and whether it is in memory,
+    /// matters not.
     #[inline(always)]
     pub fn prefetch_lines(&self, page: PageId, bytes: Range<usize>) {
         let start = self.memory.start().as_ptr();
@@ -380,8 +382,8 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 
     /// Says that a page, of which the caller has a latch, is less likely to be used again soon than
-    /// those of which nobody says so, until it is evicted. When memory is scarce it is looked at four
-    /// times as often. Costs a look at the page's state, and a change of it the first time.
+    /// those of which nobody says so, until it is evicted. When memory is scarce it is looked at
+    /// four times as often. Costs a look at the page's state, and a change of it the first time.
     pub fn demote(&self, page: PageId) {
         let word = self.word(page);
         if !word.note().is_cold() && word.set_cold() {
@@ -396,8 +398,8 @@ impl<const PAGE: usize> Pool<PAGE> {
         self.resident.load(Ordering::Relaxed) < self.used.load(Ordering::Relaxed) as usize
     }
 
-    /// Whether a page is in memory now, or on its way there, so that it is not worth while to put its
-    /// use off. A hint, and cheap.
+    /// Whether a page is in memory now, or on its way there, so that it is not worth while to put
+    /// its use off. A hint, and cheap.
     #[must_use]
     pub fn is_resident(&self, page: PageId) -> bool {
         page.0 < self.used.load(Ordering::Relaxed) && !self.word(page).note().is_evicted()

@@ -1,8 +1,8 @@
 //! What a tree asks of the place where its pages live.
 //!
-//! Code that is written against [`Pages`] compiles for each provider. The B-tree's splits and merges
-//! are; the rest of the tree for many threads runs on a pool alone. The rules that let one text serve
-//! providers with latches and without:
+//! Code that is written against [`Pages`] compiles for each provider. The B-tree's splits and
+//! merges are; the rest of the tree for many threads runs on a pool alone. The rules that let one
+//! text serve providers with latches and without:
 //!
 //! * A **guard** ([`Optimistic`](Pages::Optimistic), [`Shared`](Pages::Shared),
 //!   [`Exclusive`](Pages::Exclusive)) is a right, and borrows nothing. Several can be held at once,
@@ -99,17 +99,17 @@ pub trait Pages<const PAGE: usize> {
     /// A page under an exclusive latch, for a change that may be lost: hints and counters.
     fn touch<'a>(&'a mut self, page: &'a mut Self::Exclusive) -> Self::Change<'a>;
 
-    /// The bytes of a page under an exclusive latch, to be changed in any way, where no other thread
-    /// reads the page meanwhile; none where optimistic readers may.
+    /// The bytes of a page under an exclusive latch, to be changed in any way, where no other
+    /// thread reads the page meanwhile; none where optimistic readers may.
     fn image_mut<'a>(&'a mut self, page: &'a mut Self::Exclusive) -> Option<&'a mut Image<PAGE>>;
 
     /// Asks for pages to be brought to memory soon. Unknown pages are left out.
     fn prefetch(&self, ids: &[PageId]);
 
     /// Brings several pages to memory, all reads at once, and waits for them: what a batch of
-    /// lookups does before it takes its next step. Unknown pages are left out, so that numbers need not
-    /// be validated before, and so are pages that cannot be read; [`optimistic`](Self::optimistic)
-    /// says why.
+    /// lookups does before it takes its next step. Unknown pages are left out, so that numbers need
+    /// not be validated before, and so are pages that cannot be read;
+    /// [`optimistic`](Self::optimistic) says why.
     fn load_many(&self, ids: &[PageId]);
 
     /// How many pages are in use.

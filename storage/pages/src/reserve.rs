@@ -1,16 +1,17 @@
 //! Pages that stay clean or missing, so that reading never needs a write to succeed.
 //!
 //! What is changed while the disk is full stays dirty, and so in memory. If all of memory could
-//! become dirty, nothing would make room for a page that is only to be read. So a clean page becomes
-//! dirty only while an eighth of the pool (256 pages at most) is not; beyond that others are written
-//! first, or the change fails before anything is changed.
+//! become dirty, nothing would make room for a page that is only to be read. So a clean page
+//! becomes dirty only while an eighth of the pool (256 pages at most) is not; beyond that others
+//! are written first, or the change fails before anything is changed.
 //!
-//! Removals may use up half of the reserve ([`Pool::afford_removal`]), so that rows can be deleted while
-//! the disk is full.
+//! Removals may use up half of the reserve ([`Pool::afford_removal`]), so that rows can be deleted
+//! while the disk is full.
 //!
-//! Recovery must not fail for want of space, nor stop half-way: while it runs ([`Pool::exceed_budget`]),
-//! changed pages that a full disk does not take stay in memory beside the budget. They are no more than
-//! what the log changes, and are given back as the disk takes them.
+//! Recovery must not fail for want of space, nor stop half-way: while it runs
+//! ([`Pool::exceed_budget`]), changed pages that a full disk does not take stay in memory beside
+//! the budget. They are no more than what the log changes, and are given back as the disk takes
+//! them.
 //!
 //! Some changes may use the reserve up: those that give pages back, and those that must not fail
 //! half-way. They are few, and whoever makes them says so with [`Pool::spend_reserve`].
@@ -37,15 +38,16 @@ pub struct Spending<'p>(&'p AtomicUsize);
 pub struct Exceeding<'p>(&'p AtomicUsize);
 
 impl<const PAGE: usize> Pool<PAGE> {
-    /// Lets pages of all threads exceed the budget, by those that are changed and that a full disk does
-    /// not take. They stay beyond it afterwards, until they can be written. For recovery, which must
-    /// not depend on space.
+    /// Lets pages of all threads exceed the budget, by those that are changed and that a full disk
+    /// does not take. They stay beyond it afterwards, until they can be written. For recovery,
+    /// which must not depend on space.
     pub fn exceed_budget(&self) -> Exceeding<'_> {
         self.exceeding.fetch_add(1, Ordering::Relaxed);
         Exceeding(&self.exceeding)
     }
 
-    /// Makes room beyond the budget for a batch of pages, if the disk is full and that is allowed now.
+    /// Makes room beyond the budget for a batch of pages, if the disk is full and that is allowed
+    /// now.
     pub(crate) fn exceed(&self, failure: &Error) -> bool {
         let may = failure.is_disk_full() && self.exceeding.load(Ordering::Relaxed) > 0;
         if may {
@@ -92,8 +94,8 @@ impl<const PAGE: usize> Pool<PAGE> {
         Ok(())
     }
 
-    /// [`afford_change`](Self::afford_change) for a removal, which may use up half of what is kept for
-    /// reading.
+    /// [`afford_change`](Self::afford_change) for a removal, which may use up half of what is kept
+    /// for reading.
     ///
     /// # Errors
     ///

@@ -23,8 +23,8 @@ const FEW_BYTES: usize = 1 << 20;
 
 /// Pages in memory, for one thread at a time.
 ///
-/// Memory grows with the pages that were ever in use at once, in steps of twice as much; of a run of
-/// superpages only those are taken from the system that were written. It is given back when the
+/// Memory grows with the pages that were ever in use at once, in steps of twice as much; of a run
+/// of superpages only those are taken from the system that were written. It is given back when the
 /// provider is dropped.
 pub struct Resident<const PAGE: usize> {
     /// The first page. It is that of `few` or of `run`, and dangling if both are empty.

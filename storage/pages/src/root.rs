@@ -8,19 +8,20 @@
 //!  64: 512 bytes of the owner · 576: entries of the table's top level, 8 bytes each
 //! ```
 //!
-//! The slots are blocks 0 and 1; the newest whole root counts. A root is written and synced after all
-//! that it refers to, and to the slot that does *not* have the root that counts, whatever their
-//! epochs are: checkpoints that are abandoned use epochs up. So if a crash tears the new root, the last
-//! one is whole, and so is what it refers to. Opening writes the root that counts once more, to its
-//! slot, and syncs it: if a sync failed before, that root may be in the system's cache alone.
+//! The slots are blocks 0 and 1; the newest whole root counts. A root is written and synced after
+//! all that it refers to, and to the slot that does *not* have the root that counts, whatever their
+//! epochs are: checkpoints that are abandoned use epochs up. So if a crash tears the new root, the
+//! last one is whole, and so is what it refers to. Opening writes the root that counts once more,
+//! to its slot, and syncs it: if a sync failed before, that root may be in the system's cache
+//! alone.
 
 use std::path::Path;
 
 use crate::error::Error;
 
 const MAGIC: &[u8; 8] = b"HDGPAGES";
-/// The layout of the file and of what trees put into its pages. Files of format 1 have other records
-/// of long values.
+/// The layout of the file and of what trees put into its pages. Files of format 1 have other
+/// records of long values.
 const FORMAT: u32 = 2;
 /// Bytes of a root for its owner.
 pub const OWNER_BYTES: usize = 512;

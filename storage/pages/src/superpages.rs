@@ -3,14 +3,14 @@
 //! With memory in the kernel's pages of 4 KiB nearly each step down a large tree misses the
 //! processor's buffer of translations, and each fresh page costs a fault. But a superpage is taken
 //! whole with its first byte, where the budget counts pages. So there are superpages only while
-//! every number ever in use fits the budget: then it does not matter how much of what has no page is
-//! in memory, too. A page's number is its place, so the first superpages hold the lowest numbers;
-//! they take three quarters of the budget at most.
+//! every number ever in use fits the budget: then it does not matter how much of what has no page
+//! is in memory, too. A page's number is its place, so the first superpages hold the lowest
+//! numbers; they take three quarters of the budget at most.
 //!
 //! They end for good when a number is taken that does not fit, when so much is lent that not all
-//! numbers fit beside it, or when a page is about to leave memory. The kernel is told to make no more
-//! of them, and what no page is in is given back; superpages that are there it splits as their pages
-//! leave, and takes what they leave when it needs some.
+//! numbers fit beside it, or when a page is about to leave memory. The kernel is told to make no
+//! more of them, and what no page is in is given back; superpages that are there it splits as their
+//! pages leave, and takes what they leave when it needs some.
 
 use std::sync::atomic::Ordering;
 

@@ -18,8 +18,8 @@ impl<const PAGE: usize> Evictor<PAGE> {
 
 /// Copies of dirty pages, to be written together.
 pub(crate) struct WriteBatch<const PAGE: usize> {
-    /// Each with the version that was copied. Not with its epoch, which another checkpoint may change
-    /// before the copy is written.
+    /// Each with the version that was copied. Not with its epoch, which another checkpoint may
+    /// change before the copy is written.
     pub(crate) pages: Vec<(PageId, u64)>,
     pub(crate) blocks: Vec<Block<PAGE>>,
     most: usize,

@@ -229,9 +229,9 @@ fn a_root_is_never_written_over_the_one_that_counts() {
     }
 }
 
-/// After a failed sync the system's cache serves a root that the disk may not have. Whoever opens the
-/// file then must not rely on it: the blocks of the root before would be written over, and a power cut
-/// would bring that root back.
+/// After a failed sync the system's cache serves a root that the disk may not have. Whoever opens
+/// the file then must not rely on it: the blocks of the root before would be written over, and a
+/// power cut would bring that root back.
 #[test]
 fn a_root_whose_sync_failed_is_made_durable_before_the_one_before_it_is_given_up() {
     let mut random = StdRng::seed_from_u64(17);

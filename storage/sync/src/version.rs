@@ -124,8 +124,8 @@ impl<W: Word> VersionWord<W> {
         }
     }
 
-    /// Whether nothing but the lock bit changed since `snapshot`: then the reads made in between are
-    /// consistent.
+    /// Whether nothing but the lock bit changed since `snapshot`: then the reads made in between
+    /// are consistent.
     #[inline(always)]
     #[must_use]
     pub fn validate(&self, snapshot: Version) -> bool {

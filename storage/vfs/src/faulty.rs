@@ -1,9 +1,9 @@
 //! A file system that fails on purpose: any call, once or from then on, in the ways disks do.
 //!
 //! Tests count the calls of a workload, then run it again for each call with that one failing.
-//! Faults can be confined to some files, or to a part of them. Space can be limited in bytes and given
-//! back; calls can be slowed down to widen races, or [paused](FaultyVfs::pause_once) until a test lets
-//! them go.
+//! Faults can be confined to some files, or to a part of them. Space can be limited in bytes and
+//! given back; calls can be slowed down to widen races, or [paused](FaultyVfs::pause_once) until a
+//! test lets them go.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -102,8 +102,8 @@ pub trait Vfs: Send + Sync + 'static {
         self.open(path, mode)
     }
 
-    /// Makes a file without a name, for reading and writing: nobody else sees it, and it is gone when
-    /// it is closed. In memory, unless the file system says otherwise.
+    /// Makes a file without a name, for reading and writing: nobody else sees it, and it is gone
+    /// when it is closed. In memory, unless the file system says otherwise.
     fn scratch(&self) -> io::Result<Box<dyn VfsFile>> {
         MemoryVfs::new().open(Path::new("/scratch"), OpenMode::CreateNew)
     }

@@ -1,5 +1,5 @@
-//! The long campaigns: power cuts, kills, cuts of real disks, file faults, bit rot, churn, the workloads of a report,
-//! and planted bugs.
+//! The long campaigns: power cuts, kills, cuts of real disks, file faults, bit rot, churn, the
+//! workloads of a report, and planted bugs.
 //!
 //! ```text
 //! cargo run --release -p hedgerow-campaigns -- power-cut --images 100000

@@ -2,10 +2,10 @@
 //! forgets what was not synced.
 //!
 //! The file system lies in a file behind a loop device. A cut is the kernel's shutdown request
-//! (`FS_IOC_SHUTDOWN` without flushing the journal): from that moment nothing reaches the device any
-//! more, neither pages of files nor the journal, and every call fails. What is there after unmounting
-//! and mounting again is what the journal and the blocks had at the cut, so what a program had not
-//! synced is gone, but for what the kernel had written back by itself.
+//! (`FS_IOC_SHUTDOWN` without flushing the journal): from that moment nothing reaches the device
+//! any more, neither pages of files nor the journal, and every call fails. What is there after
+//! unmounting and mounting again is what the journal and the blocks had at the cut, so what a
+//! program had not synced is gone, but for what the kernel had written back by itself.
 //!
 //! This needs root, a loop device and `mkfs` of the file system. Where one of them is missing,
 //! [`LossyDisk::create`] says which, and tests print "skipped: why".
@@ -143,8 +143,8 @@ impl LossyDisk {
             source,
         };
         let root = File::open(self.path()).map_err(failed)?;
-        // SAFETY: the opcode is that of FS_IOC_SHUTDOWN, which reads one u32 through the pointer that
-        // it is given and writes nothing to this process.
+        // SAFETY: the opcode is that of FS_IOC_SHUTDOWN, which reads one u32 through the pointer
+        // that it is given and writes nothing to this process.
         let done = unsafe {
             let request: Setter<SHUTDOWN, u32> = Setter::new(WITHOUT_LOG_FLUSH);
             ioctl(&root, request)
@@ -152,8 +152,8 @@ impl LossyDisk {
         done.map_err(|error| failed(error.into()))
     }
 
-    /// Unmounts the disk and mounts it again: as it is when the machine comes back. Whoever had files
-    /// open in it must have ended.
+    /// Unmounts the disk and mounts it again: as it is when the machine comes back. Whoever had
+    /// files open in it must have ended.
     ///
     /// # Errors
     ///

@@ -78,9 +78,9 @@ impl History {
         })
     }
 
-    /// The least and the greatest number of commits, `least` or more, after which the keys are as they
-    /// were found. There are several where the last of them changed nothing, as the removal of what
-    /// was not there.
+    /// The least and the greatest number of commits, `least` or more, after which the keys are as
+    /// they were found. There are several where the last of them changed nothing, as the removal of
+    /// what was not there.
     pub(super) fn survivors(
         &self,
         least: usize,

@@ -25,7 +25,8 @@ pub(super) fn memcached_seeds() -> Vec<Vec<u8>> {
     let seeds: [&[u8]; 4] = [
         b"set key 7 0 5\r\nvalue\r\nget key other\r\ncas key 1 2 3 4 noreply\r\nabc\r\n",
         b"incr n 18446744073709551615\r\ntouch key -1\r\nflush_all 3 noreply\r\nversion\r\n",
-        b"mg a2V5 b v t k Oabc q\r\nms key 3 T90 F7 c\r\nabc\r\nmd key I\r\nma n N0 J1 D2\r\nmn\r\n",
+        b"mg a2V5 b v t k Oabc q\r\nms key 3 T90 F7 c\r\nabc\r\nmd key I\r\nma n N0 J1 \
+            D2\r\nmn\r\n",
         b"set too-big 0 0 4294967296\r\nxx\r\ngat 10 key\r\nquit\r\n",
     ];
     seeds.map(<[u8]>::to_vec).to_vec()

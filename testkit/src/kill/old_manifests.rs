@@ -16,7 +16,8 @@ pub(super) struct Manifests {
     last: Option<Vec<u8>>,
 }
 
-/// So many acknowledged commits have something in the log: a few may be removals that found nothing.
+/// So many acknowledged commits have something in the log: a few may be removals that found
+/// nothing.
 const TELLING_COMMITS: usize = 20;
 
 fn path(campaign: &KillCampaign) -> PathBuf {
@@ -24,7 +25,8 @@ fn path(campaign: &KillCampaign) -> PathBuf {
 }
 
 impl Manifests {
-    /// Remembers the manifest of a server that was killed after it had acknowledged so many commits.
+    /// Remembers the manifest of a server that was killed after it had acknowledged so many
+    /// commits.
     pub(super) fn remember(&mut self, campaign: &KillCampaign, acknowledged: usize) {
         let found = fs::read(path(campaign)).ok();
         let older = std::mem::replace(&mut self.last, found);

@@ -27,8 +27,8 @@ impl Trouble {
             rng.random_bool(0.5),
             rng.random_bool(0.7),
         );
-        // Longer than what is there, with room for the start of the next log: an opening writes the end
-        // of the last log again, and one that may not do so is refused.
+        // Longer than what is there, with room for the start of the next log: an opening writes the
+        // end of the last log again, and one that may not do so is refused.
         let growth: u64 = 512 << rng.random_range(11..13);
         let longest_file = longest_file_bytes(&campaign.data).next_multiple_of(512) + growth;
         let full = full || !campaign.limits_files;

@@ -357,8 +357,10 @@ impl Verdicts {
                     best = Some((
                         differences.len(),
                         format!(
-                            "not a state at an epoch boundary from commit {needed} (acknowledged, or \
-                             before keyspace event {prefix}) to {}; nearest is after commit {} (epoch {}), where {} keys differ: \
+                            "not a state at an epoch boundary from commit {needed} (acknowledged, \
+                             or \
+                             before keyspace event {prefix}) to {}; nearest is after commit {} \
+                             (epoch {}), where {} keys differ: \
                              {}",
                             self.commits(),
                             boundary.commits,

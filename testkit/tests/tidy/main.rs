@@ -6,6 +6,7 @@
 mod crates;
 mod documents;
 mod imports;
+mod readable;
 mod rings;
 mod sources;
 mod workspace;

@@ -1,8 +1,8 @@
 //! A B-tree for records of any size, after "B-Trees Are Back" (Müller, Benson and Leis, 2025).
 //!
 //! **The database runs [`BTreeIndex`]**, in the configuration
-//! [`Adaptive`](configuration::Adaptive): for many threads, on a buffer pool. Its code is in `tree`,
-//! which builds on `node` and `restructure`.
+//! [`Adaptive`](configuration::Adaptive): for many threads, on a buffer pool. Its code is in
+//! `tree`, which builds on `node` and `restructure`.
 //!
 //! | folder | what is there |
 //! |---|---|

@@ -154,9 +154,9 @@ pub trait Index: Send + Sync {
         decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> Result<R, IndexError>;
 
-    /// [`update`](Self::update) for a `decide` that needs no more of the present value than its first
-    /// [`RANGE_VALUE_BYTES`], and may be shown no more: so a long value that is replaced as a whole
-    /// need not be read.
+    /// [`update`](Self::update) for a `decide` that needs no more of the present value than its
+    /// first [`RANGE_VALUE_BYTES`], and may be shown no more: so a long value that is replaced as a
+    /// whole need not be read.
     fn update_by_head<R>(
         &self,
         key: &[u8],
@@ -169,11 +169,11 @@ pub trait Index: Send + Sync {
     /// Removes the pairs between two bounds for which `decide` returns true, in key order, until
     /// `decide` breaks or the range ends.
     ///
-    /// The index calls `decide` once for each pair. A call that fails has applied every decision made
-    /// so far and stops before the pair that it cannot read. No other thread may change the pairs
-    /// meanwhile. The index may call `decide` while a node is latched; `decide` must use no index. It
-    /// shows `decide` the first [`RANGE_VALUE_BYTES`] of a value at least: all of a short value, maybe
-    /// no more of a long one.
+    /// The index calls `decide` once for each pair. A call that fails has applied every decision
+    /// made so far and stops before the pair that it cannot read. No other thread may change the
+    /// pairs meanwhile. The index may call `decide` while a node is latched; `decide` must use no
+    /// index. It shows `decide` the first [`RANGE_VALUE_BYTES`] of a value at least: all of a short
+    /// value, maybe no more of a long one.
     ///
     /// The default, for indexes that never fail, removes key by key.
     fn remove_range(
@@ -199,8 +199,8 @@ pub trait Index: Send + Sync {
     ) -> Result<(), IndexError>;
 
     /// [`scan`](Self::scan) whose caller wants at most `most` pairs (`usize::MAX`: unknown) before
-    /// `to`. Both are hints: `visit` alone ends the scan. An index that reads ahead can read so many
-    /// pairs at once, and none beyond.
+    /// `to`. Both are hints: `visit` alone ends the scan. An index that reads ahead can read so
+    /// many pairs at once, and none beyond.
     fn scan_up_to(
         &self,
         from: Bound<&[u8]>,

@@ -8,8 +8,8 @@ use crate::{Decision, Direction, Index, IndexError};
 const CHUNK_KEYS: usize = 1024;
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// What the callback of [`Index::remove_range`] decides about a pair: whether the index removes it, or
-/// that the removal ends before it.
+/// What the callback of [`Index::remove_range`] decides about a pair: whether the index removes it,
+/// or that the removal ends before it.
 pub type RangeDecision = ControlFlow<(), bool>;
 
 /// Keys copied out of an index, since a scan must not change what it walks.

@@ -3,8 +3,8 @@
 //!
 //! Slots are modelled atomics in a small struct, because the node's own are the processor's;
 //! the steps of reader and writer are those of `descend::probe`, `update::insert`,
-//! `remove::remove_slot`, `layer::make_layer` and `widen::widen`. Each test has a twin with one step
-//! left out, which must fail.
+//! `remove::remove_slot`, `layer::make_layer` and `widen::widen`. Each test has a twin with one
+//! step left out, which must fail.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

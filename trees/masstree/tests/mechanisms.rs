@@ -216,7 +216,8 @@ fn a_writer_meets_an_unlinked_node(tree: &Tree) {
     });
 }
 
-/// Readers of a key whose node changes all the time, in more threads than most machines have to spare.
+/// Readers of a key whose node changes all the time, in more threads than most machines have to
+/// spare.
 fn readers_meet_a_writer(tree: &Tree) {
     fill(tree, 0..15);
     let done = AtomicBool::new(false);

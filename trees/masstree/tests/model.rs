@@ -351,10 +351,14 @@ proptest! {
                 (key.clone(), value.to_le_bytes().to_vec())
             };
             let expected: Vec<_> = match direction {
-                Direction::Forward =>
-                    model.range::<[u8], _>((bound, Bound::Unbounded)).take(take).map(pair).collect(),
-                Direction::Reverse =>
-                    model.range::<[u8], _>((Bound::Unbounded, bound)).rev().take(take).map(pair).collect(),
+                Direction::Forward => {
+                    let rows = model.range::<[u8], _>((bound, Bound::Unbounded));
+                    rows.take(take).map(pair).collect()
+                }
+                Direction::Reverse => {
+                    let rows = model.range::<[u8], _>((Bound::Unbounded, bound));
+                    rows.rev().take(take).map(pair).collect()
+                }
             };
             prop_assert_eq!(&seen, &expected);
             let mut keys = Vec::new();

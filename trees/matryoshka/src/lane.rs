@@ -61,7 +61,8 @@ pub trait Width: Copy + Ord + Debug + Send + Sync + 'static + sealed::Sealed {
     fn byte(lanes: &Self::Lanes, index: usize) -> u8;
     /// Changes byte `index` of the first 16.
     fn set_byte(lanes: &mut Self::Lanes, index: usize, value: u8);
-    /// Puts `value` at byte `index` of the first 16, and moves what is there and behind it up by one.
+    /// Puts `value` at byte `index` of the first 16, and moves what is there and behind it up by
+    /// one.
     fn push_byte(lanes: &mut Self::Lanes, index: usize, value: u8);
     /// Copies of one value.
     fn values<V: Copy>(value: V) -> Self::Values<V>;
@@ -78,8 +79,8 @@ pub trait Width: Copy + Ord + Debug + Send + Sync + 'static + sealed::Sealed {
     fn pull_value<V: Copy>(values: &mut Self::Values<V>, position: usize);
 }
 
-/// A key as nodes for one writer hold it: `i32` or `i64`. Signed, as that is the order which AVX2 has:
-/// it compares a line with a key straight from memory.
+/// A key as nodes for one writer hold it: `i32` or `i64`. Signed, as that is the order which AVX2
+/// has: it compares a line with a key straight from memory.
 pub trait Lane: Width {
     /// Lanes below `key`, not counting the first `skip`, which are at most 16 bytes.
     fn count<S: Kernel>(lanes: &Self::Lanes, skip: usize, key: Self) -> usize;
@@ -144,7 +145,15 @@ fn pull<T: Copy, const LANES: usize>(lanes: &mut [T; LANES], position: usize) {
 }
 
 macro_rules! width {
-    ($lane:ty, $word:ty, $lanes:literal, $leaf:literal, $inner:literal, $fences:literal, $group:literal) => {
+    (
+        $lane:ty,
+        $word:ty,
+        $lanes:literal,
+        $leaf:literal,
+        $inner:literal,
+        $fences:literal,
+        $group:literal
+    ) => {
         impl Width for $lane {
             type Lanes = [$lane; $lanes];
             type Values<V: Copy> = [V; $lanes];

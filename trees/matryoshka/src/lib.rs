@@ -1,9 +1,10 @@
-//! Matryoshka: B+-trees of cache lines within pages, after the seed report on the Matryoshka B+-tree.
+//! Matryoshka: B+-trees of cache lines within pages, after the seed report on the Matryoshka
+//! B+-tree.
 //!
 //! **The database runs [`MatryoshkaIndex`]**: byte keys, many threads, *flat* pages. It is a trie
 //! whose layers are concurrent trees of integers. A search compares whole cache lines with vector
-//! instructions, and an insert moves the keys of one line. `docs/matryoshka.md` tells where the crate
-//! differs from the report, and what is missing.
+//! instructions, and an insert moves the keys of one line. `docs/matryoshka.md` tells where the
+//! crate differs from the report, and what is missing.
 //!
 //! | module | type | keys → values | threads |
 //! |---|---|---|---|
@@ -12,8 +13,8 @@
 //! | `paper` | [`Matryoshka`] | integers → any `Copy` value | one writer |
 //!
 //! * `served`: what the database runs, in `node` (the page format), `tree` and `trie`.
-//! * `paper`: the report's nested pages and its variants ([`Strategy`]), for the library and the lab,
-//!   in `node` and `tree`.
+//! * `paper`: the report's nested pages and its variants ([`Strategy`]), for the library and the
+//!   lab, in `node` and `tree`.
 //! * `lane`, `line`: what 32-bit and 64-bit keys make of a cache line, for both.
 
 mod lane;

@@ -78,7 +78,8 @@ impl<L: Width> Line<L> {
         self.set_count(self.count() - 1);
     }
 
-    /// Inserts `child` after child `index` of an inner node that is not full, with `key` between them.
+    /// Inserts `child` after child `index` of an inner node that is not full, with `key` between
+    /// them.
     #[inline(always)]
     pub(crate) fn inner_insert(&mut self, index: usize, key: L, child: u8) {
         L::push_in(&mut self.0, Self::INNER_FROM + index, key);

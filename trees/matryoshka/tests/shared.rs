@@ -544,7 +544,10 @@ proptest! {
             let pair = |(&key, &word): (&u64, &u64)| (key, word);
             let expected: Vec<_> = match direction {
                 Direction::Forward => model.range((bound, Bound::Unbounded)).map(pair).collect(),
-                Direction::Reverse => model.range((Bound::Unbounded, bound)).rev().map(pair).collect(),
+                Direction::Reverse => {
+                    let rows = model.range((Bound::Unbounded, bound));
+                    rows.rev().map(pair).collect()
+                }
             };
             prop_assert_eq!(seen, expected);
         }

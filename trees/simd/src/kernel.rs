@@ -59,8 +59,9 @@ pub trait Kernel: Copy + 'static {
         line::below_shared_32(line, key)
     }
 
-    /// How many lanes of lines of [flipped](crate::flip) words are below `key`; lines are read as in
-    /// [`below_shared`](Self::below_shared). Cheaper than as many bits, the more so the more lines.
+    /// How many lanes of lines of [flipped](crate::flip) words are below `key`; lines are read as
+    /// in [`below_shared`](Self::below_shared). Cheaper than as many bits, the more so the more
+    /// lines.
     #[inline(always)]
     fn count_flipped<const LINES: usize>(lines: [&SharedLine; LINES], key: u64) -> usize {
         line::count_flipped(lines, key)

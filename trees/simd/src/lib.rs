@@ -30,7 +30,8 @@
 //! Trees of one writer keep signed integers in plain 64-byte lines ([`Line32`], [`Line64`]), in the
 //! order that AVX2 has, so that lines are compared straight from memory; a kernel compares such a
 //! line in one or two instructions (`Sse2` one of 32-bit lanes in four), through ordinary loads.
-//! Where many threads write, the line is a [`SharedLine`] and the loads are those of racing readers.
+//! Where many threads write, the line is a [`SharedLine`] and the loads are those of racing
+//! readers.
 //!
 //! **No load past the node.** A [`Slots`] is exactly 16 words, the 16th never a key.
 

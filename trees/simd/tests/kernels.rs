@@ -53,7 +53,8 @@ proptest! {
         }
         let mut ascending = slices[..WIDTH].to_vec();
         ascending.sort_unstable();
-        let sorted: Slots = std::array::from_fn(|i| AtomicU64::new(*ascending.get(i).unwrap_or(&0)));
+        let sorted: Slots =
+            std::array::from_fn(|i| AtomicU64::new(*ascending.get(i).unwrap_or(&0)));
         let keys = [probe, slices[choose]];
         for key in keys {
             let task = || Answers { slots: &slots, sorted: &sorted, order, count, key };

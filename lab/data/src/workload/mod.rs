@@ -202,7 +202,10 @@ impl FromStr for ScanLength {
 #[non_exhaustive]
 pub enum WorkloadError {
     /// The name is none of those that are part of the program.
-    #[error("no workload is called '{name}'; there are {names}", names = Workload::names().join(", "))]
+    #[error(
+        "no workload is called '{name}'; there are {names}",
+        names = Workload::names().join(", ")
+    )]
     UnknownName {
         /// What was asked for.
         name: String,

@@ -2,9 +2,9 @@
 //!
 //! An S+-tree as Slotin's "Static B-Trees" and Groot Koerkamp's "Static search trees" have it. A
 //! node is 16 sorted integers and nothing else; its 17 children lie side by side in the next level,
-//! so that the place of each follows from the node's and no link is stored. One comparison of vectors
-//! per node says which child is next. Lookups in groups take each step for 32 keys before the next
-//! step, and prefetch between the two.
+//! so that the place of each follows from the node's and no link is stored. One comparison of
+//! vectors per node says which child is next. Lookups in groups take each step for 32 keys before
+//! the next step, and prefetch between the two.
 //!
 //! The lab's contenders must be able to write. What is written here waits in a map of the standard
 //! library, and is merged into a new tree before the next run of lookups: experiments in which keys

@@ -1,10 +1,10 @@
 //! `rart`: an adaptive radix tree for one thread.
 //!
 //! 8-byte keys are its `ArrayKey<16>` (with `ArrayKey<8>`, merging a node into its only child
-//! overruns an array when the two make up the whole key), byte keys its `OverflowKey` with the sizes that its
-//! documentation recommends. It is asked for no scans: one that ends after so many pairs can only
-//! be its iterator, which takes milliseconds to find its first pair among 80,000 paths, and its
-//! faster visitor cannot be stopped.
+//! overruns an array when the two make up the whole key), byte keys its `OverflowKey` with the
+//! sizes that its documentation recommends. It is asked for no scans: one that ends after so many
+//! pairs can only be its iterator, which takes milliseconds to find its first pair among 80,000
+//! paths, and its faster visitor cannot be stopped.
 
 use std::cell::RefCell;
 

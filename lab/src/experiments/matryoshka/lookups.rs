@@ -20,7 +20,8 @@ pub fn experiment() -> MapExperiment {
         about: About {
             name: "matryoshka/lookups",
             title: "Lookups of integers beside a tree that does not change",
-            source: "Not in the Matryoshka report; the tree is that of S. Slotin, \"Static B-Trees\", \
+            source: "Not in the Matryoshka report; the tree is that of S. Slotin, \"Static \
+                B-Trees\", \
                      and of R. Groot Koerkamp, \"Static search trees\"",
             claim: "None of the report's. The static tree is a bound: nodes of 16 keys, full, \
                     without links, searched in groups of 32.",

@@ -1,9 +1,9 @@
 //! The time of single commands, so that the log names a slow one with its own time.
 //!
-//! Reading the clock takes about 25 ns, a tenth of what a `GET` takes. So only those commands are timed
-//! whose time grows with what they find or are given (ranges, scans, `EXEC`, many keys), and one
-//! that follows another takes the end of that as its beginning. All others are timed together, with
-//! the tick that they run in.
+//! Reading the clock takes about 25 ns, a tenth of what a `GET` takes. So only those commands are
+//! timed whose time grows with what they find or are given (ranges, scans, `EXEC`, many keys), and
+//! one that follows another takes the end of that as its beginning. All others are timed together,
+//! with the tick that they run in.
 
 use std::time::{Duration, Instant};
 

@@ -76,8 +76,8 @@ pub(super) fn list(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
-/// `CLIENT REPLY ON | OFF | SKIP`. Inside a transaction, whose reply counts its parts, it replies in
-/// any case.
+/// `CLIENT REPLY ON | OFF | SKIP`. Inside a transaction, whose reply counts its parts, it replies
+/// in any case.
 pub(super) fn reply(call: &mut Call<'_, '_, '_>) -> Outcome {
     let session = &mut *call.session;
     match call.arguments[1].to_ascii_uppercase().as_slice() {

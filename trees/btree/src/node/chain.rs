@@ -1,8 +1,8 @@
 //! What a record says of a value that does not fit its leaf, and how such a value is split.
 //!
-//! The bytes are those of the value, after the rest of a key that is longer than a key prefix. Their
-//! beginning, the *head*, stays in the record; then come whole pages; the end is a slot of a page
-//! that several records share, a [shared overflow page](crate::node::shared_overflow):
+//! The bytes are those of the value, after the rest of a key that is longer than a key prefix.
+//! Their beginning, the *head*, stays in the record; then come whole pages; the end is a slot of a
+//! page that several records share, a [shared overflow page](crate::node::shared_overflow):
 //!
 //! ```text
 //! bytes   | head | page | page | … | slot of a shared overflow page |

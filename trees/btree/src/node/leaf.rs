@@ -115,10 +115,18 @@ pub(crate) enum FormOf {
 macro_rules! by_form {
     ($page:expr, $C:ty, $function:ident $(::<$($generic:tt),+>)? ($($argument:expr),*)) => {
         match $page.form::<$C>() {
-            FormOf::Comparison => <Comparison<$C> as Form>::$function $(::<$($generic),+>)? ($($argument),*),
-            FormOf::Fingerprint => <Fingerprints as Form>::$function $(::<$($generic),+>)? ($($argument),*),
-            FormOf::SemiDense => <SemiDense as Form>::$function $(::<$($generic),+>)? ($($argument),*),
-            FormOf::FullyDense => <FullyDense as Form>::$function $(::<$($generic),+>)? ($($argument),*),
+            FormOf::Comparison => {
+                <Comparison<$C> as Form>::$function $(::<$($generic),+>)? ($($argument),*)
+            }
+            FormOf::Fingerprint => {
+                <Fingerprints as Form>::$function $(::<$($generic),+>)? ($($argument),*)
+            }
+            FormOf::SemiDense => {
+                <SemiDense as Form>::$function $(::<$($generic),+>)? ($($argument),*)
+            }
+            FormOf::FullyDense => {
+                <FullyDense as Form>::$function $(::<$($generic),+>)? ($($argument),*)
+            }
         }
     };
 }

@@ -2,15 +2,15 @@
 //!
 //! Where keys ascend or descend, a node that splits in the middle leaves a half that never gets
 //! another record, and pages stay half full. PostgreSQL splits behind the new record if it follows
-//! the record before (`nbtsplitloc.c`, "split after new item"), and at nine tenths at the right edge.
-//! InnoDB counts insertions in one direction in the header of a page.
+//! the record before (`nbtsplitloc.c`, "split after new item"), and at nine tenths at the right
+//! edge. InnoDB counts insertions in one direction in the header of a page.
 //!
 //! **Detection costs insertions nothing.** The heap of a page grows downwards, so the offsets of
 //! records give their order of arrival. The header says where the heap began when the page was last
-//! made or compacted ([`built`](Image::built)): records below it arrived since. These are a *run* if
-//! nearly all of them were put right before the place of the new record, each behind the one before,
-//! or right behind that place, each before the one before. They are an *inexact* run if that holds of
-//! records that are a sixteenth of all apart. A random order has no runs.
+//! made or compacted ([`built`](Image::built)): records below it arrived since. These are a *run*
+//! if nearly all of them were put right before the place of the new record, each behind the one
+//! before, or right behind that place, each before the one before. They are an *inexact* run if
+//! that holds of records that are a sixteenth of all apart. A random order has no runs.
 //!
 //! ```text
 //! heap     ◄── younger                     built
@@ -26,9 +26,9 @@
 //!
 //! **Fences ahead.** A leaf whose fences share little, or that has no upper fence, truncates little
 //! of its keys, and would be far from full if it were closed behind its last record. So its upper
-//! fence becomes a key *beyond* the new record that shares all the bytes which the new record shares
-//! with the lower fence, if that makes room. The run then goes on in the same leaf, and in the leaves
-//! split off it, between fences that are alike.
+//! fence becomes a key *beyond* the new record that shares all the bytes which the new record
+//! shares with the lower fence, if that makes room. The run then goes on in the same leaf, and in
+//! the leaves split off it, between fences that are alike.
 
 use std::ops::Range;
 

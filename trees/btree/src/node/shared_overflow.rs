@@ -10,10 +10,10 @@
 //! +-----+-------+-------+----------------+--------------+---------------------------+
 //! ```
 //!
-//! A tree remembers pages of its own that have a free slot, if it filled or freed a slot there since
-//! it was opened ([`KnownFreeSlots`]). A page without any taken slot is released. To free a slot a
-//! tree must change the page, which other records use, too. It need not read a page whose slots it
-//! frees [all at once](crate::tree).
+//! A tree remembers pages of its own that have a free slot, if it filled or freed a slot there
+//! since it was opened ([`KnownFreeSlots`]). A page without any taken slot is released. To free a
+//! slot a tree must change the page, which other records use, too. It need not read a page whose
+//! slots it frees [all at once](crate::tree).
 
 use crate::node::edit::Edit;
 use crate::node::page::PageNumber;
@@ -83,7 +83,8 @@ pub(crate) fn verify<const PAGE: usize>(
     let (taken, count) = (taken_bits(page), page.count());
     if bits & !taken != 0 || count != taken.count_ones() as usize {
         return Err(format!(
-            "slots {taken:#b} of a shared overflow page are taken and {count} counted, but {bits:#b} are named"
+            "slots {taken:#b} of a shared overflow page are taken and {count} counted, but \
+             {bits:#b} are named"
         ));
     }
     Ok((taken & !bits).count_ones())

@@ -5,10 +5,10 @@
 //! its keys; an inner node gives one of its keys to its parent. Before a leaf of slots splits,
 //! it becomes dense if it can; if only its lower half or more could, that is cut off.
 //!
-//! **There is always room.** Let *k* be the longest key prefix, an eighth of what a page has besides
-//! header, hints and 48 bytes. The key and value of a record have at most 2*k* bytes (`chain`), and
-//! a fence has at most *k*. Lengths, slot and head add up to 14 bytes to a record, in the form where
-//! that is most. So three records fit beside two fences, without any prefix:
+//! **There is always room.** Let *k* be the longest key prefix, an eighth of what a page has
+//! besides header, hints and 48 bytes. The key and value of a record have at most 2*k* bytes
+//! (`chain`), and a fence has at most *k*. Lengths, slot and head add up to 14 bytes to a record,
+//! in the form where that is most. So three records fit beside two fences, without any prefix:
 //!
 //! ```text
 //! 3 × (2k + 14) + 2k < 8k + 48
@@ -17,11 +17,12 @@
 //! (In pages of 256 bytes what a record must say of overflow pages may be longer than *k* = 14: up
 //! to 24 bytes, beside lengths and slot of 6. There `3 × (14 + 24 + 6) + 2 × 14 = 8 × 14 + 48`.)
 //!
-//! Hence a slotted leaf that cannot take a record has three or more. Each half of it has one or more,
-//! and fits: its separator is not longer than a key that the half loses, or the split saw room for
-//! it. After a few splits the leaf of the record has two records or fewer. A dense leaf whose records
-//! fit a comparison leaf with the new one becomes one, so a dense leaf that splits has three records,
-//! too. An inner node splits when it has no room for one more separator: it has six or more.
+//! Hence a slotted leaf that cannot take a record has three or more. Each half of it has one or
+//! more, and fits: its separator is not longer than a key that the half loses, or the split saw
+//! room for it. After a few splits the leaf of the record has two records or fewer. A dense leaf
+//! whose records fit a comparison leaf with the new one becomes one, so a dense leaf that splits
+//! has three records, too. An inner node splits when it has no room for one more separator: it has
+//! six or more.
 
 use crate::configuration::Configuration;
 use crate::node::adapt::Conversions;

@@ -1,7 +1,7 @@
 //! How nodes merge after a removal.
 //!
-//! None of it is needed for a right answer: an obstacle (another thread, a page that cannot be read)
-//! may prevent it, and a later removal tries again.
+//! None of it is needed for a right answer: an obstacle (another thread, a page that cannot be
+//! read) may prevent it, and a later removal tries again.
 
 use hedgerow_pages::{PageId, Pages, Result};
 

@@ -73,8 +73,8 @@ impl<'r, C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'r, 
         self.pages.change(latch, self.operation).map(|_| ())
     }
 
-    /// Changes the node in a latched page, for which it was [prepared](Self::prepare): in place, or in
-    /// a copy that is then stored.
+    /// Changes the node in a latched page, for which it was [prepared](Self::prepare): in place, or
+    /// in a copy that is then stored.
     fn change(&mut self, latch: &mut P::Exclusive, change: impl FnOnce(&mut Image<PAGE>)) {
         if let Some(image) = self.pages.image_mut(latch) {
             return change(node_mut(image));

@@ -1,7 +1,8 @@
 //! The tree for one writer, whose pages are all in memory.
 //!
 //! The lab measures the paper's layouts with it: it has no latches, no versions and no pool, so the
-//! difference to [`BTreeIndex`](crate::BTreeIndex) is what these cost. The database does not use it.
+//! difference to [`BTreeIndex`](crate::BTreeIndex) is what these cost. The database does not use
+//! it.
 
 mod adapt;
 mod bulk;

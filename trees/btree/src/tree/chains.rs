@@ -6,8 +6,8 @@
 //!
 //! Records of other leaves have slots in the same shared overflow page. So a thread latches that
 //! page while it reads, fills or frees a slot, and waits for nothing else meanwhile. A page that is
-//! only believed to have free slots may have become any other page. So a writer that wants to fill a
-//! slot does not wait for the page: it takes the page if no other thread has it latched.
+//! only believed to have free slots may have become any other page. So a writer that wants to fill
+//! a slot does not wait for the page: it takes the page if no other thread has it latched.
 
 use hedgerow_pages::{ExclusiveLatch, Operation, PageId, Pages, Pool, Result, Stop};
 

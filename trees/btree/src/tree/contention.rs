@@ -2,9 +2,9 @@
 //!
 //! A latch covers a whole leaf, so threads that often write neighbouring keys wait for each other.
 //! As in LeanStore, one write in 128 is sampled: did it wait for its leaf? If a thirtieth of the
-//! sampled writes of a leaf waited, the leaf is split at the key that is being written. A split does
-//! not help a single key that is written often, so the sampled write before must have been of another
-//! key.
+//! sampled writes of a leaf waited, the leaf is split at the key that is being written. A split
+//! does not help a single key that is written often, so the sampled write before must have been of
+//! another key.
 //!
 //! The samples are not part of the page, and are lost when two leaves use the same tracker. A write
 //! that is not sampled costs one step of a random number.

@@ -13,8 +13,8 @@
 //!
 //! **Writers** descend in the same way, begin their operation, latch the leaf, and validate the
 //! parent's snapshot. A writer puts or removes a record in place and by whole words
-//! ([`Edit`](crate::node::edit::Edit)), since optimistic readers may read the page meanwhile. A larger
-//! change is made in a copy of the page, and the lines that differ are then stored.
+//! ([`Edit`](crate::node::edit::Edit)), since optimistic readers may read the page meanwhile. A
+//! larger change is made in a copy of the page, and the lines that differ are then stored.
 //!
 //! **Splits, merges and widenings** latch the parent, if its snapshot still holds, and then the
 //! children concerned from left to right. A root never changes its number: its content moves to or
@@ -232,8 +232,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Ok(())
     }
 
-    /// [`prepare`](Self::prepare) for a removal, which may use up what other changes may not when the
-    /// disk is full.
+    /// [`prepare`](Self::prepare) for a removal, which may use up what other changes may not when
+    /// the disk is full.
     #[inline(always)]
     fn prepare_removal<'p>(
         &'p self,

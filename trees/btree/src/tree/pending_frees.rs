@@ -191,9 +191,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// # Errors
     ///
-    /// Why some were not applied, as the disk is full: they stay pending, and a checkpoint now would
-    /// publish their slots as taken for good. Pages that cannot be read, or are damaged, stay as they
-    /// are without an error.
+    /// Why some were not applied, as the disk is full: they stay pending, and a checkpoint now
+    /// would publish their slots as taken for good. Pages that cannot be read, or are damaged, stay
+    /// as they are without an error.
     pub fn apply_pending_frees(&self) -> std::result::Result<(), Error> {
         let _applying = self.pending_frees.applying();
         if self.pending_frees.len() == 0 {

@@ -64,8 +64,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         self.get_shown(key, usize::MAX, read)
     }
 
-    /// [`get`](Self::get) which shows the first [`RANGE_VALUE_BYTES`] of the value at least, and maybe
-    /// no more: of a long value no page is read for it.
+    /// [`get`](Self::get) which shows the first [`RANGE_VALUE_BYTES`] of the value at least, and
+    /// maybe no more: of a long value no page is read for it.
     ///
     /// # Errors
     ///

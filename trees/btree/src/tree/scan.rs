@@ -2,8 +2,8 @@
 //!
 //! A scan copies a leaf, visits the copy, and continues at the copy's fence. A scan that restarts
 //! continues behind the pair that it visited last. The tree [prefetches](super::ahead) leaves and
-//! values as far as it knows how much the scan wants, and [copies](super::value_copies) several long
-//! values at a time.
+//! values as far as it knows how much the scan wants, and [copies](super::value_copies) several
+//! long values at a time.
 
 use std::ops::{Bound, ControlFlow, Range};
 
@@ -59,8 +59,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         self.scan_up_to((from, Bound::Unbounded), direction, usize::MAX, visit)
     }
 
-    /// [`scan`](Self::scan) of which no more is wanted than `most` pairs between two bounds, of which
-    /// the second may be the lower one: so much is read together. Only `visit` ends it.
+    /// [`scan`](Self::scan) of which no more is wanted than `most` pairs between two bounds, of
+    /// which the second may be the lower one: so much is read together. Only `visit` ends it.
     ///
     /// # Errors
     ///
@@ -76,8 +76,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             .map_err(|(error, _)| error)
     }
 
-    /// [`scan_up_to`](Self::scan_up_to), which also says which keys are behind a page that cannot be
-    /// read.
+    /// [`scan_up_to`](Self::scan_up_to), which also says which keys are behind a page that cannot
+    /// be read.
     pub(super) fn scan_to_failure(
         &self,
         (from, to): (Bound<&[u8]>, Bound<&[u8]>),

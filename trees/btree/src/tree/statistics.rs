@@ -159,7 +159,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         push(
             "deferred_slot_frees",
             DEFERRED_SLOT_FREES,
-            "Slots of shared overflow pages that became free while their shared overflow pages were not in memory.",
+            "Slots of shared overflow pages that became free while their shared overflow pages \
+             were not in memory.",
         );
         push(
             "freed_shared_pages",

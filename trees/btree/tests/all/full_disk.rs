@@ -1,5 +1,5 @@
-//! A disk that is full while rows are removed: removals work, of ranges and of single keys, and what
-//! they say goes.
+//! A disk that is full while rows are removed: removals work, of ranges and of single keys, and
+//! what they say goes.
 
 use std::io::ErrorKind;
 use std::ops::{Bound, ControlFlow};

@@ -1,4 +1,5 @@
-//! Scans of a tree that does not fit the memory of its pool read leaves ahead, and short ones do not.
+//! Scans of a tree that does not fit the memory of its pool read leaves ahead, and short ones do
+//! not.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};

@@ -29,8 +29,8 @@
 //! a narrow node: its root and its only border node, without siblings and without a parent. A
 //! narrow node that overflows is replaced by a wider one and *forwards* to it from then on
 //! (module `widen`): its root bit is clear, and the word at byte 48, where full nodes keep their
-//! parent, holds its replacement. So an operation that climbs from an old root to the present one, or
-//! follows a split to the right, reaches it without knowing about widths.
+//! parent, holds its replacement. So an operation that climbs from an old root to the present one,
+//! or follows a split to the right, reaches it without knowing about widths.
 //!
 //! A [`Border`] is the first line, which all widths have; what lies behind it is reached by
 //! the node's exposed address, for a reference to the first line may not be used beyond it.

@@ -168,9 +168,9 @@ impl<K: IntKey<Encoded: SharedLane>, C: Capacity> SharedMatryoshka<K, C> {
         self.update(key, Change::Remove)
     }
 
-    /// Fills an empty map with pairs whose keys ascend strictly, in one pass from below: much faster
-    /// than inserts, and nodes are left an eighth of their room. Other threads find no pair before
-    /// some moment, and every pair after it.
+    /// Fills an empty map with pairs whose keys ascend strictly, in one pass from below: much
+    /// faster than inserts, and nodes are left an eighth of their room. Other threads find no pair
+    /// before some moment, and every pair after it.
     ///
     /// # Errors
     ///

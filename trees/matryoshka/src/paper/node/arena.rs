@@ -185,15 +185,16 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
                 within < self.initialised_in[superpage as usize],
                 "a node that was never initialised"
             );
-            // SAFETY: a superpage holds `EACH` nodes behind its head, and as many as were initialised
-            // are at most that.
+            // SAFETY: a superpage holds `EACH` nodes behind its head, and as many as were
+            // initialised are at most that.
             unsafe {
                 let first = self.superpage(superpage).byte_add(Self::FROM).cast::<T>();
                 first.add(within as usize)
             }
         } else {
             assert!(id < self.initialised, "a node that was never initialised");
-            // SAFETY: there is room for as many nodes as were initialised, as `allocate` reserved it.
+            // SAFETY: there is room for as many nodes as were initialised, as `allocate` reserved
+            // it.
             unsafe { self.memory.start().cast::<T>().add(id as usize) }
         }
     }
@@ -201,9 +202,9 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
     /// The node of this number.
     #[inline(always)]
     pub(crate) fn get(&self, id: u32) -> &T {
-        // SAFETY: numbers that `place` accepts name nodes that were written when they were initialised;
-        // they stay valid as `T` is `Copy`, and `&self` keeps writers, and those who would move
-        // the superpages, away.
+        // SAFETY: numbers that `place` accepts name nodes that were written when they were
+        // initialised; they stay valid as `T` is `Copy`, and `&self` keeps writers, and those who
+        // would move the superpages, away.
         unsafe { self.place(id).as_ref() }
     }
 
@@ -217,7 +218,8 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
     /// The head of this superpage.
     #[inline(always)]
     pub(crate) fn head(&self, superpage: u32) -> &H {
-        // SAFETY: `allocate_superpage` initialised the head; no node overlaps it; `&self` keeps writers away.
+        // SAFETY: `allocate_superpage` initialised the head; no node overlaps it; `&self` keeps
+        // writers away.
         unsafe { self.superpage(superpage).cast::<H>().as_ref() }
     }
 

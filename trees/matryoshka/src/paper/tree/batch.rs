@@ -26,7 +26,8 @@ const GROUP: usize = 32;
 /// A group of near keys descends at most so often.
 const MOST_DESCENTS: usize = 4;
 
-/// A group whose pages fall into fewer of 64 classes is near: 32 pages of a large tree fall into 25.
+/// A group whose pages fall into fewer of 64 classes is near: 32 pages of a large tree fall into
+/// 25.
 const FEW_CLASSES: u32 = 8;
 
 /// No page: the search for the key restarts at the root.

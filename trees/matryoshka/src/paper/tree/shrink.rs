@@ -1,4 +1,5 @@
-//! Removal: pages and inner nodes that become underfull are merged with a neighbour, once, on the way up.
+//! Removal: pages and inner nodes that become underfull are merged with a neighbour, once, on the
+//! way up.
 //!
 //! A node below a quarter of its capacity is merged with its neighbour when both fit into three
 //! quarters of one, else the two are rebalanced. Either leaves both well above a quarter, so that
@@ -60,8 +61,8 @@ where
         Some(value)
     }
 
-    /// `remove` at the end of a path; and which pages were merged or rebalanced: then the path holds
-    /// no more.
+    /// `remove` at the end of a path; and which pages were merged or rebalanced: then the path
+    /// holds no more.
     #[inline(always)]
     pub(crate) fn remove_at<N: Kernel>(
         &mut self,

@@ -1,4 +1,5 @@
-//! A page: header, order, routing, and leaf lines with their words, in at most 8 KiB. Of 64-bit keys:
+//! A page: header, order, routing, and leaf lines with their words, in at most 8 KiB. Of 64-bit
+//! keys:
 //!
 //! ```text
 //! 0    version 8 │ capacity 8 │ lines in use 8 │ keys 8

@@ -7,8 +7,8 @@
 //! | routing of a page: lines of samples and of separators | 1 + 3 | 1 + 8 |
 //! | routing of an inner node | 2 + 20 | 5 + 39 |
 //!
-//! Memory is the same lines of 64-bit atomics for both ([`Words`]). A 32-bit lane is half a word: who
-//! holds the latch stores the whole word with one half changed, so that readers see either lane
+//! Memory is the same lines of 64-bit atomics for both ([`Words`]). A 32-bit lane is half a word:
+//! who holds the latch stores the whole word with one half changed, so that readers see either lane
 //! whole.
 
 use std::fmt::Debug;

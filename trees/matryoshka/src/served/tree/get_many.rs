@@ -105,8 +105,8 @@ impl<'g, L: SharedLane> Lookup<'g, L> {
     }
 }
 
-/// Runs `count` lookups to their ends, [`GROUP`] at a time. `start` begins one; `finish` receives its
-/// number, its offset and its result, and may continue it in another tree.
+/// Runs `count` lookups to their ends, [`GROUP`] at a time. `start` begins one; `finish` receives
+/// its number, its offset and its result, and may continue it in another tree.
 #[inline(always)]
 pub(crate) fn run_lookups<'g, N: Kernel, L: SharedLane>(
     count: usize,

@@ -1,9 +1,9 @@
 //! The bulk load: ascending pairs become a tree from below, in one pass, and appear at once.
 //!
 //! Pages are built as pairs come, nodes above them when all have come; nobody else knows of them
-//! yet, so nothing is latched. The root is then put in the place of the empty map's only page, under
-//! the latches of the anchor and of that page, as a split of the root would put it: who searches
-//! finds no pair or any of them.
+//! yet, so nothing is latched. The root is then put in the place of the empty map's only page,
+//! under the latches of the anchor and of that page, as a split of the root would put it: who
+//! searches finds no pair or any of them.
 
 use hedgerow_index::NotAscending;
 use hedgerow_sync::epoch;

@@ -186,7 +186,10 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
     /// The tree of a root that nobody else knows of.
     pub(crate) fn with_root(root: usize) -> Self {
         const { assert!(C::LINES >= 3 && C::LINES <= crate::served::node::page::MOST_LINES) };
-        const { assert!(C::FAN_OUT >= 4 && C::FAN_OUT <= crate::served::node::inner::MOST_CHILDREN) };
+        const {
+            assert!(C::FAN_OUT >= 4);
+            assert!(C::FAN_OUT <= crate::served::node::inner::MOST_CHILDREN);
+        }
         Self {
             anchor: VersionWord::new(false, true),
             root: AtomicU64::new(root as u64),
@@ -323,8 +326,8 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
     }
 
     /// Closes a layer's tree if it consists of one page and `decide` agrees after reading it. The
-    /// caller holds the latch of the page that names the layer. It stores there what `decide` made of
-    /// the pairs, and then retires the layer.
+    /// caller holds the latch of the page that names the layer. It stores there what `decide` made
+    /// of the pairs, and then retires the layer.
     pub(crate) fn close<R>(
         &self,
         guard: &Guard,
@@ -337,8 +340,8 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
         })
     }
 
-    /// Replaces the only page of an empty tree by a root that is not linked yet. False if the tree was
-    /// not empty.
+    /// Replaces the only page of an empty tree by a root that is not linked yet. False if the tree
+    /// was not empty.
     pub(crate) fn fill(&self, root: usize, guard: &Guard) -> bool {
         let filled = self.retire_only_page(guard, |page| {
             (page.keys() == 0).then(|| {
@@ -349,8 +352,8 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
         filled.is_some()
     }
 
-    /// Moves the contents of `other`, a tree that is not linked yet, into this tree by one store. False
-    /// if this tree was not empty.
+    /// Moves the contents of `other`, a tree that is not linked yet, into this tree by one store.
+    /// False if this tree was not empty.
     pub(crate) fn take_contents_of(&self, other: &Self, guard: &Guard) -> bool {
         let root = other.root.load(Ordering::Acquire);
         let taken = self.fill(root as usize, guard);
@@ -361,8 +364,8 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
         taken
     }
 
-    /// If the tree consists of one page, runs `take` on it under the latches of the anchor and of the
-    /// page. If `take` unlinked the page, retires it.
+    /// If the tree consists of one page, runs `take` on it under the latches of the anchor and of
+    /// the page. If `take` unlinked the page, retires it.
     fn retire_only_page<R>(
         &self,
         guard: &Guard,
@@ -379,8 +382,8 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
         // SAFETY: as above, and a page.
         let taken = take(unsafe { Page::<L>::at(address) })?;
         latch.mark_deleted();
-        // SAFETY: the anchor names it no more, or is closed to operations that begin from now on; see
-        // `retire_page`.
+        // SAFETY: the anchor names it no more, or is closed to operations that begin from now on;
+        // see `retire_page`.
         unsafe { retire_page::<L>(guard, address) };
         Some(taken)
     }

@@ -2,9 +2,9 @@
 //!
 //! Pages have no links to their neighbours, which splits and merges would have to maintain. The
 //! descent records the separators on both sides of the page, and the scan finds the next page by
-//! another descent, from a key just beyond. The scan copies a line, validates the page's version and
-//! only then shows the pairs; when validation fails, it descends again to where it was. So no latch
-//! is held while a visitor runs, and all pairs shown from one line were there at one moment.
+//! another descent, from a key just beyond. The scan copies a line, validates the page's version
+//! and only then shows the pairs; when validation fails, it descends again to where it was. So no
+//! latch is held while a visitor runs, and all pairs shown from one line were there at one moment.
 
 use std::ops::ControlFlow;
 

@@ -1,9 +1,9 @@
 //! Merging underfull nodes: a page or inner node below a quarter of its capacity is merged with its
 //! neighbour when both fit into three quarters of one; else the two share their entries evenly.
 //!
-//! A descent toward the removed key repairs the first underfull inner node on its path and restarts;
-//! then it repairs the page. Each repair removes a node or leaves both well above a quarter, so the
-//! descents end.
+//! A descent toward the removed key repairs the first underfull inner node on its path and
+//! restarts; then it repairs the page. Each repair removes a node or leaves both well above a
+//! quarter, so the descents end.
 
 use hedgerow_simd::Kernel;
 use hedgerow_sync::epoch::Guard;

@@ -36,10 +36,10 @@ fn layer_word<C: Capacity>(word: u64, key: &[u8], offset: usize) -> Option<u64> 
     word.filter(|_| is_long(key, offset))
 }
 
-/// How many items a layer folds into a bucket, or beside those of one: a quarter of what a bucket has
-/// before it gets a layer, so that a key that comes and goes does not make and fold one each time. Nor
-/// beside a bucket: at most nine keys end within a slice (they differ in their zeros), which makes
-/// thirteen of the sixteen that a bucket has before that.
+/// How many items a layer folds into a bucket, or beside those of one: a quarter of what a bucket
+/// has before it gets a layer, so that a key that comes and goes does not make and fold one each
+/// time. Nor beside a bucket: at most nine keys end within a slice (they differ in their zeros),
+/// which makes thirteen of the sixteen that a bucket has before that.
 const fn fold_limit<C: Capacity>() -> usize {
     if C::BUCKET < 8 { 1 } else { C::BUCKET / 4 }
 }
@@ -59,8 +59,8 @@ struct Folded {
     buckets: Vec<u64>,
 }
 
-/// What the pairs of a layer become in a bucket that has so many items already; `None` when they are
-/// too many, or of a kind that needs the layer.
+/// What the pairs of a layer become in a bucket that has so many items already; `None` when they
+/// are too many, or of a kind that needs the layer.
 ///
 /// # Safety
 ///

@@ -18,9 +18,9 @@
 //!
 //! **Sharing.** A change runs under the latch of the page that holds the slice's word. Items,
 //! buckets and layers' prefixes are not changed once linked; what is unlinked is retired through
-//! the epoch, afterwards. A layer that is down to a few keys folds: under the latches of the page that
-//! names it, of its anchor and of its only page it is closed, and its keys go where its word was.
-//! Operations on their way into the layer restart at the first tree.
+//! the epoch, afterwards. A layer that is down to a few keys folds: under the latches of the page
+//! that names it, of its anchor and of its only page it is closed, and its keys go where its word
+//! was. Operations on their way into the layer restart at the first tree.
 //!
 //! * `item`, `bucket`, `layer`: the blocks. `slice`: slices and common prefixes.
 //! * `map`: the index. `find`, `update`, `fold`, `scan`, `load`, `verify`.

@@ -5,8 +5,8 @@
 //! that they lie before it are passed over, and the one that the bound leads into is entered at the
 //! bound's slice.
 //!
-//! A layer may fold while the scan is in it: its keys, which may have come to lie in any tree above,
-//! are then looked for from the top, with a bound where the scan stood.
+//! A layer may fold while the scan is in it: its keys, which may have come to lie in any tree
+//! above, are then looked for from the top, with a bound where the scan stood.
 
 use std::borrow::Cow;
 use std::ops::{Bound, ControlFlow};

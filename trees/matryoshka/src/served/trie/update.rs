@@ -135,8 +135,8 @@ fn change<'g, C: Capacity, R>(
                 unlinked.0[1] = Some(word);
             }
             let word_of_both = insert_beside::<C>(word, &present, key, item, offset);
-            // A layer takes the place of items of which no key ended within the slice: it may be all
-            // that this layer holds.
+            // A layer takes the place of items of which no key ended within the slice: it may be
+            // all that this layer holds.
             let folds = word_of_both & LAYER_TAG != 0;
             Change::Put(word_of_both, Step::Done { result, folds })
         }
@@ -255,7 +255,8 @@ unsafe fn store_layer<C: Capacity>(items: &[u64]) -> u64 {
     Layer::store(prefix, Tree::<C>::of(&pairs.collect::<Vec<_>>()))
 }
 
-/// A layer above `layer`, into which `key` does not lead, for that layer and the new item; its word.
+/// A layer above `layer`, into which `key` does not lead, for that layer and the new item; its
+/// word.
 fn insert_layer_above<C: Capacity>(layer: u64, key: &[u8], item: u64) -> u64 {
     // SAFETY: linked, and kept by the operation's guard.
     let old = unsafe { Layer::<C>::load(layer) }.prefix;
