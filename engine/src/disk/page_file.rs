@@ -30,7 +30,7 @@ use hedgerow_btree::BTreeIndex;
 use hedgerow_index::{Decision, Direction, Index, IndexErrorKind};
 use hedgerow_log::{Manifest, Problem};
 use hedgerow_pages::{
-    Begun, Exceeding, Loan, Options, PageId, Pool, PoolStatistics, Spending, Tender,
+    Begun, Exceeding, MemoryReservation, Options, PageId, Pool, PoolStatistics, Spending, Tender,
 };
 use hedgerow_vfs::{OpenMode, Vfs};
 
@@ -525,8 +525,8 @@ impl PageFile {
     }
 
     /// Memory that pages do without for a while: as much of this as they can spare.
-    pub(crate) fn lend(&self, bytes: usize) -> Loan<'_, PAGE> {
-        self.pool.lend(bytes)
+    pub(crate) fn reserve_memory(&self, bytes: usize) -> MemoryReservation<'_, PAGE> {
+        self.pool.reserve_memory(bytes)
     }
 
     /// How many pages fit in memory now.

@@ -27,7 +27,7 @@ use crate::disk::progress::RecoveryPhase;
 use crate::disk::replay::{REPORT_EVERY_BYTES, Recovered, Recovery};
 use crate::error::{Error, Result};
 
-/// Memory of a batch at least, where the pool has none to lend.
+/// Memory of a batch at least, where the pool can spare none.
 const LEAST_BATCH_BYTES: usize = 256 << 10;
 /// Offsets within a batch have four bytes, and the last record of a batch may be long: no batch has
 /// more than this and one record, however long a commit is.
@@ -171,8 +171,8 @@ pub(crate) fn redo(
         .saturating_mul(3)
         .saturating_add(4096);
     let _exceeding = pages.exceed_budget();
-    let loan = pages.lend(useful.min(MOST_BATCH_BYTES));
-    let most_bytes = loan.bytes().max(LEAST_BATCH_BYTES.min(useful));
+    let reservation = pages.reserve_memory(useful.min(MOST_BATCH_BYTES));
+    let most_bytes = reservation.bytes().max(LEAST_BATCH_BYTES.min(useful));
     // Pages that were read ahead must not displace each other.
     let room = pages.room();
     let threads = recovery.threads.min(room / LEAVES_OF_A_THREAD).max(1);

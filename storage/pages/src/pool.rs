@@ -75,8 +75,8 @@ pub struct Pool<const PAGE: usize> {
     pub(crate) budget_bytes: u64,
     /// Pages that are read or written together, at most.
     pub(crate) batch: usize,
-    /// Pages' worth of the budget that is [lent](Self::lend).
-    pub(crate) lent: AtomicUsize,
+    /// How many pages of the budget are [reserved](Self::reserve_memory).
+    pub(crate) reserved_pages: AtomicUsize,
     /// Where the clock stands.
     pub(crate) hand: AtomicU32,
     /// Pages in memory that were called cold.
@@ -156,7 +156,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             clean_first: AtomicU32::new(0),
             budget_bytes: options.budget_bytes,
             batch,
-            lent: AtomicUsize::new(0),
+            reserved_pages: AtomicUsize::new(0),
             hand: AtomicU32::new(0),
             cold: AtomicUsize::new(0),
             epoch: AtomicU64::new(root.epoch + 1),
@@ -260,14 +260,14 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// How many pages may be in memory now.
     #[must_use]
     pub fn limit(&self) -> usize {
-        let limit = self.limit_beside(self.lent.load(Ordering::Relaxed));
+        let limit = self.limit_beside(self.reserved_pages.load(Ordering::Relaxed));
         limit + self.beyond.load(Ordering::Relaxed)
     }
 
-    /// How many pages may be in memory while so many pages' worth is lent.
-    pub(crate) fn limit_beside(&self, lent: usize) -> usize {
+    /// How many pages may be in memory while so many pages are reserved for something else.
+    pub(crate) fn limit_beside(&self, reserved: usize) -> usize {
         let pages = self.budget_bytes.saturating_sub(self.fixed_bytes()) / PAGE as u64;
-        let pages = pages.saturating_sub(lent as u64);
+        let pages = pages.saturating_sub(reserved as u64);
         usize::try_from(pages.max(LEAST_RESIDENT / 2)).unwrap_or(usize::MAX)
     }
 

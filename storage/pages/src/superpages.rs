@@ -7,7 +7,7 @@
 //! is in memory, too. A page's number is its place, so the first superpages hold the lowest
 //! numbers; they take three quarters of the budget at most.
 //!
-//! They end for good when a number is taken that does not fit, when so much is lent that not all
+//! They end for good when a number is taken that does not fit, when so much is reserved that not all
 //! numbers fit beside it, or when a page is about to leave memory. The kernel is told to make no
 //! more of them, and what no page is in is given back; superpages that are there it splits as their
 //! pages leave, and takes what they leave when it needs some.

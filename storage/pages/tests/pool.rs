@@ -563,7 +563,7 @@ fn numbers_that_name_no_page_are_passed_over() {
 }
 
 #[test]
-fn memory_that_is_lent_is_not_used_for_pages_until_it_is_back() {
+fn reserved_memory_is_not_used_for_pages_until_it_is_returned() {
     const BUDGET: u64 = SMALL + 872 * 4096;
     let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
     let pool = open(&vfs, BUDGET);
@@ -576,18 +576,21 @@ fn memory_that_is_lent_is_not_used_for_pages_until_it_is_back() {
     };
     let whole = pool.limit();
     assert!(whole > 900 && check() > whole / 2);
-    let loan = pool.lend(100 * PAGE);
-    assert_eq!((loan.bytes(), pool.limit()), (100 * PAGE, whole - 100));
+    let reservation = pool.reserve_memory(100 * PAGE);
+    assert_eq!(
+        (reservation.bytes(), pool.limit()),
+        (100 * PAGE, whole - 100)
+    );
     assert!(
         pool.statistics().resident as usize <= pool.limit(),
         "at once"
     );
-    let rest = pool.lend(usize::MAX);
+    let rest = pool.reserve_memory(usize::MAX);
     assert_eq!(pool.limit(), (whole - 100) / 4);
     assert!(check() <= pool.limit());
-    let nothing = pool.lend(1 << 30);
+    let nothing = pool.reserve_memory(1 << 30);
     assert!(nothing.bytes() < rest.bytes());
-    drop((loan, rest, nothing));
+    drop((reservation, rest, nothing));
     assert_eq!(pool.limit(), whole);
     assert!(check() > whole / 2);
     pool.checkpoint(Vec::new).unwrap();
@@ -596,7 +599,7 @@ fn memory_that_is_lent_is_not_used_for_pages_until_it_is_back() {
     options.read_only = true;
     let pool: Pool<PAGE> = Pool::open(&vfs, Path::new(PATH), &options).unwrap();
     assert_eq!(
-        pool.lend(1 << 20).bytes(),
+        pool.reserve_memory(1 << 20).bytes(),
         1 << 20,
         "it evicts as others do"
     );

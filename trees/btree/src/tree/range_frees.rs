@@ -6,7 +6,7 @@
 //! page any more, and the removal releases it without reading it. At its end the removal frees
 //! the other slots in the order of pages, and reads those pages together.
 //!
-//! The collection takes memory that the removal borrows from the pool in steps, a quarter of the
+//! The collection takes memory that the removal reserves of the pool in steps, a quarter of the
 //! pool's own at most. When it gets no more, it frees what it has collected.
 //!
 //! Until a slot is freed it stays taken, though no record names it. If a checkpoint falls into the
@@ -15,7 +15,7 @@
 
 use std::collections::HashMap;
 
-use hedgerow_pages::{Loan, Operation, PageId, Pages, Pool};
+use hedgerow_pages::{MemoryReservation, Operation, PageId, Pages, Pool};
 
 use super::BTreeIndex;
 use crate::configuration::Configuration;
@@ -23,7 +23,7 @@ use crate::node::chain::Chain;
 use crate::node::page::PageNumber;
 use crate::node::shared_overflow::all_bits;
 
-/// Pages that are collected before memory is borrowed.
+/// Pages that are collected before memory is reserved.
 const FREELY: usize = 1 << 12;
 
 /// Bytes that an entry of the collection takes, or a little less.
@@ -36,7 +36,7 @@ const TOGETHER: usize = 64;
 pub(super) struct RangeFrees<'p, const PAGE: usize> {
     by_page: HashMap<PageNumber, (u8, u16)>,
     most: usize,
-    loans: Vec<Loan<'p, PAGE>>,
+    reservations: Vec<MemoryReservation<'p, PAGE>>,
 }
 
 impl<const PAGE: usize> Default for RangeFrees<'_, PAGE> {
@@ -44,7 +44,7 @@ impl<const PAGE: usize> Default for RangeFrees<'_, PAGE> {
         Self {
             by_page: HashMap::new(),
             most: FREELY,
-            loans: Vec::new(),
+            reservations: Vec::new(),
         }
     }
 }
@@ -63,21 +63,21 @@ impl<'p, const PAGE: usize> RangeFrees<'p, PAGE> {
         })
     }
 
-    /// Whether there is room for another page, after borrowing memory if need be.
+    /// Whether there is room for another page, after reserving memory if need be.
     fn has_room(&mut self, pool: &'p Pool<PAGE>) -> bool {
         if self.by_page.len() < self.most {
             return true;
         }
         // Of this removal and others.
-        let lent = pool.lent_bytes();
-        let budget = pool.limit() * PAGE + lent;
-        let wanted = (self.most * FREE_BYTES).min((budget / 4).saturating_sub(lent));
+        let reserved = pool.reserved_bytes();
+        let budget = pool.limit() * PAGE + reserved;
+        let wanted = (self.most * FREE_BYTES).min((budget / 4).saturating_sub(reserved));
         if wanted < FREELY * FREE_BYTES {
             return false;
         }
-        let loan = pool.lend(wanted);
-        self.most += loan.bytes() / FREE_BYTES;
-        self.loans.push(loan);
+        let reservation = pool.reserve_memory(wanted);
+        self.most += reservation.bytes() / FREE_BYTES;
+        self.reservations.push(reservation);
         self.by_page.len() < self.most
     }
 }
