@@ -30,7 +30,8 @@ use hedgerow_btree::BTreeIndex;
 use hedgerow_index::{Decision, Direction, Index, IndexErrorKind};
 use hedgerow_log::{Manifest, Problem};
 use hedgerow_pages::{
-    Begun, Exceeding, MemoryReservation, Options, PageId, Pool, PoolStatistics, Spending, Tender,
+    Begun, Exceeding, MemoryReservation, Options, PageCleaner, PageId, Pool, PoolStatistics,
+    Spending,
 };
 use hedgerow_vfs::{OpenMode, Vfs};
 
@@ -152,7 +153,7 @@ pub(crate) struct PageFile {
     retired: Mutex<Vec<Retired>>,
     /// How many there were since the database was opened.
     retirements: AtomicU64,
-    tender: Mutex<Option<Tender<PAGE>>>,
+    cleaner: Mutex<Option<PageCleaner<PAGE>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -247,11 +248,11 @@ impl PageFile {
         };
         let catalog = tree(owner.map(|owner| owner.catalog))?;
         let expiries = tree(owner.map(|owner| owner.expiries))?;
-        let tender = if options.read_only {
+        let cleaner = if options.read_only {
             None
         } else {
             Some(
-                pool.tend()
+                pool.start_cleaner()
                     .map_err(|e| Error::io("start the thread of", &path, e))?,
             )
         };
@@ -261,7 +262,7 @@ impl PageFile {
             entries: Mutex::default(),
             retired: Mutex::default(),
             retirements: AtomicU64::new(0),
-            tender: Mutex::new(tender),
+            cleaner: Mutex::new(cleaner),
         };
         file.load_entries()?;
         if !options.read_only {
@@ -536,7 +537,7 @@ impl PageFile {
 
     /// Stops the thread behind the pool.
     pub(crate) fn stop(&self) {
-        lock(&self.tender).take();
+        lock(&self.cleaner).take();
     }
 }
 

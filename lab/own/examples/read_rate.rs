@@ -67,7 +67,7 @@ fn measure(path: &Path, pages: u32, reads: usize) -> Result<(), Box<dyn Error>> 
     let vfs: Arc<dyn Vfs> = Arc::new(SystemVfs);
     let budget = (u64::from(pages) * PAGE as u64 / 8).max(8 << 20);
     let pool = Arc::new(Pool::<PAGE>::open(&vfs, path, &Options::new(budget))?);
-    let _tender = pool.tend()?;
+    let _cleaner = pool.start_cleaner()?;
     let ids = fill(&pool, pages)?;
     let file = vfs.open_direct(path, OpenMode::Read)?;
     let blocks = file.len()? / PAGE as u64;

@@ -452,7 +452,7 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
         None
     }
 
-    /// Does not wait if the pool has a [`Tender`](crate::Tender).
+    /// Does not wait if the pool has a [`PageCleaner`](crate::PageCleaner).
     fn prefetch(&self, ids: &[PageId]) {
         let used = self.used.load(Ordering::Relaxed);
         let missing = |id: &PageId| id.0 < used && self.word(*id).note().is_evicted();

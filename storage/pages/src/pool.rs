@@ -361,7 +361,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         loop {
             let claimed = self.resident.fetch_add(1, Ordering::Relaxed);
             if claimed < self.limit() {
-                self.tell(claimed);
+                self.wake_cleaner(claimed);
                 return Ok(());
             }
             self.resident.fetch_sub(1, Ordering::Relaxed);
@@ -374,7 +374,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         let claimed = self.resident.fetch_add(1, Ordering::Relaxed);
         let has_room = claimed < self.limit();
         if has_room {
-            self.tell(claimed);
+            self.wake_cleaner(claimed);
         } else {
             self.unclaim();
         }

@@ -5,11 +5,11 @@ use std::sync::{Condvar, Mutex};
 
 use crate::page_id::PageId;
 
-/// What a pool asks of its tender.
+/// What a pool asks of its page cleaner.
 #[derive(Default)]
 pub(crate) struct Wishes {
-    /// Whether there is a tender.
-    pub(crate) tended: AtomicBool,
+    /// Whether there is a page cleaner.
+    pub(crate) has_cleaner: AtomicBool,
     /// Whether it was told that room is scarce.
     pub(crate) told: AtomicBool,
     pub(crate) queue: Mutex<Queue>,

@@ -68,7 +68,8 @@ impl<const PAGE: usize> Pool<PAGE> {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
-    /// Pages that no change touches, and that the [tender](crate::Tender) tries to keep free.
+    /// Pages that no change touches, and that the [page cleaner](crate::PageCleaner) tries to keep
+    /// free.
     pub(crate) fn reserve(&self) -> usize {
         (4 * self.batch).min(self.limit() / 8)
     }

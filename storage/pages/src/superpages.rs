@@ -7,10 +7,10 @@
 //! is in memory, too. A page's number is its place, so the first superpages hold the lowest
 //! numbers; they take three quarters of the budget at most.
 //!
-//! They end for good when a number is taken that does not fit, when so much is reserved that not all
-//! numbers fit beside it, or when a page is about to leave memory. The kernel is told to make no
-//! more of them, and what no page is in is given back; superpages that are there it splits as their
-//! pages leave, and takes what they leave when it needs some.
+//! They end for good when a number is taken that does not fit, when so much memory is reserved that
+//! not all numbers fit beside it, or when a page is about to leave memory. The pool then asks the
+//! kernel to make no more of them and gives back what no page is in. The kernel splits the
+//! superpages that are there as their pages leave, and takes what they leave when it needs some.
 
 use std::sync::atomic::Ordering;
 

@@ -39,7 +39,7 @@ fn memory_stays_within_the_budget_under_load() {
     let before = resident_bytes();
     let path = dir.path().join("pages");
     let pool = Arc::new(Pool::<PAGE>::open(&vfs, &path, &options).unwrap());
-    let _tender = pool.tend().unwrap();
+    let _cleaner = pool.start_cleaner().unwrap();
     let ids: Vec<PageId> = (0..100_000).map(|n| put(&pool, None, n)).collect();
     let most = AtomicU64::new(0);
     std::thread::scope(|scope| {

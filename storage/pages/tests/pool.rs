@@ -236,7 +236,7 @@ fn threads_share_pages_under_eviction_and_checkpoints_are_moments() {
     // While a checkpoint waits for the disk, others change pages that it has not written yet.
     disk.delay(CallKind::Write, std::time::Duration::from_micros(100));
     let stop = AtomicU64::new(0);
-    let tender = pool.tend().unwrap();
+    let cleaner = pool.start_cleaner().unwrap();
     // Writers move amounts between two pages: the sum is the same at every moment.
     let transfer = |seed: u64| {
         let mut random = StdRng::seed_from_u64(seed);
@@ -291,7 +291,7 @@ fn threads_share_pages_under_eviction_and_checkpoints_are_moments() {
         }
         stop.store(1, Ordering::Relaxed);
     });
-    drop(tender);
+    drop(cleaner);
     let statistics = pool.statistics();
     assert!(
         statistics.saved > 0 && statistics.evictions > 0,
@@ -515,14 +515,14 @@ fn a_flipped_bit_anywhere_is_found_and_costs_no_other_page() {
 }
 
 #[test]
-fn a_tender_fetches_what_was_wished_for() {
+fn a_cleaner_fetches_what_was_queued() {
     let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
     let pool = open(&vfs, SMALL);
     let ids: Vec<PageId> = (0..500).map(|n| allocate(&pool, n)).collect();
     pool.checkpoint(Vec::new).unwrap();
     drop(pool);
     let pool = Arc::new(open(&vfs, SMALL));
-    let tender = pool.tend().unwrap();
+    let cleaner = pool.start_cleaner().unwrap();
     (&*pool).prefetch(&ids[..50]);
     while pool.statistics().reads < 50 {
         std::thread::yield_now();
@@ -531,11 +531,11 @@ fn a_tender_fetches_what_was_wished_for() {
         assert_eq!(read(&pool, id), Some(n as u64));
     }
     assert_eq!(pool.statistics().reads, 500, "nothing was read twice");
-    drop(tender);
+    drop(cleaner);
     (&*pool).prefetch(&ids);
     assert!(
         pool.statistics().reads > 500,
-        "without a tender it is done at once"
+        "without a cleaner it is done at once"
     );
 }
 

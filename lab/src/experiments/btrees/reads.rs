@@ -256,7 +256,7 @@ impl Source {
         threads: usize,
         read: impl Fn(&[usize]) -> Result<u64> + Sync,
     ) -> Result<(f64, u64)> {
-        let _tender = self.pool.tend()?;
+        let _cleaner = self.pool.start_cleaner()?;
         let each = workload.reads.div_ceil(threads);
         let wanted: Vec<_> = (0..threads).map(|n| self.draw(n, each)).collect();
         let before = self.pool.statistics().reads;

@@ -188,7 +188,7 @@ fn threads_that_overwrite_lose_no_slot_and_every_checkpoint_is_a_tree() {
     let memory = MemoryVfs::new();
     let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
     let tree = filled(&vfs);
-    let _tender = tree.pool().tend().unwrap();
+    let _cleaner = tree.pool().start_cleaner().unwrap();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (tree, done) = (&tree, &done);

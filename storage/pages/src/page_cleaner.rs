@@ -1,8 +1,8 @@
-//! A thread that keeps room free ahead of need and fetches what was asked for ahead of use.
+//! The page cleaner: a thread that evicts pages ahead of need and reads the prefetch queue.
 //!
-//! Without it whoever needs room evicts a batch itself, and waits for its dirty pages to be
-//! written; and prefetching waits for its reads. With it both happen beside, and threads only do
-//! so themselves when it falls behind.
+//! Without it a thread that needs room evicts a batch itself and waits until its dirty pages are
+//! written, and a prefetch waits for its reads. With it both happen in the background, and other
+//! threads evict only when it falls behind.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -14,36 +14,37 @@ use crate::pool::{Pool, lock};
 /// Prefetches that wait at most: what is beyond is forgotten, being a wish only.
 const MOST_WISHES: usize = 4096;
 
-/// The thread behind a pool; stops when dropped. Made by [`Pool::tend`].
+/// A pool's page cleaner; the thread stops when this is dropped, which waits for its end. Made by [`Pool::start_cleaner`].
 #[must_use = "the thread stops when this is dropped"]
-pub struct Tender<const PAGE: usize> {
+pub struct PageCleaner<const PAGE: usize> {
     pool: Arc<Pool<PAGE>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl<const PAGE: usize> Pool<PAGE> {
-    /// Starts a thread that evicts ahead of need and does [prefetches](crate::Pages::prefetch).
+    /// Starts a thread that evicts ahead of need and does [prefetches](crate::Pages::prefetch). At
+    /// most one at a time.
     ///
     /// # Errors
     ///
-    /// What the system says when it has no thread to give.
-    pub fn tend(self: &Arc<Self>) -> std::io::Result<Tender<PAGE>> {
+    /// The system's error when it cannot start a thread.
+    pub fn start_cleaner(self: &Arc<Self>) -> std::io::Result<PageCleaner<PAGE>> {
         let pool = Arc::clone(self);
         let thread = std::thread::Builder::new().name("hedgerow-pages".to_owned());
-        let thread = thread.spawn(move || pool.run_tender())?;
-        self.wishes.tended.store(true, Ordering::Release);
-        Ok(Tender {
+        let thread = thread.spawn(move || pool.run_cleaner())?;
+        self.wishes.has_cleaner.store(true, Ordering::Release);
+        Ok(PageCleaner {
             pool: Arc::clone(self),
             thread: Some(thread),
         })
     }
 
-    /// Tells the tender, if there is one, that this many pages were in memory.
+    /// Wakes the cleaner, if there is one, when `resident` pages in memory leave too little room.
     #[inline]
-    pub(crate) fn tell(&self, resident: usize) {
+    pub(crate) fn wake_cleaner(&self, resident: usize) {
         let wishes = &self.wishes;
         if resident + self.reserve() < self.limit()
-            || !wishes.tended.load(Ordering::Relaxed)
+            || !wishes.has_cleaner.load(Ordering::Relaxed)
             || wishes.told.swap(true, Ordering::Relaxed)
         {
             return;
@@ -52,9 +53,9 @@ impl<const PAGE: usize> Pool<PAGE> {
         wishes.moved.notify_one();
     }
 
-    /// Leaves pages for the tender to fetch; false if there is none.
+    /// Leaves pages for the cleaner to fetch; false if there is none.
     pub(crate) fn wish(&self, pages: &[PageId]) -> bool {
-        if !self.wishes.tended.load(Ordering::Acquire) {
+        if !self.wishes.has_cleaner.load(Ordering::Acquire) {
             return false;
         }
         let mut queue = lock(&self.wishes.queue);
@@ -65,7 +66,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         true
     }
 
-    fn run_tender(&self) {
+    fn run_cleaner(&self) {
         let mut queue = lock(&self.wishes.queue);
         loop {
             if queue.stop {
@@ -89,9 +90,9 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 }
 
-impl<const PAGE: usize> Drop for Tender<PAGE> {
+impl<const PAGE: usize> Drop for PageCleaner<PAGE> {
     fn drop(&mut self) {
-        self.pool.wishes.tended.store(false, Ordering::Release);
+        self.pool.wishes.has_cleaner.store(false, Ordering::Release);
         lock(&self.pool.wishes.queue).stop = true;
         self.pool.wishes.moved.notify_all();
         if let Some(thread) = self.thread.take()
