@@ -11,8 +11,8 @@ use std::thread::JoinHandle;
 use crate::page_id::PageId;
 use crate::pool::{Pool, lock};
 
-/// Prefetches that wait at most: what is beyond is forgotten, being a wish only.
-const MOST_WISHES: usize = 4096;
+/// Pages in the prefetch queue at most. Those beyond are dropped: a prefetch is a hint.
+const MOST_QUEUED: usize = 4096;
 
 /// A pool's page cleaner; the thread stops when this is dropped, which waits for its end. Made by [`Pool::start_cleaner`].
 #[must_use = "the thread stops when this is dropped"]
@@ -32,7 +32,9 @@ impl<const PAGE: usize> Pool<PAGE> {
         let pool = Arc::clone(self);
         let thread = std::thread::Builder::new().name("hedgerow-pages".to_owned());
         let thread = thread.spawn(move || pool.run_cleaner())?;
-        self.wishes.has_cleaner.store(true, Ordering::Release);
+        self.prefetch_queue
+            .has_cleaner
+            .store(true, Ordering::Release);
         Ok(PageCleaner {
             pool: Arc::clone(self),
             thread: Some(thread),
@@ -42,64 +44,69 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// Wakes the cleaner, if there is one, when `resident` pages in memory leave too little room.
     #[inline]
     pub(crate) fn wake_cleaner(&self, resident: usize) {
-        let wishes = &self.wishes;
+        let queue = &self.prefetch_queue;
         if resident + self.reserve() < self.limit()
-            || !wishes.has_cleaner.load(Ordering::Relaxed)
-            || wishes.told.swap(true, Ordering::Relaxed)
+            || !queue.has_cleaner.load(Ordering::Relaxed)
+            || queue.eviction_is_requested.swap(true, Ordering::Relaxed)
         {
             return;
         }
-        lock(&wishes.queue).scarce = true;
-        wishes.moved.notify_one();
+        lock(&queue.requests).evict = true;
+        queue.changed.notify_one();
     }
 
-    /// Leaves pages for the cleaner to fetch; false if there is none.
-    pub(crate) fn wish(&self, pages: &[PageId]) -> bool {
-        if !self.wishes.has_cleaner.load(Ordering::Acquire) {
+    /// Queues pages for the cleaner to read; false if there is none.
+    pub(crate) fn queue_prefetch(&self, pages: &[PageId]) -> bool {
+        if !self.prefetch_queue.has_cleaner.load(Ordering::Acquire) {
             return false;
         }
-        let mut queue = lock(&self.wishes.queue);
-        let room = MOST_WISHES - queue.pages.len();
-        queue.pages.extend(pages.iter().take(room));
-        drop(queue);
-        self.wishes.moved.notify_one();
+        let mut requests = lock(&self.prefetch_queue.requests);
+        let room = MOST_QUEUED - requests.pages.len();
+        requests.pages.extend(pages.iter().take(room));
+        drop(requests);
+        self.prefetch_queue.changed.notify_one();
         true
     }
 
     fn run_cleaner(&self) {
-        let mut queue = lock(&self.wishes.queue);
+        let mut requests = lock(&self.prefetch_queue.requests);
         loop {
-            if queue.stop {
+            if requests.stop {
                 return;
             }
-            let pages = std::mem::take(&mut queue.pages);
-            let scarce = std::mem::take(&mut queue.scarce);
-            if pages.is_empty() && !scarce {
-                let waited = self.wishes.moved.wait(queue);
-                queue = waited.unwrap_or_else(PoisonError::into_inner);
+            let pages = std::mem::take(&mut requests.pages);
+            let evict = std::mem::take(&mut requests.evict);
+            if pages.is_empty() && !evict {
+                let waited = self.prefetch_queue.changed.wait(requests);
+                requests = waited.unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            drop(queue);
+            drop(requests);
             self.load_all(&pages);
-            if scarce {
-                self.wishes.told.store(false, Ordering::Relaxed);
+            if evict {
+                self.prefetch_queue
+                    .eviction_is_requested
+                    .store(false, Ordering::Relaxed);
                 self.evict_ahead(self.reserve());
             }
-            queue = lock(&self.wishes.queue);
+            requests = lock(&self.prefetch_queue.requests);
         }
     }
 }
 
 impl<const PAGE: usize> Drop for PageCleaner<PAGE> {
     fn drop(&mut self) {
-        self.pool.wishes.has_cleaner.store(false, Ordering::Release);
-        lock(&self.pool.wishes.queue).stop = true;
-        self.pool.wishes.moved.notify_all();
+        self.pool
+            .prefetch_queue
+            .has_cleaner
+            .store(false, Ordering::Release);
+        lock(&self.pool.prefetch_queue.requests).stop = true;
+        self.pool.prefetch_queue.changed.notify_all();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
             // It panicked, and said so; the pool works without it.
         }
-        lock(&self.pool.wishes.queue).stop = false;
+        lock(&self.pool.prefetch_queue.requests).stop = false;
     }
 }

@@ -457,7 +457,7 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
         let used = self.used.load(Ordering::Relaxed);
         let missing = |id: &PageId| id.0 < used && self.word(*id).note().is_evicted();
         let ids: Vec<PageId> = ids.iter().copied().filter(missing).collect();
-        if !ids.is_empty() && !self.wish(&ids) {
+        if !ids.is_empty() && !self.queue_prefetch(&ids) {
             self.load_all(&ids);
         }
     }

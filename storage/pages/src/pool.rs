@@ -33,7 +33,7 @@ use crate::options::Options;
 use crate::overlay::Overlay;
 use crate::page_id::PageId;
 use crate::parking::Lots;
-use crate::prefetch_queue::Wishes;
+use crate::prefetch_queue::PrefetchQueue;
 use crate::space::Bits;
 use crate::state::StateWord;
 use crate::statistics::{
@@ -94,7 +94,7 @@ pub struct Pool<const PAGE: usize> {
     pub(crate) counters: Counters<9>,
     pub(crate) database: u64,
     pub(crate) owner: Mutex<Vec<u8>>,
-    pub(crate) wishes: Wishes,
+    pub(crate) prefetch_queue: PrefetchQueue,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -178,7 +178,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             counters: Counters::new(),
             database: root.database,
             owner: Mutex::new(root.owner.clone()),
-            wishes: Wishes::default(),
+            prefetch_queue: PrefetchQueue::default(),
         };
         pool.check_budget()?;
         pool.check_length(&root, options.salvage)?;

@@ -1,24 +1,28 @@
-//! What a pool asks of the thread behind it: pages to fetch, and room.
+//! The prefetch queue, and what else a pool asks of its page cleaner.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex};
 
 use crate::page_id::PageId;
 
-/// What a pool asks of its page cleaner.
+/// Pages asked for before they are needed, and requests for free memory.
 #[derive(Default)]
-pub(crate) struct Wishes {
+pub(crate) struct PrefetchQueue {
     /// Whether there is a page cleaner.
     pub(crate) has_cleaner: AtomicBool,
-    /// Whether it was told that room is scarce.
-    pub(crate) told: AtomicBool,
-    pub(crate) queue: Mutex<Queue>,
-    pub(crate) moved: Condvar,
+    /// Whether evictions were requested that the cleaner has not begun: asking again is needless.
+    pub(crate) eviction_is_requested: AtomicBool,
+    pub(crate) requests: Mutex<CleanerRequests>,
+    /// Signalled when `requests` changed.
+    pub(crate) changed: Condvar,
 }
 
 #[derive(Default)]
-pub(crate) struct Queue {
+pub(crate) struct CleanerRequests {
+    /// Pages to read.
     pub(crate) pages: Vec<PageId>,
-    pub(crate) scarce: bool,
+    /// Whether to evict pages.
+    pub(crate) evict: bool,
+    /// Whether the cleaner is to end.
     pub(crate) stop: bool,
 }
