@@ -65,7 +65,7 @@ pub use options::Options;
 pub use page_cleaner::PageCleaner;
 pub use page_id::PageId;
 pub use paged::{ExclusiveLatch, Noted, SharedLatch};
-pub use parking::{Lots, Parking};
+pub use parking::{Parking, ParkingSlots};
 pub use pool::Pool;
 pub use provider::Pages;
 pub use reservation::MemoryReservation;

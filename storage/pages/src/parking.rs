@@ -1,8 +1,8 @@
 //! Where threads sleep until a latch changes hands.
 //!
-//! A state word has no room for a queue, so sleepers gather in a few lots chosen by the word's
-//! address. Whoever frees a latch that has waiters wakes the whole lot; those who waited for
-//! another page look and sleep again. As latches are mostly held for nanoseconds, lots are mostly
+//! A state word has no room for a queue, so sleepers wait in a few parking slots chosen by the word's
+//! address. Whoever frees a latch that has waiters wakes the whole slot; those who waited for
+//! another page look and sleep again. As latches are mostly held for nanoseconds, slots are mostly
 //! empty: they serve waits for the disk.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,58 +19,58 @@ pub trait Parking {
     fn unpark(&self, key: usize);
 }
 
-const LOTS: usize = 64;
+const SLOTS: usize = 64;
 
 #[derive(Default)]
-struct Lot {
+struct ParkingSlot {
     sleepers: Mutex<usize>,
     wake: Condvar,
 }
 
-impl Lot {
+impl ParkingSlot {
     // The count stays right whatever panics: it is changed in one statement.
     fn sleepers(&self) -> MutexGuard<'_, usize> {
         self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The lots of one pool of pages.
-pub struct Lots([CachePadded<Lot>; LOTS]);
+/// The slots of one pool of pages.
+pub struct ParkingSlots([CachePadded<ParkingSlot>; SLOTS]);
 
-impl Lots {
-    /// Empty lots.
+impl ParkingSlots {
+    /// Empty slots.
     pub fn new() -> Self {
         Self(std::array::from_fn(|_| CachePadded::default()))
     }
 
-    fn lot(&self, key: usize) -> &Lot {
-        // State words are 8 bytes; neighbours go to different lots.
-        &self.0[(key / 8) % LOTS]
+    fn slot(&self, key: usize) -> &ParkingSlot {
+        // State words are 8 bytes; neighbours go to different slots.
+        &self.0[(key / 8) % SLOTS]
     }
 }
 
-impl Default for Lots {
+impl Default for ParkingSlots {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Parking for Lots {
+impl Parking for ParkingSlots {
     fn park(&self, key: usize, blocked: impl FnOnce() -> bool) {
-        let lot = self.lot(key);
-        let mut sleepers = lot.sleepers();
+        let slot = self.slot(key);
+        let mut sleepers = slot.sleepers();
         if blocked() {
             *sleepers += 1;
-            let waited = lot.wake.wait(sleepers);
+            let waited = slot.wake.wait(sleepers);
             *waited.unwrap_or_else(PoisonError::into_inner) -= 1;
         }
     }
 
     fn unpark(&self, key: usize) {
-        let lot = self.lot(key);
+        let slot = self.slot(key);
         // Under the mutex: a sleeper between its look and its sleep has it.
-        if *lot.sleepers() > 0 {
-            lot.wake.notify_all();
+        if *slot.sleepers() > 0 {
+            slot.wake.notify_all();
         }
     }
 }

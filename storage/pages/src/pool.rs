@@ -32,7 +32,7 @@ use crate::operations::Operations;
 use crate::options::Options;
 use crate::overlay::Overlay;
 use crate::page_id::PageId;
-use crate::parking::Lots;
+use crate::parking::ParkingSlots;
 use crate::prefetch_queue::PrefetchQueue;
 use crate::space::Bits;
 use crate::state::StateWord;
@@ -59,7 +59,7 @@ pub struct Pool<const PAGE: usize> {
     pub(crate) used: AtomicU32,
     pub(crate) file: Box<dyn VfsFile>,
     pub(crate) path: PathBuf,
-    pub(crate) parking: Lots,
+    pub(crate) parking: ParkingSlots,
     pub(crate) operations: Operations,
     /// Pages in memory, and claims to bring one there.
     pub(crate) resident: AtomicUsize,
@@ -146,7 +146,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             used: AtomicU32::new(root.pages),
             file,
             path: path.to_path_buf(),
-            parking: Lots::new(),
+            parking: ParkingSlots::new(),
             operations: Operations::default(),
             resident: AtomicUsize::new(0),
             dirty: AtomicUsize::new(0),

@@ -12,14 +12,14 @@ use shuttle::sync::atomic::AtomicU64;
 use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
 
-/// One lot, of shuttle's making.
-struct OneLot(Mutex<()>, Condvar);
+/// One parking slot, of shuttle's making.
+struct OneSlot(Mutex<()>, Condvar);
 
-impl Parking for OneLot {
+impl Parking for OneSlot {
     fn park(&self, _: usize, blocked: impl FnOnce() -> bool) {
-        let lot = self.0.lock().unwrap();
+        let slot = self.0.lock().unwrap();
         if blocked() {
-            drop(self.1.wait(lot).unwrap());
+            drop(self.1.wait(slot).unwrap());
         }
     }
 
@@ -31,7 +31,7 @@ impl Parking for OneLot {
 
 struct Page {
     state: StateWord<Modelled>,
-    lot: OneLot,
+    slot: OneSlot,
     left: AtomicU64,
     right: AtomicU64,
 }
@@ -40,7 +40,7 @@ impl Page {
     fn new() -> Arc<Page> {
         let page = Page {
             state: StateWord::new(),
-            lot: OneLot(Mutex::new(()), Condvar::new()),
+            slot: OneSlot(Mutex::new(()), Condvar::new()),
             left: AtomicU64::new(10),
             right: AtomicU64::new(0),
         };
@@ -59,13 +59,13 @@ impl Page {
                 return;
             }
             self.state
-                .wait(&self.lot, &mut attempts, |seen| !seen.is_free());
+                .wait(&self.slot, &mut attempts, |seen| !seen.is_free());
         }
     }
 
     fn unlock(&self, changed: bool, wake: bool) {
         if self.state.unlock_exclusive(changed) && wake {
-            self.state.wake(&self.lot);
+            self.state.wake(&self.slot);
         }
     }
 
@@ -102,7 +102,7 @@ fn share(counted: bool, wake: bool) {
     if page.state.try_shared(page.state.note()) {
         assert_eq!(page.sum(), 10, "a latched read saw half a change");
         if page.state.unlock_shared() {
-            page.state.wake(&page.lot);
+            page.state.wake(&page.slot);
         }
     }
     writers.into_iter().for_each(|w| w.join().unwrap());
@@ -147,7 +147,7 @@ fn evict(count: bool) {
                     return;
                 }
                 if page.state.evict() {
-                    page.state.wake(&page.lot);
+                    page.state.wake(&page.slot);
                 }
             }
         })
@@ -200,7 +200,7 @@ fn clean(counted: bool) {
         let written = page.left.load(Ordering::Relaxed);
         let seen = page.state.note();
         if page.state.unlock_shared() {
-            page.state.wake(&page.lot);
+            page.state.wake(&page.slot);
         }
         let cleaned = page.state.try_clean(seen.version()).is_some();
         writer.join().unwrap();
