@@ -1,9 +1,9 @@
 //! Where threads sleep until a latch changes hands.
 //!
-//! A state word has no room for a queue, so sleepers wait in a few parking slots chosen by the word's
-//! address. Whoever frees a latch that has waiters wakes the whole slot; those who waited for
-//! another page look and sleep again. As latches are mostly held for nanoseconds, slots are mostly
-//! empty: they serve waits for the disk.
+//! A state word has no room for a queue, so threads sleep in a few parking slots chosen by the
+//! word's address. A thread that frees a latch with waiters wakes all threads of the slot; those
+//! that wait for another page check its state and sleep again. As threads mostly hold latches for
+//! nanoseconds, the slots are mostly empty: they serve waits for the disk.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -34,7 +34,7 @@ impl ParkingSlot {
     }
 }
 
-/// The slots of one pool of pages.
+/// The parking slots of one pool of pages.
 pub struct ParkingSlots([CachePadded<ParkingSlot>; SLOTS]);
 
 impl ParkingSlots {
