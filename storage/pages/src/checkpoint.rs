@@ -210,7 +210,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         let word = self.word(page);
         let mut attempts = 0;
         loop {
-            let seen = word.note();
+            let seen = word.snapshot();
             if !seen.is_dirty() || seen.epoch() != old {
                 return false;
             }
@@ -445,7 +445,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         for page in 0..self.used.load(Ordering::Relaxed) {
             let page = PageId(page);
             let now = self.parity();
-            if self.word(page).note().is_dirty() {
+            if self.word(page).snapshot().is_dirty() {
                 self.word(page).adopt(now);
             }
         }

@@ -29,7 +29,7 @@ use crate::error::Error;
 use crate::install::{Installed, install};
 use crate::page_id::PageId;
 use crate::pool::{Pool, lock};
-use crate::state::Seen;
+use crate::state::PageState;
 use crate::statistics::{CLEAN_BATCHES, EVICTIONS, WASTED, WRITE_CALLS, WRITES};
 use crate::table::{Entry, fan};
 use crate::write_batch::WriteBatch;
@@ -110,8 +110,8 @@ impl<const PAGE: usize> Pool<PAGE> {
         Victims::Clean
     }
 
-    /// Takes note of whether the disk had room for a batch.
-    fn note_room(&self, written: &Result<(), Error>) {
+    /// Remembers whether the disk had room for a batch.
+    fn remember_room(&self, written: &Result<(), Error>) {
         let left = match written {
             Err(error) if error.is_disk_full() => CLEAN_FIRST,
             Ok(()) if self.clean_first.load(Ordering::Relaxed) > 0 => 0,
@@ -148,7 +148,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             let at = self.hand.fetch_add(1, Ordering::Relaxed);
             let page = PageId(at % used);
             let word = self.word(page);
-            let seen = word.note();
+            let seen = word.snapshot();
             // Neighbours have their turns in different rounds.
             let is_turn = (page.0 ^ (at / used)).is_multiple_of(every) || seen.is_cold();
             if seen.is_evicted() || !is_turn {
@@ -166,7 +166,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         }
         let failure = self.write_batch(batch).err();
         for &(page, version) in &batch.pages {
-            let (word, now) = (self.word(page), self.word(page).note());
+            let (word, now) = (self.word(page), self.word(page).snapshot());
             let same = now.version() == version && now.is_free() && !now.is_dirty();
             if same && word.try_exclusive(now) {
                 clean.push(page);
@@ -179,7 +179,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 
     /// Copies a page into a batch, if it can be latched as it was seen.
-    pub(crate) fn copy_aside(&self, page: PageId, seen: Seen, batch: &mut WriteBatch<PAGE>) {
+    pub(crate) fn copy_aside(&self, page: PageId, seen: PageState, batch: &mut WriteBatch<PAGE>) {
         let word = self.word(page);
         if !word.try_shared(seen) {
             return;
@@ -189,7 +189,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             batch.blocks.push(Block::zeroed());
         }
         self.frame(page).read(&mut batch.blocks[index].0);
-        batch.pages.push((page, word.note().version()));
+        batch.pages.push((page, word.snapshot().version()));
         if word.unlock_shared() {
             word.wake(&self.parking);
         }
@@ -202,7 +202,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             return Ok(());
         }
         let written = self.write_all(batch);
-        self.note_room(&written);
+        self.remember_room(&written);
         if written.is_ok() {
             self.return_beyond(batch.pages.len());
         }

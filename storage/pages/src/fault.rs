@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::page_id::PageId;
 use crate::pool::{Pool, lock};
 use crate::restart::{Restart, Result};
-use crate::state::Seen;
+use crate::state::PageState;
 use crate::statistics::{READ_BATCHES, READS};
 use crate::table::Entry;
 
@@ -22,7 +22,7 @@ const MOST_SPARE: usize = 2;
 impl<const PAGE: usize> Pool<PAGE> {
     /// Brings a page to memory that was seen evicted; returns early if another thread does.
     #[cold]
-    pub(crate) fn load(&self, page: PageId, seen: Seen) -> Result<()> {
+    pub(crate) fn load(&self, page: PageId, seen: PageState) -> Result<()> {
         self.claim()?;
         let word = self.word(page);
         if !word.try_load(seen) {
@@ -105,7 +105,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         let used = self.used.load(Ordering::Relaxed);
         let is_missing = |&page: &PageId| {
             page.0 < used
-                && self.word(page).note().is_evicted()
+                && self.word(page).snapshot().is_evicted()
                 && !self.entries.get(page).is_none()
         };
         let missing = pages.iter().copied().filter(is_missing);
@@ -122,7 +122,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             if page.0 >= used {
                 continue;
             }
-            let seen = self.word(page).note();
+            let seen = self.word(page).snapshot();
             if !is_missing(&page) || !seen.is_evicted() {
                 continue;
             }

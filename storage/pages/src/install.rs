@@ -36,7 +36,7 @@ pub(crate) fn install<W: Word>(
     version: u64,
     written: Entry,
 ) -> Option<Installed> {
-    let now = state.note();
+    let now = state.snapshot();
     // What was changed would fail below, too; that it is dirty and nobody's is what keeps it here.
     if now.version() != version || !now.is_dirty() || !now.is_readable() {
         return None;
@@ -65,7 +65,7 @@ mod interleavings {
     use shuttle::thread;
 
     use super::*;
-    use crate::state::Seen;
+    use crate::state::PageState;
 
     /// The block that a page has at first, and the blocks that its writers use.
     const FIRST: u32 = 1;
@@ -78,13 +78,14 @@ mod interleavings {
     const OTHERS: u64 = 77;
 
     /// How a block is installed: as it ships, or with something left out.
-    type Install = fn(&StateWord<Modelled>, &EntryWord<Modelled>, Seen, Entry) -> Option<Installed>;
+    type Install =
+        fn(&StateWord<Modelled>, &EntryWord<Modelled>, PageState, Entry) -> Option<Installed>;
 
     /// As it ships.
     fn install(
         state: &StateWord<Modelled>,
         place: &EntryWord<Modelled>,
-        seen: Seen,
+        seen: PageState,
         written: Entry,
     ) -> Option<Installed> {
         super::install(state, place, seen.version(), written)
@@ -94,7 +95,7 @@ mod interleavings {
     fn without_a_look(
         state: &StateWord<Modelled>,
         place: &EntryWord<Modelled>,
-        seen: Seen,
+        seen: PageState,
         written: Entry,
     ) -> Option<Installed> {
         let old = place.get();
@@ -111,7 +112,7 @@ mod interleavings {
     fn with_the_copys_epoch(
         state: &StateWord<Modelled>,
         place: &EntryWord<Modelled>,
-        seen: Seen,
+        seen: PageState,
         written: Entry,
     ) -> Option<Installed> {
         let installed = install(state, place, seen, written)?;
@@ -123,10 +124,10 @@ mod interleavings {
     fn once_more(
         state: &StateWord<Modelled>,
         place: &EntryWord<Modelled>,
-        seen: Seen,
+        seen: PageState,
         written: Entry,
     ) -> Option<Installed> {
-        let now = state.note();
+        let now = state.snapshot();
         if now.version() != seen.version() || !now.is_readable() {
             return None;
         }
@@ -137,10 +138,10 @@ mod interleavings {
     fn beside_a_latch(
         state: &StateWord<Modelled>,
         place: &EntryWord<Modelled>,
-        seen: Seen,
+        seen: PageState,
         written: Entry,
     ) -> Option<Installed> {
-        let now = state.note();
+        let now = state.snapshot();
         if now.version() != seen.version() || !now.is_dirty() {
             return None;
         }
@@ -151,7 +152,7 @@ mod interleavings {
     fn clean_first(
         state: &StateWord<Modelled>,
         place: &EntryWord<Modelled>,
-        seen: Seen,
+        seen: PageState,
         written: Entry,
     ) -> Option<Installed> {
         let old = place.get();
@@ -200,11 +201,11 @@ mod interleavings {
         }
 
         /// Latches the page for itself; it is in memory.
-        fn lock(&self) -> Seen {
+        fn lock(&self) -> PageState {
             loop {
-                let seen = self.state.note();
+                let seen = self.state.snapshot();
                 if seen.is_free() && self.state.try_exclusive(seen) {
-                    return self.state.note();
+                    return self.state.snapshot();
                 }
                 assert!(!seen.is_evicted());
                 thread::yield_now();
@@ -223,14 +224,14 @@ mod interleavings {
         }
 
         /// Copies the page under a shared latch, if it is in memory.
-        fn copy(&self) -> Option<(Seen, u64)> {
+        fn copy(&self) -> Option<(PageState, u64)> {
             loop {
-                let seen = self.state.note();
+                let seen = self.state.snapshot();
                 if seen.is_evicted() {
                     return None;
                 }
                 if self.state.try_shared(seen) {
-                    let copied = (self.state.note(), self.memory.load(Relaxed));
+                    let copied = (self.state.snapshot(), self.memory.load(Relaxed));
                     assert!(!self.state.unlock_shared());
                     return Some(copied);
                 }
@@ -240,7 +241,7 @@ mod interleavings {
 
         /// Writes a copy to a block and makes it the page's. The block that is not, then or any
         /// more, is another page's soon.
-        fn write(&self, (seen, content): (Seen, u64), block: u32) {
+        fn write(&self, (seen, content): (PageState, u64), block: u32) {
             self.file[block as usize].store(content, Relaxed);
             let mut space = self.space.lock().unwrap();
             let entry = Entry::new(block, 0);
@@ -280,7 +281,7 @@ mod interleavings {
         /// Writes the page if the checkpoint under way needs that: the content that it publishes.
         fn collect(&self) -> u64 {
             let collecting = self.space.lock().unwrap().collecting;
-            let seen = self.state.note();
+            let seen = self.state.snapshot();
             if seen.is_dirty() && Some(seen.epoch()) == collecting {
                 let copied = self.copy().expect("a dirty page is in memory");
                 self.write(copied, NEXT);
@@ -292,7 +293,7 @@ mod interleavings {
 
         /// Evicts the page, if it is clean and nobody has it.
         fn evict(&self) {
-            let seen = self.state.note();
+            let seen = self.state.snapshot();
             if seen.is_free() && !seen.is_dirty() && self.state.try_exclusive(seen) {
                 self.memory.store(NOTHING, Relaxed);
                 assert!(!self.state.evict());
@@ -302,7 +303,7 @@ mod interleavings {
         /// Brings the page to memory, or waits until another thread has; false if it is not in use.
         fn fault(&self) -> bool {
             loop {
-                let seen = self.state.note();
+                let seen = self.state.snapshot();
                 if !seen.is_evicted() {
                     if seen.is_readable() {
                         return true;
@@ -338,7 +339,10 @@ mod interleavings {
     }
 
     /// What a thread does beside one that writes a copy of the page late.
-    fn beside_a_late_write(install: Install, what: impl FnOnce(&World, (Seen, u64))) -> Arc<World> {
+    fn beside_a_late_write(
+        install: Install,
+        what: impl FnOnce(&World, (PageState, u64)),
+    ) -> Arc<World> {
         let world = World::new(install);
         let copied = world.copy().expect("it is in memory");
         let other = {
@@ -498,7 +502,7 @@ mod interleavings {
     fn a_page_that_two_bring_is_noticed() {
         // Does not mind that another thread latched the page for that.
         let unlatched = |world: &World| {
-            let seen = world.state.note();
+            let seen = world.state.snapshot();
             if seen.is_evicted() {
                 let latched = world.state.try_load(seen);
                 let entry = world.place.get();

@@ -9,10 +9,10 @@
 //! * `&`[`Pool`]: a file of pages, of which as many as a memory budget allows are in memory, for
 //!   any number of threads (vmcache).
 //!
-//! Readers of shared pages are *optimistic* (vmcache, and optimistic lock coupling): they note a
-//! page's [state word](state), read bytes that may be changing under them ([`Frame`]), and then
-//! look whether the note still holds. If not, they begin again: [`Restart`], a value like any
-//! other. Nothing unwinds.
+//! Readers of shared pages are *optimistic* (vmcache, and optimistic lock coupling): they take a
+//! snapshot of a page's [state word](state), read bytes that may be changing under them
+//! ([`Frame`]), and then validate the snapshot. If it is not valid, they begin again: [`Restart`],
+//! a value like any other. Nothing unwinds.
 //!
 //! Reading order: [`state`] and `parking` (one page's latch), [`View`] and [`Frame`] (one page's
 //! bytes), [`Pages`] (what a tree sees); `pool` and `fault` (how pages come), `evict` (and go),
@@ -64,7 +64,7 @@ pub use operations::Operation;
 pub use options::Options;
 pub use page_cleaner::PageCleaner;
 pub use page_id::PageId;
-pub use paged::{ExclusiveLatch, Noted, SharedLatch};
+pub use paged::{ExclusiveLatch, SharedLatch, VersionSnapshot};
 pub use parking::{Parking, ParkingSlots};
 pub use pool::Pool;
 pub use provider::Pages;

@@ -10,25 +10,25 @@ use crate::page_id::PageId;
 use crate::pool::{Pool, lock};
 use crate::provider::Pages;
 use crate::restart::{Restart, Result};
-use crate::state::Seen;
+use crate::state::PageState;
 use crate::table::{Entry, fan};
 use crate::view::{Image, ViewMut};
 
 /// Looks at a latch by somebody who will not wait for it.
 const MOMENT: u32 = 64;
 
-/// A page of a [`Pool`] as an optimistic reader noted it.
+/// A version snapshot: a page of a [`Pool`] and its state as an optimistic reader took it.
 #[derive(Clone, Copy, Debug)]
-pub struct Noted {
+pub struct VersionSnapshot {
     page: PageId,
-    seen: Seen,
-    /// Whether somebody was writing to the page when this was asked for.
+    state: PageState,
+    /// Whether another thread was writing to the page when this was asked for.
     waited: bool,
 }
 
-impl Noted {
-    /// Whether somebody was writing to the page when it was to be noted, so that this was waited
-    /// for.
+impl VersionSnapshot {
+    /// Whether another thread was writing to the page when the snapshot was asked for, so that the
+    /// reader waited for it.
     #[inline(always)]
     #[must_use]
     pub fn waited(&self) -> bool {
@@ -64,7 +64,7 @@ impl<const PAGE: usize> SharedLatch<'_, PAGE> {
 
 impl<const PAGE: usize> ExclusiveLatch<'_, PAGE> {
     pub(crate) fn is_dirty(&self) -> bool {
-        self.pool.word(self.page).note().is_dirty()
+        self.pool.word(self.page).snapshot().is_dirty()
     }
 
     /// Whether somebody else had the page when this latch was asked for.
@@ -131,14 +131,14 @@ impl<const PAGE: usize> Pool<PAGE> {
     fn latch<T>(
         &self,
         page: PageId,
-        blocked: fn(Seen) -> bool,
-        mut attempt: impl FnMut(Seen) -> Option<T>,
+        blocked: fn(PageState) -> bool,
+        mut attempt: impl FnMut(PageState) -> Option<T>,
     ) -> Result<T> {
         self.check_used(page)?;
         let word = self.word(page);
         let mut attempts = 0;
         loop {
-            let seen = word.note();
+            let seen = word.snapshot();
             if let Some(got) = attempt(seen) {
                 return Ok(got);
             }
@@ -197,7 +197,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         self.check_used(id)?;
         let word = self.word(id);
         for _ in 0..MOMENT {
-            let seen = word.note();
+            let seen = word.snapshot();
             if seen.is_evicted() {
                 self.load(id, seen)?;
             } else if seen.is_free() && word.try_exclusive(seen) {
@@ -224,7 +224,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         self.check_used(id)?;
         let (word, mut attempts) = (self.word(id), 0);
         loop {
-            let seen = word.note();
+            let seen = word.snapshot();
             if seen.is_free() && word.try_exclusive(seen) {
                 let latch = ExclusiveLatch {
                     pool: self,
@@ -258,7 +258,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     #[inline(always)]
     fn before_change(&self, page: PageId) -> std::result::Result<(), Error> {
         let (word, parity) = (self.word(page), self.parity());
-        let seen = word.note();
+        let seen = word.snapshot();
         if !seen.is_dirty() {
             self.count_dirty()?;
         } else if seen.epoch() != parity {
@@ -269,14 +269,14 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 }
 
-fn not_free(seen: Seen) -> bool {
+fn not_free(seen: PageState) -> bool {
     !seen.is_free() && !seen.is_evicted()
 }
 
 impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
     const IS_SHARED: bool = true;
     type Operation = Operation<'p>;
-    type Optimistic = Noted;
+    type Optimistic = VersionSnapshot;
     type Shared = SharedLatch<'p, PAGE>;
     type Exclusive = ExclusiveLatch<'p, PAGE>;
     type Seen<'a>
@@ -304,7 +304,7 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
         loop {
             // A reader with an old reference may hold it for the moment that it takes to see that
             // the page is not in use.
-            let seen = word.note();
+            let seen = word.snapshot();
             if seen.is_evicted() && word.try_load(seen) {
                 break;
             }
@@ -325,7 +325,7 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
 
     fn release(&mut self, page: ExclusiveLatch<'p, PAGE>, _: &Operation<'p>) -> Result<()> {
         let number = page.page;
-        let seen = self.word(number).note();
+        let seen = self.word(number).snapshot();
         if seen.is_dirty() && seen.epoch() != self.parity() {
             self.save(number);
         }
@@ -348,14 +348,14 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
     }
 
     #[inline]
-    fn optimistic(&self, id: PageId) -> Result<Noted> {
+    fn optimistic(&self, id: PageId) -> Result<VersionSnapshot> {
         let mut waited = false;
-        self.latch(id, Seen::is_exclusive, |seen| {
+        self.latch(id, PageState::is_exclusive, |seen| {
             if seen.is_readable() {
                 self.word(id).touch(seen);
-                return Some(Noted {
+                return Some(VersionSnapshot {
                     page: id,
-                    seen,
+                    state: seen,
                     waited,
                 });
             }
@@ -366,13 +366,13 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
     }
 
     #[inline(always)]
-    fn seen(&self, page: &Noted) -> Frame<'_, PAGE> {
+    fn seen(&self, page: &VersionSnapshot) -> Frame<'_, PAGE> {
         self.frame(page.page)
     }
 
     #[inline(always)]
-    fn validate(&self, page: &Noted) -> std::result::Result<(), Restart> {
-        if self.word(page.page).holds(page.seen) {
+    fn validate(&self, page: &VersionSnapshot) -> std::result::Result<(), Restart> {
+        if self.word(page.page).validate(page.state) {
             Ok(())
         } else {
             Err(Restart)
@@ -382,7 +382,7 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
     #[inline]
     fn shared(&self, id: PageId) -> Result<SharedLatch<'p, PAGE>> {
         let pool: &'p Pool<PAGE> = self;
-        pool.latch(id, Seen::is_exclusive, |seen| {
+        pool.latch(id, PageState::is_exclusive, |seen| {
             let latched = pool.word(id).try_shared(seen);
             latched.then(|| SharedLatch { pool, page: id })
         })
@@ -404,9 +404,12 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
     }
 
     #[inline]
-    fn upgrade(&self, page: &Noted) -> std::result::Result<ExclusiveLatch<'p, PAGE>, Restart> {
+    fn upgrade(
+        &self,
+        page: &VersionSnapshot,
+    ) -> std::result::Result<ExclusiveLatch<'p, PAGE>, Restart> {
         let pool: &'p Pool<PAGE> = self;
-        if !pool.word(page.page).try_upgrade(page.seen) {
+        if !pool.word(page.page).try_upgrade(page.state) {
             return Err(Restart);
         }
         Ok(ExclusiveLatch {
@@ -455,7 +458,7 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
     /// Does not wait if the pool has a [`PageCleaner`](crate::PageCleaner).
     fn prefetch(&self, ids: &[PageId]) {
         let used = self.used.load(Ordering::Relaxed);
-        let missing = |id: &PageId| id.0 < used && self.word(*id).note().is_evicted();
+        let missing = |id: &PageId| id.0 < used && self.word(*id).snapshot().is_evicted();
         let ids: Vec<PageId> = ids.iter().copied().filter(missing).collect();
         if !ids.is_empty() && !self.queue_prefetch(&ids) {
             self.load_all(&ids);

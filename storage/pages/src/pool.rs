@@ -306,10 +306,10 @@ impl<const PAGE: usize> Pool<PAGE> {
         Frame::new(unsafe { std::slice::from_raw_parts(words, PAGE / 8) })
     }
 
-    /// Asks for the lines where bytes of a page are and for its state, without a look at either:
-    /// for one that is about to be [noted](crate::Pages::optimistic) or latched, so that all arrive
-    /// after one latency. A hint: whether there is such a page, and whether it is in memory,
-    /// matters not.
+    /// Prefetches the lines where bytes of a page are, and its state, without a look at either: for
+    /// a page of which the caller is about to take a [snapshot](crate::Pages::optimistic) or a
+    /// latch, so that all arrive after one latency. A hint: the page need neither exist nor be in
+    /// memory.
     #[inline(always)]
     pub fn prefetch_lines(&self, page: PageId, bytes: Range<usize>) {
         let start = self.memory.start().as_ptr();
@@ -343,7 +343,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// Ends the exclusive latch of a page that has no memory (any more).
     pub(crate) fn evicted(&self, page: PageId) {
         let word = self.word(page);
-        let seen = word.note();
+        let seen = word.snapshot();
         // Nobody cleans a page that is latched exclusively, or calls it cold but its holder.
         if seen.is_dirty() {
             self.dirty.fetch_sub(1, Ordering::Relaxed);
@@ -386,7 +386,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// four times as often. Costs a look at the page's state, and a change of it the first time.
     pub fn demote(&self, page: PageId) {
         let word = self.word(page);
-        if !word.note().is_cold() && word.set_cold() {
+        if !word.snapshot().is_cold() && word.set_cold() {
             self.cold.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -402,7 +402,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// its use off. A hint, and cheap.
     #[must_use]
     pub fn is_resident(&self, page: PageId) -> bool {
-        page.0 < self.used.load(Ordering::Relaxed) && !self.word(page).note().is_evicted()
+        page.0 < self.used.load(Ordering::Relaxed) && !self.word(page).snapshot().is_evicted()
     }
 
     pub(crate) fn unclaim(&self) {

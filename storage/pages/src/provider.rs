@@ -31,13 +31,13 @@ pub trait Pages<const PAGE: usize> {
     const IS_SHARED: bool;
     /// Proof that a change is under way, and that no checkpoint cuts through it.
     type Operation;
-    /// A page's state as noted by a reader that takes no latch.
+    /// A version snapshot of a page, by a reader that takes no latch.
     type Optimistic: Copy;
     /// A latch that others may have too: nobody changes the page.
     type Shared;
     /// A latch that nobody else has.
     type Exclusive;
-    /// A page under an optimistic note.
+    /// A page's bytes under a version snapshot.
     type Seen<'a>: View
     where
         Self: 'a;
@@ -60,16 +60,17 @@ pub trait Pages<const PAGE: usize> {
     /// The number of a page that the caller has for itself.
     fn id(&self, page: &Self::Exclusive) -> PageId;
 
-    /// Notes a page's state, after bringing it to memory if need be. [`Stop::Restart`] says that
-    /// the page is not in use: who followed a reference to it read a page that was changing.
+    /// Takes a version snapshot of a page, after bringing it to memory if need be.
+    /// [`Stop::Restart`] says that the page is not in use: the reader found the reference to it on
+    /// a page that was changing.
     ///
     /// [`Stop::Restart`]: crate::Stop::Restart
     fn optimistic(&self, id: PageId) -> Result<Self::Optimistic>;
 
-    /// The bytes of a noted page. They may be changing.
+    /// The bytes of a page under a version snapshot. They may be changing.
     fn seen(&self, page: &Self::Optimistic) -> Self::Seen<'_>;
 
-    /// Whether all that was read from the page since it was noted is true.
+    /// Whether all that was read from the page since the snapshot is true.
     fn validate(&self, page: &Self::Optimistic) -> std::result::Result<(), Restart>;
 
     /// Latches a page for reading, after bringing it to memory if need be; waits for a writer.
@@ -78,7 +79,7 @@ pub trait Pages<const PAGE: usize> {
     /// Latches a page for itself, after bringing it to memory if need be; waits for others.
     fn exclusive(&self, id: PageId) -> Result<Self::Exclusive>;
 
-    /// Latches a page for itself if it was not changed since it was noted; does not wait.
+    /// Latches a page for itself if it was not changed since the snapshot; does not wait.
     fn upgrade(&self, page: &Self::Optimistic) -> std::result::Result<Self::Exclusive, Restart>;
 
     /// The bytes of a page under a shared latch.

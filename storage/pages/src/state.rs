@@ -9,13 +9,13 @@
 //! ```
 //!
 //! A word of zeros is a page that is not in memory: so the words of pages that were never used
-//! cost no memory either. *Marked* is unlocked with the clock's mark: the next turn of the clock
+//! cost no memory either. *Marked* is unlocked with the clock's mark: the next round of the clock
 //! evicts the page, unless somebody clears the mark by using it (vmcache, §3.2).
 //!
-//! **Optimistic readers** [note](StateWord::note) the word, read the page, and ask whether the
-//! note [still holds](StateWord::holds): the same version, and neither exclusive nor evicted.
-//! Shared latches, the mark and the flags do not invalidate a note. The version grows when an
-//! exclusive latch that changed bytes is released, and when the page is evicted; with 48 bits it
+//! **Optimistic readers** take a [snapshot](StateWord::snapshot) of the word, read the page, and
+//! [validate](StateWord::validate) the snapshot: the same version, and neither exclusive nor
+//! evicted. Shared latches, the mark and the flags do not invalidate a snapshot. The version grows
+//! when an exclusive latch that changed bytes is released, and when the page is evicted; with 48 bits it
 //! does not come round. The fences are those of `hedgerow_sync::version`.
 //!
 //! **Waiters** spin for a moment, then set *waiting* and park ([`Parking`]); whoever makes the
@@ -51,11 +51,11 @@ const VERSION_UNIT: u64 = 1 << 16;
 /// Rounds of spinning before a waiter parks.
 const SPINS: u32 = 40;
 
-/// A state as somebody saw it.
+/// A page's state as its word said when it was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seen(u64);
+pub struct PageState(u64);
 
-impl Seen {
+impl PageState {
     #[inline(always)]
     fn latch(self) -> u64 {
         self.0 & LATCH
@@ -134,22 +134,22 @@ impl<W: Word> StateWord<W> {
         Self(W::new(EVICTED))
     }
 
-    /// The state now. Acquire.
+    /// Takes a snapshot of the state. Acquire.
     #[inline(always)]
-    pub fn note(&self) -> Seen {
-        Seen(self.0.load(Ordering::Acquire))
+    pub fn snapshot(&self) -> PageState {
+        PageState(self.0.load(Ordering::Acquire))
     }
 
     /// Whether what was read since `seen`, a readable state, was consistent.
     #[inline(always)]
-    pub fn holds(&self, seen: Seen) -> bool {
+    pub fn validate(&self, seen: PageState) -> bool {
         W::fence(Ordering::Acquire);
-        let now = Seen(self.0.load(Ordering::Relaxed));
+        let now = PageState(self.0.load(Ordering::Relaxed));
         now == seen || (now.version() == seen.version() && now.is_readable())
     }
 
     #[inline(always)]
-    fn exchange(&self, seen: Seen, new: u64, order: Ordering) -> bool {
+    fn exchange(&self, seen: PageState, new: u64, order: Ordering) -> bool {
         let exchanged = self
             .0
             .compare_exchange_weak(seen.0, new, order, Ordering::Relaxed);
@@ -157,9 +157,9 @@ impl<W: Word> StateWord<W> {
     }
 
     /// Changes the word by `change`, which runs again when others were faster.
-    fn alter(&self, order: Ordering, change: impl Fn(Seen) -> u64) -> Seen {
+    fn alter(&self, order: Ordering, change: impl Fn(PageState) -> u64) -> PageState {
         loop {
-            let seen = Seen(self.0.load(Ordering::Relaxed));
+            let seen = PageState(self.0.load(Ordering::Relaxed));
             if self.exchange(seen, change(seen), order) {
                 return seen;
             }
@@ -168,7 +168,7 @@ impl<W: Word> StateWord<W> {
 
     /// Takes the clock's mark off, if it is there: the page is in use.
     #[inline(always)]
-    pub fn touch(&self, seen: Seen) {
+    pub fn touch(&self, seen: PageState) {
         if seen.is_marked() {
             // If this fails somebody else changed the word, and the mark with it.
             self.exchange(seen, seen.with_latch(UNLOCKED), Ordering::Relaxed);
@@ -183,13 +183,13 @@ impl<W: Word> StateWord<W> {
     }
 
     /// Sets the clock's mark; false if the page is in use.
-    pub fn try_mark(&self, seen: Seen) -> bool {
+    pub fn try_mark(&self, seen: PageState) -> bool {
         seen.latch() == UNLOCKED && self.exchange(seen, seen.with_latch(MARKED), Ordering::Relaxed)
     }
 
     /// Takes the exclusive latch if the word is still `seen`, a free state.
     #[inline(always)]
-    pub fn try_exclusive(&self, seen: Seen) -> bool {
+    pub fn try_exclusive(&self, seen: PageState) -> bool {
         debug_assert!(seen.is_free());
         let taken = self.exchange(seen, seen.with_latch(EXCLUSIVE), Ordering::Acquire);
         // A reader that sees bytes written from now on must see the latch too.
@@ -198,9 +198,9 @@ impl<W: Word> StateWord<W> {
     }
 
     /// Takes the exclusive latch if the page is still at the version that was seen and free.
-    pub fn try_upgrade(&self, seen: Seen) -> bool {
+    pub fn try_upgrade(&self, seen: PageState) -> bool {
         loop {
-            let now = self.note();
+            let now = self.snapshot();
             if now.version() != seen.version() || !now.is_free() {
                 return false;
             }
@@ -211,7 +211,7 @@ impl<W: Word> StateWord<W> {
     }
 
     /// Takes the exclusive latch of an evicted page, to bring its bytes to memory.
-    pub fn try_load(&self, seen: Seen) -> bool {
+    pub fn try_load(&self, seen: PageState) -> bool {
         debug_assert!(seen.is_evicted());
         let taken = self.exchange(seen, seen.with_latch(EXCLUSIVE) | IO, Ordering::Acquire);
         W::fence(Ordering::Release);
@@ -220,7 +220,7 @@ impl<W: Word> StateWord<W> {
 
     /// Takes a shared latch if the word is still `seen` and readable.
     #[inline(always)]
-    pub fn try_shared(&self, seen: Seen) -> bool {
+    pub fn try_shared(&self, seen: PageState) -> bool {
         if !seen.is_readable() || seen.latch() >= MOST_SHARED {
             return false;
         }
@@ -284,7 +284,7 @@ impl<W: Word> StateWord<W> {
     #[inline(always)]
     pub fn set_dirty(&self, epoch: bool) {
         let parity = if epoch { EPOCH } else { 0 };
-        let seen = Seen(self.0.load(Ordering::Relaxed));
+        let seen = PageState(self.0.load(Ordering::Relaxed));
         if seen.0 & (DIRTY | EPOCH) != DIRTY | parity {
             self.alter(Ordering::Relaxed, |seen| seen.0 & !EPOCH | DIRTY | parity);
         }
@@ -292,12 +292,12 @@ impl<W: Word> StateWord<W> {
 
     /// Says that the file has the content that the page had at a version. If the page still has
     /// it, the page is clean now, and the state that it was in is returned: its
-    /// [epoch](Seen::epoch) says which checkpoint the content belongs to. An epoch that was read
+    /// [epoch](PageState::epoch) says which checkpoint the content belongs to. An epoch that was read
     /// earlier does not: a checkpoint that is abandoned moves pages to the next epoch without a new
     /// version.
-    pub fn try_clean(&self, version: u64) -> Option<Seen> {
+    pub fn try_clean(&self, version: u64) -> Option<PageState> {
         loop {
-            let now = self.note();
+            let now = self.snapshot();
             let same = now.version() == version && now.is_dirty();
             if !same || !now.is_readable() {
                 return None;
@@ -323,8 +323,8 @@ impl<W: Word> StateWord<W> {
     /// Waits a round while `blocked`: spins at first, then parks until the latch changes hands.
     /// `attempts` counts the rounds of this wait and starts at 0.
     #[cold]
-    pub fn wait(&self, parking: &impl Parking, attempts: &mut u32, blocked: fn(Seen) -> bool) {
-        let seen = self.note();
+    pub fn wait(&self, parking: &impl Parking, attempts: &mut u32, blocked: fn(PageState) -> bool) {
+        let seen = self.snapshot();
         if !blocked(seen) {
             return;
         }
@@ -336,7 +336,7 @@ impl<W: Word> StateWord<W> {
             return;
         }
         parking.park(std::ptr::from_ref(self).addr(), || {
-            let now = self.note();
+            let now = self.snapshot();
             now.0 & WAITING != 0 && blocked(now)
         });
     }
@@ -360,72 +360,74 @@ mod tests {
 
     fn loaded() -> StateWord {
         let word = StateWord::new();
-        assert!(word.try_load(word.note()));
+        assert!(word.try_load(word.snapshot()));
         assert!(!word.unlock_exclusive(true));
         word
     }
 
     #[test]
-    fn notes_hold_through_sharing_and_marks_but_not_through_changes() {
+    fn sharing_and_marks_do_not_invalidate_snapshots_but_changes_do() {
         let word = loaded();
-        let seen = word.note();
-        assert!(word.try_shared(word.note()) && word.try_shared(word.note()));
-        assert!(word.holds(seen));
+        let seen = word.snapshot();
+        assert!(word.try_shared(word.snapshot()) && word.try_shared(word.snapshot()));
+        assert!(word.validate(seen));
         assert!(!word.unlock_shared() && !word.unlock_shared());
-        assert!(word.try_mark(word.note()) && word.holds(seen));
+        assert!(word.try_mark(word.snapshot()) && word.validate(seen));
         assert!(word.try_upgrade(seen));
-        assert!(!word.holds(seen), "a writer is at work");
+        assert!(!word.validate(seen), "a writer is at work");
         assert!(!word.unlock_exclusive(false));
-        assert!(word.holds(seen), "it changed nothing");
+        assert!(word.validate(seen), "it changed nothing");
         assert!(word.try_upgrade(seen) && !word.unlock_exclusive(true));
-        assert!(!word.holds(seen));
+        assert!(!word.validate(seen));
     }
 
     #[test]
     fn an_evicted_page_invalidates_and_comes_back_clean() {
         let word = loaded();
-        let seen = word.note();
+        let seen = word.snapshot();
         assert!(word.try_exclusive(seen));
         word.set_dirty(true);
-        assert!(word.note().is_dirty() && word.note().epoch());
+        assert!(word.snapshot().is_dirty() && word.snapshot().epoch());
         assert!(!word.evict());
-        assert!(!word.holds(seen) && word.note().is_evicted() && !word.note().is_dirty());
-        assert!(word.try_load(word.note()) && !word.unlock_marked());
-        assert!(word.note().is_marked() && !word.holds(seen));
-        word.touch(word.note());
-        assert!(!word.note().is_marked());
+        assert!(
+            !word.validate(seen) && word.snapshot().is_evicted() && !word.snapshot().is_dirty()
+        );
+        assert!(word.try_load(word.snapshot()) && !word.unlock_marked());
+        assert!(word.snapshot().is_marked() && !word.validate(seen));
+        word.touch(word.snapshot());
+        assert!(!word.snapshot().is_marked());
     }
 
     #[test]
     fn a_cold_page_is_so_until_it_is_evicted() {
         let word = loaded();
-        let seen = word.note();
+        let seen = word.snapshot();
         assert!(word.set_cold() && !word.set_cold());
-        assert!(word.note().is_cold() && word.holds(seen));
+        assert!(word.snapshot().is_cold() && word.validate(seen));
         assert!(word.try_upgrade(seen) && !word.unlock_exclusive(true));
-        assert!(word.note().is_cold());
-        assert!(word.try_exclusive(word.note()) && !word.evict());
-        assert!(!word.note().is_cold());
+        assert!(word.snapshot().is_cold());
+        assert!(word.try_exclusive(word.snapshot()) && !word.evict());
+        assert!(!word.snapshot().is_cold());
     }
 
     #[test]
     fn cleaning_needs_the_version_that_was_written() {
         let word = loaded();
-        assert!(word.try_exclusive(word.note()));
+        assert!(word.try_exclusive(word.snapshot()));
         word.set_dirty(false);
         assert!(!word.unlock_exclusive(true));
-        let written = word.note();
+        let written = word.snapshot();
         assert!(word.try_upgrade(written) && word.try_clean(written.version()).is_none());
         assert!(!word.unlock_exclusive(true));
         let cleaned = word.try_clean(written.version());
         assert!(cleaned.is_none(), "it was changed meanwhile");
-        let written = word.note();
-        assert!(word.try_shared(word.note()), "readers do not matter");
+        let written = word.snapshot();
+        assert!(word.try_shared(word.snapshot()), "readers do not matter");
         word.adopt(true);
-        assert!(word.note().epoch() && !written.epoch());
+        assert!(word.snapshot().epoch() && !written.epoch());
         let cleaned = word.try_clean(written.version()).unwrap();
-        assert!(cleaned.epoch() && !word.note().is_dirty());
+        assert!(cleaned.epoch() && !word.snapshot().is_dirty());
         word.adopt(true);
-        assert!(!word.note().epoch());
+        assert!(!word.snapshot().epoch());
     }
 }

@@ -65,7 +65,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         let mut unused = Vec::with_capacity(TOGETHER);
         for page in (0..numbers).map(PageId) {
             let word = self.word(page);
-            let seen = word.note();
+            let seen = word.snapshot();
             // Who brings the page to memory, or gives it back, has it latched.
             if seen.is_evicted() && word.try_load(seen) {
                 unused.push(page);

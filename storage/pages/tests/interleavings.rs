@@ -44,7 +44,7 @@ impl Page {
             left: AtomicU64::new(10),
             right: AtomicU64::new(0),
         };
-        assert!(page.state.try_load(page.state.note()));
+        assert!(page.state.try_load(page.state.snapshot()));
         assert!(!page.state.unlock_exclusive(true));
         Arc::new(page)
     }
@@ -54,7 +54,7 @@ impl Page {
         // Past the rounds of spinning, which are the same to the model.
         let mut attempts = u32::MAX;
         loop {
-            let seen = self.state.note();
+            let seen = self.state.snapshot();
             if seen.is_free() && self.state.try_exclusive(seen) {
                 return;
             }
@@ -94,12 +94,12 @@ fn share(counted: bool, wake: bool) {
             })
         })
         .collect();
-    let seen = page.state.note();
+    let seen = page.state.snapshot();
     let sum = page.sum();
-    if seen.is_readable() && page.state.holds(seen) {
+    if seen.is_readable() && page.state.validate(seen) {
         assert_eq!(sum, 10, "a validated read saw half a change");
     }
-    if page.state.try_shared(page.state.note()) {
+    if page.state.try_shared(page.state.snapshot()) {
         assert_eq!(page.sum(), 10, "a latched read saw half a change");
         if page.state.unlock_shared() {
             page.state.wake(&page.slot);
@@ -134,10 +134,10 @@ fn evict(count: bool) {
     let clock = {
         let page = page.clone();
         thread::spawn(move || {
-            if !page.state.try_mark(page.state.note()) {
+            if !page.state.try_mark(page.state.snapshot()) {
                 return;
             }
-            let seen = page.state.note();
+            let seen = page.state.snapshot();
             if seen.is_marked() && page.state.try_exclusive(seen) {
                 page.left.store(0, Ordering::Relaxed);
                 page.right.store(0, Ordering::Relaxed);
@@ -152,7 +152,7 @@ fn evict(count: bool) {
             }
         })
     };
-    let seen = page.state.note();
+    let seen = page.state.snapshot();
     page.state.touch(seen);
     if seen.is_evicted() {
         if page.state.try_load(seen) {
@@ -161,7 +161,7 @@ fn evict(count: bool) {
         }
     } else if seen.is_readable() {
         let sum = page.sum();
-        if page.state.holds(seen) {
+        if page.state.validate(seen) {
             assert_eq!(sum, 10, "a validated read saw an evicted page");
         }
     }
@@ -195,10 +195,10 @@ fn clean(counted: bool) {
             page.unlock(counted, true);
         })
     };
-    let seen = page.state.note();
+    let seen = page.state.snapshot();
     if page.state.try_shared(seen) {
         let written = page.left.load(Ordering::Relaxed);
-        let seen = page.state.note();
+        let seen = page.state.snapshot();
         if page.state.unlock_shared() {
             page.state.wake(&page.slot);
         }
@@ -206,7 +206,7 @@ fn clean(counted: bool) {
         writer.join().unwrap();
         let last = page.left.load(Ordering::Relaxed);
         assert!(
-            !cleaned || page.state.note().is_dirty() || written == last,
+            !cleaned || page.state.snapshot().is_dirty() || written == last,
             "a lost write"
         );
     } else {

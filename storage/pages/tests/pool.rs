@@ -44,9 +44,9 @@ fn read(pool: &Pool<PAGE>, id: PageId) -> Option<u64> {
 
 fn read_optimistically(pool: &Pool<PAGE>, id: PageId) -> Option<u64> {
     loop {
-        let noted = pool.optimistic(id).unwrap();
-        let found = content(pool.seen(&noted));
-        if pool.validate(&noted).is_ok() {
+        let snapshot = pool.optimistic(id).unwrap();
+        let found = content(pool.seen(&snapshot));
+        if pool.validate(&snapshot).is_ok() {
             return found.expect("in bounds");
         }
     }
@@ -308,17 +308,17 @@ fn hints_and_reads_write_nothing() {
     let before = pool.statistics();
     let mut handle = &pool;
     for &id in &ids {
-        let noted = handle.optimistic(id).unwrap();
+        let snapshot = handle.optimistic(id).unwrap();
         let mut page = handle.exclusive(id).unwrap();
-        assert!(handle.validate(&noted).is_err(), "latched");
+        assert!(handle.validate(&snapshot).is_err(), "latched");
         let value = handle.image(&page).u64(0).unwrap();
         handle.touch(&mut page).put_u64(0, value);
         drop(page);
-        assert!(handle.validate(&noted).is_err(), "touched");
-        let noted = handle.optimistic(id).unwrap();
+        assert!(handle.validate(&snapshot).is_err(), "touched");
+        let snapshot = handle.optimistic(id).unwrap();
         drop(handle.exclusive(id).unwrap());
         assert!(
-            handle.validate(&noted).is_ok(),
+            handle.validate(&snapshot).is_ok(),
             "a latch alone changes nothing"
         );
     }
@@ -557,8 +557,8 @@ fn numbers_that_name_no_page_are_passed_over() {
     (&pool).prefetch(&[none, ids[2], beyond, last, next, ids[3]]);
     assert_eq!(pool.statistics().reads, 4);
     for id in nonsense {
-        let noted = Pages::optimistic(&&pool, id);
-        assert!(matches!(noted, Err(Stop::Restart)), "{id}");
+        let snapshot = Pages::optimistic(&&pool, id);
+        assert!(matches!(snapshot, Err(Stop::Restart)), "{id}");
     }
 }
 

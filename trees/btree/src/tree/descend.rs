@@ -1,7 +1,7 @@
 //! Descents by version snapshots alone, and the latch of the leaf at their end.
 
 use hedgerow_pages::{
-    ExclusiveLatch, Noted, PageId, Pages, Pool, Restart, Result, SharedLatch, Stop, View,
+    ExclusiveLatch, PageId, Pages, Pool, Restart, Result, SharedLatch, Stop, VersionSnapshot, View,
 };
 
 use super::{BTreeIndex, image};
@@ -16,7 +16,7 @@ use crate::restructure::{self, Path};
 pub(super) const DEEPEST: usize = 64;
 
 /// A reference to a node of the pool.
-pub(super) type NodeRef = restructure::NodeRef<Noted>;
+pub(super) type NodeRef = restructure::NodeRef<VersionSnapshot>;
 
 /// A leaf, and the node that named it; none if the leaf is the root of its layer.
 #[derive(Clone, Copy)]
@@ -162,7 +162,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 
     /// The leaf that covers a key, and the path to it.
-    pub(super) fn path(&self, from: NodeRef, key: &[u8]) -> Result<(Path<Noted>, Leaf)> {
+    pub(super) fn path(&self, from: NodeRef, key: &[u8]) -> Result<(Path<VersionSnapshot>, Leaf)> {
         let mut path = Path::new();
         let leaf = self.descend_by(from, SearchTarget::Key(key), |at, index| {
             path.push((at, index))
