@@ -14,7 +14,8 @@ use crate::pool::{Pool, lock};
 /// Pages in the prefetch queue at most. Those beyond are dropped: a prefetch is a hint.
 const MOST_QUEUED: usize = 4096;
 
-/// A pool's page cleaner; the thread stops when this is dropped, which waits for its end. Made by [`Pool::start_cleaner`].
+/// A pool's page cleaner, made by [`Pool::start_cleaner`]. Dropping it stops the thread and waits
+/// for its end.
 #[must_use = "the thread stops when this is dropped"]
 pub struct PageCleaner<const PAGE: usize> {
     pool: Arc<Pool<PAGE>>,

@@ -15,8 +15,8 @@
 //! **Optimistic readers** take a [snapshot](StateWord::snapshot) of the word, read the page, and
 //! [validate](StateWord::validate) the snapshot: the same version, and neither exclusive nor
 //! evicted. Shared latches, the mark and the flags do not invalidate a snapshot. The version grows
-//! when an exclusive latch that changed bytes is released, and when the page is evicted; with 48 bits it
-//! does not come round. The fences are those of `hedgerow_sync::version`.
+//! when an exclusive latch that changed bytes is released, and when the page is evicted; with 48
+//! bits it does not wrap around. The fences are those of `hedgerow_sync::version`.
 //!
 //! **Waiters** spin for a moment, then set *waiting* and park ([`Parking`]); whoever makes the
 //! latch free takes the flag off and wakes them. While *io* is set the page's bytes are on their
@@ -292,9 +292,9 @@ impl<W: Word> StateWord<W> {
 
     /// Says that the file has the content that the page had at a version. If the page still has
     /// it, the page is clean now, and the state that it was in is returned: its
-    /// [epoch](PageState::epoch) says which checkpoint the content belongs to. An epoch that was read
-    /// earlier does not: a checkpoint that is abandoned moves pages to the next epoch without a new
-    /// version.
+    /// [epoch](PageState::epoch) says which checkpoint the content belongs to. An epoch that was
+    /// read earlier does not: a checkpoint that is abandoned moves pages to the next epoch without
+    /// a new version.
     pub fn try_clean(&self, version: u64) -> Option<PageState> {
         loop {
             let now = self.snapshot();
