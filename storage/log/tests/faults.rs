@@ -1,4 +1,4 @@
-//! Disks that fail: every call of a scripted life fails once, full disks, failed syncs.
+//! Disks that fail: every call of a scripted workload fails once, full disks, failed syncs.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -81,8 +81,8 @@ struct Outcome {
     checkpointed: BTreeSet<u64>,
 }
 
-/// A life with everything in it: creating, committing, rotating, checkpointing, closing,
-/// reopening, crashing (dropping without telling the manifest), recovering.
+/// A workload with everything in it: creating, committing, rotating, checkpointing, closing,
+/// reopening, crashing (dropping without recording it in the manifest), recovering.
 fn script(vfs: &Arc<dyn Vfs>, outcome: &mut Outcome) -> Result<()> {
     let mut manifest = Manifest::new(3);
     manifest.store(&**vfs, dir())?;
@@ -163,7 +163,7 @@ fn judge(memory: &MemoryVfs, outcome: &Outcome, what: &str) {
 }
 
 #[test]
-fn every_call_of_a_life_fails_once_and_nothing_acknowledged_is_lost() {
+fn every_call_of_a_workload_fails_once_and_nothing_acknowledged_is_lost() {
     let faults = [
         Fault::Error(ErrorKind::Other),
         Fault::ShortWrite(ErrorKind::Other),
@@ -328,8 +328,11 @@ fn a_full_disk_refuses_appends_and_resumes_when_there_is_space() {
         }
         commit(&log, &mut outcome).unwrap();
         let heard = heard.lock().unwrap().clone();
-        let told = |health| heard.contains(&Progress::Health(health));
-        assert!(told(Health::DiskFull) && told(Health::Healthy), "{heard:?}");
+        let was_notified = |health| heard.contains(&Progress::Health(health));
+        assert!(
+            was_notified(Health::DiskFull) && was_notified(Health::Healthy),
+            "{heard:?}"
+        );
         log.close().unwrap();
         judge(&memory, &outcome, &format!("space {space}"));
         let found = recover(Arc::new(memory)).unwrap();

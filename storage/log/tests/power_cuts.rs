@@ -1,11 +1,11 @@
-//! Power cuts at every step of random lives of a log, and again during the recovery.
+//! Power cuts at every step of random workloads of a log, and again during the recovery.
 //!
-//! A life appends, asks for durability, rotates, checkpoints and reopens on a recording disk.
+//! A workload appends, asks for durability, rotates, checkpoints and reopens on a recording disk.
 //! Then the disk is cut behind every recorded change, many images each. Every image must recover
 //! to exactly the commits of closed epochs, with every acknowledged one among them.
 //!
-//! `HEDGEROW_LOG_LIVES=500 cargo test --release -p hedgerow-log --test power_cuts` runs longer;
-//! `HEDGEROW_LOG_SEED` repeats one life.
+//! `HEDGEROW_LOG_WORKLOADS=500 cargo test --release -p hedgerow-log --test power_cuts` runs longer;
+//! `HEDGEROW_LOG_SEED` repeats one workload.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -40,9 +40,9 @@ struct Issued {
     appended: (u64, u64),
 }
 
-/// What happened in a life: the judge of its crash images.
+/// What happened in a workload: what its crash images are judged by.
 #[derive(Default)]
-struct Life {
+struct History {
     issued: BTreeMap<u64, Issued>,
     /// When (in recorded changes) a commit was acknowledged as durable.
     acknowledged: Vec<(usize, u64)>,
@@ -57,22 +57,22 @@ fn tick(clock: &AtomicU64) -> u64 {
     clock.fetch_add(1, Ordering::SeqCst)
 }
 
-/// Lives one life on `vfs`, whose recorder is `recorder`.
-fn live(vfs: &Arc<dyn Vfs>, recorder: &RecordingVfs, rng: &mut SmallRng) -> Life {
-    let mut life = Life::default();
+/// Runs one workload on `vfs`, whose recorder is `recorder`.
+fn run_workload(vfs: &Arc<dyn Vfs>, recorder: &RecordingVfs, rng: &mut SmallRng) -> History {
+    let mut history = History::default();
     let mut manifest = Manifest::new(77);
     manifest.store(&**vfs, dir()).unwrap();
     for _ in 0..rng.random_range(1..4) {
-        incarnation(vfs, recorder, &mut manifest, &mut life, rng);
+        incarnation(vfs, recorder, &mut manifest, &mut history, rng);
     }
-    life
+    history
 }
 
 fn incarnation(
     vfs: &Arc<dyn Vfs>,
     recorder: &RecordingVfs,
     manifest: &mut Manifest,
-    life: &mut Life,
+    history: &mut History,
     rng: &mut SmallRng,
 ) {
     let shards = rng.random_range(1..=4);
@@ -93,22 +93,30 @@ fn incarnation(
     for _ in 0..rng.random_range(1..30) {
         match rng.random_range(0..20) {
             0 => generation = log.rotate().unwrap().generation,
-            1 => generation = checkpoint(vfs, recorder, &log, manifest, life),
-            2 => burst(recorder, &log, rng, life, manifest.incarnation, generation),
+            1 => generation = checkpoint(vfs, recorder, &log, manifest, history),
+            2 => burst(
+                recorder,
+                &log,
+                rng,
+                history,
+                manifest.incarnation,
+                generation,
+            ),
             3..=4 => {
                 if rng.random_bool(0.5) {
                     // So that the flusher may have come first.
                     std::thread::sleep(Duration::from_micros(200));
                 }
                 log.write_out().unwrap();
-                life.written_out = true;
+                history.written_out = true;
                 let now = recorder.operations();
-                let all: Vec<u64> = life.issued.keys().copied().collect();
-                life.handed_over
+                let all: Vec<u64> = history.issued.keys().copied().collect();
+                history
+                    .handed_over
                     .extend(all.into_iter().map(|number| (now, number)));
             }
-            5..=8 => acknowledge(recorder, &log, life, log.epoch()),
-            _ => append(&log, rng, life, manifest.incarnation, generation),
+            5..=8 => acknowledge(recorder, &log, history, log.epoch()),
+            _ => append(&log, rng, history, manifest.incarnation, generation),
         }
     }
     if rng.random_bool(0.5) {
@@ -117,15 +125,15 @@ fn incarnation(
         manifest.record_end(end);
         manifest.clean_shutdown = true;
         manifest.store(&**vfs, dir()).unwrap();
-        acknowledge_upto(recorder, life, epoch);
+        acknowledge_upto(recorder, history, epoch);
     } else {
         // Dropping closes too, but the manifest does not hear of it.
         drop(log);
     }
 }
 
-fn append(log: &Log, rng: &mut SmallRng, life: &mut Life, incarnation: u32, generation: u32) {
-    let number = life.issued.len() as u64;
+fn append(log: &Log, rng: &mut SmallRng, history: &mut History, incarnation: u32, generation: u32) {
+    let number = history.issued.len() as u64;
     let count = rng.random_range(1..4);
     let payload = vec![number as u8; [0, 10, 300, 2000][rng.random_range(0..4)]];
     let key = number.to_be_bytes();
@@ -135,7 +143,7 @@ fn append(log: &Log, rng: &mut SmallRng, life: &mut Life, incarnation: u32, gene
         key: &key,
         payload: &payload,
     };
-    let began = tick(&life.clock);
+    let began = tick(&history.clock);
     let mut guard = log.shard(rng.random_range(0..log.shards())).unwrap();
     let timestamp = guard.timestamp(Timestamp::ZERO);
     guard.append(timestamp, &vec![operation; count]);
@@ -145,9 +153,9 @@ fn append(log: &Log, rng: &mut SmallRng, life: &mut Life, incarnation: u32, gene
         generation,
         timestamp,
         operations: count,
-        appended: (began, tick(&life.clock)),
+        appended: (began, tick(&history.clock)),
     };
-    life.issued.insert(number, issued);
+    history.issued.insert(number, issued);
 }
 
 /// Several threads commit at once, so that epochs close with writers under way.
@@ -155,15 +163,15 @@ fn burst(
     recorder: &RecordingVfs,
     log: &Log,
     rng: &mut SmallRng,
-    life: &mut Life,
+    history: &mut History,
     incarnation: u32,
     generation: u32,
 ) {
-    let first = life.issued.len() as u64;
-    let clock = Arc::clone(&life.clock);
+    let first = history.issued.len() as u64;
+    let clock = Arc::clone(&history.clock);
     let writes_out = rng.random_bool(0.5);
-    life.written_out |= writes_out;
-    let shared = Mutex::new(life);
+    history.written_out |= writes_out;
+    let shared = Mutex::new(history);
     let seeds: Vec<u64> = (0..3).map(|_| rng.random()).collect();
     std::thread::scope(|scope| {
         for (thread, seed) in seeds.into_iter().enumerate() {
@@ -198,8 +206,8 @@ fn burst(
                         .insert(u64::from_be_bytes(key), issued);
                     if rng.random_bool(0.3) {
                         log.wait_durable(timestamp.epoch()).unwrap();
-                        let life = &mut shared.lock().unwrap();
-                        acknowledge_upto(recorder, life, timestamp.epoch());
+                        let history = &mut shared.lock().unwrap();
+                        acknowledge_upto(recorder, history, timestamp.epoch());
                     } else if writes_out {
                         log.write_out().unwrap();
                         let now = recorder.operations();
@@ -212,19 +220,19 @@ fn burst(
     });
 }
 
-fn acknowledge(recorder: &RecordingVfs, log: &Log, life: &mut Life, epoch: u64) {
+fn acknowledge(recorder: &RecordingVfs, log: &Log, history: &mut History, epoch: u64) {
     log.wait_durable(epoch).unwrap();
-    acknowledge_upto(recorder, life, epoch);
+    acknowledge_upto(recorder, history, epoch);
 }
 
-fn acknowledge_upto(recorder: &RecordingVfs, life: &mut Life, epoch: u64) {
+fn acknowledge_upto(recorder: &RecordingVfs, history: &mut History, epoch: u64) {
     let now = recorder.operations();
-    let done = life
+    let done = history
         .issued
         .iter()
         .filter(|(_, issued)| issued.timestamp.epoch() <= epoch);
     let done: Vec<_> = done.map(|(&number, _)| (now, number)).collect();
-    life.acknowledged.extend(done);
+    history.acknowledged.extend(done);
 }
 
 /// Rotates and writes everything older into a checkpoint.
@@ -233,18 +241,18 @@ fn checkpoint(
     recorder: &RecordingVfs,
     log: &Log,
     manifest: &mut Manifest,
-    life: &mut Life,
+    history: &mut History,
 ) -> u32 {
     let point = log.rotate().unwrap();
-    acknowledge_upto(recorder, life, point.epoch);
+    acknowledge_upto(recorder, history, point.epoch);
     let (generation, id) = (point.generation, manifest.database_id);
     let mut writer = CheckpointWriter::create(Arc::clone(vfs), dir(), id, generation, 0).unwrap();
-    for number in life.issued.keys() {
+    for number in history.issued.keys() {
         writer
             .append(1, &number.to_be_bytes(), b"in the checkpoint")
             .unwrap();
     }
-    acknowledge(recorder, log, life, log.epoch());
+    acknowledge(recorder, log, history, log.epoch());
     let parts = vec![writer.finish().unwrap()];
     let timestamp = Timestamp::new(point.epoch, 0);
     manifest.install_checkpoint(CheckpointEntry {
@@ -258,7 +266,7 @@ fn checkpoint(
 }
 
 /// Recovers an image and returns the numbers of the commits that it holds, in checkpoint or log.
-fn recover(image: &Arc<dyn Vfs>, life: &Life) -> Result<Vec<u64>, String> {
+fn recover(image: &Arc<dyn Vfs>, history: &History) -> Result<Vec<u64>, String> {
     let mut manifest = Manifest::load(&**image, dir()).map_err(|e| e.to_string())?;
     let logs =
         RecoveredLogs::open(Arc::clone(image), dir(), &mut manifest).map_err(|e| e.to_string())?;
@@ -282,7 +290,7 @@ fn recover(image: &Arc<dyn Vfs>, life: &Life) -> Result<Vec<u64>, String> {
         issued.generation >= manifest.log_floor
             && cutoff(issued.incarnation).is_some_and(|cutoff| issued.timestamp.epoch() <= cutoff)
     };
-    let mut may_count = life.issued.clone();
+    let mut may_count = history.issued.clone();
     may_count.retain(|_, issued| counts(issued));
     let mut logged = Vec::new();
     let mut last = Timestamp::ZERO;
@@ -297,7 +305,7 @@ fn recover(image: &Arc<dyn Vfs>, life: &Life) -> Result<Vec<u64>, String> {
             .map(|operation| u64::from_be_bytes(operation.key.try_into().unwrap()))
             .collect();
         let number = numbers[0];
-        let issued = life
+        let issued = history
             .issued
             .get(&number)
             .ok_or("a commit that was never made")?;
@@ -307,7 +315,7 @@ fn recover(image: &Arc<dyn Vfs>, life: &Life) -> Result<Vec<u64>, String> {
         logged.push(number);
     }
     logged.sort();
-    check_cut(life, &may_count, &logged)?;
+    check_cut(history, &may_count, &logged)?;
     found.extend(logged);
     found.sort();
     found.dedup();
@@ -316,7 +324,11 @@ fn recover(image: &Arc<dyn Vfs>, life: &Life) -> Result<Vec<u64>, String> {
 
 /// What was recovered is a cut through time: with each commit, all that were complete before it
 /// began. Without `write_out` it is even exactly the commits of closed epochs.
-fn check_cut(life: &Life, may_count: &BTreeMap<u64, Issued>, logged: &[u64]) -> Result<(), String> {
+fn check_cut(
+    history: &History,
+    may_count: &BTreeMap<u64, Issued>,
+    logged: &[u64],
+) -> Result<(), String> {
     let is_logged = |number: &u64| logged.binary_search(number).is_ok();
     if let Some(number) = logged.iter().find(|number| !may_count.contains_key(number)) {
         return Err(format!("commit {number} is of no closed epoch"));
@@ -331,7 +343,7 @@ fn check_cut(life: &Life, may_count: &BTreeMap<u64, Issued>, logged: &[u64]) -> 
         let before = last_began
             .get(&issued.incarnation)
             .is_some_and(|last| issued.appended.1 < *last);
-        if (before || !life.written_out) && !is_logged(number) {
+        if (before || !history.written_out) && !is_logged(number) {
             return Err(format!("commit {number} is missing though it counts"));
         }
     }
@@ -339,16 +351,21 @@ fn check_cut(life: &Life, may_count: &BTreeMap<u64, Issued>, logged: &[u64]) -> 
 }
 
 /// Everything that must hold of the disk after a cut behind `cut` changes.
-fn judge(image: &MemoryVfs, life: &Life, cut: usize, rng: &mut SmallRng) -> Result<(), String> {
+fn judge(
+    image: &MemoryVfs,
+    history: &History,
+    cut: usize,
+    rng: &mut SmallRng,
+) -> Result<(), String> {
     let recorder = RecordingVfs::new(image);
     let recording: Arc<dyn Vfs> = Arc::new(recorder.clone());
-    let found = recover(&recording, life)?;
-    for (when, number) in &life.acknowledged {
+    let found = recover(&recording, history)?;
+    for (when, number) in &history.acknowledged {
         if *when <= cut && found.binary_search(number).is_err() {
             return Err(format!("commit {number} was acknowledged and is gone"));
         }
     }
-    if found != recover(&recording, life)? {
+    if found != recover(&recording, history)? {
         return Err("a second recovery finds something else".into());
     }
     let mut problems = Vec::new();
@@ -367,11 +384,11 @@ fn judge(image: &MemoryVfs, life: &Life, cut: usize, rng: &mut SmallRng) -> Resu
         .incarnations
         .iter()
         .all(|entry| entry.end.is_some());
-    let refound = recover(&(Arc::new(again) as Arc<dyn Vfs>), life)?;
+    let refound = recover(&(Arc::new(again) as Arc<dyn Vfs>), history)?;
     if decided && refound != found {
         return Err("a cut during recovery changed a decision".into());
     }
-    let mut acknowledged = life.acknowledged.iter().filter(|(when, _)| *when <= cut);
+    let mut acknowledged = history.acknowledged.iter().filter(|(when, _)| *when <= cut);
     if acknowledged.any(|(_, number)| refound.binary_search(number).is_err()) {
         return Err("a cut during recovery lost an acknowledged commit".into());
     }
@@ -379,12 +396,12 @@ fn judge(image: &MemoryVfs, life: &Life, cut: usize, rng: &mut SmallRng) -> Resu
 }
 
 /// Nothing that was written out is lost with the process.
-fn judge_kill(killed: MemoryVfs, life: &Life, cut: usize) -> Result<(), String> {
-    let found = recover(&(Arc::new(killed) as Arc<dyn Vfs>), life)?;
-    let mut kept = life
+fn judge_kill(killed: MemoryVfs, history: &History, cut: usize) -> Result<(), String> {
+    let found = recover(&(Arc::new(killed) as Arc<dyn Vfs>), history)?;
+    let mut kept = history
         .handed_over
         .iter()
-        .chain(&life.acknowledged)
+        .chain(&history.acknowledged)
         .filter(|(when, _)| *when <= cut);
     match kept.find(|(_, number)| found.binary_search(number).is_err()) {
         Some((_, number)) => Err(format!("commit {number} was written out and is gone")),
@@ -392,7 +409,7 @@ fn judge_kill(killed: MemoryVfs, life: &Life, cut: usize) -> Result<(), String> 
     }
 }
 
-/// Lives a life on a disk seen through `wrap`, cuts it everywhere, and returns how many images
+/// Runs a workload on a disk seen through `wrap`, cuts it everywhere, and returns how many images
 /// passed, or the first complaint.
 fn campaign(
     seed: u64,
@@ -403,7 +420,7 @@ fn campaign(
     let base = MemoryVfs::new();
     base.create_dir_all(dir()).unwrap();
     let recorder = RecordingVfs::new(&base);
-    let life = live(&wrap(recorder.clone()), &recorder, &mut rng);
+    let history = run_workload(&wrap(recorder.clone()), &recorder, &mut rng);
     // The manifest that creates the database is the first thing made durable.
     let created = (0..=recorder.operations())
         .find(|&cut| {
@@ -415,10 +432,10 @@ fn campaign(
     for cut in created..=recorder.operations() {
         // A kill: the machine goes on, and with it all that was written.
         let killed = recorder.crash_image(cut, &mut |n| n - 1);
-        judge_kill(killed, &life, cut).map_err(|e| format!("seed {seed}, kill {cut}: {e}"))?;
+        judge_kill(killed, &history, cut).map_err(|e| format!("seed {seed}, kill {cut}: {e}"))?;
         for _ in 0..images_per_cut {
             let image = recorder.crash_image(cut, &mut |n| rng.random_range(0..n));
-            judge(&image, &life, cut, &mut rng)
+            judge(&image, &history, cut, &mut rng)
                 .map_err(|e| format!("seed {seed}, cut {cut}: {e}"))?;
             images += 1;
         }
@@ -432,16 +449,18 @@ fn environment(name: &str) -> Option<u64> {
 
 #[test]
 fn every_image_recovers_to_a_cut_through_time_with_all_acknowledged_commits() {
-    let lives = environment("HEDGEROW_LOG_LIVES").unwrap_or(25);
+    let workloads = environment("HEDGEROW_LOG_WORKLOADS").unwrap_or(25);
     let first = environment("HEDGEROW_LOG_SEED").unwrap_or_else(|| rand::rng().random());
     println!("seed {first}");
     let mut images = 0;
-    for life in 0..lives {
-        let outcome = campaign(first.wrapping_add(life), 3, &|recorder| Arc::new(recorder));
+    for workload in 0..workloads {
+        let outcome = campaign(first.wrapping_add(workload), 3, &|recorder| {
+            Arc::new(recorder)
+        });
         images += outcome.unwrap_or_else(|complaint| panic!("{complaint}"));
     }
     println!("{images} images");
-    assert!(images as u64 >= lives * 30);
+    assert!(images as u64 >= workloads * 30);
 }
 
 /// A file layer that lies about one kind of sync.
