@@ -31,7 +31,7 @@ const FLAG_SEALS: u32 = 2;
 const FLAG_NAMES_MANIFEST: u32 = 4;
 
 /// Which file a block belongs to: part of every block, so that a block that strayed from another
-/// file, or from an earlier life of this one, is not taken for a good one.
+/// file, or from an earlier use of this one, is not taken for a good one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub database_id: u128,

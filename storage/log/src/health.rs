@@ -20,7 +20,7 @@ pub enum Health {
     Poisoned(String),
 }
 
-/// What subscribers are told.
+/// What subscribers are notified of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Every commit up to and including this epoch is durable.
@@ -109,7 +109,7 @@ impl Status {
             self.durable.store(epoch, Ordering::Release);
         }
         self.changed.notify_all();
-        self.tell(&Progress::Durable(epoch));
+        self.notify(&Progress::Durable(epoch));
     }
 
     /// Whether appends are over for good.
@@ -151,7 +151,7 @@ impl Status {
                 Health::DiskFull
             }
         };
-        self.tell(&Progress::Health(health));
+        self.notify(&Progress::Health(health));
         was_healthy
     }
 
@@ -162,7 +162,7 @@ impl Status {
         let news = self.set_code(change, Some(reason.clone()));
         if news {
             tracing::error!(%reason, "the log failed: no write is accepted until a restart");
-            self.tell(&Progress::Health(Health::Poisoned(reason)));
+            self.notify(&Progress::Health(Health::Poisoned(reason)));
         }
         news
     }
@@ -241,7 +241,7 @@ impl Status {
             .push(subscriber);
     }
 
-    fn tell(&self, progress: &Progress) {
+    fn notify(&self, progress: &Progress) {
         let subscribers = self
             .subscribers
             .read()

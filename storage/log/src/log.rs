@@ -307,7 +307,7 @@ impl Log {
             }
             return Err(Error::DiskFull);
         }
-        let (events, told) = channel();
+        let (events, progress) = channel();
         let (go_on, wait) = channel();
         let generation = next.generation;
         {
@@ -322,7 +322,7 @@ impl Log {
             }
         }
         self.shared.state.wake_flusher();
-        current.pending = Some(told);
+        current.pending = Some(progress);
         let mut cut = Some(cut);
         self.finish_rotation(&mut current, move || {
             if let Some(cut) = cut.take() {
@@ -353,8 +353,8 @@ impl Log {
         current: &mut Current,
         mut at_cut: impl FnMut(),
     ) -> Result<RotationPoint> {
-        while let Some(told) = &current.pending {
-            match told.recv_timeout(ROTATION_POLL) {
+        while let Some(progress) = &current.pending {
+            match progress.recv_timeout(ROTATION_POLL) {
                 Ok(Rotating::Cut) => at_cut(),
                 Ok(Rotating::Done(point)) => {
                     current.pending = None;
@@ -412,7 +412,7 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // An error here has already been told to whoever waited or subscribed.
+        // Waiters and subscribers have this error already.
         let _ = self.close();
     }
 }

@@ -12,7 +12,7 @@
 //! - *closing an epoch*: move the global epoch on, then take the buffers one after the other;
 //!   records of the next epoch that slipped in are dropped by their epoch;
 //! - *at one moment*: take all buffers while holding all of their mutexes. This uses up no epoch,
-//!   so it can be done for every turn of an event loop.
+//!   so it can be done for every tick of an event loop.
 //!
 //! [`Log::write_out`]: crate::Log::write_out
 

@@ -31,13 +31,13 @@ pub(crate) struct Rotation {
     pub(crate) generation: u32,
     pub(crate) writers: Vec<SegmentWriter>,
     pub(crate) events: Sender<Rotating>,
-    /// Told (or closed) when what runs at the cut is over.
+    /// Receives a message, or is closed, when what runs at the cut is over.
     pub(crate) go_on: Receiver<()>,
 }
 
-/// What the flusher tells of a rotation.
+/// What the flusher reports of a rotation.
 pub(crate) enum Rotating {
-    /// The moment has come: all shards are held.
+    /// The flusher holds the locks of all shards: the caller may act at the cut.
     Cut,
     Done(RotationPoint),
 }

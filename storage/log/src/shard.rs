@@ -30,7 +30,7 @@ pub(crate) struct Buffer {
     last: Timestamp,
     /// The last timestamp appended.
     pub(crate) last_appended: Timestamp,
-    /// Whether the flusher was already told that this buffer is worth writing.
+    /// Whether the flusher was already woken to write this buffer.
     pub(crate) write_wanted: bool,
     waiters: u32,
 }

@@ -21,7 +21,7 @@ pub(crate) struct Shared {
     pub(crate) shards: Box<[CachePadded<Shard>]>,
     /// Taken before any shard's mutex.
     pub(crate) output: Mutex<Output>,
-    /// Told when a rotation has switched to new files.
+    /// Signalled when a rotation has switched to new files.
     pub(crate) switched: Condvar,
     pub(crate) requests: Mutex<Requests>,
     pub(crate) flusher_done: AtomicBool,
@@ -65,7 +65,7 @@ impl Shared {
         }
     }
 
-    /// Tells everybody what went wrong in writing, and the flusher to deal with it. The caller
+    /// Reports a failed write to everybody, and has the flusher deal with it. The caller
     /// has let go of the output.
     pub(crate) fn fail(&self, fault: Fault) -> Error {
         let (news, error) = match fault {

@@ -47,9 +47,9 @@ impl Syncers {
     pub(crate) fn sync(&mut self, files: Vec<Unsynced>) -> Vec<Outcome> {
         let mut sent = 0;
         let mut own = Vec::new();
-        for (turn, file) in files.into_iter().enumerate() {
+        for (index, file) in files.into_iter().enumerate() {
             // The first one is for the calling thread.
-            let thread = turn.checked_sub(1).and_then(|turn| self.thread(turn));
+            let thread = index.checked_sub(1).and_then(|index| self.thread(index));
             let Some(thread) = thread else {
                 own.push(file);
                 continue;
@@ -64,10 +64,10 @@ impl Syncers {
         outcomes
     }
 
-    /// The thread for the `turn`-th file, started if need be; `None` if that fails.
-    fn thread(&mut self, turn: usize) -> Option<&Sender<Unsynced>> {
-        let turn = turn % self.most.max(1);
-        if turn >= self.jobs.len() && self.jobs.len() < self.most {
+    /// The thread for the `index`-th file, started if need be; `None` if that fails.
+    fn thread(&mut self, index: usize) -> Option<&Sender<Unsynced>> {
+        let index = index % self.most.max(1);
+        if index >= self.jobs.len() && self.jobs.len() < self.most {
             let (jobs, inbox) = channel::<Unsynced>();
             let done = self.done.0.clone();
             let work = move || {
@@ -80,6 +80,6 @@ impl Syncers {
             thread::Builder::new().name(name).spawn(work).ok()?;
             self.jobs.push(jobs);
         }
-        self.jobs.get(turn)
+        self.jobs.get(index)
     }
 }
