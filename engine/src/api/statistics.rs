@@ -318,7 +318,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`index_kind`](Self::index_kind).
-    pub fn survey(&self) -> Result<Option<Statistics>> {
+    pub fn index_statistics_in_memory(&self) -> Result<Option<Statistics>> {
         let space = self.space()?;
         let may_walk = match space.index.kind() {
             IndexKind::BTree => self.engine.pages.as_ref().is_some_and(|pages| {

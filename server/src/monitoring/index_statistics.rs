@@ -75,7 +75,7 @@ impl IndexWalks {
 
     fn walk(&self, keyspace: &Keyspace) -> Option<Walk> {
         let started = Instant::now();
-        let shape = keyspace.survey();
+        let shape = keyspace.index_statistics_in_memory();
         let walk = shape.ok().map(|shape| Walk {
             shape: shape.map(Arc::new),
             ended: Instant::now(),
@@ -97,7 +97,7 @@ impl IndexWalks {
             last = self.walk(keyspace);
         } else if due {
             let (index_walks, keyspace) = (Arc::clone(self), keyspace.clone());
-            let thread = std::thread::Builder::new().name("hedgerow-survey".into());
+            let thread = std::thread::Builder::new().name("hedgerow-statistics".into());
             // Without a thread the old shape stays.
             let _ = thread.spawn(move || index_walks.walk(&keyspace));
         }

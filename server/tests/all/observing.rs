@@ -226,7 +226,7 @@ fn metrics_are_what_prometheus_takes_and_tell_all_of_every_index() {
                 &labels("default"),
             );
         }
-        let shape = keyspace.survey().unwrap();
+        let shape = keyspace.index_statistics_in_memory().unwrap();
         assert!(shape.is_some(), "all pages are in memory");
         for number in shape.iter().flat_map(|shape| shape.iter()) {
             if counters.get(number.name).is_none() {
@@ -528,7 +528,10 @@ fn indexes_are_walked_beside_writers() {
                     .iter()
                     .any(|rounds| rounds.load(Ordering::Relaxed) < 4)
             {
-                let shape = keyspace.survey().unwrap().expect("all is in memory");
+                let shape = keyspace
+                    .index_statistics_in_memory()
+                    .unwrap()
+                    .expect("all is in memory");
                 // A walk may meet a key twice, or miss what moves; it is near all the same. That
                 // of a B-tree may find none of the tree's shape beside writers.
                 if let Some(keys) = shape.get("keys") {
