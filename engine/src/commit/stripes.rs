@@ -48,22 +48,22 @@ pub(crate) struct Stripes {
     /// The closed ranges: see `removals`.
     pub(crate) closed: ClosedRanges,
     /// Batches of reads under way, by groups of threads.
-    batches: [CachePadded<AtomicUsize>; BATCH_LANES],
+    batches: [CachePadded<AtomicUsize>; CONNECTION_SLOTS],
 }
 
 /// Groups of threads that count their batches together.
-const BATCH_LANES: usize = 16;
+const CONNECTION_SLOTS: usize = 16;
 /// How often a batch looks for a moment without commits of several keys.
 const BATCH_ROUNDS: u32 = 300;
 
 /// A batch of reads under way. See [`Stripes::begin_batch`].
 pub(crate) struct BatchGuard<'a> {
-    lane: &'a AtomicUsize,
+    slot: &'a AtomicUsize,
 }
 
 impl Drop for BatchGuard<'_> {
     fn drop(&mut self) {
-        self.lane.fetch_sub(1, Ordering::SeqCst);
+        self.slot.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -98,10 +98,10 @@ impl Stripes {
     pub(crate) fn lock_many(&self, held: Vec<u32>) -> MultiGuard<'_> {
         self.multi.fetch_add(1, Ordering::SeqCst);
         // Batches of reads that began before finish first; later ones wait for us. Sequentially
-        // consistent on both sides: either we see their lane, or they see our count.
-        for lane in &self.batches {
+        // consistent on both sides: either we see their slot, or they see our count.
+        for slot in &self.batches {
             let mut backoff = Backoff::new();
-            while lane.load(Ordering::SeqCst) != 0 && !planted(PlantedBug::BatchesNotAwaited) {
+            while slot.load(Ordering::SeqCst) != 0 && !planted(PlantedBug::BatchesNotAwaited) {
                 backoff.wait();
             }
         }
@@ -132,11 +132,11 @@ impl Stripes {
     /// closely that the batch must take its keys' stripes instead.
     #[inline]
     pub(crate) fn begin_batch(&self, worker: usize) -> Option<BatchGuard<'_>> {
-        let lane = &self.batches[worker % BATCH_LANES];
+        let slot = &self.batches[worker % CONNECTION_SLOTS];
         let mut backoff = Backoff::new();
         loop {
-            lane.fetch_add(1, Ordering::SeqCst);
-            let guard = BatchGuard { lane };
+            slot.fetch_add(1, Ordering::SeqCst);
+            let guard = BatchGuard { slot };
             let multi = self.multi.load(Ordering::SeqCst);
             if multi.is_multiple_of(REMOVAL) || planted(PlantedBug::CommitsNotAwaited) {
                 return Some(guard);
