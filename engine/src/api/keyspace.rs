@@ -124,21 +124,21 @@ impl Keyspace {
         let stripes = &self.engine.stripes;
         let (_batch, _stripes) = loop {
             let batch = worker::Batch::enter(|worker| stripes.begin_batch(worker));
-            let held = batch.must_lock().then(|| {
+            let locked = batch.must_lock().then(|| {
                 let stripe_of = |key: &&[u8]| stripes::stripe_of(space.id, key);
-                let mut held: Vec<u32> = keys.iter().map(stripe_of).collect();
-                held.sort_unstable();
-                held.dedup();
-                stripes.lock_many(held)
+                let mut locked: Vec<u32> = keys.iter().map(stripe_of).collect();
+                locked.sort_unstable();
+                locked.dedup();
+                stripes.lock_many(locked)
             });
             let is_in_closed_range = |key: &&[u8]| stripes.is_in_closed_range(space.id, key);
             if batch.is_nested()
                 || !stripes.has_closed_ranges()
                 || !keys.iter().any(is_in_closed_range)
             {
-                break (batch, held);
+                break (batch, locked);
             }
-            drop((batch, held));
+            drop((batch, locked));
             self.engine.await_closed_ranges(&space, keys);
         };
         let mut now_ms = None;

@@ -237,7 +237,7 @@ impl Transaction<'_> {
     fn writable<'k>(&self, keyspace: &'k Keyspace, key: &[u8]) -> Result<SpaceRef<'k>> {
         self.engine.check_key(key)?;
         let space = keyspace.space()?;
-        if !self.locks_all && !self.guard.holds(stripe_of(space.id, key)) {
+        if !self.locks_all && !self.guard.is_locked(stripe_of(space.id, key)) {
             return Err(Error::NotLocked);
         }
         // Not one of the keys that were to be locked, but of the same stripe as one.
@@ -543,7 +543,7 @@ impl Engine {
                 // A keyspace may have been cleared before we had the locks: its keys have other
                 // stripes now. Once we hold any, that cannot happen any more.
                 stripes = lock_order(locks)?;
-                if stripes != guard.held() {
+                if stripes != guard.locked() {
                     continue;
                 }
                 if !self.stripes.has_closed_ranges() || !self.meets_closed_range(locks)? {

@@ -45,7 +45,7 @@ impl Stripes {
         keyspace: u32,
         (start, end): Bounds<'_>,
     ) -> ClosedRangeGuard<'_> {
-        debug_assert_eq!(all.held().len(), STRIPES);
+        debug_assert_eq!(all.locked().len(), STRIPES);
         let start = start.map(<[u8]>::to_vec);
         let range = ClosedRange {
             keyspace,

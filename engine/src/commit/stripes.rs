@@ -95,7 +95,7 @@ impl Stripes {
     }
 
     /// Locks several stripes (ascending, distinct) for one commit of all of them.
-    pub(crate) fn lock_many(&self, held: Vec<u32>) -> MultiGuard<'_> {
+    pub(crate) fn lock_many(&self, locked: Vec<u32>) -> MultiGuard<'_> {
         self.multi.fetch_add(1, Ordering::SeqCst);
         // Batches of reads that began before finish first; later ones wait for us. Sequentially
         // consistent on both sides: either we see their slot, or they see our count.
@@ -105,7 +105,7 @@ impl Stripes {
                 backoff.wait();
             }
         }
-        self.take_many(held)
+        self.take_many(locked)
     }
 
     /// Locks all stripes, but beside batches of reads: for a commit that changes nothing which one
@@ -116,13 +116,13 @@ impl Stripes {
     }
 
     /// Takes stripes for a commit that is counted.
-    fn take_many(&self, held: Vec<u32>) -> MultiGuard<'_> {
-        debug_assert!(held.is_sorted_by(|a, b| a < b), "ascending and distinct");
-        let words = held.iter().map(|&stripe| &self.words[stripe as usize]);
+    fn take_many(&self, locked: Vec<u32>) -> MultiGuard<'_> {
+        debug_assert!(locked.is_sorted_by(|a, b| a < b), "ascending and distinct");
+        let words = locked.iter().map(|&stripe| &self.words[stripe as usize]);
         let after = words.map(|word| acquire(word, FLAGS)).max().unwrap_or(0);
         MultiGuard {
             stripes: self,
-            held,
+            locked,
             after,
         }
     }
@@ -227,7 +227,7 @@ impl Drop for StripeGuard<'_> {
 /// Several held stripes, marked so that readers of single keys wait.
 pub(crate) struct MultiGuard<'a> {
     stripes: &'a Stripes,
-    held: Vec<u32>,
+    locked: Vec<u32>,
     /// The largest of the words before, or the commit's.
     after: u64,
 }
@@ -241,12 +241,12 @@ impl MultiGuard<'_> {
         self.after = timestamp.raw() & !FLAGS;
     }
 
-    pub(crate) fn held(&self) -> &[u32] {
-        &self.held
+    pub(crate) fn locked(&self) -> &[u32] {
+        &self.locked
     }
 
-    pub(crate) fn holds(&self, stripe: u32) -> bool {
-        self.held.binary_search(&stripe).is_ok()
+    pub(crate) fn is_locked(&self, stripe: u32) -> bool {
+        self.locked.binary_search(&stripe).is_ok()
     }
 }
 
@@ -254,7 +254,7 @@ impl Drop for MultiGuard<'_> {
     fn drop(&mut self) {
         // Without a commit this lifts some stripes to the floor of others: harmless, a floor may
         // always be higher.
-        for &stripe in &self.held {
+        for &stripe in &self.locked {
             self.stripes.words[stripe as usize].store(self.after, Ordering::Release);
         }
         self.stripes.multi.fetch_sub(1, Ordering::Release);
@@ -276,7 +276,7 @@ mod tests {
         assert!(guard.floor() >= ts && guard.floor().raw() < ts.raw() + 4);
         drop(guard);
         let mut many = stripes.lock_many(vec![6, 7, 9]);
-        assert!(many.floor() >= ts && many.holds(9) && !many.holds(8));
+        assert!(many.floor() >= ts && many.is_locked(9) && !many.is_locked(8));
         many.commit(Timestamp::new(4, 0));
         drop(many);
         for stripe in [6, 7, 9] {
