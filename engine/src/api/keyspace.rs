@@ -419,7 +419,7 @@ impl Keyspace {
     }
 
     /// [`Keyspace::delete_range`] with options, of which durability and waiting count; also
-    /// returns the commit, `None` if the range held no rows.
+    /// returns the commit, `None` if the range had no rows.
     pub fn delete_range_with(
         &self,
         range: impl KeyRange,

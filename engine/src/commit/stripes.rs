@@ -160,7 +160,7 @@ impl Stripes {
     pub(crate) fn await_multi(&self, keyspace: u32, key: &[u8]) {
         let word = &self.words[stripe_of(keyspace, key) as usize];
         let mut backoff = Backoff::new();
-        // A range is noted before its stripes are given back.
+        // A range is closed before its stripes are given back.
         while word.load(Ordering::Acquire) & MULTI != 0 || self.is_in_closed_range(keyspace, key) {
             backoff.wait();
         }
@@ -201,7 +201,8 @@ fn floor(word: u64) -> Timestamp {
     Timestamp::from_raw(word | FLAGS)
 }
 
-/// A held stripe. Dropping it without [`StripeGuard::commit`] leaves the last timestamp as it was.
+/// A locked stripe. Dropping it without [`StripeGuard::commit`] leaves the last timestamp as it
+/// was.
 pub(crate) struct StripeGuard<'a> {
     word: &'a AtomicU64,
     after: u64,
@@ -224,7 +225,7 @@ impl Drop for StripeGuard<'_> {
     }
 }
 
-/// Several held stripes, marked so that readers of single keys wait.
+/// Several locked stripes, marked so that readers of single keys wait.
 pub(crate) struct MultiGuard<'a> {
     stripes: &'a Stripes,
     locked: Vec<u32>,
