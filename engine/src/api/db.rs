@@ -338,7 +338,7 @@ impl Db {
         let _exclusive = engine.checkpointing();
         engine.last_checkpoint();
         // A removal that is under way ends, and with it in the log.
-        let _no_removals = engine.removals.hold_off();
+        let _no_removals = engine.removals.exclude();
         let result = match &engine.log {
             Some(log) => close_log(engine, log),
             None => Ok(()),

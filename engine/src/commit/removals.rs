@@ -102,7 +102,7 @@ impl Removals {
     }
 
     /// Waits for those under way and lets none begin. The caller holds no stripe and no log shard.
-    pub(crate) fn hold_off(&self) -> RwLockWriteGuard<'_, ()> {
+    pub(crate) fn exclude(&self) -> RwLockWriteGuard<'_, ()> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -230,7 +230,7 @@ mod tests {
         let nobody = u32::MAX;
         engine.expiries.add(nobody, b"key", 1).unwrap();
         thread::scope(|scope| {
-            let cut = engine.removals.hold_off();
+            let cut = engine.removals.exclude();
             scope.spawn(|| db.sweep_expired().unwrap());
             thread::sleep(Duration::from_millis(50));
             assert_eq!(engine.expiries.count(), 1);

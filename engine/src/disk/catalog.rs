@@ -126,7 +126,7 @@ impl Engine {
         // manifest.
         self.make_durable()?;
         // Neither a removal of a range nor a checkpoint's cut falls between.
-        let _no_removals = self.removals.hold_off();
+        let _no_removals = self.removals.exclude();
         let successor = change(&mut changed, &space)?;
         let standstill = self.stripes.lock_many((0..STRIPES as u32).collect());
         let stored = self.make_durable();

@@ -157,7 +157,7 @@ impl Engine {
         // A scan also sees what is gone, and that has no timestamp to look at; of a closed
         // range there is none yet. The epoch after the current one is above every timestamp
         // handed out by now.
-        drop(self.removals.hold_off());
+        drop(self.removals.exclude());
         if !planted(PlantedBug::CheckpointTooEarly) {
             log.wait_durable(newest.epoch().max(log.epoch() + 1))?;
         }
@@ -193,7 +193,7 @@ impl Engine {
         let mut begun = None;
         // Random reads, which need keep nobody waiting; the cut does what comes until then.
         pages.apply_deferred(&self.spaces(), &self.expiries)?;
-        let no_removals = self.removals.hold_off();
+        let no_removals = self.removals.exclude();
         let rotated = log.rotate_at(|generation| {
             let spaces = self.spaces();
             // What a commit left half done must not be published.
