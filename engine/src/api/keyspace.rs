@@ -123,7 +123,7 @@ impl Keyspace {
         }
         let stripes = &self.engine.stripes;
         let (_batch, _stripes) = loop {
-            let batch = worker::Batch::enter(|worker| stripes.begin_batch(worker));
+            let batch = worker::ReadBatch::enter(|worker| stripes.begin_batch(worker));
             let locked = batch.must_lock().then(|| {
                 let stripe_of = |key: &&[u8]| stripes::stripe_of(space.id, key);
                 let mut locked: Vec<u32> = keys.iter().map(stripe_of).collect();

@@ -20,7 +20,7 @@ pub(crate) fn is_writing() -> bool {
 
 /// The consistency of a batch of reads: a guard that holds commits of several keys off, if there
 /// is one to be had and the thread needs it.
-pub(crate) enum Batch<'a> {
+pub(crate) enum ReadBatch<'a> {
     /// Such commits wait for the guard.
     Guarded(#[expect(dead_code, reason = "held for its drop")] BatchGuard<'a>),
     /// The thread is inside another batch, or inside a commit of its own.
@@ -33,28 +33,28 @@ thread_local! {
     static IN_BATCH: Cell<bool> = const { Cell::new(false) };
 }
 
-impl<'a> Batch<'a> {
-    pub(crate) fn enter(begin: impl FnOnce(usize) -> Option<BatchGuard<'a>>) -> Batch<'a> {
+impl<'a> ReadBatch<'a> {
+    pub(crate) fn enter(begin: impl FnOnce(usize) -> Option<BatchGuard<'a>>) -> ReadBatch<'a> {
         if IN_BATCH.get() || is_writing() {
-            return Batch::Nested;
+            return ReadBatch::Nested;
         }
-        let batch = begin(threads::number()).map_or(Batch::MustLock, Batch::Guarded);
+        let batch = begin(threads::number()).map_or(ReadBatch::MustLock, ReadBatch::Guarded);
         IN_BATCH.set(true);
         batch
     }
 
     pub(crate) fn is_nested(&self) -> bool {
-        matches!(self, Batch::Nested)
+        matches!(self, ReadBatch::Nested)
     }
 
     pub(crate) fn must_lock(&self) -> bool {
-        matches!(self, Batch::MustLock)
+        matches!(self, ReadBatch::MustLock)
     }
 }
 
-impl Drop for Batch<'_> {
+impl Drop for ReadBatch<'_> {
     fn drop(&mut self) {
-        if !matches!(self, Batch::Nested) {
+        if !matches!(self, ReadBatch::Nested) {
             IN_BATCH.set(false);
         }
     }
