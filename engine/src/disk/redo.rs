@@ -34,15 +34,15 @@ const LEAST_BATCH_BYTES: usize = 256 << 10;
 const MOST_BATCH_BYTES: usize = 2 << 30;
 
 /// Changes copied from the log, to be applied in the order of their keys.
-struct Batch {
-    changes: Vec<Change>,
+struct RedoBatch {
+    changes: Vec<RedoChange>,
     /// Keys and payloads, in the order of the log: where a change lies is its place in that order.
     bytes: Vec<u8>,
     most_bytes: usize,
 }
 
 /// A record of the log, its key and payload in the batch's bytes.
-struct Change {
+struct RedoChange {
     /// The first eight bytes of the key: most comparisons need no more.
     prefix: u64,
     timestamp: Timestamp,
@@ -53,7 +53,7 @@ struct Change {
     kind: OperationKind,
 }
 
-impl Change {
+impl RedoChange {
     fn key<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         &bytes[self.at as usize..][..self.key_bytes as usize]
     }
@@ -62,7 +62,7 @@ impl Change {
         &bytes[self.at as usize + self.key_bytes as usize..][..self.payload_bytes as usize]
     }
 
-    fn has_key_of(&self, other: &Change, bytes: &[u8]) -> bool {
+    fn has_key_of(&self, other: &RedoChange, bytes: &[u8]) -> bool {
         self.prefix == other.prefix
             && self.keyspace == other.keyspace
             && self.key(bytes) == other.key(bytes)
@@ -77,11 +77,11 @@ fn prefix(key: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-impl Batch {
-    fn new(most_bytes: usize) -> Batch {
+impl RedoBatch {
+    fn new(most_bytes: usize) -> RedoBatch {
         // What is not used of it takes no memory.
-        Batch {
-            changes: Vec::with_capacity(most_bytes / (2 * size_of::<Change>())),
+        RedoBatch {
+            changes: Vec::with_capacity(most_bytes / (2 * size_of::<RedoChange>())),
             bytes: Vec::with_capacity(most_bytes),
             most_bytes,
         }
@@ -94,7 +94,7 @@ impl Batch {
             key,
             payload,
         } = *operation;
-        self.changes.push(Change {
+        self.changes.push(RedoChange {
             prefix: prefix(key),
             timestamp,
             keyspace,
@@ -112,7 +112,7 @@ impl Batch {
     }
 
     fn is_full(&self) -> bool {
-        self.bytes.len() + self.changes.len() * size_of::<Change>() >= self.most_bytes
+        self.bytes.len() + self.changes.len() * size_of::<RedoChange>() >= self.most_bytes
     }
 
     /// Sorts by keys, the newest of a key first, and drops what a newer one replaces as a whole;
@@ -155,7 +155,7 @@ struct Redo<'a> {
     total_bytes: u64,
     /// Of the log, what is applied.
     done_bytes: u64,
-    batch: Batch,
+    batch: RedoBatch,
     recovered: Recovered,
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn redo(
         room,
         total_bytes,
         done_bytes: 0,
-        batch: Batch::new(most_bytes),
+        batch: RedoBatch::new(most_bytes),
         recovered: Recovered::default(),
     };
     redo.run(logs)?;
@@ -249,7 +249,7 @@ impl Redo<'_> {
     }
 
     /// The batch in parts of about equal length, the changes of a key in one.
-    fn parts(&self) -> Vec<&[Change]> {
+    fn parts(&self) -> Vec<&[RedoChange]> {
         let bytes = &self.batch.bytes;
         let mut rest = self.batch.changes.as_slice();
         let length = rest.len().div_ceil(self.threads);
@@ -263,7 +263,7 @@ impl Redo<'_> {
     }
 
     /// Applies changes in order; `progress` is told how many.
-    fn apply_part(&self, part: &[Change], progress: &impl Fn(usize)) -> Result<()> {
+    fn apply_part(&self, part: &[RedoChange], progress: &impl Fn(usize)) -> Result<()> {
         let bytes = self.batch.bytes.as_slice();
         let mut row = Vec::new();
         for run in part.chunk_by(|a, b| a.keyspace == b.keyspace) {
@@ -306,7 +306,7 @@ impl Redo<'_> {
 }
 
 /// Where the changes end that have the key of the one before `at`, or of one before that.
-fn end_of_key(changes: &[Change], at: usize, bytes: &[u8]) -> usize {
+fn end_of_key(changes: &[RedoChange], at: usize, bytes: &[u8]) -> usize {
     let Some(last) = at.checked_sub(1).map(|last| &changes[last]) else {
         return 0;
     };
@@ -320,8 +320,8 @@ fn end_of_key(changes: &[Change], at: usize, bytes: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    fn batch(changes: &[(u32, &str, OperationKind)]) -> Batch {
-        let mut batch = Batch::new(1 << 16);
+    fn batch(changes: &[(u32, &str, OperationKind)]) -> RedoBatch {
+        let mut batch = RedoBatch::new(1 << 16);
         for (number, &(keyspace, key, kind)) in changes.iter().enumerate() {
             let operation = Operation {
                 keyspace,
@@ -334,7 +334,7 @@ mod tests {
         batch
     }
 
-    fn numbers(batch: &Batch) -> Vec<u8> {
+    fn numbers(batch: &RedoBatch) -> Vec<u8> {
         let changes = batch.changes.iter();
         changes
             .map(|change| change.payload(&batch.bytes)[0])
@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn a_change_without_a_byte_has_its_place_in_the_order() {
         use OperationKind::{Put, Remove};
-        let mut batch = Batch::new(1 << 16);
+        let mut batch = RedoBatch::new(1 << 16);
         // The empty key comes, goes and comes again, many times: sorting must not confuse them.
         for number in 0..100 {
             let (kind, payload) = match number % 2 {
