@@ -144,7 +144,7 @@ impl Recovery<'_> {
     /// Applies the commits of the keys that are this thread's; how many changes those were.
     fn replay(&self, logs: &RecoveredLogs, thread: usize, total_bytes: u64) -> Result<u64> {
         let mut commits = logs.commits()?;
-        let mut group = Group::default();
+        let mut group = ReplayGroup::default();
         let mut reported = 0;
         let mut applied = 0;
         loop {
@@ -191,7 +191,7 @@ impl Recovery<'_> {
     }
 
     /// Applies a group of changes in order, after their cache misses have overlapped.
-    fn apply_group(&self, group: &mut Group) -> Result<()> {
+    fn apply_group(&self, group: &mut ReplayGroup) -> Result<()> {
         let changes = std::mem::take(&mut group.changes);
         let mut from = 0;
         for run in changes.chunk_by(|a, b| a.keyspace == b.keyspace) {
@@ -235,14 +235,14 @@ const GROUP_BYTES: usize = 1 << 20;
 
 /// Changes copied from the log, to be applied together.
 #[derive(Default)]
-struct Group {
-    changes: Vec<Change>,
+struct ReplayGroup {
+    changes: Vec<ReplayedChange>,
     /// Keys and payloads.
     bytes: Vec<u8>,
     row: Vec<u8>,
 }
 
-struct Change {
+struct ReplayedChange {
     keyspace: u32,
     timestamp: Timestamp,
     kind: OperationKind,
@@ -250,7 +250,7 @@ struct Change {
     payload_bytes: usize,
 }
 
-impl Group {
+impl ReplayGroup {
     /// Adds a change; whether there is room for another.
     fn push(&mut self, timestamp: Timestamp, operation: &Operation<'_>) -> bool {
         let Operation {
@@ -260,7 +260,7 @@ impl Group {
             payload,
         } = *operation;
         let (key_bytes, payload_bytes) = (key.len(), payload.len());
-        self.changes.push(Change {
+        self.changes.push(ReplayedChange {
             keyspace,
             timestamp,
             kind,
