@@ -17,7 +17,7 @@ use crate::row::{self, Row, TIMESTAMP_BYTES};
 
 /// A change of one row; the bytes of a put are in the thread's scratch.
 #[derive(Clone, Copy)]
-enum Change {
+enum RowChange {
     Put(Built),
     Remove,
 }
@@ -102,7 +102,7 @@ impl Engine {
             let Some(live) = found.flatten() else {
                 return Ok(None);
             };
-            let timestamp = self.apply(&space, key, &mut stripe, Change::Remove, scratch)?;
+            let timestamp = self.apply(&space, key, &mut stripe, RowChange::Remove, scratch)?;
             Ok(Some((timestamp, live)))
         })
     }
@@ -135,9 +135,9 @@ impl Engine {
             };
             let timestamp = match change {
                 None => None,
-                Some(Change::Remove) if !is_stored => None,
+                Some(RowChange::Remove) if !is_stored => None,
                 Some(change) => {
-                    if let Change::Put(built) = change {
+                    if let RowChange::Put(built) = change {
                         built.adds.map_or(Ok(()), |bytes| self.check_value(bytes))?;
                         self.check_memory()?;
                     }
@@ -158,19 +158,19 @@ impl Engine {
         space: &Space,
         key: &[u8],
         stripe: &mut StripeGuard<'_>,
-        change: Change,
+        change: RowChange,
         scratch: &mut Scratch,
     ) -> Result<Timestamp> {
         let Scratch { row, body, changes } = scratch;
         let mut shard = match change {
-            Change::Put(_) => self.shard()?,
+            RowChange::Put(_) => self.shard()?,
             _ => self.shard_for_removal()?,
         };
         let timestamp = shard.timestamp(stripe.floor());
         // Also if the index fails: a scan may have seen it, and no other shard may hand it out.
         stripe.commit(timestamp);
         let (kind, payload): (_, &[u8]) = match change {
-            Change::Put(built) => {
+            RowChange::Put(built) => {
                 space.install(&self.expiries, key, built.expiry_ms, row, |new| {
                     new.extend_from_slice(&timestamp.raw().to_le_bytes());
                     new.extend_from_slice(&body[TIMESTAMP_BYTES..]);
@@ -181,7 +181,7 @@ impl Engine {
                     (OperationKind::Put, &body[TIMESTAMP_BYTES..])
                 }
             }
-            Change::Remove => {
+            RowChange::Remove => {
                 space.remove_row(&self.expiries, &self.watches, key, row)?;
                 (OperationKind::Remove, &[])
             }
@@ -204,14 +204,14 @@ fn decide_on<R>(
     row: Option<Row<'_>>,
     decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
     scratch: &mut Scratch,
-) -> (R, Option<Change>) {
+) -> (R, Option<RowChange>) {
     let mut builder = RowBuilder::new(row);
     match decide(row, &mut builder) {
         Action::Keep(result) => (result, None),
-        Action::Remove(result) => (result, Some(Change::Remove)),
+        Action::Remove(result) => (result, Some(RowChange::Remove)),
         Action::Put(result) => {
             let built = builder.build(&mut scratch.body, &mut scratch.changes);
-            (result, Some(Change::Put(built)))
+            (result, Some(RowChange::Put(built)))
         }
     }
 }
