@@ -100,13 +100,13 @@ impl Owner {
 
 /// An entry of the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
+struct CatalogEntry {
     root: PageId,
     rows: u64,
     expiring: u64,
 }
 
-impl Entry {
+impl CatalogEntry {
     fn encode(self) -> [u8; ENTRY_BYTES] {
         let mut bytes = [0; ENTRY_BYTES];
         bytes[..4].copy_from_slice(&self.root.0.to_le_bytes());
@@ -115,14 +115,14 @@ impl Entry {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Option<Entry> {
+    fn decode(bytes: &[u8]) -> Option<CatalogEntry> {
         let bytes: &[u8; ENTRY_BYTES] = bytes.try_into().ok()?;
         let long = |at: usize| {
             bytes[at..]
                 .first_chunk()
                 .map_or(0, |b| u64::from_le_bytes(*b))
         };
-        Some(Entry {
+        Some(CatalogEntry {
             root: PageId(bytes.first_chunk().map_or(0, |b| u32::from_le_bytes(*b))),
             rows: long(4),
             expiring: long(12),
@@ -149,7 +149,7 @@ pub(crate) struct PageFile {
     pool: Arc<Pool<PAGE>>,
     catalog: BTreeIndex,
     /// What the catalog says; only what differs is written at a checkpoint's cut.
-    entries: Mutex<HashMap<u32, Entry>>,
+    entries: Mutex<HashMap<u32, CatalogEntry>>,
     retired: Mutex<Vec<Retired>>,
     /// How many there were since the database was opened.
     retirements: AtomicU64,
@@ -278,7 +278,7 @@ impl PageFile {
             Bound::Unbounded,
             Direction::Forward,
             |key, bytes| {
-                if let (Ok(id), Some(entry)) = (key.try_into(), Entry::decode(bytes)) {
+                if let (Ok(id), Some(entry)) = (key.try_into(), CatalogEntry::decode(bytes)) {
                     entries.insert(u32::from_be_bytes(id), entry);
                 }
                 ControlFlow::Continue(())
@@ -292,7 +292,7 @@ impl PageFile {
         let _spending = self.pool.spend_reserve();
         let mut entries = lock(&self.entries);
         let known = |id: u32| manifest.keyspaces.iter().any(|entry| entry.id == id);
-        let orphans: Vec<(u32, Entry)> = entries.extract_if(|&id, _| !known(id)).collect();
+        let orphans: Vec<(u32, CatalogEntry)> = entries.extract_if(|&id, _| !known(id)).collect();
         for (id, entry) in orphans {
             self.catalog.remove(&id.to_be_bytes())?;
             let pool = Arc::clone(&self.pool);
@@ -358,7 +358,7 @@ impl PageFile {
             let Some(tree) = space.index.tree() else {
                 continue;
             };
-            let entry = Entry {
+            let entry = CatalogEntry {
                 root: tree.root(),
                 rows: tree.len(),
                 expiring: space.expiring(),
@@ -622,12 +622,12 @@ mod tests {
             let said = unknown_owner(Path::new("pages.hdg"), &bytes).to_string();
             assert!(said.contains(words), "{said}");
         }
-        let entry = Entry {
+        let entry = CatalogEntry {
             root: PageId(9),
             rows: 10,
             expiring: 11,
         };
-        assert_eq!(Entry::decode(&entry.encode()), Some(entry));
-        assert_eq!(Entry::decode(&[0; ENTRY_BYTES - 1]), None);
+        assert_eq!(CatalogEntry::decode(&entry.encode()), Some(entry));
+        assert_eq!(CatalogEntry::decode(&[0; ENTRY_BYTES - 1]), None);
     }
 }
