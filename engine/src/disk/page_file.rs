@@ -48,22 +48,22 @@ pub(crate) const PAGE_FILE: &str = "pages.hdg";
 pub(crate) const PAGE: usize = 4096;
 
 const VERSION: u32 = 1;
-const OWNER_BYTES: usize = 32;
+const ENGINE_ROOTS_BYTES: usize = 32;
 const ENTRY_BYTES: usize = 20;
 /// Rows that are removed between two looks at whether the database closes.
 const CHUNK_ROWS: usize = 1024;
 
 /// What the pool keeps for the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Owner {
+struct EngineRoots {
     generation: u32,
     catalog: (PageId, u64),
     expiries: (PageId, u64),
 }
 
-impl Owner {
+impl EngineRoots {
     fn encode(self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(OWNER_BYTES);
+        let mut bytes = Vec::with_capacity(ENGINE_ROOTS_BYTES);
         for number in [
             VERSION,
             self.generation,
@@ -78,8 +78,8 @@ impl Owner {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Option<Owner> {
-        let bytes: &[u8; OWNER_BYTES] = bytes.try_into().ok()?;
+    fn decode(bytes: &[u8]) -> Option<EngineRoots> {
+        let bytes: &[u8; ENGINE_ROOTS_BYTES] = bytes.try_into().ok()?;
         let word = |at: usize| {
             bytes[at..]
                 .first_chunk()
@@ -90,7 +90,7 @@ impl Owner {
                 .first_chunk()
                 .map_or(0, |b| u64::from_le_bytes(*b))
         };
-        (word(0) == VERSION).then(|| Owner {
+        (word(0) == VERSION).then(|| EngineRoots {
             generation: word(4),
             catalog: (PageId(word(8)), long(16)),
             expiries: (PageId(word(12)), long(24)),
@@ -225,7 +225,7 @@ impl PageFile {
         pool_options.salvage = options.read_only && !options.strict;
         let pool = Arc::new(Pool::<PAGE>::open(&options.vfs, &path, &pool_options)?);
         let bytes = pool.owner();
-        let owner = match Owner::decode(&bytes) {
+        let owner = match EngineRoots::decode(&bytes) {
             None if !bytes.is_empty() => return Err(unknown_owner(&path, &bytes)),
             owner => owner,
         };
@@ -375,7 +375,7 @@ impl PageFile {
         }
         let place = |tree: &BTreeIndex| (tree.root(), tree.len());
         let expiries = expiries.tree().map_or((PageId(0), 0), place);
-        let owner = Owner {
+        let owner = EngineRoots {
             generation,
             catalog: place(&self.catalog),
             expiries,
@@ -607,17 +607,17 @@ mod tests {
 
     #[test]
     fn owner_and_entries_come_back_and_other_versions_do_not() {
-        let owner = Owner {
+        let owner = EngineRoots {
             generation: 7,
             catalog: (PageId(1), 3),
             expiries: (PageId(2), u64::MAX),
         };
         let mut bytes = owner.encode();
-        assert_eq!(Owner::decode(&bytes), Some(owner));
-        assert_eq!(Owner::decode(&bytes[1..]), None);
+        assert_eq!(EngineRoots::decode(&bytes), Some(owner));
+        assert_eq!(EngineRoots::decode(&bytes[1..]), None);
         for (version, words) in [(VERSION + 1, "newer"), (0, "version 0"), (VERSION, "bytes")] {
             bytes[..4].copy_from_slice(&version.to_le_bytes());
-            let decodes = Owner::decode(&bytes).is_some();
+            let decodes = EngineRoots::decode(&bytes).is_some();
             assert_eq!(decodes, version == VERSION);
             let said = unknown_owner(Path::new("pages.hdg"), &bytes).to_string();
             assert!(said.contains(words), "{said}");
