@@ -13,11 +13,11 @@ use crate::row::Row;
 /// Rows as they were, in the order in which they changed. Stays empty for indexes in memory.
 #[derive(Default)]
 pub(crate) struct Undo<'a> {
-    rows: Vec<Before<'a>>,
+    rows: Vec<RowBefore<'a>>,
 }
 
 /// A row as it was; `None` if there was none.
-struct Before<'a> {
+struct RowBefore<'a> {
     space: &'a Space,
     key: &'a [u8],
     row: Option<Vec<u8>>,
@@ -28,7 +28,7 @@ impl<'a> Undo<'a> {
     pub(crate) fn remember(&mut self, space: &'a Space, key: &'a [u8]) -> Result<(), IndexError> {
         if space.index.tree().is_some() {
             let row = space.index.get(key, <[u8]>::to_vec)?;
-            self.rows.push(Before { space, key, row });
+            self.rows.push(RowBefore { space, key, row });
         }
         Ok(())
     }
@@ -38,7 +38,7 @@ impl<'a> Undo<'a> {
         let _spending = engine.pages.as_ref().map(|pages| pages.spend_reserve());
         let mut buffer = Vec::new();
         let expiries = &engine.expiries;
-        for Before { space, key, row } in self.rows.into_iter().rev() {
+        for RowBefore { space, key, row } in self.rows.into_iter().rev() {
             match row {
                 None => space.remove_row(expiries, &engine.watches, key, &mut buffer)?,
                 Some(row) => {
