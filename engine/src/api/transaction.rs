@@ -289,8 +289,8 @@ impl Transaction<'_> {
             .staged
             .get(&space.id)
             .map_or(&empty, |staged| &staged.rows);
-        let mut own = Own::new(rows, direction, (start, end)).peekable();
-        let visit_own = |row: &Staged, key: &[u8], visit: &mut dyn Visit| {
+        let mut own = StagedWrites::new(rows, direction, (start, end)).peekable();
+        let visit_own = |row: &Staged, key: &[u8], visit: &mut dyn RowVisitor| {
             let live = row
                 .row
                 .as_deref()
@@ -412,8 +412,8 @@ impl Transaction<'_> {
     }
 }
 
-trait Visit: FnMut(&[u8], Row<'_>) -> ControlFlow<()> {}
-impl<F: FnMut(&[u8], Row<'_>) -> ControlFlow<()>> Visit for F {}
+trait RowVisitor: FnMut(&[u8], Row<'_>) -> ControlFlow<()> {}
+impl<F: FnMut(&[u8], Row<'_>) -> ControlFlow<()>> RowVisitor for F {}
 
 /// What the log's record has for a row besides key and payload, at most: the operation's kind and
 /// three numbers, rounded up.
@@ -443,46 +443,46 @@ impl Staged {
 }
 
 /// Own writes in scan order.
-enum Own<'a> {
+enum StagedWrites<'a> {
     Forward(btree_map::Range<'a, Vec<u8>, Staged>),
     Reverse(btree_map::Range<'a, Vec<u8>, Staged>),
     Empty,
 }
 
-impl<'a> Own<'a> {
+impl<'a> StagedWrites<'a> {
     fn new(
         rows: &'a BTreeMap<Vec<u8>, Staged>,
         direction: Direction,
         bounds: (std::ops::Bound<&[u8]>, std::ops::Bound<&[u8]>),
-    ) -> Own<'a> {
+    ) -> StagedWrites<'a> {
         // `BTreeMap::range` panics on ranges that are inside out; to a scan they are just empty.
         if crate::index::bounds::is_inverted(bounds.0, bounds.1) {
-            return Own::Empty;
+            return StagedWrites::Empty;
         }
         let range = rows.range::<[u8], _>(bounds);
         if direction == Direction::Forward {
-            Own::Forward(range)
+            StagedWrites::Forward(range)
         } else {
-            Own::Reverse(range)
+            StagedWrites::Reverse(range)
         }
     }
 }
 
-impl<'a> Iterator for Own<'a> {
+impl<'a> Iterator for StagedWrites<'a> {
     type Item = (&'a Vec<u8>, &'a Staged);
 
     fn next(&mut self) -> Option<Self::Item> {
         match self {
-            Own::Forward(range) => range.next(),
-            Own::Reverse(range) => range.next_back(),
-            Own::Empty => None,
+            StagedWrites::Forward(range) => range.next(),
+            StagedWrites::Reverse(range) => range.next_back(),
+            StagedWrites::Empty => None,
         }
     }
 }
 
 /// Visits own writes up to and including `key`.
 fn before<'a>(
-    own: &mut Peekable<Own<'a>>,
+    own: &mut Peekable<StagedWrites<'a>>,
     key: &[u8],
     direction: Direction,
     mut visit: impl FnMut(&[u8], &Staged) -> ControlFlow<()>,
