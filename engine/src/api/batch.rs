@@ -27,10 +27,10 @@ pub struct Batch {
 struct BatchOperation {
     keyspace: Keyspace,
     key: Vec<u8>,
-    what: What,
+    action: BatchAction,
 }
 
-enum What {
+enum BatchAction {
     Put {
         value: Vec<u8>,
         expiry_ms: Option<u64>,
@@ -71,7 +71,7 @@ impl Batch {
         self.push(
             keyspace,
             key,
-            What::Put {
+            BatchAction::Put {
                 value: value.to_vec(),
                 expiry_ms,
                 user_flags,
@@ -89,17 +89,17 @@ impl Batch {
         let columns = columns
             .iter()
             .map(|(name, value)| (name.to_vec(), value.to_vec()));
-        self.push(keyspace, key, What::PutColumns(columns.collect()))
+        self.push(keyspace, key, BatchAction::PutColumns(columns.collect()))
     }
 
     /// Removes a row.
     pub fn remove(&mut self, keyspace: &Keyspace, key: &[u8]) -> &mut Self {
-        self.push(keyspace, key, What::Remove)
+        self.push(keyspace, key, BatchAction::Remove)
     }
 
-    fn push(&mut self, keyspace: &Keyspace, key: &[u8], what: What) -> &mut Self {
+    fn push(&mut self, keyspace: &Keyspace, key: &[u8], action: BatchAction) -> &mut Self {
         self.len += 1;
-        self.bytes += ROW_BYTES_IN_LOG + key.len() + what.bytes();
+        self.bytes += ROW_BYTES_IN_LOG + key.len() + action.bytes();
         if self.is_too_large() {
             // It cannot be committed: its memory is of no use.
             self.operations = Vec::new();
@@ -109,7 +109,7 @@ impl Batch {
         self.operations.push(BatchOperation {
             keyspace,
             key: key.to_vec(),
-            what,
+            action,
         });
         self
     }
@@ -154,16 +154,16 @@ impl Batch {
     }
 }
 
-impl What {
+impl BatchAction {
     /// Bytes of values and columns.
     fn bytes(&self) -> usize {
         match self {
-            What::Put { value, .. } => value.len(),
-            What::PutColumns(columns) => {
+            BatchAction::Put { value, .. } => value.len(),
+            BatchAction::PutColumns(columns) => {
                 let columns = columns.iter();
                 columns.map(|(name, value)| name.len() + value.len()).sum()
             }
-            What::Remove => 0,
+            BatchAction::Remove => 0,
         }
     }
 }
@@ -173,15 +173,15 @@ impl BatchOperation {
         let BatchOperation {
             keyspace,
             key,
-            what,
+            action,
         } = self;
-        match what {
-            What::Remove => tx.remove(keyspace, key).map(drop),
-            What::PutColumns(columns) => {
+        match action {
+            BatchAction::Remove => tx.remove(keyspace, key).map(drop),
+            BatchAction::PutColumns(columns) => {
                 let columns = columns.iter().map(|(name, value)| (&name[..], &value[..]));
                 tx.put_columns(keyspace, key, &columns.collect::<Vec<_>>())
             }
-            What::Put {
+            BatchAction::Put {
                 value,
                 expiry_ms,
                 user_flags,
