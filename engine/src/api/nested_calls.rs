@@ -52,13 +52,13 @@ impl Shared {
     }
 }
 
-/// What a call does, and so what is to come of it inside a closure.
+/// Whether a call takes locks, and so what is to come of it inside a closure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Does {
+enum CallLocks {
     /// Works everywhere.
-    Read,
+    None,
     /// Takes locks: refused where the caller may hold some.
-    Lock,
+    Takes,
 }
 
 type Call = fn(&Shared) -> Result<()>;
@@ -195,7 +195,7 @@ const LOCKING: [(&str, Call); 25] = [
 type Within = fn(&Shared, &mut dyn FnMut());
 
 /// Closures whose callers hold nothing that others wait for.
-const FREE: [(&str, Within); 4] = [
+const LOCK_FREE: [(&str, Within); 4] = [
     ("read", |s, call| {
         s.rows.read(b"a", |_| call()).unwrap();
     }),
@@ -224,7 +224,7 @@ const FREE: [(&str, Within); 4] = [
 ];
 
 /// Closures whose callers hold locks, or have commits wait for them.
-const HOLDING: [(&str, Within); 9] = [
+const WITH_LOCKS: [(&str, Within); 9] = [
     ("get_many", |s, call| {
         let first = |i: usize, _: Option<crate::Row<'_>>| {
             if i == 0 {
@@ -318,15 +318,15 @@ fn get_many_that_locks(s: &Shared, call: &mut dyn FnMut()) {
 
 /// Runs one pair on a thread of its own; what the call returned.
 fn run(shared: &Arc<Shared>, names: &str, within: Within, call: Call) -> Result<()> {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let shared = Arc::clone(shared);
     let thread = thread::spawn(move || {
         let mut outcome = None;
         within(&shared, &mut || outcome = Some(call(&shared)));
-        let _ = tell.send(());
+        let _ = sender.send(());
         outcome.expect("the closure was called")
     });
-    match told.recv_timeout(DEADLINE) {
+    match receiver.recv_timeout(DEADLINE) {
         // The thread, which may have panicked, says more.
         Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => match thread.join() {
             Ok(outcome) => outcome,
@@ -336,20 +336,20 @@ fn run(shared: &Arc<Shared>, names: &str, within: Within, call: Call) -> Result<
     }
 }
 
-fn check(index: IndexKind, within: (&str, Within), (does, calls): (Does, &[(&str, Call)])) {
-    let holds = HOLDING.iter().any(|(name, _)| *name == within.0)
-        && !FREE.iter().any(|(name, _)| *name == within.0);
+fn check(index: IndexKind, within: (&str, Within), (locks, calls): (CallLocks, &[(&str, Call)])) {
+    let caller_locks = WITH_LOCKS.iter().any(|(name, _)| *name == within.0)
+        && !LOCK_FREE.iter().any(|(name, _)| *name == within.0);
     let mut shared = Arc::new(Shared::open(index));
     for (name, call) in calls {
         let names = format!("{index:?}: {name} in {}", within.0);
         shared.put_expired();
         let outcome = run(&shared, &names, within.1, *call);
         match outcome {
-            Err(Error::Nested) if holds && does == Does::Lock => {}
-            Ok(()) if !holds || does == Does::Read => {}
+            Err(Error::Nested) if caller_locks && locks == CallLocks::Takes => {}
+            Ok(()) if !caller_locks || locks == CallLocks::None => {}
             outcome => panic!("{names}: {outcome:?}"),
         }
-        if !holds && does == Does::Lock {
+        if !caller_locks && locks == CallLocks::Takes {
             shared = Arc::new(Shared::open(index));
         }
         // Whatever came of it, everybody can go on.
@@ -360,9 +360,9 @@ fn check(index: IndexKind, within: (&str, Within), (does, calls): (Does, &[(&str
 }
 
 fn check_all(index: IndexKind) {
-    for within in FREE.into_iter().chain(HOLDING) {
-        check(index, within, (Does::Read, &READS));
-        check(index, within, (Does::Lock, &LOCKING));
+    for within in LOCK_FREE.into_iter().chain(WITH_LOCKS) {
+        check(index, within, (CallLocks::None, &READS));
+        check(index, within, (CallLocks::Takes, &LOCKING));
     }
 }
 
