@@ -182,7 +182,7 @@ impl Space {
         (start, end): Bounds<'_>,
         mut wanted: impl FnMut(&[u8], Row<'_>) -> RangeDecision,
     ) -> RemovedRows {
-        let mut gone = Gone::default();
+        let mut gone = RemovedBatch::default();
         let mut rows = 0;
         loop {
             let from = gone.last.clone();
@@ -233,9 +233,9 @@ pub(crate) struct RemovedRows {
 const MOST_EXPIRIES: usize = 1 << 14;
 const MOST_EXPIRY_BYTES: usize = 1 << 20;
 
-/// Rows that went, and what is still to be done for them.
+/// Rows that were removed, and what is still to be done for them.
 #[derive(Default)]
-struct Gone {
+struct RemovedBatch {
     rows: u64,
     last: Option<Vec<u8>>,
     expiring: Vec<(Vec<u8>, u64)>,
@@ -243,7 +243,7 @@ struct Gone {
     expiring_bytes: usize,
 }
 
-impl Gone {
+impl RemovedBatch {
     fn push(&mut self, key: &[u8], expiry_ms: Option<u64>) {
         self.rows += 1;
         let last = self.last.get_or_insert_default();
