@@ -12,7 +12,7 @@ use hedgerow_vfs::FileLock;
 use crate::commit::removals::Removals;
 use crate::commit::stripes::Stripes;
 use crate::commit::watches::Watches;
-use crate::disk::lost::Lost;
+use crate::disk::lost::LostRecords;
 use crate::disk::page_file::PageFile;
 use crate::error::{Error, Result};
 use crate::index::expiry::ExpiryIndex;
@@ -79,7 +79,7 @@ pub(crate) struct Engine {
     pub(crate) checkpointing: Mutex<()>,
     pub(crate) counters: Counters,
     /// What recovery could not replay.
-    pub(crate) lost: Lost,
+    pub(crate) lost: LostRecords,
     /// Why no write is accepted any more, other than a failure of the log.
     pub(crate) broken: OnceLock<String>,
     pub(crate) closed: AtomicBool,

@@ -13,7 +13,7 @@ use crate::commit::removals::Removals;
 use crate::commit::stripes::Stripes;
 use crate::commit::watches::Watches;
 use crate::disk::directory;
-use crate::disk::lost::Lost;
+use crate::disk::lost::LostRecords;
 use crate::disk::page_file::PageFile;
 use crate::disk::replay::Recovery;
 use crate::engine::{Catalog, Counters, Engine};
@@ -93,7 +93,7 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
     };
     let catalog = Engine::first_catalog(&manifest, pages.as_deref())?;
     let expiries = ExpiryIndex::new(expiries);
-    let (counters, lost) = (Counters::default(), Lost::default());
+    let (counters, lost) = (Counters::default(), LostRecords::default());
     recover(
         &options,
         dir,
@@ -160,7 +160,7 @@ fn recover(
     dir: &Path,
     (manifest, logs): (&Manifest, &RecoveredLogs),
     (catalog, expiries, pages): (&Catalog, &ExpiryIndex, Option<&PageFile>),
-    (counters, lost): (&Counters, &Lost),
+    (counters, lost): (&Counters, &LostRecords),
 ) -> Result<()> {
     let recovery = Recovery {
         vfs: &options.vfs,

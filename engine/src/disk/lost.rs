@@ -11,12 +11,12 @@ use hedgerow_index::{IndexError, IndexErrorKind};
 
 use crate::error::{Error, Result};
 
-/// Pages that are told of one by one.
+/// Pages that the report names one by one.
 const MOST_ERRORS: usize = 64;
 
 /// What was lost, by any thread.
 #[derive(Default)]
-pub(crate) struct Lost(Mutex<Inner>);
+pub(crate) struct LostRecords(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -24,7 +24,7 @@ struct Inner {
     errors: Vec<IndexError>,
 }
 
-impl Lost {
+impl LostRecords {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // Whole after each change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

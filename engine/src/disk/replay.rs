@@ -13,7 +13,7 @@ use hedgerow_log::{Manifest, Operation, OperationKind, Problem, Timestamp};
 use hedgerow_vfs::Vfs;
 
 use crate::commit::range_record;
-use crate::disk::lost::Lost;
+use crate::disk::lost::LostRecords;
 use crate::disk::page_file::PageFile;
 use crate::disk::progress::{ProgressCallback, RecoveryPhase, RecoveryProgress};
 use crate::error::{Error, Result};
@@ -36,7 +36,7 @@ pub(crate) struct Recovery<'a> {
     /// Where the trees are, if in a page file.
     pub(crate) pages: Option<&'a PageFile>,
     /// What could not be replayed.
-    pub(crate) lost: &'a Lost,
+    pub(crate) lost: &'a LostRecords,
     /// Keyspaces have ids below this one.
     pub(crate) next_keyspace_id: u32,
 }
