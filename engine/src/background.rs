@@ -101,7 +101,7 @@ fn checkpoint_when_due(engine: &Arc<Engine>, limits: Limits) {
 
 /// What a sweep came to.
 #[derive(Default)]
-struct Swept {
+struct SweepResult {
     rows: u64,
     /// Rows that could not be removed as a page cannot be read, why the first could not, and the
     /// last entry of them.
@@ -110,7 +110,7 @@ struct Swept {
     last: Option<Vec<u8>>,
 }
 
-impl Swept {
+impl SweepResult {
     /// Goes past what a damaged page has.
     fn pass(&mut self, error: IndexError) -> Result<()> {
         if error.kind() != IndexErrorKind::Damaged && error.keys().is_none() {
@@ -176,13 +176,13 @@ pub(crate) fn sweep(engine: &Arc<Engine>) -> Result<u64> {
 
 /// Removes the rows that have expired and whose entries are behind one; goes past those whose pages
 /// cannot be read.
-fn sweep_from(engine: &Arc<Engine>, mut from: Bound<Vec<u8>>) -> Result<Swept> {
+fn sweep_from(engine: &Arc<Engine>, mut from: Bound<Vec<u8>>) -> Result<SweepResult> {
     // A row's stripe may be the caller's own.
     if worker::must_not_wait() {
         return Err(Error::Nested);
     }
     let now_ms = engine.now_ms();
-    let mut swept = Swept::default();
+    let mut swept = SweepResult::default();
     loop {
         let due = engine
             .expiries
