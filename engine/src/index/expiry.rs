@@ -60,7 +60,7 @@ impl Expiring {
 
 /// Rows that are due.
 #[derive(Default)]
-pub(crate) struct Due {
+pub(crate) struct DueRows {
     pub(crate) rows: Vec<Expiring>,
     /// The last entry that was read, if there may be others behind it.
     pub(crate) more_behind: Option<Vec<u8>>,
@@ -137,8 +137,8 @@ impl ExpiryIndex {
         from: Bound<&[u8]>,
         now_ms: u64,
         limit: usize,
-    ) -> Result<Due, IndexError> {
-        let mut due = Due::default();
+    ) -> Result<DueRows, IndexError> {
+        let mut due = DueRows::default();
         let (mut bytes, mut last) = (0, Vec::new());
         self.index.scan(from, Direction::Forward, |entry, value| {
             let (expiry, rest) = entry.split_at(8);
@@ -178,7 +178,7 @@ impl ExpiryIndex {
     pub(crate) fn count(&self) -> usize {
         let mut due = self.due(Bound::Unbounded, u64::MAX, usize::MAX);
         let mut count = 0;
-        while let Ok(Due { rows, more_behind }) = due {
+        while let Ok(DueRows { rows, more_behind }) = due {
             count += rows.len();
             let Some(last) = more_behind else { break };
             due = self.due(Bound::Excluded(&last), u64::MAX, usize::MAX);
