@@ -12,13 +12,13 @@ use crate::commit::{Action, Commit};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::index::space::Space;
-use crate::row::builder::{Built, RowBuilder};
+use crate::row::builder::{BuiltRow, RowBuilder};
 use crate::row::{self, Row, TIMESTAMP_BYTES};
 
 /// A change of one row; the bytes of a put are in the thread's scratch.
 #[derive(Clone, Copy)]
 enum RowChange {
-    Put(Built),
+    Put(BuiltRow),
     Remove,
 }
 

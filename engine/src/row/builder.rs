@@ -34,7 +34,7 @@ enum Content {
 
 /// A built row.
 #[derive(Clone, Copy)]
-pub(crate) struct Built {
+pub(crate) struct BuiltRow {
     pub(crate) expiry_ms: Option<u64>,
     /// Whether the log needs only the changed columns.
     pub(crate) delta: bool,
@@ -133,7 +133,7 @@ impl<'a> RowBuilder<'a> {
 
     /// Writes the row (with no timestamp yet) into `row`, and what the log needs of its columns
     /// into `delta` if that is less.
-    pub(crate) fn build(&self, row: &mut Vec<u8>, delta: &mut Vec<u8>) -> Built {
+    pub(crate) fn build(&self, row: &mut Vec<u8>, delta: &mut Vec<u8>) -> BuiltRow {
         row.clear();
         let RowBuilder {
             expiry_ms,
@@ -146,7 +146,7 @@ impl<'a> RowBuilder<'a> {
                 row::set_version(row, version);
             }
         };
-        let mut built = Built {
+        let mut built = BuiltRow {
             expiry_ms,
             delta: false,
             adds: None,
