@@ -18,14 +18,14 @@ use crate::engine::{Catalog, Engine};
 use crate::error::{Error, Result};
 use crate::index::any_index::AnyIndex;
 use crate::index::kind::IndexKind;
-use crate::index::space::{Space, Stored};
+use crate::index::space::{Space, StoredIndex};
 
 const LONGEST_NAME: usize = 255;
 
 /// A keyspace of this id: empty, or as the page file has it.
 fn new_space(id: u32, name: &str, kind: IndexKind, pages: Option<&PageFile>) -> Result<Space> {
     let stored = match (AnyIndex::in_memory(kind), pages) {
-        (Some(index), _) => Stored {
+        (Some(index), _) => StoredIndex {
             index,
             rows: 0,
             expiring: 0,

@@ -39,7 +39,7 @@ use crate::error::{Error, Result};
 use crate::index::any_index::AnyIndex;
 use crate::index::expiry::ExpiryIndex;
 use crate::index::kind::IndexKind;
-use crate::index::space::{Space, Stored};
+use crate::index::space::{Space, StoredIndex};
 use crate::options::Builder;
 use crate::schedule::FileSpace;
 
@@ -303,15 +303,15 @@ impl PageFile {
     }
 
     /// The tree of a keyspace: empty, if the file has none.
-    pub(crate) fn index(&self, id: u32) -> Result<Stored> {
+    pub(crate) fn index(&self, id: u32) -> Result<StoredIndex> {
         let pool = Arc::clone(&self.pool);
         Ok(match lock(&self.entries).get(&id) {
-            Some(entry) => Stored {
+            Some(entry) => StoredIndex {
                 index: AnyIndex::BTree(BTreeIndex::open(pool, entry.root, entry.rows)),
                 rows: entry.rows,
                 expiring: entry.expiring,
             },
-            None => Stored {
+            None => StoredIndex {
                 index: AnyIndex::BTree(BTreeIndex::create(pool)?),
                 rows: 0,
                 expiring: 0,

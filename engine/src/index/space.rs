@@ -33,7 +33,7 @@ pub(crate) struct Space {
 }
 
 /// An index, and what is known of its rows.
-pub(crate) struct Stored {
+pub(crate) struct StoredIndex {
     pub(crate) index: AnyIndex,
     pub(crate) rows: u64,
     pub(crate) expiring: u64,
@@ -55,7 +55,7 @@ impl Replaced {
 }
 
 impl Space {
-    pub(crate) fn new(id: u32, name: &str, kind: IndexKind, stored: Stored) -> Space {
+    pub(crate) fn new(id: u32, name: &str, kind: IndexKind, stored: StoredIndex) -> Space {
         let space = Space {
             id,
             name: name.to_owned(),
@@ -396,7 +396,7 @@ mod tests {
     #[test]
     fn a_record_leaves_a_row_alone_that_is_as_new() {
         for kind in KINDS {
-            let stored = Stored {
+            let stored = StoredIndex {
                 index: index(kind),
                 rows: 0,
                 expiring: 0,
