@@ -16,10 +16,10 @@ use crate::error::{Error, Result};
 use crate::index::expiry::Expiring;
 use crate::index::space::Space;
 use crate::row::Row;
-use crate::schedule::{Limits, Look, Schedule};
+use crate::schedule::{CheckpointLimits, CheckpointState, Schedule};
 
 const CHECKPOINT_POLL: Duration = Duration::from_millis(100);
-/// Polls from look to look at the blocks of a page file, which are counted one by one.
+/// Polls from one count of a page file's blocks to the next: they are counted one by one.
 const SPACE_POLLS: u32 = 10;
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
@@ -42,7 +42,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> std::io::Result<Vec<JoinHandle<()>>
     if let Some(log_bytes) = engine.options.checkpoint_log_bytes {
         let engine = Arc::clone(engine);
         let checkpointer = thread::Builder::new().name("hedgerow-checkpoint".into());
-        let limits = Limits {
+        let limits = CheckpointLimits {
             log_bytes,
             idle: engine.options.checkpoint_idle,
             interval: engine.options.checkpoint_interval,
@@ -52,7 +52,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> std::io::Result<Vec<JoinHandle<()>>
     Ok(threads)
 }
 
-fn checkpoint_when_due(engine: &Arc<Engine>, limits: Limits) {
+fn checkpoint_when_due(engine: &Arc<Engine>, limits: CheckpointLimits) {
     let (opened, mut schedule) = (Instant::now(), Schedule::new(limits));
     let mut retry = FIRST_RETRY;
     let mut not_before = opened;
@@ -72,7 +72,7 @@ fn checkpoint_when_due(engine: &Arc<Engine>, limits: Limits) {
             log.statistics(),
             counters.carried_log_bytes.load(Ordering::Relaxed),
         );
-        let look = Look {
+        let state = CheckpointState {
             now: opened.elapsed(),
             changes: log.records + pages.map_or(0, |pages| pages.retirements()),
             log_bytes: log.generation_bytes + carried_bytes,
@@ -81,7 +81,7 @@ fn checkpoint_when_due(engine: &Arc<Engine>, limits: Limits) {
             checkpoint_bytes: counters.checkpoint_bytes.load(Ordering::Relaxed),
             file,
         };
-        if !schedule.is_due(look) || Instant::now() < not_before {
+        if !schedule.is_due(state) || Instant::now() < not_before {
             continue;
         }
         match engine.checkpoint() {

@@ -16,7 +16,7 @@ const MOST_FOLLOWING: u32 = 4;
 
 /// What a checkpoint waits for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct CheckpointLimits {
     pub(crate) log_bytes: u64,
     /// Without commits.
     pub(crate) idle: Option<Duration>,
@@ -36,7 +36,7 @@ pub(crate) struct FileSpace {
 
 /// How things stand.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct CheckpointState {
     /// Since the database was opened.
     pub(crate) now: Duration,
     /// Commits and keyspaces dropped since then.
@@ -52,11 +52,11 @@ pub(crate) struct Look {
     pub(crate) file: Option<FileSpace>,
 }
 
-/// What is remembered from look to look.
+/// What is remembered from one call of is_due to the next.
 #[derive(Debug)]
 pub(crate) struct Schedule {
-    limits: Limits,
-    last: Look,
+    limits: CheckpointLimits,
+    last: CheckpointState,
     /// When something was changed last, and when the first change was seen that the last checkpoint
     /// lacks.
     changed_at: Duration,
@@ -68,10 +68,10 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    pub(crate) fn new(limits: Limits) -> Schedule {
+    pub(crate) fn new(limits: CheckpointLimits) -> Schedule {
         Schedule {
             limits,
-            last: Look::default(),
+            last: CheckpointState::default(),
             changed_at: Duration::ZERO,
             behind_since: None,
             covered: 0,
@@ -80,28 +80,28 @@ impl Schedule {
     }
 
     /// Whether a checkpoint is due.
-    pub(crate) fn is_due(&mut self, look: Look) -> bool {
-        if look.checkpoints != self.last.checkpoints {
-            // Somebody else's has at least what was there at the last look.
+    pub(crate) fn is_due(&mut self, state: CheckpointState) -> bool {
+        if state.checkpoints != self.last.checkpoints {
+            // Somebody else's has at least what was there at the last call.
             self.covered = self.covered.max(self.last.changes);
             self.behind_since = None;
         }
-        if look.changes != self.last.changes {
-            self.changed_at = look.now;
+        if state.changes != self.last.changes {
+            self.changed_at = state.now;
             self.following = 0;
         }
-        self.last = look;
+        self.last = state;
         // Never more often than the log grows to what a checkpoint writes.
-        if look.log_bytes >= self.limits.log_bytes.max(look.checkpoint_bytes) {
+        if state.log_bytes >= self.limits.log_bytes.max(state.checkpoint_bytes) {
             return true;
         }
-        let Some(file) = look.file else { return false };
+        let Some(file) = state.file else { return false };
         let has_passed = |limit: Option<Duration>, since: Duration| {
-            limit.is_some_and(|limit| look.now.saturating_sub(since) >= limit)
+            limit.is_some_and(|limit| state.now.saturating_sub(since) >= limit)
         };
         let is_idle = has_passed(self.limits.idle, self.changed_at);
-        if self.is_behind(&look) {
-            let since = *self.behind_since.get_or_insert(look.now);
+        if self.is_behind(&state) {
+            let since = *self.behind_since.get_or_insert(state.now);
             let is_dead = file.dead_bytes >= LEAST_DEAD_BYTES.max(2 * file.live_bytes);
             return is_idle || is_dead || has_passed(self.limits.interval, since);
         }
@@ -109,11 +109,11 @@ impl Schedule {
     }
 
     /// Whether there is something that the last checkpoint lacks.
-    fn is_behind(&self, look: &Look) -> bool {
-        look.changes > self.covered || look.carried_bytes > 0
+    fn is_behind(&self, state: &CheckpointState) -> bool {
+        state.changes > self.covered || state.carried_bytes > 0
     }
 
-    /// A checkpoint was taken after the last look.
+    /// A checkpoint was taken after the last call.
     pub(crate) fn taken(&mut self) {
         self.covered = self.last.changes;
         self.behind_since = None;
@@ -128,33 +128,33 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn schedule() -> Schedule {
-        Schedule::new(Limits {
+        Schedule::new(CheckpointLimits {
             log_bytes: 256 * MIB,
             idle: Some(Duration::from_secs(10)),
             interval: Some(Duration::from_secs(300)),
         })
     }
 
-    fn look(seconds: u64, changes: u64) -> Look {
-        Look {
+    fn state_at(seconds: u64, changes: u64) -> CheckpointState {
+        CheckpointState {
             now: Duration::from_secs(seconds),
             changes,
             log_bytes: changes,
             file: Some(FileSpace::default()),
-            ..Look::default()
+            ..CheckpointState::default()
         }
     }
 
     #[test]
     fn an_idle_database_takes_one_checkpoint_of_what_was_written_and_none_of_nothing() {
         let mut schedule = schedule();
-        assert!((0..1_000).all(|now| !schedule.is_due(look(now, 0))));
-        assert!((1_000..1_010).all(|now| !schedule.is_due(look(now, 1))));
-        assert!(schedule.is_due(look(1_010, 1)));
+        assert!((0..1_000).all(|now| !schedule.is_due(state_at(now, 0))));
+        assert!((1_000..1_010).all(|now| !schedule.is_due(state_at(now, 1))));
+        assert!(schedule.is_due(state_at(1_010, 1)));
         schedule.taken();
-        let after = |now| Look {
+        let after = |now| CheckpointState {
             checkpoints: 1,
-            ..look(now, 1)
+            ..state_at(now, 1)
         };
         assert!((1_011..9_000).all(|now| !schedule.is_due(after(now))));
     }
@@ -162,20 +162,20 @@ mod tests {
     #[test]
     fn a_database_that_is_always_written_to_takes_one_now_and_then() {
         let mut schedule = schedule();
-        assert!((0..300).all(|now| !schedule.is_due(look(now, 1 + now))));
-        assert!(schedule.is_due(look(300, 301)));
+        assert!((0..300).all(|now| !schedule.is_due(state_at(now, 1 + now))));
+        assert!(schedule.is_due(state_at(300, 301)));
         schedule.taken();
-        let after = |now| Look {
+        let after = |now| CheckpointState {
             checkpoints: 1,
-            ..look(now, 1 + now)
+            ..state_at(now, 1 + now)
         };
         assert!((301..600).all(|now| !schedule.is_due(after(now))));
         assert!(schedule.is_due(after(601)));
         // Of an index in memory it would write all rows.
         let mut schedule = self::schedule();
-        let in_memory = |now| Look {
+        let in_memory = |now| CheckpointState {
             file: None,
-            ..look(now, now)
+            ..state_at(now, now)
         };
         assert!((0..9_000).all(|now| !schedule.is_due(in_memory(now))));
     }
@@ -183,11 +183,11 @@ mod tests {
     #[test]
     fn a_long_log_and_dead_space_are_reasons_at_once() {
         let long = |log_mib, checkpoint_mib, file| {
-            schedule().is_due(Look {
+            schedule().is_due(CheckpointState {
                 log_bytes: log_mib * MIB,
                 checkpoint_bytes: checkpoint_mib * MIB,
                 file,
-                ..look(1, 1)
+                ..state_at(1, 1)
             })
         };
         assert!(long(256, 0, None) && !long(255, 0, None));
@@ -198,9 +198,9 @@ mod tests {
                 live_bytes: live_mib * MIB,
                 is_sparse: false,
             };
-            schedule().is_due(Look {
+            schedule().is_due(CheckpointState {
                 file: Some(file),
-                ..look(1, changes)
+                ..state_at(1, changes)
             })
         };
         assert!(dead(357, 0, 1) && !dead(63, 0, 1));
@@ -211,16 +211,16 @@ mod tests {
     #[test]
     fn a_mostly_free_file_is_made_short_by_a_few_and_then_left_alone() {
         let mut schedule = schedule();
-        let sparse = Look {
+        let sparse = CheckpointState {
             file: Some(FileSpace {
                 is_sparse: true,
                 ..FileSpace::default()
             }),
-            ..look(0, 1)
+            ..state_at(0, 1)
         };
         let mut taken = 0;
         for now in 0..10_000 {
-            let now = Look {
+            let now = CheckpointState {
                 now: Duration::from_secs(now),
                 checkpoints: taken,
                 ..sparse
@@ -236,9 +236,9 @@ mod tests {
     #[test]
     fn what_an_earlier_opening_left_is_written_once() {
         let mut schedule = schedule();
-        let carried = |now, carried_bytes| Look {
+        let carried = |now, carried_bytes| CheckpointState {
             carried_bytes,
-            ..look(now, 0)
+            ..state_at(now, 0)
         };
         assert!(!schedule.is_due(carried(9, 5)) && schedule.is_due(carried(10, 5)));
         schedule.taken();
