@@ -56,7 +56,7 @@ pub(crate) struct Counters {
     pub(crate) recovery_batches: AtomicU64,
     pub(crate) recovery_overwritten: AtomicU64,
     /// Log bytes that were replayed at opening and that no checkpoint has replaced yet.
-    pub(crate) carried_log_bytes: AtomicU64,
+    pub(crate) replayed_log_bytes: AtomicU64,
 }
 
 pub(crate) struct Engine {

@@ -44,7 +44,7 @@ pub(crate) struct CheckpointState {
     /// Log since the last rotation, and of earlier openings.
     pub(crate) log_bytes: u64,
     /// Of that, the log of earlier openings.
-    pub(crate) carried_bytes: u64,
+    pub(crate) replayed_bytes: u64,
     /// Checkpoints since the database was opened, and the size of the last one.
     pub(crate) checkpoints: u64,
     pub(crate) checkpoint_bytes: u64,
@@ -110,7 +110,7 @@ impl Schedule {
 
     /// Whether there is something that the last checkpoint lacks.
     fn is_behind(&self, state: &CheckpointState) -> bool {
-        state.changes > self.covered || state.carried_bytes > 0
+        state.changes > self.covered || state.replayed_bytes > 0
     }
 
     /// A checkpoint was taken after the last call.
@@ -236,12 +236,12 @@ mod tests {
     #[test]
     fn what_an_earlier_opening_left_is_written_once() {
         let mut schedule = schedule();
-        let carried = |now, carried_bytes| CheckpointState {
-            carried_bytes,
+        let replayed = |now, replayed_bytes| CheckpointState {
+            replayed_bytes,
             ..state_at(now, 0)
         };
-        assert!(!schedule.is_due(carried(9, 5)) && schedule.is_due(carried(10, 5)));
+        assert!(!schedule.is_due(replayed(9, 5)) && schedule.is_due(replayed(10, 5)));
         schedule.taken();
-        assert!((11..5_000).all(|now| !schedule.is_due(carried(now, 0))));
+        assert!((11..5_000).all(|now| !schedule.is_due(replayed(now, 0))));
     }
 }

@@ -185,11 +185,13 @@ fn recover(
     }
     // Logs may have blocks and no commit: those of a database that did nothing but take a
     // checkpoint.
-    let carried = match recovered.records {
+    let replayed = match recovered.records {
         0 => 0,
         _ => logs.total_bytes(),
     };
-    counters.carried_log_bytes.store(carried, Ordering::Relaxed);
+    counters
+        .replayed_log_bytes
+        .store(replayed, Ordering::Relaxed);
     let checkpoint = manifest
         .checkpoint
         .iter()

@@ -279,8 +279,8 @@ fn push_counters(engine: &Engine, list: &mut Statistics) {
             "Records of those that later ones replaced within a batch.",
         ),
         (
-            "carried_log_bytes",
-            &counters.carried_log_bytes,
+            "replayed_log_bytes",
+            &counters.replayed_log_bytes,
             "Log of earlier openings, still needed.",
         ),
     ] {

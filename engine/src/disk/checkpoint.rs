@@ -146,7 +146,7 @@ impl Engine {
         tracing::info!(kind = "rows", "checkpoint started");
         let started = Instant::now();
         let log = self.log()?;
-        let carried = self.counters.carried_log_bytes.load(Ordering::Relaxed);
+        let replayed = self.counters.replayed_log_bytes.load(Ordering::Relaxed);
         let rotation = log.rotate()?;
         let parts = self.write_parts(rotation.generation)?;
         let newest = parts
@@ -175,7 +175,7 @@ impl Engine {
                 parts,
             },
             &report,
-            carried,
+            replayed,
         )?;
         Ok(report)
     }
@@ -186,7 +186,7 @@ impl Engine {
         tracing::info!(kind = "pages", "checkpoint started");
         let started = Instant::now();
         let log = self.log()?;
-        let carried = self.counters.carried_log_bytes.load(Ordering::Relaxed);
+        let replayed = self.counters.replayed_log_bytes.load(Ordering::Relaxed);
         pages.drop_retired(|| self.is_closed())?;
         pages.compact();
         let before = pages.statistics().writes;
@@ -232,7 +232,7 @@ impl Engine {
                 parts: Vec::new(),
             },
             &report,
-            carried,
+            replayed,
         )?;
         Ok(report)
     }
@@ -262,7 +262,7 @@ impl Engine {
         &self,
         checkpoint: CheckpointEntry,
         report: &CheckpointReport,
-        carried: u64,
+        replayed: u64,
     ) -> Result<()> {
         let mut manifest = self.manifest();
         let mut changed = manifest.clone();
@@ -272,8 +272,8 @@ impl Engine {
         *manifest = changed;
         self.name_manifest(manifest.sequence);
         self.counters
-            .carried_log_bytes
-            .fetch_sub(carried, Ordering::Relaxed);
+            .replayed_log_bytes
+            .fetch_sub(replayed, Ordering::Relaxed);
         self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
         self.counters
             .checkpoint_bytes

@@ -57,7 +57,7 @@ fn rows_survive_with_and_without_a_checkpoint(index: IndexKind) {
         if round % 2 == 1 {
             let report = db.checkpoint().unwrap();
             assert_eq!(report.records, round + 2);
-            assert_eq!(db.statistics().get("carried_log_bytes"), Some(0.0));
+            assert_eq!(db.statistics().get("replayed_log_bytes"), Some(0.0));
         }
         if round == 0 {
             a.remove(b"1").unwrap();
