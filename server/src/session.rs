@@ -20,8 +20,8 @@ use hedgerow::{Commit, Row};
 use crate::clients::pause::Scope;
 use crate::connection::input::Input;
 use crate::connection::reply_buffer::ReplyBuffer;
+use crate::protocol::effects::Effects;
 use crate::protocol::port::Speaks;
-use crate::protocol::ran::Ran;
 use crate::protocol::request::{Kind, Parsed, Request, Span};
 use crate::shared::Shared;
 use crate::{memcached, resp};
@@ -217,7 +217,7 @@ impl Session {
         input: &[u8],
         spans: &[Span],
         out: &mut ReplyBuffer,
-    ) -> Ran {
+    ) -> Effects {
         each!(self, session => session.execute(shared, request, input, spans, out))
     }
 }

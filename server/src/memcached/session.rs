@@ -8,9 +8,9 @@ use super::{classic, frame, items, meta, stats};
 use crate::clients::pause::Scope;
 use crate::connection::input::Input;
 use crate::connection::reply_buffer::ReplyBuffer;
+use crate::protocol::effects::Effects;
 use crate::protocol::password;
 use crate::protocol::port::Speaks;
-use crate::protocol::ran::Ran;
 use crate::protocol::request::{Kind, MANY_ARGUMENTS, Parsed, Request, Span};
 use crate::shared::Shared;
 
@@ -158,7 +158,7 @@ impl Session {
         input: &[u8],
         spans: &[Span],
         out: &mut ReplyBuffer,
-    ) -> Ran {
+    ) -> Effects {
         let words = Words { input, spans };
         if !self.authenticated {
             return self.authenticate(shared, words, out);
@@ -197,11 +197,11 @@ impl Session {
             ));
         }
         match outcome {
-            Ok(Done::Nothing) => Ran::default(),
-            Ok(Done::Wrote(commit)) => Ran::wrote(shared, commit),
-            Ok(Done::Quit) => Ran {
+            Ok(Done::Nothing) => Effects::default(),
+            Ok(Done::Wrote(commit)) => Effects::wrote(shared, commit),
+            Ok(Done::Quit) => Effects {
                 close: true,
-                ..Ran::default()
+                ..Effects::default()
             },
             Err(failure) => {
                 out.truncate(start);
@@ -209,9 +209,9 @@ impl Session {
                 if is_meta || !classic::is_quiet(line) {
                     failure.reply(out);
                 }
-                Ran {
+                Effects {
                     malformed: request.code == Code::Wrong as u32,
-                    ..Ran::default()
+                    ..Effects::default()
                 }
             }
         }
@@ -220,13 +220,18 @@ impl Session {
     /// A request of a client that has not said the password yet: as in memcached, that is a `set`
     /// of any key, whose data are a user name, a blank and the password. The user is `default`, as
     /// for Redis clients.
-    fn authenticate(&mut self, shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Ran {
+    fn authenticate(
+        &mut self,
+        shared: &Shared,
+        words: Words<'_>,
+        out: &mut ReplyBuffer,
+    ) -> Effects {
         let (line, data) = words.split_data();
         let reply: &[u8] = match words.get(0) {
             Some(b"quit") => {
-                return Ran {
+                return Effects {
                     close: true,
-                    ..Ran::default()
+                    ..Effects::default()
                 };
             }
             Some(b"set") if line.len() >= 5 => {
@@ -244,6 +249,6 @@ impl Session {
             _ => b"CLIENT_ERROR unauthenticated\r\n",
         };
         out.extend_from_slice(reply);
-        Ran::default()
+        Effects::default()
     }
 }

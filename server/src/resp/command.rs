@@ -1,7 +1,7 @@
 //! What a command is: its name, how many arguments it takes, which of those are keys, its
 //! properties, and the function that does the work, with what that function gets.
 
-use crate::protocol::ran::Ran;
+use crate::protocol::effects::Effects;
 use crate::protocol::request::MANY_ARGUMENTS;
 use crate::resp::arguments::Arguments;
 use crate::resp::data::Data;
@@ -166,5 +166,5 @@ pub(crate) struct Call<'c, 't, 'a> {
     pub(crate) session: &'c mut Session,
     pub(crate) reply: Reply<'c>,
     pub(crate) shared: &'t Shared,
-    pub(crate) ran: &'c mut Ran,
+    pub(crate) ran: &'c mut Effects,
 }

@@ -5,7 +5,7 @@ use hedgerow::MAX_KEY_BYTES;
 use crate::clients::pause::Scope;
 use crate::connection::input::Input;
 use crate::connection::reply_buffer::ReplyBuffer;
-use crate::protocol::ran::Ran;
+use crate::protocol::effects::Effects;
 use crate::protocol::request::{Kind, Parsed, Request, Span};
 use crate::resp::arguments::Arguments;
 use crate::resp::command::{Call, Command, Flags};
@@ -80,7 +80,7 @@ impl Session {
         input: &[u8],
         spans: &[Span],
         out: &mut ReplyBuffer,
-    ) -> Ran {
+    ) -> Effects {
         let (before, start) = (self.replies, out.position());
         let mut ran = self.execute_and_reply(shared, request, input, spans, out);
         if before != Replies::On && self.replies == before {
@@ -105,7 +105,7 @@ impl Session {
         input: &[u8],
         spans: &[Span],
         out: &mut ReplyBuffer,
-    ) -> Ran {
+    ) -> Effects {
         let arguments = Arguments::new(input, spans);
         let start = out.position();
         out.limit(shared.reply_limit_bytes());
@@ -127,7 +127,7 @@ impl Session {
         code: u32,
         arguments: Arguments<'_>,
         out: &mut ReplyBuffer,
-    ) -> Ran {
+    ) -> Effects {
         let mut reply = Reply::new(out, self.resp3);
         let command = match self.admit(code, arguments) {
             Ok(command) => command,
@@ -136,7 +136,7 @@ impl Session {
                     queue.failed = true;
                 }
                 reply.error(&text);
-                return Ran::default();
+                return Effects::default();
             }
         };
         if !command.flags.has(Flags::IMMEDIATE)
@@ -155,7 +155,7 @@ impl Session {
                 queue.push(code, arguments);
                 reply.raw(b"+QUEUED\r\n");
             }
-            return Ran::default();
+            return Effects::default();
         }
         self.run(shared, command, arguments, reply)
     }
@@ -183,8 +183,8 @@ impl Session {
         command: &'static Command,
         arguments: Arguments<'_>,
         mut reply: Reply<'_>,
-    ) -> Ran {
-        let mut ran = Ran::default();
+    ) -> Effects {
+        let mut ran = Effects::default();
         let start = reply.position();
         let keyspace = match shared.keyspace(self.database) {
             Ok(keyspace) => keyspace,
@@ -219,7 +219,7 @@ impl Session {
             Ok(committed) => {
                 if committed.is_some() {
                     self.last_commit = self.last_commit.max(committed);
-                    ran.awaits = ran.awaits.max(Ran::wrote(shared, committed).awaits);
+                    ran.awaits = ran.awaits.max(Effects::wrote(shared, committed).awaits);
                     ran.wrote = true;
                 }
             }

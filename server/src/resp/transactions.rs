@@ -6,7 +6,7 @@
 
 use hedgerow::{Keyspace, Locks, Transaction};
 
-use crate::protocol::ran::Ran;
+use crate::protocol::effects::Effects;
 use crate::resp::arguments::Arguments;
 use crate::resp::command::{Call, Command, Flags};
 use crate::resp::commands::copying;
@@ -24,7 +24,7 @@ pub(crate) fn run_atomic(
     (commands, command): (&'static [Command], &'static Command),
     arguments: Arguments<'_>,
     mut reply: Reply<'_>,
-    ran: &mut Ran,
+    ran: &mut Effects,
 ) -> Outcome<Option<hedgerow::Commit>> {
     let keyspace = shared.keyspace(session.database)?;
     let mut keys = Vec::new();

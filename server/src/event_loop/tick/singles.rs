@@ -5,7 +5,7 @@ use super::requests::{
     Awaited, BATCH_KEYS, BATCH_PER_CONNECTION, ConnectionSlots, Tick, over_limit,
 };
 use crate::connection::output::{Output, Until};
-use crate::protocol::ran::Ran;
+use crate::protocol::effects::Effects;
 use crate::protocol::request::Kind;
 use crate::shared::Shared;
 
@@ -112,7 +112,7 @@ fn delay(
     awaited: &mut Awaited,
     output: &mut Output,
     (position, code): (usize, u32),
-    ran: &Ran,
+    ran: &Effects,
 ) {
     if let Some(commit) = ran.awaits {
         let until = Until::Durable(commit);

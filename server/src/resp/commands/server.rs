@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::protocol::ran::Ran;
+use crate::protocol::effects::Effects;
 use crate::resp::command::Call;
 use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
@@ -62,7 +62,7 @@ pub(crate) fn waitaof(call: &mut Call<'_, '_, '_>) -> Outcome {
     // Inside a transaction nothing can be awaited.
     let wait = local == 1 && !durable && !call.data.is_transaction();
     if wait {
-        *call.ran = Ran {
+        *call.ran = Effects {
             awaits: commit,
             // So far away that the clock cannot say it is never.
             deadline: (timeout_ms > 0)

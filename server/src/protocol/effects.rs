@@ -8,7 +8,7 @@ use crate::shared::Shared;
 
 /// What running a request led to.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ran {
+pub(crate) struct Effects {
     /// The reply must wait until this commit is durable.
     pub(crate) awaits: Option<Commit>,
     /// But not beyond this moment (`WAITAOF`).
@@ -21,13 +21,13 @@ pub(crate) struct Ran {
     pub(crate) malformed: bool,
 }
 
-impl Ran {
+impl Effects {
     /// After a write: its reply waits if acknowledged writes are promised to be durable.
-    pub(crate) fn wrote(shared: &Shared, commit: Option<Commit>) -> Ran {
-        Ran {
+    pub(crate) fn wrote(shared: &Shared, commit: Option<Commit>) -> Effects {
+        Effects {
             awaits: commit.filter(|_| shared.is_sync()),
             wrote: commit.is_some(),
-            ..Ran::default()
+            ..Effects::default()
         }
     }
 }
