@@ -9,7 +9,7 @@ use hedgerow::{Commit, Db, Durability, Health, Keyspace, WriteOptions};
 use crate::clients::list::Clients;
 use crate::clients::memory::ClientMemory;
 use crate::clients::pause::{Pause, Scope};
-use crate::connection::output::Until;
+use crate::connection::output::AwaitedState;
 use crate::monitoring::events::ClientEvents;
 use crate::monitoring::index_statistics::IndexWalks;
 use crate::monitoring::metrics::Metrics;
@@ -144,9 +144,9 @@ impl Shared {
 
     /// What the reply to a commit waits for, if anything.
     #[inline]
-    pub(crate) fn reply_waits(&self, commit: &Commit) -> Option<Until> {
+    pub(crate) fn reply_waits(&self, commit: &Commit) -> Option<AwaitedState> {
         match self.settings.durability() {
-            Durability::Sync => Some(Until::Durable(*commit)),
+            Durability::Sync => Some(AwaitedState::Durable(*commit)),
             _ => self.waits_for_write_out(),
         }
     }
@@ -154,9 +154,9 @@ impl Shared {
     /// Whether replies to writes wait for the write-out at the end of their tick, so that a kill
     /// loses nothing that was acknowledged.
     #[inline]
-    pub(crate) fn waits_for_write_out(&self) -> Option<Until> {
+    pub(crate) fn waits_for_write_out(&self) -> Option<AwaitedState> {
         let promises = self.settings.durability() != Durability::None;
-        (promises && !self.db.is_in_memory()).then_some(Until::WrittenOut)
+        (promises && !self.db.is_in_memory()).then_some(AwaitedState::WrittenOut)
     }
 
     /// The most memory that one connection may queue commands in.

@@ -39,7 +39,7 @@ pub(crate) enum Flushed {
 
 /// What a reply waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
+pub(crate) enum AwaitedState {
     /// Its commit has been written out: a kill of the process does not lose it. Known at the end
     /// of the tick.
     WrittenOut,
@@ -53,7 +53,7 @@ pub(crate) struct WaitingReply {
     /// Its positions in the buffer.
     start: usize,
     end: usize,
-    until: Until,
+    until: AwaitedState,
     /// Whether its request did nothing but wait (`WAITAOF`), and when that ends in any case.
     only_waits: bool,
     deadline: Option<Instant>,
@@ -70,14 +70,14 @@ impl WaitingReply {
     /// The commit that is to be durable before it goes out.
     pub(crate) fn awaited(&self) -> Option<Commit> {
         match self.until {
-            Until::Durable(commit) => Some(commit),
-            Until::WrittenOut => None,
+            AwaitedState::Durable(commit) => Some(commit),
+            AwaitedState::WrittenOut => None,
         }
     }
 
     /// Whether it waits for the end of its tick.
     pub(crate) fn waits_for_write_out(&self) -> bool {
-        self.until == Until::WrittenOut
+        self.until == AwaitedState::WrittenOut
     }
 
     /// Whether it is the reply of a request that does nothing but wait.
@@ -139,7 +139,7 @@ impl Output {
 
     /// Holds back the reply from the position `start` to the end, and all behind it.
     #[inline]
-    pub(crate) fn delay(&mut self, start: usize, until: Until, code: u32) {
+    pub(crate) fn delay(&mut self, start: usize, until: AwaitedState, code: u32) {
         self.waiting.push_back(WaitingReply {
             start,
             end: self.buffer.position(),
@@ -151,7 +151,12 @@ impl Output {
     }
 
     /// [`delay`](Output::delay) of a request that does nothing but wait, perhaps until a deadline.
-    pub(crate) fn delay_until(&mut self, start: usize, until: Until, deadline: Option<Instant>) {
+    pub(crate) fn delay_until(
+        &mut self,
+        start: usize,
+        until: AwaitedState,
+        deadline: Option<Instant>,
+    ) {
         self.delay(start, until, 0);
         if let Some(reply) = self.waiting.back_mut() {
             reply.only_waits = true;
@@ -169,13 +174,13 @@ impl Output {
     #[inline]
     pub(crate) fn release_written_out(&mut self) {
         self.waiting
-            .retain(|reply| reply.until != Until::WrittenOut);
+            .retain(|reply| reply.until != AwaitedState::WrittenOut);
     }
 
     /// Lets go what waits first, as far as `durable_epoch` covers it.
     pub(crate) fn release_durable(&mut self, durable_epoch: u64) {
         let covered = |reply: &WaitingReply| match reply.until {
-            Until::Durable(commit) => commit.epoch() <= durable_epoch,
+            AwaitedState::Durable(commit) => commit.epoch() <= durable_epoch,
             _ => false,
         };
         while self.waiting.front().is_some_and(covered) {
@@ -283,7 +288,7 @@ mod tests {
     use super::*;
 
     /// What a reply waits for, and how long at most.
-    type Waits = Option<(Until, Option<Instant>)>;
+    type Waits = Option<(AwaitedState, Option<Instant>)>;
 
     fn holding(replies: &[(&str, Waits)]) -> Output {
         let mut output = Output::default();
@@ -312,7 +317,7 @@ mod tests {
     }
 
     fn durable(epoch: u64) -> Waits {
-        Some((Until::Durable(commit(epoch)), None))
+        Some((AwaitedState::Durable(commit(epoch)), None))
     }
 
     #[test]
@@ -337,7 +342,7 @@ mod tests {
 
     #[test]
     fn what_failed_is_replaced_and_what_is_around_it_stays() {
-        let written = Some((Until::WrittenOut, None));
+        let written = Some((AwaitedState::WrittenOut, None));
         let replies = [
             ("read ", None),
             ("write ", written),
@@ -350,7 +355,7 @@ mod tests {
         let mut output = holding(&replies);
         let mut silent = Vec::new();
         output.replace_waiting(
-            |reply| reply.until == Until::WrittenOut,
+            |reply| reply.until == AwaitedState::WrittenOut,
             |reply, buffer| {
                 silent.push((reply.code, reply.is_silent()));
                 buffer.extend_from_slice(b"failed ");
@@ -372,7 +377,7 @@ mod tests {
     fn a_reply_whose_deadline_passed_is_replaced() {
         let begin = Instant::now();
         let at = |seconds| Some(begin + std::time::Duration::from_secs(seconds));
-        let until = |epoch, deadline| Some((Until::Durable(commit(epoch)), deadline));
+        let until = |epoch, deadline| Some((AwaitedState::Durable(commit(epoch)), deadline));
         let mut output = holding(&[
             ("1", until(5, at(1))),
             ("2", until(6, at(3))),

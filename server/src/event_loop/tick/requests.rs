@@ -8,7 +8,7 @@ use super::answers::Owner;
 use super::reorder::Reorder;
 use super::stopwatch::Stopwatch;
 use crate::connection::input::Input;
-use crate::connection::output::{Output, Until};
+use crate::connection::output::{AwaitedState, Output};
 use crate::monitoring::metrics::TickCounts;
 use crate::protocol::request::{Request, Span};
 use crate::session::Session;
@@ -102,23 +102,23 @@ pub(crate) struct Tick {
     pub(crate) stopwatch: Stopwatch,
     /// The numbers of the RESP commands that ran.
     pub(crate) commands: Vec<u32>,
-    pub(crate) awaited: Awaited,
+    pub(crate) awaited: TickWaits,
 }
 
 /// What the replies of a tick wait for.
 #[derive(Default)]
-pub(crate) struct Awaited {
+pub(crate) struct TickWaits {
     /// Some wait for the write-out.
     pub(crate) needs_write_out: bool,
     /// The last commit that some wait for.
     pub(crate) last_commit: Option<Commit>,
 }
 
-impl Awaited {
-    pub(super) fn add(&mut self, until: Until) {
+impl TickWaits {
+    pub(super) fn add(&mut self, until: AwaitedState) {
         match until {
-            Until::WrittenOut => self.needs_write_out = true,
-            Until::Durable(commit) => self.last_commit = self.last_commit.max(Some(commit)),
+            AwaitedState::WrittenOut => self.needs_write_out = true,
+            AwaitedState::Durable(commit) => self.last_commit = self.last_commit.max(Some(commit)),
         }
     }
 }
@@ -132,7 +132,7 @@ impl Tick {
         self.active.clear();
         self.commands.clear();
         self.counts = TickCounts::default();
-        self.awaited = Awaited::default();
+        self.awaited = TickWaits::default();
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::answers::{LARGE_REPLIES_BYTES, SMALL_REPLY_BYTES};
 use super::requests::{
-    Awaited, BATCH_KEYS, BATCH_PER_CONNECTION, ConnectionSlots, Tick, over_limit,
+    BATCH_KEYS, BATCH_PER_CONNECTION, ConnectionSlots, Tick, TickWaits, over_limit,
 };
-use crate::connection::output::{Output, Until};
+use crate::connection::output::{AwaitedState, Output};
 use crate::protocol::effects::Effects;
 use crate::protocol::request::Kind;
 use crate::shared::Shared;
@@ -109,13 +109,13 @@ impl Tick {
 /// Has the reply to a request wait for what the server promises of its commit.
 fn delay(
     shared: &Shared,
-    awaited: &mut Awaited,
+    awaited: &mut TickWaits,
     output: &mut Output,
     (position, code): (usize, u32),
     ran: &Effects,
 ) {
     if let Some(commit) = ran.awaits {
-        let until = Until::Durable(commit);
+        let until = AwaitedState::Durable(commit);
         if ran.wrote {
             output.delay(position, until, code);
         } else {
