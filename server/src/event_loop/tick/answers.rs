@@ -11,7 +11,7 @@ pub(super) const SMALL_REPLY_BYTES: usize = 4 << 10;
 
 /// Whose key stands at a place of a batch.
 #[derive(Clone, Copy)]
-pub(crate) struct Owner {
+pub(crate) struct KeyOwner {
     pub(crate) slot: u32,
     /// Which key of its request, of how many.
     pub(crate) place: (u32, u32),
@@ -23,7 +23,7 @@ pub(crate) struct Owner {
 
 #[inline]
 pub(super) fn answer(
-    owner: Owner,
+    owner: KeyOwner,
     key: &[u8],
     row: Option<hedgerow::Row<'_>>,
     sessions: &mut [Option<Session>],

@@ -2,7 +2,7 @@
 
 use hedgerow::Keyspace;
 
-use super::answers::{Owner, answer};
+use super::answers::{KeyOwner, answer};
 use super::requests::{
     Active, BATCH_KEYS, BATCH_PER_CONNECTION, ConnectionSlots, Tick, over_limit,
 };
@@ -82,7 +82,7 @@ impl Queued<'_> {
         active: &mut [Active],
         sessions: &[Option<Session>],
         inputs: &'k [Input],
-        owners: &mut Vec<Owner>,
+        owners: &mut Vec<KeyOwner>,
         keys: &mut Vec<&'k [u8]>,
         is_over_limit: impl Fn(usize) -> bool,
     ) -> Option<usize> {
@@ -118,7 +118,7 @@ impl Queued<'_> {
                 let answered = std::mem::take(&mut active.next_key);
                 for (i, span) in named.iter().enumerate().skip(answered) {
                     keys.push(span.of(input));
-                    owners.push(Owner {
+                    owners.push(KeyOwner {
                         slot: request.slot,
                         place: (i as u32, named.len() as u32),
                         active: at as u32,
@@ -135,7 +135,7 @@ impl Queued<'_> {
 }
 
 /// Has a connection go on with this key in the next tick.
-fn put_back(active: &mut [Active], requests: &[Request], owner: Owner) {
+fn put_back(active: &mut [Active], requests: &[Request], owner: KeyOwner) {
     let active = &mut active[owner.active as usize];
     active.deferred = true;
     active.next = owner.request as usize;
@@ -151,7 +151,7 @@ fn put_back(active: &mut [Active], requests: &[Request], owner: Owner) {
 /// not be read. That one's request gets the error, the others what they asked for.
 fn answer_each(
     keyspace: &hedgerow::Result<&Keyspace>,
-    (keys, owners): (&[&[u8]], &[Owner]),
+    (keys, owners): (&[&[u8]], &[KeyOwner]),
     hits: &mut u64,
     sessions: &mut [Option<Session>],
     outputs: &mut [Output],
@@ -185,7 +185,7 @@ fn answer_each(
 }
 
 fn fail(
-    owner: Owner,
+    owner: KeyOwner,
     error: &hedgerow::Error,
     sessions: &mut [Option<Session>],
     outputs: &mut [Output],

@@ -2,7 +2,7 @@
 
 use hedgerow::Keyspace;
 
-use super::answers::{LARGE_REPLIES_BYTES, Owner, SMALL_REPLY_BYTES, answer};
+use super::answers::{KeyOwner, LARGE_REPLIES_BYTES, SMALL_REPLY_BYTES, answer};
 use crate::connection::output::Output;
 use crate::connection::reply_buffer::ReplyBuffer;
 use crate::session::Session;
@@ -35,7 +35,7 @@ impl Reorder {
         &mut self,
         keyspace: &Keyspace,
         keys: &[&[u8]],
-        owners: &[Owner],
+        owners: &[KeyOwner],
         hits: &mut u64,
         sessions: &mut [Option<Session>],
         outputs: &mut [Output],
@@ -87,7 +87,7 @@ impl Reorder {
     }
 
     /// The order has come to a key that was found early.
-    fn take_early(&mut self, early: Early, at: usize, owners: &[Owner], outputs: &mut [Output]) {
+    fn take_early(&mut self, early: Early, at: usize, owners: &[KeyOwner], outputs: &mut [Output]) {
         let slot = owners[at].slot;
         match early {
             // An earlier one of its connection has to come first.
@@ -101,13 +101,13 @@ impl Reorder {
         }
     }
 
-    fn is_deferred(&self, slot: u32, owners: &[Owner]) -> bool {
+    fn is_deferred(&self, slot: u32, owners: &[KeyOwner]) -> bool {
         let mut deferred = self.deferred.iter();
         deferred.any(|&key| owners[key].slot == slot)
     }
 
     /// Defers all keys from a place on.
-    pub(crate) fn defer_rest(&mut self, from: usize, owners: &[Owner]) {
+    pub(crate) fn defer_rest(&mut self, from: usize, owners: &[KeyOwner]) {
         for (key, owner) in owners.iter().enumerate().skip(from) {
             if !self.is_deferred(owner.slot, owners) {
                 self.deferred.push(key);
@@ -116,7 +116,7 @@ impl Reorder {
     }
 
     /// Takes the first of the deferred keys out, whose connection is then to go on behind it.
-    pub(crate) fn take_first_deferred(&mut self, owners: &[Owner]) -> Option<usize> {
+    pub(crate) fn take_first_deferred(&mut self, owners: &[KeyOwner]) -> Option<usize> {
         let first = *self.deferred.first()?;
         let goes_on = owners.get(first + 1).map(|next| next.slot) == Some(owners[first].slot);
         if goes_on {

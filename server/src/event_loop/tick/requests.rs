@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hedgerow::Commit;
 
-use super::answers::Owner;
+use super::answers::KeyOwner;
 use super::reorder::Reorder;
 use super::stopwatch::Stopwatch;
 use crate::connection::input::Input;
@@ -96,7 +96,7 @@ pub(crate) struct Tick {
     pub(super) requests: Vec<Request>,
     pub(super) spans: Vec<Span>,
     pub(crate) active: Vec<Active>,
-    pub(super) owners: Vec<Owner>,
+    pub(super) owners: Vec<KeyOwner>,
     pub(super) order: Reorder,
     pub(crate) counts: TickCounts,
     pub(crate) stopwatch: Stopwatch,
