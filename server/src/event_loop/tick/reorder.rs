@@ -9,7 +9,7 @@ use crate::session::Session;
 
 /// What became of a key whose turn in the order has not come yet.
 #[derive(Clone, Copy)]
-enum Early {
+enum EarlyAnswer {
     /// Its answer lies in `aside`, between these positions; the length of its value, if large.
     Encoded(usize, usize, usize),
     /// Its row is too large for this tick.
@@ -21,7 +21,7 @@ enum Early {
 #[derive(Default)]
 pub(crate) struct Reorder {
     aside: ReplyBuffer,
-    early: Vec<Option<Early>>,
+    early: Vec<Option<EarlyAnswer>>,
     /// Large replies that this tick has encoded.
     pub(crate) large_bytes: usize,
     /// Of each connection that has to wait for the next tick, its first key without an answer.
@@ -65,9 +65,9 @@ impl Reorder {
                     let place = (owners[i].place.0 as usize, owners[i].place.1 as usize);
                     session.reply_read(owners[i].code, keys[i], place, row, &mut self.aside);
                 }
-                self.early[i] = Some(Early::Encoded(from, self.aside.position(), large));
+                self.early[i] = Some(EarlyAnswer::Encoded(from, self.aside.position(), large));
             } else {
-                self.early[i] = Some(Early::Deferred);
+                self.early[i] = Some(EarlyAnswer::Deferred);
             }
             while let Some(&Some(early)) = self.early.get(next) {
                 self.take_early(early, next, owners, outputs);
@@ -87,13 +87,19 @@ impl Reorder {
     }
 
     /// The order has come to a key that was found early.
-    fn take_early(&mut self, early: Early, at: usize, owners: &[KeyOwner], outputs: &mut [Output]) {
+    fn take_early(
+        &mut self,
+        early: EarlyAnswer,
+        at: usize,
+        owners: &[KeyOwner],
+        outputs: &mut [Output],
+    ) {
         let slot = owners[at].slot;
         match early {
             // An earlier one of its connection has to come first.
             _ if self.is_deferred(slot, owners) => {}
-            Early::Deferred => self.deferred.push(at),
-            Early::Encoded(from, to, large) => {
+            EarlyAnswer::Deferred => self.deferred.push(at),
+            EarlyAnswer::Encoded(from, to, large) => {
                 self.large_bytes += large;
                 let output = &mut outputs[slot as usize];
                 output.buffer().append(&self.aside, from..to);
