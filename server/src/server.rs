@@ -14,7 +14,7 @@ use crate::event_loop::descriptors::most_connections;
 use crate::event_loop::worker::Worker;
 use crate::http::HttpServer;
 use crate::options::ServerOptions;
-use crate::protocol::port::Speaks;
+use crate::protocol::port::PortProtocol;
 use crate::resp;
 use crate::shared::Shared;
 
@@ -177,18 +177,18 @@ impl Drop for Server {
 }
 
 /// Sockets that listen for clients, each with what is spoken there; and the one for HTTP.
-type Listeners = (Vec<(TcpListener, Speaks)>, Option<TcpListener>);
+type Listeners = (Vec<(TcpListener, PortProtocol)>, Option<TcpListener>);
 
 /// Binds the ports that the options ask for.
 fn bind(options: &ServerOptions) -> Result<(Addresses, Listeners)> {
     let mut addresses = Addresses::default();
     let mut listeners = Vec::new();
     for (asked, bound, speaks) in [
-        (options.resp, &mut addresses.resp, Speaks::Resp),
+        (options.resp, &mut addresses.resp, PortProtocol::Resp),
         (
             options.memcached,
             &mut addresses.memcached,
-            Speaks::Memcached,
+            PortProtocol::Memcached,
         ),
     ] {
         let Some(address) = asked else { continue };

@@ -21,7 +21,7 @@ use crate::clients::pause::Scope;
 use crate::connection::input::Input;
 use crate::connection::reply_buffer::ReplyBuffer;
 use crate::protocol::effects::Effects;
-use crate::protocol::port::Speaks;
+use crate::protocol::port::PortProtocol;
 use crate::protocol::request::{Kind, Parsed, Request, Span};
 use crate::shared::Shared;
 use crate::{memcached, resp};
@@ -90,10 +90,10 @@ impl Session {
     }
 
     /// What is spoken on the connection's port.
-    pub(crate) fn speaks(&self) -> Speaks {
+    pub(crate) fn speaks(&self) -> PortProtocol {
         match self {
-            Session::Resp(_) => Speaks::Resp,
-            Session::Memcached(_) => Speaks::Memcached,
+            Session::Resp(_) => PortProtocol::Resp,
+            Session::Memcached(_) => PortProtocol::Memcached,
         }
     }
 

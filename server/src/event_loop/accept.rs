@@ -14,7 +14,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::error::{Error, Result};
 use crate::event_loop::descriptors::{Reserve, retry_after};
 use crate::event_loop::peer::Incoming;
-use crate::protocol::port::Speaks;
+use crate::protocol::port::PortProtocol;
 use crate::session::Session;
 use crate::shared::{Shared, WorkerHandle};
 use crate::{memcached, resp};
@@ -50,7 +50,7 @@ pub(crate) struct Target {
 /// A port: its socket, and the descriptor kept for telling clients that there is no other.
 struct Port {
     listener: TcpListener,
-    speaks: Speaks,
+    speaks: PortProtocol,
     reserve: Reserve,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Acceptor {
 impl Acceptor {
     pub(crate) fn new(
         shared: Arc<Shared>,
-        listeners: Vec<(std::net::TcpListener, Speaks)>,
+        listeners: Vec<(std::net::TcpListener, PortProtocol)>,
         targets: Vec<Target>,
     ) -> Result<(Acceptor, Waker)> {
         let poll = Poll::new().map_err(Error::system("create a poll"))?;
@@ -164,21 +164,21 @@ impl Acceptor {
     }
 
     /// Tells a client in words that it cannot be served, and closes its connection.
-    fn refuse(&self, mut stream: TcpStream, speaks: Speaks, reason: &str) {
+    fn refuse(&self, mut stream: TcpStream, speaks: PortProtocol, reason: &str) {
         let Shared {
             metrics, events, ..
         } = &*self.shared;
         metrics.refused.fetch_add(1, Ordering::Relaxed);
         events.refused(speaks, stream.peer_addr().ok(), reason);
         let refusal: &[u8] = match speaks {
-            Speaks::Memcached => b"SERVER_ERROR max number of clients reached\r\n",
+            PortProtocol::Memcached => b"SERVER_ERROR max number of clients reached\r\n",
             _ => b"-ERR max number of clients reached\r\n",
         };
         // A courtesy: whether it arrives changes nothing.
         let _ = stream.write(refusal);
     }
 
-    fn welcome(&mut self, stream: TcpStream, speaks: Speaks) {
+    fn welcome(&mut self, stream: TcpStream, speaks: PortProtocol) {
         let Shared {
             settings,
             metrics,
@@ -197,7 +197,7 @@ impl Acceptor {
         let id = next_connection_id.fetch_add(1, Ordering::Relaxed);
         tracing::debug!(port = %speaks, id, "connection accepted");
         let session = match speaks {
-            Speaks::Resp => Session::Resp(Box::new(resp::Session::new(
+            PortProtocol::Resp => Session::Resp(Box::new(resp::Session::new(
                 clients.enter(id, (stream.peer_addr().ok(), stream.local_addr().ok())),
                 !settings.has_password(),
             ))),

@@ -11,7 +11,7 @@ use crate::monitoring::metrics::CommandTotal;
 use crate::monitoring::process;
 use crate::monitoring::totals::Totals;
 use crate::protocol::password;
-use crate::protocol::port::Speaks;
+use crate::protocol::port::PortProtocol;
 use crate::shared::Shared;
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -39,7 +39,7 @@ pub(super) fn answer(shared: &Shared, request: &Request) -> Answer {
     let given = request.bearer.as_deref().unwrap_or_default();
     if !password::is_right(expected.as_deref(), given) {
         if request.bearer.is_some() {
-            shared.events.wrong_password(Speaks::Http, None);
+            shared.events.wrong_password(PortProtocol::Http, None);
         }
         let text = "the password is needed, as in: Authorization: Bearer PASSWORD\n";
         return Answer {

@@ -28,7 +28,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 
 use crate::error::{Error, Result};
 use crate::event_loop::descriptors::{HTTP_CONNECTIONS, Reserve, retry_after};
-use crate::protocol::port::Speaks;
+use crate::protocol::port::PortProtocol;
 use crate::shared::Shared;
 use connection::{Connection, State, Visit};
 
@@ -196,7 +196,7 @@ impl HttpServer {
                         let slot = self.make_room_for_descriptor();
                         if slot.is_none() {
                             let events = &self.shared.events;
-                            events.out_of_descriptors(Speaks::Http, &error);
+                            events.out_of_descriptors(PortProtocol::Http, &error);
                             self.accept_at = Some(now + retry_after(self.failures));
                             self.failures += 1;
                             return;

@@ -10,7 +10,7 @@ use crate::connection::input::Input;
 use crate::connection::reply_buffer::ReplyBuffer;
 use crate::protocol::effects::Effects;
 use crate::protocol::password;
-use crate::protocol::port::Speaks;
+use crate::protocol::port::PortProtocol;
 use crate::protocol::request::{Kind, MANY_ARGUMENTS, Parsed, Request, Span};
 use crate::shared::Shared;
 
@@ -242,7 +242,7 @@ impl Session {
                 if self.authenticated {
                     b"STORED\r\n"
                 } else {
-                    shared.events.wrong_password(Speaks::Memcached, None);
+                    shared.events.wrong_password(PortProtocol::Memcached, None);
                     b"CLIENT_ERROR authentication failure\r\n"
                 }
             }

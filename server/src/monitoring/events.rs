@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::protocol::port::Speaks;
+use crate::protocol::port::PortProtocol;
 
 const INTERVAL_MS: u64 = 1000;
 /// Names of commands in one line.
@@ -75,7 +75,7 @@ impl ClientEvents {
     }
 
     /// A connection was refused as it came.
-    pub(crate) fn refused(&self, port: Speaks, peer: Option<SocketAddr>, reason: &str) {
+    pub(crate) fn refused(&self, port: PortProtocol, peer: Option<SocketAddr>, reason: &str) {
         if let Some(left_out) = self.refused[port as usize].admit(self.now_ms()) {
             let peer = shown(peer);
             tracing::warn!(%port, peer, reason, left_out, "connection refused");
@@ -83,7 +83,7 @@ impl ClientEvents {
     }
 
     /// A connection was closed because of what its client did.
-    pub(crate) fn closed(&self, port: Speaks, peer: Option<SocketAddr>, reason: &str) {
+    pub(crate) fn closed(&self, port: PortProtocol, peer: Option<SocketAddr>, reason: &str) {
         if let Some(left_out) = self.closed[port as usize].admit(self.now_ms()) {
             let peer = shown(peer);
             tracing::warn!(%port, peer, reason, left_out, "connection closed");
@@ -91,7 +91,7 @@ impl ClientEvents {
     }
 
     /// A client gave a wrong password.
-    pub(crate) fn wrong_password(&self, port: Speaks, peer: Option<SocketAddr>) {
+    pub(crate) fn wrong_password(&self, port: PortProtocol, peer: Option<SocketAddr>) {
         let limit = &self.wrong_passwords[port as usize];
         if let Some(left_out) = limit.admit(self.now_ms()) {
             tracing::warn!(%port, peer = shown(peer), left_out, "wrong password");
@@ -141,7 +141,7 @@ impl ClientEvents {
     }
 
     /// The process has no file descriptor left for a connection that waits.
-    pub(crate) fn out_of_descriptors(&self, port: Speaks, error: &std::io::Error) {
+    pub(crate) fn out_of_descriptors(&self, port: PortProtocol, error: &std::io::Error) {
         if let Some(left_out) = self.descriptors[port as usize].admit(self.now_ms()) {
             tracing::error!(
                 %port,

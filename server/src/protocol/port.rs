@@ -2,18 +2,18 @@
 
 /// What is spoken on a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Speaks {
+pub(crate) enum PortProtocol {
     Resp,
     Memcached,
     Http,
 }
 
-impl std::fmt::Display for Speaks {
+impl std::fmt::Display for PortProtocol {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Speaks::Resp => "resp",
-            Speaks::Memcached => "memcached",
-            Speaks::Http => "http",
+            PortProtocol::Resp => "resp",
+            PortProtocol::Memcached => "memcached",
+            PortProtocol::Http => "http",
         })
     }
 }

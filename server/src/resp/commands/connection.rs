@@ -2,7 +2,7 @@
 
 use super::{clients, subcommands};
 use crate::protocol::password;
-use crate::protocol::port::Speaks;
+use crate::protocol::port::PortProtocol;
 use crate::resp::command::Call;
 use crate::resp::failure::wrong_arity;
 use crate::resp::failure::{Failure, Outcome};
@@ -60,7 +60,7 @@ fn authenticate(call: &mut Call<'_, '_, '_>, user: &[u8], given: &[u8]) -> Outco
     let expected = call.shared.settings.password();
     if !password::is_right(expected.as_deref(), given) || user != b"default" {
         let peer = call.session.client.addresses.0;
-        call.shared.events.wrong_password(Speaks::Resp, peer);
+        call.shared.events.wrong_password(PortProtocol::Resp, peer);
         let text = "WRONGPASS invalid username-password pair or user is disabled.";
         return Err(Failure::text(text));
     }
