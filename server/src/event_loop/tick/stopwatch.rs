@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const NAME_BYTES: usize = 16;
 
 /// A command that took longer than the threshold.
-pub(crate) struct Slow {
+pub(crate) struct SlowCommand {
     /// Its connection.
     pub(crate) slot: usize,
     pub(crate) command: String,
@@ -27,7 +27,7 @@ pub(crate) struct Stopwatch {
     began: Option<Instant>,
     /// When the last command ended, if it was timed: nothing ran since.
     ended: Option<Instant>,
-    slow: Vec<Slow>,
+    slow: Vec<SlowCommand>,
 }
 
 impl Stopwatch {
@@ -63,7 +63,7 @@ impl Stopwatch {
             let name = name().unwrap_or_default();
             let name = &name[..name.len().min(NAME_BYTES)];
             let command = String::from_utf8_lossy(name).to_uppercase();
-            self.slow.push(Slow {
+            self.slow.push(SlowCommand {
                 slot,
                 command,
                 took,
@@ -72,7 +72,7 @@ impl Stopwatch {
     }
 
     /// The commands of this tick that took longer than the threshold.
-    pub(crate) fn slow(&self) -> &[Slow] {
+    pub(crate) fn slow(&self) -> &[SlowCommand] {
         &self.slow
     }
 }
