@@ -27,10 +27,10 @@ impl Tick {
             owners.clear();
             order.deferred.clear();
             let mut keys = Vec::new();
-            let queued = Queued { requests, spans };
+            let queued = QueuedRequests { requests, spans };
             let (sessions, inputs) = (&*slots.sessions, &*slots.inputs);
             let database =
-                queued.gather_reads(active, sessions, inputs, owners, &mut keys, |slot| {
+                queued.collect_reads(active, sessions, inputs, owners, &mut keys, |slot| {
                     over_limit(shared, &slots.outputs[slot])
                 });
             let (Some(database), false) = (database, keys.is_empty()) else {
@@ -69,15 +69,15 @@ impl Tick {
 }
 
 /// The requests of a tick and their arguments.
-struct Queued<'t> {
+struct QueuedRequests<'t> {
     requests: &'t [Request],
     spans: &'t [Span],
 }
 
-impl Queued<'_> {
+impl QueuedRequests<'_> {
     /// Takes the leading reads of all connections that work in one keyspace, whose number it
     /// returns.
-    fn gather_reads<'k>(
+    fn collect_reads<'k>(
         &self,
         active: &mut [Active],
         sessions: &[Option<Session>],
