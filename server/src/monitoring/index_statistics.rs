@@ -1,7 +1,7 @@
 //! What the indexes look like, for `INFO` and `/metrics`.
 //!
 //! What a tree counts as things happen (splits, retries) costs nothing to tell. Its shape (nodes by
-//! kind, fill, bytes) takes a walk through all of it. So shapes are told from the last walk. When
+//! kind, fill, bytes) takes a walk through all of it. So the last walk tells the shapes. When
 //! somebody asks and that was long ago, a new one is made: at once in a small tree, otherwise by a
 //! thread beside, whose result the next one who asks gets. A walk that took long is not repeated
 //! soon: walks take a hundredth of one core at most.
@@ -21,7 +21,7 @@ const REST: u32 = 100;
 
 /// One walk.
 #[derive(Clone)]
-struct Walk {
+struct IndexWalk {
     /// `None`: the index is not walked while it is in use.
     shape: Option<Arc<Statistics>>,
     ended: Instant,
@@ -31,7 +31,7 @@ struct Walk {
 /// The last walks, by keyspace.
 #[derive(Default)]
 pub(crate) struct IndexWalks {
-    walks: Mutex<BTreeMap<String, Option<Walk>>>,
+    walks: Mutex<BTreeMap<String, Option<IndexWalk>>>,
 }
 
 /// A keyspace's index.
@@ -47,12 +47,12 @@ pub(crate) struct IndexState {
 }
 
 impl IndexWalks {
-    fn walks(&self) -> MutexGuard<'_, BTreeMap<String, Option<Walk>>> {
+    fn walks(&self) -> MutexGuard<'_, BTreeMap<String, Option<IndexWalk>>> {
         self.walks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The last walk, and whether the caller is to make another one: then nobody else will.
-    fn last(&self, keyspace: &str) -> (Option<Walk>, bool) {
+    fn last(&self, keyspace: &str) -> (Option<IndexWalk>, bool) {
         let mut walks = self.walks();
         match walks.get_mut(keyspace) {
             None => {
@@ -73,10 +73,10 @@ impl IndexWalks {
         }
     }
 
-    fn walk(&self, keyspace: &Keyspace) -> Option<Walk> {
+    fn walk(&self, keyspace: &Keyspace) -> Option<IndexWalk> {
         let started = Instant::now();
         let shape = keyspace.index_statistics_in_memory();
-        let walk = shape.ok().map(|shape| Walk {
+        let walk = shape.ok().map(|shape| IndexWalk {
             shape: shape.map(Arc::new),
             ended: Instant::now(),
             took: started.elapsed(),
