@@ -82,18 +82,18 @@ fn changed(commit: hedgerow::Commit) -> Option<hedgerow::Commit> {
 }
 
 /// What a queue needs locked.
-enum Needs<'a> {
+enum LockSet<'a> {
     All,
     Keys(Vec<(&'a Keyspace, &'a [u8])>),
 }
 
-fn needs<'a>(
+fn lock_set<'a>(
     shared: &'a Shared,
     commands: &[Command],
     database: usize,
     queue: &'a Queue,
     watched: &'a [Watched],
-) -> Outcome<Needs<'a>> {
+) -> Outcome<LockSet<'a>> {
     let mut keys = Vec::new();
     let mut all = false;
     for watched in watched {
@@ -106,7 +106,11 @@ fn needs<'a>(
         all |= command.flags.has(Flags::WHOLE);
         lock_keys(shared, database, command, arguments, &mut keys)?;
     }
-    Ok(if all { Needs::All } else { Needs::Keys(keys) })
+    Ok(if all {
+        LockSet::All
+    } else {
+        LockSet::Keys(keys)
+    })
 }
 
 /// Where a well-formed `SELECT` leads: what it refuses when it runs leads nowhere.
@@ -128,10 +132,10 @@ pub(crate) fn exec(call: &mut Call<'_, '_, '_>) -> Outcome {
         return Err(Failure::text(text));
     }
     let database = call.session.database;
-    let needs = needs(call.shared, call.commands, database, &queue, &watched)?;
+    let needs = lock_set(call.shared, call.commands, database, &queue, &watched)?;
     let locks = match &needs {
-        Needs::All => Locks::All,
-        Needs::Keys(keys) => Locks::Keys(keys),
+        LockSet::All => Locks::All,
+        LockSet::Keys(keys) => Locks::Keys(keys),
     };
     let start = call.reply.position();
     let options = call.shared.write_options();
