@@ -27,9 +27,9 @@ pub(crate) fn command(call: &mut Call<'_, '_, '_>) -> Outcome {
         b"INFO" => {
             reply.array(names.len());
             for name in names.iter() {
-                match Named::find(commands, name) {
-                    Some(Named::Command(command)) => describe(reply, command),
-                    Some(Named::Part(command, part)) => describe_part(reply, command, part),
+                match CommandName::find(commands, name) {
+                    Some(CommandName::Command(command)) => describe(reply, command),
+                    Some(CommandName::Part(command, part)) => describe_part(reply, command, part),
                     None => reply.null_array(),
                 }
             }
@@ -47,43 +47,43 @@ fn lower(command: &Command) -> String {
 
 /// What a name stands for: a command, or with `|` in it one of its subcommands.
 #[derive(Clone, Copy)]
-enum Named {
+enum CommandName {
     Command(&'static Command),
     Part(&'static Command, &'static Subcommand),
 }
 
-impl Named {
-    fn find(commands: &'static [Command], name: &[u8]) -> Option<Named> {
+impl CommandName {
+    fn find(commands: &'static [Command], name: &[u8]) -> Option<CommandName> {
         let mut parts = name.splitn(2, |byte| *byte == b'|');
         let command = &commands[command::find(commands, parts.next()?)?];
         match parts.next() {
-            None => Some(Named::Command(command)),
+            None => Some(CommandName::Command(command)),
             Some(part) => {
                 let part = subcommands::find(command.name, part)?;
-                Some(Named::Part(command, part))
+                Some(CommandName::Part(command, part))
             }
         }
     }
 
     /// All there are, subcommands behind their command.
-    fn all(commands: &'static [Command]) -> impl Iterator<Item = Named> {
+    fn all(commands: &'static [Command]) -> impl Iterator<Item = CommandName> {
         commands.iter().flat_map(|command| {
             let parts = subcommands::of(command.name).iter();
-            let parts = parts.map(move |part| Named::Part(command, part));
-            std::iter::once(Named::Command(command)).chain(parts)
+            let parts = parts.map(move |part| CommandName::Part(command, part));
+            std::iter::once(CommandName::Command(command)).chain(parts)
         })
     }
 
     fn name(self) -> String {
         match self {
-            Named::Command(command) => lower(command),
-            Named::Part(command, part) => part_name(command, part),
+            CommandName::Command(command) => lower(command),
+            CommandName::Part(command, part) => part_name(command, part),
         }
     }
 
     fn command(self) -> &'static Command {
         match self {
-            Named::Command(command) | Named::Part(command, _) => command,
+            CommandName::Command(command) | CommandName::Part(command, _) => command,
         }
     }
 }
@@ -95,24 +95,25 @@ fn part_name(command: &Command, part: &Subcommand) -> String {
 /// `COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN pattern]`
 fn list(reply: &mut Reply<'_>, commands: &'static [Command], options: Arguments<'_>) -> Outcome {
     let names: Vec<String> = match (options.len(), options.get(0), options.get(1)) {
-        (0, ..) => Named::all(commands).map(Named::name).collect(),
+        (0, ..) => CommandName::all(commands).map(CommandName::name).collect(),
         (3, Some(word), Some(filter)) if word.eq_ignore_ascii_case(b"FILTERBY") => {
             let wanted = &options[2];
-            let passes: Box<dyn Fn(&Named) -> bool> = match filter.to_ascii_uppercase().as_slice() {
-                // No command comes from a module.
-                b"MODULE" => Box::new(|_| false),
-                b"ACLCAT" => Box::new(|named| {
-                    let mut categories = named.command().categories().into_iter();
-                    categories.any(|category| wanted.eq_ignore_ascii_case(category.as_bytes()))
-                }),
-                b"PATTERN" => {
-                    Box::new(|named| glob::matches(wanted, named.name().as_bytes(), true))
-                }
-                _ => return Err(Failure::Syntax),
-            };
-            Named::all(commands)
+            let passes: Box<dyn Fn(&CommandName) -> bool> =
+                match filter.to_ascii_uppercase().as_slice() {
+                    // No command comes from a module.
+                    b"MODULE" => Box::new(|_| false),
+                    b"ACLCAT" => Box::new(|named| {
+                        let mut categories = named.command().categories().into_iter();
+                        categories.any(|category| wanted.eq_ignore_ascii_case(category.as_bytes()))
+                    }),
+                    b"PATTERN" => {
+                        Box::new(|named| glob::matches(wanted, named.name().as_bytes(), true))
+                    }
+                    _ => return Err(Failure::Syntax),
+                };
+            CommandName::all(commands)
                 .filter(passes)
-                .map(Named::name)
+                .map(CommandName::name)
                 .collect()
         }
         _ => return Err(Failure::Syntax),
@@ -163,17 +164,17 @@ fn describe_fields(reply: &mut Reply<'_>, name: &str, arity: i8, command: &Comma
 }
 
 fn docs(reply: &mut Reply<'_>, commands: &'static [Command], names: Arguments<'_>) {
-    let wanted: Vec<Named> = if names.is_empty() {
-        commands.iter().map(Named::Command).collect()
+    let wanted: Vec<CommandName> = if names.is_empty() {
+        commands.iter().map(CommandName::Command).collect()
     } else {
-        let find = |name| Named::find(commands, name);
+        let find = |name| CommandName::find(commands, name);
         names.iter().filter_map(find).collect()
     };
     reply.map(wanted.len());
     for named in wanted {
         reply.bulk(named.name().as_bytes());
         match named {
-            Named::Command(command) => {
+            CommandName::Command(command) => {
                 let parts = subcommands::of(command.name);
                 doc_fields(reply, command.summary, command, !parts.is_empty());
                 if !parts.is_empty() {
@@ -185,7 +186,7 @@ fn docs(reply: &mut Reply<'_>, commands: &'static [Command], names: Arguments<'_
                     doc_fields(reply, part.summary(), command, false);
                 }
             }
-            Named::Part(command, part) => doc_fields(reply, part.summary(), command, false),
+            CommandName::Part(command, part) => doc_fields(reply, part.summary(), command, false),
         }
     }
 }
