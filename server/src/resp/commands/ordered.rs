@@ -45,17 +45,17 @@ fn bounds(arguments: Arguments<'_>) -> Option<Bounds> {
 }
 
 /// The options of `RANGE` and `PREFIX`.
-struct Asked<'c> {
+struct RangeOptions<'c> {
     limit: usize,
     columns: Option<Vec<&'c [u8]>>,
     keys_only: bool,
     direction: Direction,
 }
 
-impl<'c> Asked<'c> {
+impl<'c> RangeOptions<'c> {
     /// `COLUMNS` takes all that follows, up to the next option.
-    fn parse(arguments: Arguments<'c>) -> Outcome<Asked<'c>> {
-        let mut asked = Asked {
+    fn parse(arguments: Arguments<'c>) -> Outcome<RangeOptions<'c>> {
+        let mut options = RangeOptions {
             limit: usize::MAX,
             columns: None,
             keys_only: false,
@@ -66,12 +66,12 @@ impl<'c> Asked<'c> {
             i += 1;
             if option.eq_ignore_ascii_case(b"LIMIT") {
                 let limit = number::argument(arguments.get(i).ok_or(Failure::Syntax)?)?;
-                asked.limit = usize::try_from(limit).map_err(|_| Failure::NotInteger)?;
+                options.limit = usize::try_from(limit).map_err(|_| Failure::NotInteger)?;
                 i += 1;
             } else if option.eq_ignore_ascii_case(b"KEYS") {
-                asked.keys_only = true;
+                options.keys_only = true;
             } else if option.eq_ignore_ascii_case(b"REV") {
-                asked.direction = Direction::Reverse;
+                options.direction = Direction::Reverse;
             } else if option.eq_ignore_ascii_case(b"COLUMNS") {
                 let is_option = |argument: &&[u8]| {
                     [&b"LIMIT"[..], b"KEYS", b"REV"]
@@ -84,15 +84,15 @@ impl<'c> Asked<'c> {
                     .take_while(|argument| !is_option(argument))
                     .collect();
                 i += fields.len();
-                asked.columns = Some(fields).filter(|fields| !fields.is_empty());
-                if asked.columns.is_none() {
+                options.columns = Some(fields).filter(|fields| !fields.is_empty());
+                if options.columns.is_none() {
                     return Err(Failure::Syntax);
                 }
             } else {
                 return Err(Failure::Syntax);
             }
         }
-        Ok(asked)
+        Ok(options)
     }
 
     /// How many entries of the reply's array a row becomes.
@@ -121,62 +121,66 @@ impl<'c> Asked<'c> {
     }
 }
 
-fn reply_range(call: &mut Call<'_, '_, '_>, bounds: Option<Bounds>, asked: &Asked<'_>) -> Outcome {
+fn reply_range(
+    call: &mut Call<'_, '_, '_>,
+    bounds: Option<Bounds>,
+    options: &RangeOptions<'_>,
+) -> Outcome {
     let Call {
         data,
         reply,
         shared,
         ..
     } = call;
-    let Some(bounds) = bounds.filter(|_| asked.limit > 0) else {
+    let Some(bounds) = bounds.filter(|_| options.limit > 0) else {
         reply.array(0);
         return Ok(());
     };
     // Most scans that are limited end at their limit.
-    let expected = asked.limit.saturating_mul(asked.entries_per_row());
+    let expected = options.limit.saturating_mul(options.entries_per_row());
     let opened = reply.open_array(expected);
     let (mut rows, mut too_long_now) = (0, false);
     let limit_bytes = shared.settings.max_bulk_bytes();
     let mut go_on = |reply: &Reply<'_>| {
         rows += 1;
         too_long_now = reply.since(&opened) > limit_bytes;
-        if too_long_now || rows == asked.limit {
+        if too_long_now || rows == options.limit {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
         }
     };
-    if asked.keys_only {
-        data.scan_keys(bounds, asked.direction, |key| {
+    if options.keys_only {
+        data.scan_keys(bounds, options.direction, |key| {
             reply.bulk(key);
             go_on(reply)
         })?;
     } else {
-        data.scan(bounds, asked.direction, asked.limit, |key, row| {
-            asked.reply(reply, key, row);
+        data.scan(bounds, options.direction, options.limit, |key, row| {
+            options.reply(reply, key, row);
             go_on(reply)
         })?;
     }
-    if too_long_now && rows < asked.limit {
+    if too_long_now && rows < options.limit {
         return Err(too_long());
     }
-    reply.close_array(opened, rows * asked.entries_per_row());
+    reply.close_array(opened, rows * options.entries_per_row());
     Ok(())
 }
 
 /// `RANGE start end [LIMIT n] [COLUMNS field …] [KEYS] [REV]`
 pub(crate) fn range(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let asked = Asked::parse(call.arguments.from(2))?;
+    let options = RangeOptions::parse(call.arguments.from(2))?;
     let bounds = bounds(call.arguments);
-    reply_range(call, bounds, &asked)
+    reply_range(call, bounds, &options)
 }
 
 /// `PREFIX prefix [LIMIT n] [COLUMNS field …] [KEYS] [REV]`
 pub(crate) fn prefix(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let asked = Asked::parse(call.arguments.from(1))?;
+    let options = RangeOptions::parse(call.arguments.from(1))?;
     let prefix = call.arguments[0].to_vec();
     let end = prefix_end(&prefix);
-    reply_range(call, Some((Bound::Included(prefix), end)), &asked)
+    reply_range(call, Some((Bound::Included(prefix), end)), &options)
 }
 
 /// `COUNTRANGE start end`
