@@ -18,16 +18,16 @@ const DEFAULT_COUNT: usize = 10;
 const SMALL_FIELDS: usize = 128;
 const SMALL_BYTES: usize = 64 << 10;
 
-/// What `SCAN` and `HSCAN` were asked.
-struct Asked<'c> {
+/// The options of `SCAN` and `HSCAN`.
+struct ScanOptions<'c> {
     pattern: Option<&'c [u8]>,
     count: usize,
     kind: Option<&'c [u8]>,
 }
 
-impl<'c> Asked<'c> {
-    fn parse(call: &Call<'c, '_, '_>, from: usize, knows_type: bool) -> Outcome<Asked<'c>> {
-        let mut asked = Asked {
+impl<'c> ScanOptions<'c> {
+    fn parse(call: &Call<'c, '_, '_>, from: usize, knows_type: bool) -> Outcome<ScanOptions<'c>> {
+        let mut options = ScanOptions {
             pattern: None,
             count: DEFAULT_COUNT,
             kind: None,
@@ -37,19 +37,19 @@ impl<'c> Asked<'c> {
         while let Some(option) = arguments.get(i) {
             let value = arguments.get(i + 1).ok_or(Failure::Syntax)?;
             if option.eq_ignore_ascii_case(b"MATCH") {
-                asked.pattern = Some(value);
+                options.pattern = Some(value);
             } else if option.eq_ignore_ascii_case(b"COUNT") {
                 let count = number::argument(value)?;
                 let count = usize::try_from(count).ok().filter(|count| *count > 0);
-                asked.count = count.ok_or(Failure::Syntax)?;
+                options.count = count.ok_or(Failure::Syntax)?;
             } else if option.eq_ignore_ascii_case(b"TYPE") && knows_type {
-                asked.kind = Some(value);
+                options.kind = Some(value);
             } else {
                 return Err(Failure::Syntax);
             }
             i += 2;
         }
-        Ok(asked)
+        Ok(options)
     }
 
     fn wants(&self, row: Row<'_>) -> bool {
@@ -82,8 +82,8 @@ fn bounds(pattern: Option<&[u8]>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>, Option<&[u
 /// `SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]`
 pub(crate) fn scan(call: &mut Call<'_, '_, '_>) -> Outcome {
     let cursor = cursor(&call.arguments[0])?;
-    let asked = Asked::parse(call, 1, true)?;
-    let (mut start, end, check) = bounds(asked.pattern);
+    let options = ScanOptions::parse(call, 1, true)?;
+    let (mut start, end, check) = bounds(options.pattern);
     if let Some(after) = recall(call, cursor)? {
         let behind_prefix = matches!(&start, Bound::Included(start) if start.as_slice() > &*after);
         if !behind_prefix {
@@ -92,14 +92,15 @@ pub(crate) fn scan(call: &mut Call<'_, '_, '_>) -> Outcome {
     }
     let mut found = Vec::new();
     let mut last = None;
-    let mut left = asked.count.min(MOST_ROWS);
+    let mut left = options.count.min(MOST_ROWS);
     call.data
         .scan((start, end), Direction::Forward, left, |key, row| {
             if left == 0 {
                 return ControlFlow::Break(());
             }
             left -= 1;
-            if asked.wants(row) && check.is_none_or(|pattern| glob::matches(pattern, key, false)) {
+            if options.wants(row) && check.is_none_or(|pattern| glob::matches(pattern, key, false))
+            {
                 found.push(key.to_vec());
             }
             if left == 0 {
@@ -133,18 +134,18 @@ fn recall(call: &Call<'_, '_, '_>, cursor: u64) -> Outcome<Option<Box<[u8]>>> {
 /// one, the next fields in the order of their names.
 pub(crate) fn hscan(call: &mut Call<'_, '_, '_>) -> Outcome {
     let cursor = cursor(&call.arguments[1])?;
-    let asked = Asked::parse(call, 2, false)?;
+    let options = ScanOptions::parse(call, 2, false)?;
     let after = recall(call, cursor)?;
     let mut fields: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     let last = call.data.hash(&call.arguments[0], |row| {
         let is_small = row.column_count() <= SMALL_FIELDS && row.size_bytes() <= SMALL_BYTES;
-        let mut left = if is_small { usize::MAX } else { asked.count };
+        let mut left = if is_small { usize::MAX } else { options.count };
         let mut rest = row
             .columns()
             .skip_while(|(field, _)| after.as_deref().is_some_and(|after| *field <= after))
             .peekable();
         while let Some((field, value)) = rest.next() {
-            let pattern = asked.pattern;
+            let pattern = options.pattern;
             if pattern.is_none_or(|pattern| glob::matches(pattern, field, false)) {
                 fields.push((field.to_vec(), value.to_vec()));
             }
