@@ -11,7 +11,7 @@ use crate::resp::number;
 use crate::shared::Shared;
 
 /// A row taken out of the index, to be put elsewhere.
-struct Taken {
+struct CopiedRow {
     content: Content,
     expiry_ms: Option<u64>,
     user_flags: u32,
@@ -23,8 +23,8 @@ enum Content {
     Columns(Vec<(Vec<u8>, Vec<u8>)>),
 }
 
-impl Taken {
-    fn of(row: Row<'_>) -> Taken {
+impl CopiedRow {
+    fn of(row: Row<'_>) -> CopiedRow {
         let content = match row.value() {
             Some(value) => Content::Value(value.to_vec()),
             None => {
@@ -32,7 +32,7 @@ impl Taken {
                 Content::Columns(columns.map(|(n, v)| (n.to_vec(), v.to_vec())).collect())
             }
         };
-        Taken {
+        CopiedRow {
             content,
             expiry_ms: row.expiry_ms(),
             user_flags: row.user_flags(),
@@ -68,7 +68,7 @@ struct Destination<'t, 'k> {
 
 /// What became of a row that was to go elsewhere.
 #[derive(PartialEq, Eq)]
-enum Placed {
+enum CopyOutcome {
     Done,
     /// There is no such row.
     Missing,
@@ -82,10 +82,10 @@ fn place<'t>(
     source: &[u8],
     to: &Destination<'t, '_>,
     remove: bool,
-) -> Outcome<Placed> {
+) -> Outcome<CopyOutcome> {
     let from = data.keyspace();
-    let Some(taken) = data.read(source, Taken::of)? else {
-        return Ok(Placed::Missing);
+    let Some(taken) = data.read(source, CopiedRow::of)? else {
+        return Ok(CopyOutcome::Missing);
     };
     data.select(to.keyspace);
     let done = data.update(to.key, |row, new| {
@@ -97,12 +97,12 @@ fn place<'t>(
     });
     data.select(from);
     if !done? {
-        return Ok(Placed::Taken);
+        return Ok(CopyOutcome::Taken);
     }
     if remove {
         data.remove(source)?;
     }
-    Ok(Placed::Done)
+    Ok(CopyOutcome::Done)
 }
 
 /// Renames; whether it was done, which a destination that is taken can forbid.
@@ -120,8 +120,8 @@ fn rename_to(call: &mut Call<'_, '_, '_>, replace: bool) -> Outcome<bool> {
         replace,
     };
     match place(call.data, source, &to, true)? {
-        Placed::Missing => Err(no_such_key()),
-        placed => Ok(placed == Placed::Done),
+        CopyOutcome::Missing => Err(no_such_key()),
+        placed => Ok(placed == CopyOutcome::Done),
     }
 }
 
@@ -187,7 +187,7 @@ pub(crate) fn copy(call: &mut Call<'_, '_, '_>) -> Outcome {
         replace,
     };
     let placed = place(call.data, source, &to, false)?;
-    call.reply.integer((placed == Placed::Done).into());
+    call.reply.integer((placed == CopyOutcome::Done).into());
     Ok(())
 }
 
@@ -204,7 +204,7 @@ pub(crate) fn move_to(call: &mut Call<'_, '_, '_>) -> Outcome {
         replace: false,
     };
     let placed = place(call.data, key, &to, true)?;
-    call.reply.integer((placed == Placed::Done).into());
+    call.reply.integer((placed == CopyOutcome::Done).into());
     Ok(())
 }
 
