@@ -14,10 +14,10 @@ use crate::settings::Settings;
 use crate::shared::{DATABASES, Shared};
 
 /// What a value that was checked does once all of a request's are.
-type Change = Box<dyn FnOnce(&Settings)>;
+type SettingChange = Box<dyn FnOnce(&Settings)>;
 
 /// Checks a new value of a parameter, or says what is wrong with it.
-type Check = fn(&Shared, &[u8]) -> Result<Change, String>;
+type Check = fn(&Shared, &[u8]) -> Result<SettingChange, String>;
 
 /// A parameter.
 struct Parameter {
@@ -131,7 +131,7 @@ fn show_fields(shared: &Shared) -> String {
     shared.settings.small_hash().0.to_string()
 }
 
-fn change_fields(_: &Shared, value: &[u8]) -> Result<Change, String> {
+fn change_fields(_: &Shared, value: &[u8]) -> Result<SettingChange, String> {
     let fields = within(value, 0, i64::MAX)? as usize;
     Ok(Box::new(move |s| s.set_small_hash_fields(fields)))
 }
@@ -140,12 +140,12 @@ fn show_bytes(shared: &Shared) -> String {
     shared.settings.small_hash().1.to_string()
 }
 
-fn change_bytes(_: &Shared, value: &[u8]) -> Result<Change, String> {
+fn change_bytes(_: &Shared, value: &[u8]) -> Result<SettingChange, String> {
     let bytes = check_range(memory(value)?, 0, i64::MAX)? as usize;
     Ok(Box::new(move |s| s.set_small_hash_bytes(bytes)))
 }
 
-fn change_password(shared: &Shared, value: &[u8]) -> Result<Change, String> {
+fn change_password(shared: &Shared, value: &[u8]) -> Result<SettingChange, String> {
     let text = String::from_utf8(value.to_vec());
     let password = text.map_err(|_| "a password is UTF-8 text".to_owned())?;
     let password = Some(password).filter(|password| !password.is_empty());
@@ -246,7 +246,7 @@ fn set(call: &mut Call<'_, '_, '_>) -> Outcome {
         }
         named.push((known, value));
     }
-    let mut changes: Vec<Change> = Vec::new();
+    let mut changes: Vec<SettingChange> = Vec::new();
     for (Parameter { name, change, .. }, value) in named {
         if let Some(change) = change {
             changes.push(change(call.shared, value).map_err(|why| refused(name, &why))?);
