@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
 use super::connection::Answer;
-use super::request::Request;
+use super::request::HttpRequest;
 use crate::monitoring::index_statistics::{self, IndexState};
 use crate::monitoring::metrics::CommandTotal;
 use crate::monitoring::process;
@@ -28,7 +28,7 @@ fn plain(status: u16, content_type: &'static str, body: String) -> Answer {
 
 /// Answers a `GET` or `HEAD`. Whether the server is well is told to everybody, all else to those
 /// who know the password.
-pub(super) fn answer(shared: &Shared, request: &Request) -> Answer {
+pub(super) fn answer(shared: &Shared, request: &HttpRequest) -> Answer {
     if request.path == "/healthz" {
         return match shared.failure() {
             None => plain(200, TEXT, "ok\n".to_owned()),

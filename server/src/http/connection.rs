@@ -13,7 +13,7 @@
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
-use super::request::{MAX_HEAD_BYTES, Parsed, Request, parse};
+use super::request::{HttpRequest, MAX_HEAD_BYTES, ParsedHead, parse};
 
 /// How long a client may take to send a request, also the first one.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
@@ -39,7 +39,7 @@ pub(super) struct Answer {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum HttpState {
     /// Waits for a request, of which `begun` says whether some bytes are there.
     Reading {
         begun: bool,
@@ -50,7 +50,7 @@ pub(super) enum State {
 
 /// What a visit came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Visit {
+pub(super) enum VisitResult {
     /// The socket must become ready first.
     Waits,
     /// There is more to do at once.
@@ -75,7 +75,7 @@ impl Socket for mio::net::TcpStream {
 /// One connection. `S` is its socket.
 pub(super) struct Connection<S> {
     pub(super) socket: S,
-    state: State,
+    state: HttpState,
     /// Since when the connection is in its state.
     since: Instant,
     input: Vec<u8>,
@@ -90,7 +90,7 @@ impl<S: Socket> Connection<S> {
     pub(super) fn new(socket: S, now: Instant) -> Connection<S> {
         Connection {
             socket,
-            state: State::Reading { begun: false },
+            state: HttpState::Reading { begun: false },
             since: now,
             input: Vec::new(),
             output: Vec::new(),
@@ -100,7 +100,7 @@ impl<S: Socket> Connection<S> {
         }
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> HttpState {
         self.state
     }
 
@@ -112,44 +112,52 @@ impl<S: Socket> Connection<S> {
     pub(super) fn deadline(&self) -> Instant {
         self.since
             + match self.state {
-                State::Reading { begun: false } if self.used => IDLE_TIMEOUT,
-                State::Reading { .. } => READ_TIMEOUT,
-                State::Writing => WRITE_TIMEOUT,
-                State::Draining => DRAIN_TIMEOUT,
+                HttpState::Reading { begun: false } if self.used => IDLE_TIMEOUT,
+                HttpState::Reading { .. } => READ_TIMEOUT,
+                HttpState::Writing => WRITE_TIMEOUT,
+                HttpState::Draining => DRAIN_TIMEOUT,
             }
     }
 
-    fn enter(&mut self, state: State, now: Instant) {
+    fn enter(&mut self, state: HttpState, now: Instant) {
         (self.state, self.since) = (state, now);
     }
 
     /// Does what can be done without waiting.
-    pub(super) fn visit(&mut self, now: Instant, answer: &dyn Fn(&Request) -> Answer) -> Visit {
+    pub(super) fn visit(
+        &mut self,
+        now: Instant,
+        answer: &dyn Fn(&HttpRequest) -> Answer,
+    ) -> VisitResult {
         let mut answers = 0;
         loop {
             let step = match self.state {
-                State::Reading { .. } if answers == ANSWERS_PER_VISIT => return Visit::Again,
-                State::Reading { .. } => self.read(now, answer),
-                State::Writing => {
+                HttpState::Reading { .. } if answers == ANSWERS_PER_VISIT => {
+                    return VisitResult::Again;
+                }
+                HttpState::Reading { .. } => self.read(now, answer),
+                HttpState::Writing => {
                     answers += 1;
                     self.write(now)
                 }
-                State::Draining => return self.drain(),
+                HttpState::Draining => return self.drain(),
             };
             match step {
                 Ok(true) => {}
-                Ok(false) => return Visit::Waits,
+                Ok(false) => return VisitResult::Waits,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Visit::Waits,
-                Err(_) => return Visit::Over,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return VisitResult::Waits;
+                }
+                Err(_) => return VisitResult::Over,
             }
         }
     }
 
     /// Takes a request from what is there, or reads more.
-    fn read(&mut self, now: Instant, answer: &dyn Fn(&Request) -> Answer) -> io::Result<bool> {
+    fn read(&mut self, now: Instant, answer: &dyn Fn(&HttpRequest) -> Answer) -> io::Result<bool> {
         match parse(&self.input) {
-            Parsed::Whole(request) => {
+            ParsedHead::Whole(request) => {
                 // A body is never read: the connection ends behind the answer.
                 self.close = !request.keep_alive || request.has_body;
                 let known = matches!(request.method.as_str(), "GET" | "HEAD");
@@ -162,15 +170,15 @@ impl<S: Socket> Connection<S> {
                 self.begin_answer(&found, request.method == "HEAD", now);
                 Ok(true)
             }
-            Parsed::TooLong => {
+            ParsedHead::TooLong => {
                 self.refuse(&refusal(431, "the request is too long\n"), now);
                 Ok(true)
             }
-            Parsed::Malformed => {
+            ParsedHead::Malformed => {
                 self.refuse(&refusal(400, "this is no HTTP request\n"), now);
                 Ok(true)
             }
-            Parsed::Partial => {
+            ParsedHead::Partial => {
                 let start = self.input.len();
                 self.input.resize(MAX_HEAD_BYTES, 0);
                 let read = self.socket.read(&mut self.input[start..]);
@@ -178,8 +186,8 @@ impl<S: Socket> Connection<S> {
                 if read? == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
-                if self.state == (State::Reading { begun: false }) {
-                    self.enter(State::Reading { begun: true }, now);
+                if self.state == (HttpState::Reading { begun: false }) {
+                    self.enter(HttpState::Reading { begun: true }, now);
                 }
                 Ok(true)
             }
@@ -195,12 +203,12 @@ impl<S: Socket> Connection<S> {
     fn begin_answer(&mut self, answer: &Answer, head_only: bool, now: Instant) {
         let reason = match answer.status {
             200 => "OK",
-            400 => "Bad Request",
+            400 => "Bad HttpRequest",
             401 => "Unauthorized",
             404 => "Not Found",
             405 => "Method Not Allowed",
             413 => "Content Too Large",
-            431 => "Request Header Fields Too Large",
+            431 => "HttpRequest Header Fields Too Large",
             _ => "Service Unavailable",
         };
         let mut text = format!(
@@ -225,7 +233,7 @@ impl<S: Socket> Connection<S> {
             text += &answer.body;
         }
         (self.output, self.sent) = (text.into_bytes(), 0);
-        self.enter(State::Writing, now);
+        self.enter(HttpState::Writing, now);
     }
 
     fn write(&mut self, now: Instant) -> io::Result<bool> {
@@ -240,26 +248,28 @@ impl<S: Socket> Connection<S> {
         if self.close {
             self.input = Vec::new();
             self.socket.end_writing();
-            self.enter(State::Draining, now);
+            self.enter(HttpState::Draining, now);
         } else {
             let begun = !self.input.is_empty();
-            self.enter(State::Reading { begun }, now);
+            self.enter(HttpState::Reading { begun }, now);
         }
         Ok(true)
     }
 
-    fn drain(&mut self) -> Visit {
+    fn drain(&mut self) -> VisitResult {
         let mut scratch = [0; 4096];
         for _ in 0..DRAINS_PER_VISIT {
             match self.socket.read(&mut scratch) {
-                Ok(0) => return Visit::Over,
+                Ok(0) => return VisitResult::Over,
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Visit::Waits,
-                Err(_) => return Visit::Over,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return VisitResult::Waits;
+                }
+                Err(_) => return VisitResult::Over,
             }
         }
-        Visit::Again
+        VisitResult::Again
     }
 }
 
@@ -319,7 +329,7 @@ mod tests {
         }
     }
 
-    fn answer(request: &Request) -> Answer {
+    fn answer(request: &HttpRequest) -> Answer {
         refusal(200, &format!("{}\n", request.path))
     }
 
@@ -342,12 +352,12 @@ mod tests {
         let head = b"GET /a HTTP/1.1\r\n\r\n";
         let mut connection = connection(&head.repeat(100), 1 << 20, now);
         let mut visits = 1;
-        while connection.visit(now, &answer) == Visit::Again {
+        while connection.visit(now, &answer) == VisitResult::Again {
             visits += 1;
         }
         assert!(visits >= 100 / ANSWERS_PER_VISIT, "{visits} visits");
         assert_eq!(sent(&connection).matches("\r\n\r\n/a\n").count(), 100);
-        assert_eq!(connection.state(), State::Reading { begun: false });
+        assert_eq!(connection.state(), HttpState::Reading { begun: false });
         assert_eq!(connection.deadline(), now + IDLE_TIMEOUT);
     }
 
@@ -356,8 +366,8 @@ mod tests {
         let now = Instant::now();
         let head = b"GET /a HTTP/1.1\r\n\r\n";
         let mut connection = connection(&head.repeat(10_000), 100, now);
-        assert_eq!(connection.visit(now, &answer), Visit::Waits);
-        assert_eq!(connection.state(), State::Writing);
+        assert_eq!(connection.visit(now, &answer), VisitResult::Waits);
+        assert_eq!(connection.state(), HttpState::Writing);
         assert_eq!(connection.deadline(), now + WRITE_TIMEOUT);
         assert!(connection.socket.received.len() > 9_000 * head.len());
         assert!(connection.input.capacity() <= MAX_HEAD_BYTES && connection.output.len() < 1000);
@@ -367,11 +377,11 @@ mod tests {
     fn a_slow_head_has_one_deadline_however_often_a_byte_arrives() {
         let start = Instant::now();
         let mut connection = connection(b"GET", 1000, start);
-        assert_eq!(connection.visit(start, &answer), Visit::Waits);
+        assert_eq!(connection.visit(start, &answer), VisitResult::Waits);
         for second in 1..9 {
             connection.socket.received = b"x".to_vec();
             let now = start + Duration::from_secs(second);
-            assert_eq!(connection.visit(now, &answer), Visit::Waits);
+            assert_eq!(connection.visit(now, &answer), VisitResult::Waits);
             assert_eq!(connection.deadline(), start + READ_TIMEOUT);
         }
     }
@@ -392,7 +402,7 @@ mod tests {
         ] {
             let now = Instant::now();
             let mut connection = connection(head.as_bytes(), 1000, now);
-            assert_eq!(connection.visit(now, &answer), Visit::Waits, "{head}");
+            assert_eq!(connection.visit(now, &answer), VisitResult::Waits, "{head}");
             assert!(
                 sent(&connection).starts_with(&format!("HTTP/1.1 {status} ")),
                 "{head}"
@@ -401,7 +411,7 @@ mod tests {
             assert!(connection.socket.ended.get());
             assert_eq!(connection.deadline(), now + DRAIN_TIMEOUT);
             connection.socket.received = vec![b'x'; 1 << 20];
-            assert_eq!(connection.visit(now, &answer), Visit::Again);
+            assert_eq!(connection.visit(now, &answer), VisitResult::Again);
             assert_eq!(sent(&connection).matches("HTTP/1.1").count(), 1);
         }
     }
@@ -410,7 +420,7 @@ mod tests {
     fn a_head_request_gets_no_body() {
         let now = Instant::now();
         let mut connection = connection(b"HEAD /abc HTTP/1.1\r\n\r\n", 1000, now);
-        assert_eq!(connection.visit(now, &answer), Visit::Waits);
+        assert_eq!(connection.visit(now, &answer), VisitResult::Waits);
         assert!(sent(&connection).contains("Content-Length: 5\r\n"));
         assert!(sent(&connection).ends_with("\r\n\r\n"));
     }

@@ -30,7 +30,7 @@ use crate::error::{Error, Result};
 use crate::event_loop::descriptors::{HTTP_CONNECTIONS, Reserve, retry_after};
 use crate::protocol::port::PortProtocol;
 use crate::shared::Shared;
-use connection::{Connection, State, Visit};
+use connection::{Connection, HttpState, VisitResult};
 
 /// File descriptors that are kept for connections when the process has no other.
 const RESERVED_DESCRIPTORS: usize = 4;
@@ -133,9 +133,9 @@ impl HttpServer {
         };
         let shared = &self.shared;
         match connection.visit(now, &|request| answers::answer(shared, request)) {
-            Visit::Waits => false,
-            Visit::Again => true,
-            Visit::Over => {
+            VisitResult::Waits => false,
+            VisitResult::Again => true,
+            VisitResult::Over => {
                 self.close(slot);
                 false
             }
@@ -167,7 +167,8 @@ impl HttpServer {
         }
         let rank = |slot: &usize| {
             let connection = self.connections[*slot].as_ref();
-            connection.map(|connection| (connection.state() == State::Writing, connection.since()))
+            connection
+                .map(|connection| (connection.state() == HttpState::Writing, connection.since()))
         };
         let oldest = (0..self.connections.len()).min_by_key(rank).unwrap_or(0);
         self.close(oldest);

@@ -6,7 +6,7 @@ const MAX_HEADERS: usize = 64;
 
 /// A request's head, as far as it matters here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct HttpRequest {
     /// How long the head is.
     pub(super) bytes: usize,
     pub(super) method: String,
@@ -22,8 +22,8 @@ pub(super) struct Request {
 
 /// What lies in the buffer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Parsed {
-    Whole(Request),
+pub(super) enum ParsedHead {
+    Whole(HttpRequest),
     Partial,
     /// The head is longer than the limit.
     TooLong,
@@ -31,24 +31,26 @@ pub(super) enum Parsed {
 }
 
 /// Parses the head at the beginning of `input`.
-pub(super) fn parse(input: &[u8]) -> Parsed {
+pub(super) fn parse(input: &[u8]) -> ParsedHead {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut head = httparse::Request::new(&mut headers);
     let bytes = match head.parse(input) {
         Ok(httparse::Status::Complete(bytes)) => bytes,
-        Ok(httparse::Status::Partial) if input.len() < MAX_HEAD_BYTES => return Parsed::Partial,
-        Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
-            return Parsed::TooLong;
+        Ok(httparse::Status::Partial) if input.len() < MAX_HEAD_BYTES => {
+            return ParsedHead::Partial;
         }
-        Err(_) => return Parsed::Malformed,
+        Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
+            return ParsedHead::TooLong;
+        }
+        Err(_) => return ParsedHead::Malformed,
     };
     let target = head.path.unwrap_or_default();
-    let mut request = Request {
+    let mut request = HttpRequest {
         bytes,
         method: head.method.unwrap_or_default().to_owned(),
         path: target.split('?').next().unwrap_or_default().to_owned(),
         keep_alive: head.version == Some(1),
-        ..Request::default()
+        ..HttpRequest::default()
     };
     for header in head.headers.iter() {
         let is = |name: &str| header.name.eq_ignore_ascii_case(name);
@@ -69,7 +71,7 @@ pub(super) fn parse(input: &[u8]) -> Parsed {
             request.bearer = bearer(header.value);
         }
     }
-    Parsed::Whole(request)
+    ParsedHead::Whole(request)
 }
 
 fn bearer(value: &[u8]) -> Option<Vec<u8>> {
@@ -83,9 +85,9 @@ fn bearer(value: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn whole(head: &str) -> Request {
+    fn whole(head: &str) -> HttpRequest {
         match parse(head.as_bytes()) {
-            Parsed::Whole(request) => request,
+            ParsedHead::Whole(request) => request,
             other => panic!("{head:?}: {other:?}"),
         }
     }
@@ -95,7 +97,7 @@ mod tests {
         let request = whole(
             "GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\nauthorization: bearer  word \r\n\r\nrest",
         );
-        let expected = Request {
+        let expected = HttpRequest {
             bytes: 78,
             method: "GET".into(),
             path: "/metrics".into(),
@@ -104,7 +106,7 @@ mod tests {
             has_body: false,
         };
         assert_eq!(
-            Request {
+            HttpRequest {
                 bytes: expected.bytes,
                 ..request.clone()
             },
@@ -124,16 +126,16 @@ mod tests {
 
     #[test]
     fn long_and_meaningless_heads_are_refused() {
-        assert_eq!(parse(b"GET / HT"), Parsed::Partial);
-        assert_eq!(parse(b""), Parsed::Partial);
+        assert_eq!(parse(b"GET / HT"), ParsedHead::Partial);
+        assert_eq!(parse(b""), ParsedHead::Partial);
         let endless = format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(MAX_HEAD_BYTES));
-        assert_eq!(parse(endless.as_bytes()), Parsed::TooLong);
+        assert_eq!(parse(endless.as_bytes()), ParsedHead::TooLong);
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(100));
-        assert_eq!(parse(many.as_bytes()), Parsed::TooLong);
-        assert_eq!(parse(b"set a 0 0 1\r\nb\r\n"), Parsed::Malformed);
+        assert_eq!(parse(many.as_bytes()), ParsedHead::TooLong);
+        assert_eq!(parse(b"set a 0 0 1\r\nb\r\n"), ParsedHead::Malformed);
         assert_eq!(
             parse(b"GET / HTTP/1.1\r\nno colon\r\n\r\n"),
-            Parsed::Malformed
+            ParsedHead::Malformed
         );
     }
 }
