@@ -22,7 +22,7 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Batches that are read ahead.
 const AHEAD: usize = 4;
 /// How long to wait for lines before an interruption is looked for.
-const PATIENCE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What comes next.
 pub(crate) enum Event {
@@ -108,7 +108,7 @@ impl Lines {
     pub(crate) fn next(&self) -> Event {
         let lines = match self.first.take() {
             Some(lines) => lines,
-            None => match self.batches.recv_timeout(PATIENCE) {
+            None => match self.batches.recv_timeout(POLL_INTERVAL) {
                 Ok(Ok(lines)) => lines,
                 Ok(Err(error)) => return Event::Failed(error),
                 Err(RecvTimeoutError::Timeout) => return Event::Nothing,

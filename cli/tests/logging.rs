@@ -33,13 +33,13 @@ fn serve(dir: &Path, flags: &[&str]) -> (Child, SocketAddr) {
 }
 
 fn connect(server: &mut Child, address: SocketAddr) -> Client {
-    let patience = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(120);
     loop {
         if let Ok(client) = Client::connect(address) {
             return client;
         }
         assert_eq!(server.try_wait().unwrap(), None, "the server ended");
-        assert!(Instant::now() < patience, "the server does not listen");
+        assert!(Instant::now() < deadline, "the server does not listen");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -155,10 +155,10 @@ fn slow_commands_are_logged_with_their_names() {
         "duration_ms=",
         "127.0.0.1:",
     ];
-    let patience = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while count(&lines(dir.path()), "WARN", &said) == 0 {
         client.call(&words).unwrap();
-        assert!(Instant::now() < patience, "{:#?}", lines(dir.path()));
+        assert!(Instant::now() < deadline, "{:#?}", lines(dir.path()));
     }
     shut_down(server, client);
 }
@@ -174,10 +174,10 @@ fn a_slow_command_is_told_from_those_that_came_with_it() {
     together.extend(request(&[b"BITCOUNT", b"k"]));
     together.extend(request(&[b"STRLEN", b"k"]));
     let said = ["slow command ", "command=\"BITCOUNT\""];
-    let patience = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(120);
     let mut stream = TcpStream::connect(address).unwrap();
     while count(&lines(dir.path()), "WARN", &said) == 0 {
-        assert!(Instant::now() < patience, "{:#?}", lines(dir.path()));
+        assert!(Instant::now() < deadline, "{:#?}", lines(dir.path()));
         stream.write_all(&together).unwrap();
         let mut replies = Vec::new();
         let mut chunk = [0; 256];

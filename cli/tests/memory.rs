@@ -28,16 +28,16 @@ fn start(data: &Path) -> Server {
 
 /// Takes a checkpoint, however long that takes.
 fn save(server: &mut Server) {
-    let patience = Instant::now() + Duration::from_secs(300);
+    let deadline = Instant::now() + Duration::from_secs(300);
     loop {
         // A client gives up after a while; the checkpoint goes on.
         match server.connect().unwrap().call(&[b"SAVE"]) {
             Ok(Reply::Error(why)) if why.contains("in progress") => {
-                assert!(Instant::now() < patience, "{why}");
+                assert!(Instant::now() < deadline, "{why}");
                 std::thread::sleep(Duration::from_millis(50));
             }
             Ok(reply) => return assert_eq!(reply, Reply::Simple("OK".into())),
-            Err(error) => assert!(Instant::now() < patience, "{error}"),
+            Err(error) => assert!(Instant::now() < deadline, "{error}"),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::Result;
 const ROOT: &str = "/sys/fs/cgroup";
 
 /// How often something is tried again, after 20 milliseconds each time.
-const PATIENCE: u32 = 100;
+const MAX_RETRIES: u32 = 100;
 
 /// The names of a version's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,10 +115,10 @@ impl MemoryGroup {
         let file = files.find(|file| file.exists());
         let file = file.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotFound))?;
         // Pages that are being written go a moment later.
-        let mut patience = PATIENCE;
+        let mut retries_left = MAX_RETRIES;
         loop {
             match fs::write(&file, limit_bytes.to_string()) {
-                Err(_) if patience > 0 => patience -= 1,
+                Err(_) if retries_left > 0 => retries_left -= 1,
                 outcome => return Ok(outcome?),
             }
             thread::sleep(Duration::from_millis(20));
@@ -137,7 +137,7 @@ impl MemoryGroup {
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
         // A process that was killed takes a moment to be gone.
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_RETRIES {
             if fs::remove_dir(&self.folder).is_ok() || !self.folder.exists() {
                 return;
             }

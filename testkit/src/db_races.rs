@@ -19,7 +19,7 @@ use hedgerow_vfs::MemoryVfs;
 const KEYS: u32 = 100;
 
 /// How long one side gives the other to do what it must not.
-const PATIENCE: Duration = Duration::from_millis(3);
+const TIMEOUT: Duration = Duration::from_millis(3);
 
 struct Arena {
     db: Db,
@@ -90,7 +90,7 @@ impl Arena {
 /// Waits for a flag, but not for ever: the other side may rightly be waiting for us.
 fn give_time_for(flag: &AtomicBool) {
     let start = Instant::now();
-    while !flag.load(Ordering::Acquire) && start.elapsed() < PATIENCE {
+    while !flag.load(Ordering::Acquire) && start.elapsed() < TIMEOUT {
         thread::yield_now();
     }
 }

@@ -34,7 +34,7 @@ use history::{History, key};
 const LEAST_COMMITS: usize = 20;
 
 /// How long that may take, on a machine that has much else to do.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A campaign's settings.
 #[derive(Debug, Clone)]
@@ -235,10 +235,10 @@ impl Run<'_> {
         has_ended: impl Fn() -> bool,
         is_cut: &AtomicBool,
     ) -> Result<(), String> {
-        let patience = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let is_enough = |count: &AtomicUsize| count.load(Ordering::Relaxed) >= LEAST_COMMITS;
         while !commits.iter().all(is_enough) && !has_ended() {
-            if Instant::now() > patience {
+            if Instant::now() > deadline {
                 return Err("the writers do not get on".to_owned());
             }
             thread::sleep(Duration::from_millis(1));

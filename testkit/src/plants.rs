@@ -19,7 +19,7 @@ use crate::powercut::{self, DbSubject, LogSubject, PowerCutCampaign};
 use crate::tree_races::{self, RaceTest};
 
 /// Images after which a bug counts as unnoticed.
-const PATIENCE: usize = 60_000;
+const MAX_IMAGES: usize = 60_000;
 
 /// What [`search`]'s process says of a bug that it found, before the complaint.
 const FOUND: &str = "found: ";
@@ -128,8 +128,8 @@ impl Campaign {
     /// As long as a bug may take to show.
     fn with_bug(self, seed: u64) -> Result<(), String> {
         match self {
-            Campaign::CutsOfLog => power_cuts_of_log(seed, PATIENCE),
-            Campaign::CutsOfEngine => power_cuts_of_engine(seed, PATIENCE),
+            Campaign::CutsOfLog => power_cuts_of_log(seed, MAX_IMAGES),
+            Campaign::CutsOfEngine => power_cuts_of_engine(seed, MAX_IMAGES),
             Campaign::RacesOfEngine => races_of_db(500),
             Campaign::RacesOfMasstree => race_tests(&tree_races::RACE_TESTS, &[100, 10, 1]),
             Campaign::RacesOfMatryoshka => race_tests(&matryoshka_races::RACE_TESTS, &[100, 10, 1]),

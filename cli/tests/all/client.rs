@@ -135,7 +135,7 @@ fn a_port_and_a_name_are_addresses() {
 
 #[test]
 fn databases_of_b_trees_checkpoint_when_flags_say_so() {
-    // So often that the defaults, 10 seconds and 5 minutes, would take longer than the patience.
+    // So often that the defaults, 10 seconds and 5 minutes, would take longer than the timeout.
     for flags in [
         ["--checkpoint-idle", "1ms", "--checkpoint-interval", "0"],
         ["--checkpoint-idle", "1h", "--checkpoint-interval", "1ms"],
@@ -147,12 +147,12 @@ fn databases_of_b_trees_checkpoint_when_flags_say_so() {
             let line = info.lines().find_map(|line| line.strip_prefix(name));
             line.unwrap().trim_end().parse().unwrap()
         };
-        let patience = std::time::Instant::now() + std::time::Duration::from_secs(120);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
         for i in 0..15 {
             let before = checkpoints();
             done(cli(&server, &["SET", &i.to_string(), "v"], ""));
             while checkpoints() == before {
-                let left = std::time::Instant::now() < patience;
+                let left = std::time::Instant::now() < deadline;
                 assert!(left, "{flags:?}: {i} checkpoints in two minutes");
             }
         }

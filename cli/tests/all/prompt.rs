@@ -14,7 +14,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::process::{command, done, hedgerow, no_forks, spawn};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const UP: &str = "\x1b[A";
 const END_OF_INPUT: &str = "\x04";
 const INTERRUPT: &str = "\x03";
@@ -83,7 +83,7 @@ impl Terminal {
     /// Waits until the screen shows this, behind what it was seen to show before.
     #[track_caller]
     fn shows(&mut self, text: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(at) = self.unseen.find(text) {
                 self.unseen.drain(..at + text.len());
@@ -100,7 +100,7 @@ impl Terminal {
     /// Waits for the end of the process, which must be a success.
     #[track_caller]
     fn ends(mut self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;

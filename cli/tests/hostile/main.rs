@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Nothing here takes that long, however busy the machine is: a reply that is later is a hang.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A server process with all its ports.
 struct Server {
@@ -86,7 +86,7 @@ impl Server {
             match try_get(self.http, path, headers) {
                 Ok(answer) => return answer,
                 // A crowd of connections may push this one out once in a while.
-                Err(error) if asked.elapsed() < PATIENCE => drop(error),
+                Err(error) if asked.elapsed() < TIMEOUT => drop(error),
                 Err(error) => panic!("no answer of {path}: {error}; {}", log_of(self.dir.path())),
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -117,14 +117,14 @@ fn log_of(dir: &Path) -> String {
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 
 fn try_get(http: SocketAddr, path: &str, headers: &str) -> std::io::Result<(String, String)> {
     let mut stream = TcpStream::connect(http)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let head = format!("GET {path} HTTP/1.1\r\nHost: a\r\n{headers}Connection: close\r\n\r\n");
     stream.write_all(head.as_bytes())?;
     let mut text = String::new();
@@ -252,7 +252,7 @@ fn descriptors_that_run_out_leave_health_alone() {
     // the end of the last crowd it may close a new connection before that has said a word.
     let asked = Instant::now();
     while !send_and_listen(server.resp, b"PING\r\nQUIT\r\n").starts_with("+PONG") {
-        assert!(asked.elapsed() < PATIENCE, "{}", server.log());
+        assert!(asked.elapsed() < TIMEOUT, "{}", server.log());
     }
     let log = server.log();
     assert!(log.contains("connection refused"), "{log}");

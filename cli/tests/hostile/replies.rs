@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::{PATIENCE, Server, connect};
+use crate::{Server, TIMEOUT, connect};
 
 const MIB: usize = 1 << 20;
 const VALUE_BYTES: usize = 8 * MIB;
@@ -295,7 +295,7 @@ fn who_stays_over_the_soft_limit_is_closed_by_name() {
     let is_it = |line: &str| words.iter().all(|word| line.contains(word));
     let asked = Instant::now();
     while !server.log().lines().any(is_it) {
-        assert!(asked.elapsed() < PATIENCE, "{}", server.log());
+        assert!(asked.elapsed() < TIMEOUT, "{}", server.log());
         probe.ask();
     }
     let mut said = Vec::new();

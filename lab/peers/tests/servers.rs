@@ -62,8 +62,8 @@ fn start(peer: &ServerPeer, program: &Path, directory: &Path) -> (Running, Socke
 /// Sends a request and reads until the answer ends as it must.
 fn ask(address: SocketAddr, request: &str, end: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
-    let patience = Some(Duration::from_secs(20));
-    stream.set_read_timeout(patience).expect("a socket");
+    let timeout = Some(Duration::from_secs(20));
+    stream.set_read_timeout(timeout).expect("a socket");
     stream.write_all(request.as_bytes()).expect("it reads");
     let mut answer = Vec::new();
     let mut bytes = [0; 512];

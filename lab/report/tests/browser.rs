@@ -15,7 +15,7 @@ use hedgerow_lab_report::{Results, read, read_files, render};
 use serde_json::{Value, json};
 
 const INSPECT: &str = include_str!("inspect.js");
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A window to look through.
 #[derive(Debug, Clone, Copy)]
@@ -106,7 +106,7 @@ fn open_once(
         .stderr(Stdio::null())
         .spawn()
         .map_err(|e| e.to_string())?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let status = loop {
         if let Some(status) = child.try_wait().map_err(|e| e.to_string())? {
             break status;
@@ -115,7 +115,7 @@ fn open_once(
             // It may have ended just now; then there is nothing to kill.
             let _ = child.kill();
             let _ = child.wait();
-            return Err(format!("no answer within {} s", PATIENCE.as_secs()));
+            return Err(format!("no answer within {} s", TIMEOUT.as_secs()));
         }
         std::thread::sleep(Duration::from_millis(20));
     };

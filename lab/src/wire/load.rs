@@ -15,7 +15,7 @@ use crate::machine::used_cpu_seconds;
 use crate::{LabError, Result};
 
 /// How long a server may take for one batch before the run is given up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One blocking connection that plays exchanges.
 struct Connection<'a> {
@@ -28,7 +28,7 @@ impl<'a> Connection<'a> {
     fn open(address: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         Ok(Self {
             stream,
             waiting: None,

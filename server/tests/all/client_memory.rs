@@ -9,7 +9,7 @@ use crate::support::{Client, Started, Value, bulk, ok, one_worker, request};
 use hedgerow_server::ServerOptions;
 
 const MIB: usize = 1 << 20;
-const PATIENCE: Option<Duration> = Some(Duration::from_secs(120));
+const TIMEOUT: Option<Duration> = Some(Duration::from_secs(120));
 
 fn with_memory(bytes: usize) -> Started {
     Started::new(ServerOptions {
@@ -36,7 +36,7 @@ fn metric(started: &Started, name: &str) -> u64 {
 
 /// Sends until everything is sent or the server closes; whether everything was.
 fn send_all(stream: &mut TcpStream, bytes: &[u8], times: usize) -> bool {
-    stream.set_write_timeout(PATIENCE).unwrap();
+    stream.set_write_timeout(TIMEOUT).unwrap();
     for _ in 0..times {
         match stream.write_all(bytes) {
             Ok(()) => {}
@@ -142,7 +142,7 @@ fn replies_in_megabytes_are_made_as_they_are_fetched() {
     // The keys of one request of memcached, too.
     let address = started.server.addresses().memcached.unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(PATIENCE).unwrap();
+    stream.set_read_timeout(TIMEOUT).unwrap();
     let names: Vec<String> = (0..40).map(|i| format!("k{}", i % 8)).collect();
     let burst = format!("get {}\r\nget missing\r\nmn\r\n", names.join(" "));
     stream.write_all(burst.as_bytes()).unwrap();
@@ -205,7 +205,7 @@ fn requests_behind_those_that_wait_are_taken_for_what_they_are() {
         ok()
     );
     let mut stream = TcpStream::connect(started.server.addresses().memcached.unwrap()).unwrap();
-    stream.set_read_timeout(PATIENCE).unwrap();
+    stream.set_read_timeout(TIMEOUT).unwrap();
     // An item that is refused, whose data looks like commands.
     let data = b"set evil 0 0 1\r\n1\r\n".repeat(60_000);
     let mut burst = format!("set large 0 0 {}\r\n", data.len()).into_bytes();

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, PATIENCE, Value, array, bulk, copy_files, ok, one_worker, request};
+use crate::support::{Client, TIMEOUT, Value, array, bulk, copy_files, ok, one_worker, request};
 use hedgerow::{Db, Durability, IndexKind};
 use hedgerow_server::{Server, ServerOptions};
 use hedgerow_vfs::{CallKind, Fault, FaultyVfs, SystemVfs};
@@ -65,9 +65,9 @@ impl OnFaultyDisk {
 
     /// Waits until the log has found its disk well again.
     fn await_health(&self) {
-        let patience = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.db.health() != hedgerow::Health::Healthy {
-            assert!(Instant::now() < patience, "{:?}", self.db.health());
+            assert!(Instant::now() < deadline, "{:?}", self.db.health());
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -91,7 +91,7 @@ fn a_write_beside_waitaof_is_written_out_before_its_reply() {
         let paused = started.disk.pause_once(CallKind::Sync, 0);
         waiting.send(&request(&[b"WAITAOF", b"1", b"0", b"0"]));
         // From here on the log's thread is in a sync and writes nothing by itself.
-        assert!(paused.is_reached_within(PATIENCE), "no sync was begun");
+        assert!(paused.is_reached_within(TIMEOUT), "no sync was begun");
         let mut client = started.resp();
         let mut pipeline = request(&[b"SET", b"k", b"1"]);
         pipeline.extend(request(&[b"WAITAOF", b"1", b"0", b"0"]));
@@ -210,8 +210,8 @@ fn memcached_clients_are_told_of_a_failing_disk_in_their_protocol() {
         for fault in faults {
             let started = OnFaultyDisk::new(IndexKind::Masstree, durability);
             let mut stream = std::net::TcpStream::connect(started.memcached()).unwrap();
-            let patience = Some(PATIENCE);
-            stream.set_read_timeout(patience).unwrap();
+            let timeout = Some(TIMEOUT);
+            stream.set_read_timeout(timeout).unwrap();
             fault(&started.disk);
             // A set without a reply, one with a reply, a quiet meta one, and a read.
             stream

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::support::{PATIENCE, Started};
+use crate::support::{Started, TIMEOUT};
 use hedgerow_server::ServerOptions;
 
 fn start() -> Started {
@@ -19,7 +19,7 @@ fn start() -> Started {
 
 fn connect(server: &Started) -> TcpStream {
     let stream = TcpStream::connect(server.server.addresses().memcached.unwrap()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.set_nodelay(true).unwrap();
     stream
 }

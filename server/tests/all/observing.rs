@@ -266,7 +266,7 @@ fn a_large_index_is_walked_by_a_thread_beside() {
         keyspace.put(&i.to_be_bytes(), b"v").unwrap();
     }
     let mut client = started.client();
-    let patience = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(120);
     loop {
         let section = info(&mut client, "index");
         let line = field(&section, "index_default").unwrap();
@@ -274,7 +274,7 @@ fn a_large_index_is_walked_by_a_thread_beside() {
         if line.contains(",keys=20000,") {
             return;
         }
-        assert!(std::time::Instant::now() < patience, "{line}");
+        assert!(std::time::Instant::now() < deadline, "{line}");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
 }

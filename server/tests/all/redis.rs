@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, PATIENCE, Started, Value, one_worker, request};
+use crate::support::{Client, Started, TIMEOUT, Value, one_worker, request};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -28,10 +28,10 @@ impl Redis {
     /// Starts one; `None`, with a message, if it is not installed.
     fn start() -> Option<Redis> {
         // Somebody else may take the port before it does: then it ends, and another is tried.
-        let patience = Instant::now() + PATIENCE;
-        while Instant::now() < patience {
+        let deadline = Instant::now() + TIMEOUT;
+        while Instant::now() < deadline {
             let mut redis = Redis::spawn()?;
-            while redis.process.try_wait().unwrap().is_none() && Instant::now() < patience {
+            while redis.process.try_wait().unwrap().is_none() && Instant::now() < deadline {
                 if TcpStream::connect(redis.address).is_ok() {
                     return Some(redis);
                 }

@@ -25,7 +25,7 @@ const SHUTDOWN: rustix::ioctl::Opcode = opcode::read::<u32>(b'X', 125);
 const WITHOUT_LOG_FLUSH: u32 = 2;
 
 /// How long a mount point may stay busy after the last program that used it has ended.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A file system that can be cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,13 +179,13 @@ impl LossyDisk {
     }
 
     fn unmount(&mut self) -> Result<(), Error> {
-        let patience = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let path = self.path();
         loop {
             match run(Command::new("umount").arg(&path)) {
                 Ok(()) => break,
                 // A process that was killed may have its files a little longer.
-                Err(_) if Instant::now() < patience => thread::sleep(Duration::from_millis(20)),
+                Err(_) if Instant::now() < deadline => thread::sleep(Duration::from_millis(20)),
                 Err(source) => {
                     let what = format!("unmounting {}", path.display());
                     return Err(Error::Failed { what, source });

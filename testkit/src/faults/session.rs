@@ -256,14 +256,14 @@ impl Session {
         if self.db.is_none() {
             self.open();
         }
-        let patience = Instant::now() + Duration::from_secs(300);
+        let deadline = Instant::now() + Duration::from_secs(300);
         loop {
             let before = self.failures;
             self.put("key0", "there is space again", Durability::Sync);
             if self.failures == before && self.db.is_some() {
                 return Ok(());
             }
-            if Instant::now() > patience {
+            if Instant::now() > deadline {
                 return Err("writes do not resume although there is space".to_owned());
             }
             std::thread::sleep(Duration::from_millis(1));

@@ -41,7 +41,7 @@ use writer::{KEYS, Writer, key};
 pub use campaign::KillCampaign;
 
 /// How long a process run may take to have its page file grow or shrink.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What a campaign did and saw.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -229,10 +229,10 @@ impl Run<'_> {
         alive: impl Fn() -> bool,
         met: impl Fn(&Pressure) -> bool,
     ) -> Result<(), String> {
-        let patience = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             self.look(client)?;
-            if met(&self.watch.seen()) || !alive() || Instant::now() > patience {
+            if met(&self.watch.seen()) || !alive() || Instant::now() > deadline {
                 return Ok(());
             }
             thread::sleep(Duration::from_millis(10));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::client::Client;
 
 /// How long a recovery may take until the server listens, on a machine that has much else to do.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A running server; killed when dropped.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Server {
     /// Connects once the server listens; fails with its own words if it exits instead.
     pub fn connect(&mut self) -> io::Result<Client> {
         if self.address.is_none() {
-            match self.said.recv_timeout(PATIENCE) {
+            match self.said.recv_timeout(TIMEOUT) {
                 Ok(address) => self.address = Some(address),
                 Err(RecvTimeoutError::Disconnected) => return Err(self.last_words()?),
                 Err(RecvTimeoutError::Timeout) => {

@@ -12,7 +12,7 @@ use hedgerow::Db;
 use hedgerow_server::{Server, ServerOptions};
 
 /// How long a test waits for what must come: only a hang takes longer, on any machine.
-pub const PATIENCE: Duration = Duration::from_secs(300);
+pub const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A server over a database in a temporary directory.
 pub struct Started {
@@ -110,7 +110,7 @@ impl Client {
     pub fn connect(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).unwrap();
         // A lost reply fails the test instead of hanging it.
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Client {
             stream,
@@ -200,12 +200,12 @@ impl Client {
 
 /// What `find` finds, as soon as it finds something; only what never comes fails the test.
 pub fn eventually<T>(mut find: impl FnMut() -> Option<T>) -> T {
-    let patience = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(found) = find() {
             return found;
         }
-        assert!(Instant::now() < patience, "it did not come");
+        assert!(Instant::now() < deadline, "it did not come");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
