@@ -14,9 +14,9 @@ use std::io::{self, Read};
 /// The size of a fresh buffer.
 pub(crate) const BUFFER_BYTES: usize = 16 << 10;
 /// A larger buffer is not kept for reuse.
-pub(crate) const KEPT_BYTES: usize = 256 << 10;
+pub(crate) const MAX_POOLED_BYTES: usize = 256 << 10;
 /// Buffers kept for reuse.
-pub(crate) const KEPT_BUFFERS: usize = 512;
+pub(crate) const MAX_POOLED_BUFFERS: usize = 512;
 
 /// Empty buffers waiting to be used again.
 #[derive(Default)]
@@ -83,7 +83,7 @@ impl Input {
         wanted
             .saturating_add(64)
             .clamp(BUFFER_BYTES, double)
-            .max(double.min(KEPT_BYTES))
+            .max(double.min(MAX_POOLED_BYTES))
     }
 
     /// Receives once. `wanted` bytes in all are expected; the buffer doubles on the way there,
@@ -145,7 +145,7 @@ impl Input {
         if self.start == self.end && !self.bytes.is_empty() {
             let bytes = std::mem::take(&mut self.bytes);
             (self.start, self.end) = (0, 0);
-            if bytes.len() <= KEPT_BYTES && pool.inputs.len() < KEPT_BUFFERS {
+            if bytes.len() <= MAX_POOLED_BYTES && pool.inputs.len() < MAX_POOLED_BUFFERS {
                 pool.inputs.push(bytes);
             }
         }
@@ -166,7 +166,7 @@ mod tests {
             input.fill(&mut source, sent.len(), &mut pool).unwrap();
             reads += 1;
             assert!(
-                input.bytes.len() <= (2 * input.len()).max(2 * KEPT_BYTES),
+                input.bytes.len() <= (2 * input.len()).max(2 * MAX_POOLED_BYTES),
                 "room is bounded"
             );
         }

@@ -17,11 +17,11 @@ use std::time::Instant;
 
 use hedgerow::Commit;
 
-use crate::connection::input::{BUFFER_BYTES, KEPT_BUFFERS, KEPT_BYTES, Pool};
+use crate::connection::input::{BUFFER_BYTES, MAX_POOLED_BUFFERS, MAX_POOLED_BYTES, Pool};
 use crate::connection::reply_buffer::ReplyBuffer;
 
 /// Places for replies that wait which a connection keeps.
-const KEPT_WAITING: usize = 64;
+const MAX_IDLE_WAITING: usize = 64;
 
 /// What one connection is sent at once, so that others get their turn.
 const FLUSH_BYTES: usize = 1 << 20;
@@ -264,16 +264,16 @@ impl Output {
 
     /// Gives an empty buffer back, and room in a half-sent one.
     pub(crate) fn release(&mut self, pool: &mut Pool) {
-        if self.waiting.is_empty() && self.waiting.capacity() > KEPT_WAITING {
+        if self.waiting.is_empty() && self.waiting.capacity() > MAX_IDLE_WAITING {
             self.waiting = VecDeque::new();
         }
         if self.buffer.unsent() == 0 && self.waiting.is_empty() && self.buffer.capacity() > 0 {
             self.buffer.clear();
             let bytes = std::mem::take(&mut self.buffer).into_bytes();
-            if bytes.capacity() <= KEPT_BYTES && pool.outputs.len() < KEPT_BUFFERS {
+            if bytes.capacity() <= MAX_POOLED_BYTES && pool.outputs.len() < MAX_POOLED_BUFFERS {
                 pool.outputs.push(bytes);
             }
-        } else if self.buffer.sent() > KEPT_BYTES && self.buffer.sent() > self.pending() / 2 {
+        } else if self.buffer.sent() > MAX_POOLED_BYTES && self.buffer.sent() > self.pending() / 2 {
             let dropped = self.buffer.drop_sent();
             for reply in &mut self.waiting {
                 reply.start -= dropped;
