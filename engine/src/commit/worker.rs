@@ -77,7 +77,7 @@ pub(crate) struct Scratch {
     pub(crate) changes: Vec<u8>,
 }
 
-const KEPT_BYTES: usize = 1 << 20;
+const MAX_SCRATCH_BYTES: usize = 1 << 20;
 
 impl Scratch {
     const fn new() -> Scratch {
@@ -100,7 +100,7 @@ impl Scratch {
             // That it is borrowed is all that can be wrong.
             let mut scratch = scratch.try_borrow_mut().map_err(|_| Error::Nested)?;
             let result = write(&mut scratch);
-            if scratch.row.capacity() > KEPT_BYTES {
+            if scratch.row.capacity() > MAX_SCRATCH_BYTES {
                 *scratch = Scratch::new();
             }
             result
