@@ -118,7 +118,7 @@ pub(crate) struct Choices<'a> {
 }
 
 /// How many of a client's own inserts *latest* chooses among.
-const OWN_KEPT: usize = 1024;
+const MAX_OWN_KEYS: usize = 1024;
 
 impl<'a> Choices<'a> {
     pub(crate) fn new(mix: &'static Mix, records: &'a AtomicU64, seed: u64) -> Choices<'a> {
@@ -161,8 +161,8 @@ impl<'a> Choices<'a> {
             Operation::Update(self.record())
         } else if choice < read + update + insert {
             let record = self.records.fetch_add(1, Ordering::Relaxed);
-            if self.own.len() == OWN_KEPT {
-                self.own.drain(..OWN_KEPT / 2);
+            if self.own.len() == MAX_OWN_KEYS {
+                self.own.drain(..MAX_OWN_KEYS / 2);
             }
             self.own.push(record);
             Operation::Insert(record)
