@@ -23,7 +23,7 @@ use crate::connection::reply_buffer::ReplyBuffer;
 /// Places for replies that wait which a connection keeps.
 const MAX_IDLE_WAITING: usize = 64;
 
-/// What one connection is sent at once, so that others get their turn.
+/// What one connection is sent at once, so that others are served too.
 const FLUSH_BYTES: usize = 1 << 20;
 
 /// What sending came to.

@@ -21,8 +21,8 @@ use crate::{memcached, resp};
 
 const WAKER: Token = Token(usize::MAX);
 const BACKLOG: i32 = 1024;
-/// Connections accepted at one port before the other port has its turn.
-const ACCEPTS_PER_TURN: usize = 64;
+/// Connections accepted at one port before the other port is visited.
+const ACCEPTS_PER_VISIT: usize = 64;
 
 /// Binds a listening socket.
 pub(crate) fn listen(address: SocketAddr) -> Result<std::net::TcpListener> {
@@ -134,7 +134,7 @@ impl Acceptor {
     }
 
     fn accept_some(&mut self, port: usize) -> Accepted {
-        for _ in 0..ACCEPTS_PER_TURN {
+        for _ in 0..ACCEPTS_PER_VISIT {
             let Port {
                 listener,
                 speaks,

@@ -134,7 +134,7 @@ impl Worker {
         let received = (input.len() - before) as u64;
         match filled {
             Ok(Filled::Drained) => peer.readable = peer.hung_up,
-            // The rest comes after the others' turn.
+            // The rest comes after the others.
             Ok(Filled::More) => self.look_at = Some(self.now),
             Ok(Filled::End) | Err(_) => {
                 peer.readable = false;

@@ -165,7 +165,7 @@ fn command_metrics(shared: &Shared, text: &mut String) {
         );
     }
     let metric = "hedgerow_command_seconds_total";
-    let help = "Time of the turns in which they ran, shared equally by all commands of a turn.";
+    let help = "Time of the ticks in which they ran, shared equally by all commands of a tick.";
     family(text, metric, "counter", help);
     for (name, total) in &commands {
         let (name, seconds) = (name.to_lowercase(), total.duration_ns as f64 / 1e9);

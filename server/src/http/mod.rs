@@ -35,7 +35,7 @@ use connection::{Connection, HttpState, VisitResult};
 /// File descriptors that are kept for connections when the process has no other.
 const RESERVED_DESCRIPTORS: usize = 4;
 /// Connections accepted between two looks at those that are there.
-const ACCEPTS_PER_TURN: usize = HTTP_CONNECTIONS / 2;
+const ACCEPTS_PER_VISIT: usize = HTTP_CONNECTIONS / 2;
 
 const LISTENER: Token = Token(usize::MAX - 1);
 const WAKER: Token = Token(usize::MAX);
@@ -177,7 +177,7 @@ impl HttpServer {
 
     fn accept_some(&mut self, now: Instant, again: &mut Vec<usize>) {
         self.accept_at = None;
-        for _ in 0..ACCEPTS_PER_TURN {
+        for _ in 0..ACCEPTS_PER_VISIT {
             let (reserve, listener) = (&mut self.reserve, &self.listener);
             match reserve.accept(|| listener.accept()) {
                 Ok((socket, _)) => {

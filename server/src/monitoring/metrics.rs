@@ -269,7 +269,7 @@ impl Metrics {
         let name = "hedgerow_request_turn_seconds";
         let _ = writeln!(
             text,
-            "# HELP {name} Duration of the turn that answered a request."
+            "# HELP {name} Duration of the tick that answered a request."
         );
         let _ = writeln!(text, "# TYPE {name} histogram");
         let mut count = 0;

@@ -7,7 +7,7 @@ use crate::connection::output::Output;
 use crate::connection::reply_buffer::ReplyBuffer;
 use crate::session::Session;
 
-/// What became of a key whose turn in the order has not come yet.
+/// What became of a key that came before those in front of it.
 #[derive(Clone, Copy)]
 enum EarlyAnswer {
     /// Its answer lies in `aside`, between these positions; the length of its value, if large.
