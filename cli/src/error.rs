@@ -44,7 +44,7 @@ pub(crate) enum Error {
     Failed(String),
     /// What failed was printed already.
     #[error("what failed was printed before")]
-    Told,
+    Reported,
 }
 
 /// What the engine says, with the remedies that a command line has: the engine's own words are for

@@ -15,8 +15,8 @@ use crate::rows::Stored;
 
 /// Rows that are stored together: their misses in the tree overlap.
 const BATCH_ROWS: usize = 64;
-/// Damaged parts of the database that are told of one by one.
-const MOST_TOLD: usize = 64;
+/// Damaged parts of the database that are named one by one.
+const MAX_REPORTED: usize = 64;
 
 /// What the lines of a file are.
 enum Form {
@@ -62,7 +62,7 @@ struct Loader<'a> {
     checksum: u32,
     /// Rows that could not be stored, since a page of theirs cannot be read.
     refused: u64,
-    told: Vec<KeySpan>,
+    reported: Vec<KeySpan>,
 }
 
 pub(crate) fn load(load: Load, out: &Output) -> Result<()> {
@@ -88,7 +88,7 @@ pub(crate) fn load(load: Load, out: &Output) -> Result<()> {
         read: End::default(),
         checksum: 0,
         refused: 0,
-        told: Vec::new(),
+        reported: Vec::new(),
     };
     let loaded = loader.run(&interruption);
     let (number, keyspaces) = (loader.number, loader.read.keyspaces);
@@ -276,8 +276,8 @@ impl Loader<'_> {
             _ if is_cut => cut(),
             Line::Missing(keys) => {
                 let of = self.keyspace.as_ref().map_or("", Keyspace::name);
-                let told = format!("hedgerow: the dump lacks {keys} of keyspace {of:?}");
-                self.lines.bar.suspend(|| eprintln!("{told}"));
+                let reported = format!("hedgerow: the dump lacks {keys} of keyspace {of:?}");
+                self.lines.bar.suspend(|| eprintln!("{reported}"));
                 Ok(None)
             }
             Line::Keyspace(name) => {
@@ -311,9 +311,9 @@ impl Loader<'_> {
                     Err(hedgerow::Error::Index(error)) if error.keys().is_some() => {
                         self.refused += 1;
                         let keys = error.keys().cloned().unwrap_or_default();
-                        if self.told.len() < MOST_TOLD && !self.told.contains(&keys) {
+                        if self.reported.len() < MAX_REPORTED && !self.reported.contains(&keys) {
                             self.lines.bar.suspend(|| eprintln!("hedgerow: {error}"));
-                            self.told.push(keys);
+                            self.reported.push(keys);
                         }
                     }
                     Err(error) => {

@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
-        Err(error::Error::Told) => ExitCode::FAILURE,
+        Err(error::Error::Reported) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("hedgerow: {error}");
             ExitCode::from(if error.is_usage() { 2 } else { 1 })

@@ -37,7 +37,7 @@ pub(crate) fn run(cli: Cli, out: &Output) -> Result<()> {
         use std::os::unix::ffi::OsStringExt;
         let words: Vec<Vec<u8>> = cli.words.into_iter().map(OsStringExt::into_vec).collect();
         return match client.perform(&words)? {
-            Reply::Error(_) => Err(Error::Told),
+            Reply::Error(_) => Err(Error::Reported),
             _ => Ok(()),
         };
     }
