@@ -201,7 +201,7 @@ impl Contest {
     fn measure(&mut self, keys: usize) -> usize {
         self.job.count = keys.min(FIRST_KEYS);
         let began = Instant::now();
-        self.turn();
+        self.measure_round();
         let took = began.elapsed().as_secs_f64();
         let left = self
             .budget
@@ -226,7 +226,7 @@ impl Contest {
         let mut longest = Duration::ZERO;
         while rounds < ROUNDS && !self.maps.is_empty() {
             let before = Instant::now();
-            self.turn();
+            self.measure_round();
             rounds += 1;
             longest = longest.max(before.elapsed());
             if self.start.elapsed() + longest > self.budget {
@@ -239,7 +239,7 @@ impl Contest {
 
     /// One round of every map. One that fails, or whose scans differ from the first map's, is
     /// out, with a line that says why.
-    fn turn(&mut self) {
+    fn measure_round(&mut self) {
         let mut scanned = None;
         let mut job = self.job.clone();
         self.maps.retain_mut(|map| {

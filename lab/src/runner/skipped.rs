@@ -1,7 +1,7 @@
 //! Who did not take part where, one row for each contender.
 //!
 //! A contender that cannot hold long keys is left out at every point that has them, and one for
-//! which no time was left at many: a row for each place would bury the others.
+//! which no time was left at many: a row for each place would hide the others.
 
 use hedgerow_lab_report::{Skipped, X};
 

@@ -34,7 +34,7 @@ pub struct Workload {
     pub title: String,
     /// Where it is defined: the work and its section.
     pub source: String,
-    /// Where this file departs from the source, or settles what the source leaves open.
+    /// Where this file departs from the source, or decides what the source leaves open.
     pub note: Option<String>,
     /// The keys that the source uses, or the nearest made set.
     pub keys: KeySet,

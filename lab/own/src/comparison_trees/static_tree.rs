@@ -154,7 +154,7 @@ impl<K: Lane> Tree<K> {
 
     /// The values of at most `MANY` keys, a step for all of them at a time.
     #[inline(always)]
-    fn look_up<N: Kernel, const MANY: usize>(&self, keys: &[K]) -> [Option<u64>; MANY] {
+    fn lookup<N: Kernel, const MANY: usize>(&self, keys: &[K]) -> [Option<u64>; MANY] {
         let (mut at, mut values) = ([0; MANY], [None; MANY]);
         for pair in self.levels.windows(2) {
             let (level, below) = (&pair[0], &pair[1]);
@@ -184,7 +184,7 @@ impl<K: Lane> Task for One<'_, K> {
 
     #[inline(always)]
     fn run<N: Kernel>(self) -> Option<u64> {
-        self.0.look_up::<N, 1>(&[self.1])[0]
+        self.0.lookup::<N, 1>(&[self.1])[0]
     }
 }
 
@@ -204,7 +204,7 @@ impl<K: Lane, const MANY: usize> Task for Run<'_, K, MANY> {
                 .iter_mut()
                 .zip(some.iter())
                 .for_each(|(place, key)| *place = K::of(key));
-            let values = tree.look_up::<N, MANY>(&group[..some.len()]);
+            let values = tree.lookup::<N, MANY>(&group[..some.len()]);
             values.into_iter().for_each(|value| tally.count(value));
         }
         tally
@@ -228,7 +228,7 @@ impl<K: Lane> Inner<K> {
 
     /// Merges what waits into a new tree.
     #[cold]
-    fn settle(&mut self) {
+    fn rebuild(&mut self) {
         let mut pairs = Vec::with_capacity(self.tree.count + self.waiting.len());
         let mut old = self.tree.pairs().peekable();
         for (&key, &value) in &self.waiting {
@@ -258,9 +258,9 @@ impl<K: Lane> Default for StaticTree<K> {
 }
 
 impl<K: Lane> StaticTree<K> {
-    fn settle(&self, most: usize) {
+    fn rebuild_beyond(&self, most: usize) {
         if self.0.borrow().waiting.len() > most {
-            self.0.borrow_mut().settle();
+            self.0.borrow_mut().rebuild();
         }
     }
 }
@@ -271,7 +271,7 @@ impl<K: Lane> Map for StaticTree<K> {
     }
 
     fn get(&self, key: &[u8]) -> Option<u64> {
-        self.settle(MOST_WAITING);
+        self.rebuild_beyond(MOST_WAITING);
         self.0.borrow().get(K::of(key))
     }
 
@@ -286,13 +286,13 @@ impl<K: Lane> Map for StaticTree<K> {
     }
 
     fn get_run(&self, keys: KeyRange<'_>) -> Tally {
-        self.settle(0);
+        self.rebuild_beyond(0);
         let inner = self.0.borrow();
         inner.level.run(Run::<K, 1>(&inner.tree, keys))
     }
 
     fn get_many_run(&self, keys: KeyRange<'_>, group: usize) -> Option<Tally> {
-        self.settle(0);
+        self.rebuild_beyond(0);
         let inner = self.0.borrow();
         let groups = keys.chunks(group);
         let tallies = groups.map(|some| inner.level.run(Run::<K, GROUP>(&inner.tree, some)));

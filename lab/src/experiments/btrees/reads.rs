@@ -135,8 +135,8 @@ impl Experiment for Reads {
             FIO => (reads as f64 / fio_rate(&path, &workload)?, reads as u64),
             PREAD => source.run(&workload, depth, |wanted| source.pread(wanted))?,
             BATCHES => source.run(&workload, 1, |wanted| source.file_batches(wanted, depth))?,
-            FAULTS => source.run(&workload, depth, |wanted| source.look_up(wanted, 1))?,
-            POOL_BATCHES => source.run(&workload, 1, |wanted| source.look_up(wanted, depth))?,
+            FAULTS => source.run(&workload, depth, |wanted| source.lookup(wanted, 1))?,
+            POOL_BATCHES => source.run(&workload, 1, |wanted| source.lookup(wanted, depth))?,
             other => return Err(LabError::Usage(format!("{other} reads no pages here"))),
         };
         let mut answer = Answer::default();
@@ -304,7 +304,7 @@ impl Source {
     }
 
     /// Looks pages up and checks them; no read of these is plain.
-    fn look_up(&self, wanted: &[usize], batch: usize) -> Result<u64> {
+    fn lookup(&self, wanted: &[usize], batch: usize) -> Result<u64> {
         let pool: &Pool<PAGE> = &self.pool;
         for group in wanted.chunks(batch) {
             let ids: Vec<PageId> = group.iter().map(|&number| self.ids[number]).collect();

@@ -78,7 +78,7 @@ impl Experiment for Idle {
     }
 }
 
-fn measure(contender: &str, count: usize, settle: Duration) -> Result<Answer> {
+fn measure(contender: &str, count: usize, idle_for: Duration) -> Result<Answer> {
     let settings = ServerSettings {
         memory_bytes: 1 << 30,
         threads: 1,
@@ -90,7 +90,7 @@ fn measure(contender: &str, count: usize, settle: Duration) -> Result<Answer> {
     let connections = connections.map_err(|error| {
         LabError::Unavailable(format!("it did not take {count} connections: {error}"))
     })?;
-    std::thread::sleep(settle);
+    std::thread::sleep(idle_for);
     let mut answer = Answer::default();
     let resident = server.resident_bytes() as f64 / f64::from(1 << 20);
     answer.push("resident", "MiB", Better::Lower, resident);
