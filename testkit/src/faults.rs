@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_life_lost_is_not_settled_when_the_next_closes() {
+    fn what_one_process_run_lost_is_not_acknowledged_when_the_next_closes() {
         let campaign = FaultCampaign {
             seed: 0,
             stride: 1,

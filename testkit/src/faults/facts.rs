@@ -17,7 +17,7 @@ pub(super) struct Facts {
 pub(super) struct KeyFacts {
     /// States asked for, oldest first.
     pub(super) issued: Vec<Option<Vec<u8>>>,
-    /// How many of them are settled by a durable acknowledgement of the last.
+    /// How many of them a durable acknowledgement of the last covers.
     durable: usize,
 }
 

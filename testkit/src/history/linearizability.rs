@@ -115,7 +115,7 @@ impl Search {
         let mut frontier: Vec<Configuration> = Vec::with_capacity(self.possible.len());
         let mut seen = HashSet::new();
         for &world in &self.possible {
-            let world = self.settle(world);
+            let world = self.apply_reads(world);
             if seen.insert(world) {
                 frontier.push(world);
             }
@@ -132,7 +132,7 @@ impl Search {
                     continue;
                 }
                 if let Some(after) = apply(state, *action) {
-                    let world = self.settle((after, done | 1 << i));
+                    let world = self.apply_reads((after, done | 1 << i));
                     if seen.insert(world) {
                         frontier.push(world);
                     }
@@ -148,7 +148,7 @@ impl Search {
     }
 
     /// Lets every running operation that is right here and changes nothing take effect.
-    fn settle(&self, (state, mut done): Configuration) -> Configuration {
+    fn apply_reads(&self, (state, mut done): Configuration) -> Configuration {
         for (i, running) in self.slots.iter().enumerate() {
             if let Some((_, action)) = running
                 && apply(state, *action) == Some(state)
