@@ -1,19 +1,19 @@
 //! Operations under way, so that a checkpoint can fall between them.
 //!
-//! Whoever changes pages is counted in a lane, one of several so that threads do not fight over a
-//! line. A checkpoint closes the lanes, waits until they are empty, does what it must do at one
-//! moment (microseconds), and opens them.
+//! A striped counter counts the threads that are changing pages, so that they do not contend for
+//! one cache line. A checkpoint closes the counter, waits until all stripes are zero, does what it
+//! must do at one moment (microseconds), and opens it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use hedgerow_sync::{CachePadded, threads};
 
-const LANES: usize = 32;
+const STRIPES: usize = 32;
 
 #[derive(Default)]
 pub(crate) struct Operations {
-    lanes: [CachePadded<AtomicUsize>; LANES],
+    stripes: [CachePadded<AtomicUsize>; STRIPES],
     closed: AtomicBool,
     gate: Mutex<()>,
     moved: Condvar,
@@ -22,17 +22,17 @@ pub(crate) struct Operations {
 /// A change under way: until it is dropped no checkpoint begins.
 pub struct Operation<'p> {
     operations: &'p Operations,
-    lane: usize,
+    stripe: usize,
 }
 
 impl Operations {
     pub(crate) fn begin(&self) -> Operation<'_> {
-        let lane = threads::number() % LANES;
+        let stripe = threads::number() % STRIPES;
         loop {
-            self.lanes[lane].fetch_add(1, SeqCst);
+            self.stripes[stripe].fetch_add(1, SeqCst);
             let operation = Operation {
                 operations: self,
-                lane,
+                stripe,
             };
             if !self.closed.load(SeqCst) {
                 return operation;
@@ -50,7 +50,7 @@ impl Operations {
     pub(crate) fn between<R>(&self, act: impl FnOnce() -> R) -> R {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         self.closed.store(true, SeqCst);
-        while self.lanes.iter().any(|lane| lane.load(SeqCst) > 0) {
+        while self.stripes.iter().any(|stripe| stripe.load(SeqCst) > 0) {
             let waited = self.moved.wait(gate);
             gate = waited.unwrap_or_else(PoisonError::into_inner);
         }
@@ -64,9 +64,9 @@ impl Operations {
 
 impl Drop for Operation<'_> {
     fn drop(&mut self) {
-        self.operations.lanes[self.lane].fetch_sub(1, SeqCst);
+        self.operations.stripes[self.stripe].fetch_sub(1, SeqCst);
         if self.operations.closed.load(SeqCst) {
-            // Under the gate, where whoever closed the lanes looks and then waits.
+            // Under the gate: the thread that closed the stripes checks and waits under it.
             let gate = &self.operations.gate;
             let _gate = gate.lock().unwrap_or_else(PoisonError::into_inner);
             self.operations.moved.notify_all();

@@ -1,6 +1,6 @@
 //! Striped counters: statistics without a cache line that all threads fight over.
 //!
-//! Each thread adds to one of a few lanes, each in a cache line of its own; reading sums them.
+//! Each thread adds to one of a few stripes, each in a cache line of its own; reading sums them.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -8,19 +8,19 @@ use crossbeam_utils::CachePadded;
 
 use crate::threads;
 
-const LANES: usize = 16;
+const STRIPES: usize = 16;
 
 /// `N` counters of events. Count rare ones (splits, retries), never every operation.
 pub struct Counters<const N: usize> {
-    lanes: [CachePadded<[AtomicI64; N]>; LANES],
+    stripes: [CachePadded<[AtomicI64; N]>; STRIPES],
 }
 
 impl<const N: usize> Counters<N> {
     /// All zero.
     pub fn new() -> Self {
-        let lane = |_| CachePadded::new(std::array::from_fn(|_| AtomicI64::new(0)));
+        let stripe = |_| CachePadded::new(std::array::from_fn(|_| AtomicI64::new(0)));
         Self {
-            lanes: std::array::from_fn(lane),
+            stripes: std::array::from_fn(stripe),
         }
     }
 
@@ -32,13 +32,15 @@ impl<const N: usize> Counters<N> {
 
     #[inline]
     fn add(&self, index: usize, n: i64) {
-        self.lanes[threads::number() % LANES][index].fetch_add(n, Ordering::Relaxed);
+        self.stripes[threads::number() % STRIPES][index].fetch_add(n, Ordering::Relaxed);
     }
 
     /// The sum over all threads; exact while nobody adds.
     pub fn sum(&self, index: usize) -> u64 {
-        let lanes = self.lanes.iter();
-        let sum: i64 = lanes.map(|lane| lane[index].load(Ordering::Relaxed)).sum();
+        let stripes = self.stripes.iter();
+        let sum: i64 = stripes
+            .map(|stripe| stripe[index].load(Ordering::Relaxed))
+            .sum();
         sum.max(0) as u64
     }
 }

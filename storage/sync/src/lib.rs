@@ -11,7 +11,7 @@
 //! * [`backoff`]: how to wait for another thread.
 //! * [`epoch`]: pins and retirement, over crossbeam-epoch.
 //! * [`counters`]: striped counters, which do not bounce cache lines.
-//! * [`threads`]: a small number for each thread, which chooses its lane.
+//! * [`threads`]: a small number for each thread, which chooses its stripe.
 //! * [`varint`]: integers of variable length, as logs, rows and overflow records write them.
 
 pub mod backoff;

@@ -1,4 +1,4 @@
-//! A small number for each thread, to choose its lane among several.
+//! A small number for each thread, to choose its stripe among several.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
