@@ -134,7 +134,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             return Err(Error::Poisoned(why));
         }
         published.slot = slot;
-        self.settle(root, table);
+        self.free_replaced(root, table);
         Ok(())
     }
 
@@ -381,8 +381,8 @@ impl<const PAGE: usize> Pool<PAGE> {
         sync(&*self.file)
     }
 
-    /// The checkpoint is published: frees what only the one before needed.
-    fn settle(&self, root: Root, table: NewTable) {
+    /// Ends a published checkpoint: frees the blocks that only the one before needed.
+    fn free_replaced(&self, root: Root, table: NewTable) {
         {
             let mut space = lock(&self.space);
             space.collecting = None;

@@ -87,7 +87,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// Evicts until this many pages would fit, as far as that goes without waiting.
     pub(crate) fn evict_ahead(&self, pages: usize) {
         while self.resident.load(Ordering::Relaxed) + pages > self.limit() {
-            // In between, those who cannot wait get their turn. What failed, fails them too.
+            // Threads that cannot wait evict in between. What failed here fails there, too.
             let batch = &mut lock(&self.evictor).batch;
             let victims = self.first_victims();
             let (freed, failure) = self.evict_batch(batch, victims);
@@ -149,9 +149,9 @@ impl<const PAGE: usize> Pool<PAGE> {
             let page = PageId(at % used);
             let word = self.word(page);
             let seen = word.snapshot();
-            // Neighbours have their turns in different rounds.
-            let is_turn = (page.0 ^ (at / used)).is_multiple_of(every) || seen.is_cold();
-            if seen.is_evicted() || !is_turn {
+            // The clock visits neighbours in different rounds.
+            let is_visited = (page.0 ^ (at / used)).is_multiple_of(every) || seen.is_cold();
+            if seen.is_evicted() || !is_visited {
                 continue;
             }
             if !seen.is_marked() {
