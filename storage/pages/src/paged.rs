@@ -473,7 +473,7 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
         (self.numbers() - lock(&self.space).free.len() as u64) as usize
     }
 
-    fn held_bytes(&self) -> usize {
+    fn resident_bytes(&self) -> usize {
         self.resident.load(Ordering::Relaxed) * PAGE
     }
 }

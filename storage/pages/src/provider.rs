@@ -117,5 +117,5 @@ pub trait Pages<const PAGE: usize> {
     fn live(&self) -> usize;
 
     /// Bytes of memory that pages take now.
-    fn held_bytes(&self) -> usize;
+    fn resident_bytes(&self) -> usize;
 }

@@ -265,7 +265,7 @@ impl<const PAGE: usize> Pages<PAGE> for Resident<PAGE> {
         self.used as usize - self.free.len()
     }
 
-    fn held_bytes(&self) -> usize {
+    fn resident_bytes(&self) -> usize {
         self.few.len().max(self.used as usize) * PAGE
     }
 }

@@ -146,7 +146,7 @@ fn what_is_written_is_read_through_evictions_checkpoints_and_reopens() {
             }
             _ => {}
         }
-        assert!((&pool).held_bytes() <= SMALL as usize);
+        assert!((&pool).resident_bytes() <= SMALL as usize);
         assert_eq!((&pool).live(), model.len());
     }
     for (&id, &value) in &model {

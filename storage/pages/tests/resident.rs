@@ -43,13 +43,13 @@ fn pages_keep_their_bytes_and_numbers_are_reused() {
         let page = pages.shared(*id).unwrap();
         assert_eq!(pages.shared_image(&page).u64(4088), Ok(*value));
     }
-    assert!(pages.held_bytes() < 3 * model.len() * 4096);
+    assert!(pages.resident_bytes() < 3 * model.len() * 4096);
 }
 
 /// Goes through all the places that pages may have: none, a few, and a run that moves.
 fn grow_past_all_places<const PAGE: usize>() {
     let mut pages = Resident::<PAGE>::new();
-    assert_eq!(pages.held_bytes(), 0);
+    assert_eq!(pages.resident_bytes(), 0);
     let count = ((9 << 20) / 2 / PAGE) as u64;
     for number in 0..count {
         let mut page = pages.allocate(&()).unwrap();
@@ -62,7 +62,7 @@ fn grow_past_all_places<const PAGE: usize>() {
         assert_eq!(page.bytes().as_ptr() as usize % 64, 0);
         assert_eq!((page.u64(0), page.u64(PAGE - 8)), (Ok(number), Ok(!number)));
     }
-    assert!(pages.held_bytes() as u64 >= count * PAGE as u64);
+    assert!(pages.resident_bytes() as u64 >= count * PAGE as u64);
 }
 
 #[test]

@@ -50,8 +50,8 @@ impl<const PAGE: usize> OwnedPages<PAGE> {
         Pages::live(&self.0)
     }
 
-    pub(super) fn held_bytes(&self) -> usize {
-        Pages::held_bytes(&self.0)
+    pub(super) fn resident_bytes(&self) -> usize {
+        Pages::resident_bytes(&self.0)
     }
 }
 

@@ -37,8 +37,8 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
 impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
     /// Bytes of memory that the tree holds, free pages of the last block included.
     #[must_use]
-    pub fn held_bytes(&self) -> usize {
-        self.pages.held_bytes()
+    pub fn resident_bytes(&self) -> usize {
+        self.pages.resident_bytes()
     }
 
     /// Numbers that show every mechanism at work. Walks all pages.
