@@ -64,8 +64,8 @@ fn agrees(pool: &Pool<PAGE>, model: &Model) -> bool {
 /// What is in the root of a checkpoint that is to be given up.
 const ABANDONED: u8 = 255;
 
-/// A pool that lives until a power cut, and every checkpoint that it published.
-struct Life {
+/// A pool on a recorded disk, and every checkpoint that it published.
+struct History {
     recording: RecordingVfs,
     faulty: FaultyVfs,
     pool: Pool<PAGE>,
@@ -76,14 +76,14 @@ struct Life {
     next_value: u64,
 }
 
-impl Life {
-    fn new(number: u64) -> Life {
+impl History {
+    fn new(number: u64) -> History {
         let recording = RecordingVfs::new(&MemoryVfs::new());
         let faulty = FaultyVfs::new(Arc::new(recording.clone()));
         let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
         let pool = open(&vfs).unwrap();
         let published = vec![(recording.operations(), Model::new())];
-        Life {
+        History {
             recording,
             faulty,
             pool,
@@ -105,10 +105,10 @@ impl Life {
     fn publish(&mut self) {
         let number = self.published.len() as u8;
         self.pool.checkpoint(|| vec![number]).unwrap();
-        self.note_published();
+        self.record_published();
     }
 
-    fn note_published(&mut self) {
+    fn record_published(&mut self) {
         let now = self.recording.operations();
         self.published.push((now, self.model.clone()));
     }
@@ -136,7 +136,7 @@ impl Life {
                 let outcome = self.pool.checkpoint(|| vec![number]);
                 self.faulty.heal();
                 match outcome {
-                    Ok(()) => self.note_published(),
+                    Ok(()) => self.record_published(),
                     Err(error) => assert!(error.is_disk_full(), "{error}"),
                 }
             }
@@ -163,7 +163,7 @@ impl Life {
         );
         let expected = &self.published[found].1;
         assert!(agrees(&pool, expected), "cut {cut}: not checkpoint {found}");
-        // And life goes on from there.
+        // And work goes on from there.
         let mut model = expected.clone();
         for n in 0..50 {
             assert!(step(&pool, &mut model, &mut self.random, n));
@@ -177,28 +177,28 @@ impl Life {
 #[test]
 fn a_power_cut_leaves_the_last_checkpoint_whole() {
     for number in 0..6 {
-        let mut life = Life::new(number);
+        let mut history = History::new(number);
         for _ in 1..8 {
-            life.work(250);
-            life.publish();
+            history.work(250);
+            history.publish();
         }
-        (0..120).for_each(|_| life.cut());
+        (0..120).for_each(|_| history.cut());
     }
 }
 
 #[test]
 fn a_power_cut_leaves_the_last_checkpoint_whole_though_others_were_given_up() {
     for number in 0..8 {
-        let mut life = Life::new(number);
+        let mut history = History::new(number);
         for _ in 1..8 {
-            life.work(100);
-            for _ in 0..life.random.random_range(0..4) {
-                life.abandon();
-                life.work(20);
+            history.work(100);
+            for _ in 0..history.random.random_range(0..4) {
+                history.abandon();
+                history.work(20);
             }
-            life.publish();
+            history.publish();
         }
-        (0..120).for_each(|_| life.cut());
+        (0..120).for_each(|_| history.cut());
     }
 }
 

@@ -627,13 +627,13 @@ fn read_again(demoted: bool) -> u64 {
     let once: Vec<PageId> = (50..2_050).map(|n| allocate(&pool, n)).collect();
     pool.checkpoint(Vec::new).unwrap();
     let mut again = 0;
-    for (turn, &id) in once.iter().enumerate() {
-        assert_eq!(read(&pool, id), Some(turn as u64 + 50));
+    for (index, &id) in once.iter().enumerate() {
+        assert_eq!(read(&pool, id), Some(index as u64 + 50));
         if demoted {
             pool.demote(id);
         }
         // Less often than the hand of the clock comes round.
-        let often = often[turn / 3 % often.len()];
+        let often = often[index / 3 % often.len()];
         let before = pool.statistics().reads;
         assert!(read_optimistically(&pool, often).is_some());
         again += pool.statistics().reads - before;
