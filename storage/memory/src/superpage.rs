@@ -198,32 +198,32 @@ mod tests {
     /// Fills a run that grows superpage by superpage, and looks at all of it each time.
     fn fill(regrow: Regrow) {
         let mut run = Superpages::new();
-        let (mut held, mut moves) = (0, 0);
-        while held < 11 {
+        let (mut filled, mut moves) = (0, 0);
+        while filled < 11 {
             let before = run.count();
-            run.reserve_by(regrow, held + 1);
+            run.reserve_by(regrow, filled + 1);
             moves += usize::from(run.count() != before);
             assert_eq!(run.start().as_ptr() as usize % SUPERPAGE_BYTES, 0);
-            assert!(run.count() > held);
-            for superpage in 0..=held {
+            assert!(run.count() > filled);
+            for superpage in 0..=filled {
                 for offset in OFFSETS {
                     // SAFETY: the offsets lie inside the run, which is ours alone.
                     let byte = unsafe { run.start().add(superpage * SUPERPAGE_BYTES + offset) };
-                    let expected = if superpage < held {
+                    let expected = if superpage < filled {
                         superpage as u8 + 1
                     } else {
                         0
                     };
                     // SAFETY: as above.
                     unsafe {
-                        assert_eq!(byte.read(), expected, "superpage {superpage} of {held}");
+                        assert_eq!(byte.read(), expected, "superpage {superpage} of {filled}");
                         byte.write(superpage as u8 + 1);
                     }
                 }
             }
-            held += 1;
+            filled += 1;
         }
-        assert!(moves <= 5, "{moves} moves for {held} superpages");
+        assert!(moves <= 5, "{moves} moves for {filled} superpages");
     }
 
     #[test]

@@ -11,13 +11,15 @@ use hedgerow_memory::{
 };
 use std::sync::Mutex;
 
-/// The pools are process-wide, so tests that read their totals take turns.
-static TURN: Mutex<()> = Mutex::new(());
+/// The pools are process-wide, so tests that read their totals run one at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Runs a test when no other runs, in a thread that is joined before the next one begins: a
 /// thread that ends gives its magazines back, and that would change the next one's totals.
 fn alone(test: impl FnOnce() + Send + 'static) {
-    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _alone = ONE_AT_A_TIME
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Err(panic) = thread::spawn(test).join() {
         std::panic::resume_unwind(panic);
     }
@@ -223,9 +225,9 @@ fn live_bytes_follow_allocate_and_release() {
         let before = live_bytes();
         let sizes = [1, 8, 100, 320, 1000, 5000, 32 * 1024, 200_000];
         let blocks: Vec<_> = sizes.iter().map(|&size| Block::new(size, 3)).collect();
-        let held: usize = sizes.iter().map(|&size| block_bytes(size)).sum();
-        assert_eq!(live_bytes() - before, held);
-        assert!(reserved_bytes() >= held);
+        let expected: usize = sizes.iter().map(|&size| block_bytes(size)).sum();
+        assert_eq!(live_bytes() - before, expected);
+        assert!(reserved_bytes() >= expected);
         blocks.into_iter().for_each(Block::finish);
         assert_eq!(live_bytes(), before);
     });

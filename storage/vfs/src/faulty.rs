@@ -388,13 +388,13 @@ impl VfsFile for FaultyFile {
             return Err(fault.error(CallKind::Write));
         }
         let length = self.file.len()?;
-        let held = length.max(self.vfs.reserved(&self.path));
-        let growth = (offset + bytes.len() as u64).saturating_sub(held);
+        let allocated = length.max(self.vfs.reserved(&self.path));
+        let growth = (offset + bytes.len() as u64).saturating_sub(allocated);
         let taken = self.vfs.take_space(growth);
         if taken == growth {
             return self.file.write_at(offset, bytes);
         }
-        let fitting = (held + taken).saturating_sub(offset);
+        let fitting = (allocated + taken).saturating_sub(offset);
         let fitting = usize::try_from(fitting)
             .unwrap_or(usize::MAX)
             .min(bytes.len());
@@ -413,9 +413,9 @@ impl VfsFile for FaultyFile {
     fn allocate(&self, offset: u64, length: u64) -> io::Result<()> {
         self.vfs.pass(CallKind::Allocate, &self.path, offset)?;
         self.file.allocate(offset, length)?;
-        let held = self.file.len()?.max(self.vfs.reserved(&self.path));
+        let allocated = self.file.len()?.max(self.vfs.reserved(&self.path));
         let end = offset + length;
-        let growth = end.saturating_sub(held);
+        let growth = end.saturating_sub(allocated);
         let taken = self.vfs.take_space(growth);
         if taken < growth {
             self.vfs.give_space(taken);
@@ -425,7 +425,7 @@ impl VfsFile for FaultyFile {
             ));
         }
         let mut state = self.vfs.state();
-        state.reserved.insert(self.path.clone(), end.max(held));
+        state.reserved.insert(self.path.clone(), end.max(allocated));
         Ok(())
     }
 

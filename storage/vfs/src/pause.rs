@@ -49,15 +49,15 @@ impl Pause {
         (Pause(Arc::clone(&gate)), gate)
     }
 
-    /// Waits until the call was made; false if it was not within `patience`, which only bounds how
+    /// Waits until the call was made; false if it was not within `timeout`, which only bounds how
     /// long a test that fails takes.
     #[must_use]
-    pub fn is_reached_within(&self, patience: Duration) -> bool {
+    pub fn is_reached_within(&self, timeout: Duration) -> bool {
         let state = self.0.state();
         let waited = self
             .0
             .changed
-            .wait_timeout_while(state, patience, |state| !state.reached);
+            .wait_timeout_while(state, timeout, |state| !state.reached);
         waited.unwrap_or_else(PoisonError::into_inner).0.reached
     }
 

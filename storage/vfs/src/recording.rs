@@ -558,14 +558,14 @@ impl FileState {
                 continue;
             }
             // The sector alone, not the file: a page file has thousands of unsynced changes.
-            let mut held = [0; SECTOR_BYTES];
+            let mut content = [0; SECTOR_BYTES];
             let durable = self.durable.get(start..).unwrap_or_default();
             let kept = durable.len().min(SECTOR_BYTES);
-            held[..kept].copy_from_slice(&durable[..kept]);
+            content[..kept].copy_from_slice(&durable[..kept]);
             for change in &changes[..happened] {
-                change.apply_to_sector(start, &mut held);
+                change.apply_to_sector(start, &mut content);
             }
-            bytes[start..end].copy_from_slice(&held[..end - start]);
+            bytes[start..end].copy_from_slice(&content[..end - start]);
         }
         bytes
     }
@@ -585,19 +585,19 @@ impl DataChange {
     }
 
     /// Applies what concerns the sector that begins at `start`; beyond a file's end are zeros.
-    fn apply_to_sector(&self, start: usize, held: &mut [u8; SECTOR_BYTES]) {
+    fn apply_to_sector(&self, start: usize, content: &mut [u8; SECTOR_BYTES]) {
         match self {
             DataChange::Write { offset, bytes } => {
                 let from = start.max(*offset);
                 let to = (start + SECTOR_BYTES).min(offset + bytes.len());
                 if from < to {
-                    held[from - start..to - start]
+                    content[from - start..to - start]
                         .copy_from_slice(&bytes[from - offset..to - offset]);
                 }
             }
             DataChange::Truncate { length } => {
                 let kept = length.saturating_sub(start).min(SECTOR_BYTES);
-                held[kept..].fill(0);
+                content[kept..].fill(0);
             }
         }
     }

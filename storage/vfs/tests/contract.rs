@@ -115,9 +115,9 @@ fn directories_nest_and_go() {
 fn a_lock_excludes_until_dropped() {
     on_each(|vfs, dir| {
         let path = dir.join("LOCK");
-        let held = vfs.lock(&path).unwrap();
+        let lock = vfs.lock(&path).unwrap();
         assert_eq!(vfs.lock(&path).err().unwrap().kind(), ErrorKind::WouldBlock);
-        drop(held);
+        drop(lock);
         vfs.lock(&path).unwrap();
     });
 }
