@@ -30,8 +30,8 @@ use hedgerow_btree::BTreeIndex;
 use hedgerow_index::{Decision, Direction, Index, IndexErrorKind};
 use hedgerow_log::{Manifest, Problem};
 use hedgerow_pages::{
-    Begun, Exceeding, MemoryReservation, Options, PageCleaner, PageId, Pool, PoolStatistics,
-    Spending,
+    CheckpointInProgress, Exceeding, MemoryReservation, Options, PageCleaner, PageId, Pool,
+    PoolStatistics, Spending,
 };
 use hedgerow_vfs::{OpenMode, Vfs};
 
@@ -348,7 +348,7 @@ impl PageFile {
         generation: u32,
         spaces: &[Arc<Space>],
         expiries: &ExpiryIndex,
-    ) -> Result<Begun> {
+    ) -> Result<CheckpointInProgress> {
         self.apply_deferred(spaces, expiries)?;
         let (mut entries, retired) = (lock(&self.entries), lock(&self.retired));
         let has_root = |retired: &&Retired| retired.left.is_none();
@@ -384,11 +384,11 @@ impl PageFile {
     }
 
     /// Writes and publishes what [`begin`](Self::begin) began.
-    pub(crate) fn finish(&self, begun: Begun) -> Result<()> {
+    pub(crate) fn finish(&self, begun: CheckpointInProgress) -> Result<()> {
         Ok(self.pool.finish_checkpoint(begun)?)
     }
 
-    pub(crate) fn give_up(&self, begun: &Begun) {
+    pub(crate) fn give_up(&self, begun: &CheckpointInProgress) {
         self.pool.abandon_checkpoint(begun);
     }
 

@@ -33,11 +33,11 @@ use crate::statistics::{CHECKPOINTS, SAVED};
 use crate::table::{Entry, fan};
 use crate::write_batch::WriteBatch;
 
-/// A checkpoint whose moment is over and whose pages are still to be written. Given up when it is
-/// not finished.
+/// A checkpoint in progress: its moment is over, and its pages are still to be written. The next
+/// checkpoint abandons it if nobody finished it.
 #[derive(Debug)]
 #[must_use = "finish or abandon it: until then, who changes pages leaves copies of them"]
-pub struct Begun {
+pub struct CheckpointInProgress {
     /// The root as far as it is known.
     root: Root,
     /// The parity of the epoch to collect.
@@ -82,7 +82,10 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// [`Error::Poisoned`]: no checkpoint will succeed. [`Error::RootTooLarge`].
     ///
     /// Do not call it within an operation: it would wait for itself.
-    pub fn begin_checkpoint(&self, owner: impl FnOnce() -> Vec<u8>) -> Result<Begun, Error> {
+    pub fn begin_checkpoint(
+        &self,
+        owner: impl FnOnce() -> Vec<u8>,
+    ) -> Result<CheckpointInProgress, Error> {
         let published = lock(&self.checkpointing);
         if let Some(why) = &published.poisoned {
             return Err(Error::Poisoned(why.clone()));
@@ -90,7 +93,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         if lock(&self.space).collecting.is_some() {
             self.abandon(&NewTable::default());
         }
-        let begun = self.operations.between(|| self.switch(owner()));
+        let begun = self.operations.while_idle(|| self.switch(owner()));
         let asked = begun.root.owner.len();
         if asked > OWNER_BYTES {
             self.abandon(&NewTable::default());
@@ -107,12 +110,12 @@ impl<const PAGE: usize> Pool<PAGE> {
     ///
     /// Whatever the file says. After [`Error::Poisoned`] no checkpoint will succeed; after any
     /// other error a later one can. Nothing that was published before is lost.
-    pub fn finish_checkpoint(&self, begun: Begun) -> Result<(), Error> {
+    pub fn finish_checkpoint(&self, begun: CheckpointInProgress) -> Result<(), Error> {
         let mut published = lock(&self.checkpointing);
         if !self.is_under_way(&begun) {
             return Err(Error::GivenUp);
         }
-        let Begun { mut root, old } = begun;
+        let CheckpointInProgress { mut root, old } = begun;
         let mut table = NewTable::default();
         let written = self
             .collect(old)
@@ -139,21 +142,21 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 
     /// Gives up a checkpoint that was begun: what it would have written belongs to the next.
-    pub fn abandon_checkpoint(&self, begun: &Begun) {
+    pub fn abandon_checkpoint(&self, begun: &CheckpointInProgress) {
         let _exclusive = lock(&self.checkpointing);
         if self.is_under_way(begun) {
             self.abandon(&NewTable::default());
         }
     }
 
-    fn is_under_way(&self, begun: &Begun) -> bool {
+    fn is_under_way(&self, begun: &CheckpointInProgress) -> bool {
         let space = lock(&self.space);
         let epoch = space.collecting.as_ref().map(|collecting| collecting.epoch);
         epoch == Some(begun.root.epoch)
     }
 
     /// Advances the epoch.
-    fn switch(&self, owner: Vec<u8>) -> Begun {
+    fn switch(&self, owner: Vec<u8>) -> CheckpointInProgress {
         let mut space = lock(&self.space);
         let old = self.parity();
         let epoch = self.epoch.fetch_add(1, Ordering::AcqRel);
@@ -173,7 +176,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             owner,
             ..Root::default()
         };
-        Begun { root, old }
+        CheckpointInProgress { root, old }
     }
 
     /// Writes all pages that are dirty since the epoch of a parity.

@@ -54,7 +54,7 @@ mod table;
 mod view;
 mod write_batch;
 
-pub use checkpoint::Begun;
+pub use checkpoint::CheckpointInProgress;
 pub use compact::BlockUse;
 pub use copy::copy_file;
 pub use error::Error;

@@ -47,7 +47,7 @@ impl Operations {
     }
 
     /// Runs `act` while no operation is under way. One caller at a time.
-    pub(crate) fn between<R>(&self, act: impl FnOnce() -> R) -> R {
+    pub(crate) fn while_idle<R>(&self, act: impl FnOnce() -> R) -> R {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         self.closed.store(true, SeqCst);
         while self.stripes.iter().any(|stripe| stripe.load(SeqCst) > 0) {
@@ -93,7 +93,7 @@ mod tests {
                 });
             }
             for _ in 0..500 {
-                operations.between(|| assert_eq!(left.load(SeqCst), right.load(SeqCst)));
+                operations.while_idle(|| assert_eq!(left.load(SeqCst), right.load(SeqCst)));
             }
         });
     }

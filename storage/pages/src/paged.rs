@@ -14,8 +14,8 @@ use crate::state::PageState;
 use crate::table::{Entry, fan};
 use crate::view::{Image, ViewMut};
 
-/// Looks at a latch by somebody who will not wait for it.
-const MOMENT: u32 = 64;
+/// Attempts at a latch by a caller that will not wait for it.
+const MOST_TRIES: u32 = 64;
 
 /// A version snapshot: a page of a [`Pool`] and its state as an optimistic reader took it.
 #[derive(Clone, Copy, Debug)]
@@ -196,7 +196,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     pub fn try_exclusive(&self, id: PageId) -> Result<Option<ExclusiveLatch<'_, PAGE>>> {
         self.check_used(id)?;
         let word = self.word(id);
-        for _ in 0..MOMENT {
+        for _ in 0..MOST_TRIES {
             let seen = word.snapshot();
             if seen.is_evicted() {
                 self.load(id, seen)?;
