@@ -26,7 +26,7 @@ use crate::health::Health;
 use crate::manifest::IncarnationEnd;
 use crate::output::{Fault, Output, Unsynced};
 use crate::planted::{PlantedBug, planted};
-use crate::requests::{Rotating, Rotation, RotationPoint};
+use crate::requests::{Rotation, RotationPoint, RotationProgress};
 use crate::segment::SegmentWriter;
 use crate::shared::Shared;
 use crate::syncers::Syncers;
@@ -327,7 +327,7 @@ impl Flusher {
         let epoch = self.close(0, |output, epoch| {
             output.seal(&shared.state, &shared.shards, epoch, || {
                 // Whoever asked may have given up waiting; then there is nobody to wait for.
-                if events.send(Rotating::Cut).is_ok() {
+                if events.send(RotationProgress::Cut).is_ok() {
                     let _ = go_on.recv();
                 }
             })
@@ -348,7 +348,7 @@ impl Flusher {
         // The first block of the new generation shows that the old one was sealed.
         self.unattested = true;
         // If nobody waits for the answer any more, the rotation still happened.
-        let _ = events.send(Rotating::Done(RotationPoint {
+        let _ = events.send(RotationProgress::Done(RotationPoint {
             generation,
             epoch,
             end,

@@ -29,7 +29,7 @@ use crate::generation::{Generation, Reserve};
 use crate::health::{Health, Progress, Status};
 use crate::manifest::IncarnationEnd;
 use crate::options::LogOptions;
-use crate::requests::{Rotating, Rotation, RotationPoint};
+use crate::requests::{Rotation, RotationPoint, RotationProgress};
 use crate::segment::SegmentWriter;
 use crate::shard::ShardGuard;
 use crate::shared::Shared;
@@ -59,7 +59,7 @@ struct Current {
     /// Of shard 0 of the current generation.
     identity: Identity,
     /// A rotation that is still under way because the disk is full.
-    pending: Option<Receiver<Rotating>>,
+    pending: Option<Receiver<RotationProgress>>,
 }
 
 /// How often a rotation looks whether the disk is full.
@@ -355,8 +355,8 @@ impl Log {
     ) -> Result<RotationPoint> {
         while let Some(progress) = &current.pending {
             match progress.recv_timeout(ROTATION_POLL) {
-                Ok(Rotating::Cut) => at_cut(),
-                Ok(Rotating::Done(point)) => {
+                Ok(RotationProgress::Cut) => at_cut(),
+                Ok(RotationProgress::Done(point)) => {
                     current.pending = None;
                     current.identity = current.identity.next_generation();
                     return Ok(point);

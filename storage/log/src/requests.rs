@@ -30,13 +30,13 @@ pub(crate) struct Requests {
 pub(crate) struct Rotation {
     pub(crate) generation: u32,
     pub(crate) writers: Vec<SegmentWriter>,
-    pub(crate) events: Sender<Rotating>,
+    pub(crate) events: Sender<RotationProgress>,
     /// Receives a message, or is closed, when what runs at the cut is over.
     pub(crate) go_on: Receiver<()>,
 }
 
 /// What the flusher reports of a rotation.
-pub(crate) enum Rotating {
+pub(crate) enum RotationProgress {
     /// The flusher holds the locks of all shards: the caller may act at the cut.
     Cut,
     Done(RotationPoint),

@@ -202,7 +202,7 @@ impl FaultyVfs {
     }
 
     /// Counts the call, waits, and says how it must fail, if it must.
-    fn strike(&self, kind: CallKind, path: &Path, offset: u64) -> Option<Fault> {
+    fn take_fault(&self, kind: CallKind, path: &Path, offset: u64) -> Option<Fault> {
         let mut state = self.state();
         *state.calls.entry(kind).or_default() += 1;
         let delay = state.delays.get(&kind).copied();
@@ -235,7 +235,7 @@ impl FaultyVfs {
     }
 
     fn pass(&self, kind: CallKind, path: &Path, offset: u64) -> io::Result<()> {
-        self.strike(kind, path, offset)
+        self.take_fault(kind, path, offset)
             .map_or(Ok(()), |fault| Err(fault.error(kind)))
     }
 
@@ -383,7 +383,7 @@ impl VfsFile for FaultyFile {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        if let Some(fault) = self.vfs.strike(CallKind::Write, &self.path, offset) {
+        if let Some(fault) = self.vfs.take_fault(CallKind::Write, &self.path, offset) {
             self.write_partly(fault, offset, bytes)?;
             return Err(fault.error(CallKind::Write));
         }

@@ -21,7 +21,7 @@ use crate::{ReadAt, WriteAt};
 /// Entries of a ring: how much of a batch is under way at once.
 const DEPTH: usize = 128;
 /// Rings kept for later.
-const STOCK: usize = 64;
+const MOST_SPARE_RINGS: usize = 64;
 
 static RINGS: Mutex<Vec<IoUring>> = Mutex::new(Vec::new());
 static UNAVAILABLE: AtomicBool = AtomicBool::new(false);
@@ -29,7 +29,7 @@ static UNAVAILABLE: AtomicBool = AtomicBool::new(false);
 const EPERM: i32 = rustix::io::Errno::PERM.raw_os_error();
 const ENOSYS: i32 = rustix::io::Errno::NOSYS.raw_os_error();
 
-fn stock() -> std::sync::MutexGuard<'static, Vec<IoUring>> {
+fn spare_rings() -> std::sync::MutexGuard<'static, Vec<IoUring>> {
     RINGS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -37,7 +37,7 @@ fn take() -> Option<IoUring> {
     if UNAVAILABLE.load(Ordering::Relaxed) {
         return None;
     }
-    if let Some(ring) = stock().pop() {
+    if let Some(ring) = spare_rings().pop() {
         return Some(ring);
     }
     let ring = IoUring::new(DEPTH as u32);
@@ -133,8 +133,8 @@ unsafe fn run(entries: Vec<squeue::Entry>) -> Vec<i32> {
         }
     }
     // A ring that failed may hold entries that were never submitted: it is closed instead.
-    if whole && stock().len() < STOCK {
-        stock().push(ring);
+    if whole && spare_rings().len() < MOST_SPARE_RINGS {
+        spare_rings().push(ring);
     }
     results
 }
