@@ -131,6 +131,7 @@ impl<'a> Row<'a> {
     }
 
     /// Bytes that the row occupies in the index.
+    #[inline]
     pub fn size_bytes(&self) -> usize {
         self.bytes.len()
     }

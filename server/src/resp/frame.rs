@@ -202,14 +202,15 @@ enum Line {
 #[inline]
 fn length_line(input: &[u8], from: usize) -> Line {
     // Nearly all lengths have one or two digits.
-    match input.get(from..from + 4) {
-        Some(&[a @ b'0'..=b'9', b'\r', b'\n', _]) => {
-            return Line::Number(i64::from(a - b'0'), from + 3);
+    if let Some(&[a @ b'0'..=b'9', b, c, d]) = input.get(from..from + 4) {
+        let first = i64::from(a - b'0');
+        match (b, c, d) {
+            (b'\r', b'\n', _) => return Line::Number(first, from + 3),
+            (b'0'..=b'9', b'\r', b'\n') if first != 0 => {
+                return Line::Number(first * 10 + i64::from(b - b'0'), from + 4);
+            }
+            _ => {}
         }
-        Some(&[a @ b'1'..=b'9', b @ b'0'..=b'9', b'\r', b'\n']) => {
-            return Line::Number(i64::from(a - b'0') * 10 + i64::from(b - b'0'), from + 4);
-        }
-        _ => {}
     }
     let mut value = 0i64;
     let mut at = from;

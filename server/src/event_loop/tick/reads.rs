@@ -116,11 +116,12 @@ impl QueuedRequests<'_> {
                 let named = &self.spans
                     [request.first_span as usize + usize::from(first)..request.end_span as usize];
                 let answered = std::mem::take(&mut active.next_key);
-                for (i, span) in named.iter().enumerate().skip(answered) {
+                for (i, span) in (answered as u32..).zip(named.get(answered..).unwrap_or_default())
+                {
                     keys.push(span.of(input));
                     owners.push(KeyOwner {
                         slot: request.slot,
-                        place: (i as u32, named.len() as u32),
+                        place: (i, named.len() as u32),
                         active: at as u32,
                         request: active.next as u32,
                         code: request.code,

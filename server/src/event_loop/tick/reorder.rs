@@ -1,6 +1,6 @@
 //! The answers of a batch of reads, put into the order of their keys.
 
-use hedgerow::Keyspace;
+use hedgerow::{Keyspace, Row};
 
 use super::answers::{KeyOwner, LARGE_REPLIES_BYTES, SMALL_REPLY_BYTES, answer};
 use crate::connection::output::Output;
@@ -10,7 +10,7 @@ use crate::session::Session;
 /// What became of a key that came before those in front of it.
 #[derive(Clone, Copy)]
 enum EarlyAnswer {
-    /// Its answer lies in `aside`, between these positions; the length of its value, if large.
+    /// Its answer lies in `aside`, between these positions; the length of its row, if large.
     Encoded(usize, usize, usize),
     /// Its row is too large for this tick.
     Deferred,
@@ -46,10 +46,18 @@ impl Reorder {
         let mut aside_bytes = 0;
         let done = keyspace.get_many(keys, |i, row| {
             let found = row.is_some();
-            let value = row.as_ref().and_then(|row| row.value());
-            let large = value.map_or(0, <[u8]>::len);
-            let large = if large > SMALL_REPLY_BYTES { large } else { 0 };
-            let is_admitted = large == 0
+            let row_bytes = row.as_ref().map_or(0, Row::size_bytes);
+            if i == next && row_bytes <= SMALL_REPLY_BYTES && self.deferred.is_empty() {
+                // Nearly all answers are small, and most come in order.
+                *hits += u64::from(found);
+                answer(owners[i], keys[i], row, sessions, outputs);
+                next += 1;
+                self.answer_early(&mut next, owners, outputs);
+                return;
+            }
+            let is_small = row_bytes <= SMALL_REPLY_BYTES;
+            let large = if is_small { 0 } else { row_bytes };
+            let is_admitted = is_small
                 || self.large_bytes + aside_bytes + large <= LARGE_REPLIES_BYTES
                 || (i == next && self.large_bytes == 0);
             // A key that is put back is looked up, and counted, again.
@@ -69,10 +77,7 @@ impl Reorder {
             } else {
                 self.early[i] = Some(EarlyAnswer::Deferred);
             }
-            while let Some(&Some(early)) = self.early.get(next) {
-                self.take_early(early, next, owners, outputs);
-                next += 1;
-            }
+            self.answer_early(&mut next, owners, outputs);
         });
         // Large values are the outputs' alone from here on.
         self.aside.clear();
@@ -84,6 +89,15 @@ impl Reorder {
             "every key is answered once"
         );
         next
+    }
+
+    /// Answers the keys, from the next one in the order on, that were found early.
+    #[inline]
+    fn answer_early(&mut self, next: &mut usize, owners: &[KeyOwner], outputs: &mut [Output]) {
+        while let Some(&Some(early)) = self.early.get(*next) {
+            self.take_early(early, *next, owners, outputs);
+            *next += 1;
+        }
     }
 
     /// The order has come to a key that was found early.
