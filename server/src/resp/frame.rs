@@ -15,6 +15,8 @@ const MAX_LINE_BYTES: usize = 64 * 1024;
 /// What clients that have not authenticated may send, as in Redis.
 const STRANGER_ARGUMENTS: i64 = 10;
 const STRANGER_BULK_BYTES: usize = 16 * 1024;
+/// The longest bulk string whose length has two digits.
+const MAX_SHORT_BYTES: usize = 99;
 /// From so many arguments on, an incomplete request is continued rather than begun again.
 const LONG: usize = 64;
 
@@ -91,7 +93,15 @@ fn multi_bulk(
         return malformed("unauthenticated multibulk length");
     }
     let first = spans.len();
+    let admits_short = limits.bulk_bytes > MAX_SHORT_BYTES;
     for parsed in 0..count.max(0) {
+        if let Some(span) = short_argument(input, at)
+            && admits_short
+        {
+            spans.push(span);
+            at = span.end as usize + 2;
+            continue;
+        }
         match argument(input, at, limits) {
             Argument::Whole(span) => {
                 spans.push(span);
@@ -155,6 +165,23 @@ enum Argument {
     Whole(Span),
     /// `Partial` counts from the beginning of `input`.
     Other(Frame),
+}
+
+/// A bulk string of at most [`MAX_SHORT_BYTES`] at `input[at..]`, as nearly all arguments are; what
+/// else is there is for [`argument`] to tell.
+#[inline]
+fn short_argument(input: &[u8], at: usize) -> Option<Span> {
+    let &[b'$', a @ b'0'..=b'9', b, c, d] = input.get(at..)?.first_chunk()? else {
+        return None;
+    };
+    let first = usize::from(a - b'0');
+    let (length, start) = match (b, c, d) {
+        (b'\r', b'\n', _) => (first, at + 4),
+        (b'0'..=b'9', b'\r', b'\n') if first != 0 => (10 * first + usize::from(b - b'0'), at + 5),
+        _ => return None,
+    };
+    let end = start + length;
+    (input.get(end..end + 2)? == b"\r\n").then(|| Span::new(start, end))
 }
 
 /// One bulk string at `input[at..]`.
@@ -439,6 +466,51 @@ mod tests {
         ] {
             assert_eq!(error_of(input), format!("ERR Protocol error: {text}"));
         }
+    }
+
+    #[test]
+    fn short_arguments_are_those_of_the_general_parser() {
+        let limits = Limits {
+            bulk_bytes: 1 << 20,
+            authenticated: true,
+        };
+        for length in 0..=120 {
+            let mut whole = format!("${length}\r\n").into_bytes();
+            whole.resize(whole.len() + length, b'\n');
+            whole.extend_from_slice(b"\r\n");
+            for end in 0..=whole.len() {
+                for (at, byte) in [(0, b'*'), (1, b'0'), (2, b'\r'), (3, b'\r'), (end, b'1')] {
+                    let mut input = whole[..end].to_vec();
+                    if let Some(input_byte) = input.get_mut(at) {
+                        *input_byte = byte;
+                    }
+                    let general = match argument(&input, 0, limits) {
+                        Argument::Whole(span) => Some((span.start, span.end)),
+                        Argument::Other(_) => None,
+                    };
+                    let short = short_argument(&input, 0).map(|span| (span.start, span.end));
+                    let is_short =
+                        |(start, end): &(u32, u32)| (end - start) as usize <= MAX_SHORT_BYTES;
+                    assert_eq!(
+                        short,
+                        general.filter(is_short),
+                        "{:?}",
+                        input.escape_ascii()
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_limit_below_that_of_short_arguments_holds() {
+        let limits = Limits {
+            bulk_bytes: 10,
+            authenticated: true,
+        };
+        let input = b"*1\r\n$11\r\nabcdefghijk\r\n";
+        let frame = parse(input, 0, limits, &mut None, &mut Vec::new());
+        assert!(matches!(frame, Frame::Malformed(_)), "{frame:?}");
     }
 
     #[test]

@@ -236,15 +236,14 @@ impl Session {
 #[inline]
 fn classify(input: &[u8], spans: &[Span]) -> (Kind, u32) {
     let name = spans[0].of(input);
-    let code = table::lookup(name).map_or(UNKNOWN, |code| code as u32);
+    let command = table::lookup(name);
+    let code = command.map_or(UNKNOWN, |code| code as u32);
     let key_bytes = spans
         .get(1)
         .map_or(0, |span| (span.end - span.start) as usize);
-    let kind = match spans.len() {
-        2 if name.eq_ignore_ascii_case(b"GET") && key_bytes <= MAX_KEY_BYTES => {
-            Kind::Read { first: 1 }
-        }
-        3 if name.eq_ignore_ascii_case(b"SET") && key_bytes <= MAX_KEY_BYTES => Kind::Put {
+    let kind = match (command, spans.len()) {
+        (Some(table::GET), 2) if key_bytes <= MAX_KEY_BYTES => Kind::Read { first: 1 },
+        (Some(table::SET), 3) if key_bytes <= MAX_KEY_BYTES => Kind::Put {
             first: 1,
             expiry_ms: None,
             user_flags: 0,

@@ -33,8 +33,8 @@ pub(crate) fn key_argument(code: usize) -> Option<KeyArgument> {
     }
 }
 
-const GET: usize = position("GET");
-const SET: usize = position("SET");
+pub(crate) const GET: usize = position("GET");
+pub(crate) const SET: usize = position("SET");
 
 const fn position(name: &str) -> usize {
     let mut i = 0;
