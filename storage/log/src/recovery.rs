@@ -113,10 +113,11 @@ impl RecoveredLogs {
                 cutoff_epoch = end.cutoff_epoch;
                 continue;
             }
-            let (end, discarded) = find_end(&*vfs, dir, manifest, entry, &mut tails)?;
-            discarded_bytes += discarded;
-            cutoff_epoch = end.cutoff_epoch;
-            changed.record_end(end);
+            let found = find_end(&*vfs, dir, manifest, entry)?;
+            discarded_bytes += found.discarded_bytes;
+            cutoff_epoch = found.end.cutoff_epoch;
+            tails.extend(found.tails);
+            changed.record_end(found.end);
         }
         let checkpoint = manifest.checkpoint.as_ref();
         let checkpoint_epoch = checkpoint.map_or(0, |entry| entry.timestamp.epoch());
@@ -342,78 +343,106 @@ pub(crate) fn scan_generation(
     })
 }
 
-/// Finds where the logs of an incarnation end that was not closed, and how many bytes behind
-/// that do not count; and which of their blocks may not be durable.
+/// Where the logs of an incarnation end that was not closed.
+struct FoundEnd {
+    end: IncarnationEnd,
+    /// Bytes behind the end, which do not count.
+    discarded_bytes: u64,
+    /// Blocks before the end that may not be durable.
+    tails: Vec<Tail>,
+}
+
+/// Finds where the logs of an incarnation end that was not closed.
 fn find_end(
     vfs: &dyn Vfs,
     dir: &Path,
     manifest: &Manifest,
     entry: &IncarnationEntry,
-    tails: &mut Vec<Tail>,
-) -> Result<(IncarnationEnd, u64)> {
-    let database_id = manifest.database_id;
+) -> Result<FoundEnd> {
+    let mut tails = Vec::new();
     let mut generation = entry.first_generation;
     let mut max_epoch = entry.first_epoch;
     let mut cutoff_epoch = entry.first_epoch - 1;
     loop {
-        let scans = scan_generation(vfs, dir, database_id, entry, generation);
-        let scans = scans.into_iter().collect::<Result<Vec<_>>>()?;
-        max_epoch = scans
-            .iter()
-            .map(|scan| scan.newest_epoch)
-            .fold(max_epoch, u64::max);
-        let older = stale::later_manifests(dir, manifest, &scans);
-        let damage = durable_problems(vfs, dir, database_id, entry, generation, &scans)?;
-        if let Some(problem) = older.into_iter().chain(damage).next() {
-            return Err(problem.into());
-        }
-        let complete = scans.iter().all(|scan| scan.sealed);
+        let scans = undamaged_scans(vfs, dir, manifest, entry, generation)?;
+        let newest_epochs = scans.iter().map(|scan| scan.newest_epoch);
+        max_epoch = newest_epochs.fold(max_epoch, u64::max);
         let closing = newest_satisfied(&scans);
         if let Some(closing) = &closing {
             cutoff_epoch = cutoff_epoch.max(closing.epoch);
         }
-        let mut add_tails = |ends: &[u64]| {
-            for (shard, &end) in ends.iter().enumerate() {
-                let proven = scans.iter().map(|witness| witness.durable[shard]).max();
-                let file = identity(database_id, entry, generation, shard as u16);
-                let start = proven.unwrap_or(FILE_HEADER_BYTES as u64).min(end);
-                let blocks = start..end;
-                tails.push(Tail { file, blocks });
-            }
+        let is_complete = scans.iter().all(|scan| scan.sealed);
+        let lengths = if is_complete || planted(PlantedBug::CutoffIgnored) {
+            scans.iter().map(|scan| scan.valid).collect()
+        } else {
+            closed_lengths(&scans, closing)
         };
-        if complete {
-            add_tails(&scans.iter().map(|scan| scan.valid).collect::<Vec<_>>());
+        let file = |shard| identity(manifest.database_id, entry, generation, shard);
+        tails.extend(unproven_tails(&scans, &lengths, file));
+        if is_complete {
             generation += 1;
             continue;
         }
         if planted(PlantedBug::CutoffIgnored) {
             cutoff_epoch = max_epoch;
         }
-        let lengths: Vec<u64> = match closing {
-            _ if planted(PlantedBug::CutoffIgnored) => {
-                scans.iter().map(|scan| scan.valid).collect()
-            }
-            Some(closing) => closing.lengths.iter().map(|length| length.valid).collect(),
-            // Nothing of this generation was ever closed.
-            None => vec![FILE_HEADER_BYTES as u64; scans.len()],
-        };
-        add_tails(&lengths);
-        let discarded = scans
-            .iter()
-            .zip(&lengths)
-            .map(|(scan, length)| scan.length - length)
-            .sum();
-        let incarnation = entry.incarnation;
-        let last_generation = generation;
-        let end = IncarnationEnd {
-            incarnation,
-            cutoff_epoch,
-            max_epoch,
-            last_generation,
-            lengths,
-        };
-        return Ok((end, discarded));
+        let scanned_bytes: u64 = scans.iter().map(|scan| scan.length).sum();
+        return Ok(FoundEnd {
+            discarded_bytes: scanned_bytes - lengths.iter().sum::<u64>(),
+            end: IncarnationEnd {
+                incarnation: entry.incarnation,
+                cutoff_epoch,
+                max_epoch,
+                last_generation: generation,
+                lengths,
+            },
+            tails,
+        });
     }
+}
+
+/// Scans a generation, which must lack nothing that was durable and belong to this manifest.
+fn undamaged_scans(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    manifest: &Manifest,
+    entry: &IncarnationEntry,
+    generation: u32,
+) -> Result<Vec<FileScan>> {
+    let database_id = manifest.database_id;
+    let scans = scan_generation(vfs, dir, database_id, entry, generation);
+    let scans = scans.into_iter().collect::<Result<Vec<_>>>()?;
+    let older = stale::later_manifests(dir, manifest, &scans);
+    let damage = durable_problems(vfs, dir, database_id, entry, generation, &scans)?;
+    match older.into_iter().chain(damage).next() {
+        Some(problem) => Err(problem.into()),
+        None => Ok(scans),
+    }
+}
+
+/// What counts of each shard's file by the newest closing whose lengths are all there.
+fn closed_lengths(scans: &[FileScan], closing: Option<Closing>) -> Vec<u64> {
+    match closing {
+        Some(closing) => closing.lengths.iter().map(|length| length.valid).collect(),
+        // Nothing of this generation was ever closed.
+        None => vec![FILE_HEADER_BYTES as u64; scans.len()],
+    }
+}
+
+/// The blocks of each shard's file, up to its length, that no block says are durable.
+fn unproven_tails(
+    scans: &[FileScan],
+    lengths: &[u64],
+    file: impl Fn(u16) -> Identity,
+) -> impl Iterator<Item = Tail> {
+    lengths.iter().enumerate().map(move |(shard, &end)| {
+        let proven = scans.iter().map(|witness| witness.durable[shard]).max();
+        let start = proven.unwrap_or(FILE_HEADER_BYTES as u64).min(end);
+        Tail {
+            file: file(shard as u16),
+            blocks: start..end,
+        }
+    })
 }
 
 /// The newest closing whose lengths are all there.
