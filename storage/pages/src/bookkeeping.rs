@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::page_id::PageId;
 use crate::root::Slot;
 use crate::space::{Bits, Blocks};
-use crate::table::Entry;
+use crate::table::{Entry, Loaded};
 
 /// What changes under the pool's mutex, which nobody holds while reading or writing a file.
 pub(crate) struct Space {
@@ -21,6 +21,19 @@ pub(crate) struct Space {
     pub(crate) collecting: Option<Collecting>,
     /// Levels of the table above level 0, as published.
     pub(crate) levels: Vec<Vec<u64>>,
+}
+
+impl Space {
+    /// The space of a file whose table was read, and that was not changed since.
+    pub(crate) fn new(table: Loaded) -> Self {
+        Self {
+            blocks: table.blocks,
+            free: table.free,
+            changed: Bits::default(),
+            collecting: None,
+            levels: table.levels,
+        }
+    }
 }
 
 /// The table that a checkpoint will publish, as it differs from the one now.

@@ -34,13 +34,12 @@ use crate::overlay::Overlay;
 use crate::page_id::PageId;
 use crate::parking::ParkingSlots;
 use crate::prefetch_queue::PrefetchQueue;
-use crate::space::Bits;
 use crate::state::StateWord;
 use crate::statistics::{
     CHECKPOINTS, CLEAN_BATCHES, EVICTIONS, PoolStatistics, READ_BATCHES, READS, SAVED, WASTED,
     WRITE_CALLS, WRITES,
 };
-use crate::table::Entries;
+use crate::table::{self, Entries, Loaded};
 use crate::write_batch::Evictor;
 
 /// A file of pages, and those of them that are in memory. Shared by threads; `&Pool` is a
@@ -102,6 +101,32 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The addresses of a pool's pages, of their state words and of their entries.
+struct AddressSpace {
+    memory: Mapping,
+    words: Mapping,
+    entries: Entries,
+    /// How many pages there are addresses for.
+    room: u32,
+}
+
+impl AddressSpace {
+    /// Reserves addresses for `room` pages, `stride` bytes apart.
+    fn reserve(room: u32, stride: usize) -> Result<Self, Error> {
+        let refused = |bytes: usize| {
+            let bytes = bytes as u64;
+            move |source| Error::AddressSpace { bytes, source }
+        };
+        let reserve = |bytes| Mapping::reserve(bytes).map_err(refused(bytes));
+        Ok(Self {
+            memory: reserve(room as usize * stride)?,
+            words: reserve(room as usize * 8)?,
+            entries: Entries::reserve(room).map_err(refused(room as usize * 8))?,
+            room,
+        })
+    }
+}
+
 impl<const PAGE: usize> Pool<PAGE> {
     /// Bytes from page to page in the mapping. The kernel gives memory back in its own pages, so
     /// smaller ones, which are for tests, are spread out; the budget counts `PAGE` bytes of each.
@@ -114,37 +139,42 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// [`Error`] says what is wrong with the file, the budget or the machine.
     pub fn open(vfs: &Arc<dyn Vfs>, path: &Path, options: &Options) -> Result<Self, Error> {
         const { assert!(PAGE >= 1024 && PAGE <= 65536 && PAGE.is_power_of_two()) };
-        let OpenFile {
-            mut file,
-            root,
-            slot,
-        } = file_and_root::<PAGE>(vfs, path, options)?;
+        let mut open = file_and_root::<PAGE>(vfs, path, options)?;
         if options.read_only {
-            file = Box::new(Overlay::<PAGE>::new(vfs, file));
+            open.file = Box::new(Overlay::<PAGE>::new(vfs, open.file));
         }
+        let (root, slot) = (open.root.clone(), open.slot);
         let room = options.most_pages.max(root.pages).max(1);
-        let reserve = |bytes: usize| {
-            Mapping::reserve(bytes).map_err(|source| Error::AddressSpace {
-                bytes: bytes as u64,
-                source,
-            })
-        };
-        let memory = reserve(room as usize * Self::STRIDE)?;
-        let words = reserve(room as usize * 8)?;
-        let entries = Entries::reserve(room).map_err(|source| Error::AddressSpace {
-            bytes: u64::from(room) * 8,
-            source,
-        })?;
-        let loaded = crate::table::load::<PAGE>(&*file, path, &root, &entries, options.salvage)?;
+        let addresses = AddressSpace::reserve(room, Self::STRIDE)?;
+        let entries = &addresses.entries;
+        let table = table::load::<PAGE>(&*open.file, path, &root, entries, options.salvage)?;
+        let pool = Self::new(path, options, open, addresses, table);
+        pool.check_budget()?;
+        pool.check_length(&root, options.salvage)?;
+        if !options.read_only {
+            write_again::<PAGE>(&*pool.file, path, &root, slot)?;
+        }
+        pool.ask_for_superpages();
+        Ok(pool)
+    }
+
+    /// A pool with no page in memory.
+    fn new(
+        path: &Path,
+        options: &Options,
+        open: OpenFile,
+        addresses: AddressSpace,
+        table: Loaded,
+    ) -> Self {
         let batch = batch_pages(PAGE, options.budget_bytes);
-        let pool = Self {
-            memory,
+        Self {
+            memory: addresses.memory,
             superpage_bytes: AtomicUsize::new(0),
-            words,
-            entries,
-            room,
-            used: AtomicU32::new(root.pages),
-            file,
+            words: addresses.words,
+            entries: addresses.entries,
+            room: addresses.room,
+            used: AtomicU32::new(open.root.pages),
+            file: open.file,
             path: path.to_path_buf(),
             parking: ParkingSlots::new(),
             operations: Operations::default(),
@@ -159,34 +189,21 @@ impl<const PAGE: usize> Pool<PAGE> {
             reserved_pages: AtomicUsize::new(0),
             hand: AtomicU32::new(0),
             cold: AtomicUsize::new(0),
-            epoch: AtomicU64::new(root.epoch + 1),
-            space: Mutex::new(Space {
-                blocks: loaded.blocks,
-                free: loaded.free,
-                changed: Bits::default(),
-                collecting: None,
-                levels: loaded.levels,
-            }),
+            epoch: AtomicU64::new(open.root.epoch + 1),
+            space: Mutex::new(Space::new(table)),
             evictor: Mutex::new(Evictor::new(batch)),
             spare: Mutex::default(),
             saved: Mutex::new(Saved::default()),
             checkpointing: Mutex::new(Published {
-                slot,
+                slot: open.slot,
                 poisoned: None,
             }),
             holes: AtomicBool::new(true),
             counters: Counters::new(),
-            database: root.database,
-            owner: Mutex::new(root.owner.clone()),
+            database: open.root.database,
+            owner: Mutex::new(open.root.owner),
             prefetch_queue: PrefetchQueue::default(),
-        };
-        pool.check_budget()?;
-        pool.check_length(&root, options.salvage)?;
-        if !options.read_only {
-            write_again::<PAGE>(&*pool.file, path, &root, slot)?;
         }
-        pool.ask_for_superpages();
-        Ok(pool)
     }
 
     /// Whether a file that is yet to be made could be worked with in the budget of these options.

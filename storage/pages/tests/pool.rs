@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hedgerow_pages::{Error, Options, PageId, Pages, Pool, Stop, View, ViewMut};
 use hedgerow_vfs::{CallKind, FaultyVfs, MemoryVfs, OpenMode, SystemVfs, Vfs};
@@ -225,6 +225,61 @@ fn who_will_not_wait_gets_a_page_that_nobody_has() {
     }
 }
 
+/// Stops the other threads of a test, also where the test fails.
+struct StopWhenDropped<'a>(&'a AtomicBool);
+
+impl Drop for StopWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Moves amounts between two of the pages until `stop`: their sum is the same at every moment.
+fn transfer(pool: &Pool<PAGE>, ids: &[PageId], seed: u64, stop: &AtomicBool) {
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut handle = pool;
+    while !stop.load(Ordering::Relaxed) {
+        let a = random.random_range(0..ids.len());
+        let b = random.random_range(0..ids.len());
+        if a == b {
+            continue;
+        }
+        let operation = handle.begin();
+        let mut from = handle.exclusive(ids[a.min(b)]).unwrap();
+        let mut to = handle.exclusive(ids[a.max(b)]).unwrap();
+        let x = handle.image(&from).u64(0).unwrap();
+        let y = handle.image(&to).u64(0).unwrap();
+        if x > 0 {
+            fill(&mut handle.change(&mut from, &operation).unwrap(), x - 1);
+            fill(&mut handle.change(&mut to, &operation).unwrap(), y + 1);
+        }
+    }
+}
+
+/// Reads pages with a latch and without, until `stop`: none is torn.
+fn read_until(pool: &Pool<PAGE>, ids: &[PageId], seed: u64, stop: &AtomicBool) {
+    let mut random = StdRng::seed_from_u64(seed);
+    while !stop.load(Ordering::Relaxed) {
+        let id = ids[random.random_range(0..ids.len())];
+        assert!(
+            read_optimistically(pool, id).is_some(),
+            "a torn page was validated"
+        );
+        assert!(read(pool, id).is_some(), "a latched page was torn");
+    }
+}
+
+/// Makes a checkpoint and opens a copy of the file: the pages add up to `sum`.
+fn check_checkpoint(pool: &Pool<PAGE>, memory: &MemoryVfs, ids: &[PageId], round: u64, sum: u64) {
+    pool.checkpoint(|| round.to_le_bytes().to_vec()).unwrap();
+    let copy: Arc<dyn Vfs> = Arc::new(memory.deep_clone());
+    let reopened = open(&copy, SMALL);
+    assert_eq!(reopened.owner(), round.to_le_bytes());
+    let values = ids.iter().map(|&id| read(&reopened, id).expect("whole"));
+    let found: u64 = values.sum();
+    assert_eq!(found, sum, "a checkpoint cut through an operation");
+}
+
 #[test]
 fn threads_share_pages_under_eviction_and_checkpoints_are_moments() {
     const PAGES: u64 = 400;
@@ -235,61 +290,22 @@ fn threads_share_pages_under_eviction_and_checkpoints_are_moments() {
     let ids: Vec<PageId> = (0..PAGES).map(|_| allocate(&pool, 1000)).collect();
     // While a checkpoint waits for the disk, others change pages that it has not written yet.
     disk.delay(CallKind::Write, std::time::Duration::from_micros(100));
-    let stop = AtomicU64::new(0);
+    let stop = AtomicBool::new(false);
     let cleaner = pool.start_cleaner().unwrap();
-    // Writers move amounts between two pages: the sum is the same at every moment.
-    let transfer = |seed: u64| {
-        let mut random = StdRng::seed_from_u64(seed);
-        let mut handle = &*pool;
-        while stop.load(Ordering::Relaxed) == 0 {
-            let (a, b) = (random.random_range(0..PAGES), random.random_range(0..PAGES));
-            if a == b {
-                continue;
-            }
-            let (a, b) = (ids[a.min(b) as usize], ids[a.max(b) as usize]);
-            let operation = handle.begin();
-            let mut from = handle.exclusive(a).unwrap();
-            let mut to = handle.exclusive(b).unwrap();
-            let (x, y) = (
-                handle.image(&from).u64(0).unwrap(),
-                handle.image(&to).u64(0).unwrap(),
-            );
-            if x > 0 {
-                fill(&mut handle.change(&mut from, &operation).unwrap(), x - 1);
-                fill(&mut handle.change(&mut to, &operation).unwrap(), y + 1);
-            }
-        }
-    };
-    let look = |seed: u64| {
-        let mut random = StdRng::seed_from_u64(seed);
-        while stop.load(Ordering::Relaxed) == 0 {
-            let id = ids[random.random_range(0..PAGES) as usize];
-            assert!(
-                read_optimistically(&pool, id).is_some(),
-                "a torn page was validated"
-            );
-            assert!(read(&pool, id).is_some(), "a latched page was torn");
-        }
-    };
     std::thread::scope(|scope| {
-        scope.spawn(|| transfer(1));
-        scope.spawn(|| transfer(2));
-        scope.spawn(|| look(3));
-        scope.spawn(|| look(4));
+        let (pool, ids, stop) = (&*pool, &ids, &stop);
+        for seed in 1..3 {
+            scope.spawn(move || transfer(pool, ids, seed, stop));
+        }
+        for seed in 3..5 {
+            scope.spawn(move || read_until(pool, ids, seed, stop));
+        }
+        let _stop = StopWhenDropped(stop);
         // Until a page was changed that a checkpoint had not written yet.
         for round in (0..5_000_u64).take_while(|&round| round < 25 || pool.statistics().saved == 0)
         {
-            pool.checkpoint(|| round.to_le_bytes().to_vec()).unwrap();
-            let copy: Arc<dyn Vfs> = Arc::new(memory.deep_clone());
-            let reopened = open(&copy, SMALL);
-            assert_eq!(reopened.owner(), round.to_le_bytes());
-            let sum: u64 = ids
-                .iter()
-                .map(|&id| read(&reopened, id).expect("whole"))
-                .sum();
-            assert_eq!(sum, PAGES * 1000, "a checkpoint cut through an operation");
+            check_checkpoint(pool, &memory, ids, round, PAGES * 1000);
         }
-        stop.store(1, Ordering::Relaxed);
     });
     drop(cleaner);
     let statistics = pool.statistics();
