@@ -201,47 +201,10 @@ impl PageFile {
         manifest: &Manifest,
     ) -> Result<(Arc<PageFile>, AnyIndex)> {
         let path = dir.join(PAGE_FILE);
-        let needed = manifest
-            .checkpoint
-            .as_ref()
-            .map_or(0, |entry| entry.generation);
-        // Where no checkpoint was published, the logs have everything, and an empty file will do.
-        let may_create = needed == 0 && !options.read_only;
-        let exists = options.vfs.exists(&path);
-        if !may_create && !exists.map_err(|e| Error::io("look for", &path, e))? {
-            return Err(Error::Corrupt(Box::new(Problem {
-                file: path,
-                offset: 0,
-                what: format!("it is missing, and what is before log generation {needed} is gone"),
-                affected: "all rows".to_owned(),
-                remedy: "put the page file that belongs to this database back, or restore a backup"
-                    .to_owned(),
-            })));
-        }
-        let mut pool_options = Options::new(options.page_budget() as u64);
-        // Half of it tells databases apart well enough.
-        pool_options.database = manifest.database_id as u64;
-        pool_options.read_only = options.read_only;
-        pool_options.salvage = options.read_only && !options.strict;
-        let pool = Arc::new(Pool::<PAGE>::open(&options.vfs, &path, &pool_options)?);
-        let bytes = pool.owner();
-        let owner = match EngineRoots::decode(&bytes) {
-            None if !bytes.is_empty() => return Err(unknown_owner(&path, &bytes)),
-            owner => owner,
-        };
-        let generation = owner.map_or(0, |owner| owner.generation);
-        if generation < needed {
-            return Err(Error::Corrupt(Box::new(Problem {
-                file: path,
-                offset: 0,
-                what: format!(
-                    "it ends at log generation {generation}, and the logs before {needed} are gone"
-                ),
-                affected: "all rows".to_owned(),
-                remedy: "put the page file that belongs to this database back, or restore a backup"
-                    .to_owned(),
-            })));
-        }
+        let checkpoint = manifest.checkpoint.as_ref();
+        let needed = checkpoint.map_or(0, |entry| entry.generation);
+        let pool = Arc::new(open_pool(options, &path, manifest.database_id, needed)?);
+        let owner = engine_roots(&pool, &path, needed)?;
         let tree = |place: Option<(PageId, u64)>| match place {
             Some((root, len)) => Ok(BTreeIndex::open(Arc::clone(&pool), root, len)),
             None => BTreeIndex::create(Arc::clone(&pool)),
@@ -539,6 +502,53 @@ impl PageFile {
     pub(crate) fn stop(&self) {
         lock(&self.cleaner).take();
     }
+}
+
+/// Opens the pool of pages. The logs before generation `needed` are gone.
+fn open_pool(options: &Builder, path: &Path, database_id: u128, needed: u32) -> Result<Pool<PAGE>> {
+    // Where no checkpoint was published, the logs have everything, and an empty file will do.
+    let may_create = needed == 0 && !options.read_only;
+    let exists = options.vfs.exists(path);
+    if !may_create && !exists.map_err(|e| Error::io("look for", path, e))? {
+        let what = format!("it is missing, and what is before log generation {needed} is gone");
+        return Err(not_this_databases(path, what));
+    }
+    let mut pool_options = Options::new(options.page_budget() as u64);
+    // Half of it tells databases apart well enough.
+    pool_options.database = database_id as u64;
+    pool_options.read_only = options.read_only;
+    pool_options.salvage = options.read_only && !options.strict;
+    Ok(Pool::open(&options.vfs, path, &pool_options)?)
+}
+
+/// Where the engine's trees begin in the page file; `None` if it is new. The logs before generation
+/// `needed` are gone.
+fn engine_roots(pool: &Pool<PAGE>, path: &Path, needed: u32) -> Result<Option<EngineRoots>> {
+    let bytes = pool.owner();
+    let roots = EngineRoots::decode(&bytes);
+    if roots.is_none() && !bytes.is_empty() {
+        return Err(unknown_owner(path, &bytes));
+    }
+    let generation = roots.as_ref().map_or(0, |roots| roots.generation);
+    if generation < needed {
+        let what = format!(
+            "it ends at log generation {generation}, and the logs before {needed} are gone"
+        );
+        return Err(not_this_databases(path, what));
+    }
+    Ok(roots)
+}
+
+/// The error of a page file that is missing, or older than the logs.
+fn not_this_databases(path: &Path, what: String) -> Error {
+    Error::Corrupt(Box::new(Problem {
+        file: path.to_path_buf(),
+        offset: 0,
+        what,
+        affected: "all rows".to_owned(),
+        remedy: "put the page file that belongs to this database back, or restore a backup"
+            .to_owned(),
+    }))
 }
 
 /// What is wrong with an owner's record that does not decode.
