@@ -15,7 +15,8 @@ use std::time::Instant;
 
 use hedgerow_index::{Index, MAX_KEY_BYTES};
 use hedgerow_log::{
-    CheckpointEntry, CheckpointReader, Manifest, Operation, OperationKind, RecoveredLogs, Timestamp,
+    CheckpointEntry, CheckpointReader, CheckpointRecord, Manifest, Operation, OperationKind,
+    RecoveredLogs, Timestamp,
 };
 
 use crate::commit::key_hash::key_hash;
@@ -118,7 +119,7 @@ impl Recovery<'_> {
                 done(bytes - reported);
                 reported = bytes;
             }
-            let Some((keyspace, key, record)) = reader.next()? else {
+            let Some(CheckpointRecord { keyspace, key, row }) = reader.next()? else {
                 break;
             };
             let space = match last {
@@ -128,13 +129,13 @@ impl Recovery<'_> {
             last = Some((keyspace, space));
             // Of a keyspace that was dropped while the checkpoint was written.
             let Some(space) = space else { continue };
-            let body = record.get(TIMESTAMP_BYTES..).unwrap_or_default();
+            let body = row.get(TIMESTAMP_BYTES..).unwrap_or_default();
             if key.len() > MAX_KEY_BYTES || !Row::check_body(body) {
                 return Err(self.undecodable("checkpoint", space, key));
             }
-            let expiry_ms = Row::new(record).expiry_ms();
+            let expiry_ms = Row::new(row).expiry_ms();
             space.install(self.expiries, key, expiry_ms, &mut buffer, |new| {
-                new.extend_from_slice(record);
+                new.extend_from_slice(row);
             })?;
         }
         done(reader.bytes_read() - reported);

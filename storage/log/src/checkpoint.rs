@@ -223,8 +223,16 @@ pub struct CheckpointReader {
     last_seen: bool,
 }
 
-/// A record of a checkpoint: keyspace, key, record.
-pub type CheckpointRecord<'a> = (u32, &'a [u8], &'a [u8]);
+/// A record of a checkpoint, in the reader's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointRecord<'a> {
+    /// The number of its keyspace.
+    pub keyspace: u32,
+    /// Its key.
+    pub key: &'a [u8],
+    /// The encoded row.
+    pub row: &'a [u8],
+}
 
 impl CheckpointReader {
     /// Opens a part of the checkpoint that the manifest lists under `generation`.
@@ -313,8 +321,8 @@ impl CheckpointReader {
         };
         let start = self.block.len() - rest.len();
         self.at = start + key_bytes + record_bytes;
-        let (key, record) = self.block[start..self.at].split_at(key_bytes);
-        Ok(Some((keyspace, key, record)))
+        let (key, row) = self.block[start..self.at].split_at(key_bytes);
+        Ok(Some(CheckpointRecord { keyspace, key, row }))
     }
 
     /// How far the reader is in the file, in bytes.

@@ -17,8 +17,12 @@ use crate::record::Commit;
 use crate::scan::{BlockReader, Next, problem};
 use crate::timestamp::Timestamp;
 
-/// A file to read, up to this length; without one, up to the block that seals it.
-type FileToRead = (Identity, Option<u64>);
+/// A file to read.
+pub(crate) struct FileToRead {
+    pub(crate) identity: Identity,
+    /// Where its commits end; without it, at the block that seals the file.
+    pub(crate) length: Option<u64>,
+}
 
 /// The logs of one incarnation.
 pub(crate) struct Source {
@@ -216,7 +220,7 @@ impl Stream {
     }
 
     fn next_file(&mut self, vfs: &dyn Vfs, dir: &std::path::Path) -> Result<bool> {
-        let Some((identity, length)) = self.files.pop_front() else {
+        let Some(FileToRead { identity, length }) = self.files.pop_front() else {
             return Ok(false);
         };
         let mut reader = BlockReader::open(vfs, dir, identity)?;

@@ -29,6 +29,7 @@ use crate::planted::{PlantedBug, planted};
 use crate::requests::{Rotation, RotationPoint, RotationProgress};
 use crate::segment::SegmentWriter;
 use crate::shared::Shared;
+use crate::syncers::Synced;
 use crate::syncers::Syncers;
 
 /// Why the flusher ended without having flushed everything.
@@ -301,8 +302,8 @@ impl Flusher {
         counters.syncs.fetch_add(unsynced.len() as u64, Relaxed);
         let outcomes = self.syncers.sync(unsynced);
         let mut output = self.shared.output();
-        for (shard, outcome) in outcomes {
-            match outcome {
+        for Synced { shard, length } in outcomes {
+            match length {
                 Ok(length) => output.synced(shard, length),
                 Err(error) => {
                     let reason = format!("syncing {} failed: {error}", output.path(shard));

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use hedgerow_vfs::{OpenMode, Vfs};
 
 use crate::block::{Closing, Identity};
-use crate::commits::{Commits, Source};
+use crate::commits::{Commits, FileToRead, Source};
 use crate::error::{Error, Problem, Result};
 use crate::files::{identity, remove_obsolete_logs};
 use crate::manifest::{IncarnationEnd, IncarnationEntry, Manifest};
@@ -148,7 +148,10 @@ impl RecoveredLogs {
                 let files = self.generations(entry).map(|generation| {
                     let last = generation == end.last_generation;
                     let length = last.then(|| end.lengths[usize::from(shard)]);
-                    (self.identity(entry, generation, shard), length)
+                    FileToRead {
+                        identity: self.identity(entry, generation, shard),
+                        length,
+                    }
                 });
                 files.collect()
             });

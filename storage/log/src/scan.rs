@@ -253,8 +253,8 @@ pub(crate) struct FileScan {
     pub(crate) bad: Option<String>,
     /// Whether nothing but zeros stands there: room that was written ahead.
     pub(crate) unused: bool,
-    /// Valid blocks behind the bad place: offset and length.
-    pub(crate) strays: Vec<(u64, u64)>,
+    /// Valid blocks behind the bad place.
+    pub(crate) strays: Vec<std::ops::Range<u64>>,
     /// The closings among the valid blocks, from the last one that a later one here proves to be
     /// durable: older ones cannot be needed.
     pub(crate) closings: VecDeque<Closing>,
@@ -327,11 +327,8 @@ impl FileScan {
         if scan.bad.is_some() {
             scan.find_strays(&mut reader)?;
             // Zeros behind it were not part of what was interrupted.
-            let strays = scan
-                .strays
-                .last()
-                .map_or(0, |(offset, length)| offset + length);
-            scan.length = reader.used_end()?.max(strays);
+            let strays_end = scan.strays.last().map_or(0, |stray| stray.end);
+            scan.length = reader.used_end()?.max(strays_end);
         }
         Ok(scan)
     }
@@ -374,8 +371,8 @@ impl FileScan {
         while let Some((offset, header)) = reader.find_block(from)? {
             let identity = reader.identity;
             self.witness(&identity, &header);
-            self.strays.push((offset, header.length));
             from = offset + header.length;
+            self.strays.push(offset..from);
         }
         Ok(())
     }
@@ -397,8 +394,8 @@ impl FileScan {
             ),
         };
         let mut problems = vec![problem(&self.path, self.valid, &what, &affected)];
-        let ends = self.strays.iter().map(|(offset, length)| offset + length);
-        let next = self.strays.iter().skip(1).map(|(offset, _)| *offset);
+        let ends = self.strays.iter().map(|stray| stray.end);
+        let next = self.strays.iter().skip(1).map(|stray| stray.start);
         for (end, next) in ends.zip(next.chain([durable.min(self.length)])) {
             if end < next {
                 let what = "no valid block begins here either";

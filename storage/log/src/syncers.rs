@@ -11,8 +11,12 @@ use std::thread;
 use crate::output::Unsynced;
 use crate::planted::{PlantedBug, planted};
 
-/// The shard, and the length that is durable now.
-type Outcome = (usize, io::Result<u64>);
+/// What came of syncing a shard's file.
+pub(crate) struct Synced {
+    pub(crate) shard: usize,
+    /// Bytes of the file that are durable now.
+    pub(crate) length: io::Result<u64>,
+}
 
 // More syncs than this at once do not make a disk faster.
 const MOST_THREADS: usize = 15;
@@ -21,16 +25,19 @@ pub(crate) struct Syncers {
     most: usize,
     // One channel each: dropping them ends the threads.
     jobs: Vec<Sender<Unsynced>>,
-    done: (Sender<Outcome>, Receiver<Outcome>),
+    done: (Sender<Synced>, Receiver<Synced>),
 }
 
-fn sync(job: &Unsynced) -> Outcome {
+fn sync(job: &Unsynced) -> Synced {
+    let shard = job.shard;
     if planted(PlantedBug::SyncLeftOut) {
-        return (job.shard, Ok(job.length));
+        let length = Ok(job.length);
+        return Synced { shard, length };
     }
     let outcome = catch_unwind(AssertUnwindSafe(|| job.file.sync()))
         .unwrap_or_else(|_| Err(io::Error::other("the file layer panicked")));
-    (job.shard, outcome.map(|()| job.length))
+    let length = outcome.map(|()| job.length);
+    Synced { shard, length }
 }
 
 impl Syncers {
@@ -44,7 +51,7 @@ impl Syncers {
     }
 
     /// Syncs these files, overlapping; returns all outcomes.
-    pub(crate) fn sync(&mut self, files: Vec<Unsynced>) -> Vec<Outcome> {
+    pub(crate) fn sync(&mut self, files: Vec<Unsynced>) -> Vec<Synced> {
         let mut sent = 0;
         let mut own = Vec::new();
         for (index, file) in files.into_iter().enumerate() {
@@ -59,7 +66,7 @@ impl Syncers {
                 Err(unsent) => own.push(unsent.0),
             }
         }
-        let mut outcomes: Vec<Outcome> = own.iter().map(sync).collect();
+        let mut outcomes: Vec<Synced> = own.iter().map(sync).collect();
         outcomes.extend(self.done.1.iter().take(sent));
         outcomes
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hedgerow_log::{
-    CheckpointEntry, CheckpointReader, CheckpointWriter, Error, FORMAT_VERSION, IncarnationEnd,
-    IncarnationEntry, KeyspaceEntry, Log, LogOptions, Manifest, Operation, OperationKind,
-    PartEntry, RecoveredLogs, Timestamp,
+    CheckpointEntry, CheckpointReader, CheckpointRecord, CheckpointWriter, Error, FORMAT_VERSION,
+    IncarnationEnd, IncarnationEntry, KeyspaceEntry, Log, LogOptions, Manifest, Operation,
+    OperationKind, PartEntry, RecoveredLogs, Timestamp,
 };
 use hedgerow_vfs::{MemoryVfs, Vfs, read_file};
 use proptest::collection::vec;
@@ -136,7 +136,9 @@ proptest! {
         prop_assert_eq!(part.records, records.len() as u64);
         let mut reader = CheckpointReader::open(&vfs, dir(), 1, 2, &part).unwrap();
         for (keyspace, key, record) in &records {
-            prop_assert_eq!(reader.next().unwrap(), Some((*keyspace, &key[..], &record[..])));
+            let keyspace = *keyspace;
+            let expected = CheckpointRecord { keyspace, key, row: record };
+            prop_assert_eq!(reader.next().unwrap(), Some(expected));
         }
         prop_assert_eq!(reader.next().unwrap(), None);
         prop_assert_eq!(reader.bytes_read(), part.len);

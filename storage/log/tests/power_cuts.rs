@@ -37,7 +37,8 @@ struct Issued {
     /// All its operations carry the same number.
     operations: usize,
     /// When its appending began and ended, on a clock that ticks with every append.
-    appended: (u64, u64),
+    began: u64,
+    ended: u64,
 }
 
 /// What happened in a workload: what its crash images are judged by.
@@ -153,7 +154,8 @@ fn append(log: &Log, rng: &mut SmallRng, history: &mut History, incarnation: u32
         generation,
         timestamp,
         operations: count,
-        appended: (began, tick(&history.clock)),
+        began,
+        ended: tick(&history.clock),
     };
     history.issued.insert(number, issued);
 }
@@ -197,7 +199,8 @@ fn burst(
                         generation,
                         timestamp,
                         operations: 1,
-                        appended: (began, tick(clock)),
+                        began,
+                        ended: tick(clock),
                     };
                     shared
                         .lock()
@@ -276,8 +279,8 @@ fn recover(image: &Arc<dyn Vfs>, history: &History) -> Result<Vec<u64>, String> 
         let id = manifest.database_id;
         let mut reader = CheckpointReader::open(&**image, dir(), id, entry.generation, part)
             .map_err(|e| e.to_string())?;
-        while let Some((_, key, _)) = reader.next().map_err(|e| e.to_string())? {
-            found.push(u64::from_be_bytes(key.try_into().unwrap()));
+        while let Some(record) = reader.next().map_err(|e| e.to_string())? {
+            found.push(u64::from_be_bytes(record.key.try_into().unwrap()));
         }
     }
     // What counts is what the manifest says of each incarnation.
@@ -337,12 +340,12 @@ fn check_cut(
     for number in logged {
         let issued = &may_count[number];
         let began = last_began.entry(issued.incarnation).or_default();
-        *began = (*began).max(issued.appended.0);
+        *began = (*began).max(issued.began);
     }
     for (number, issued) in may_count {
         let before = last_began
             .get(&issued.incarnation)
-            .is_some_and(|last| issued.appended.1 < *last);
+            .is_some_and(|last| issued.ended < *last);
         if (before || !history.written_out) && !is_logged(number) {
             return Err(format!("commit {number} is missing though it counts"));
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hedgerow_log::{
-    CheckpointEntry, CheckpointReader, CheckpointWriter, Error, Log, LogOptions, Manifest,
-    Operation, OperationKind, RecoveredLogs, Timestamp, remove_obsolete, required_files,
+    CheckpointEntry, CheckpointReader, CheckpointRecord, CheckpointWriter, Error, Log, LogOptions,
+    Manifest, Operation, OperationKind, RecoveredLogs, Timestamp, remove_obsolete, required_files,
 };
 use hedgerow_vfs::{MemoryVfs, OpenMode, Vfs};
 
@@ -34,6 +34,10 @@ fn open(vfs: &MemoryVfs, manifest: &mut Manifest, shards: u16) -> (Vec<Entry>, A
     };
     let log = Log::create(vfs, dir(), manifest, options, logs.next_epoch()).unwrap();
     (entries, log)
+}
+
+fn record<'a>(keyspace: u32, key: &'a [u8], row: &'a [u8]) -> CheckpointRecord<'a> {
+    CheckpointRecord { keyspace, key, row }
 }
 
 /// A commit's timestamp and the keys it changed.
@@ -310,7 +314,7 @@ fn a_checkpoint_replaces_older_logs() {
     assert_eq!(entries, [kept]);
     let mut reader =
         CheckpointReader::open(&vfs, dir(), 9, entry.generation, &entry.parts[0]).unwrap();
-    assert_eq!(reader.next().unwrap(), Some((3, &b"old"[..], &b"row"[..])));
+    assert_eq!(reader.next().unwrap(), Some(record(3, b"old", b"row")));
     assert_eq!(reader.next().unwrap(), None);
 }
 
@@ -446,8 +450,8 @@ fn large_commits_and_checkpoint_records_pass() {
     assert_eq!(file.len().unwrap(), part.len);
     let mut reader = CheckpointReader::open(&vfs, dir(), 1, 2, &part).unwrap();
     for _ in 0..3 {
-        assert_eq!(reader.next().unwrap(), Some((1, &b""[..], &large[..])));
-        assert_eq!(reader.next().unwrap(), Some((1, &large[..], &b""[..])));
+        assert_eq!(reader.next().unwrap(), Some(record(1, b"", &large)));
+        assert_eq!(reader.next().unwrap(), Some(record(1, &large, b"")));
     }
     assert_eq!(reader.next().unwrap(), None);
     assert!(

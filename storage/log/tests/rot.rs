@@ -26,8 +26,8 @@ fn read(vfs: &MemoryVfs) -> Result<Found, Error> {
         for part in &entry.parts {
             let id = manifest.database_id;
             let mut reader = CheckpointReader::open(vfs, dir(), id, entry.generation, part)?;
-            while let Some((_, _, record)) = reader.next()? {
-                records.push(record.to_vec());
+            while let Some(record) = reader.next()? {
+                records.push(record.row.to_vec());
             }
         }
     }

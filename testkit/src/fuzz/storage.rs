@@ -227,10 +227,10 @@ fn read_checkpoint(bytes: Vec<u8>) {
         return;
     };
     let mut records = 0u64;
-    while let Ok(Some((_, key, record))) = reader.next() {
+    while let Ok(Some(record)) = reader.next() {
         records += 1;
         assert!(
-            key.len() + record.len() <= entry.len as usize,
+            record.key.len() + record.row.len() <= entry.len as usize,
             "a record larger than its file"
         );
     }
