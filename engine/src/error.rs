@@ -304,7 +304,7 @@ impl From<hedgerow_pages::Error> for Error {
             } => problem(
                 file,
                 *offset,
-                format!("the rows of {} to {}", pages.0, pages.1),
+                format!("the rows of {} to {}", pages.start(), pages.end()),
             ),
             Pages::Truncated { file, found, .. } => {
                 problem(file, *found, "all rows behind that".to_owned())

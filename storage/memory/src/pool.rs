@@ -336,7 +336,7 @@ fn this_thread() -> Option<&'static Magazines> {
 
 /// Bytes of chunks that classes own, plus live large blocks.
 pub(crate) fn reserved_bytes() -> usize {
-    CHUNK_BYTES.load(Relaxed) + system::live().1
+    CHUNK_BYTES.load(Relaxed) + system::live_bytes()
 }
 
 /// What each used class holds, and the address space mapped.
@@ -360,26 +360,37 @@ fn cached_slots() -> [usize; class::COUNT] {
     cached
 }
 
+/// How many slots of a chunk are free.
+struct ChunkUse {
+    /// Its address.
+    start: usize,
+    size_bytes: usize,
+    /// Free slots, without those in magazines.
+    free: usize,
+}
+
 fn class_report(class: usize, cached: usize) -> Option<ClassReport> {
     let central = central(class);
     if central.slots == 0 {
         return None;
     }
     let slot_bytes = class::slot_bytes(class);
-    let mut chunks: Vec<(usize, usize, usize)> = central
+    let mut chunks: Vec<ChunkUse> = central
         .chunks
         .iter()
-        .map(|chunk| (chunk.start.as_ptr() as usize, chunk.size_bytes, 0))
+        .map(|chunk| ChunkUse {
+            start: chunk.start.as_ptr() as usize,
+            size_bytes: chunk.size_bytes,
+            free: 0,
+        })
         .collect();
-    chunks.sort_unstable();
+    chunks.sort_unstable_by_key(|chunk| chunk.start);
     for slot in &central.free {
         let address = slot.0.as_ptr() as usize;
-        let chunk = chunks.partition_point(|&(start, ..)| start <= address) - 1;
-        chunks[chunk].2 += 1;
+        let chunk = chunks.partition_point(|chunk| chunk.start <= address) - 1;
+        chunks[chunk].free += 1;
     }
-    let fill = |&(_, size_bytes, free): &(usize, usize, usize)| {
-        1.0 - free as f64 / (size_bytes / slot_bytes) as f64
-    };
+    let fill = |chunk: &ChunkUse| 1.0 - chunk.free as f64 / (chunk.size_bytes / slot_bytes) as f64;
     Some(ClassReport {
         slot_bytes,
         slots: central.slots,
@@ -393,7 +404,7 @@ fn class_report(class: usize, cached: usize) -> Option<ClassReport> {
             .count(),
         chunks: chunks
             .iter()
-            .map(|&(start, size_bytes, _)| start..start + size_bytes)
+            .map(|chunk| chunk.start..chunk.start + chunk.size_bytes)
             .collect(),
         reserved_bytes: central.chunk_bytes,
         least_fill: chunks.iter().map(fill).fold(1.0, f64::min),

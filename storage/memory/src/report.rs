@@ -30,14 +30,14 @@ pub struct Report {
 #[must_use]
 pub fn inspect() -> Report {
     let (classes, mapped_bytes) = blocks::classes();
-    let (large_blocks, large_bytes) = system::live();
+    let large_bytes = system::live_bytes();
     let live_slots: usize = classes
         .iter()
         .map(|class| class.live * class.slot_bytes)
         .sum();
     let chunks: usize = classes.iter().map(|class| class.reserved_bytes).sum();
     Report {
-        large_blocks,
+        large_blocks: system::live_blocks(),
         large_bytes,
         live_bytes: live_slots + large_bytes,
         reserved_bytes: chunks + large_bytes,

@@ -47,14 +47,19 @@ pub(crate) fn out_of_memory(size_bytes: usize) -> ! {
     std::alloc::handle_alloc_error(layout(size_bytes).unwrap_or(Layout::new::<u8>()))
 }
 
-/// Blocks and bytes handed out and not yet released.
-pub(crate) fn live() -> (usize, usize) {
-    (LIVE_BLOCKS.load(Relaxed), LIVE_BYTES.load(Relaxed))
+/// Blocks handed out and not yet released.
+pub(crate) fn live_blocks() -> usize {
+    LIVE_BLOCKS.load(Relaxed)
+}
+
+/// Bytes of blocks handed out and not yet released.
+pub(crate) fn live_bytes() -> usize {
+    LIVE_BYTES.load(Relaxed)
 }
 
 #[cfg(any(feature = "system-allocator", miri))]
 pub(crate) fn reserved_bytes() -> usize {
-    live().1
+    live_bytes()
 }
 
 /// There are no pools in this mode.

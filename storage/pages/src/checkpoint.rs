@@ -31,7 +31,7 @@ use crate::root::{OWNER_BYTES, Root, Slot, top_entries};
 use crate::space::Bits;
 use crate::statistics::{CHECKPOINTS, SAVED};
 use crate::table::{Entry, fan};
-use crate::write_batch::WriteBatch;
+use crate::write_batch::{WriteBatch, WrittenBlock};
 
 /// A checkpoint in progress: its moment is over, and its pages are still to be written. The next
 /// checkpoint abandons it if nobody finished it.
@@ -252,10 +252,10 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 
     fn write_saved(&self, saved: &mut Saved<PAGE>) -> Result<(), Error> {
-        let (places, results) = self.write_blocks(&saved.blocks);
+        let written = self.write_blocks(&saved.blocks);
         let mut space = lock(&self.space);
         let mut failure = None;
-        for (i, result) in results.into_iter().enumerate() {
+        for (i, WrittenBlock { place, result }) in written.into_iter().enumerate() {
             // The block belongs to the checkpoint alone.
             let Space {
                 blocks,
@@ -264,14 +264,14 @@ impl<const PAGE: usize> Pool<PAGE> {
                 ..
             } = &mut *space;
             if let (Ok(()), Some(collecting)) = (&result, collecting) {
-                let (page, entry) = (saved.pages[i], Entry::new(places[i], saved.blocks[i].crc()));
+                let (page, entry) = (saved.pages[i], Entry::new(place, saved.blocks[i].crc()));
                 let chunk = page.0 / fan(PAGE) as u32;
-                blocks.snapshot.set(places[i]);
+                blocks.snapshot.set(place);
                 collecting.overrides.insert(page, entry);
                 collecting.changed.set(chunk);
                 changed.set(chunk);
             }
-            blocks.give(places[i]);
+            blocks.give(place);
             if let Err(error) = result {
                 failure = Some(self.io("write to", error));
             }
@@ -330,15 +330,16 @@ impl<const PAGE: usize> Pool<PAGE> {
         for (&index, block) in group.iter().zip(&mut blocks) {
             self.fill(index, block, table.levels.last());
         }
-        let (places, results) = self.write_blocks(&blocks);
+        let written = self.write_blocks(&blocks);
+        let places: Vec<u32> = written.iter().map(|block| block.place).collect();
         table.written.extend(&places);
-        for (i, result) in results.into_iter().enumerate() {
+        for (i, WrittenBlock { place, result }) in written.into_iter().enumerate() {
             result.map_err(|error| self.io("write to", error))?;
             let entry = &mut entries[group[i] as usize];
             if *entry != 0 && Entry(*entry) != Entry::LOST {
                 table.replaced.push(Entry(*entry).block());
             }
-            *entry = Entry::new(places[i], blocks[i].crc()).0;
+            *entry = Entry::new(place, blocks[i].crc()).0;
         }
         let mut space = lock(&self.space);
         places

@@ -174,7 +174,7 @@ impl<const PAGE: usize> Copy<PAGE> {
                 file,
                 offset,
                 what,
-                pages: (page(number), page(number + span - 1)),
+                pages: page(number)..=page(number + span - 1),
             },
         })
     }

@@ -1,6 +1,7 @@
 //! What can go wrong with pages.
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use crate::page_id::PageId;
@@ -64,7 +65,8 @@ pub enum Error {
     },
     /// The page table is damaged, and with it the way to some pages.
     #[error("{}: the page table at byte {offset} {what}, so {} to {} cannot be found; restore a \
-        backup, or dump the other rows, which can still be read", file.display(), pages.0, pages.1)]
+        backup, or dump the other rows, which can still be read",
+        file.display(), pages.start(), pages.end())]
     CorruptTable {
         /// The page file.
         file: PathBuf,
@@ -73,7 +75,7 @@ pub enum Error {
         /// What is wrong.
         what: String,
         /// The first and the last page concerned.
-        pages: (PageId, PageId),
+        pages: RangeInclusive<PageId>,
     },
     /// The file ends before a page that should be in it.
     #[error("{} was truncated: it has {found} of {expected} bytes, and {page} is missing; restore \

@@ -32,7 +32,7 @@ use crate::pool::{Pool, lock};
 use crate::state::PageState;
 use crate::statistics::{CLEAN_BATCHES, EVICTIONS, WASTED, WRITE_CALLS, WRITES};
 use crate::table::{Entry, fan};
-use crate::write_batch::WriteBatch;
+use crate::write_batch::{CopiedPage, EvictedBatch, WriteBatch, WrittenBlock};
 
 /// Where some pages are cold, the hand stops at others once in so many rounds.
 const ROUNDS_OF_WARM: u32 = 4;
@@ -60,11 +60,11 @@ impl<const PAGE: usize> Pool<PAGE> {
             if self.resident.load(Ordering::Relaxed) < self.limit() {
                 return Ok(());
             }
-            let (freed, failed) = self.evict_batch(&mut evictor.batch, victims);
-            if freed > 0 {
+            let evicted = self.evict_batch(&mut evictor.batch, victims);
+            if evicted.pages > 0 {
                 return Ok(());
             }
-            failure = failure.or(failed);
+            failure = failure.or(evicted.failure);
             if victims != Victims::Any && failure.as_ref().is_some_and(|error| self.exceed(error)) {
                 return Ok(());
             }
@@ -90,8 +90,8 @@ impl<const PAGE: usize> Pool<PAGE> {
             // Threads that cannot wait evict in between. What failed here fails there, too.
             let batch = &mut lock(&self.evictor).batch;
             let victims = self.first_victims();
-            let (freed, failure) = self.evict_batch(batch, victims);
-            if freed == 0 || failure.is_some() {
+            let evicted = self.evict_batch(batch, victims);
+            if evicted.pages == 0 || evicted.failure.is_some() {
                 return;
             }
         }
@@ -125,12 +125,12 @@ impl<const PAGE: usize> Pool<PAGE> {
         self.batch.min(self.limit() / 8).max(1)
     }
 
-    /// One batch: how many pages went, and why others did not.
+    /// Evicts one batch of pages.
     pub(crate) fn evict_batch(
         &self,
         batch: &mut WriteBatch<PAGE>,
         victims: Victims,
-    ) -> (usize, Option<Error>) {
+    ) -> EvictedBatch {
         self.end_superpages();
         let wanted = self.victims();
         let mut clean = Vec::with_capacity(wanted);
@@ -165,17 +165,17 @@ impl<const PAGE: usize> Pool<PAGE> {
             }
         }
         let failure = self.write_batch(batch).err();
-        for &(page, version) in &batch.pages {
+        for &CopiedPage { page, version } in &batch.pages {
             let (word, now) = (self.word(page), self.word(page).snapshot());
             let same = now.version() == version && now.is_free() && !now.is_dirty();
             if same && word.try_exclusive(now) {
                 clean.push(page);
             }
         }
-        let freed = clean.len();
+        let pages = clean.len();
         self.discard(&mut clean);
-        (0..freed).for_each(|_| self.counters.count(EVICTIONS));
-        (freed, failure)
+        (0..pages).for_each(|_| self.counters.count(EVICTIONS));
+        EvictedBatch { pages, failure }
     }
 
     /// Copies a page into a batch, if it can be latched as it was seen.
@@ -189,7 +189,8 @@ impl<const PAGE: usize> Pool<PAGE> {
             batch.blocks.push(Block::zeroed());
         }
         self.frame(page).read(&mut batch.blocks[index].0);
-        batch.pages.push((page, word.snapshot().version()));
+        let version = word.snapshot().version();
+        batch.pages.push(CopiedPage { page, version });
         if word.unlock_shared() {
             word.wake(&self.parking);
         }
@@ -211,16 +212,15 @@ impl<const PAGE: usize> Pool<PAGE> {
 
     fn write_all(&self, batch: &WriteBatch<PAGE>) -> Result<(), Error> {
         let blocks = &batch.blocks[..batch.pages.len()];
-        let (places, results) = self.write_blocks(blocks);
+        let written = self.write_blocks(blocks);
         let mut space = lock(&self.space);
         let mut failure = None;
-        for (i, result) in results.into_iter().enumerate() {
-            let (page, version) = batch.pages[i];
-            let place = places[i];
+        let pages = batch.pages.iter().zip(blocks);
+        for (WrittenBlock { place, result }, (copied, block)) in written.into_iter().zip(pages) {
             match result {
                 Ok(()) => {
-                    let entry = Entry::new(place, blocks[i].crc());
-                    self.install(&mut space, page, version, entry);
+                    let entry = Entry::new(place, block.crc());
+                    self.install(&mut space, copied.page, copied.version, entry);
                 }
                 Err(error) => {
                     space.blocks.give(place);
@@ -233,7 +233,7 @@ impl<const PAGE: usize> Pool<PAGE> {
 
     /// Writes blocks to free places, which are then in use: those that come to lie side by side
     /// with one write, since what a disk does in a second is limited in number, too.
-    pub(crate) fn write_blocks(&self, all: &[Block<PAGE>]) -> (Vec<u32>, Vec<std::io::Result<()>>) {
+    pub(crate) fn write_blocks(&self, all: &[Block<PAGE>]) -> Vec<WrittenBlock> {
         let places: Vec<u32> = {
             let mut space = lock(&self.space);
             all.iter().map(|_| space.blocks.take()).collect()
@@ -264,7 +264,10 @@ impl<const PAGE: usize> Pool<PAGE> {
                 Ok(()) => results.extend((0..blocks).map(|_| Ok(()))),
             }
         }
-        (places, results)
+        let written = places.into_iter().zip(results);
+        written
+            .map(|(place, result)| WrittenBlock { place, result })
+            .collect()
     }
 
     /// Writes one block.

@@ -132,7 +132,9 @@ impl<const PAGE: usize> Pool<PAGE> {
             if self.may_spend(clean) {
                 break;
             }
-            if let (0, Some(error)) = self.evict_batch(batch, Victims::Dirty)
+            let evicted = self.evict_batch(batch, Victims::Dirty);
+            if evicted.pages == 0
+                && let Some(error) = evicted.failure
                 && !self.exceed(&error)
             {
                 return Err(error);

@@ -11,6 +11,7 @@
 //!
 //! In memory level 0 is an array of words, backed by the kernel as it is touched.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -146,7 +147,7 @@ pub(crate) fn load<const PAGE: usize>(
                     let last = page
                         .saturating_add((span * fan) as u32 - 1)
                         .min(root.pages.max(1) - 1);
-                    (PageId(page), PageId(last))
+                    PageId(page)..=PageId(last)
                 },
                 salvage,
             )?;
@@ -189,7 +190,7 @@ fn read_blocks<const PAGE: usize>(
     file: &dyn VfsFile,
     path: &Path,
     entries: &[u64],
-    covers: impl Fn(usize) -> (PageId, PageId),
+    covers: impl Fn(usize) -> RangeInclusive<PageId>,
     salvage: bool,
 ) -> Result<Vec<u64>, Error> {
     let mut blocks = Block::<PAGE>::several(entries.len());
