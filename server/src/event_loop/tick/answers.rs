@@ -1,6 +1,10 @@
 //! The answers to the keys of a batch.
 
+use hedgerow::Row;
+
 use crate::connection::output::Output;
+use crate::connection::reply_buffer::ReplyBuffer;
+use crate::protocol::request::Request;
 use crate::session::Session;
 
 /// Large replies that a tick encodes after its first: what would be more waits for the next tick,
@@ -15,23 +19,46 @@ pub(crate) struct KeyOwner {
     pub(crate) slot: u32,
     /// Which key of its request, of how many.
     pub(crate) place: (u32, u32),
-    /// Its connection's place among the active ones, and the number and code of its request.
-    pub(super) active: u32,
+    /// The number of its request within the tick.
     pub(super) request: u32,
-    pub(crate) code: u32,
 }
 
+/// The keys that one `get_many` looks up, and whose they are.
+#[derive(Clone, Copy)]
+pub(super) struct ReadBatch<'t> {
+    pub(super) requests: &'t [Request],
+    pub(super) keys: &'t [&'t [u8]],
+    pub(super) owners: &'t [KeyOwner],
+}
+
+impl ReadBatch<'_> {
+    /// Encodes what was found under a key.
+    #[inline]
+    pub(super) fn reply(
+        self,
+        at: usize,
+        row: Option<Row<'_>>,
+        session: &mut Session,
+        out: &mut ReplyBuffer,
+    ) {
+        let owner = self.owners[at];
+        let place = (owner.place.0 as usize, owner.place.1 as usize);
+        let code = self.requests[owner.request as usize].code;
+        session.reply_read(code, self.keys[at], place, row, out);
+    }
+}
+
+/// Answers one key of a batch.
 #[inline]
 pub(super) fn answer(
-    owner: KeyOwner,
-    key: &[u8],
-    row: Option<hedgerow::Row<'_>>,
+    batch: ReadBatch<'_>,
+    at: usize,
+    row: Option<Row<'_>>,
     sessions: &mut [Option<Session>],
     outputs: &mut [Output],
 ) {
-    let slot = owner.slot as usize;
+    let slot = batch.owners[at].slot as usize;
     if let Some(session) = &mut sessions[slot] {
-        let place = (owner.place.0 as usize, owner.place.1 as usize);
-        session.reply_read(owner.code, key, place, row, outputs[slot].buffer());
+        batch.reply(at, row, session, outputs[slot].buffer());
     }
 }

@@ -1,8 +1,10 @@
 //! Reads: one `get_many` over all connections.
 
+use std::ops::Range;
+
 use hedgerow::Keyspace;
 
-use super::answers::{KeyOwner, answer};
+use super::answers::{KeyOwner, ReadBatch, answer};
 use super::requests::{
     Active, BATCH_KEYS, BATCH_PER_CONNECTION, ConnectionSlots, Tick, over_limit,
 };
@@ -41,15 +43,20 @@ impl Tick {
             let (sessions, outputs) = (&mut *slots.sessions, &mut *slots.outputs);
             let hits = &mut counts.hits;
             let keyspace = shared.keyspace(database);
+            let batch = ReadBatch {
+                requests,
+                keys: &keys,
+                owners,
+            };
             let answered = match (&keyspace, keys.as_slice()) {
                 (Ok(keyspace), [_, _, ..]) => {
-                    order.get_many(keyspace, &keys, owners, hits, sessions, outputs)
+                    order.get_many(keyspace, batch, hits, sessions, outputs)
                 }
                 _ => 0,
             };
             if order.deferred.is_empty() {
-                let rest = (&keys[answered..], &owners[answered..]);
-                answer_each(&keyspace, rest, hits, sessions, outputs);
+                let rest = answered..keys.len();
+                answer_each(&keyspace, batch, rest, hits, sessions, outputs);
                 continue;
             }
             order.defer_rest(answered, owners);
@@ -57,9 +64,8 @@ impl Tick {
                 && let Some(first) = order.take_first_deferred(owners)
             {
                 // However large: each tick answers one.
-                let one = (&keys[first..=first], &owners[first..=first]);
                 order.large_bytes = 1;
-                answer_each(&keyspace, one, hits, sessions, outputs);
+                answer_each(&keyspace, batch, first..first + 1, hits, sessions, outputs);
             }
             for &key in &order.deferred {
                 put_back(active, requests, owners[key]);
@@ -87,10 +93,7 @@ impl QueuedRequests<'_> {
         is_over_limit: impl Fn(usize) -> bool,
     ) -> Option<usize> {
         let mut database = None;
-        for (at, active) in active.iter_mut().enumerate() {
-            if active.is_done() {
-                continue;
-            }
+        for active in active.iter_mut().filter(|active| !active.is_done()) {
             let Some(session) = &sessions[active.slot] else {
                 continue;
             };
@@ -122,9 +125,7 @@ impl QueuedRequests<'_> {
                     owners.push(KeyOwner {
                         slot: request.slot,
                         place: (i, named.len() as u32),
-                        active: at as u32,
                         request: active.next as u32,
-                        code: request.code,
                     });
                 }
                 active.ran_bytes = request.end as usize;
@@ -137,7 +138,10 @@ impl QueuedRequests<'_> {
 
 /// Has a connection go on with this key in the next tick.
 fn put_back(active: &mut [Active], requests: &[Request], owner: KeyOwner) {
-    let active = &mut active[owner.active as usize];
+    let of_owner = |active: &&mut Active| active.slot == owner.slot as usize;
+    let Some(active) = active.iter_mut().find(of_owner) else {
+        return;
+    };
     active.deferred = true;
     active.next = owner.request as usize;
     active.next_key = owner.place.0 as usize;
@@ -152,21 +156,23 @@ fn put_back(active: &mut [Active], requests: &[Request], owner: KeyOwner) {
 /// not be read. That one's request gets the error, the others what they asked for.
 fn answer_each(
     keyspace: &hedgerow::Result<&Keyspace>,
-    (keys, owners): (&[&[u8]], &[KeyOwner]),
+    batch: ReadBatch<'_>,
+    which: Range<usize>,
     hits: &mut u64,
     sessions: &mut [Option<Session>],
     outputs: &mut [Output],
 ) {
     let mut in_failed = false;
-    for (&owner, key) in owners.iter().zip(keys) {
+    for at in which {
+        let owner = batch.owners[at];
         in_failed &= owner.place.0 > 0;
         if in_failed {
             continue;
         }
         let read = match keyspace {
-            Ok(keyspace) => keyspace.read(key, |row| {
+            Ok(keyspace) => keyspace.read(batch.keys[at], |row| {
                 *hits += 1;
-                answer(owner, key, Some(row), sessions, outputs);
+                answer(batch, at, Some(row), sessions, outputs);
             }),
             Err(error) => {
                 in_failed = true;
@@ -176,7 +182,7 @@ fn answer_each(
         };
         match read {
             Ok(Some(())) => {}
-            Ok(None) => answer(owner, key, None, sessions, outputs),
+            Ok(None) => answer(batch, at, None, sessions, outputs),
             Err(error) => {
                 in_failed = true;
                 fail(owner, &error, sessions, outputs);

@@ -2,7 +2,7 @@
 
 use hedgerow::{Keyspace, Row};
 
-use super::answers::{KeyOwner, LARGE_REPLIES_BYTES, SMALL_REPLY_BYTES, answer};
+use super::answers::{KeyOwner, LARGE_REPLIES_BYTES, ReadBatch, SMALL_REPLY_BYTES, answer};
 use crate::connection::output::Output;
 use crate::connection::reply_buffer::ReplyBuffer;
 use crate::session::Session;
@@ -10,8 +10,9 @@ use crate::session::Session;
 /// What became of a key that came before those in front of it.
 #[derive(Clone, Copy)]
 enum EarlyAnswer {
-    /// Its answer lies in `aside`, between these positions; the length of its row, if large.
-    Encoded(usize, usize, usize),
+    /// Its answer lies in `aside`, between two positions. `large` is the length of its row, if that
+    /// is large. A tick's large rows, and with them all positions, stay far below 4 GiB.
+    Encoded { from: u32, to: u32, large: u32 },
     /// Its row is too large for this tick.
     Deferred,
 }
@@ -34,12 +35,12 @@ impl Reorder {
     pub(crate) fn get_many(
         &mut self,
         keyspace: &Keyspace,
-        keys: &[&[u8]],
-        owners: &[KeyOwner],
+        batch: ReadBatch<'_>,
         hits: &mut u64,
         sessions: &mut [Option<Session>],
         outputs: &mut [Output],
     ) -> usize {
+        let ReadBatch { keys, owners, .. } = batch;
         self.early.clear();
         self.early.resize(keys.len(), None);
         let mut next = 0;
@@ -50,7 +51,7 @@ impl Reorder {
             if i == next && row_bytes <= SMALL_REPLY_BYTES && self.deferred.is_empty() {
                 // Nearly all answers are small, and most come in order.
                 *hits += u64::from(found);
-                answer(owners[i], keys[i], row, sessions, outputs);
+                answer(batch, i, row, sessions, outputs);
                 next += 1;
                 self.answer_early(&mut next, owners, outputs);
                 return;
@@ -64,16 +65,19 @@ impl Reorder {
             *hits += u64::from(found && is_admitted);
             if i == next && is_admitted && !self.is_deferred(owners[i].slot, owners) {
                 self.large_bytes += large;
-                answer(owners[i], keys[i], row, sessions, outputs);
+                answer(batch, i, row, sessions, outputs);
                 next += 1;
             } else if is_admitted {
                 aside_bytes += large;
                 let from = self.aside.position();
                 if let Some(session) = &mut sessions[owners[i].slot as usize] {
-                    let place = (owners[i].place.0 as usize, owners[i].place.1 as usize);
-                    session.reply_read(owners[i].code, keys[i], place, row, &mut self.aside);
+                    batch.reply(i, row, session, &mut self.aside);
                 }
-                self.early[i] = Some(EarlyAnswer::Encoded(from, self.aside.position(), large));
+                self.early[i] = Some(EarlyAnswer::Encoded {
+                    from: from as u32,
+                    to: self.aside.position() as u32,
+                    large: large as u32,
+                });
             } else {
                 self.early[i] = Some(EarlyAnswer::Deferred);
             }
@@ -113,10 +117,12 @@ impl Reorder {
             // An earlier one of its connection has to come first.
             _ if self.is_deferred(slot, owners) => {}
             EarlyAnswer::Deferred => self.deferred.push(at),
-            EarlyAnswer::Encoded(from, to, large) => {
-                self.large_bytes += large;
+            EarlyAnswer::Encoded { from, to, large } => {
+                self.large_bytes += large as usize;
                 let output = &mut outputs[slot as usize];
-                output.buffer().append(&self.aside, from..to);
+                output
+                    .buffer()
+                    .append(&self.aside, from as usize..to as usize);
             }
         }
     }
