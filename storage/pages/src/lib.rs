@@ -30,6 +30,8 @@ mod evict;
 mod fault;
 mod frame;
 mod install;
+#[cfg(test)]
+mod interleavings;
 mod open;
 mod operations;
 mod options;

@@ -4,8 +4,8 @@
 //! Then the disk is cut behind every recorded change, many images each. Every image must recover
 //! to exactly the commits of closed epochs, with every acknowledged one among them.
 //!
-//! `HEDGEROW_LOG_WORKLOADS=500 cargo test --release -p hedgerow-log --test power_cuts` runs longer;
-//! `HEDGEROW_LOG_SEED` repeats one workload.
+//! `HEDGEROW_LOG_WORKLOADS=500 cargo test --release -p hedgerow-log --test all power_cuts` runs
+//! longer; `HEDGEROW_LOG_SEED` repeats one workload.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,11 +22,7 @@ use hedgerow_vfs::{FileLock, MemoryVfs, OpenMode, RecordingVfs, Vfs, VfsFile};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-const DIR: &str = "/db";
-
-fn dir() -> &'static Path {
-    Path::new(DIR)
-}
+use crate::{DIR, dir};
 
 /// A commit: unique by its key.
 #[derive(Clone, Debug)]

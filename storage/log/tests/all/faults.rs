@@ -14,11 +14,7 @@ use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, RecordingVfs, Vfs};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-const DIR: &str = "/db";
-
-fn dir() -> &'static Path {
-    Path::new(DIR)
-}
+use crate::dir;
 
 fn disk() -> (MemoryVfs, FaultyVfs, Arc<dyn Vfs>) {
     let memory = MemoryVfs::new();

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hedgerow_modelled::Modelled;
-use hedgerow_pages::Parking;
-use hedgerow_pages::state::StateWord;
 use shuttle::sync::atomic::AtomicU64;
 use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
+
+use crate::parking::Parking;
+use crate::state::StateWord;
 
 /// One parking slot, of shuttle's making.
 struct OneSlot(Mutex<()>, Condvar);

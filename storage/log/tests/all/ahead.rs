@@ -1,6 +1,6 @@
 //! Zeros written ahead of blocks: where commits are waited for, and never taken for anything else.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,17 +11,7 @@ use hedgerow_log::{
 };
 use hedgerow_vfs::{FaultyVfs, MemoryVfs, Vfs};
 
-const DIR: &str = "/db";
-
-fn dir() -> &'static Path {
-    Path::new(DIR)
-}
-
-fn memory() -> MemoryVfs {
-    let vfs = MemoryVfs::new();
-    vfs.create_dir_all(dir()).unwrap();
-    vfs
-}
+use crate::{dir, memory};
 
 fn options() -> LogOptions {
     LogOptions {

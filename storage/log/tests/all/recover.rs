@@ -1,6 +1,6 @@
 //! Recovery of closed and crashed logs, without modelled power cuts (see `power_cuts.rs`).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,17 +10,7 @@ use hedgerow_log::{
 };
 use hedgerow_vfs::{MemoryVfs, OpenMode, Vfs};
 
-const DIR: &str = "/db";
-
-fn dir() -> &'static Path {
-    Path::new(DIR)
-}
-
-fn memory() -> MemoryVfs {
-    let vfs = MemoryVfs::new();
-    vfs.create_dir_all(dir()).unwrap();
-    vfs
-}
+use crate::{dir, memory};
 
 fn open(vfs: &MemoryVfs, manifest: &mut Manifest, shards: u16) -> (Vec<Entry>, Arc<Log>) {
     let vfs: Arc<dyn Vfs> = Arc::new(vfs.clone());

@@ -1,6 +1,6 @@
 //! A flipped bit anywhere: found, named, and never taken for data.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,11 +10,7 @@ use hedgerow_log::{
 };
 use hedgerow_vfs::{MemoryVfs, Vfs};
 
-const DIR: &str = "/db";
-
-fn dir() -> &'static Path {
-    Path::new(DIR)
-}
+use crate::dir;
 
 type Found = (Vec<(Timestamp, Vec<u8>)>, Vec<Vec<u8>>);
 

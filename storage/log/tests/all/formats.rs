@@ -9,19 +9,11 @@ use hedgerow_log::{
     IncarnationEnd, IncarnationEntry, KeyspaceEntry, Log, LogOptions, Manifest, Operation,
     OperationKind, PartEntry, RecoveredLogs, Timestamp,
 };
-use hedgerow_vfs::{MemoryVfs, Vfs, read_file};
+use hedgerow_vfs::{Vfs, read_file};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-fn dir() -> &'static Path {
-    Path::new("/db")
-}
-
-fn memory() -> MemoryVfs {
-    let vfs = MemoryVfs::new();
-    vfs.create_dir_all(dir()).unwrap();
-    vfs
-}
+use crate::{dir, memory};
 
 fn incarnation() -> impl Strategy<Value = IncarnationEntry> {
     let numbers = (any::<u32>(), 1..9_u16, any::<u32>(), any::<u64>());

@@ -1,6 +1,5 @@
 //! The running log: group commit, waiting, rotating, closing.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,14 +7,12 @@ use std::time::Duration;
 use hedgerow_log::{
     Error, Health, Log, LogOptions, Manifest, Operation, OperationKind, Progress, Timestamp,
 };
-use hedgerow_vfs::{MemoryVfs, Vfs};
+use hedgerow_vfs::Vfs;
 
-const DIR: &str = "/db";
+use crate::{dir, memory};
 
-fn memory() -> Arc<dyn Vfs> {
-    let vfs = MemoryVfs::new();
-    vfs.create_dir_all(Path::new(DIR)).unwrap();
-    Arc::new(vfs)
+fn disk() -> Arc<dyn Vfs> {
+    Arc::new(memory())
 }
 
 fn options(shards: u16) -> LogOptions {
@@ -29,7 +26,7 @@ fn options(shards: u16) -> LogOptions {
 
 fn open(vfs: &Arc<dyn Vfs>, options: LogOptions) -> (Arc<Log>, Manifest) {
     let mut manifest = Manifest::new(7);
-    let log = Log::create(Arc::clone(vfs), Path::new(DIR), &mut manifest, options, 1).unwrap();
+    let log = Log::create(Arc::clone(vfs), dir(), &mut manifest, options, 1).unwrap();
     (log, manifest)
 }
 
@@ -51,7 +48,7 @@ fn put(log: &Log, shard: usize, key: &[u8]) -> Timestamp {
 
 #[test]
 fn waiting_makes_a_commit_durable_with_one_sync() {
-    let vfs = memory();
+    let vfs = disk();
     let (log, _) = open(&vfs, options(4));
     for round in 1..=20 {
         let commit = put(&log, round % 4, b"key");
@@ -74,7 +71,7 @@ fn waiting_makes_a_commit_durable_with_one_sync() {
 
 #[test]
 fn waiting_for_nothing_needs_no_disk() {
-    let vfs = memory();
+    let vfs = disk();
     let (log, _) = open(&vfs, options(2));
     log.wait_durable(log.epoch()).unwrap();
     log.wait_durable(log.epoch() + 100).unwrap();
@@ -83,7 +80,7 @@ fn waiting_for_nothing_needs_no_disk() {
 
 #[test]
 fn absurd_requests_use_up_no_epochs() {
-    let vfs = memory();
+    let vfs = disk();
     let (log, _) = open(&vfs, options(1));
     log.request_durable(u64::MAX);
     log.wait_durable(u64::MAX).unwrap();
@@ -94,7 +91,7 @@ fn absurd_requests_use_up_no_epochs() {
 
 #[test]
 fn a_subscriber_may_be_the_last_owner() {
-    let vfs = memory();
+    let vfs = disk();
     let (log, _) = open(&vfs, options(1));
     let (gone, dropped) = std::sync::mpsc::channel();
     let owned = Mutex::new(Some(Arc::clone(&log)));
@@ -115,7 +112,7 @@ fn a_subscriber_may_be_the_last_owner() {
 
 #[test]
 fn the_interval_makes_commits_durable_unasked() {
-    let vfs = memory();
+    let vfs = disk();
     let options = LogOptions {
         flush_interval: Duration::from_millis(1),
         ..options(2)
@@ -131,7 +128,7 @@ fn the_interval_makes_commits_durable_unasked() {
 
 #[test]
 fn timestamps_rise_above_floor_shard_and_epoch() {
-    let vfs = memory();
+    let vfs = disk();
     let (log, _) = open(&vfs, options(2));
     let first = put(&log, 0, b"a");
     assert!(put(&log, 0, b"a") > first);
@@ -157,7 +154,7 @@ fn timestamps_rise_above_floor_shard_and_epoch() {
 
 #[test]
 fn rotation_begins_new_files_and_makes_the_old_durable() {
-    let vfs = memory();
+    let vfs = disk();
     let (log, manifest) = open(&vfs, options(3));
     let commit = put(&log, 2, b"key");
     let point = log.rotate().unwrap();
@@ -166,7 +163,7 @@ fn rotation_begins_new_files_and_makes_the_old_durable() {
         point.generation,
         manifest.incarnations[0].first_generation + 1
     );
-    assert_eq!(vfs.list(&Path::new(DIR).join("log")).unwrap().len(), 6);
+    assert_eq!(vfs.list(&dir().join("log")).unwrap().len(), 6);
     put(&log, 0, b"key");
     let end = log.close().unwrap();
     assert_eq!(end.last_generation, point.generation);
@@ -181,7 +178,7 @@ fn rotation_begins_new_files_and_makes_the_old_durable() {
 
 #[test]
 fn subscribers_hear_of_every_advance() {
-    let vfs = memory();
+    let vfs = disk();
     let (log, _) = open(&vfs, options(1));
     let heard = Arc::new(Mutex::new(Vec::new()));
     let inside = Arc::clone(&heard);
@@ -197,7 +194,7 @@ fn subscribers_hear_of_every_advance() {
 
 #[test]
 fn writers_on_many_threads_share_syncs_and_pass_the_limit() {
-    let vfs = memory();
+    let vfs = disk();
     let small = LogOptions {
         buffer_limit_bytes: 256,
         write_threshold_bytes: 128,
@@ -227,7 +224,7 @@ fn writers_on_many_threads_share_syncs_and_pass_the_limit() {
 
 #[test]
 fn writing_out_waits_for_rotations_and_shares_the_files_with_the_flusher() {
-    let vfs = memory();
+    let vfs = disk();
     let (log, _) = open(
         &vfs,
         LogOptions {
@@ -258,7 +255,7 @@ fn writing_out_waits_for_rotations_and_shares_the_files_with_the_flusher() {
 
 #[test]
 fn an_idle_log_sleeps_and_wakes() {
-    let vfs = memory();
+    let vfs = disk();
     let options = LogOptions {
         flush_interval: Duration::from_millis(1),
         ..options(1)
