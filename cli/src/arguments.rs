@@ -269,7 +269,8 @@ pub(crate) struct Serve {
     /// The longest value [default: 512MiB].
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_MAX_VALUE", value_parser = size::bytes)]
     pub(crate) max_value: Option<u64>,
-    /// Checkpoint by itself after this much log; 0 for never [default: 1GiB].
+    /// Checkpoint by itself after this much log; 0 for no checkpoint by itself, for any reason
+    /// [default: 1GiB].
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_CHECKPOINT_LOG", value_parser = size::bytes)]
     pub(crate) checkpoint_log: Option<u64>,
     /// Checkpoint a database of B-trees when nobody has written for this long; 0 for never
