@@ -1,9 +1,10 @@
 //! Numbers about a running database, as one flat list: for metrics, `INFO` and JSON alike.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use hedgerow_index::Index;
-use hedgerow_log::Health;
+use hedgerow_log::{Health, Log};
 use hedgerow_pages::PoolStatistics;
 
 pub use hedgerow_index::{Statistic, Statistics};
@@ -11,7 +12,7 @@ pub use hedgerow_index::{Statistic, Statistics};
 use crate::api::db::Db;
 use crate::api::keyspace::Keyspace;
 use crate::disk::page_file::PAGE;
-use crate::engine::Engine;
+use crate::engine::{Counters, Engine};
 use crate::error::Result;
 use crate::index::kind::IndexKind;
 
@@ -61,7 +62,9 @@ impl Db {
             push_pages(engine, pool, &mut list);
         }
         push_log(engine, &mut list);
-        push_counters(engine, &mut list);
+        push_checkpoints(&engine.counters, &mut list);
+        push_commits(&engine.counters, &mut list);
+        push_recovery(engine, &mut list);
         list
     }
 }
@@ -130,18 +133,8 @@ fn push_pages(engine: &Engine, pool: &PoolStatistics, list: &mut Statistics) {
 
 fn push_log(engine: &Engine, list: &mut Statistics) {
     let Some(log) = &engine.log else { return };
+    push_health(engine, log, list);
     let log_statistics = log.statistics();
-    let health = match log.health() {
-        _ if engine.broken.get().is_some() => 2.0,
-        Health::Healthy => 0.0,
-        Health::DiskFull => 1.0,
-        Health::Poisoned(_) => 2.0,
-    };
-    list.push(
-        "log_health",
-        health,
-        "0 healthy, 1 disk full, 2 stopped after a failure.",
-    );
     for (name, value, help) in [
         (
             "log_shards",
@@ -204,13 +197,21 @@ fn push_log(engine: &Engine, list: &mut Statistics) {
     }
 }
 
-fn push_counters(engine: &Engine, list: &mut Statistics) {
-    let counters = &engine.counters;
+fn push_health(engine: &Engine, log: &Log, list: &mut Statistics) {
+    let health = match log.health() {
+        _ if engine.broken.get().is_some() => 2.0,
+        Health::Healthy => 0.0,
+        Health::DiskFull => 1.0,
+        Health::Poisoned(_) => 2.0,
+    };
     list.push(
-        "recovery_lost_records",
-        engine.lost.records() as f64,
-        "Records of the log that belong to pages that cannot be read.",
+        "log_health",
+        health,
+        "0 healthy, 1 disk full, 2 stopped after a failure.",
     );
+}
+
+fn push_checkpoints(counters: &Counters, list: &mut Statistics) {
     // What an earlier opening wrote is no checkpoint of this one.
     let bytes = counters.checkpoint_bytes.load(Relaxed);
     let (own, earlier) = match counters.checkpoints.load(Relaxed) {
@@ -227,63 +228,92 @@ fn push_counters(engine: &Engine, list: &mut Statistics) {
         earlier as f64,
         "Size of the checkpoint that the opening found, until there is a new one.",
     );
-    for (name, value, help) in [
-        (
-            "checkpoints_total",
-            &counters.checkpoints,
-            "Checkpoints taken since the opening.",
-        ),
-        (
-            "checkpoint_failures_total",
-            &counters.checkpoint_failures,
-            "Checkpoints that failed.",
-        ),
-        (
-            "checkpoint_duration_ms",
-            &counters.checkpoint_duration_ms,
-            "How long it took.",
-        ),
-        (
-            "expired_rows_total",
-            &counters.expired,
-            "Rows removed after they had expired.",
-        ),
-        (
-            "expired_rows_unreadable",
-            &counters.unreadable,
-            "Expired rows that stay, as a page cannot be read.",
-        ),
-        (
-            "multi_key_commits_total",
-            &counters.multi_commits,
-            "Batches and transactions.",
-        ),
-        (
-            "recovered_records",
-            &counters.recovered_records,
-            "Records read at the last opening.",
-        ),
-        (
-            "recovery_duration_ms",
-            &counters.recovery_duration_ms,
-            "How long that took.",
-        ),
-        (
-            "recovery_batches",
-            &counters.recovery_batches,
-            "Batches in which the log was applied to the page file.",
-        ),
-        (
-            "recovery_overwritten_records",
-            &counters.recovery_overwritten,
-            "Records of those that later ones replaced within a batch.",
-        ),
-        (
-            "replayed_log_bytes",
-            &counters.replayed_log_bytes,
-            "Log of earlier openings, still needed.",
-        ),
-    ] {
+    push_counters(
+        list,
+        &[
+            (
+                "checkpoints_total",
+                &counters.checkpoints,
+                "Checkpoints taken since the opening.",
+            ),
+            (
+                "checkpoint_failures_total",
+                &counters.checkpoint_failures,
+                "Checkpoints that failed.",
+            ),
+            (
+                "checkpoint_duration_ms",
+                &counters.checkpoint_duration_ms,
+                "How long it took.",
+            ),
+        ],
+    );
+}
+
+fn push_commits(counters: &Counters, list: &mut Statistics) {
+    push_counters(
+        list,
+        &[
+            (
+                "expired_rows_total",
+                &counters.expired,
+                "Rows removed after they had expired.",
+            ),
+            (
+                "expired_rows_unreadable",
+                &counters.unreadable,
+                "Expired rows that stay, as a page cannot be read.",
+            ),
+            (
+                "multi_key_commits_total",
+                &counters.multi_commits,
+                "Batches and transactions.",
+            ),
+        ],
+    );
+}
+
+fn push_recovery(engine: &Engine, list: &mut Statistics) {
+    let counters = &engine.counters;
+    list.push(
+        "recovery_lost_records",
+        engine.lost.records() as f64,
+        "Records of the log that belong to pages that cannot be read.",
+    );
+    push_counters(
+        list,
+        &[
+            (
+                "recovered_records",
+                &counters.recovered_records,
+                "Records read at the last opening.",
+            ),
+            (
+                "recovery_duration_ms",
+                &counters.recovery_duration_ms,
+                "How long that took.",
+            ),
+            (
+                "recovery_batches",
+                &counters.recovery_batches,
+                "Batches in which the log was applied to the page file.",
+            ),
+            (
+                "recovery_overwritten_records",
+                &counters.recovery_overwritten,
+                "Records of those that later ones replaced within a batch.",
+            ),
+            (
+                "replayed_log_bytes",
+                &counters.replayed_log_bytes,
+                "Log of earlier openings, still needed.",
+            ),
+        ],
+    );
+}
+
+fn push_counters(list: &mut Statistics, counters: &[(&'static str, &AtomicU64, &'static str)]) {
+    for (name, value, help) in counters {
         list.push(name, value.load(Relaxed) as f64, help);
     }
 }
