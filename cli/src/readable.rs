@@ -83,30 +83,25 @@ pub(crate) fn scan(
             Direction::Forward => keys.to.clone(),
             Direction::Reverse => last_before(&keys.from),
         };
-        let is_behind = match (&next, direction, &reached) {
-            (Some(next), Direction::Forward, Some(reached)) => next > reached,
-            (Some(next), Direction::Reverse, Some(reached)) => next < reached,
-            (next, _, None) => next.is_some(),
-            (None, _, _) => false,
-        };
         missing.push(found(keys.from, keys.to));
-        let is_within = match (&next, direction) {
-            (Some(next), Direction::Forward) => contains((Bound::Unbounded, as_slice(&end)), next),
-            (Some(next), Direction::Reverse) => {
-                contains((as_slice(&start), Bound::Unbounded), next)
-            }
-            (None, _) => false,
-        };
         // Otherwise the range ends here, or the way behind these keys is not known.
-        if !(is_behind && is_within) {
+        let Some(next) = next.filter(|next| {
+            let is_behind = reached.as_ref().is_none_or(|reached| match direction {
+                Direction::Forward => next > reached,
+                Direction::Reverse => next < reached,
+            });
+            let left = match direction {
+                Direction::Forward => (Bound::Unbounded, as_slice(&end)),
+                Direction::Reverse => (as_slice(&start), Bound::Unbounded),
+            };
+            is_behind && contains(left, next)
+        }) else {
             return Ok(missing);
-        }
-        reached.clone_from(&next);
-        if let Some(next) = next {
-            match direction {
-                Direction::Forward => start = Bound::Included(next),
-                Direction::Reverse => end = Bound::Included(next),
-            }
+        };
+        reached = Some(next.clone());
+        match direction {
+            Direction::Forward => start = Bound::Included(next),
+            Direction::Reverse => end = Bound::Included(next),
         }
     }
 }

@@ -371,6 +371,28 @@ fn one_password_guards_all_ports() {
         status.contains(" 200 ") && body.contains("hedgerow_"),
         "{status}"
     );
+    refuses_strangers_at_memcached(&server);
+    let mut stream = connect(server.memcached);
+    let session =
+        "set x 0 0 19\r\ndefault open sesame\r\nset k 0 0 1\r\n7\r\nget k x\r\nmg k v\r\nquit\r\n";
+    stream.write_all(session.as_bytes()).unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    assert_eq!(
+        said,
+        "STORED\r\nSTORED\r\nVALUE k 0 1\r\n7\r\nEND\r\nVA 1\r\n7\r\n"
+    );
+    assert!(ask(server.resp, "GET k").starts_with("-NOAUTH"));
+    assert!(ask(server.resp, "AUTH wrong").starts_with("-WRONGPASS"));
+    let log = server.log();
+    for port in ["port=resp ", "port=memcached ", "port=http "] {
+        let is_it = |line: &str| line.contains("wrong password") && line.contains(port);
+        assert!(log.lines().any(is_it), "{port}: {log}");
+    }
+}
+
+/// No command of memcached works before the password, nor does a password that is nearly right.
+fn refuses_strangers_at_memcached(server: &Server) {
     for command in [
         "get k",
         "set k 0 0 1\r\n1",
@@ -401,22 +423,5 @@ fn one_password_guards_all_ports() {
             said.lines().all(|line| line.starts_with("CLIENT_ERROR")),
             "{command}: {said}"
         );
-    }
-    let mut stream = connect(server.memcached);
-    let session =
-        "set x 0 0 19\r\ndefault open sesame\r\nset k 0 0 1\r\n7\r\nget k x\r\nmg k v\r\nquit\r\n";
-    stream.write_all(session.as_bytes()).unwrap();
-    let mut said = String::new();
-    stream.read_to_string(&mut said).unwrap();
-    assert_eq!(
-        said,
-        "STORED\r\nSTORED\r\nVALUE k 0 1\r\n7\r\nEND\r\nVA 1\r\n7\r\n"
-    );
-    assert!(ask(server.resp, "GET k").starts_with("-NOAUTH"));
-    assert!(ask(server.resp, "AUTH wrong").starts_with("-WRONGPASS"));
-    let log = server.log();
-    for port in ["port=resp ", "port=memcached ", "port=http "] {
-        let is_it = |line: &str| line.contains("wrong password") && line.contains(port);
-        assert!(log.lines().any(is_it), "{port}: {log}");
     }
 }

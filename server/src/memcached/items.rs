@@ -363,25 +363,9 @@ pub(super) fn fetch(shared: &Shared, key: &[u8], fetch: Fetch) -> Result<Fetched
     let options = shared.write_options();
     let (mut found, commit) = keyspace(shared)?.update(key, &options, |row, new| {
         let Some(row) = row else {
-            let Some(expiry_ms) = fetch.vivify else {
-                return Action::Keep(None);
-            };
-            new.set_value(b"")
-                .set_expiry_ms(expiry_ms)
-                .set_marks(CLAIMED);
-            let made = Found {
-                value: Vec::new(),
-                user_flags: 0,
-                cas: 0,
-                expiry_ms,
-                marks: 0,
-                won: true,
-            };
-            choose_version(new, fetch.version);
-            return if is_past(expiry_ms) {
-                Action::Keep(Some(made))
-            } else {
-                Action::Put(Some(made))
+            return match fetch.vivify {
+                Some(expiry_ms) => make_empty(new, expiry_ms, fetch.version),
+                None => Action::Keep(None),
             };
         };
         let Some(mut found) = Found::of(&row) else {
@@ -412,6 +396,31 @@ pub(super) fn fetch(shared: &Shared, key: &[u8], fetch: Fetch) -> Result<Fetched
         found.cas = new_cas(fetch.version, commit.as_ref());
     }
     Ok(Fetched { found, was, commit })
+}
+
+/// Makes an item that is missing, empty, for this client to fill.
+fn make_empty(
+    new: &mut RowBuilder<'_>,
+    expiry_ms: Option<u64>,
+    version: Option<u64>,
+) -> Action<Option<Found>> {
+    new.set_value(b"")
+        .set_expiry_ms(expiry_ms)
+        .set_marks(CLAIMED);
+    choose_version(new, version);
+    let made = Found {
+        value: Vec::new(),
+        user_flags: 0,
+        cas: 0,
+        expiry_ms,
+        marks: 0,
+        won: true,
+    };
+    if is_past(expiry_ms) {
+        Action::Keep(Some(made))
+    } else {
+        Action::Put(Some(made))
+    }
 }
 
 /// Sets an item's expiry and returns the item; `None` if it is missing.

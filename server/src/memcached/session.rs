@@ -173,22 +173,7 @@ impl Session {
         };
         let is_meta = request.code == Code::Meta as u32;
         out.limit(shared.reply_limit_bytes());
-        let mut outcome = match request.code {
-            code if code == Code::Wrong as u32 => {
-                Err(Failure::Line("CLIENT_ERROR bad command line format"))
-            }
-            code if code == Code::TooLarge as u32 => {
-                Err(Failure::Line("SERVER_ERROR object too large for cache"))
-            }
-            code if code == Code::Meta as u32 => {
-                stats::count_meta(shared);
-                meta::run(shared, words, out)
-            }
-            _ => {
-                stats::count_classic(shared, words.get(0).unwrap_or_default());
-                classic::run(shared, words, out)
-            }
-        };
+        let mut outcome = run(shared, request.code, words, out);
         if out.end_limit() {
             out.truncate(start);
             out.shrink();
@@ -250,5 +235,30 @@ impl Session {
         };
         out.extend_from_slice(reply);
         Effects::default()
+    }
+}
+
+/// Runs a request of an authenticated client.
+fn run(
+    shared: &Shared,
+    code: u32,
+    words: Words<'_>,
+    out: &mut ReplyBuffer,
+) -> Result<Done, Failure> {
+    match code {
+        code if code == Code::Wrong as u32 => {
+            Err(Failure::Line("CLIENT_ERROR bad command line format"))
+        }
+        code if code == Code::TooLarge as u32 => {
+            Err(Failure::Line("SERVER_ERROR object too large for cache"))
+        }
+        code if code == Code::Meta as u32 => {
+            stats::count_meta(shared);
+            meta::run(shared, words, out)
+        }
+        _ => {
+            stats::count_classic(shared, words.get(0).unwrap_or_default());
+            classic::run(shared, words, out)
+        }
     }
 }
