@@ -7,7 +7,7 @@ use crate::api::transaction::{Locks, ROW_BYTES_IN_LOG, Transaction};
 use crate::commit::Commit;
 use crate::commit::write_options::WriteOptions;
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Several writes that happen at once, or not at all. Made by [`Db::batch`](crate::Db::batch).
 ///
@@ -100,7 +100,7 @@ impl Batch {
     fn push(&mut self, keyspace: &Keyspace, key: &[u8], action: BatchAction) -> &mut Self {
         self.len += 1;
         self.bytes += ROW_BYTES_IN_LOG + key.len() + action.bytes();
-        if self.is_too_large() {
+        if self.check_size().is_err() {
             // It cannot be committed: its memory is of no use.
             self.operations = Vec::new();
             return self;
@@ -114,9 +114,8 @@ impl Batch {
         self
     }
 
-    /// Whether this is more than a commit may have. One operation has the limit of its row.
-    fn is_too_large(&self) -> bool {
-        self.len > 1 && self.bytes > self.engine.options.max_commit_bytes
+    fn check_size(&self) -> Result<()> {
+        self.engine.check_commit_size(self.bytes, self.len > 1)
     }
 
     /// How many operations the batch has.
@@ -132,14 +131,10 @@ impl Batch {
     /// Makes it all happen, as one commit: one log record.
     ///
     /// # Errors
-    /// As for [`Keyspace::put_with`], and [`Error::CommitTooLarge`]; nothing was written then.
+    /// As for [`Keyspace::put_with`], and
+    /// [`Error::CommitTooLarge`](crate::Error::CommitTooLarge); nothing was written then.
     pub fn commit(self, options: impl Into<WriteOptions>) -> Result<Commit> {
-        if self.is_too_large() {
-            return Err(Error::CommitTooLarge {
-                bytes: self.bytes,
-                limit: self.engine.options.max_commit_bytes,
-            });
-        }
+        self.check_size()?;
         let keys: Vec<(&Keyspace, &[u8])> = self
             .operations
             .iter()

@@ -258,11 +258,7 @@ impl Transaction<'_> {
         let replaced = self.staged_row(space.id, key);
         let others = self.staged_bytes - replaced.map_or(0, |staged| staged.log_bytes(key));
         let bytes = others + staged.log_bytes(key);
-        let limit = self.engine.options.max_commit_bytes;
-        // A commit of one row has that row's limit.
-        if bytes > limit && others > 0 {
-            return Err(Error::CommitTooLarge { bytes, limit });
-        }
+        self.engine.check_commit_size(bytes, others > 0)?;
         self.staged_bytes = bytes;
         let rows = self.staged.entry(space.id).or_insert_with(|| StagedRows {
             space: Arc::clone(space),
@@ -386,9 +382,7 @@ impl Transaction<'_> {
             true => self.engine.shard()?,
             false => self.engine.shard_for_removal()?,
         };
-        let timestamp = shard.timestamp(self.guard.floor());
-        // Also if the index fails: a scan may have seen it, and no other shard may hand it out.
-        self.guard.commit(timestamp);
+        let timestamp = self.guard.take_timestamp(&mut shard);
         self.install(timestamp)?;
         let timestamp = if planted(PlantedBug::BatchSplit) && operations.len() > 1 {
             shard.append(timestamp, &operations[..1]);

@@ -81,6 +81,16 @@ impl Engine {
         Ok(())
     }
 
+    /// Refuses a commit that would take more in the log than one may. One of a single row has the
+    /// limit of its value.
+    pub(crate) fn check_commit_size(&self, bytes: usize, has_several_rows: bool) -> Result<()> {
+        let limit = self.options.max_commit_bytes;
+        if has_several_rows && bytes > limit {
+            return Err(Error::CommitTooLarge { bytes, limit });
+        }
+        Ok(())
+    }
+
     /// Locks the calling thread's log shard.
     #[inline]
     pub(crate) fn shard(&self) -> Result<ShardGuard<'_>> {

@@ -23,7 +23,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use hedgerow_log::Timestamp;
+use hedgerow_log::{ShardGuard, Timestamp};
 use hedgerow_sync::CachePadded;
 use hedgerow_sync::backoff::Backoff;
 
@@ -209,6 +209,15 @@ pub(crate) struct StripeGuard<'a> {
 }
 
 impl StripeGuard<'_> {
+    /// Takes the commit's timestamp from its log shard. The stripe remembers it from now
+    /// on, also if the index fails: a scan may have seen it, and no other shard may give it out.
+    #[inline]
+    pub(crate) fn take_timestamp(&mut self, shard: &mut ShardGuard<'_>) -> Timestamp {
+        let timestamp = shard.timestamp(self.floor());
+        self.commit(timestamp);
+        timestamp
+    }
+
     /// A commit must have a later timestamp than this.
     pub(crate) fn floor(&self) -> Timestamp {
         floor(self.after)
@@ -234,6 +243,15 @@ pub(crate) struct MultiGuard<'a> {
 }
 
 impl MultiGuard<'_> {
+    /// Takes the commit's timestamp from its log shard. Its stripes remember it from now
+    /// on, also if the index fails: a scan may have seen it, and no other shard may give it out.
+    #[inline]
+    pub(crate) fn take_timestamp(&mut self, shard: &mut ShardGuard<'_>) -> Timestamp {
+        let timestamp = shard.timestamp(self.floor());
+        self.commit(timestamp);
+        timestamp
+    }
+
     pub(crate) fn floor(&self) -> Timestamp {
         floor(self.after)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hedgerow_index::Index;
-use hedgerow_log::{Operation, OperationKind, Timestamp};
+use hedgerow_log::{Operation, OperationKind, ShardGuard, Timestamp};
 
 use crate::commit::stripes::StripeGuard;
 use crate::commit::worker::Scratch;
@@ -43,23 +43,19 @@ impl Engine {
         let timestamp = Scratch::with(|scratch| {
             let (space, mut stripe) = self.lock_key(handle, key)?;
             let mut shard = self.shard()?;
-            let timestamp = shard.timestamp(stripe.floor());
-            // Also if the index fails: a scan may have seen it, and no other shard may hand it out.
-            stripe.commit(timestamp);
+            let timestamp = stripe.take_timestamp(&mut shard);
             space.install(&self.expiries, key, expiry_ms, &mut scratch.row, |new| {
                 row::write_header(new, timestamp, expiry_ms, user_flags, false);
                 new.extend_from_slice(value);
             })?;
             let payload = &scratch.row[TIMESTAMP_BYTES..];
-            let (keyspace, kind) = (space.id, OperationKind::Put);
-            shard.append(
+            append(
+                &mut shard,
                 timestamp,
-                &[Operation {
-                    keyspace,
-                    kind,
-                    key,
-                    payload,
-                }],
+                &space,
+                OperationKind::Put,
+                key,
+                payload,
             );
             Ok(timestamp)
         })?;
@@ -166,9 +162,7 @@ impl Engine {
             RowChange::Put(_) => self.shard()?,
             _ => self.shard_for_removal()?,
         };
-        let timestamp = shard.timestamp(stripe.floor());
-        // Also if the index fails: a scan may have seen it, and no other shard may hand it out.
-        stripe.commit(timestamp);
+        let timestamp = stripe.take_timestamp(&mut shard);
         let (kind, payload): (_, &[u8]) = match change {
             RowChange::Put(built) => {
                 space.install(&self.expiries, key, built.expiry_ms, row, |new| {
@@ -186,18 +180,28 @@ impl Engine {
                 (OperationKind::Remove, &[])
             }
         };
-        let keyspace = space.id;
-        shard.append(
-            timestamp,
-            &[Operation {
-                keyspace,
-                kind,
-                key,
-                payload,
-            }],
-        );
+        append(&mut shard, timestamp, space, kind, key, payload);
         Ok(timestamp)
     }
+}
+
+/// Logs a commit of one row.
+#[inline]
+fn append(
+    shard: &mut ShardGuard<'_>,
+    timestamp: Timestamp,
+    space: &Space,
+    kind: OperationKind,
+    key: &[u8],
+    payload: &[u8],
+) {
+    let operation = Operation {
+        keyspace: space.id,
+        kind,
+        key,
+        payload,
+    };
+    shard.append(timestamp, &[operation]);
 }
 
 fn decide_on<R>(
