@@ -22,7 +22,7 @@ use crate::{LabError, Result};
 pub const SUBCOMMAND: &str = "perform";
 
 /// How long a server may take until it accepts connections.
-const START_PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server process with a directory of its own; killed and removed when dropped.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Server {
                 let what = format!("{} ended at start: {status}", program.display());
                 return Err(LabError::Process(what));
             }
-            if start.elapsed() > START_PATIENCE {
+            if start.elapsed() > START_TIMEOUT {
                 let _ = child.kill();
                 let what = format!("{} does not listen on {address}", program.display());
                 return Err(LabError::Process(what));

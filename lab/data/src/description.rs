@@ -1,7 +1,7 @@
 //! What a list of keys is like: the facts that decide which structure suits it.
 //!
 //! Long keys that share prefixes reward a trie or prefix truncation; integers of one width a
-//! structure that compares registers; a dense range arrays in leaves. [`Description`] gathers
+//! structure that compares registers; a dense range arrays in leaves. [`Description`] collects
 //! such facts from a user's own keys in one sort.
 
 use std::fmt;
@@ -32,7 +32,7 @@ pub struct Description {
     pub common_prefix: usize,
     /// The share of keys that differ from all others within their first 8 bytes: these a trie
     /// of 8-byte slices tells apart in its first layer.
-    pub told_apart_by_8: f64,
+    pub distinguished_by_8: f64,
     /// Whether all keys consist of decimal digits only.
     pub decimal: bool,
     /// 4 or 8 where all keys have this length.
@@ -85,7 +85,7 @@ impl Description {
             mean_shared_prefix: mean(&shared),
             // In order, what the first and the last share, all share.
             common_prefix: shared_prefix(first, last),
-            told_apart_by_8: share_of(told_apart(&order, &shared)),
+            distinguished_by_8: share_of(distinguished(&order, &shared)),
             decimal: order
                 .iter()
                 .all(|key| !key.is_empty() && key.iter().all(u8::is_ascii_digit)),
@@ -118,7 +118,7 @@ fn number(key: &[u8]) -> u64 {
 
 /// How many keys share less than 8 bytes with both neighbours, or end within them (a key of up
 /// to 8 bytes is told apart by its length as well).
-fn told_apart(order: &[&[u8]], shared: &[usize]) -> usize {
+fn distinguished(order: &[&[u8]], shared: &[usize]) -> usize {
     (0..order.len())
         .filter(|&index| {
             let before = index.checked_sub(1).map_or(0, |before| shared[before]);
@@ -151,7 +151,7 @@ impl fmt::Display for Description {
         writeln!(
             f,
             "first 8 bytes    tell {:.1} % of the keys apart",
-            percent(self.told_apart_by_8)
+            percent(self.distinguished_by_8)
         )?;
         let kind = match (self.decimal, self.fixed_bytes) {
             (true, Some(bytes)) => format!("decimal digits, always {bytes}"),
@@ -209,7 +209,7 @@ mod tests {
             (2, None)
         );
         assert_eq!(
-            (description.with_nul, description.told_apart_by_8),
+            (description.with_nul, description.distinguished_by_8),
             (0.25, 1.0)
         );
         assert_eq!((description.decimal, description.ascending), (false, 0.25));
@@ -228,7 +228,7 @@ mod tests {
         assert!(decimal.decimal && decimal.density.is_none() && decimal.longest == 10);
         let prefixed = described("prefixed-decimal:24");
         assert_eq!((prefixed.common_prefix, prefixed.shortest), (24, 32));
-        assert!(prefixed.told_apart_by_8 == 0.0 && prefixed.mean_shared_prefix > 26.0);
+        assert!(prefixed.distinguished_by_8 == 0.0 && prefixed.mean_shared_prefix > 26.0);
         assert_eq!(described("monotone-u32").ascending, 1.0);
         let one = Description::of(&["x"].iter().collect()).expect("not empty");
         assert_eq!(

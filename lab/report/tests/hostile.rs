@@ -1,4 +1,4 @@
-//! Reports on results that nobody would wish for.
+//! Reports on results that nobody would want.
 //!
 //! Names that try to be markup, one point, nothing but zeros, figures without a median, a dozen
 //! series, numbers at both ends of what a float can hold: each must give a report that is well

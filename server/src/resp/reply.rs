@@ -16,7 +16,7 @@ impl<'a> Reply<'a> {
         Reply { out, resp3 }
     }
 
-    /// The same writer, lent to a callee.
+    /// The same writer, for a callee.
     pub(crate) fn again(&mut self) -> Reply<'_> {
         Reply {
             out: self.out,

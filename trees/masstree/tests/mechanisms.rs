@@ -184,8 +184,8 @@ fn meet_at_latch(tree: &Tree, held: u64, change: Option<u64>, arrive: impl FnOnc
 
 /// Repeats a meeting until it took place: nothing tells when the other waits for the latch.
 fn until_counted(tree: &Tree, name: &str, mut meeting: impl FnMut()) {
-    const PATIENCE: usize = 10_000;
-    for _ in 0..PATIENCE {
+    const MAX_MEETINGS: usize = 10_000;
+    for _ in 0..MAX_MEETINGS {
         meeting();
         if count(tree, name) > 0.0 {
             return;

@@ -73,7 +73,7 @@ pub const REAL_SETS: &[RealSet] = &[
     },
     RealSet {
         name: "french-words",
-        what: "French words in all their forms, many sharing long stems",
+        what: "French words in all their forms, many sharing long beginnings",
         origin: "package wfrench",
         licence: "GPL-2+",
         source: Source::Package {

@@ -283,7 +283,7 @@ impl Made {
 mod tests {
     use super::*;
 
-    const STEM: usize = 494;
+    const KEY_PREFIX_BYTES: usize = 494;
 
     /// Bytes of pages that a layout costs, beside the record.
     fn bytes_of(chain: &Chain) -> usize {
@@ -304,7 +304,7 @@ mod tests {
                     key_prefix: &key,
                     rest,
                 };
-                let mut chain = Chain::plan::<4096>(cut, &value, STEM);
+                let mut chain = Chain::plan::<4096>(cut, &value, KEY_PREFIX_BYTES);
                 assert!(chain.listed > 0 || chain.pages == 0);
                 chain.numbers[..chain.listed].fill(77);
                 (chain.slot_page, chain.slot) =
@@ -314,7 +314,7 @@ mod tests {
                 let read = Chain::read::<4096>(made.payload());
                 assert_eq!(format!("{read:?}"), format!("{chain:?}"));
                 assert_eq!(read.head_of(made.payload()), head);
-                assert!(key.len() + made.payload().bytes.len() <= 2 * STEM);
+                assert!(key.len() + made.payload().bytes.len() <= 2 * KEY_PREFIX_BYTES);
                 let bytes = bytes_of(&chain) + made.payload().bytes.len() * 3 / 2;
                 assert!(2 * bytes <= 3 * chain.len + 100, "{bytes} for {chain:?}");
             }

@@ -101,7 +101,7 @@ fn overwrites_read_no_shared_page_alone_and_leave_files_as_they_are() {
     assert!(read < rounds, "{read} read for {rounds} overwrites");
     let statistics = tree.statistics();
     assert!(statistics.get("deferred_slot_frees").unwrap() > rounds as f64 / 4.0);
-    // Some are settled more than one slot at a time, or go unseen.
+    // Some are freed more than one slot at a time, or go unseen.
     assert!(statistics.get("freed_shared_pages") < statistics.get("deferred_slot_frees"));
     assert!(after.live < before.live * 115 / 100, "{before:?} {after:?}");
     is_tight(&tree);
