@@ -9,4 +9,5 @@ mod imports;
 mod readable;
 mod rings;
 mod sources;
+mod words;
 mod workspace;

@@ -17,8 +17,8 @@ const MAX_FILE_LINES: usize = 700;
 fn names_say_what_files_hold() {
     let is_empty = |path: &str| {
         let mut parts = Path::new(path).components().map(|part| {
-            let stem = Path::new(part.as_os_str()).file_stem();
-            stem.and_then(|stem| stem.to_str()).unwrap_or_default()
+            let name = Path::new(part.as_os_str()).file_stem();
+            name.and_then(|name| name.to_str()).unwrap_or_default()
         });
         parts.any(|part| EMPTY_NAMES.contains(&part))
     };
@@ -98,14 +98,14 @@ fn is_root(path: &str) -> bool {
 fn named_modules(file: &Source, paths: &BTreeSet<&str>) -> Vec<String> {
     let path = Path::new(&file.path);
     let folder = path.parent().unwrap_or(Path::new(""));
-    let stem = path
+    let module = path
         .file_stem()
         .and_then(|s| s.to_str())
         .unwrap_or_default();
-    let below = if is_root(&file.path) || stem == "mod" {
+    let below = if is_root(&file.path) || module == "mod" {
         folder.to_path_buf()
     } else {
-        folder.join(stem)
+        folder.join(module)
     };
     let mut named = Vec::new();
     let mut given: Option<PathBuf> = None;
