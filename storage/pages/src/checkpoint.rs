@@ -8,8 +8,8 @@
 //!    were, of pages that were written since for the new epoch.
 //! 3. **The table.** Blocks of the page table with changed entries are written, level by level.
 //! 4. **Publishing.** Sync; write the root to the slot that does not have the last one; sync. Only
-//!   now are the blocks free that the last
-//!    checkpoint needed and this one does not, and the file gives back what it can.
+//!    now are the blocks free that the last checkpoint needed and this one does not, and the file
+//!    gives back what it can.
 //!
 //! A crash before 4 finds the last checkpoint whole, since nothing it refers to was written over.
 //! An error before 4 gives the checkpoint up, and a later one can succeed. After a failed sync
