@@ -169,11 +169,6 @@ impl RecoveredLogs {
         self.cutoff_epoch
     }
 
-    /// An upper bound of every epoch seen, dropped ones included.
-    pub fn max_epoch(&self) -> u64 {
-        self.max_epoch
-    }
-
     /// The first epoch for a new incarnation: safely beyond every one ever handed out.
     pub fn next_epoch(&self) -> u64 {
         self.max_epoch + EPOCH_GAP

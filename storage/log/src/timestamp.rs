@@ -21,7 +21,7 @@ impl Timestamp {
     pub const ZERO: Timestamp = Timestamp(0);
 
     /// The largest epoch that fits.
-    pub const MAX_EPOCH: u64 = (1 << 40) - 1;
+    pub(crate) const MAX_EPOCH: u64 = (1 << 40) - 1;
 
     /// The timestamp of this pair.
     ///

@@ -76,25 +76,18 @@ pub const LARGEST_POOLED_BYTES: usize = class::LARGEST_BYTES;
 #[inline]
 #[must_use]
 pub fn allocate(size_bytes: usize) -> NonNull<u8> {
-    match try_allocate(size_bytes) {
+    match blocks::allocate(size_bytes) {
         Some(block) => block,
         None => system::out_of_memory(size_bytes),
     }
-}
-
-/// Like [`allocate`], but returns `None` when the kernel refuses more memory.
-#[inline]
-#[must_use]
-pub fn try_allocate(size_bytes: usize) -> Option<NonNull<u8>> {
-    blocks::allocate(size_bytes)
 }
 
 /// Gives a block back; any thread may do so.
 ///
 /// # Safety
 ///
-/// `block` came from [`allocate`] or [`try_allocate`] with the same `size_bytes`, was not
-/// released since, and nothing reads or writes it any more.
+/// `block` came from [`allocate`] with the same `size_bytes`, was not released since, and nothing
+/// reads or writes it any more.
 #[inline]
 pub unsafe fn release(block: NonNull<u8>, size_bytes: usize) {
     // SAFETY: the caller promises exactly what `blocks::release` requires.
@@ -127,4 +120,15 @@ pub fn reserved_bytes() -> usize {
 #[must_use]
 pub fn live_bytes() -> usize {
     inspect().live_bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_sizes_are_refused_not_fatal() {
+        assert!(blocks::allocate(usize::MAX).is_none());
+        assert!(blocks::allocate(isize::MAX as usize).is_none());
+    }
 }

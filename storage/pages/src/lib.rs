@@ -10,11 +10,11 @@
 //!   any number of threads (vmcache).
 //!
 //! Readers of shared pages are *optimistic* (vmcache, and optimistic lock coupling): they take a
-//! snapshot of a page's [state word](state), read bytes that may be changing under them
+//! snapshot of a page's state word, read bytes that may be changing under them
 //! ([`Frame`]), and then validate the snapshot. If it is not valid, they begin again: [`Restart`],
 //! a value like any other. Nothing unwinds.
 //!
-//! Reading order: [`state`] and `parking` (one page's latch), [`View`] and [`Frame`] (one page's
+//! Reading order: `state` and `parking` (one page's latch), [`View`] and [`Frame`] (one page's
 //! bytes), [`Pages`] (what a tree sees); `pool` and `fault` (how pages come), `evict` (and go),
 //! `install` (where the two meet), `table` and `checkpoint` (what a crash leaves). `docs/pages.md`
 //! explains the whole.
@@ -49,7 +49,7 @@ mod resident;
 mod restart;
 mod root;
 mod space;
-pub mod state;
+mod state;
 mod statistics;
 mod superpages;
 mod table;
@@ -67,13 +67,11 @@ pub use options::Options;
 pub use page_cleaner::PageCleaner;
 pub use page_id::PageId;
 pub use paged::{ExclusiveLatch, SharedLatch, VersionSnapshot};
-pub use parking::{Parking, ParkingSlots};
 pub use pool::Pool;
 pub use provider::Pages;
 pub use reservation::MemoryReservation;
 pub use reserve::{Exceeding, Spending};
 pub use resident::{Resident, ResidentPage};
 pub use restart::{Restart, Result, Stop};
-pub use root::OWNER_BYTES;
 pub use statistics::PoolStatistics;
 pub use view::{Image, View, ViewMut};

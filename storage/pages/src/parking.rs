@@ -10,7 +10,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use hedgerow_sync::CachePadded;
 
 /// A place to sleep.
-pub trait Parking {
+pub(crate) trait Parking {
     /// Sleeps until [`unpark`](Self::unpark) is called for the same key, unless `blocked` says
     /// that there is nothing to wait for; may also return early. `blocked` runs such that an
     /// `unpark` after the cause went away cannot be missed.
@@ -35,11 +35,11 @@ impl ParkingSlot {
 }
 
 /// The parking slots of one pool of pages.
-pub struct ParkingSlots([CachePadded<ParkingSlot>; SLOTS]);
+pub(crate) struct ParkingSlots([CachePadded<ParkingSlot>; SLOTS]);
 
 impl ParkingSlots {
     /// Empty slots.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(std::array::from_fn(|_| CachePadded::default()))
     }
 

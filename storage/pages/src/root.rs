@@ -24,7 +24,7 @@ const MAGIC: &[u8; 8] = b"HDGPAGES";
 /// records of long values.
 const FORMAT: u32 = 2;
 /// Bytes of a root for its owner.
-pub const OWNER_BYTES: usize = 512;
+pub(crate) const OWNER_BYTES: usize = 512;
 const OWNER_AT: usize = 64;
 const ENTRIES_AT: usize = OWNER_AT + OWNER_BYTES;
 const CRC_AT: usize = 52;

@@ -53,7 +53,7 @@ const SPINS: u32 = 40;
 
 /// A page's state as its word said when it was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PageState(u64);
+pub(crate) struct PageState(u64);
 
 impl PageState {
     #[inline(always)]
@@ -63,55 +63,55 @@ impl PageState {
 
     /// How often the page was changed or evicted.
     #[inline(always)]
-    pub fn version(self) -> u64 {
+    pub(crate) fn version(self) -> u64 {
         self.0 >> 16
     }
 
     /// Whether the page is not in memory.
     #[inline(always)]
-    pub fn is_evicted(self) -> bool {
+    pub(crate) fn is_evicted(self) -> bool {
         self.latch() == EVICTED
     }
 
     /// Whether one thread has the page for itself.
     #[inline(always)]
-    pub fn is_exclusive(self) -> bool {
+    pub(crate) fn is_exclusive(self) -> bool {
         self.latch() == EXCLUSIVE
     }
 
     /// Whether the clock passed the page and nobody used it since.
     #[inline(always)]
-    pub fn is_marked(self) -> bool {
+    pub(crate) fn is_marked(self) -> bool {
         self.latch() == MARKED
     }
 
     /// Whether nobody holds the latch of the page, which is in memory.
     #[inline(always)]
-    pub fn is_free(self) -> bool {
+    pub(crate) fn is_free(self) -> bool {
         matches!(self.latch(), MARKED | UNLOCKED)
     }
 
     /// Whether the page is in memory and nobody has it exclusively: its bytes can be read.
     #[inline(always)]
-    pub fn is_readable(self) -> bool {
+    pub(crate) fn is_readable(self) -> bool {
         self.latch() >= MARKED
     }
 
     /// Whether the page's content was changed since it was last written or read.
     #[inline(always)]
-    pub fn is_dirty(self) -> bool {
+    pub(crate) fn is_dirty(self) -> bool {
         self.0 & DIRTY != 0
     }
 
     /// The parity of the epoch in which the page became dirty.
     #[inline(always)]
-    pub fn epoch(self) -> bool {
+    pub(crate) fn epoch(self) -> bool {
         self.0 & EPOCH != 0
     }
 
     /// Whether the page is one of those that are less likely to be used again soon.
     #[inline(always)]
-    pub fn is_cold(self) -> bool {
+    pub(crate) fn is_cold(self) -> bool {
         self.0 & COLD != 0
     }
 
@@ -126,23 +126,23 @@ impl PageState {
 
 /// The state word itself, evicted when new.
 #[repr(transparent)]
-pub struct StateWord<W: Word = AtomicU64>(W);
+pub(crate) struct StateWord<W: Word = AtomicU64>(W);
 
 impl<W: Word> StateWord<W> {
     /// A word of a page that is not in memory.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(W::new(EVICTED))
     }
 
     /// Takes a snapshot of the state. Acquire.
     #[inline(always)]
-    pub fn snapshot(&self) -> PageState {
+    pub(crate) fn snapshot(&self) -> PageState {
         PageState(self.0.load(Ordering::Acquire))
     }
 
     /// Whether what was read since `seen`, a readable state, was consistent.
     #[inline(always)]
-    pub fn validate(&self, seen: PageState) -> bool {
+    pub(crate) fn validate(&self, seen: PageState) -> bool {
         W::fence(Ordering::Acquire);
         let now = PageState(self.0.load(Ordering::Relaxed));
         now == seen || (now.version() == seen.version() && now.is_readable())
@@ -168,7 +168,7 @@ impl<W: Word> StateWord<W> {
 
     /// Takes the clock's mark off, if it is there: the page is in use.
     #[inline(always)]
-    pub fn touch(&self, seen: PageState) {
+    pub(crate) fn touch(&self, seen: PageState) {
         if seen.is_marked() {
             // If this fails somebody else changed the word, and the mark with it.
             self.exchange(seen, seen.with_latch(UNLOCKED), Ordering::Relaxed);
@@ -176,20 +176,20 @@ impl<W: Word> StateWord<W> {
     }
 
     /// Calls a page cold, until it is evicted; whether it was not before. The caller has a latch.
-    pub fn set_cold(&self) -> bool {
+    pub(crate) fn set_cold(&self) -> bool {
         !self
             .alter(Ordering::Relaxed, |seen| seen.0 | COLD)
             .is_cold()
     }
 
     /// Sets the clock's mark; false if the page is in use.
-    pub fn try_mark(&self, seen: PageState) -> bool {
+    pub(crate) fn try_mark(&self, seen: PageState) -> bool {
         seen.latch() == UNLOCKED && self.exchange(seen, seen.with_latch(MARKED), Ordering::Relaxed)
     }
 
     /// Takes the exclusive latch if the word is still `seen`, a free state.
     #[inline(always)]
-    pub fn try_exclusive(&self, seen: PageState) -> bool {
+    pub(crate) fn try_exclusive(&self, seen: PageState) -> bool {
         debug_assert!(seen.is_free());
         let taken = self.exchange(seen, seen.with_latch(EXCLUSIVE), Ordering::Acquire);
         // A reader that sees bytes written from now on must see the latch too.
@@ -198,7 +198,7 @@ impl<W: Word> StateWord<W> {
     }
 
     /// Takes the exclusive latch if the page is still at the version that was seen and free.
-    pub fn try_upgrade(&self, seen: PageState) -> bool {
+    pub(crate) fn try_upgrade(&self, seen: PageState) -> bool {
         loop {
             let now = self.snapshot();
             if now.version() != seen.version() || !now.is_free() {
@@ -211,7 +211,7 @@ impl<W: Word> StateWord<W> {
     }
 
     /// Takes the exclusive latch of an evicted page, to bring its bytes to memory.
-    pub fn try_load(&self, seen: PageState) -> bool {
+    pub(crate) fn try_load(&self, seen: PageState) -> bool {
         debug_assert!(seen.is_evicted());
         let taken = self.exchange(seen, seen.with_latch(EXCLUSIVE) | IO, Ordering::Acquire);
         W::fence(Ordering::Release);
@@ -220,7 +220,7 @@ impl<W: Word> StateWord<W> {
 
     /// Takes a shared latch if the word is still `seen` and readable.
     #[inline(always)]
-    pub fn try_shared(&self, seen: PageState) -> bool {
+    pub(crate) fn try_shared(&self, seen: PageState) -> bool {
         if !seen.is_readable() || seen.latch() >= MOST_SHARED {
             return false;
         }
@@ -232,7 +232,7 @@ impl<W: Word> StateWord<W> {
     /// are waiters to wake.
     #[inline(always)]
     #[must_use]
-    pub fn unlock_exclusive(&self, changed: bool) -> bool {
+    pub(crate) fn unlock_exclusive(&self, changed: bool) -> bool {
         let unit = if changed { VERSION_UNIT } else { 0 };
         let before = self.alter(Ordering::Release, |seen| {
             debug_assert!(seen.is_exclusive());
@@ -241,21 +241,10 @@ impl<W: Word> StateWord<W> {
         before.0 & WAITING != 0
     }
 
-    /// Gives the exclusive latch back with the clock's mark: brought in ahead of use. True if
-    /// there are waiters to wake.
-    #[must_use]
-    pub fn unlock_marked(&self) -> bool {
-        let before = self.alter(Ordering::Release, |seen| {
-            debug_assert!(seen.is_exclusive());
-            (seen.with_latch(MARKED) & !(WAITING | IO)).wrapping_add(VERSION_UNIT)
-        });
-        before.0 & WAITING != 0
-    }
-
     /// Gives a shared latch back. True if there are waiters to wake.
     #[inline(always)]
     #[must_use]
-    pub fn unlock_shared(&self) -> bool {
+    pub(crate) fn unlock_shared(&self) -> bool {
         let before = self.alter(Ordering::Release, |seen| {
             debug_assert!(seen.latch() > UNLOCKED);
             let next = seen.0 - 1;
@@ -270,7 +259,7 @@ impl<W: Word> StateWord<W> {
 
     /// Ends an exclusive latch with the page out of memory and clean. True if there are waiters.
     #[must_use]
-    pub fn evict(&self) -> bool {
+    pub(crate) fn evict(&self) -> bool {
         let before = self.alter(Ordering::Release, |seen| {
             debug_assert!(seen.is_exclusive());
             let flags = LATCH | WAITING | DIRTY | EPOCH | IO | COLD;
@@ -282,7 +271,7 @@ impl<W: Word> StateWord<W> {
     /// Says that the page's content differs from the file since an epoch of this parity. The
     /// caller has the exclusive latch.
     #[inline(always)]
-    pub fn set_dirty(&self, epoch: bool) {
+    pub(crate) fn set_dirty(&self, epoch: bool) {
         let parity = if epoch { EPOCH } else { 0 };
         let seen = PageState(self.0.load(Ordering::Relaxed));
         if seen.0 & (DIRTY | EPOCH) != DIRTY | parity {
@@ -295,7 +284,7 @@ impl<W: Word> StateWord<W> {
     /// [epoch](PageState::epoch) says which checkpoint the content belongs to. An epoch that was
     /// read earlier does not: a checkpoint that is abandoned moves pages to the next epoch without
     /// a new version.
-    pub fn try_clean(&self, version: u64) -> Option<PageState> {
+    pub(crate) fn try_clean(&self, version: u64) -> Option<PageState> {
         loop {
             let now = self.snapshot();
             let same = now.version() == version && now.is_dirty();
@@ -309,7 +298,7 @@ impl<W: Word> StateWord<W> {
     }
 
     /// Calls a page that is dirty since the other epoch dirty since the epoch of this parity.
-    pub fn adopt(&self, epoch: bool) {
+    pub(crate) fn adopt(&self, epoch: bool) {
         let parity = if epoch { EPOCH } else { 0 };
         self.alter(Ordering::Relaxed, |seen| {
             if seen.is_dirty() {
@@ -323,7 +312,12 @@ impl<W: Word> StateWord<W> {
     /// Waits a round while `blocked`: spins at first, then parks until the latch changes hands.
     /// `attempts` counts the rounds of this wait and starts at 0.
     #[cold]
-    pub fn wait(&self, parking: &impl Parking, attempts: &mut u32, blocked: fn(PageState) -> bool) {
+    pub(crate) fn wait(
+        &self,
+        parking: &impl Parking,
+        attempts: &mut u32,
+        blocked: fn(PageState) -> bool,
+    ) {
         let seen = self.snapshot();
         if !blocked(seen) {
             return;
@@ -343,7 +337,7 @@ impl<W: Word> StateWord<W> {
 
     /// Wakes those who wait for this page.
     #[cold]
-    pub fn wake(&self, parking: &impl Parking) {
+    pub(crate) fn wake(&self, parking: &impl Parking) {
         parking.unpark(std::ptr::from_ref(self).addr());
     }
 }
@@ -392,8 +386,9 @@ mod tests {
         assert!(
             !word.validate(seen) && word.snapshot().is_evicted() && !word.snapshot().is_dirty()
         );
-        assert!(word.try_load(word.snapshot()) && !word.unlock_marked());
-        assert!(word.snapshot().is_marked() && !word.validate(seen));
+        assert!(word.try_load(word.snapshot()) && !word.unlock_exclusive(true));
+        assert!(!word.snapshot().is_dirty() && !word.validate(seen));
+        assert!(word.try_mark(word.snapshot()) && word.snapshot().is_marked());
         word.touch(word.snapshot());
         assert!(!word.snapshot().is_marked());
     }

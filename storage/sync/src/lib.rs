@@ -15,7 +15,7 @@
 //! * [`varint`]: integers of variable length, as logs, rows and overflow records write them.
 
 pub mod backoff;
-pub mod counters;
+mod counters;
 pub mod epoch;
 pub mod threads;
 pub mod varint;

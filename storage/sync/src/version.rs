@@ -231,12 +231,6 @@ impl<W: Word> VersionWord<W> {
         self.0.store(current | DELETED, Ordering::Relaxed);
     }
 
-    /// For trees that one thread owns: clears the latch and the dirty bits.
-    pub fn unlatch_unshared(&self) {
-        let current = self.0.load(Ordering::Relaxed);
-        self.0.store(current & !(LOCKED | DIRTY), Ordering::Relaxed);
-    }
-
     /// For trees that one thread owns: clears the root bit without the latch.
     pub fn clear_root_unshared(&self) {
         let current = self.0.load(Ordering::Relaxed);
