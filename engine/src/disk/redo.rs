@@ -193,7 +193,7 @@ impl Redo<'_> {
     fn run(&mut self, logs: &RecoveredLogs) -> Result<()> {
         let recovery = self.recovery;
         recovery.report(RecoveryPhase::Log, 0, self.total_bytes);
-        let mut commits = logs.commits()?;
+        let mut commits = logs.commits();
         loop {
             let bytes_read = commits.bytes_read();
             let Some(commit) = commits.next()? else { break };

@@ -81,6 +81,9 @@ impl Drop for CheckpointWriter {
 impl CheckpointWriter {
     /// Creates the file of part `part` of the checkpoint that the rotation to `generation` began,
     /// replacing one that an interrupted checkpoint left.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the file or its directory cannot be made.
     pub fn create(
         vfs: Arc<dyn Vfs>,
         dir: &Path,
@@ -123,7 +126,10 @@ impl CheckpointWriter {
         })
     }
 
-    /// Appends a record: opaque bytes under a key.
+    /// Appends a record: opaque bytes under a key. Writes a block when enough records wait.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if a block cannot be written. Drop the writer then, which removes the file.
     pub fn append(&mut self, keyspace: u32, key: &[u8], record: &[u8]) -> Result<()> {
         let mut header = [0; 3 * varint::MAX_BYTES];
         let mut at = varint::put(&mut header, 0, u64::from(keyspace));
@@ -147,6 +153,9 @@ impl CheckpointWriter {
     }
 
     /// Writes the last block and makes the file durable. It counts once the manifest lists it.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the file is removed.
     pub fn finish(mut self) -> Result<PartEntry> {
         self.write_block(true)?;
         self.sync()?;
@@ -235,7 +244,11 @@ pub struct CheckpointRecord<'a> {
 }
 
 impl CheckpointReader {
-    /// Opens a part of the checkpoint that the manifest lists under `generation`.
+    /// Opens a part of the checkpoint that the manifest lists under `generation`. Reads its header.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the file is missing, foreign, or of another length than the manifest
+    /// says.
     pub fn open(
         vfs: &dyn Vfs,
         dir: &Path,

@@ -59,19 +59,15 @@ struct Stream {
 }
 
 impl Commits {
-    pub(crate) fn new(
-        vfs: Arc<dyn Vfs>,
-        dir: PathBuf,
-        sources: VecDeque<Source>,
-    ) -> Result<Commits> {
-        Ok(Commits {
+    pub(crate) fn new(vfs: Arc<dyn Vfs>, dir: PathBuf, sources: VecDeque<Source>) -> Commits {
+        Commits {
             vfs,
             dir,
             later: sources,
             cutoff_epoch: 0,
             streams: Vec::new(),
             returned: None,
-        })
+        }
     }
 
     /// The next commit, or `None` after the last.

@@ -34,6 +34,9 @@ pub(crate) fn identity(
 /// Removes every file that the manifest does not need: logs and checkpoints that its checkpoint
 /// replaced, and what interrupted openings, rotations and checkpoints left. Not to be called while
 /// a checkpoint is being written, nor before the manifest is stored.
+///
+/// # Errors
+/// [`Error::Io`] if a directory cannot be listed or a file not removed; the others stay.
 pub fn remove_obsolete(vfs: &dyn Vfs, dir: &Path, manifest: &Manifest) -> Result<()> {
     remove_obsolete_logs(vfs, dir, manifest)?;
     let checkpoint_dir = dir.join(CHECKPOINT_DIR);

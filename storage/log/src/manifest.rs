@@ -163,6 +163,9 @@ impl Manifest {
     }
 
     /// Whether the directory holds a manifest.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if that cannot be found out.
     pub fn exists(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
         let path = Manifest::path(dir);
         vfs.exists(&path)
@@ -187,7 +190,8 @@ impl Manifest {
 
     /// Replaces the manifest, atomically and durably.
     ///
-    /// After an error the old or the new manifest is in place.
+    /// # Errors
+    /// [`Error::Io`]; the old or the new manifest is in place then.
     pub fn store(&self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
         let temporary = dir.join(TEMPORARY_FILE);
         let failed = |operation| move |e| Error::io(operation, &dir.join(TEMPORARY_FILE), e);
@@ -213,6 +217,9 @@ impl Manifest {
 
     /// Replaces the manifest as [`Manifest::store`] does, after [`Manifest::check_in_place`]: for a
     /// database that is open. Works on a full disk, too: space is reserved for the next one.
+    ///
+    /// # Errors
+    /// As for both.
     pub fn replace(&self, vfs: &dyn Vfs, dir: &Path) -> Result<()> {
         self.check_in_place(vfs, dir)?;
         self.store(vfs, dir)?;
@@ -348,6 +355,9 @@ impl Manifest {
     }
 
     /// Verifies and decodes the bytes of a manifest; `path` is for the error.
+    ///
+    /// # Errors
+    /// As for [`Manifest::load`], but for a missing file.
     pub fn decode(path: &Path, bytes: &[u8]) -> Result<Manifest> {
         let damaged = |offset: usize, what: &str| {
             Error::from(Problem {

@@ -92,6 +92,9 @@ impl RecoveredLogs {
     }
 
     /// As [`RecoveredLogs::open`], but changes no file: for looking at a database.
+    ///
+    /// # Errors
+    /// As for [`RecoveredLogs::open`].
     pub fn open_read_only(
         vfs: Arc<dyn Vfs>,
         dir: &Path,
@@ -141,7 +144,7 @@ impl RecoveredLogs {
 
     /// The commits that count, of all shards, in the order of their timestamps. Call it again for
     /// every thread that applies: each reads and verifies all of them and takes its own keys.
-    pub fn commits(&self) -> Result<Commits> {
+    pub fn commits(&self) -> Commits {
         let sources = self.incarnations.iter().filter_map(|entry| {
             let end = entry.end.as_ref()?;
             let shards = (0..entry.shards).map(|shard| {

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use hedgerow_memory::{
-    LARGEST_POOLED_BYTES, allocate, block_bytes, inspect, live_bytes, release, reserved_bytes,
+    LARGEST_POOLED_BYTES, allocate, block_bytes, live_bytes, release, reserved_bytes,
 };
 use std::sync::Mutex;
 
@@ -240,7 +240,7 @@ fn classes_never_share_a_chunk_and_grow_into_regions() {
         let blocks: Vec<_> = (0..20_000)
             .map(|n| Block::new(24 + 320 * (n % 2), n as u8))
             .collect();
-        let report = inspect();
+        let report = hedgerow_memory::inspect();
         let mut ranges: Vec<_> = report
             .classes
             .iter()

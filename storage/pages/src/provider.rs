@@ -51,18 +51,29 @@ pub trait Pages<const PAGE: usize> {
     fn begin(&self) -> Self::Operation;
 
     /// A page of unspecified content, new to everybody.
+    ///
+    /// # Errors
+    ///
+    /// There is no number for another page, or no memory and no way to write others.
     fn allocate(&mut self, operation: &Self::Operation) -> Result<Self::Exclusive>;
 
     /// Gives back a page to which nothing refers any more. Readers that still have its number
     /// restart.
+    ///
+    /// # Errors
+    ///
+    /// Neither a pool nor resident pages fail at it.
     fn release(&mut self, page: Self::Exclusive, operation: &Self::Operation) -> Result<()>;
 
     /// The number of a page that the caller has for itself.
     fn id(&self, page: &Self::Exclusive) -> PageId;
 
     /// Takes a version snapshot of a page, after bringing it to memory if need be.
+    ///
+    /// # Errors
+    ///
     /// [`Stop::Restart`] says that the page is not in use: the reader found the reference to it on
-    /// a page that was changing.
+    /// a page that was changing. Else why the page cannot be read.
     ///
     /// [`Stop::Restart`]: crate::Stop::Restart
     fn optimistic(&self, id: PageId) -> Result<Self::Optimistic>;
@@ -70,16 +81,32 @@ pub trait Pages<const PAGE: usize> {
     /// The bytes of a page under a version snapshot. They may be changing.
     fn seen(&self, page: &Self::Optimistic) -> Self::Seen<'_>;
 
-    /// Whether all that was read from the page since the snapshot is true.
+    /// Whether all that was read from the page since the snapshot is true: a fence and a load.
+    ///
+    /// # Errors
+    ///
+    /// [`Restart`] if it may not be.
     fn validate(&self, page: &Self::Optimistic) -> std::result::Result<(), Restart>;
 
     /// Latches a page for reading, after bringing it to memory if need be; waits for a writer.
+    ///
+    /// # Errors
+    ///
+    /// As for [`optimistic`](Self::optimistic).
     fn shared(&self, id: PageId) -> Result<Self::Shared>;
 
     /// Latches a page for itself, after bringing it to memory if need be; waits for others.
+    ///
+    /// # Errors
+    ///
+    /// As for [`optimistic`](Self::optimistic).
     fn exclusive(&self, id: PageId) -> Result<Self::Exclusive>;
 
     /// Latches a page for itself if it was not changed since the snapshot; does not wait.
+    ///
+    /// # Errors
+    ///
+    /// [`Restart`] if it was changed, or another thread has it.
     fn upgrade(&self, page: &Self::Optimistic) -> std::result::Result<Self::Exclusive, Restart>;
 
     /// The bytes of a page under a shared latch.
@@ -88,9 +115,12 @@ pub trait Pages<const PAGE: usize> {
     /// The bytes of a page under an exclusive latch.
     fn image<'a>(&'a self, page: &'a Self::Exclusive) -> &'a Image<PAGE>;
 
-    /// A page under an exclusive latch, for a change that must reach the file. Fails, before
-    /// anything was changed, if the page as it was must first be written for a checkpoint and
-    /// cannot be.
+    /// A page under an exclusive latch, for a change that must reach the file.
+    ///
+    /// # Errors
+    ///
+    /// Fails before anything was changed, if too many pages are dirty and the disk takes none of
+    /// them.
     fn change<'a>(
         &'a mut self,
         page: &'a mut Self::Exclusive,

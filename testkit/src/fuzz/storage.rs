@@ -155,9 +155,7 @@ fn recover_log(bytes: Vec<u8>) {
     let Ok(recovered) = recovered.map_err(|error| error.to_string()) else {
         return;
     };
-    let Ok(mut commits) = recovered.commits() else {
-        return;
-    };
+    let mut commits = recovered.commits();
     let mut last = Timestamp::ZERO;
     while let Ok(Some(commit)) = commits.next() {
         assert!(commit.timestamp() >= last, "commits out of order");

@@ -45,7 +45,7 @@ fn recover(vfs: &Arc<dyn Vfs>) -> Result<(Manifest, u64, Contents), String> {
     let logs =
         RecoveredLogs::open(Arc::clone(vfs), dir, &mut manifest).map_err(failed("recovery"))?;
     let mut rows = Rows::new();
-    let mut commits = logs.commits().map_err(failed("reading commits"))?;
+    let mut commits = logs.commits();
     while let Some(commit) = commits.next().map_err(failed("reading a commit"))? {
         for operation in commit.operations() {
             let key = operation.key.to_vec();

@@ -293,7 +293,7 @@ fn recover(image: &Arc<dyn Vfs>, history: &History) -> Result<Vec<u64>, String> 
     may_count.retain(|_, issued| counts(issued));
     let mut logged = Vec::new();
     let mut last = Timestamp::ZERO;
-    let mut commits = logs.commits().map_err(|e| e.to_string())?;
+    let mut commits = logs.commits();
     while let Some(commit) = commits.next().map_err(|e| e.to_string())? {
         if commit.timestamp() < last {
             return Err(format!("{} comes after {last}", commit.timestamp()));

@@ -29,7 +29,7 @@ fn read(vfs: &MemoryVfs) -> Result<Found, Error> {
     }
     let shared: Arc<dyn Vfs> = Arc::new(vfs.clone());
     let logs = RecoveredLogs::open_read_only(shared, dir(), &manifest)?;
-    let mut commits = logs.commits()?;
+    let mut commits = logs.commits();
     let mut found = Vec::new();
     while let Some(commit) = commits.next()? {
         let keys = commit
