@@ -92,7 +92,7 @@ pub(crate) fn open_keyspace(db: &Db, name: &str) -> Result<Keyspace> {
 
 /// Fails if a part of what was asked for could not be read, having said which.
 fn check_none_missing(missing: &[Missing]) -> Result<()> {
-    missing.iter().for_each(Missing::tell);
+    missing.iter().for_each(Missing::report);
     match missing.len() {
         0 => Ok(()),
         count => Err(Error::Failed(format!(

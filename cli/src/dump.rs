@@ -116,7 +116,7 @@ impl Writer<'_> {
 
     fn missing(&mut self, keys: &Missing) -> Result<()> {
         self.missing += 1;
-        self.bar.suspend(|| keys.tell());
+        self.bar.suspend(|| keys.report());
         self.line(|line| dump_file::write_missing(&keys.from, keys.to.as_deref(), line))
     }
 

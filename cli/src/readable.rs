@@ -22,7 +22,7 @@ pub(crate) struct Missing {
 
 impl Missing {
     /// Says on standard error what is missing and why.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn report(&self) {
         let from = self.from.escape_ascii();
         let keys = match &self.to {
             Some(to) => format!("keys from \"{from}\" to before \"{}\"", to.escape_ascii()),

@@ -121,13 +121,13 @@ impl Flusher {
                 // Who asked has his answer; the next one is to wait for less.
                 self.shared.output().write_ahead(&self.shared.state);
             } else {
-                self.routine()?;
+                self.do_periodic_work()?;
             }
         }
     }
 
     /// What there is to do when nobody asks: write large buffers, close an epoch in time, sleep.
-    fn routine(&mut self) -> Result<(), Stopped> {
+    fn do_periodic_work(&mut self) -> Result<(), Stopped> {
         let Appended { dirty, large } = self.look();
         if !dirty {
             self.dirty_since = None;

@@ -34,7 +34,11 @@ const NOWHERE: &[Instead] = &[
 const NO_NAMES: &[Instead] = &[
     instead("aim", "search target"),
     instead("carried", "replayed"),
+    instead("held", "resident, allocated, locked, reserved"),
+    instead("life lives", "process run, workload, history"),
     instead("lots", "parking slots"),
+    instead("noted", "version snapshot"),
+    instead("tell", "notify, report, wake"),
 ];
 
 /// A function's name of more words than this is a sentence.

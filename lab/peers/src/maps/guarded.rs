@@ -85,9 +85,9 @@ impl<M: Guarded> Map for Under<'_, M> {
 
 /// A guarded map as a contender.
 #[derive(Default)]
-pub(super) struct Held<M>(M);
+pub(super) struct GuardedMap<M>(M);
 
-impl<M: Guarded> Held<M> {
+impl<M: Guarded> GuardedMap<M> {
     fn under(&self) -> Under<'_, M> {
         Under {
             map: &self.0,
@@ -96,7 +96,7 @@ impl<M: Guarded> Held<M> {
     }
 }
 
-impl<M: Guarded> Map for Held<M> {
+impl<M: Guarded> Map for GuardedMap<M> {
     fn put(&self, key: &[u8], value: u64) {
         self.0.put(key, value, &self.0.guard());
     }
