@@ -118,7 +118,7 @@ impl Flusher {
                 return self.finish(durable);
             } else if durable > self.shared.state.status.durable_epoch() {
                 self.commit(durable)?;
-                // Who asked has his answer; the next one is to wait for less.
+                // The callers have their answer; the next ones are to wait for less.
                 self.shared.output().write_ahead(&self.shared.state);
             } else {
                 self.do_periodic_work()?;
@@ -126,7 +126,7 @@ impl Flusher {
         }
     }
 
-    /// What there is to do when nobody asks: write large buffers, close an epoch in time, sleep.
+    /// Does what no caller asks for: writes large buffers, closes an epoch in time, sleeps.
     fn do_periodic_work(&mut self) -> Result<(), Stopped> {
         let Appended { dirty, large } = self.look();
         if !dirty {
@@ -167,7 +167,7 @@ impl Flusher {
 
     fn sleep_idle(&mut self) -> Result<(), Stopped> {
         self.shared.state.idle.store(true, SeqCst);
-        // Whoever appended before the store is seen here; whoever appends later wakes us.
+        // This sees what was appended before the store; a later append wakes this thread.
         let dirty = self.look().dirty;
         if !dirty && self.unattested {
             let quiet = self.shared.state.options.flush_interval;
@@ -327,7 +327,7 @@ impl Flusher {
         let shared = Arc::clone(&self.shared);
         let epoch = self.close(0, |output, epoch| {
             output.seal(&shared.state, &shared.shards, epoch, || {
-                // Whoever asked may have given up waiting; then there is nobody to wait for.
+                // The caller may have given up waiting; then there is nothing to wait for.
                 if events.send(RotationProgress::Cut).is_ok() {
                     let _ = go_on.recv();
                 }

@@ -1,4 +1,4 @@
-//! How the log is doing, and who wants to know.
+//! The health of the log, its durable epoch, and their subscribers.
 //!
 //! One word that the append path reads (is it still allowed to append?), one condition variable
 //! for those who block until an epoch is durable, and callbacks for those who must not block.

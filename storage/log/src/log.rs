@@ -10,8 +10,8 @@
 //!
 //! The flusher is one thread (`flusher.rs`) that sleeps while nothing is dirty. It writes early
 //! when a buffer gets large, closes an epoch at least every `flush_interval` while there is
-//! something to close, and at once when somebody asks for durability; all who ask while a sync is
-//! on its way share the next one.
+//! something to close, and at once when a caller asks for durability; all callers that ask during a
+//! sync share the next one.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -229,7 +229,7 @@ impl Log {
         self.wait_durable(self.epoch())
     }
 
-    /// Whether everything up to `epoch` is durable, without waiting: for whoever holds a reply back
+    /// Whether everything up to `epoch` is durable, without waiting: for callers that delay a reply
     /// until it is. Asks for nothing: see [`Log::request_durable`].
     ///
     /// # Errors

@@ -23,10 +23,10 @@ pub enum OperationKind {
     Put = 1,
     /// The payload is the changed columns.
     PutColumns = 2,
-    /// The key goes.
+    /// Removes the key.
     Remove = 3,
-    /// Every key of a range goes: those from the key on, up to an end in the payload. Whoever
-    /// replays it removes what is older than the commit.
+    /// Removes every key of a range: those from the key on, up to an end in the payload. Replaying
+    /// it removes the rows that are older than the commit.
     RemoveRange = 4,
 }
 

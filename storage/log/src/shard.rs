@@ -2,8 +2,9 @@
 //!
 //! One shard per worker, so its mutex is normally uncontended: the flusher takes it only to swap
 //! the full buffer for an empty one. A writer holds the [`ShardGuard`] from taking a timestamp to
-//! appending the record, with the change of the tree in between; so whoever takes every shard's
-//! mutex once (closing an epoch, rotating) knows that all earlier commits are in tree and buffer.
+//! appending the record, with the change of the tree in between; so a thread that has taken every
+//! shard's mutex once (closing an epoch, rotating) knows that all earlier commits are in tree and
+//! buffer.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

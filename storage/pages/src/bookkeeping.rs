@@ -1,5 +1,5 @@
-//! What a pool keeps account of under its mutexes, which nobody holds while reading or writing
-//! pages: blocks and numbers that are free, and the checkpoints.
+//! What a pool's mutexes guard: free blocks and numbers, and the checkpoints. No thread holds one
+//! of them while it reads or writes pages.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::root::Slot;
 use crate::space::{Bits, Blocks};
 use crate::table::{Entry, Loaded};
 
-/// What changes under the pool's mutex, which nobody holds while reading or writing a file.
+/// What changes under the pool's mutex, which no thread holds while it reads or writes a file.
 pub(crate) struct Space {
     pub(crate) blocks: Blocks,
     /// Page numbers that can be given out again.

@@ -2,10 +2,10 @@
 //!
 //! 1. **The switch.** Between two operations ([`Operations`]) the epoch advances. All pages that
 //!    are dirty now belong to the checkpoint, with the content that they have now.
-//! 2. **Collecting.** Their copies are written to free blocks, like evicted pages. Whoever changes
-//!    one of them first leaves a copy behind ([`Saved`]), at most a batch of which wait in memory.
-//!    The table as of the switch is the table as it is, but for *overrides*: the entries, as they
-//!    were, of pages that were written since for the new epoch.
+//! 2. **Collecting.** Their copies are written to free blocks, like evicted pages. A thread that
+//!    is about to change one of them saves a copy ([`Saved`]), at most a batch of which wait in
+//!    memory. The table as of the switch is the table as it is, but for *overrides*: the entries,
+//!    as they were, of pages that were written since for the new epoch.
 //! 3. **The table.** Blocks of the page table with changed entries are written, level by level.
 //! 4. **Publishing.** Sync; write the root to the slot that does not have the last one; sync. Only
 //!    now are the blocks free that the last checkpoint needed and this one does not, and the file

@@ -99,7 +99,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         for level in &space.levels {
             for (index, &entry) in level.iter().enumerate() {
                 if is_far(Entry(entry)) {
-                    // Whoever writes a block of level 0 writes those above it.
+                    // A checkpoint that writes a block of level 0 writes those above it.
                     space.changed.set((index * covered) as u32);
                 }
             }

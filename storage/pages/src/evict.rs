@@ -16,8 +16,7 @@
 //!
 //! A disk that is full takes no dirty page. Then clean ones go, of which the
 //! [reserve](crate::reserve) keeps some; and for the next [`CLEAN_FIRST`] batches nothing is
-//! written where clean pages will do, so that whoever only reads does not wait for writes that
-//! fail.
+//! written where clean pages will do, so that readers do not wait for writes that fail.
 
 use std::sync::atomic::Ordering;
 
@@ -68,7 +67,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             if victims != Victims::Any && failure.as_ref().is_some_and(|error| self.exceed(error)) {
                 return Ok(());
             }
-            // What cannot be written once is not tried again: whoever asks next does.
+            // What cannot be written once is not tried again: the next caller does.
             victims = match failure {
                 None => Victims::Any,
                 Some(_) => Victims::Clean,

@@ -1,7 +1,7 @@
 //! Page faults: pages that are not in memory are read from the file.
 //!
-//! A page that is missing is read by whoever asks for it, with its latch held, into a block aside,
-//! which is verified and then copied to its place.
+//! The thread that asks for a missing page reads it under its latch: into a separate block, which
+//! it verifies and then copies to the page's place.
 
 use std::sync::atomic::Ordering;
 
@@ -99,8 +99,8 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 
     /// Latches pages that are not in memory, to bring them there: a batch of them at most, with how
-    /// many pages were looked at. Once there is one, it takes only room that is free: whoever waits
-    /// for others to be evicted must have no page that those wait for.
+    /// many pages were looked at. With the first one latched it takes only room that is free: a
+    /// thread that waits for an eviction must have no page that the evicting thread waits for.
     fn latch_missing(&self, pages: &[PageId]) -> (Vec<(PageId, Entry)>, usize) {
         let used = self.used.load(Ordering::Relaxed);
         let is_missing = |&page: &PageId| {
@@ -167,7 +167,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         self.file.read_many(&mut reads);
         let results: Vec<_> = reads.into_iter().map(|read| read.result).collect();
         for (((page, entry), block), result) in wanted.into_iter().zip(&blocks).zip(results) {
-            // Whoever asks for a page that cannot be read gets the error.
+            // A thread that asks for a page that cannot be read gets the error.
             let _ = self.finish_load(page, entry, block, result);
         }
         let mut spare = lock(&self.spare);

@@ -208,8 +208,8 @@ impl<'a, const PAGE: usize> FrameMut<'a, PAGE> {
         }
     }
 
-    /// Words from an offset on as they are now. A plain load: the one who could change them
-    /// meanwhile is whoever has this.
+    /// Words from an offset on as they are now. A plain load: only the owner of this could change
+    /// them meanwhile.
     #[inline(always)]
     fn own<const WORDS: usize>(&self, at: usize) -> [u64; WORDS] {
         let (words, _) = self.image().bytes()[at..at + WORDS * WORD].as_chunks::<WORD>();

@@ -1,18 +1,19 @@
-//! A written block becomes a page's: the one step in which those who write pages meet those who
-//! change them, give them back, and bring them back to memory.
+//! Installing a written block as a page's. In this step threads that write pages meet threads that
+//! change them, release them, and bring them back to memory.
 //!
-//! Whoever wrote a copy of a page has no latch on it any more. Meanwhile the page may have been
-//! changed, written by somebody else, evicted, read again, or given back; then the block is of no
-//! use. What is certain comes from three rules:
+//! A thread that has written a copy of a page has no latch on the page. Meanwhile another thread
+//! may have changed, written, evicted, reloaded or released the page; then the block is of no use.
+//! Three rules tell which:
 //!
-//! * the entry of a page in memory is nobody's business but of those who write it, one at a time
-//!   (the pool's mutex); whoever finds the page evicted reads the entry without the mutex;
-//! * a dirty page is not evicted, and who makes it clean holds the mutex;
-//! * who gives a page back takes the mutex while he has its exclusive latch, and only then evicts
-//!   it.
+//! * The pool's mutex guards the entry of a page that is in memory. Only a thread that finds the
+//!   page evicted reads the entry without the mutex.
+//! * A dirty page is not evicted, and a thread makes it clean only under the mutex.
+//! * A thread that releases a page takes the mutex under the page's exclusive latch, and evicts the
+//!   page only then.
 //!
-//! So a page that is dirty as it was copied, and that nobody has for himself, stays in memory while
-//! the mutex is held: its entry can be tried out. Of any other page the entry must stay as it is.
+//! So a page that is dirty as it was copied, and that no thread has latched exclusively, stays in
+//! memory while the mutex is held: its entry can be tried out. The entry of any other page must
+//! stay as it is.
 
 use hedgerow_sync::word::Word;
 
@@ -37,7 +38,7 @@ pub(crate) fn install<W: Word>(
     written: Entry,
 ) -> Option<Installed> {
     let now = state.snapshot();
-    // What was changed would fail below, too; that it is dirty and nobody's is what keeps it here.
+    // A changed page would fail below, too. A dirty page without an exclusive latch stays here.
     if now.version() != version || !now.is_dirty() || !now.is_readable() {
         return None;
     }

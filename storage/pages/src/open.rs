@@ -106,8 +106,8 @@ pub(crate) fn write_again<const PAGE: usize>(
     file.sync().map_err(|e| io("sync", path, e))
 }
 
-/// How many of a page file's two roots are neither whole nor empty. One may be so after a crash
-/// while it was written, and is nobody's loss: the other counts.
+/// How many of a page file's two roots are neither whole nor empty. A crash while one is written
+/// leaves one, which loses nothing: the other counts.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
-//! A page file that is only looked at: what is written to it goes to a file beside it.
+//! A page file opened for reading alone: what is written to it goes to another file.
 //!
-//! Whoever reads a database that was not closed replays its logs, and changes pages for that. These
-//! are evicted like all others, so that the budget holds; but the file must stay as it is. So
-//! blocks that are written go to a [scratch file](hedgerow_vfs::Vfs::scratch), at the same offsets,
+//! Opening a database that was not closed replays its logs, which changes pages. The pool evicts
+//! these like all others, so that the budget holds; but the page file must stay as it is. So blocks
+//! that are written go to a [scratch file](hedgerow_vfs::Vfs::scratch), at the same offsets,
 //! and are read from there afterwards; all others are read from the page file.
 //!
 //! ```text

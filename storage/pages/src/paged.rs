@@ -47,7 +47,7 @@ pub struct ExclusiveLatch<'p, const PAGE: usize> {
     pool: &'p Pool<PAGE>,
     page: PageId,
     changed: bool,
-    /// Whether somebody else had the page when this was asked for.
+    /// Whether another thread had the page when this was asked for.
     waited: bool,
 }
 
@@ -67,7 +67,7 @@ impl<const PAGE: usize> ExclusiveLatch<'_, PAGE> {
         self.pool.word(self.page).snapshot().is_dirty()
     }
 
-    /// Whether somebody else had the page when this latch was asked for.
+    /// Whether another thread had the page when this latch was asked for.
     #[inline(always)]
     #[must_use]
     pub fn waited(&self) -> bool {
@@ -187,7 +187,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 
     /// Latches a page for itself, after bringing it to memory if need be, without waiting for
-    /// whoever has it: `None` if somebody has it for more than a moment.
+    /// another thread: `None` if one has it for more than a moment.
     ///
     /// # Errors
     ///
@@ -317,8 +317,9 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
             changed: true,
             waited: false,
         };
-        // Whoever fills it compares lines first. Were that the first access, the system would map
-        // its page of zeros for the comparison, and copy it for the store: two faults, not one.
+        // The caller compares lines when it fills the page. Were that the first access, the system
+        // would map its page of zeros for the comparison, and copy it for the store: two faults,
+        // not one.
         self.touch(&mut latch).put_u64(0, 0);
         Ok(latch)
     }
@@ -359,7 +360,7 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
                     waited,
                 });
             }
-            // Who brings it to memory is in nobody's way.
+            // A thread that brings it to memory does not contend for it.
             waited |= seen.is_exclusive() && !seen.is_io();
             None
         })

@@ -9,9 +9,9 @@
 //!                       └──► evicted: entry (block, checksum) ──► file
 //! ```
 //!
-//! A page that is missing is read by whoever asks for it, with its latch held, into a block aside,
-//! which is verified and then copied to its place. Room in memory is claimed before, so the budget
-//! holds at every moment: it covers pages, state words, entries and the pool's own buffers.
+//! The thread that asks for a missing page claims room in memory, evicting others if need be, and
+//! then reads the page under its latch. So the budget holds at every moment: it covers pages, state
+//! words, entries and the pool's own buffers.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -398,9 +398,9 @@ impl<const PAGE: usize> Pool<PAGE> {
         has_room
     }
 
-    /// Says that a page, of which the caller has a latch, is less likely to be used again soon than
-    /// those of which nobody says so, until it is evicted. When memory is scarce it is looked at
-    /// four times as often. Costs a look at the page's state, and a change of it the first time.
+    /// Calls a page, which the caller has latched, cold until it is evicted: it is less likely than
+    /// others to be used again soon. When memory is scarce, the clock visits it four times as
+    /// often. Costs a load of the page's state, and a change of it the first time.
     pub fn demote(&self, page: PageId) {
         let word = self.word(page);
         if !word.snapshot().is_cold() && word.set_cold() {

@@ -12,8 +12,8 @@
 //!   moves from page to page goes through a copy. This is what makes the provider without latches
 //!   sound: its guards are worth nothing, but the borrow checker sees to it that nobody reads a
 //!   page while it is changed.
-//! * A provider that is shared by threads is a small handle, one for each operation, so that its
-//!   `&mut self` is in nobody's way.
+//! * A provider that threads share is a small handle, one for each operation, so that its
+//!   `&mut self` excludes no other thread.
 //! * **Changes** are made within an [`Operation`](Pages::Operation), which lasts for all of a
 //!   change that spans pages: a checkpoint sees all of it or nothing.
 //!

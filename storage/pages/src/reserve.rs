@@ -14,7 +14,7 @@
 //! them.
 //!
 //! Some changes may use the reserve up: those that give pages back, and those that must not fail
-//! half-way. They are few, and whoever makes them says so with [`Pool::spend_reserve`].
+//! half-way. They are few; their callers say so with [`Pool::spend_reserve`].
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};

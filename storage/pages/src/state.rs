@@ -18,15 +18,15 @@
 //! when an exclusive latch that changed bytes is released, and when the page is evicted; with 48
 //! bits it does not wrap around. The fences are those of `hedgerow_sync::version`.
 //!
-//! **Waiters** spin for a moment, then set *waiting* and park ([`Parking`]); whoever makes the
-//! latch free takes the flag off and wakes them. While *io* is set the page's bytes are on their
-//! way from the file and nobody spins.
+//! **Waiters** spin for a moment, then set *waiting* and park ([`Parking`]); the thread that frees
+//! the latch clears the flag and wakes them. While *io* is set, a thread is reading the page from
+//! the file, and waiters park at once.
 //!
 //! **Dirty** is set by a change of the page's content, never by a latch; *epoch* is the parity of
 //! the checkpoint epoch in which that happened.
 //!
-//! **Cold** is said by the page's user and forgotten when the page is evicted: the clock comes to
-//! such a page at every round, and to others at every fourth.
+//! **Cold** is set by the page's user and cleared when the page is evicted: the clock visits such a
+//! page in every round, and others in every fourth.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -66,7 +66,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         for page in (0..numbers).map(PageId) {
             let word = self.word(page);
             let seen = word.snapshot();
-            // Who brings the page to memory, or gives it back, has it latched.
+            // A thread that brings the page to memory, or releases it, has it latched.
             if seen.is_evicted() && word.try_load(seen) {
                 unused.push(page);
             }

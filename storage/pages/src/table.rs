@@ -52,7 +52,7 @@ impl Entry {
     }
 }
 
-/// The word of an entry. Written under the pool's mutex, read by whoever has the latch of its page.
+/// The word of an entry. Written under the pool's mutex, read under its page's latch.
 #[repr(transparent)]
 pub(crate) struct EntryWord<W: Word = AtomicU64>(W);
 

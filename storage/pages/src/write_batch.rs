@@ -4,7 +4,7 @@ use crate::block::Block;
 use crate::error::Error;
 use crate::page_id::PageId;
 
-/// The buffers of whoever evicts.
+/// The buffers of the thread that evicts.
 pub(crate) struct Evictor<const PAGE: usize> {
     pub(crate) batch: WriteBatch<PAGE>,
 }

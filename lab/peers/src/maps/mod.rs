@@ -31,7 +31,9 @@ mod skiplist;
 macro_rules! single {
     ($map:ty) => {{
         #[cfg(feature = "maps")]
-        let build = Ok(NewMap::Single(|| Box::<guarded::GuardedMap<$map>>::default()));
+        let build = Ok(NewMap::Single(|| {
+            Box::<guarded::GuardedMap<$map>>::default()
+        }));
         #[cfg(not(feature = "maps"))]
         let build = Err(crate::registry::not_built());
         build
@@ -42,7 +44,9 @@ macro_rules! single {
 macro_rules! concurrent {
     ($map:ty) => {{
         #[cfg(feature = "maps")]
-        let build = Ok(NewMap::Concurrent(|| Box::<guarded::GuardedMap<$map>>::default()));
+        let build = Ok(NewMap::Concurrent(|| {
+            Box::<guarded::GuardedMap<$map>>::default()
+        }));
         #[cfg(not(feature = "maps"))]
         let build = Err(crate::registry::not_built());
         build
