@@ -7,10 +7,10 @@
 //! across two words costs a second load. This is the one place where bytes that may be changing
 //! are read, and where bytes that may be being read are written.
 //!
-//! What a load returns may be torn. It is a fact only after [`StateWord::holds`] said so, which
+//! What a load returns may be torn. It is a fact only after [`StateWord::validate`] said so, which
 //! has the fences that relaxed loads lack.
 //!
-//! [`StateWord::holds`]: crate::state::StateWord::holds
+//! [`StateWord::validate`]: crate::state::StateWord::validate
 
 use std::cmp::Ordering;
 use std::ops::Range;

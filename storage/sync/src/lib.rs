@@ -10,7 +10,8 @@
 //!   take the place of the processor's *in the code that ships* (see `tests/interleavings.rs`).
 //! * [`backoff`]: how to wait for another thread.
 //! * [`epoch`]: pins and retirement, over crossbeam-epoch.
-//! * [`counters`]: striped counters, which do not bounce cache lines.
+//! * [`StripedCounter`], [`Counters`]: one striped counter and several, which do not bounce cache
+//!   lines.
 //! * [`threads`]: a small number for each thread, which chooses its stripe.
 //! * [`varint`]: integers of variable length, as logs, rows and overflow records write them.
 
