@@ -237,7 +237,7 @@ fn sweep_row(engine: &Arc<Engine>, expiring: &Expiring, now_ms: u64) -> Result<b
         row.expiry_ms().is_some_and(|expiry_ms| expiry_ms <= now_ms)
     })?;
     match removed {
-        Some((timestamp, _)) => Ok(timestamp > Timestamp::ZERO),
+        Some(removed) => Ok(removed.timestamp > Timestamp::ZERO),
         None => drop_stale(engine, &space, expiring).map(|()| false),
     }
 }

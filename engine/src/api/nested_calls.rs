@@ -336,7 +336,7 @@ fn run(shared: &Arc<Shared>, names: &str, within: Within, call: Call) -> Result<
     }
 }
 
-fn check(index: IndexKind, within: (&str, Within), (locks, calls): (CallLocks, &[(&str, Call)])) {
+fn check(index: IndexKind, within: (&str, Within), locks: CallLocks, calls: &[(&str, Call)]) {
     let caller_locks = WITH_LOCKS.iter().any(|(name, _)| *name == within.0)
         && !LOCK_FREE.iter().any(|(name, _)| *name == within.0);
     let mut shared = Arc::new(Shared::open(index));
@@ -361,8 +361,8 @@ fn check(index: IndexKind, within: (&str, Within), (locks, calls): (CallLocks, &
 
 fn check_all(index: IndexKind) {
     for within in LOCK_FREE.into_iter().chain(WITH_LOCKS) {
-        check(index, within, (CallLocks::None, &READS));
-        check(index, within, (CallLocks::Takes, &LOCKING));
+        check(index, within, CallLocks::None, &READS);
+        check(index, within, CallLocks::Takes, &LOCKING);
     }
 }
 

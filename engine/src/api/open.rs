@@ -15,8 +15,8 @@ use crate::commit::watches::Watches;
 use crate::disk::directory;
 use crate::disk::lost::LostRecords;
 use crate::disk::page_file::PageFile;
-use crate::disk::replay::Recovery;
-use crate::engine::{Catalog, Counters, Engine};
+use crate::disk::replay::{Recovered, Recovery};
+use crate::engine::{Counters, Engine};
 use crate::error::{Error, Result};
 use crate::index::any_index::AnyIndex;
 use crate::index::expiry::ExpiryIndex;
@@ -94,13 +94,20 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
     let catalog = Engine::first_catalog(&manifest, pages.as_deref())?;
     let expiries = ExpiryIndex::new(expiries);
     let (counters, lost) = (Counters::default(), LostRecords::default());
-    recover(
-        &options,
+    let recovery = Recovery {
+        vfs: &options.vfs,
         dir,
-        (&manifest, &logs),
-        (&catalog, &expiries, pages.as_deref()),
-        (&counters, &lost),
-    )?;
+        spaces: &catalog.by_id,
+        expiries: &expiries,
+        threads: options.workers,
+        progress: options.progress.as_ref(),
+        // Pages keep to their own.
+        memory_limit: options.memory_limit.filter(|_| pages.is_none()),
+        pages: pages.as_deref(),
+        lost: &lost,
+        next_keyspace_id: manifest.next_keyspace_id,
+    };
+    count_recovered(recovery.run(&manifest, &logs)?, &manifest, &logs, &counters);
     counters
         .recovery_duration_ms
         .store(started.elapsed().as_millis() as u64, Ordering::Relaxed);
@@ -155,27 +162,13 @@ fn choose_index(options: &Builder, dir: &Path, manifest: &Manifest) -> Result<In
     }
 }
 
-fn recover(
-    options: &Builder,
-    dir: &Path,
-    (manifest, logs): (&Manifest, &RecoveredLogs),
-    (catalog, expiries, pages): (&Catalog, &ExpiryIndex, Option<&PageFile>),
-    (counters, lost): (&Counters, &LostRecords),
-) -> Result<()> {
-    let recovery = Recovery {
-        vfs: &options.vfs,
-        dir,
-        spaces: &catalog.by_id,
-        expiries,
-        threads: options.workers,
-        progress: options.progress.as_ref(),
-        // Pages keep to their own.
-        memory_limit: options.memory_limit.filter(|_| pages.is_none()),
-        pages,
-        lost,
-        next_keyspace_id: manifest.next_keyspace_id,
-    };
-    let recovered = recovery.run(manifest, logs)?;
+/// Counts what recovery did, for statistics.
+fn count_recovered(
+    recovered: Recovered,
+    manifest: &Manifest,
+    logs: &RecoveredLogs,
+    counters: &Counters,
+) {
     for (counter, count) in [
         (&counters.recovered_records, recovered.records),
         (&counters.recovery_batches, recovered.batches),
@@ -199,7 +192,6 @@ fn recover(
     counters
         .checkpoint_bytes
         .store(checkpoint.map(|part| part.len).sum(), Ordering::Relaxed);
-    Ok(())
 }
 
 /// Makes the files of the log that this opening will write.

@@ -70,7 +70,7 @@ impl Engine {
                     // Nobody was in the range meanwhile, neither batches of reads.
                     let guard = self.stripes.lock_all_beside_batches();
                     let shard = log.shard_to_finish(threads::number() % log.shards());
-                    let timestamp = removal.append((guard, shard), bounds, failed.is_some());
+                    let timestamp = removal.append(guard, shard, bounds, failed.is_some());
                     drop(closed);
                     // The log may have failed while rows went: then their record is lost.
                     if let Health::Poisoned(reason) = log.health() {
@@ -82,7 +82,7 @@ impl Engine {
             if removal.rows == 0 {
                 return failed.map_or(Ok((0, None)), |error| Err(error.into()));
             }
-            let timestamp = removal.append((guard, shard), bounds, failed.is_some());
+            let timestamp = removal.append(guard, shard, bounds, failed.is_some());
             Ok((removal.live, self.removed(timestamp, failed)?))
         })?;
         let commit = timestamp
@@ -168,7 +168,8 @@ impl Removal<'_> {
     /// Appends the record, and has the stripes know its time.
     fn append(
         &self,
-        (mut guard, mut shard): (MultiGuard<'_>, ShardGuard<'_>),
+        mut guard: MultiGuard<'_>,
+        mut shard: ShardGuard<'_>,
         bounds: Bounds<'_>,
         failed: bool,
     ) -> Timestamp {

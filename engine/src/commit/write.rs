@@ -22,6 +22,14 @@ enum RowChange {
     Remove,
 }
 
+/// What [`Engine::remove_if`] removed.
+pub(crate) struct RemovedRow {
+    /// The commit's.
+    pub(crate) timestamp: Timestamp,
+    /// Whether the row had not expired.
+    pub(crate) was_live: bool,
+}
+
 impl Engine {
     /// Stores a plain value.
     #[inline]
@@ -70,23 +78,23 @@ impl Engine {
         options: &WriteOptions,
     ) -> Result<Option<Commit>> {
         match self.remove_if(handle, key, |_| true)? {
-            Some((timestamp, live)) => {
-                let commit = self.wait_durable(timestamp, options)?;
-                Ok(live.then_some(commit))
+            Some(removed) => {
+                let commit = self.wait_durable(removed.timestamp, options)?;
+                Ok(removed.was_live.then_some(commit))
             }
             None => Ok(None),
         }
     }
 
-    /// Removes a row for which `wanted` holds, without waiting for anything: the commit, and
-    /// whether the row had not expired. `wanted` may look at the row's header, but at no value,
+    /// Removes a row for which `wanted` holds, without waiting until that is durable; `None` if
+    /// there is no such row. `wanted` may look at the row's header, but at no value,
     /// which may not be there.
     pub(crate) fn remove_if(
         &self,
         handle: &Arc<Space>,
         key: &[u8],
         wanted: impl FnOnce(Row<'_>) -> bool,
-    ) -> Result<Option<(Timestamp, bool)>> {
+    ) -> Result<Option<RemovedRow>> {
         self.check_key(key)?;
         Scratch::with(|scratch| {
             let (space, mut stripe) = self.lock_key(handle, key)?;
@@ -99,7 +107,10 @@ impl Engine {
                 return Ok(None);
             };
             let timestamp = self.apply(&space, key, &mut stripe, RowChange::Remove, scratch)?;
-            Ok(Some((timestamp, live)))
+            Ok(Some(RemovedRow {
+                timestamp,
+                was_live: live,
+            }))
         })
     }
 
