@@ -22,7 +22,7 @@ use crate::connection::input::Input;
 use crate::connection::reply_buffer::ReplyBuffer;
 use crate::protocol::effects::Effects;
 use crate::protocol::port::PortProtocol;
-use crate::protocol::request::{Kind, Parsed, Request, Span};
+use crate::protocol::request::{KeyPosition, Kind, Parsed, Request, Span};
 use crate::shared::Shared;
 use crate::{memcached, resp};
 
@@ -82,10 +82,10 @@ impl Session {
     /// Shows others what the connection is like after a tick, and how many bytes its buffers of
     /// input and output hold.
     #[inline]
-    pub(crate) fn publish(&self, now: Instant, buffers: (usize, usize)) {
+    pub(crate) fn publish(&self, now: Instant, input_bytes: usize, output_bytes: usize) {
         if let Session::Resp(session) = self {
             session.publish(now);
-            session.client.publish_buffers(buffers.0, buffers.1);
+            session.client.publish_buffers(input_bytes, output_bytes);
         }
     }
 
@@ -133,7 +133,8 @@ impl Session {
     pub(crate) fn waits(
         &self,
         scope: Scope,
-        (kind, code): (Kind, u32),
+        kind: Kind,
+        code: u32,
         input: &[u8],
         spans: &[Span],
     ) -> bool {
@@ -143,19 +144,19 @@ impl Session {
         }
     }
 
-    /// Replies to the `i`th of `n` keys of a [`Kind::Read`].
+    /// Replies to a key of a [`Kind::Read`].
     #[inline]
     pub(crate) fn reply_read(
         &mut self,
         code: u32,
         key: &[u8],
-        (i, n): (usize, usize),
+        position: KeyPosition,
         row: Option<Row<'_>>,
         out: &mut ReplyBuffer,
     ) {
         match self {
             Session::Resp(session) => session.reply_read(row, out),
-            Session::Memcached(session) => session.reply_read(code, key, (i, n), row, out),
+            Session::Memcached(session) => session.reply_read(code, key, position, row, out),
         }
     }
 
@@ -177,7 +178,8 @@ impl Session {
     /// on disk. `is_silent`: the request asked for no reply if all goes well.
     pub(crate) fn reply_not_on_disk(
         &mut self,
-        (code, is_silent): (u32, bool),
+        code: u32,
+        is_silent: bool,
         error: &hedgerow::Error,
         out: &mut ReplyBuffer,
     ) {

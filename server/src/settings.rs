@@ -33,6 +33,14 @@ fn number(durability: Durability) -> u8 {
     }
 }
 
+/// How large a small hash is at most.
+#[derive(Clone, Copy)]
+pub(crate) struct SmallHash {
+    pub(crate) fields: usize,
+    /// Of each name and value.
+    pub(crate) bytes: usize,
+}
+
 impl Settings {
     pub(crate) fn new(options: &ServerOptions) -> Settings {
         let timeout = options.idle_timeout.unwrap_or_default();
@@ -91,10 +99,12 @@ impl Settings {
         self.max_bulk_bytes.store(bytes, ORDER);
     }
 
-    /// Up to how many fields, and bytes of each, a hash is a small one to `OBJECT ENCODING`.
-    pub(crate) fn small_hash(&self) -> (usize, usize) {
-        let fields = self.small_hash_fields.load(ORDER);
-        (fields, self.small_hash_bytes.load(ORDER))
+    /// What is a small hash to `OBJECT ENCODING`.
+    pub(crate) fn small_hash(&self) -> SmallHash {
+        SmallHash {
+            fields: self.small_hash_fields.load(ORDER),
+            bytes: self.small_hash_bytes.load(ORDER),
+        }
     }
 
     pub(crate) fn set_small_hash_fields(&self, fields: usize) {

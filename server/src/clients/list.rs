@@ -23,7 +23,7 @@ pub(crate) struct Clients {
 pub(crate) struct Client {
     pub(crate) id: u64,
     /// The peer's address, and ours.
-    pub(crate) addresses: (Option<SocketAddr>, Option<SocketAddr>),
+    pub(crate) addresses: ClientAddresses,
     since: Instant,
     names: Mutex<Names>,
     state: State,
@@ -56,6 +56,12 @@ struct State {
     output_bytes: AtomicUsize,
 }
 
+/// The two ends of a connection, as far as the system tells them.
+pub(crate) struct ClientAddresses {
+    pub(crate) peer: Option<SocketAddr>,
+    pub(crate) own: Option<SocketAddr>,
+}
+
 /// See [`Client::publish`].
 pub(crate) struct Published {
     pub(crate) database: usize,
@@ -75,11 +81,7 @@ impl Clients {
     }
 
     /// Makes the card of a new connection; it is listed until dropped.
-    pub(crate) fn enter(
-        self: &Arc<Self>,
-        id: u64,
-        addresses: (Option<SocketAddr>, Option<SocketAddr>),
-    ) -> Arc<Client> {
+    pub(crate) fn enter(self: &Arc<Self>, id: u64, addresses: ClientAddresses) -> Arc<Client> {
         let client = Arc::new(Client {
             id,
             addresses,
@@ -194,8 +196,8 @@ impl Client {
              tot-mem={total_bytes} events=r cmd={} user=default redir=-1 resp={} lib-name={} \
              lib-ver={}",
             self.id,
-            shown(self.addresses.0),
-            shown(self.addresses.1),
+            shown(self.addresses.peer),
+            shown(self.addresses.own),
             String::from_utf8_lossy(&names.name),
             if queued >= 0 { "x" } else { "N" },
             state.database.load(order),

@@ -11,6 +11,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::clients::list::ClientAddresses;
 use crate::error::{Error, Result};
 use crate::event_loop::descriptors::{Reserve, retry_after};
 use crate::event_loop::peer::Incoming;
@@ -196,9 +197,13 @@ impl Acceptor {
         let _ = stream.set_nodelay(true);
         let id = next_connection_id.fetch_add(1, Ordering::Relaxed);
         tracing::debug!(port = %speaks, id, "connection accepted");
+        let addresses = ClientAddresses {
+            peer: stream.peer_addr().ok(),
+            own: stream.local_addr().ok(),
+        };
         let session = match speaks {
             PortProtocol::Resp => Session::Resp(Box::new(resp::Session::new(
-                clients.enter(id, (stream.peer_addr().ok(), stream.local_addr().ok())),
+                clients.enter(id, addresses),
                 !settings.has_password(),
             ))),
             _ => Session::Memcached(Box::new(memcached::Session::new(!settings.has_password()))),

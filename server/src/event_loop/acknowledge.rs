@@ -17,7 +17,7 @@ impl Worker {
             match (&outcome, &mut self.sessions[active.slot]) {
                 (Err(error), Some(session)) => {
                     output.replace_waiting(WaitingReply::waits_for_write_out, |reply, out| {
-                        session.reply_not_on_disk((reply.code, reply.is_silent()), error, out);
+                        session.reply_not_on_disk(reply.code, reply.is_silent(), error, out);
                     })
                 }
                 _ => output.release_written_out(),
@@ -45,7 +45,7 @@ impl Worker {
                             (for_good || !reply.only_waits()) && fails(reply.awaited()).is_some()
                         },
                         |reply, out| {
-                            session.reply_not_on_disk((reply.code, reply.is_silent()), &error, out);
+                            session.reply_not_on_disk(reply.code, reply.is_silent(), &error, out);
                         },
                     );
                 }

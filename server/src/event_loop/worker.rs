@@ -384,8 +384,8 @@ impl Worker {
             self.waiting.push(slot);
         }
         if let Some(session) = &self.sessions[slot] {
-            let buffers = (self.inputs[slot].len(), self.outputs[slot].pending());
-            session.publish(self.now, buffers);
+            let output_bytes = self.outputs[slot].pending();
+            session.publish(self.now, self.inputs[slot].len(), output_bytes);
             if let Some(error) = &active.offence {
                 let reason = String::from_utf8_lossy(error.trim_ascii());
                 let events = &self.shared.events;

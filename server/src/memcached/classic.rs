@@ -1,6 +1,6 @@
 //! The classic text commands.
 
-use super::items::{self, Count, Counted, Delete, Item, Mode, Stored};
+use super::items::{self, Count, Counted, Delete, Item, Mode, StoreResult, Stored};
 use super::outcome::{Done, Failure, Outcome, put_number};
 use super::request::{Words, expiry_ms, number, signed};
 use super::{frame, stats};
@@ -187,7 +187,7 @@ fn store(shared: &Shared, words: Words<'_>, mode: Mode, out: &mut ReplyBuffer) -
         stale_if_older: false,
         version: None,
     };
-    let (stored, _, commit) = items::store(shared, key, mode, item)?;
+    let StoreResult { stored, commit, .. } = items::store(shared, key, mode, item)?;
     let text: &[u8] = match stored {
         Stored::Done => b"STORED",
         Stored::Refused => b"NOT_STORED",

@@ -68,13 +68,21 @@ fn is_past(expiry_ms: Option<u64>) -> bool {
     expiry_ms.is_some_and(|at| at <= now_ms())
 }
 
-/// Stores an item under conditions. Returns also how long the stored value is.
+/// What became of an item that was to be stored.
+pub(super) struct StoreResult {
+    pub(super) stored: Stored,
+    /// Of the stored value.
+    pub(super) length: usize,
+    pub(super) commit: Option<Commit>,
+}
+
+/// Stores an item under conditions.
 pub(super) fn store(
     shared: &Shared,
     key: &[u8],
     mode: Mode,
     item: Item<'_>,
-) -> Result<(Stored, usize, Option<Commit>), Failure> {
+) -> Result<StoreResult, Failure> {
     let limit = shared.settings.max_bulk_bytes();
     let options = shared.write_options();
     let mut length = item.value.len();
@@ -132,7 +140,11 @@ pub(super) fn store(
         choose_version(new, item.version);
         Action::Put(Stored::Done)
     })?;
-    Ok((stored, length, commit))
+    Ok(StoreResult {
+        stored,
+        length,
+        commit,
+    })
 }
 
 /// How counting ended.

@@ -23,7 +23,9 @@
 
 use super::flags::{BAD_TOKEN, Flags, key};
 use super::item_reply::{Shown, reply, reply_found, reply_item, show_key};
-use super::items::{self, Count, Counted, Delete, Fetch, Fetched, Found, Item, Mode, Stored};
+use super::items::{
+    self, Count, Counted, Delete, Fetch, Fetched, Found, Item, Mode, StoreResult, Stored,
+};
 use super::outcome::{Done, Failure, Outcome};
 use super::request::{Words, signed};
 use super::scan;
@@ -113,7 +115,11 @@ fn set(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
         stale_if_older: flags.has(b'I'),
         version: flags.number(b'E')?,
     };
-    let (stored, length, commit) = items::store(shared, &key, mode, item)?;
+    let StoreResult {
+        stored,
+        length,
+        commit,
+    } = items::store(shared, &key, mode, item)?;
     let code: &[u8] = match stored {
         Stored::Done => b"HD",
         Stored::Refused => b"NS",

@@ -11,7 +11,7 @@ use crate::connection::reply_buffer::ReplyBuffer;
 use crate::protocol::effects::Effects;
 use crate::protocol::password;
 use crate::protocol::port::PortProtocol;
-use crate::protocol::request::{Kind, MANY_ARGUMENTS, Parsed, Request, Span};
+use crate::protocol::request::{KeyPosition, Kind, MANY_ARGUMENTS, Parsed, Request, Span};
 use crate::shared::Shared;
 
 /// A connection's state.
@@ -92,13 +92,13 @@ impl Session {
         }
     }
 
-    /// Replies to the `i`th of `n` keys of a `get` or `gets`.
+    /// Replies to a key of a `get` or `gets`.
     #[inline]
     pub(crate) fn reply_read(
         &mut self,
         code: u32,
         key: &[u8],
-        (i, n): (usize, usize),
+        position: KeyPosition,
         row: Option<Row<'_>>,
         out: &mut ReplyBuffer,
     ) {
@@ -108,7 +108,7 @@ impl Session {
             out.put_value(value);
             out.extend_from_slice(b"\r\n");
         }
-        if i + 1 == n {
+        if position.is_last() {
             out.extend_from_slice(b"END\r\n");
         }
     }

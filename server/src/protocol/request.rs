@@ -64,6 +64,23 @@ impl KeyArgument {
     }
 }
 
+/// Which of the keys of its request a key is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyPosition {
+    /// From 0.
+    pub(crate) index: u32,
+    /// How many keys the request has.
+    pub(crate) count: u32,
+}
+
+impl KeyPosition {
+    /// Whether no key of the request follows.
+    #[inline]
+    pub(crate) fn is_last(self) -> bool {
+        self.index + 1 == self.count
+    }
+}
+
 /// A request that lies whole in the input.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {

@@ -148,7 +148,7 @@ impl<'a> Reply<'a> {
     }
 
     /// The byte string that has this number, once more in the same reply.
-    pub(crate) fn repeat_bulk(&mut self, (number, len): (u64, usize)) {
+    pub(crate) fn repeat_bulk(&mut self, number: u64, len: usize) {
         if self.out.admits(0) {
             self.bulk_head(len);
             self.out.repeat(number);

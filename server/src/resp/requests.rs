@@ -197,7 +197,8 @@ impl Session {
             transactions::run_atomic(
                 shared,
                 self,
-                (COMMANDS, command),
+                COMMANDS,
+                command,
                 arguments,
                 reply.again(),
                 &mut ran,

@@ -21,7 +21,8 @@ use crate::shared::Shared;
 pub(crate) fn run_atomic(
     shared: &Shared,
     session: &mut Session,
-    (commands, command): (&'static [Command], &'static Command),
+    commands: &'static [Command],
+    command: &'static Command,
     arguments: Arguments<'_>,
     mut reply: Reply<'_>,
     ran: &mut Effects,

@@ -4,7 +4,7 @@ use hedgerow::Row;
 
 use crate::connection::output::Output;
 use crate::connection::reply_buffer::ReplyBuffer;
-use crate::protocol::request::Request;
+use crate::protocol::request::{KeyPosition, Request};
 use crate::session::Session;
 
 /// Large replies that a tick encodes after its first: what would be more waits for the next tick,
@@ -17,8 +17,7 @@ pub(super) const SMALL_REPLY_BYTES: usize = 4 << 10;
 #[derive(Clone, Copy)]
 pub(crate) struct KeyOwner {
     pub(crate) slot: u32,
-    /// Which key of its request, of how many.
-    pub(crate) place: (u32, u32),
+    pub(crate) position: KeyPosition,
     /// The number of its request within the tick.
     pub(super) request: u32,
 }
@@ -42,9 +41,8 @@ impl ReadBatch<'_> {
         out: &mut ReplyBuffer,
     ) {
         let owner = self.owners[at];
-        let place = (owner.place.0 as usize, owner.place.1 as usize);
         let code = self.requests[owner.request as usize].code;
-        session.reply_read(code, self.keys[at], place, row, out);
+        session.reply_read(code, self.keys[at], owner.position, row, out);
     }
 }
 

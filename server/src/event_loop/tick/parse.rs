@@ -50,7 +50,7 @@ impl Tick {
             Parsed::Whole { kind, code, .. }
                 if paused.is_some_and(|scope| {
                     let named = &self.spans[first_span..];
-                    session.waits(scope, (kind, code), input.bytes(), named)
+                    session.waits(scope, kind, code, input.bytes(), named)
                 }) =>
             {
                 self.spans.truncate(first_span);

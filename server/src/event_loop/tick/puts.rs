@@ -34,7 +34,7 @@ impl Tick {
             let input = slots.inputs[active.slot].bytes();
             let keyspace = shared.keyspace(session.database());
             if let (Ok(keyspace), true) = (&keyspace, run.len() > 1) {
-                prefetch(keyspace, run, (spans, input), &mut keys);
+                prefetch(keyspace, run, spans, input, &mut keys);
             }
             counts.batched_puts += run.len() as u64;
             let output = &mut slots.outputs[active.slot];
@@ -83,7 +83,8 @@ fn leading_puts(requests: &[Request]) -> &[Request] {
 fn prefetch<'k>(
     keyspace: &Keyspace,
     run: &[Request],
-    (spans, input): (&[Span], &'k [u8]),
+    spans: &[Span],
+    input: &'k [u8],
     keys: &mut Vec<&'k [u8]>,
 ) {
     keys.clear();

@@ -10,7 +10,7 @@ use super::requests::{
 };
 use crate::connection::input::Input;
 use crate::connection::output::Output;
-use crate::protocol::request::{Kind, Request, Span};
+use crate::protocol::request::{KeyPosition, Kind, Request, Span};
 use crate::session::Session;
 use crate::shared::Shared;
 
@@ -124,7 +124,10 @@ impl QueuedRequests<'_> {
                     keys.push(span.of(input));
                     owners.push(KeyOwner {
                         slot: request.slot,
-                        place: (i, named.len() as u32),
+                        position: KeyPosition {
+                            index: i,
+                            count: named.len() as u32,
+                        },
                         request: active.next as u32,
                     });
                 }
@@ -144,7 +147,7 @@ fn put_back(active: &mut [Active], requests: &[Request], owner: KeyOwner) {
     };
     active.deferred = true;
     active.next = owner.request as usize;
-    active.next_key = owner.place.0 as usize;
+    active.next_key = owner.position.index as usize;
     active.ran_bytes = if active.next == active.first {
         active.passed_over_bytes
     } else {
@@ -165,7 +168,7 @@ fn answer_each(
     let mut in_failed = false;
     for at in which {
         let owner = batch.owners[at];
-        in_failed &= owner.place.0 > 0;
+        in_failed &= owner.position.index > 0;
         if in_failed {
             continue;
         }

@@ -93,7 +93,7 @@ impl Tick {
                     order.large_bytes += reply_bytes;
                     active.ran_large = true;
                 }
-                delay(shared, awaited, output, (position, request.code), &ran);
+                delay(shared, awaited, output, position, request.code, &ran);
                 active.ran_bytes = request.end as usize;
                 active.next += 1;
                 active.close |= ran.close;
@@ -111,7 +111,8 @@ fn delay(
     shared: &Shared,
     awaited: &mut TickWaits,
     output: &mut Output,
-    (position, code): (usize, u32),
+    position: usize,
+    code: u32,
     ran: &Effects,
 ) {
     if let Some(commit) = ran.awaits {

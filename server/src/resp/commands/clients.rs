@@ -174,8 +174,8 @@ impl<'c> Filter<'c> {
         self.normal
             && !(self.skip_me && client.id == own)
             && self.id.is_none_or(|id| id == client.id)
-            && is(client.addresses.0, self.address)
-            && is(client.addresses.1, self.own_address)
+            && is(client.addresses.peer, self.address)
+            && is(client.addresses.own, self.own_address)
             && client.age_s() >= self.older_than_s
     }
 }

@@ -128,7 +128,7 @@ fn show_timeout(shared: &Shared) -> String {
 }
 
 fn show_fields(shared: &Shared) -> String {
-    shared.settings.small_hash().0.to_string()
+    shared.settings.small_hash().fields.to_string()
 }
 
 fn change_fields(_: &Shared, value: &[u8]) -> Result<SettingChange, String> {
@@ -137,7 +137,7 @@ fn change_fields(_: &Shared, value: &[u8]) -> Result<SettingChange, String> {
 }
 
 fn show_bytes(shared: &Shared) -> String {
-    shared.settings.small_hash().1.to_string()
+    shared.settings.small_hash().bytes.to_string()
 }
 
 fn change_bytes(_: &Shared, value: &[u8]) -> Result<SettingChange, String> {

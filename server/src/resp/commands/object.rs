@@ -9,6 +9,7 @@ use crate::resp::command::Call;
 use crate::resp::commands::subcommands;
 use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
+use crate::settings::SmallHash;
 use crate::shared::Shared;
 
 /// The longest value that Redis keeps within its object.
@@ -17,7 +18,7 @@ const EMBEDDED_BYTES: usize = 44;
 /// The name of the representation that Redis gives to such a row.
 fn encoding(shared: &Shared, row: Row<'_>) -> &'static str {
     let Some(value) = row.value() else {
-        let (fields, bytes) = shared.settings.small_hash();
+        let SmallHash { fields, bytes } = shared.settings.small_hash();
         let fits = |part: &[u8]| part.len() <= bytes;
         let is_small = row.column_count() <= fields
             && row.columns().all(|(name, value)| fits(name) && fits(value));

@@ -65,25 +65,41 @@ fn cursor(argument: &[u8]) -> Outcome<u64> {
         .ok_or(Failure::text("ERR invalid cursor"))
 }
 
-/// The bounds of what can match a pattern, and the pattern if it must still be checked.
-#[expect(
-    clippy::type_complexity,
-    reason = "named by the sentence above, taken apart at once"
-)]
-fn bounds(pattern: Option<&[u8]>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>, Option<&[u8]>) {
-    let Some(pattern) = pattern else {
-        return (Bound::Unbounded, Bound::Unbounded, None);
-    };
-    let (prefix, suffices) = glob::literal_prefix(pattern);
-    let end = prefix_end(&prefix);
-    (Bound::Included(prefix), end, (!suffices).then_some(pattern))
+/// Where the keys are that can match a pattern.
+struct Candidates<'p> {
+    start: Bound<Vec<u8>>,
+    end: Bound<Vec<u8>>,
+    /// The pattern, if not all of these keys match.
+    check: Option<&'p [u8]>,
+}
+
+impl<'p> Candidates<'p> {
+    fn of(pattern: Option<&'p [u8]>) -> Candidates<'p> {
+        let Some(pattern) = pattern else {
+            return Candidates {
+                start: Bound::Unbounded,
+                end: Bound::Unbounded,
+                check: None,
+            };
+        };
+        let (prefix, suffices) = glob::literal_prefix(pattern);
+        Candidates {
+            end: prefix_end(&prefix),
+            start: Bound::Included(prefix),
+            check: (!suffices).then_some(pattern),
+        }
+    }
 }
 
 /// `SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]`
 pub(crate) fn scan(call: &mut Call<'_, '_, '_>) -> Outcome {
     let cursor = cursor(&call.arguments[0])?;
     let options = ScanOptions::parse(call, 1, true)?;
-    let (mut start, end, check) = bounds(options.pattern);
+    let Candidates {
+        mut start,
+        end,
+        check,
+    } = Candidates::of(options.pattern);
     if let Some(after) = recall(call, cursor)? {
         let behind_prefix = matches!(&start, Bound::Included(start) if start.as_slice() > &*after);
         if !behind_prefix {
@@ -179,7 +195,7 @@ pub(crate) fn keys(call: &mut Call<'_, '_, '_>) -> Outcome {
         shared,
         ..
     } = call;
-    let (start, end, check) = bounds(Some(&arguments[0]));
+    let Candidates { start, end, check } = Candidates::of(Some(&arguments[0]));
     let opened = reply.open_array(0);
     let limit = shared.settings.max_bulk_bytes();
     let (mut length, mut too_long) = (0, false);

@@ -48,9 +48,9 @@ pub(crate) fn mget(call: &mut Call<'_, '_, '_>) -> Outcome {
     let mut large = HashMap::new();
     for key in data.prefetched(&keys) {
         if !large.is_empty()
-            && let Some(&known) = large.get(key)
+            && let Some(&(number, len)) = large.get(key)
         {
-            reply.repeat_bulk(known);
+            reply.repeat_bulk(number, len);
             continue;
         }
         // A hash counts as nothing here.
