@@ -6,42 +6,42 @@
 //! each round. Before any timing each contender answers a script of operations that is compared
 //! with a model; one that answers wrongly is not timed.
 //!
-//! * [`registry`], [`contestant`], [`forms`], [`servers`]: who can be measured.
-//! * [`experiment`], [`experiments`]: what is measured, one module per figure of a source.
+//! * `registry`, `contestant`, `forms`, `servers`: who can be measured.
+//! * `experiment`, [`experiments`]: what is measured, one module per figure of a source.
 //! * [`runner`]: plans, rounds, processes, results.
-//! * [`map_experiment`], [`map_workload`], [`verify`]: experiments on maps in memory.
-//! * [`stores`]: experiments on durable engines.
+//! * `map_experiment`, `map_workload`, `verify`: experiments on maps in memory.
+//! * `stores`: experiments on durable engines.
 //! * [`advise`]: which map suits a user's own keys and mix.
 //! * [`fetch`]: real key sets from Debian's archive.
-//! * [`wire`], [`process`]: servers and a lean load client.
-//! * [`pace`]: how long all that will take.
-//! * [`machine`]: where we run.
+//! * `wire`, [`process`]: servers and a lean load client.
+//! * `pace`: how long all that will take.
+//! * `machine`: where we run.
 
 #![forbid(unsafe_code)]
 
 pub mod advise;
-pub mod contestant;
-pub mod control_group;
-pub mod counters;
-pub mod experiment;
+mod contestant;
+mod control_group;
+mod counters;
+mod experiment;
 pub mod experiments;
 pub mod fetch;
-pub mod forms;
+mod forms;
 pub mod list;
-pub mod machine;
-pub mod map_experiment;
-pub mod map_workload;
-pub mod mixed_model;
-pub mod mixed_workload;
-pub mod pace;
+mod machine;
+mod map_experiment;
+mod map_workload;
+mod mixed_model;
+mod mixed_workload;
+mod pace;
 pub mod process;
-pub mod registry;
+mod registry;
 pub mod runner;
-pub mod servers;
-pub mod stores;
-pub mod subject;
-pub mod verify;
-pub mod wire;
+mod servers;
+mod stores;
+mod subject;
+mod verify;
+mod wire;
 
 /// What can go wrong in the lab.
 #[derive(Debug)]

@@ -13,9 +13,9 @@ mod script;
 mod steps;
 
 pub use load::{
-    Latency, latency, load_records, play_each, play_once, scheduled_latency, throughput, watched,
+    latency, load_records, play_each, play_once, scheduled_latency, throughput, watched,
 };
 pub use operations::{Records, ScanForm};
 pub use rows::{load_rows, play_rows};
-pub use script::{Exchange, Protocol, Script};
-pub use steps::{Step, script, steps, updated_text};
+pub use script::{Protocol, Script};
+pub use steps::{script, steps};

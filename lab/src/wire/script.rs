@@ -60,12 +60,6 @@ impl Script {
         self.exchanges.len()
     }
 
-    /// Whether there is nothing to send.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.exchanges.is_empty()
-    }
-
     /// The `index`-th exchange.
     #[must_use]
     pub fn exchange(&self, index: usize) -> Exchange<'_> {
