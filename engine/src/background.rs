@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use hedgerow_index::{Index, IndexError, IndexErrorKind};
+use hedgerow_index::{IndexError, IndexErrorKind, ValuePart};
 use hedgerow_log::Timestamp;
 
 use crate::commit::worker;
@@ -247,9 +247,9 @@ fn drop_stale(engine: &Engine, handle: &Arc<Space>, found: &Expiring) -> Result<
     // It is in no commit, and a checkpoint's cut must not fall into it.
     let _no_cut = engine.removals.begin();
     let (space, _stripe) = engine.lock_key(handle, &found.key)?;
-    let expiry_ms = space
-        .index
-        .get_by_head(&found.key, |bytes| Row::new(bytes).expiry_ms())?;
+    let expiry_ms = space.index.get(&found.key, ValuePart::Head, |bytes| {
+        Row::new(bytes).expiry_ms()
+    })?;
     if space.id == found.keyspace && expiry_ms.flatten() != Some(found.expiry_ms) {
         engine.expiries.remove_found(found)?;
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Barrier;
 
-use hedgerow_index::{Decision, Direction, Index};
+use hedgerow_index::{Decision, Direction, Index, IndexExt, ScanRange, ValuePart};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -55,7 +55,7 @@ fn decoded(bytes: &[u8]) -> u64 {
 
 fn put<I: Index>(index: &I, key: &[u8], number: u64, buffer: &mut Vec<u8>) {
     index
-        .update(key, buffer, |_, new| {
+        .update(key, ValuePart::Whole, buffer, &mut |_, new| {
             encode_value(number, new);
             Decision::Put(())
         })
@@ -64,7 +64,7 @@ fn put<I: Index>(index: &I, key: &[u8], number: u64, buffer: &mut Vec<u8>) {
 
 fn remove<I: Index>(index: &I, key: &[u8], buffer: &mut Vec<u8>) -> bool {
     index
-        .update(key, buffer, |old, _| match old {
+        .modify(key, ValuePart::Whole, buffer, |old, _| match old {
             Some(_) => Decision::Remove(true),
             None => Decision::Keep(false),
         })
@@ -126,7 +126,7 @@ fn one_thread<I: Index>(
             }
             4 => swap(index, &mut history, key, bytes, &mut buffer),
             5..8 => history.record(key, || {
-                let found = index.get(bytes, decoded).expect(FAILS);
+                let found = index.read(bytes, ValuePart::Whole, decoded).expect(FAILS);
                 (Action::Get { found }, ())
             }),
             8 => get_many(index, run, &mut history, &mut rng),
@@ -147,7 +147,7 @@ fn swap<I: Index>(
     let value = history.fresh_value();
     history.record(key, || {
         let found = index
-            .update(bytes, buffer, |old, new| {
+            .modify(bytes, ValuePart::Whole, buffer, |old, new| {
                 encode_value(value, new);
                 Decision::Put(old.map(decoded))
             })
@@ -176,7 +176,7 @@ fn get_many<I: Index>(
     history.record_many(|| {
         let mut found: Vec<Option<Option<u64>>> = vec![None; keys.len()];
         index
-            .get_many(&keys, |i, value| {
+            .get_many(&keys, &mut |i, value| {
                 let twice = found[i].replace(value.map(decoded));
                 assert_eq!(twice, None, "get_many answered key {i} twice");
             })
@@ -194,14 +194,11 @@ fn scan<I: Index>(index: &I, run: &ConcurrentRun, history: &mut ThreadHistory, r
     let from = bound.clone();
     history.record_scan(bound, || {
         let mut visited = Vec::new();
+        let range = ScanRange::starting_at(from.from_ref(), from.direction).limited(limit);
         index
-            .scan(from.from_ref(), from.direction, |key, value| {
+            .scan(&range, &mut |key, value| {
                 visited.push((key.to_vec(), decoded(value)));
-                if visited.len() == limit {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
+                ControlFlow::Continue(())
             })
             .expect(FAILS);
         let reached_end = visited.len() < limit;
@@ -264,15 +261,16 @@ pub fn check_sequential<I: Index>(
                 model.insert(key, number as u64);
             }
             percent if percent < 97 => {
-                if index.get(key, decoded).expect(FAILS) != model.get(key).copied() {
+                let found = index.read(key, ValuePart::Whole, decoded).expect(FAILS);
+                if found != model.get(key).copied() {
                     return wrong("get");
                 }
             }
             _ => {
-                let bound = random_bound(keys, &mut rng);
-                let limit = rng.random_range(1..40);
-                if scan_prefix(index, &bound, limit) != model_prefix(&model, &bound, limit) {
-                    return wrong(&format!("scan {bound:?}"));
+                let range = RandomRange::new(keys, &mut rng);
+                let (found, expected) = (range.scan(index), range.of_model(&model));
+                if found != expected {
+                    return wrong(&format!("{range:?}"));
                 }
             }
         }
@@ -280,35 +278,62 @@ pub fn check_sequential<I: Index>(
     verify_against(index, &model)
 }
 
-fn scan_prefix<I: Index>(index: &I, bound: &ScanBound, limit: usize) -> Vec<(Vec<u8>, u64)> {
-    let mut pairs = Vec::new();
-    index
-        .scan(bound.from_ref(), bound.direction, |key, value| {
-            pairs.push((key.to_vec(), decoded(value)));
-            if pairs.len() == limit {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        })
-        .expect(FAILS);
-    pairs
+/// A range of a scan between any bounds, in the right order or not.
+#[derive(Debug)]
+struct RandomRange {
+    from: ScanBound,
+    to: Bound<Vec<u8>>,
+    limit: usize,
+    values: bool,
 }
 
-fn model_prefix(
-    model: &BTreeMap<&[u8], u64>,
-    bound: &ScanBound,
-    limit: usize,
-) -> Vec<(Vec<u8>, u64)> {
-    let own = |(key, value): (&&[u8], &u64)| (key.to_vec(), *value);
-    match bound.direction {
-        Direction::Forward => {
-            let range = model.range::<[u8], _>((bound.from_ref(), Bound::Unbounded));
-            range.take(limit).map(own).collect()
+impl RandomRange {
+    fn new(keys: &[Vec<u8>], rng: &mut StdRng) -> Self {
+        Self {
+            from: random_bound(keys, rng),
+            to: random_bound(keys, rng).from,
+            limit: match rng.random_range(0..4) {
+                0 => rng.random_range(0..3),
+                1 => usize::MAX,
+                _ => rng.random_range(3..40),
+            },
+            values: rng.random_bool(0.8),
         }
-        Direction::Reverse => {
-            let range = model.range::<[u8], _>((Bound::Unbounded, bound.from_ref()));
-            range.rev().take(limit).map(own).collect()
+    }
+
+    fn range(&self) -> ScanRange<'_> {
+        ScanRange {
+            to: self.to.as_ref().map(Vec::as_slice),
+            limit: self.limit,
+            values: self.values,
+            ..ScanRange::starting_at(self.from.from_ref(), self.from.direction)
+        }
+    }
+
+    /// What an index shows of the range; of values that it need not show, nothing.
+    fn scan<I: Index>(&self, index: &I) -> Vec<(Vec<u8>, u64)> {
+        let mut pairs = Vec::new();
+        index
+            .scan(&self.range(), &mut |key, value| {
+                let value = if self.values { decoded(value) } else { 0 };
+                pairs.push((key.to_vec(), value));
+                ControlFlow::Continue(())
+            })
+            .expect(FAILS);
+        pairs
+    }
+
+    fn of_model(&self, model: &BTreeMap<&[u8], u64>) -> Vec<(Vec<u8>, u64)> {
+        let range = self.range();
+        if range.is_empty() {
+            return Vec::new();
+        }
+        let own =
+            |(key, value): (&&[u8], &u64)| (key.to_vec(), if self.values { *value } else { 0 });
+        let pairs = model.range::<[u8], _>(range.bounds());
+        match range.direction {
+            Direction::Forward => pairs.take(self.limit).map(own).collect(),
+            Direction::Reverse => pairs.rev().take(self.limit).map(own).collect(),
         }
     }
 }
@@ -316,11 +341,16 @@ fn model_prefix(
 fn verify_against<I: Index>(index: &I, model: &BTreeMap<&[u8], u64>) -> Result<(), Violation> {
     index.verify().map_err(Violation)?;
     for direction in [Direction::Forward, Direction::Reverse] {
-        let all = ScanBound {
-            from: Bound::Unbounded,
-            direction,
+        let all = RandomRange {
+            from: ScanBound {
+                from: Bound::Unbounded,
+                direction,
+            },
+            to: Bound::Unbounded,
+            limit: usize::MAX,
+            values: true,
         };
-        if scan_prefix(index, &all, usize::MAX) != model_prefix(model, &all, usize::MAX) {
+        if all.scan(index) != all.of_model(model) {
             return Err(Violation(format!(
                 "a whole scan {direction:?} differs from the model"
             )));

@@ -4,7 +4,10 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hedgerow_index::{Decision, Direction, Index, IndexError, LockedMap, Statistics};
+use hedgerow_index::{
+    Decision, Index, IndexError, IndexExt, LockedMap, ScanRange, Statistics, StatisticsKind,
+    ValuePart,
+};
 use hedgerow_testkit::index_workload::{ConcurrentRun, check_concurrent, check_sequential};
 use hedgerow_testkit::keys::KeyShape;
 use rand::SeedableRng;
@@ -20,6 +23,10 @@ enum Bug {
     ScanSkips,
     /// Every 32nd scan visits its first key twice.
     ScanRepeats,
+    /// Every 32nd scan goes on behind the end of its range.
+    ScanPassesEnd,
+    /// Every 32nd scan visits a pair more than its limit.
+    ScanPassesLimit,
     /// `get_many` answers with what it saw a while ago.
     StaleGetMany,
 }
@@ -49,24 +56,30 @@ impl Broken {
 }
 
 impl Index for Broken {
-    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError> {
-        self.model.get(key, read)
+    fn get(
+        &self,
+        key: &[u8],
+        part: ValuePart,
+        read: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), IndexError> {
+        self.model.get(key, part, read)
     }
 
     fn get_many(
         &self,
         keys: &[&[u8]],
-        mut read: impl FnMut(usize, Option<&[u8]>),
+        read: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<(), IndexError> {
         if self.bug != Some(Bug::StaleGetMany) {
             return self.model.get_many(keys, read);
         }
         for (i, key) in keys.iter().enumerate() {
-            let fresh = self.model.get(key, <[u8]>::to_vec)?;
-            let stale = self.old.get(key, <[u8]>::to_vec)?;
+            let fresh = self.model.read(key, ValuePart::Whole, <[u8]>::to_vec)?;
+            let stale = self.old.read(key, ValuePart::Whole, <[u8]>::to_vec)?;
             read(i, stale.or(fresh.clone()).as_deref());
             if let Some(fresh) = fresh {
-                self.old.update(key, &mut Vec::new(), |_, new| {
+                let part = ValuePart::Whole;
+                self.old.update(key, part, &mut Vec::new(), &mut |_, new| {
                     new.extend_from_slice(&fresh);
                     Decision::Put(())
                 })?;
@@ -75,45 +88,49 @@ impl Index for Broken {
         Ok(())
     }
 
-    fn update<R>(
+    fn update(
         &self,
         key: &[u8],
+        part: ValuePart,
         new: &mut Vec<u8>,
-        mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
-    ) -> Result<R, IndexError> {
+        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision,
+    ) -> Result<(), IndexError> {
         if self.bug == Some(Bug::SplitUpdate) {
-            let old = self.model.get(key, <[u8]>::to_vec)?;
+            let old = self.model.read(key, part, <[u8]>::to_vec)?;
             new.clear();
             let decision = decide(old.as_deref(), new);
             let bytes = new.clone();
             std::thread::yield_now();
-            let mut decision = Some(decision);
-            return self.model.update(key, new, |_, new| {
+            return self.model.update(key, part, new, &mut |_, new| {
                 new.extend_from_slice(&bytes);
-                decision.take().expect("the model calls once")
+                decision
             });
         }
-        self.model
-            .update(key, new, |old, new| match decide(old, new) {
-                Decision::Remove(result) if self.strikes(Bug::LostRemove, 64) => {
-                    Decision::Keep(result)
-                }
-                decision => decision,
-            })
+        let decide = &mut |old: Option<&[u8]>, new: &mut Vec<u8>| match decide(old, new) {
+            Decision::Remove(()) if self.strikes(Bug::LostRemove, 64) => Decision::Keep(()),
+            decision => decision,
+        };
+        self.model.update(key, part, new, decide)
     }
 
     fn scan(
         &self,
-        from: Bound<&[u8]>,
-        direction: Direction,
-        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        range: &ScanRange<'_>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
         let (skips, repeats) = (
             self.strikes(Bug::ScanSkips, 32),
             self.strikes(Bug::ScanRepeats, 32),
         );
+        let mut range = *range;
+        if self.strikes(Bug::ScanPassesEnd, 32) {
+            range.to = Bound::Unbounded;
+        }
+        if self.strikes(Bug::ScanPassesLimit, 32) {
+            range.limit = range.limit.saturating_add(1);
+        }
         let mut number = 0;
-        self.model.scan(from, direction, |key, value| {
+        self.model.scan(&range, &mut |key, value| {
             number += 1;
             if skips && number == 2 {
                 return ControlFlow::Continue(());
@@ -129,8 +146,8 @@ impl Index for Broken {
         self.model.partition(parts)
     }
 
-    fn statistics(&self) -> Result<Statistics, IndexError> {
-        self.model.statistics()
+    fn statistics(&self, kind: StatisticsKind) -> Result<Statistics, IndexError> {
+        self.model.statistics(kind)
     }
 
     fn verify(&self) -> Result<(), String> {
@@ -178,7 +195,13 @@ fn concurrent_histories_catch_each_bug() {
 
 #[test]
 fn the_model_comparison_catches_each_sequential_bug() {
-    for bug in [Bug::LostRemove, Bug::ScanSkips, Bug::ScanRepeats] {
+    for bug in [
+        Bug::LostRemove,
+        Bug::ScanSkips,
+        Bug::ScanRepeats,
+        Bug::ScanPassesEnd,
+        Bug::ScanPassesLimit,
+    ] {
         assert!(sequential(Some(bug)).is_err(), "{bug:?} went unnoticed");
     }
 }

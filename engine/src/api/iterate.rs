@@ -8,74 +8,64 @@ use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use hedgerow_index::{Direction, Index};
+use hedgerow_index::{Direction, ScanRange};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::index::bounds::{KeyRange, Stop};
+use crate::index::bounds::KeyRange;
 use crate::index::space::Space;
 use crate::row::Row;
 
-/// Visits the live rows between two bounds. As many as `most` are read together, where that is not
-/// `usize::MAX`; `visit` says when it was enough.
+/// Visits the live rows of a range, at most as many as its limit, until `visit` breaks.
+///
+/// The index counts expired rows against its limit too. Where it met some and stopped at the limit,
+/// it is asked again for as many, from the last key on.
 pub(crate) fn scan(
     engine: &Engine,
     space: &Space,
-    (start, end): (Bound<&[u8]>, Bound<&[u8]>),
-    direction: Direction,
-    most: usize,
+    range: &ScanRange<'_>,
     mut visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
 ) -> Result<()> {
     let mut now_ms = None;
-    let (from, to) = if direction == Direction::Forward {
-        (start, end)
-    } else {
-        (end, start)
-    };
-    let stop = Stop::new((start, end), direction);
-    let index = &space.index;
-    index.scan_up_to(from, to, direction, most, |key, bytes| {
-        if stop.is_passed_by(key) {
-            return ControlFlow::Break(());
+    let (mut behind, mut limit) = (None::<Vec<u8>>, range.limit);
+    loop {
+        let from = behind.as_deref().map_or(range.from, Bound::Excluded);
+        let rest = ScanRange { from, ..*range }.limited(limit);
+        let (mut seen, mut expired, mut broke, mut last) = (0, 0, false, None);
+        space.index.scan(&rest, |key, bytes| {
+            seen += 1;
+            let row = Row::new(bytes);
+            let is_expired = row.is_expired(|| *now_ms.get_or_insert_with(|| engine.now_ms()));
+            expired += usize::from(is_expired);
+            if seen == limit && expired > 0 {
+                last = Some(key.to_vec());
+            }
+            if is_expired {
+                return ControlFlow::Continue(());
+            }
+            let flow = visit(key, row);
+            broke = flow.is_break();
+            flow
+        })?;
+        if broke || last.is_none() {
+            return Ok(());
         }
-        let row = Row::new(bytes);
-        if row.is_expired(|| *now_ms.get_or_insert_with(|| engine.now_ms())) {
-            return ControlFlow::Continue(());
-        }
-        visit(key, row)
-    })?;
-    Ok(())
+        (behind, limit) = (last, expired);
+    }
 }
 
-/// Visits the keys of the live rows between two bounds. Where no row of the keyspace expires, the
-/// rows themselves are not touched.
+/// Visits the keys of the live rows of a range, at most as many as its limit, until `visit` breaks.
+/// Where no row of the keyspace expires, the rows themselves are not touched.
 pub(crate) fn scan_keys(
     engine: &Engine,
     space: &Space,
-    (start, end): (Bound<&[u8]>, Bound<&[u8]>),
-    direction: Direction,
+    range: &ScanRange<'_>,
     mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Result<()> {
     if space.expiring() > 0 {
-        let bounds = (start, end);
-        return scan(engine, space, bounds, direction, usize::MAX, |key, _| {
-            visit(key)
-        });
+        return scan(engine, space, range, |key, _| visit(key));
     }
-    let from = if direction == Direction::Forward {
-        start
-    } else {
-        end
-    };
-    let stop = Stop::new((start, end), direction);
-    space.index.scan_keys(from, direction, |key| {
-        if stop.is_passed_by(key) {
-            ControlFlow::Break(())
-        } else {
-            visit(key)
-        }
-    })?;
-    Ok(())
+    Ok(space.index.scan(&range.keys_only(), |key, _| visit(key))?)
 }
 
 /// A key and its row, copied out of the index.
@@ -186,24 +176,18 @@ impl Range {
         let mut bytes = 0;
         let mut full = false;
         let chunk = self.chunk;
-        let scanned = scan(
-            &self.engine,
-            &self.space,
-            bounds,
-            direction,
-            chunk,
-            |key, row| {
-                let entry = Entry::new(key, row);
-                bytes += entry.bytes.len();
-                fetched.push_back(entry);
-                full = fetched.len() >= chunk || bytes >= CHUNK_BYTES;
-                if full {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
-            },
-        );
+        let range = ScanRange::between(bounds, direction).limited(chunk);
+        let scanned = scan(&self.engine, &self.space, &range, |key, row| {
+            let entry = Entry::new(key, row);
+            bytes += entry.bytes.len();
+            fetched.push_back(entry);
+            full = fetched.len() == chunk || bytes >= CHUNK_BYTES;
+            if full {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
         if let Err(error) = scanned {
             self.failed = Some(error);
             self.exhausted = true;

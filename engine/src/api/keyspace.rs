@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use hedgerow_index::{Direction, Index};
+use hedgerow_index::{Direction, ScanRange, ValuePart};
 use hedgerow_log::Timestamp;
 
 use crate::api::iterate::{self, Range};
@@ -81,7 +81,7 @@ impl Keyspace {
         self.engine.check_key(key)?;
         let space = self.space()?;
         self.await_commit(&space, key);
-        let found = space.index.get(key, |bytes| {
+        let found = space.index.get(key, ValuePart::Whole, |bytes| {
             let row = Row::new(bytes);
             (!row.is_expired(|| self.engine.now_ms())).then(|| read(row))
         })?;
@@ -152,7 +152,7 @@ impl Keyspace {
     /// Brings what writes of `keys` will touch into the cache, overlapping their misses. A hint.
     pub fn prefetch_many(&self, keys: &[&[u8]]) {
         if let Ok(space) = self.space() {
-            space.index.prefetch_many(keys);
+            space.index.as_dyn().prefetch_many(keys);
         }
     }
 
@@ -352,24 +352,18 @@ impl Keyspace {
         self.scan_up_to(range, direction, usize::MAX, visit)
     }
 
-    /// [`Keyspace::scan`] of which about `most` rows are wanted. `visit` says where it ends all the
-    /// same: but of rows that are not in memory as many are read at once, and hardly more.
+    /// [`Keyspace::scan`] of at most `limit` rows. Of rows that are not in memory as many are read
+    /// at once, and hardly more.
     pub fn scan_up_to(
         &self,
         range: impl KeyRange,
         direction: Direction,
-        most: usize,
+        limit: usize,
         visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         let space = self.space()?;
-        iterate::scan(
-            &self.engine,
-            &space,
-            (range.lower(), range.upper()),
-            direction,
-            most,
-            visit,
-        )
+        let range = ScanRange::between((range.lower(), range.upper()), direction).limited(limit);
+        iterate::scan(&self.engine, &space, &range, visit)
     }
 
     /// Visits the keys of a range in order until `visit` breaks; see [`Keyspace::scan`]. Cheaper
@@ -381,13 +375,8 @@ impl Keyspace {
         visit: impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         let space = self.space()?;
-        iterate::scan_keys(
-            &self.engine,
-            &space,
-            (range.lower(), range.upper()),
-            direction,
-            visit,
-        )
+        let range = ScanRange::between((range.lower(), range.upper()), direction);
+        iterate::scan_keys(&self.engine, &space, &range, visit)
     }
 
     /// How many rows there are in a range. Walks them.

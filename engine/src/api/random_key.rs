@@ -12,7 +12,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_index::{Direction, Index};
+use hedgerow_index::{Direction, ScanRange};
 
 use crate::api::iterate;
 use crate::api::keyspace::Keyspace;
@@ -49,7 +49,7 @@ impl Keyspace {
         let cursors = &space.cursors;
         let is_stale = cursors.lock().is_stale(rows);
         if is_stale {
-            let mut keys = space.index.partition(CURSORS)?;
+            let mut keys = space.index.as_dyn().partition(CURSORS)?;
             // The first run begins with the first key there is.
             keys.insert(0, Vec::new());
             *cursors.lock() = Placed { keys, rows };
@@ -114,7 +114,8 @@ fn key_at(
     position: u64,
 ) -> Result<std::result::Result<Vec<u8>, u64>> {
     let (mut passed, mut found) = (0, None);
-    iterate::scan_keys(engine, space, bounds, Direction::Forward, |key| {
+    let range = ScanRange::between(bounds, Direction::Forward);
+    iterate::scan_keys(engine, space, &range, |key| {
         if passed == position {
             found = Some(key.to_vec());
             return ControlFlow::Break(());

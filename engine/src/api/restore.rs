@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hedgerow_index::Index;
 use hedgerow_log::{Manifest, Problem};
 
 use crate::api::db::Db;
@@ -93,7 +92,7 @@ impl Db {
     pub fn verify(&self) -> Result<u64> {
         let mut rows = 0;
         for space in self.engine().spaces() {
-            space.index.verify().map_err(|what| {
+            space.index.as_dyn().verify().map_err(|what| {
                 let keyspace = space.name.clone();
                 if self.engine().pages.is_none() {
                     return Error::IndexInvariant { keyspace, what };

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use hedgerow_index::Index;
+use hedgerow_index::StatisticsKind;
 use hedgerow_log::{Health, Log};
 use hedgerow_pages::PoolStatistics;
 
@@ -321,7 +321,11 @@ fn push_counters(list: &mut Statistics, counters: &[(&'static str, &AtomicU64, &
 impl Keyspace {
     /// Numbers about this keyspace's index: nodes by kind, bytes, fill, retries. Walks it all.
     pub fn index_statistics(&self) -> Result<Statistics> {
-        Ok(self.space()?.index.statistics()?)
+        Ok(self
+            .space()?
+            .index
+            .as_dyn()
+            .statistics(StatisticsKind::All)?)
     }
 
     /// Which tree this keyspace's index is.
@@ -338,7 +342,8 @@ impl Keyspace {
     /// # Errors
     /// As [`index_kind`](Self::index_kind).
     pub fn index_counters(&self) -> Result<Statistics> {
-        Ok(self.space()?.index.counters())
+        let space = self.space()?;
+        Ok(space.index.as_dyn().statistics(StatisticsKind::Counters)?)
     }
 
     /// The [`index_statistics`](Self::index_statistics), for a database that is in use: `None`
@@ -357,6 +362,8 @@ impl Keyspace {
             }),
             _ => true,
         };
-        Ok(may_walk.then(|| space.index.statistics()).transpose()?)
+        let index = space.index.as_dyn();
+        let all = may_walk.then(|| index.statistics(StatisticsKind::All));
+        Ok(all.transpose()?)
     }
 }

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use hedgerow_index::{Direction, Index};
+use hedgerow_index::{Direction, ScanRange, ValuePart, is_inverted};
 use hedgerow_log::{Operation, OperationKind, Timestamp};
 
 use crate::api::iterate;
@@ -95,7 +95,7 @@ impl Transaction<'_> {
                 .filter(|row| !row.is_expired(|| self.now_ms()))
                 .map(read));
         }
-        let found = space.index.get(key, |bytes| {
+        let found = space.index.get(key, ValuePart::Whole, |bytes| {
             let row = Row::new(bytes);
             (!row.is_expired(|| self.now_ms())).then(|| read(row))
         })?;
@@ -110,7 +110,7 @@ impl Transaction<'_> {
     ) -> Result<Option<(Timestamp, bool)>> {
         self.engine.check_key(key)?;
         let space = keyspace.space()?;
-        Ok(space.index.get(key, |bytes| {
+        Ok(space.index.get(key, ValuePart::Whole, |bytes| {
             let row = Row::new(bytes);
             (row.timestamp(), !row.is_expired(|| self.now_ms()))
         })?)
@@ -209,7 +209,7 @@ impl Transaction<'_> {
             }
             None => {
                 let mut pending = Some(decide);
-                let stored = space.index.get(key, |bytes| {
+                let stored = space.index.get(key, ValuePart::Whole, |bytes| {
                     let row = Some(Row::new(bytes)).filter(|row| live(*row));
                     pending.take().map(|decide| decide_staged(row, decide))
                 })?;
@@ -295,28 +295,21 @@ impl Transaction<'_> {
             live.map_or(ControlFlow::Continue(()), |row| visit(key, row))
         };
         let mut broke = false;
-        let most = usize::MAX;
-        iterate::scan(
-            self.engine,
-            &space,
-            (start, end),
-            direction,
-            most,
-            |key, row| {
-                let mut replaced = false;
-                let flow = before(&mut own, key, direction, |own_key, staged| {
-                    replaced |= own_key == key;
-                    visit_own(staged, own_key, &mut visit)
-                });
-                let flow = if flow.is_continue() && !replaced {
-                    visit(key, row)
-                } else {
-                    flow
-                };
-                broke = flow.is_break();
+        let range = ScanRange::between((start, end), direction);
+        iterate::scan(self.engine, &space, &range, |key, row| {
+            let mut replaced = false;
+            let flow = before(&mut own, key, direction, |own_key, staged| {
+                replaced |= own_key == key;
+                visit_own(staged, own_key, &mut visit)
+            });
+            let flow = if flow.is_continue() && !replaced {
+                visit(key, row)
+            } else {
                 flow
-            },
-        )?;
+            };
+            broke = flow.is_break();
+            flow
+        })?;
         if !broke {
             let _ = own.try_for_each(|(key, staged)| visit_own(staged, key, &mut visit));
         }
@@ -450,7 +443,7 @@ impl<'a> StagedWrites<'a> {
         bounds: (std::ops::Bound<&[u8]>, std::ops::Bound<&[u8]>),
     ) -> StagedWrites<'a> {
         // `BTreeMap::range` panics on ranges that are inside out; to a scan they are just empty.
-        if crate::index::bounds::is_inverted(bounds.0, bounds.1) {
+        if is_inverted(bounds.0, bounds.1) {
             return StagedWrites::Empty;
         }
         let range = rows.range::<[u8], _>(bounds);

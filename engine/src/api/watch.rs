@@ -10,7 +10,7 @@
 
 use std::sync::{Arc, Weak};
 
-use hedgerow_index::Index;
+use hedgerow_index::ValuePart;
 use hedgerow_log::Timestamp;
 
 use crate::api::keyspace::Keyspace;
@@ -70,7 +70,7 @@ impl Keyspace {
         }
         let (space, _stripe) = self.lock_key(key)?;
         let now_ms = self.engine.now_ms();
-        let found = space.index.get(key, |bytes| {
+        let found = space.index.get(key, ValuePart::Whole, |bytes| {
             let row = Row::new(bytes);
             (row.timestamp(), !row.is_expired(|| now_ms))
         })?;

@@ -15,7 +15,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use hedgerow_index::IndexError;
+use hedgerow_index::{IndexError, is_inverted};
 use hedgerow_log::{Health, Operation, OperationKind, ShardGuard, Timestamp};
 use hedgerow_sync::threads;
 
@@ -27,7 +27,7 @@ use crate::commit::worker::Scratch;
 use crate::commit::write_options::WriteOptions;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::index::bounds::{Bounds, is_inverted};
+use crate::index::bounds::Bounds;
 use crate::index::space::Space;
 
 impl Engine {

@@ -4,7 +4,7 @@
 //! the third may be unreadable; then the first two become what they were. That is exact, versions
 //! and all, since the commit holds its log shard: no checkpoint falls in between.
 
-use hedgerow_index::{Index, IndexError};
+use hedgerow_index::{IndexError, ValuePart};
 
 use crate::engine::Engine;
 use crate::index::space::Space;
@@ -27,7 +27,7 @@ impl<'a> Undo<'a> {
     /// Keeps a row that is about to change.
     pub(crate) fn remember(&mut self, space: &'a Space, key: &'a [u8]) -> Result<(), IndexError> {
         if space.index.tree().is_some() {
-            let row = space.index.get(key, <[u8]>::to_vec)?;
+            let row = space.index.get(key, ValuePart::Whole, <[u8]>::to_vec)?;
             self.rows.push(RowBefore { space, key, row });
         }
         Ok(())

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hedgerow_index::Index;
+use hedgerow_index::ValuePart;
 
 use crate::index::any_index::AnyIndex;
 use crate::row::Row;
@@ -103,7 +103,7 @@ impl Watches {
     pub(crate) fn cleared(&self, keyspace: &str, index: &AnyIndex) {
         let keys = self.keys();
         for (key, watching) in keys.get(keyspace).into_iter().flatten() {
-            let read = index.get(key, |bytes| {
+            let read = index.get(key, ValuePart::Head, |bytes| {
                 let expiry_ms = Row::new(bytes).expiry_ms();
                 watching.iter().for_each(|absent| absent.see(expiry_ms));
             });

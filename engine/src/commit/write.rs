@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hedgerow_index::Index;
+use hedgerow_index::ValuePart;
 use hedgerow_log::{Operation, OperationKind, ShardGuard, Timestamp};
 
 use crate::commit::stripes::StripeGuard;
@@ -98,7 +98,7 @@ impl Engine {
         self.check_key(key)?;
         Scratch::with(|scratch| {
             let (space, mut stripe) = self.lock_key(handle, key)?;
-            let found = space.index.get_by_head(key, |bytes| {
+            let found = space.index.get(key, ValuePart::Head, |bytes| {
                 let row = Row::new(bytes);
                 let live = !row.is_expired(|| self.now_ms());
                 wanted(row).then_some(live)
@@ -127,7 +127,7 @@ impl Engine {
         let (result, timestamp) = Scratch::with(|scratch| {
             let (space, mut stripe) = self.lock_key(handle, key)?;
             let mut pending = Some(decide);
-            let stored = space.index.get(key, |bytes| {
+            let stored = space.index.get(key, ValuePart::Whole, |bytes| {
                 let row = Row::new(bytes);
                 let live = (!row.is_expired(|| self.now_ms())).then_some(row);
                 pending

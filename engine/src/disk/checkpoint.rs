@@ -17,13 +17,12 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use hedgerow_index::{Direction, Index};
+use hedgerow_index::{Direction, ScanRange};
 use hedgerow_log::{CheckpointEntry, CheckpointWriter, PartEntry, Timestamp, remove_obsolete};
 
 use crate::disk::page_file::{PAGE, PageFile};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::index::bounds::Stop;
 use crate::index::space::Space;
 use crate::planted::{PlantedBug, planted};
 use crate::row::Row;
@@ -334,7 +333,7 @@ impl Engine {
             let runs = space.len().div_ceil(share).max(1);
             let rows = space.len() / runs;
             let cuts = if runs > 1 {
-                space.index.partition(runs as usize)?
+                space.index.as_dyn().partition(runs as usize)?
             } else {
                 Vec::new()
             };
@@ -406,24 +405,21 @@ impl Chunk {
     ) -> Result<Option<Vec<u8>>> {
         self.bytes.clear();
         self.rows.clear();
-        let to = to.as_ref().map(Vec::as_slice);
-        let stop = Stop::new((Bound::Unbounded, to), Direction::Forward);
-        space.index.scan(
+        let bounds = (
             from.as_ref().map(Vec::as_slice),
-            Direction::Forward,
-            |key, row| {
-                if stop.is_passed_by(key) {
-                    return ControlFlow::Break(());
-                }
-                self.bytes.extend_from_slice(key);
-                self.bytes.extend_from_slice(row);
-                self.rows.push((key.len(), row.len()));
-                if self.rows.len() == CHUNK_ROWS || self.bytes.len() >= CHUNK_BYTES {
-                    return ControlFlow::Break(());
-                }
+            to.as_ref().map(Vec::as_slice),
+        );
+        let range = ScanRange::between(bounds, Direction::Forward).limited(CHUNK_ROWS);
+        space.index.scan(&range, |key, row| {
+            self.bytes.extend_from_slice(key);
+            self.bytes.extend_from_slice(row);
+            self.rows.push((key.len(), row.len()));
+            if self.bytes.len() >= CHUNK_BYTES {
+                ControlFlow::Break(())
+            } else {
                 ControlFlow::Continue(())
-            },
-        )?;
+            }
+        })?;
         let Some(&(key_bytes, row_bytes)) = self.rows.last() else {
             return Ok(None);
         };

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::ops::{Bound, ControlFlow};
 
 use hedgerow_btree::BTreeIndex;
-use hedgerow_index::{Decision, Direction, Index, IndexErrorKind};
+use hedgerow_index::{Decision, Direction, Index, IndexErrorKind, ScanRange, ValuePart};
 use hedgerow_log::{Manifest, Problem};
 use hedgerow_pages::{
     CheckpointInProgress, Exceeding, MemoryReservation, Options, PageCleaner, PageId, Pool,
@@ -236,17 +236,13 @@ impl PageFile {
 
     fn load_entries(&self) -> Result<()> {
         let mut entries = lock(&self.entries);
-        Index::scan(
-            &self.catalog,
-            Bound::Unbounded,
-            Direction::Forward,
-            |key, bytes| {
-                if let (Ok(id), Some(entry)) = (key.try_into(), CatalogEntry::decode(bytes)) {
-                    entries.insert(u32::from_be_bytes(id), entry);
-                }
-                ControlFlow::Continue(())
-            },
-        )?;
+        let all = ScanRange::starting_at(Bound::Unbounded, Direction::Forward);
+        Index::scan(&self.catalog, &all, &mut |key, bytes| {
+            if let (Ok(id), Some(entry)) = (key.try_into(), CatalogEntry::decode(bytes)) {
+                entries.insert(u32::from_be_bytes(id), entry);
+            }
+            ControlFlow::Continue(())
+        })?;
         Ok(())
     }
 
@@ -330,7 +326,8 @@ impl PageFile {
                 continue;
             }
             let key = space.id.to_be_bytes();
-            Index::update(&self.catalog, &key, &mut buffer, |_, new| {
+            let part = ValuePart::Head;
+            Index::update(&self.catalog, &key, part, &mut buffer, &mut |_, new| {
                 new.extend_from_slice(&entry.encode());
                 Decision::Put(())
             })?;
@@ -590,23 +587,21 @@ fn empty(space: &Space, is_closed: &impl Fn() -> bool) -> Result<()> {
     let mut buffer = Vec::new();
     loop {
         let mut keys: Vec<Vec<u8>> = Vec::new();
-        space
-            .index
-            .scan_keys(Bound::Unbounded, Direction::Forward, |key| {
-                keys.push(key.to_vec());
-                if keys.len() < CHUNK_ROWS {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                }
-            })?;
+        let all = ScanRange::starting_at(Bound::Unbounded, Direction::Forward);
+        let some = all.limited(CHUNK_ROWS).keys_only();
+        space.index.scan(&some, |key, _| {
+            keys.push(key.to_vec());
+            ControlFlow::Continue(())
+        })?;
         if keys.is_empty() || is_closed() {
             return Ok(());
         }
         for key in keys {
             space
                 .index
-                .update(&key, &mut buffer, |_, _| Decision::Remove(()))?;
+                .update(&key, ValuePart::Head, &mut buffer, |_, _| {
+                    Decision::Remove(())
+                })?;
         }
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use hedgerow_index::{Index, MAX_KEY_BYTES};
+use hedgerow_index::MAX_KEY_BYTES;
 use hedgerow_log::{
     CheckpointEntry, CheckpointReader, CheckpointRecord, Manifest, Operation, OperationKind,
     RecoveredLogs, Timestamp,
@@ -204,7 +204,7 @@ impl Recovery<'_> {
                     *key = &group.bytes[at..at + change.key_bytes];
                     at += change.key_bytes + change.payload_bytes;
                 }
-                space.index.prefetch_many(&keys[..run.len()]);
+                space.index.as_dyn().prefetch_many(&keys[..run.len()]);
                 let mut at = from;
                 for change in run {
                     let (key, rest) = group.bytes[at..].split_at(change.key_bytes);

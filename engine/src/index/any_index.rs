@@ -1,20 +1,21 @@
 //! The index of a keyspace: one of the trees of the family.
 //!
-//! An enum rather than a trait object, since the methods of [`Index`] are generic: for the default
-//! index a call is one well-predicted branch, and the callbacks are inlined into the tree. The
-//! others are called through pointers ([`ErasedIndex`]), which keeps the code small.
+//! For the default index a call is one well-predicted branch, and the callbacks are compiled into
+//! the tree: a tree is then compiled anew, whole descents and all, for each place that calls it.
+//! That costs code and minutes of compiling. So the others are called through [`dyn Index`](Index),
+//! at one indirect call for each callback (a few instructions beside the hundreds of a descent),
+//! and all of them where speed does not matter.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 
 use hedgerow_btree::BTreeIndex;
+#[cfg(feature = "locked-map")]
+use hedgerow_index::LockedMap;
+use hedgerow_index::{Decision, Index, IndexError, IndexExt, ScanRange, ValuePart};
 use hedgerow_masstree::{Bytes, Masstree};
 use hedgerow_matryoshka::MatryoshkaIndex;
 
-use crate::index::erased::ErasedIndex;
 use crate::index::kind::IndexKind;
-#[cfg(feature = "locked-map")]
-use hedgerow_index::LockedMap;
-use hedgerow_index::{Decision, Direction, Index, IndexError, RangeDecision, Statistics};
 
 // One per keyspace: boxing the tree would cost every operation a load to save nothing.
 #[allow(clippy::large_enum_variant)]
@@ -24,18 +25,6 @@ pub(crate) enum AnyIndex {
     #[cfg(feature = "locked-map")]
     LockedMap(LockedMap),
     BTree(BTreeIndex),
-}
-
-macro_rules! dispatch {
-    ($self:ident, $index:ident => $call:expr) => {
-        match $self {
-            AnyIndex::Masstree($index) => $call,
-            other => {
-                let $index = other.erased();
-                $call
-            }
-        }
-    };
 }
 
 impl AnyIndex {
@@ -52,7 +41,7 @@ impl AnyIndex {
 
     /// The index with its type forgotten.
     #[inline]
-    fn erased(&self) -> &dyn ErasedIndex {
+    pub(crate) fn as_dyn(&self) -> &dyn Index {
         match self {
             AnyIndex::Masstree(index) => index,
             AnyIndex::Matryoshka(index) => index,
@@ -83,109 +72,62 @@ impl AnyIndex {
     }
 }
 
-impl Index for AnyIndex {
+/// The operations whose callbacks are compiled into the default index.
+impl AnyIndex {
+    /// [`IndexExt::read`].
     #[inline]
-    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError> {
-        dispatch!(self, index => Index::get(index, key, read))
-    }
-
-    #[inline]
-    fn get_by_head<R>(
+    pub(crate) fn get<R>(
         &self,
         key: &[u8],
+        part: ValuePart,
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>, IndexError> {
-        dispatch!(self, index => Index::get_by_head(index, key, read))
+        match self {
+            AnyIndex::Masstree(tree) => Ok(tree.get_with(key, read)),
+            other => other.as_dyn().read(key, part, read),
+        }
     }
 
+    /// [`Index::get_many`].
     #[inline]
-    fn get_many(
+    pub(crate) fn get_many(
         &self,
         keys: &[&[u8]],
-        read: impl FnMut(usize, Option<&[u8]>),
+        mut read: impl FnMut(usize, Option<&[u8]>),
     ) -> Result<(), IndexError> {
-        dispatch!(self, index => Index::get_many(index, keys, read))
+        match self {
+            AnyIndex::Masstree(tree) => tree.get_many(keys, read),
+            other => other.as_dyn().get_many(keys, &mut read)?,
+        }
+        Ok(())
     }
 
+    /// [`IndexExt::modify`].
     #[inline]
-    fn prefetch_many(&self, keys: &[&[u8]]) {
-        dispatch!(self, index => Index::prefetch_many(index, keys))
-    }
-
-    #[inline]
-    fn update<R>(
+    pub(crate) fn update<R>(
         &self,
         key: &[u8],
+        part: ValuePart,
         new: &mut Vec<u8>,
         decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> Result<R, IndexError> {
-        dispatch!(self, index => Index::update(index, key, new, decide))
+        match self {
+            AnyIndex::Masstree(tree) => Ok(tree.update_with(key, new, decide)),
+            other => other.as_dyn().modify(key, part, new, decide),
+        }
     }
 
+    /// [`Index::scan`].
     #[inline]
-    fn update_by_head<R>(
+    pub(crate) fn scan(
         &self,
-        key: &[u8],
-        new: &mut Vec<u8>,
-        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
-    ) -> Result<R, IndexError> {
-        dispatch!(self, index => Index::update_by_head(index, key, new, decide))
-    }
-
-    fn remove_range(
-        &self,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
-        decide: &mut dyn FnMut(&[u8], &[u8]) -> RangeDecision,
+        range: &ScanRange<'_>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        dispatch!(self, index => Index::remove_range(index, from, to, decide))
-    }
-
-    #[inline]
-    fn scan(
-        &self,
-        from: Bound<&[u8]>,
-        direction: Direction,
-        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
-        dispatch!(self, index => Index::scan(index, from, direction, visit))
-    }
-
-    #[inline]
-    fn scan_up_to(
-        &self,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
-        direction: Direction,
-        most: usize,
-        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
-        dispatch!(self, index => Index::scan_up_to(index, from, to, direction, most, visit))
-    }
-
-    #[inline]
-    fn scan_keys(
-        &self,
-        from: Bound<&[u8]>,
-        direction: Direction,
-        visit: impl FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
-        dispatch!(self, index => Index::scan_keys(index, from, direction, visit))
-    }
-
-    fn partition(&self, parts: usize) -> Result<Vec<Vec<u8>>, IndexError> {
-        dispatch!(self, index => Index::partition(index, parts))
-    }
-
-    fn statistics(&self) -> Result<Statistics, IndexError> {
-        dispatch!(self, index => Index::statistics(index))
-    }
-
-    fn counters(&self) -> Statistics {
-        dispatch!(self, index => Index::counters(index))
-    }
-
-    fn verify(&self) -> Result<(), String> {
-        dispatch!(self, index => Index::verify(index))
+        match self {
+            AnyIndex::Masstree(tree) => tree.scan_range(range, visit),
+            other => other.as_dyn().scan(range, &mut visit)?,
+        }
+        Ok(())
     }
 }

@@ -16,7 +16,7 @@
 use std::ops::{Bound, ControlFlow};
 
 use hedgerow_btree::BTreeIndex;
-use hedgerow_index::{Decision, Direction, Index, IndexError, MAX_KEY_BYTES};
+use hedgerow_index::{Decision, Direction, IndexError, MAX_KEY_BYTES, ScanRange, ValuePart};
 
 use crate::index::any_index::AnyIndex;
 
@@ -80,20 +80,21 @@ impl ExpiryIndex {
     #[cold]
     pub(crate) fn add(&self, keyspace: u32, key: &[u8], expiry_ms: u64) -> Result<(), IndexError> {
         let (entry, rest) = entry_of(expiry_ms, keyspace, key);
-        self.index.update(&entry, &mut Vec::new(), |old, new| {
-            let Some(rest) = rest else {
-                new.push(WHOLE);
-                return Decision::Put(());
-            };
-            let list = old.map_or(&[][..], |old| &old[1..]);
-            if rests(list).any(|other| other == rest) {
-                return Decision::Keep(());
-            }
-            new.push(SHARED);
-            new.extend_from_slice(list);
-            push_rest(new, rest);
-            Decision::Put(())
-        })
+        self.index
+            .update(&entry, ValuePart::Whole, &mut Vec::new(), |old, new| {
+                let Some(rest) = rest else {
+                    new.push(WHOLE);
+                    return Decision::Put(());
+                };
+                let list = old.map_or(&[][..], |old| &old[1..]);
+                if rests(list).any(|other| other == rest) {
+                    return Decision::Keep(());
+                }
+                new.push(SHARED);
+                new.extend_from_slice(list);
+                push_rest(new, rest);
+                Decision::Put(())
+            })
     }
 
     /// Removes a row.
@@ -105,19 +106,20 @@ impl ExpiryIndex {
         expiry_ms: u64,
     ) -> Result<(), IndexError> {
         let (entry, rest) = entry_of(expiry_ms, keyspace, key);
-        self.index.update(&entry, &mut Vec::new(), |old, new| {
-            let (Some(rest), Some(old)) = (rest, old) else {
-                return Decision::Remove(());
-            };
-            new.push(SHARED);
-            let others = rests(&old[1..]).filter(|other| *other != rest);
-            others.for_each(|other| push_rest(new, other));
-            if new.len() > 1 {
-                Decision::Put(())
-            } else {
-                Decision::Remove(())
-            }
-        })
+        self.index
+            .update(&entry, ValuePart::Whole, &mut Vec::new(), |old, new| {
+                let (Some(rest), Some(old)) = (rest, old) else {
+                    return Decision::Remove(());
+                };
+                new.push(SHARED);
+                let others = rests(&old[1..]).filter(|other| *other != rest);
+                others.for_each(|other| push_rest(new, other));
+                if new.len() > 1 {
+                    Decision::Put(())
+                } else {
+                    Decision::Remove(())
+                }
+            })
     }
 
     /// Removes the entry that a row was found by.
@@ -125,7 +127,9 @@ impl ExpiryIndex {
         match &found.hashed {
             Some(entry) => self
                 .index
-                .update(entry, &mut Vec::new(), |_, _| Decision::Remove(())),
+                .update(entry, ValuePart::Head, &mut Vec::new(), |_, _| {
+                    Decision::Remove(())
+                }),
             None => self.remove(found.keyspace, &found.key, found.expiry_ms),
         }
     }
@@ -140,12 +144,18 @@ impl ExpiryIndex {
     ) -> Result<DueRows, IndexError> {
         let mut due = DueRows::default();
         let (mut bytes, mut last) = (0, Vec::new());
-        self.index.scan(from, Direction::Forward, |entry, value| {
+        let later = now_ms.checked_add(1).map(u64::to_be_bytes);
+        let range = ScanRange {
+            to: later
+                .as_ref()
+                .map_or(Bound::Unbounded, |later| Bound::Excluded(later)),
+            // Each entry has a row at least; one more entry tells whether there are others.
+            limit: limit.saturating_add(1),
+            ..ScanRange::starting_at(from, Direction::Forward)
+        };
+        self.index.scan(&range, |entry, value| {
             let (expiry, rest) = entry.split_at(8);
             let expiry_ms = expiry.iter().fold(0, |n, &byte| n << 8 | u64::from(byte));
-            if expiry_ms > now_ms {
-                return ControlFlow::Break(());
-            }
             if due.rows.len() >= limit || bytes >= MOST_DUE_BYTES {
                 due.more_behind = Some(std::mem::take(&mut last));
                 return ControlFlow::Break(());
@@ -265,11 +275,13 @@ mod tests {
         let index = ExpiryIndex::new(AnyIndex::in_memory(IndexKind::default()).unwrap());
         let key = vec![b'k'; 300];
         let entry = [&entry_of(7, 3, &key[..248]).0[..], &[0x5a; 8]].concat();
-        let put = index.index.update(&entry, &mut Vec::new(), |_, new| {
-            new.push(HASHED);
-            new.extend_from_slice(&key);
-            Decision::Put(())
-        });
+        let put = index
+            .index
+            .update(&entry, ValuePart::Head, &mut Vec::new(), |_, new| {
+                new.push(HASHED);
+                new.extend_from_slice(&key);
+                Decision::Put(())
+            });
         put.unwrap();
         index.remove(3, &key, 7).unwrap();
         let due = index.due(Bound::Unbounded, 7, 10).unwrap();

@@ -3,7 +3,6 @@
 pub(crate) mod any_index;
 pub(crate) mod bounds;
 pub(crate) mod cursors;
-pub(crate) mod erased;
 pub(crate) mod expiry;
 pub(crate) mod kind;
 pub(crate) mod space;

@@ -6,13 +6,15 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hedgerow_index::{Decision, Direction, Index, IndexError, RangeDecision};
+use hedgerow_index::{
+    Decision, Direction, IndexError, RangeDecision, ScanRange, ValuePart, is_inverted,
+};
 use hedgerow_log::Timestamp;
 use hedgerow_sync::StripedCounter;
 
 use crate::commit::watches::Watches;
 use crate::index::any_index::AnyIndex;
-use crate::index::bounds::{Bounds, is_inverted};
+use crate::index::bounds::Bounds;
 use crate::index::cursors::Cursors;
 use crate::index::expiry::ExpiryIndex;
 use crate::index::kind::IndexKind;
@@ -113,12 +115,11 @@ impl Space {
             return;
         }
         // Those that it misses go when they come due, since nobody has their keyspace.
-        let _ = self
-            .index
-            .scan(Bound::Unbounded, Direction::Forward, |key, bytes| {
-                self.follow(expiries, key, Row::new(bytes).expiry_ms(), None);
-                ControlFlow::Continue(())
-            });
+        let all = ScanRange::starting_at(Bound::Unbounded, Direction::Forward);
+        let _ = self.index.scan(&all, |key, bytes| {
+            self.follow(expiries, key, Row::new(bytes).expiry_ms(), None);
+            ControlFlow::Continue(())
+        });
     }
 
     #[inline]
@@ -142,10 +143,12 @@ impl Space {
         encode: impl Fn(&mut Vec<u8>),
     ) -> Result<(), IndexError> {
         self.precede(expiries, key, expiry_ms)?;
-        let replaced = self.index.update_by_head(key, buffer, |old, new| {
-            encode(new);
-            Decision::Put(Replaced::of(old))
-        })?;
+        let replaced = self
+            .index
+            .update(key, ValuePart::Head, buffer, |old, new| {
+                encode(new);
+                Decision::Put(Replaced::of(old))
+            })?;
         if !replaced.present {
             self.length.add(1);
         }
@@ -161,9 +164,9 @@ impl Space {
         key: &[u8],
         buffer: &mut Vec<u8>,
     ) -> Result<(), IndexError> {
-        let replaced = self
-            .index
-            .update_by_head(key, buffer, |old, _| Decision::Remove(Replaced::of(old)))?;
+        let replaced = self.index.update(key, ValuePart::Head, buffer, |old, _| {
+            Decision::Remove(Replaced::of(old))
+        })?;
         if replaced.present {
             self.length.add(-1);
             watches.removed(&self.name, key, replaced.expiry_ms);
@@ -188,18 +191,21 @@ impl Space {
             let from = gone.last.clone();
             let from = from.as_deref().map_or(start, Bound::Excluded);
             let mut is_all = true;
-            let removed = self.index.remove_range(from, end, &mut |key, bytes| {
-                if gone.is_full() {
-                    return ControlFlow::Break(());
-                }
-                let row = Row::new(bytes);
-                let wanted = wanted(key, row);
-                is_all = wanted.is_continue();
-                if wanted? {
-                    gone.push(key, row.expiry_ms());
-                }
-                wanted
-            });
+            let removed = self
+                .index
+                .as_dyn()
+                .remove_range(from, end, &mut |key, bytes| {
+                    if gone.is_full() {
+                        return ControlFlow::Break(());
+                    }
+                    let row = Row::new(bytes);
+                    let wanted = wanted(key, row);
+                    is_all = wanted.is_continue();
+                    if wanted? {
+                        gone.push(key, row.expiry_ms());
+                    }
+                    wanted
+                });
             let is_full = gone.is_full();
             rows += gone.rows;
             self.length.add(-(gone.rows as i64));
@@ -341,7 +347,8 @@ impl Space {
         buffer: &mut Vec<u8>,
         make: impl Fn(Option<&[u8]>, &mut Vec<u8>) -> bool,
     ) -> Result<(), IndexError> {
-        let replaced = self.index.update(key, buffer, |old, new| {
+        let part = ValuePart::Whole;
+        let replaced = self.index.update(key, part, buffer, |old, new| {
             if old.is_some_and(|old| Row::new(old).timestamp() >= timestamp) {
                 return Decision::Keep(None);
             }
@@ -426,7 +433,7 @@ mod tests {
                 space
                     .replay_remove_range(&expiries, all, time, |_| true)
                     .unwrap();
-                let found = space.index.get(key, |bytes| {
+                let found = space.index.get(key, ValuePart::Whole, |bytes| {
                     let row = Row::new(bytes);
                     let value = row.value().map(<[u8]>::to_vec);
                     (row.timestamp(), row.expiry_ms(), value)

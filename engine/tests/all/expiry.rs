@@ -1,10 +1,11 @@
 //! Rows that expire are swept, whatever their keys look like: also keys that were made so that
 //! what a program might keep of them is the same.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hedgerow::{Builder, Db, IndexKind, Keyspace, MAX_KEY_BYTES, WriteOptions};
+use hedgerow::{Builder, Db, Direction, IndexKind, Keyspace, MAX_KEY_BYTES, Row, WriteOptions};
 use hedgerow_testkit::databases::builder_of;
 use hedgerow_testkit::over_each_index;
 use hedgerow_vfs::MemoryVfs;
@@ -13,6 +14,7 @@ over_each_index! {
     long_keys_that_begin_alike_expire_each_for_itself,
     the_longest_keys_expire_each_for_itself,
     long_keys_keep_their_expiry_through_a_reopen,
+    a_limit_counts_the_rows_that_have_not_expired,
 }
 
 fn builder(index: IndexKind, disk: &MemoryVfs, now: &Arc<AtomicU64>) -> Builder {
@@ -127,4 +129,57 @@ fn long_keys_keep_their_expiry_through_a_reopen(index: IndexKind) {
     now.store(2_000, Ordering::Relaxed);
     assert_eq!(db.sweep_expired().unwrap(), keys.len() as u64);
     assert_eq!((rows.len(), rows.expiring()), (0, 0));
+}
+
+fn a_limit_counts_the_rows_that_have_not_expired(index: IndexKind) {
+    let now = Arc::new(AtomicU64::new(1_000));
+    let db = builder(index, &MemoryVfs::new(), &now).open("/db").unwrap();
+    let rows = db.keyspace("rows").unwrap();
+    // Runs of expired rows, and of others, of all lengths up to 20.
+    let (mut number, mut live) = (0_u32, Vec::new());
+    for run in 1..=20 {
+        for expiry_ms in [2_000, 4_000] {
+            for _ in 0..run {
+                let key = number.to_be_bytes();
+                put(&rows, &key, expiry_ms);
+                live.extend((expiry_ms == 4_000).then_some(key));
+                number += 1;
+            }
+        }
+    }
+    now.store(3_000, Ordering::Relaxed);
+    for limit in [
+        0,
+        1,
+        2,
+        7,
+        50,
+        live.len() - 1,
+        live.len(),
+        live.len() + 1,
+        usize::MAX,
+    ] {
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let mut seen = Vec::new();
+            let visit = |key: &[u8], _: Row<'_>| {
+                seen.push(key.to_vec());
+                ControlFlow::Continue(())
+            };
+            rows.scan_up_to(.., direction, limit, visit).unwrap();
+            let mut expected = live.clone();
+            if direction == Direction::Reverse {
+                expected.reverse();
+            }
+            expected.truncate(limit);
+            assert_eq!(seen, expected, "{direction:?}, at most {limit}");
+        }
+    }
+    // A visitor that breaks is not asked again.
+    let mut calls = 0;
+    let visit = |_: &[u8], _: Row<'_>| {
+        calls += 1;
+        ControlFlow::Break(())
+    };
+    rows.scan_up_to(.., Direction::Forward, 2, visit).unwrap();
+    assert_eq!(calls, 1);
 }

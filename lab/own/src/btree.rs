@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use hedgerow_btree::configuration::Configuration;
 use hedgerow_btree::{BTree, BTreeIndex};
-use hedgerow_index::Direction;
+use hedgerow_index::{Direction, ScanRange};
 use hedgerow_lab_contender::{Map, Tally};
 use hedgerow_lab_data::KeyRange;
 use hedgerow_pages::{Options, Pool};
@@ -116,19 +116,10 @@ impl<C: Configuration> Default for SharedPaged<C> {
 impl<C: Configuration> SharedPaged<C> {
     /// Visits up to `count` pairs from `from` on.
     fn scan_pairs(&self, from: &[u8], count: usize, mut visit: impl FnMut(&[u8], u64)) {
-        let mut left = count;
-        if left == 0 {
-            return;
-        }
-        let from = Bound::Included(from);
-        let scanned = self.0.scan(from, Direction::Forward, |key, value| {
+        let range = ScanRange::starting_at(Bound::Included(from), Direction::Forward);
+        let scanned = self.0.scan_range(&range.limited(count), |key, value| {
             visit(key, number(value));
-            left -= 1;
-            if left == 0 {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
+            ControlFlow::Continue(())
         });
         scanned.expect(NEVER_FAILS);
     }

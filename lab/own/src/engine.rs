@@ -103,20 +103,14 @@ impl Store for Engine {
         visit: &mut dyn FnMut(&[u8], &[u8]),
     ) -> Result<usize, StoreError> {
         let mut seen = 0;
-        if count == 0 {
-            return Ok(seen);
-        }
-        let visited =
-            self.keyspace
-                .scan_up_to(from.to_vec().., Direction::Forward, count, |key, row| {
-                    visit(key, row.value().unwrap_or_default());
-                    seen += 1;
-                    if seen == count {
-                        ControlFlow::Break(())
-                    } else {
-                        ControlFlow::Continue(())
-                    }
-                });
+        let from = from.to_vec()..;
+        let visited = self
+            .keyspace
+            .scan_up_to(from, Direction::Forward, count, |key, row| {
+                visit(key, row.value().unwrap_or_default());
+                seen += 1;
+                ControlFlow::Continue(())
+            });
         visited.map_err(StoreError::from_display)?;
         Ok(seen)
     }

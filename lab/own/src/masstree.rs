@@ -2,8 +2,8 @@
 //!
 //! * [`Inline`]: 8-byte values in the nodes, the paper's configuration and the peers'; for any
 //!   number of threads, or with all synchronisation compiled out, the mark of §6.4.
-//! * [`Indexed`]: values as byte strings in blocks of their own, through the `Index` trait:
-//!   one more dependent miss, as the engine pays it. Of any tree that the engine can use.
+//! * [`Indexed`]: values as byte strings in blocks of their own: one more dependent miss, as the
+//!   engine pays it. Of the trees in memory that the engine can use.
 //!
 //! Runs hold a pin over up to a thousand operations: operations pin by themselves, but a nested
 //! pin costs next to nothing, while an outermost one is a full memory fence, which keeps the
@@ -12,10 +12,11 @@
 use std::hint::black_box;
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_index::{Decision, Direction, Index};
+use hedgerow_index::{Decision, Direction, ScanRange};
 use hedgerow_lab_contender::{Map, Steps, Tally, take_steps, value_of};
 use hedgerow_lab_data::KeyRange;
 use hedgerow_masstree::{Bytes, Configuration, Masstree};
+use hedgerow_matryoshka::MatryoshkaIndex;
 use hedgerow_simd::Level;
 use hedgerow_sync::epoch;
 
@@ -162,8 +163,64 @@ impl<C: Configuration> Map for Inline<C> {
     pinned_runs!();
 }
 
-/// What holds of the trees measured here.
-const NEVER_FAILS: &str = "a tree in memory";
+/// An index whose operations have their callbacks compiled in, as the engine calls its default
+/// index: [`Index`](hedgerow_index::Index) would cost an indirect call for each.
+pub trait InlinedIndex: Default + Send + Sync {
+    /// Runs `read` on the value of `key`.
+    fn get_with<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R>;
+
+    /// Calls `read` once for each key.
+    fn get_many(&self, keys: &[&[u8]], read: impl FnMut(usize, Option<&[u8]>));
+
+    /// Replaces, inserts or removes one key.
+    fn update_with<R>(
+        &self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    ) -> R;
+
+    /// Visits the pairs of a range.
+    fn scan_range(&self, range: &ScanRange<'_>, visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>);
+}
+
+macro_rules! inlined_index {
+    ($index:ty) => {
+        impl InlinedIndex for $index {
+            #[inline]
+            fn get_with<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+                self.get_with(key, read)
+            }
+
+            #[inline]
+            fn get_many(&self, keys: &[&[u8]], read: impl FnMut(usize, Option<&[u8]>)) {
+                self.get_many(keys, read);
+            }
+
+            #[inline]
+            fn update_with<R>(
+                &self,
+                key: &[u8],
+                new: &mut Vec<u8>,
+                decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+            ) -> R {
+                self.update_with(key, new, decide)
+            }
+
+            #[inline]
+            fn scan_range(
+                &self,
+                range: &ScanRange<'_>,
+                visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+            ) {
+                self.scan_range(range, visit);
+            }
+        }
+    };
+}
+
+inlined_index!(Masstree<Bytes>);
+inlined_index!(MatryoshkaIndex);
 
 /// A tree with values in blocks, as the engine's index.
 #[derive(Default)]
@@ -175,18 +232,27 @@ fn word(value: &[u8]) -> u64 {
         .map_or(0, |word| u64::from_le_bytes(*word))
 }
 
-impl<I: Index> Indexed<I> {
+impl<I: InlinedIndex> Indexed<I> {
     #[inline]
     fn put_with(&self, key: &[u8], value: u64, new: &mut Vec<u8>) {
-        Index::update(&self.0, key, new, |_, new| {
+        self.0.update_with(key, new, |_, new| {
             new.extend_from_slice(&value.to_le_bytes());
             Decision::Put(())
-        })
-        .expect(NEVER_FAILS);
+        });
+    }
+
+    /// Visits up to `count` pairs from `from` on.
+    #[inline]
+    fn scan_pairs(&self, from: &[u8], count: usize, mut visit: impl FnMut(&[u8], u64)) {
+        let range = ScanRange::starting_at(Bound::Included(from), Direction::Forward);
+        self.0.scan_range(&range.limited(count), |key, value| {
+            visit(key, word(value));
+            ControlFlow::Continue(())
+        });
     }
 }
 
-impl<I: Index> Map for Indexed<I> {
+impl<I: InlinedIndex> Map for Indexed<I> {
     #[inline]
     fn put(&self, key: &[u8], value: u64) {
         self.put_with(key, value, &mut Vec::new());
@@ -194,38 +260,27 @@ impl<I: Index> Map for Indexed<I> {
 
     #[inline]
     fn get(&self, key: &[u8]) -> Option<u64> {
-        Index::get(&self.0, key, word).expect(NEVER_FAILS)
+        self.0.get_with(key, word)
     }
 
     #[inline]
     fn remove(&self, key: &[u8]) -> bool {
-        Index::update(&self.0, key, &mut Vec::new(), |present, _| {
+        self.0.update_with(key, &mut Vec::new(), |present, _| {
             Decision::Remove(present.is_some())
         })
-        .expect(NEVER_FAILS)
     }
 
     fn scan(&self, from: &[u8], count: usize, visit: &mut dyn FnMut(&[u8], u64)) {
-        let mut left = count;
-        let from = Bound::Included(from);
-        Index::scan(&self.0, from, Direction::Forward, |key, value| {
-            visit(key, word(value));
-            one_less(&mut left)
-        })
-        .expect(NEVER_FAILS);
+        self.scan_pairs(from, count, visit);
     }
 
     fn scan_run(&self, keys: KeyRange<'_>, count: usize) -> Tally {
         let mut tally = Tally::default();
         for from in keys.iter() {
-            let mut left = count;
-            let from = Bound::Included(from);
-            Index::scan(&self.0, from, Direction::Forward, |key, value| {
+            self.scan_pairs(from, count, |key, value| {
                 black_box(key);
-                tally.count(Some(word(value)));
-                one_less(&mut left)
-            })
-            .expect(NEVER_FAILS);
+                tally.count(Some(value));
+            });
         }
         tally
     }
@@ -246,8 +301,8 @@ impl<I: Index> Map for Indexed<I> {
         for some in keys.chunks(group) {
             slices.clear();
             slices.extend(some.iter());
-            Index::get_many(&self.0, &slices, |_, value| tally.count(value.map(word)))
-                .expect(NEVER_FAILS);
+            self.0
+                .get_many(&slices, |_, value| tally.count(value.map(word)));
         }
         Some(tally)
     }

@@ -8,7 +8,10 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use crate::{Decision, Direction, Index, IndexError, MAX_KEY_BYTES, Statistics};
+use crate::{
+    Decision, Direction, Index, IndexError, MAX_KEY_BYTES, ScanRange, Statistics, StatisticsKind,
+    ValuePart,
+};
 
 type Pairs = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
@@ -26,85 +29,97 @@ impl LockedMap {
 
     /// The number of keys.
     pub fn len(&self) -> usize {
-        self.read().len()
+        self.lock_shared().len()
     }
 
     /// Whether there is no key.
     pub fn is_empty(&self) -> bool {
-        self.read().is_empty()
+        self.lock_shared().is_empty()
     }
 
     /// A copy of everything, in key order.
     pub fn pairs(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let map = self.read();
+        let map = self.lock_shared();
         let copies = map.iter().map(|(k, v)| (k.to_vec(), v.to_vec()));
         copies.collect()
     }
 
     // A panicking callback leaves the map whole (every change is one BTreeMap call), so a
     // poisoned lock is still usable.
-    fn read(&self) -> RwLockReadGuard<'_, Pairs> {
+    fn lock_shared(&self) -> RwLockReadGuard<'_, Pairs> {
         self.map.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Index for LockedMap {
-    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError> {
+    fn get(
+        &self,
+        key: &[u8],
+        _part: ValuePart,
+        read: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), IndexError> {
         // The callback may use the map: it gets a copy, and the lock is free.
-        let value = self.read().get(key).cloned();
-        Ok(value.map(|value| read(&value)))
+        let value = self.lock_shared().get(key).cloned();
+        if let Some(value) = value {
+            read(&value);
+        }
+        Ok(())
     }
 
     fn get_many(
         &self,
         keys: &[&[u8]],
-        mut read: impl FnMut(usize, Option<&[u8]>),
+        read: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<(), IndexError> {
         for (i, key) in keys.iter().enumerate() {
-            let value = self.read().get(*key).cloned();
+            let value = self.lock_shared().get(*key).cloned();
             read(i, value.as_deref());
         }
         Ok(())
     }
 
-    fn update<R>(
+    fn update(
         &self,
         key: &[u8],
+        _part: ValuePart,
         new: &mut Vec<u8>,
-        mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
-    ) -> Result<R, IndexError> {
+        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision,
+    ) -> Result<(), IndexError> {
         assert!(key.len() <= MAX_KEY_BYTES, "key of {} bytes", key.len());
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
         new.clear();
-        Ok(match decide(map.get(key).map(|value| &**value), new) {
-            Decision::Keep(result) => result,
-            Decision::Put(result) => {
+        match decide(map.get(key).map(|value| &**value), new) {
+            Decision::Keep(()) => {}
+            Decision::Put(()) => {
                 map.insert(key.into(), new.as_slice().into());
-                result
             }
-            Decision::Remove(result) => {
+            Decision::Remove(()) => {
                 map.remove(key);
-                result
             }
-        })
+        }
+        Ok(())
     }
 
     fn scan(
         &self,
-        from: Bound<&[u8]>,
-        direction: Direction,
-        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        range: &ScanRange<'_>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        let mut from = from.map(Box::<[u8]>::from);
-        loop {
+        let mut last: Option<Box<[u8]>> = None;
+        for _ in 0..range.limit {
+            let from = last.as_deref().map_or(range.from, Bound::Excluded);
+            let rest = ScanRange { from, ..*range };
+            // `BTreeMap::range` panics on bounds in the wrong order.
+            if rest.is_empty() {
+                return Ok(());
+            }
             // A copy of the next pair, as in `get`.
             let pair = {
-                let (map, from) = (self.read(), from.as_ref().map(|key| &**key));
-                let next = match direction {
-                    Direction::Forward => map.range::<[u8], _>((from, Bound::Unbounded)).next(),
-                    Direction::Reverse => {
-                        map.range::<[u8], _>((Bound::Unbounded, from)).next_back()
-                    }
+                let map = self.lock_shared();
+                let mut pairs = map.range::<[u8], _>(rest.bounds());
+                let next = match range.direction {
+                    Direction::Forward => pairs.next(),
+                    Direction::Reverse => pairs.next_back(),
                 };
                 next.map(|(key, value)| (key.clone(), value.clone()))
             };
@@ -114,20 +129,24 @@ impl Index for LockedMap {
             if visit(&key, &value).is_break() {
                 return Ok(());
             }
-            from = Bound::Excluded(key);
+            last = Some(key);
         }
+        Ok(())
     }
 
     fn partition(&self, parts: usize) -> Result<Vec<Vec<u8>>, IndexError> {
-        let map = self.read();
+        let map = self.lock_shared();
         let step = map.len().div_ceil(parts.max(1)).max(1);
         let cuts = map.keys().step_by(step).skip(1);
         let cuts = cuts.take(parts.saturating_sub(1));
         Ok(cuts.map(|key| key.to_vec()).collect())
     }
 
-    fn statistics(&self) -> Result<Statistics, IndexError> {
-        let map = self.read();
+    fn statistics(&self, kind: StatisticsKind) -> Result<Statistics, IndexError> {
+        if kind == StatisticsKind::Counters {
+            return Ok(Statistics::new());
+        }
+        let map = self.lock_shared();
         let bytes: usize = map.iter().map(|(k, v)| k.len() + v.len()).sum();
         let mut statistics = Statistics::new();
         statistics.push("keys", map.len() as f64, "Keys in the map.");
@@ -136,7 +155,11 @@ impl Index for LockedMap {
     }
 
     fn verify(&self) -> Result<(), String> {
-        match self.read().keys().find(|key| key.len() > MAX_KEY_BYTES) {
+        match self
+            .lock_shared()
+            .keys()
+            .find(|key| key.len() > MAX_KEY_BYTES)
+        {
             None => Ok(()),
             Some(key) => Err(format!("a key of {} bytes is over the limit", key.len())),
         }
@@ -146,14 +169,14 @@ impl Index for LockedMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::IndexExt;
 
     fn put(index: &LockedMap, key: &[u8], value: &[u8]) {
-        index
-            .update(key, &mut Vec::new(), |_, new| {
-                new.extend_from_slice(value);
-                Decision::Put(())
-            })
-            .unwrap();
+        let put = index.update(key, ValuePart::Whole, &mut Vec::new(), &mut |_, new| {
+            new.extend_from_slice(value);
+            Decision::Put(())
+        });
+        put.unwrap();
     }
 
     #[test]
@@ -162,31 +185,40 @@ mod tests {
         for key in [&b""[..], b"a", b"a\0", b"b"] {
             put(&index, key, key);
         }
-        let seen = |from, direction| {
+        let seen = |range: ScanRange<'_>| {
             let mut keys = Vec::new();
-            index
-                .scan(from, direction, |key, _| {
-                    keys.push(key.to_vec());
-                    ControlFlow::Continue(())
-                })
-                .unwrap();
+            let visit = &mut |key: &[u8], _: &[u8]| {
+                keys.push(key.to_vec());
+                ControlFlow::Continue(())
+            };
+            index.scan(&range, visit).unwrap();
             keys
         };
+        let (forward, reverse) = (Direction::Forward, Direction::Reverse);
+        let above = ScanRange::starting_at(Bound::Excluded(b"a"), forward);
+        assert_eq!(seen(above), [&b"a\0"[..], b"b"]);
+        assert_eq!(seen(above.limited(1)), [&b"a\0"[..]]);
+        assert!(seen(above.limited(0)).is_empty());
+        let below = ScanRange::starting_at(Bound::Included(b"a"), reverse);
+        assert_eq!(seen(below), [&b"a"[..], b""]);
+        let inner = (Bound::Included(&b"a"[..]), Bound::Excluded(&b"b"[..]));
         assert_eq!(
-            seen(Bound::Excluded(b"a"), Direction::Forward),
-            [&b"a\0"[..], b"b"]
+            seen(ScanRange::between(inner, forward)),
+            [&b"a"[..], b"a\0"]
         );
         assert_eq!(
-            seen(Bound::Included(b"a"), Direction::Reverse),
-            [&b"a"[..], b""]
+            seen(ScanRange::between(inner, reverse)),
+            [&b"a\0"[..], b"a"]
         );
-        index
-            .update(b"a", &mut Vec::new(), |old, _| {
-                assert_eq!(old, Some(&b"a"[..]));
-                Decision::Remove(())
-            })
-            .unwrap();
-        assert_eq!(index.get(b"a", <[u8]>::len).unwrap(), None);
+        let inverted = (inner.1, Bound::Included(&b"a"[..]));
+        assert!(seen(ScanRange::between(inverted, forward)).is_empty());
+        let remove = index.modify(b"a", ValuePart::Whole, &mut Vec::new(), |old, _| {
+            assert_eq!(old, Some(&b"a"[..]));
+            Decision::Remove(7)
+        });
+        assert_eq!(remove.unwrap(), 7);
+        let length = index.read(b"a", ValuePart::Whole, <[u8]>::len);
+        assert_eq!(length.unwrap(), None);
         assert_eq!(index.partition(2).unwrap(), [b"b".to_vec()]);
     }
 }

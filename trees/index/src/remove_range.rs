@@ -2,7 +2,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use crate::{Decision, Direction, Index, IndexError};
+use crate::{Decision, Direction, Index, IndexError, ScanRange, ValuePart};
 
 /// The most keys, and the most bytes of keys, that are collected before they are removed.
 const CHUNK_KEYS: usize = 1024;
@@ -35,20 +35,13 @@ impl CollectedKeys {
         for &length in &self.lengths {
             let (key, left) = rest.split_at(length);
             rest = left;
-            index.update(key, &mut Vec::new(), |_, _| Decision::Remove(()))?;
+            index.update(key, ValuePart::Head, &mut Vec::new(), &mut |_, _| {
+                Decision::Remove(())
+            })?;
         }
         self.bytes.clear();
         self.lengths.clear();
         Ok(())
-    }
-}
-
-/// Whether a key is behind the end of a range.
-fn is_beyond(to: Bound<&[u8]>, key: &[u8]) -> bool {
-    match to {
-        Bound::Included(end) => key > end,
-        Bound::Excluded(end) => key >= end,
-        Bound::Unbounded => false,
     }
 }
 
@@ -65,10 +58,8 @@ pub(crate) fn by_keys(
     loop {
         let from = last.as_deref().map_or(from, Bound::Excluded);
         let mut stopped = None;
-        index.scan(from, Direction::Forward, |key, value| {
-            if is_beyond(to, key) {
-                return ControlFlow::Break(());
-            }
+        let range = ScanRange::between((from, to), Direction::Forward);
+        index.scan(&range, &mut |key, value| {
             if decide(key, value)? {
                 collected.push(key);
             }

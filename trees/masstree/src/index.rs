@@ -1,25 +1,31 @@
 //! [`hedgerow_index::Index`] for trees of byte strings: how the engine sees Masstree.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 
-use hedgerow_index::{Decision, Direction, Index, IndexError, Statistics};
+use hedgerow_index::{
+    Decision, Index, IndexError, ScanRange, Statistics, StatisticsKind, ValuePart,
+};
 
 use crate::configuration::Concurrent;
 use crate::tree::Masstree;
-use crate::update::Change;
 use crate::value::Bytes;
 
+/// Values lie in memory, so a head is all of its value.
 impl Index for Masstree<Bytes, Concurrent> {
-    #[inline]
-    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError> {
-        Ok(self.get_with(key, read))
+    fn get(
+        &self,
+        key: &[u8],
+        _part: ValuePart,
+        read: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), IndexError> {
+        self.get_with(key, read);
+        Ok(())
     }
 
-    #[inline]
     fn get_many(
         &self,
         keys: &[&[u8]],
-        read: impl FnMut(usize, Option<&[u8]>),
+        read: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<(), IndexError> {
         Masstree::<Bytes, Concurrent>::get_many(self, keys, read);
         Ok(())
@@ -29,42 +35,23 @@ impl Index for Masstree<Bytes, Concurrent> {
         Masstree::prefetch_many(self, keys);
     }
 
-    #[inline]
-    fn update<R>(
+    fn update(
         &self,
         key: &[u8],
+        _part: ValuePart,
         new: &mut Vec<u8>,
-        mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
-    ) -> Result<R, IndexError> {
-        Ok(self.modify(key, |present| {
-            new.clear();
-            // SAFETY: the word is in its slot, whose node is latched during this call.
-            let present = present.map(|word| unsafe { Bytes::load(word) });
-            match decide(present, new) {
-                Decision::Keep(result) => Change::Keep(result),
-                Decision::Put(result) => Change::Put(Bytes::store(new), result),
-                Decision::Remove(result) => Change::Remove(result),
-            }
-        }))
+        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision,
+    ) -> Result<(), IndexError> {
+        self.update_with(key, new, decide);
+        Ok(())
     }
 
     fn scan(
         &self,
-        from: Bound<&[u8]>,
-        direction: Direction,
-        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        range: &ScanRange<'_>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        Masstree::<Bytes, Concurrent>::scan(self, from, direction, visit);
-        Ok(())
-    }
-
-    fn scan_keys(
-        &self,
-        from: Bound<&[u8]>,
-        direction: Direction,
-        visit: impl FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
-        Masstree::<Bytes, Concurrent>::scan_keys(self, from, direction, visit);
+        self.scan_range(range, visit);
         Ok(())
     }
 
@@ -72,12 +59,11 @@ impl Index for Masstree<Bytes, Concurrent> {
         Ok(Masstree::partition(self, parts))
     }
 
-    fn statistics(&self) -> Result<Statistics, IndexError> {
-        Ok(Masstree::statistics(self))
-    }
-
-    fn counters(&self) -> Statistics {
-        Masstree::counters(self)
+    fn statistics(&self, kind: StatisticsKind) -> Result<Statistics, IndexError> {
+        Ok(match kind {
+            StatisticsKind::Counters => self.counters(),
+            StatisticsKind::All => Masstree::statistics(self),
+        })
     }
 
     fn verify(&self) -> Result<(), String> {

@@ -20,15 +20,19 @@
 //! (the parent is only a hint: what it says may be stale, and asking for a wrong line costs
 //! nothing but the line). An early snapshot is as good as a late one: it is validated when it is
 //! taken, no key ever moves to the right into an existing node, and what it names stays alive
-//! under the scan's pin. A scan of keys alone ([`Masstree::scan_keys`]) never touches a value.
+//! under the scan's pin. A scan of keys alone ([`ScanRange::values`]) never touches a value.
+//!
+//! The end of the range is compared with a node's last entry, and with others only in the node in
+//! which the range ends ([`Scan::entries_in_range`]). The limit is checked once a node too.
 //!
 //! Long scans renew their pin every [`RENEW_NODES`] border nodes, so that a scan of
 //! everything does not keep all that writers retire meanwhile.
 
+use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
-use std::sync::atomic::Ordering;
+use std::sync::atomic;
 
-use hedgerow_index::Direction;
+use hedgerow_index::{Direction, ScanRange};
 use hedgerow_simd::{Kernel, Task};
 
 use crate::configuration::{Configuration, Guard};
@@ -76,6 +80,10 @@ struct SavedSnapshot<'s, 'g> {
 /// Its snapshots are large, so they lie elsewhere (`'s`) and only references change places.
 struct Scan<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool> {
     tree: &'t Masstree<V, C>,
+    /// Where the scan ends: a key, and whether it is included; `None` for no bound.
+    to: Option<(&'s [u8], bool)>,
+    /// How many more entries to visit.
+    left: usize,
     snapshot: &'s mut Snapshot<'t>,
     /// The snapshot of a sibling, taken early; without a node when there is none.
     ahead: &'s mut Snapshot<'t>,
@@ -110,17 +118,24 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
     #[inline(always)]
     fn new(
         tree: &'t Masstree<V, C>,
-        from: Bound<&[u8]>,
+        range: ScanRange<'s>,
         [snapshot, ahead, upper]: [&'s mut Snapshot<'t>; 3],
     ) -> Self {
-        let (key, inclusive) = match from {
+        let (key, inclusive) = match range.from {
             Bound::Included(key) => (Some(key), true),
             Bound::Excluded(key) => (Some(key), false),
             Bound::Unbounded if FORWARD => (Some(&[][..]), true),
             Bound::Unbounded => (None, false),
         };
+        let to = match range.to {
+            Bound::Included(key) => Some((key, true)),
+            Bound::Excluded(key) => Some((key, false)),
+            Bound::Unbounded => None,
+        };
         Self {
             tree,
+            to,
+            left: range.limit,
             snapshot,
             ahead,
             upper: SavedSnapshot {
@@ -160,7 +175,7 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
             return;
         }
         // SAFETY: a parent of a pinned node is a pinned node; null at a root.
-        let parent = unsafe { node.parent.load(Ordering::Acquire).as_ref() };
+        let parent = unsafe { node.parent.load(atomic::Ordering::Acquire).as_ref() };
         self.hint = parent.map(|parent| ParentHint {
             parent,
             child: K::rank(&parent.slices, parent.count(), node.low()),
@@ -297,10 +312,10 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
             }
             let rest = if class == LONG { key.suffix() } else { &[] };
             let before = match entry.suffix_or_empty().cmp(rest) {
-                std::cmp::Ordering::Less => true,
+                Ordering::Less => true,
                 // Forwards, what is before the position is skipped; in reverse it is visited.
-                std::cmp::Ordering::Equal => FORWARD != self.position.inclusive,
-                std::cmp::Ordering::Greater => false,
+                Ordering::Equal => FORWARD != self.position.inclusive,
+                Ordering::Greater => false,
             };
             self.index += usize::from(before);
             return Ok(());
@@ -405,41 +420,127 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
         Ok(Step::Go)
     }
 
-    /// Visits what the snapshot still has, descending into layers on the way.
+    /// The entries of the snapshot within the range, as far as its end tells: those before the
+    /// returned index forwards, those from it on in reverse; and whether the range ends there. A
+    /// layer through which the end passes counts as within.
+    #[inline(always)]
+    fn entries_in_range(&self) -> (usize, bool) {
+        let all = if FORWARD { self.snapshot.count } else { 0 };
+        match self.to {
+            None => (all, false),
+            Some((to, inclusive)) => self.entries_before(to, inclusive),
+        }
+    }
+
+    fn entries_before(&self, to: &[u8], inclusive: bool) -> (usize, bool) {
+        let entries = &self.snapshot.entries[..self.snapshot.count];
+        let (all, none) = if FORWARD {
+            (entries.len(), 0)
+        } else {
+            (0, entries.len())
+        };
+        let offset = self.offset();
+        // All keys of a layer are longer than its prefix.
+        match self.key[..offset].cmp(&to[..offset.min(to.len())]) {
+            Ordering::Less if FORWARD => return (all, false),
+            Ordering::Greater if !FORWARD => return (all, false),
+            Ordering::Equal => {}
+            Ordering::Less | Ordering::Greater => return (none, true),
+        }
+        let end = Key::at(to, offset);
+        let last = if FORWARD {
+            entries.last()
+        } else {
+            entries.first()
+        };
+        let is_inside = last.is_none_or(|last| match FORWARD {
+            true => last.slice < end.slice(),
+            false => last.slice > end.slice(),
+        });
+        if is_inside {
+            return (all, false);
+        }
+        let class = end.class();
+        let at = self.snapshot.lower_bound(end.slice(), class);
+        let same = entries
+            .get(at)
+            .filter(|entry| (entry.slice, entry.length.min(LONG)) == (end.slice(), class));
+        let is_same_inside = same.is_some_and(|entry| {
+            let rest = if class == LONG { end.suffix() } else { &[] };
+            entry.length == LAYER
+                || match entry.suffix_or_empty().cmp(rest) {
+                    Ordering::Less => FORWARD,
+                    Ordering::Equal => inclusive,
+                    Ordering::Greater => !FORWARD,
+                }
+        });
+        if FORWARD {
+            (at + usize::from(is_same_inside), at < entries.len())
+        } else {
+            let is_same_outside = same.is_some() && !is_same_inside;
+            (at + usize::from(is_same_outside), at > 0 || same.is_some())
+        }
+    }
+
+    /// Visits what the snapshot still has of the range, descending into layers on the way. Breaks
+    /// at the end of the range, at its limit, or where `visit` does.
     #[inline(always)]
     fn visit_entries<K: Kernel>(
         &mut self,
         visit: &mut impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, PositionLost> {
-        loop {
-            let at = match Self::DIRECTION {
-                Direction::Forward if self.index < self.snapshot.count => self.index,
-                Direction::Reverse if self.index > 0 => self.index - 1,
-                _ => return Ok(ControlFlow::Continue(())),
+        'node: loop {
+            let (end, ends) = self.entries_in_range();
+            let first = self.index;
+            // Layers do not count: behind one the rest is counted anew.
+            let stop = match Self::DIRECTION {
+                Direction::Forward => end.min(first.saturating_add(self.left)),
+                Direction::Reverse => end.max(first.saturating_sub(self.left)),
             };
-            self.index = match Self::DIRECTION {
-                Direction::Forward => at + 1,
-                Direction::Reverse => at,
-            };
-            let entry = &self.snapshot.entries[at];
-            if entry.length == LAYER {
-                let (slice, layer) = (entry.slice, layer_root(entry.value));
-                self.save_position();
-                self.descend_into(slice);
-                self.save_upper();
-                self.enter::<K>(layer)?;
-                continue;
+            loop {
+                let at = match Self::DIRECTION {
+                    Direction::Forward if self.index < stop => self.index,
+                    Direction::Reverse if self.index > stop => self.index - 1,
+                    _ => break,
+                };
+                let entry = &self.snapshot.entries[at];
+                if entry.length == LAYER {
+                    self.left -= self.index.abs_diff(first);
+                    let (slice, layer) = (entry.slice, layer_root(entry.value));
+                    self.pass(at);
+                    self.save_position();
+                    self.descend_into(slice);
+                    self.save_upper();
+                    self.enter::<K>(layer)?;
+                    continue 'node;
+                }
+                let offset = self.above.len() * 8;
+                write_slice(&mut self.key, offset, entry);
+                if entry.length == SUFFIX {
+                    append_short(&mut self.key, entry.suffix_or_empty());
+                }
+                self.key_visited = true;
+                let value = entry.value;
+                self.pass(at);
+                if visit(&self.key, value).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
             }
-            let offset = self.above.len() * 8;
-            write_slice(&mut self.key, offset, entry);
-            if entry.length == SUFFIX {
-                append_short(&mut self.key, entry.suffix_or_empty());
-            }
-            self.key_visited = true;
-            if visit(&self.key, entry.value).is_break() {
+            self.left -= self.index.abs_diff(first);
+            if ends || self.left == 0 {
                 return Ok(ControlFlow::Break(()));
             }
+            return Ok(ControlFlow::Continue(()));
         }
+    }
+
+    /// Counts an entry as visited.
+    #[inline(always)]
+    fn pass(&mut self, at: usize) {
+        self.index = match Self::DIRECTION {
+            Direction::Forward => at + 1,
+            Direction::Reverse => at,
+        };
     }
 
     fn run<K: Kernel>(
@@ -478,7 +579,7 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
 /// too large to be moved about.
 struct ScanTask<'t, 'x, V: Value, C: Configuration, F, const FORWARD: bool, const VALUES: bool> {
     tree: &'t Masstree<V, C>,
-    from: Bound<&'x [u8]>,
+    range: ScanRange<'x>,
     guard: &'x mut C::Guard<'t>,
     visit: F,
 }
@@ -497,7 +598,7 @@ where
         let (mut here, mut ahead, mut upper) =
             (Snapshot::empty(), Snapshot::empty(), Snapshot::empty());
         let snapshots = [&mut here, &mut ahead, &mut upper];
-        Scan::<V, C, FORWARD, VALUES>::new(self.tree, self.from, snapshots)
+        Scan::<V, C, FORWARD, VALUES>::new(self.tree, self.range, snapshots)
             .run::<K>(self.guard, &mut self.visit);
     }
 }
@@ -506,41 +607,31 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
     #[inline]
     fn scan_words<const VALUES: bool>(
         &self,
-        from: Bound<&[u8]>,
-        direction: Direction,
+        range: &ScanRange<'_>,
         visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) {
-        match direction {
-            Direction::Forward => self.scan_towards::<true, VALUES>(from, visit),
-            Direction::Reverse => self.scan_towards::<false, VALUES>(from, visit),
+        if range.is_empty() {
+            return;
+        }
+        match range.direction {
+            Direction::Forward => self.scan_towards::<true, VALUES>(range, visit),
+            Direction::Reverse => self.scan_towards::<false, VALUES>(range, visit),
         }
     }
 
     #[inline]
     fn scan_towards<const FORWARD: bool, const VALUES: bool>(
         &self,
-        from: Bound<&[u8]>,
+        range: &ScanRange<'_>,
         visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) {
         let mut guard = C::read(&self.entry);
         self.level.run(ScanTask::<V, C, _, FORWARD, VALUES> {
             tree: self,
-            from,
+            range: *range,
             guard: &mut guard,
             visit,
         });
-    }
-
-    /// Visits keys in order from `from`, until `visit` breaks, without touching their values:
-    /// where those lie in blocks of their own, it costs half of a scan or less.
-    #[inline]
-    pub fn scan_keys(
-        &self,
-        from: Bound<&[u8]>,
-        direction: Direction,
-        mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
-    ) {
-        self.scan_words::<false>(from, direction, |key, _| visit(key));
     }
 }
 
@@ -586,7 +677,7 @@ impl<C: Configuration> Masstree<u64, C> {
         direction: Direction,
         visit: impl FnMut(&[u8], u64) -> ControlFlow<()>,
     ) {
-        self.scan_words::<true>(from, direction, visit);
+        self.scan_words::<true>(&ScanRange::starting_at(from, direction), visit);
     }
 }
 
@@ -598,11 +689,26 @@ impl<C: Configuration> Masstree<Bytes, C> {
         &self,
         from: Bound<&[u8]>,
         direction: Direction,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) {
+        self.scan_range(&ScanRange::starting_at(from, direction), visit);
+    }
+
+    /// Visits the pairs of a range, as [`hedgerow_index::Index::scan`] does, with `visit` compiled
+    /// in. Without values, which lie in blocks of their own, it costs half as much or less.
+    #[inline]
+    pub fn scan_range(
+        &self,
+        range: &ScanRange<'_>,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) {
-        self.scan_words::<true>(from, direction, |key, word| {
-            // SAFETY: from a validated snapshot, and the scan's guard is held during the call.
-            visit(key, unsafe { Bytes::load(word) })
-        });
+        if range.values {
+            self.scan_words::<true>(range, |key, word| {
+                // SAFETY: from a validated snapshot, and the scan's guard is held during the call.
+                visit(key, unsafe { Bytes::load(word) })
+            });
+        } else {
+            self.scan_words::<false>(range, |key, _| visit(key, &[]));
+        }
     }
 }

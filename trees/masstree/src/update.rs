@@ -9,6 +9,7 @@
 //! free slot and stores the permutation. Only reuse of a removed slot, splits, and collapses
 //! make the validation of readers fail.
 
+use hedgerow_index::Decision;
 use hedgerow_simd::{Kernel, Task};
 use hedgerow_sync::Version;
 
@@ -442,6 +443,27 @@ impl<C: Configuration> Masstree<u64, C> {
 }
 
 impl<C: Configuration> Masstree<Bytes, C> {
+    /// Atomically replaces, inserts or removes one key, as [`hedgerow_index::Index::update`] does,
+    /// with `decide` compiled in; returns what `decide` returned.
+    #[inline]
+    pub fn update_with<R>(
+        &self,
+        key: &[u8],
+        new: &mut Vec<u8>,
+        mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
+    ) -> R {
+        self.modify(key, |present| {
+            new.clear();
+            // SAFETY: the word is in its slot, whose node is latched during this call.
+            let present = present.map(|word| unsafe { Bytes::load(word) });
+            match decide(present, new) {
+                Decision::Keep(result) => Change::Keep(result),
+                Decision::Put(result) => Change::Put(Bytes::store(new), result),
+                Decision::Remove(result) => Change::Remove(result),
+            }
+        })
+    }
+
     /// Stores `value` under `key`; says whether the key was there before.
     #[inline]
     pub fn put(&self, key: &[u8], value: &[u8]) -> bool {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_index::{Direction, Index};
+use hedgerow_index::{Direction, ScanRange};
 use hedgerow_masstree::{Bytes, Level, Masstree, SingleThreaded};
 use hedgerow_testkit::index_workload::check_sequential;
 use hedgerow_testkit::keys::KeyShape;
@@ -324,11 +324,11 @@ proptest! {
     }
 
     #[test]
-    fn any_bound_starts_a_scan_rightly(
+    fn a_scan_visits_what_lies_between_any_bounds(
         keys in proptest::collection::vec(key(), 0..120),
-        bound in key(),
-        kind in 0..3,
-        take in 1..50_usize,
+        ends in (key(), key()),
+        kinds in (0..3, 0..3),
+        limit in prop_oneof![0..50_usize, Just(usize::MAX)],
     ) {
         let tree: Masstree<Bytes> = Masstree::new();
         let mut model = BTreeMap::new();
@@ -336,36 +336,37 @@ proptest! {
             tree.put(&key, &number.to_le_bytes());
             model.insert(key, number);
         }
-        let bound = match kind {
-            0 => Bound::Included(bound.as_slice()),
-            1 => Bound::Excluded(bound.as_slice()),
+        let bound = |key, kind| match kind {
+            0 => Bound::Included(key),
+            1 => Bound::Excluded(key),
             _ => Bound::Unbounded,
         };
+        let bounds = (bound(&ends.0[..], kinds.0), bound(&ends.1[..], kinds.1));
         for direction in [Direction::Forward, Direction::Reverse] {
+            let range = ScanRange::between(bounds, direction).limited(limit);
             let mut seen = Vec::new();
-            Index::scan(&tree, bound, direction, |key, value| {
+            tree.scan_range(&range, |key, value| {
                 seen.push((key.to_vec(), value.to_vec()));
-                if seen.len() == take { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            }).unwrap();
+                ControlFlow::Continue(())
+            });
             let pair = |(key, value): (&Vec<u8>, &usize)| {
                 (key.clone(), value.to_le_bytes().to_vec())
             };
-            let expected: Vec<_> = match direction {
-                Direction::Forward => {
-                    let rows = model.range::<[u8], _>((bound, Bound::Unbounded));
-                    rows.take(take).map(pair).collect()
-                }
-                Direction::Reverse => {
-                    let rows = model.range::<[u8], _>((Bound::Unbounded, bound));
-                    rows.rev().take(take).map(pair).collect()
+            let expected: Vec<_> = if range.is_empty() {
+                Vec::new()
+            } else {
+                let pairs = model.range::<[u8], _>(bounds);
+                match direction {
+                    Direction::Forward => pairs.take(limit).map(pair).collect(),
+                    Direction::Reverse => pairs.rev().take(limit).map(pair).collect(),
                 }
             };
             prop_assert_eq!(&seen, &expected);
             let mut keys = Vec::new();
-            Index::scan_keys(&tree, bound, direction, |key| {
+            tree.scan_range(&range.keys_only(), |key, _| {
                 keys.push(key.to_vec());
-                if keys.len() == take { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            }).unwrap();
+                ControlFlow::Continue(())
+            });
             prop_assert!(keys.iter().eq(expected.iter().map(|(key, _)| key)));
         }
     }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use hedgerow_index::{Decision, Direction, Index, NotAscending};
+use hedgerow_index::{
+    Decision, Direction, Index, IndexExt, NotAscending, ScanRange, StatisticsKind,
+};
 use hedgerow_matryoshka::{Capacity, Full, LoadError, MatryoshkaIndex};
 use hedgerow_simd::Level;
 use hedgerow_testkit::index_workload::{ConcurrentRun, check_concurrent, check_sequential};
@@ -33,24 +35,24 @@ impl Capacity for Small {
 }
 
 fn put<C: Capacity>(index: &MatryoshkaIndex<C>, key: &[u8], value: &[u8]) -> bool {
-    index
-        .update(key, &mut Vec::new(), |old, new| {
-            new.extend_from_slice(value);
-            Decision::Put(old.is_some())
-        })
-        .unwrap()
+    index.update_with(key, &mut Vec::new(), |old, new| {
+        new.extend_from_slice(value);
+        Decision::Put(old.is_some())
+    })
 }
 
 fn remove<C: Capacity>(index: &MatryoshkaIndex<C>, key: &[u8]) -> bool {
-    index
-        .update(key, &mut Vec::new(), |old, _| {
-            Decision::Remove(old.is_some())
-        })
-        .unwrap()
+    index.update_with(key, &mut Vec::new(), |old, _| {
+        Decision::Remove(old.is_some())
+    })
 }
 
 fn get<C: Capacity>(index: &MatryoshkaIndex<C>, key: &[u8]) -> Option<Vec<u8>> {
-    index.get(key, <[u8]>::to_vec).unwrap()
+    index.get_with(key, <[u8]>::to_vec)
+}
+
+fn statistic<C: Capacity>(index: &MatryoshkaIndex<C>, name: &str) -> Option<f64> {
+    index.statistics(StatisticsKind::All).unwrap().get(name)
 }
 
 fn pairs<C: Capacity>(
@@ -60,7 +62,7 @@ fn pairs<C: Capacity>(
 ) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut seen = Vec::new();
     index
-        .scan(from, direction, |key, value| {
+        .scan_from(from, direction, |key, value| {
             seen.push((key.to_vec(), value.to_vec()));
             ControlFlow::Continue(())
         })
@@ -187,11 +189,9 @@ fn keys_that_stay_are_found_whatever_the_writers_do() {
                 let keys: Vec<Vec<u8>> = stay.iter().map(|&number| staying(number)).collect();
                 let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
                 while !done.load(Ordering::Relaxed) || passes.load(Ordering::Relaxed) < 2 {
-                    index
-                        .get_many(&keys, |at, value| {
-                            assert_eq!(value, Some(&stay[at].to_be_bytes()[..]), "in a batch");
-                        })
-                        .unwrap();
+                    index.get_many(&keys, |at, value| {
+                        assert_eq!(value, Some(&stay[at].to_be_bytes()[..]), "in a batch");
+                    });
                     let mut seen = pairs(index, Bound::Unbounded, direction);
                     if direction == Direction::Reverse {
                         seen.reverse();
@@ -220,10 +220,7 @@ fn keys_that_stay_are_found_whatever_the_writers_do() {
             .for_each(|outcome| outcome.expect("a writer"));
     });
     index.verify().expect("sound at rest");
-    assert_eq!(
-        index.statistics().unwrap().get("keys"),
-        Some(NUMBERS.div_ceil(25) as f64)
-    );
+    assert_eq!(statistic(&index, "keys"), Some(NUMBERS.div_ceil(25) as f64));
 }
 
 #[test]
@@ -233,16 +230,21 @@ fn one_layer_bridges_a_long_shared_prefix_and_goes_when_it_is_empty() {
     for number in 0..16 {
         put(&index, &key(number), b"v");
     }
-    let layers = |index: &MatryoshkaIndex| index.statistics().unwrap().get("layers");
+    let layers = |index: &MatryoshkaIndex| statistic(&index, "layers");
     assert_eq!(layers(&index), Some(0.0), "a bucket holds sixteen");
     put(&index, &key(16), b"v");
     index.verify().expect("sound with a layer");
-    assert_eq!(layers(&index), Some(1.0), "{:?}", index.statistics());
+    assert_eq!(
+        layers(&index),
+        Some(1.0),
+        "{:?}",
+        index.statistics(StatisticsKind::All)
+    );
     // A key that leaves the prefix half way: the layer hangs below another.
     let half = [b'p'; 50];
     put(&index, &half, b"half");
     index.verify().expect("sound with a fork");
-    assert_eq!(index.statistics().unwrap().get("deepest_layer"), Some(2.0));
+    assert_eq!(statistic(&index, "deepest_layer"), Some(2.0));
     assert_eq!(get(&index, &half).as_deref(), Some(&b"half"[..]));
     assert_eq!(get(&index, &[b'p'; 51]), None);
     for number in 0..=16 {
@@ -253,7 +255,7 @@ fn one_layer_bridges_a_long_shared_prefix_and_goes_when_it_is_empty() {
     assert!(remove(&index, &half));
     index.verify().expect("sound when empty");
     assert_eq!(layers(&index), Some(0.0));
-    assert_eq!(index.statistics().unwrap().get("pages"), Some(1.0));
+    assert_eq!(statistic(&index, "pages"), Some(1.0));
 }
 
 /// Groups of keys that share 16 bytes: many of them make a layer, a few need none.
@@ -265,7 +267,7 @@ fn grouped(group: u64, member: u64) -> Vec<u8> {
 fn layers_fold_when_few_keys_are_left_and_memory_comes_back() {
     const GROUPS: u64 = 200;
     let index: MatryoshkaIndex = MatryoshkaIndex::new();
-    let number = |index: &MatryoshkaIndex, name| index.statistics().unwrap().get(name).unwrap();
+    let number = |index: &MatryoshkaIndex, name| statistic(&index, name).unwrap();
     for kept in [0, 1, 4] {
         let few: MatryoshkaIndex = MatryoshkaIndex::new();
         for group in 0..GROUPS {
@@ -304,7 +306,7 @@ fn a_key_that_comes_and_goes_does_not_make_and_fold_a_layer_each_time() {
         }
         let long = |number: u64| [[0; 8], number.to_be_bytes()].concat();
         (0..30).for_each(|number| assert!(!put(&index, &long(number), b"long")));
-        let layers = || index.statistics().unwrap().get("layers");
+        let layers = || statistic(&index, "layers");
         for number in (0..30).rev() {
             assert!(remove(&index, &long(number)));
             let (mut before, mut changes) = (layers(), 0);
@@ -331,7 +333,7 @@ fn a_layer_that_holds_another_alone_folds() {
     let index: MatryoshkaIndex = MatryoshkaIndex::new();
     let key = |number: u64| [&[b'p'; 100][..], &number.to_be_bytes()].concat();
     (0..40).for_each(|number| assert!(!put(&index, &key(number), &number.to_be_bytes())));
-    let statistic = |name| index.statistics().unwrap().get(name);
+    let statistic = |name| statistic(&index, name);
     for forks in [&[50][..], &[20, 50, 90], &[96, 97, 98, 99, 100]] {
         for &fork in forks {
             assert!(!put(&index, &key(0)[..fork], b"fork"));
@@ -378,7 +380,7 @@ fn a_scan_goes_on_when_the_layer_that_it_is_in_folds() {
                 }
                 ControlFlow::Continue(())
             };
-            index.scan(Bound::Unbounded, direction, visit).unwrap();
+            index.scan_from(Bound::Unbounded, direction, visit).unwrap();
             if direction == Direction::Reverse {
                 seen.reverse();
             }
@@ -391,7 +393,7 @@ fn a_scan_goes_on_when_the_layer_that_it_is_in_folds() {
                 );
             }
             // Each other group keeps its layer, and the one above for the key that ends before it.
-            assert_eq!(index.statistics().unwrap().get("layers"), Some(4.0));
+            assert_eq!(statistic(&index, "layers"), Some(4.0));
         }
     }
 }
@@ -445,7 +447,7 @@ fn keys_of_64_kib_and_values_of_all_sizes() {
         assert!(remove(&index, key));
     }
     index.verify().expect("sound when empty");
-    assert_eq!(index.statistics().unwrap().get("layers"), Some(0.0));
+    assert_eq!(statistic(&index, "layers"), Some(0.0));
 }
 
 /// Layers thousands deep, which recursion would not survive.
@@ -457,7 +459,7 @@ fn deep_layers_are_walked_without_recursion() {
     for &count in &slices {
         put(&index, &key(count), b"v");
     }
-    assert!(index.statistics().unwrap().get("deepest_layer") >= Some(1_000.0));
+    assert!(statistic(&index, "deepest_layer") >= Some(1_000.0));
     assert_eq!(
         pairs(&index, Bound::Unbounded, Direction::Reverse).len(),
         2_000
@@ -467,7 +469,7 @@ fn deep_layers_are_walked_without_recursion() {
         assert!(remove(&index, &key(count)));
     }
     index.verify().expect("sound");
-    assert_eq!(index.statistics().unwrap().get("keys"), Some(10.0));
+    assert_eq!(statistic(&index, "keys"), Some(10.0));
 }
 
 /// Loads keys of every shape, then changes and removes all of them.
@@ -529,7 +531,7 @@ fn a_bulk_load_builds_what_inserts_build() {
     }
     loaded.verify().expect("sound");
     for name in ["keys", "layers", "buckets", "deepest_layer"] {
-        let number = |index: &MatryoshkaIndex| index.statistics().unwrap().get(name);
+        let number = |index: &MatryoshkaIndex| statistic(&index, name);
         assert_eq!(number(&loaded), number(&inserted), "{name}");
     }
 }
@@ -592,15 +594,12 @@ fn partitions_cut_evenly() {
         let mut from = Bound::Unbounded;
         for cut in cuts.iter().map(Some).chain([None]) {
             let mut count = 0;
-            index
-                .scan(from, Direction::Forward, |key, _| {
-                    if cut.is_some_and(|cut| key >= cut.as_slice()) {
-                        return ControlFlow::Break(());
-                    }
-                    count += 1;
-                    ControlFlow::Continue(())
-                })
-                .unwrap();
+            let to = cut.map_or(Bound::Unbounded, |cut| Bound::Excluded(cut.as_slice()));
+            let range = ScanRange::between((from, to), Direction::Forward);
+            index.scan_range(&range, |_, _| {
+                count += 1;
+                ControlFlow::Continue(())
+            });
             assert!((1_250..5_000).contains(&count), "a part of {count} keys");
             from = cut.map_or(Bound::Unbounded, |cut| Bound::Included(cut.as_slice()));
         }
@@ -625,11 +624,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn any_bound_starts_a_scan_rightly_and_batches_find_what_gets_find(
+    fn a_scan_visits_what_lies_between_any_bounds_and_batches_find_what_gets_find(
         keys in proptest::collection::vec(key(), 0..150),
         absent in proptest::collection::vec(key(), 0..40),
-        bound in key(),
-        kind in 0..3_usize,
+        ends in (key(), key()),
+        kinds in (0..3, 0..3),
+        limit in prop_oneof![0..50_usize, Just(usize::MAX)],
     ) {
         let index = MatryoshkaIndex::<Small>::new();
         let mut model = BTreeMap::new();
@@ -638,22 +638,37 @@ proptest! {
             model.insert(key.clone(), number.to_le_bytes().to_vec());
         }
         index.verify().expect("sound");
-        let bound = [
-            Bound::Included(bound.as_slice()),
-            Bound::Excluded(bound.as_slice()),
-            Bound::Unbounded,
-        ][kind];
+        let bound = |key, kind| match kind {
+            0 => Bound::Included(key),
+            1 => Bound::Excluded(key),
+            _ => Bound::Unbounded,
+        };
+        let bounds = (bound(&ends.0[..], kinds.0), bound(&ends.1[..], kinds.1));
         let own = |(key, value): (&Vec<u8>, &Vec<u8>)| (key.clone(), value.clone());
-        let ahead = model.range::<[u8], _>((bound, Bound::Unbounded)).map(own);
-        prop_assert_eq!(pairs(&index, bound, Direction::Forward), ahead.collect::<Vec<_>>());
-        let behind = model.range::<[u8], _>((Bound::Unbounded, bound)).rev().map(own);
-        prop_assert_eq!(pairs(&index, bound, Direction::Reverse), behind.collect::<Vec<_>>());
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let range = ScanRange::between(bounds, direction).limited(limit);
+            let mut seen = Vec::new();
+            index.scan_range(&range, |key, value| {
+                seen.push((key.to_vec(), value.to_vec()));
+                ControlFlow::Continue(())
+            });
+            let expected: Vec<_> = if range.is_empty() {
+                Vec::new()
+            } else {
+                let pairs = model.range::<[u8], _>(bounds);
+                match direction {
+                    Direction::Forward => pairs.take(limit).map(own).collect(),
+                    Direction::Reverse => pairs.rev().take(limit).map(own).collect(),
+                }
+            };
+            prop_assert_eq!(seen, expected);
+        }
         let all: Vec<&[u8]> = keys.iter().chain(&absent).map(Vec::as_slice).collect();
         let mut answers = vec![None; all.len()];
         index.get_many(&all, |at, value| {
             assert!(answers[at].is_none(), "answered twice");
             answers[at] = Some(value.map(<[u8]>::to_vec));
-        }).unwrap();
+        });
         for (key, answer) in all.iter().zip(answers) {
             prop_assert_eq!(answer, Some(model.get(*key).cloned()));
         }

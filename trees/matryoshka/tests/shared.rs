@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use hedgerow_index::{Decision, Direction, Index, IndexError, IntKey, NotAscending, Statistics};
+use hedgerow_index::{
+    Decision, Direction, Index, IndexError, IntKey, NotAscending, ScanRange, Statistics,
+    StatisticsKind, ValuePart,
+};
 use hedgerow_matryoshka::{Capacity, Change, Full, LoadError, SharedLane, SharedMatryoshka};
 use hedgerow_simd::Level;
 use hedgerow_testkit::index_workload::{
@@ -66,14 +69,22 @@ key!(u64, u64; i64, u64; u32, u32; i32, u32);
 struct ByNumber<K: Key, C: Capacity>(SharedMatryoshka<K, C>);
 
 impl<K: Key, C: Capacity> Index for ByNumber<K, C> {
-    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError> {
-        Ok(self.0.get(K::of(key)).map(|word| read(&value(word))))
+    fn get(
+        &self,
+        key: &[u8],
+        _part: ValuePart,
+        read: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), IndexError> {
+        if let Some(word) = self.0.get(K::of(key)) {
+            read(&value(word));
+        }
+        Ok(())
     }
 
     fn get_many(
         &self,
         keys: &[&[u8]],
-        mut read: impl FnMut(usize, Option<&[u8]>),
+        read: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<(), IndexError> {
         let keys: Vec<K> = keys.iter().map(|key| K::of(key)).collect();
         self.0
@@ -81,33 +92,41 @@ impl<K: Key, C: Capacity> Index for ByNumber<K, C> {
         Ok(())
     }
 
-    fn update<R>(
+    fn update(
         &self,
         key: &[u8],
+        _part: ValuePart,
         new: &mut Vec<u8>,
-        mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
-    ) -> Result<R, IndexError> {
-        Ok(self.0.update(K::of(key), |word| {
+        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision,
+    ) -> Result<(), IndexError> {
+        self.0.update(K::of(key), |word| {
             new.clear();
             match decide(word.map(value).as_deref(), new) {
-                Decision::Keep(result) => Change::Keep(result),
-                Decision::Put(result) => {
-                    Change::Put(decode_value(new).expect("a value of the driver's"), result)
+                Decision::Keep(()) => Change::Keep(()),
+                Decision::Put(()) => {
+                    Change::Put(decode_value(new).expect("a value of the driver's"), ())
                 }
-                Decision::Remove(result) => Change::Remove(result),
+                Decision::Remove(()) => Change::Remove(()),
             }
-        }))
+        });
+        Ok(())
     }
 
     fn scan(
         &self,
-        from: Bound<&[u8]>,
-        direction: Direction,
-        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        range: &ScanRange<'_>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        self.0.scan(from.map(K::of), direction, |key, word| {
-            visit(&key.bytes(), &value(word))
-        });
+        let mut left = range.limit;
+        self.0
+            .scan(range.from.map(K::of), range.direction, |key, word| {
+                let key = key.bytes();
+                if left == 0 || range.ends_before(&key) {
+                    return ControlFlow::Break(());
+                }
+                left -= 1;
+                visit(&key, &value(word))
+            });
         Ok(())
     }
 
@@ -115,7 +134,7 @@ impl<K: Key, C: Capacity> Index for ByNumber<K, C> {
         Ok(Vec::new())
     }
 
-    fn statistics(&self) -> Result<Statistics, IndexError> {
+    fn statistics(&self, _kind: StatisticsKind) -> Result<Statistics, IndexError> {
         Ok(self.0.statistics())
     }
 

@@ -1,9 +1,9 @@
 //! Every way to read, and the comparison of everything.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
-use hedgerow::IndexKind;
+use hedgerow::{Direction, IndexKind, Row};
 
 use super::rows::{Key, ModelRow};
 use super::steps::Bounds;
@@ -39,7 +39,11 @@ impl World {
             .map(pair)
             .collect();
         reverse.reverse();
-        assert_eq!(reverse, self.live_rows(keyspace, bounds));
+        let all = self.live_rows(keyspace, bounds);
+        assert_eq!(reverse, all);
+        for limit in [0, 1, 2, all.len() / 2, all.len(), all.len() + 1] {
+            self.scan_up_to(keyspace, bounds, limit);
+        }
         if let Bound::Included(prefix) = &bounds.0 {
             let seen: Vec<_> = handle.prefix(prefix).unwrap().map(pair).collect();
             let all = self.live_rows(keyspace, &(Bound::Unbounded, Bound::Unbounded));
@@ -48,6 +52,27 @@ impl World {
                 .filter(|(key, _)| key.starts_with(prefix))
                 .collect();
             assert_eq!(seen, want);
+        }
+    }
+
+    /// A scan with a limit shows so many live rows, however many have expired among them.
+    fn scan_up_to(&self, keyspace: usize, bounds: &Bounds, limit: usize) {
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let mut expected = self.live_rows(keyspace, bounds);
+            if direction == Direction::Reverse {
+                expected.reverse();
+            }
+            expected.truncate(limit);
+            let mut seen = Vec::new();
+            let visit = |key: &[u8], row: Row<'_>| {
+                seen.push((key.to_vec(), ModelRow::of(row)));
+                ControlFlow::Continue(())
+            };
+            let handle = &self.keyspaces[keyspace];
+            handle
+                .scan_up_to(bounds.clone(), direction, limit, visit)
+                .unwrap();
+            assert_eq!(seen, expected, "{direction:?}, at most {limit}");
         }
     }
 

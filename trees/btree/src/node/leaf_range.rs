@@ -1,12 +1,13 @@
-//! Which places of a leaf a scan visits.
+//! Which places of a leaf a scan visits, and whether its range ends there.
 
+use std::cmp::Ordering;
 use std::ops::{Bound, Range};
 
 use crate::configuration::Configuration;
 use crate::node::key::CutKey;
 use crate::node::page::Image;
 
-/// Where a scan begins, if not at the end of the key space.
+/// Where a scan begins, or ends, if not at an end of the key space.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Start<'k> {
     pub key: &'k [u8],
@@ -37,6 +38,15 @@ impl<'k> Start<'k> {
         };
         beyond || (self.inclusive && key == self.key)
     }
+
+    /// Whether a key is not behind this bound, as the end of a scan.
+    pub(crate) fn admits_before<const FORWARD: bool>(self, key: &[u8]) -> bool {
+        if FORWARD {
+            self.admits::<false>(key)
+        } else {
+            self.admits::<true>(key)
+        }
+    }
 }
 
 impl<const PAGE: usize> Image<PAGE> {
@@ -58,5 +68,40 @@ impl<const PAGE: usize> Image<PAGE> {
         let left = if FORWARD { split..all.end } else { 0..split };
         let rest = key.rest.filter(|_| keep);
         (left, rest.map(|key| (index, Start { key, inclusive })))
+    }
+
+    /// The places of an ordered leaf up to an end of the scan, and the one whose key prefix the end
+    /// cuts through, with the end below it.
+    pub(crate) fn range_to<'k, C: Configuration, const FORWARD: bool>(
+        &self,
+        end: Start<'k>,
+        key_prefix: usize,
+    ) -> (Range<usize>, Option<(usize, Start<'k>)>) {
+        // Before a bound in one direction is behind it in the other.
+        if FORWARD {
+            self.range_from::<C, false>(Some(end), key_prefix)
+        } else {
+            self.range_from::<C, true>(Some(end), key_prefix)
+        }
+    }
+
+    /// Whether a scan that ends there meets no key behind this leaf, as its fence tells.
+    pub(crate) fn is_last_before<const FORWARD: bool>(
+        &self,
+        end: Start<'_>,
+        key_prefix: usize,
+    ) -> bool {
+        let Start { key, inclusive } = end;
+        let CutKey { key_prefix, rest } = CutKey::at(key, key_prefix);
+        let fence = if FORWARD { self.upper() } else { self.lower() };
+        if fence.is_empty() {
+            return true;
+        }
+        // The upper fence is the first key that belongs to the next leaf, the lower one to this.
+        match fence.cmp(key_prefix) {
+            Ordering::Less => !FORWARD,
+            Ordering::Equal => !FORWARD || (rest.is_none() && !inclusive),
+            Ordering::Greater => FORWARD,
+        }
     }
 }

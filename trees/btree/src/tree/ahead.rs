@@ -10,7 +10,8 @@
 //! 4, 8, and so on, so that hardly more is read in vain than is used. A scan that is known to want
 //! more than its leaf has prefetches the leaves behind together with the first values.
 
-use std::ops::{Bound, Range};
+use std::cell::Cell;
+use std::ops::{ControlFlow, Range};
 
 use hedgerow_pages::{PageId, Pages, Pool, Restart};
 
@@ -18,7 +19,6 @@ use super::BTreeIndex;
 use super::descend::{Leaf, SearchTarget};
 use crate::configuration::Configuration;
 use crate::node::chain::Chain;
-use crate::node::leaf_range::Start;
 use crate::node::page::Image;
 use crate::node::search::Node;
 use crate::node::slotted::{Comparison, Kind};
@@ -66,55 +66,73 @@ impl Ahead {
     }
 }
 
-/// How much of a scan is wanted, as far as that is known.
-pub(super) struct Extent<'k> {
-    to: Option<Start<'k>>,
-    /// Records that are still wanted; `usize::MAX` if nobody knows.
-    left: usize,
+/// How many more pairs a scan visits at most.
+pub(super) struct Remaining {
+    left: Cell<usize>,
+    is_limited: bool,
+}
+
+impl Remaining {
+    /// Those of a scan with a limit; `usize::MAX` is none.
+    pub(super) fn of(limit: usize) -> Self {
+        Self {
+            left: Cell::new(limit),
+            is_limited: limit < usize::MAX,
+        }
+    }
+
+    /// Counts a pair that was visited; breaks behind the last.
+    #[inline(always)]
+    pub(super) fn count(&self) -> ControlFlow<()> {
+        let left = self.left.get() - 1;
+        self.left.set(left);
+        if left == 0 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+
+    /// How many there are, if the scan has a limit.
+    pub(super) fn known(&self) -> Option<usize> {
+        self.is_limited.then(|| self.left.get())
+    }
+}
+
+/// How many values a scan reads together.
+pub(super) struct Extent {
+    /// Whether values in overflow pages are wanted.
+    values: bool,
     /// Records whose values were read together last.
     window: usize,
 }
 
-impl<'k> Extent<'k> {
-    pub(super) fn new(to: Bound<&'k [u8]>, most: usize) -> Self {
-        Self {
-            to: Start::of(to),
-            left: most,
-            window: 0,
-        }
-    }
-
-    /// Counts a leaf of so many places that is about to be visited, all or the first `here` of
-    /// which are wanted as far as the end of the scan says: how many of them, and how many
-    /// records beyond.
-    fn pass(&mut self, places: usize, here: usize) -> (usize, usize) {
-        // A scan that goes on all the same, past rows that do not count, say.
-        if self.left == 0 {
-            self.left = usize::MAX;
-        }
-        let known = self.left < usize::MAX;
-        let wanted = here.min(self.left);
-        if known {
-            self.left -= wanted;
-        }
-        let beyond = if known && here == places {
-            self.left
-        } else {
-            0
-        };
-        (wanted, beyond)
+impl Extent {
+    pub(super) fn new(values: bool) -> Self {
+        Self { values, window: 0 }
     }
 
     /// Of how many of `wanted` records the values are to be read now.
-    fn next_window(&mut self, wanted: usize) -> usize {
+    fn next_window(&mut self, wanted: usize, is_limited: bool) -> usize {
         self.window = match self.window {
-            _ if self.left < usize::MAX => MOST_OF_VALUES,
+            _ if is_limited => MOST_OF_VALUES,
             0 => 1,
             1 => 4,
             window => (2 * window).min(MOST_OF_VALUES),
         };
         self.window.min(wanted)
     }
+}
+
+/// Of a leaf with so many places from the scan's position on, of which `here` are before its end:
+/// how many are wanted, and how many records behind the leaf, as far as a limit tells.
+fn wanted_of(places: usize, here: usize, left: Option<usize>) -> (usize, usize) {
+    let Some(left) = left else {
+        return (here, 0);
+    };
+    let wanted = here.min(left);
+    let beyond = if here == places { left - wanted } else { 0 };
+    (wanted, beyond)
 }
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
@@ -154,28 +172,18 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Counts a leaf of a scan, of which `places` will be visited, and asks for those behind it
-    /// that are known to be wanted: of how many records of the leaf the values are.
+    /// Asks for the leaves behind one of which `here` of so many places are before the scan's end,
+    /// as far as a limit tells that they are wanted: of how many records of the leaf the values
+    /// are.
     #[cold]
     pub(super) fn ask_as_far<const FORWARD: bool>(
         &self,
-        (ahead, extent): (&mut Ahead, &mut Extent<'_>),
+        (ahead, left): (&mut Ahead, Option<usize>),
         (leaf, target): (&Leaf, SearchTarget<'_>),
         page: &Image<PAGE>,
-        (places, base): (&Range<usize>, usize),
+        (places, here): (usize, usize),
     ) -> usize {
-        let mut here = places.clone();
-        // Within a layer keys go on in other ways than the end of the scan.
-        if base == 0 && extent.to.is_some() {
-            if FORWARD {
-                let (before, _) = page.range_from::<C, false>(extent.to, Self::KEY_PREFIX_BYTES);
-                here.end = here.end.min(before.end);
-            } else {
-                let (behind, _) = page.range_from::<C, true>(extent.to, Self::KEY_PREFIX_BYTES);
-                here.start = here.start.max(behind.start);
-            }
-        }
-        let (wanted, beyond) = extent.pass(places.len(), here.len());
+        let (wanted, beyond) = wanted_of(places, here, left);
         let more = ahead.reach(beyond.div_ceil(page.count().max(1)));
         if more > 0 {
             self.ask_for_leaves::<FORWARD>(ahead, leaf, target, more);
@@ -188,22 +196,27 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     #[cold]
     pub(super) fn load_some<const FORWARD: bool>(
         &self,
-        extent: &mut Extent<'_>,
+        extent: &mut Extent,
         page: &Image<PAGE>,
         mut left: Range<usize>,
-        wanted: usize,
+        (wanted, is_limited): (usize, bool),
     ) -> usize {
         let pool: &Pool<PAGE> = &self.pool;
         // What others read ahead is not to be displaced.
         let most_pages = MOST_OF_VALUES.min(pool.limit() / 8);
-        let most = extent.next_window(wanted);
+        let most = extent.next_window(wanted, is_limited);
         let (mut ids, mut records) = (Vec::new(), 0);
         while records < most
             && ids.len() < most_pages
             && let Some(place) = page.next_place::<C, FORWARD>(&mut left)
         {
             let payload = page.payload(page.leaf_record::<C>(place));
-            if matches!(payload.kind, Kind::Overflow | Kind::Long) {
+            let is_wanted = match payload.kind {
+                Kind::Overflow => extent.values,
+                Kind::Long => true,
+                Kind::Inline | Kind::Layer => false,
+            };
+            if is_wanted {
                 ids.extend(Chain::read::<PAGE>(payload).named().map(PageId));
                 records += 1;
             }
@@ -266,18 +279,21 @@ mod tests {
 
     #[test]
     fn of_a_scan_whose_length_is_known_all_is_wanted_at_once_and_no_more() {
-        let mut known = Extent::new(Bound::Unbounded, 50);
-        assert_eq!(known.pass(30, 30), (30, 20));
-        assert_eq!(known.next_window(30), 30);
-        assert_eq!(known.pass(30, 30), (20, 0));
-        assert_eq!(known.next_window(20), 20);
+        let remaining = Remaining::of(50);
+        assert_eq!(wanted_of(30, 30, remaining.known()), (30, 20));
+        assert_eq!(Extent::new(true).next_window(30, true), 30);
+        (0..30).for_each(|_| assert!(remaining.count().is_continue()));
+        assert_eq!(wanted_of(30, 30, remaining.known()), (20, 0));
         // The end of the range is nearer.
-        assert_eq!(Extent::new(Bound::Unbounded, 50).pass(30, 7), (7, 0));
-        let mut unknown = Extent::new(Bound::Unbounded, usize::MAX);
-        assert_eq!(unknown.pass(100, 100), (100, 0));
-        let windows: Vec<_> = (0..8).map(|_| unknown.next_window(100)).collect();
+        assert_eq!(wanted_of(30, 7, remaining.known()), (7, 0));
+        (0..19).for_each(|_| assert!(remaining.count().is_continue()));
+        assert!(remaining.count().is_break());
+        assert_eq!(Remaining::of(usize::MAX).known(), None);
+        assert_eq!(wanted_of(100, 100, None), (100, 0));
+        let mut unknown = Extent::new(true);
+        let windows: Vec<_> = (0..8).map(|_| unknown.next_window(100, false)).collect();
         assert_eq!(windows, [1, 4, 8, 16, 32, 64, 64, 64]);
-        assert_eq!(unknown.next_window(3), 3);
+        assert_eq!(unknown.next_window(3, false), 3);
     }
 
     #[test]

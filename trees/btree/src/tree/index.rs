@@ -3,7 +3,8 @@
 use std::ops::{Bound, ControlFlow};
 
 use hedgerow_index::{
-    Decision, Direction, Index, IndexError, IndexErrorKind, KeySpan, RangeDecision, Statistics,
+    Decision, Index, IndexError, IndexErrorKind, KeySpan, RangeDecision, ScanRange, Statistics,
+    StatisticsKind, ValuePart,
 };
 use hedgerow_pages::Error;
 
@@ -34,25 +35,21 @@ fn index_error(error: &Error, keys: impl FnOnce() -> Option<KeySpan>) -> IndexEr
 }
 
 impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
-    #[inline]
-    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError> {
-        self.get(key, read)
-            .map_err(|error| index_error(&error, || self.lost_on(&[], SearchTarget::Key(key))))
-    }
-
-    fn get_by_head<R>(
+    fn get(
         &self,
         key: &[u8],
-        read: impl FnOnce(&[u8]) -> R,
-    ) -> Result<Option<R>, IndexError> {
-        self.get_by_head(key, read)
+        part: ValuePart,
+        read: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), IndexError> {
+        self.get_part(key, part, read)
+            .map(drop)
             .map_err(|error| index_error(&error, || self.lost_on(&[], SearchTarget::Key(key))))
     }
 
     fn get_many(
         &self,
         keys: &[&[u8]],
-        read: impl FnMut(usize, Option<&[u8]>),
+        read: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<(), IndexError> {
         self.get_many(keys, read).map_err(|error| {
             let lost = |key: &&[u8]| self.lost_on(&[], SearchTarget::Key(key));
@@ -64,25 +61,14 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
         self.load_leaves(keys);
     }
 
-    #[inline]
-    fn update<R>(
+    fn update(
         &self,
         key: &[u8],
+        part: ValuePart,
         new: &mut Vec<u8>,
-        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
-    ) -> Result<R, IndexError> {
-        self.update(key, new, decide)
-            .map_err(|error| index_error(&error, || self.lost_on(&[], SearchTarget::Key(key))))
-    }
-
-    #[inline]
-    fn update_by_head<R>(
-        &self,
-        key: &[u8],
-        new: &mut Vec<u8>,
-        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
-    ) -> Result<R, IndexError> {
-        self.update_by_head(key, new, decide)
+        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision,
+    ) -> Result<(), IndexError> {
+        self.update_part(key, part, new, decide)
             .map_err(|error| index_error(&error, || self.lost_on(&[], SearchTarget::Key(key))))
     }
 
@@ -100,22 +86,10 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
 
     fn scan(
         &self,
-        from: Bound<&[u8]>,
-        direction: Direction,
-        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        range: &ScanRange<'_>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        Index::scan_up_to(self, from, Bound::Unbounded, direction, usize::MAX, visit)
-    }
-
-    fn scan_up_to(
-        &self,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
-        direction: Direction,
-        most: usize,
-        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
-        self.scan_to_failure((from, to), direction, most, visit)
+        self.scan_to_failure(range, visit)
             .map_err(|(error, keys)| index_error(&error, || keys))
     }
 
@@ -124,12 +98,11 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
             .map_err(|error| index_error(&error, || None))
     }
 
-    fn statistics(&self) -> Result<Statistics, IndexError> {
-        Ok(self.statistics())
-    }
-
-    fn counters(&self) -> Statistics {
-        self.counters()
+    fn statistics(&self, kind: StatisticsKind) -> Result<Statistics, IndexError> {
+        Ok(match kind {
+            StatisticsKind::Counters => self.counters(),
+            StatisticsKind::All => self.statistics(),
+        })
     }
 
     fn verify(&self) -> Result<(), String> {

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use hedgerow_index::RANGE_VALUE_BYTES;
+use hedgerow_index::{RANGE_VALUE_BYTES, ValuePart};
 use hedgerow_pages::{Error, PageId, Pages, Pool, Restart, Result, SharedLatch, View, ViewMut};
 
 use super::descend::{Leaf, NodeRef, SearchTarget};
@@ -20,6 +20,15 @@ use crate::node::slotted::{Comparison, Kind, Record};
 /// Values up to this are copied to the stack.
 const SMALL: usize = 64;
 const MEDIUM: usize = 1024;
+
+/// How many bytes of a long value an operation reads for a part of it.
+#[inline(always)]
+pub(super) fn shown_bytes(part: ValuePart) -> usize {
+    match part {
+        ValuePart::Whole => usize::MAX,
+        ValuePart::Head => RANGE_VALUE_BYTES,
+    }
+}
 
 /// The result of an optimistic lookup in a leaf.
 enum OptimisticLookup {
@@ -61,31 +70,23 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> std::result::Result<Option<R>, Error> {
-        self.get_shown(key, usize::MAX, read)
+        self.get_part(key, ValuePart::Whole, read)
     }
 
-    /// [`get`](Self::get) which shows the first [`RANGE_VALUE_BYTES`] of the value at least, and
-    /// maybe no more: of a long value no page is read for it.
+    /// [`get`](Self::get) which shows `read` the value or its head: for the head of a long value
+    /// the tree reads none of its other pages.
     ///
     /// # Errors
     ///
     /// As for [`get`](Self::get).
-    pub fn get_by_head<R>(
+    #[inline]
+    pub fn get_part<R>(
         &self,
         key: &[u8],
+        part: ValuePart,
         read: impl FnOnce(&[u8]) -> R,
     ) -> std::result::Result<Option<R>, Error> {
-        self.get_shown(key, RANGE_VALUE_BYTES, read)
-    }
-
-    /// [`get`](Self::get), which shows so many bytes of a long value.
-    #[inline(always)]
-    fn get_shown<R>(
-        &self,
-        key: &[u8],
-        shown: usize,
-        read: impl FnOnce(&[u8]) -> R,
-    ) -> std::result::Result<Option<R>, Error> {
+        let shown = shown_bytes(part);
         let mut read = Some(read);
         self.repeat(|| {
             let mut from = self.snapshot_root()?;

@@ -1,17 +1,19 @@
 //! Scans in both directions, through layers, without a latch while pairs are visited.
 //!
-//! A scan copies a leaf, visits the copy, and continues at the copy's fence. A scan that restarts
-//! continues behind the pair that it visited last. The tree [prefetches](super::ahead) leaves and
+//! A scan copies a leaf, visits the copy, and continues at the copy's fence. Where the fence says
+//! that the range ends in the leaf, the scan looks up which of its records are the last, so it
+//! compares no key with the end. A scan that restarts continues behind the pair that it visited
+//! last. The tree [prefetches](super::ahead) leaves and
 //! values as far as it knows how much the scan wants, and [copies](super::value_copies) several
 //! long values at a time.
 
 use std::ops::{Bound, ControlFlow, Range};
 
-use hedgerow_index::{Direction, KeySpan};
+use hedgerow_index::{Direction, KeySpan, ScanRange};
 use hedgerow_pages::{Error, PageId, Pages, Pool, Result, Stop, ViewMut};
 
 use super::BTreeIndex;
-use super::ahead::{Ahead, Extent};
+use super::ahead::{Ahead, Extent, Remaining};
 use super::descend::{Leaf, NodeRef, SearchTarget};
 use super::read::chance;
 use super::scan_buffers::ScanBuffers;
@@ -27,6 +29,11 @@ use crate::node::slotted::{Kind, Payload, SLACK};
 /// A scan under way.
 struct Scan<'t, 'e, C, const PAGE: usize, V> {
     tree: &'t BTreeIndex<C, PAGE>,
+    /// Where it ends.
+    end: Option<Start<'e>>,
+    remaining: &'e Remaining,
+    /// Whether values in overflow pages are wanted.
+    values: bool,
     /// Where keys are put together: the layers above, the page's prefix, a record's rest.
     key: Vec<u8>,
     /// Where to begin again, once something was visited: the key, and whether it is included.
@@ -36,7 +43,7 @@ struct Scan<'t, 'e, C, const PAGE: usize, V> {
     resumes: Option<bool>,
     /// The keys behind a page that cannot be read.
     lost: Option<KeySpan>,
-    extent: Extent<'e>,
+    extent: Extent,
     restarts: u32,
     visit: V,
 }
@@ -56,49 +63,55 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         direction: Direction,
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> std::result::Result<(), Error> {
-        self.scan_up_to((from, Bound::Unbounded), direction, usize::MAX, visit)
+        self.scan_range(&ScanRange::starting_at(from, direction), visit)
     }
 
-    /// [`scan`](Self::scan) of which no more is wanted than `most` pairs between two bounds, of
-    /// which the second may be the lower one: so much is read together. Only `visit` ends it.
+    /// Visits the pairs of a range, at most as many as its limit, until `visit` breaks. What the
+    /// range is known to want is read together, and nothing behind it.
     ///
     /// # Errors
     ///
     /// As for [`scan`](Self::scan).
-    pub fn scan_up_to(
+    pub fn scan_range(
         &self,
-        bounds: (Bound<&[u8]>, Bound<&[u8]>),
-        direction: Direction,
-        most: usize,
+        range: &ScanRange<'_>,
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> std::result::Result<(), Error> {
-        self.scan_to_failure(bounds, direction, most, visit)
+        self.scan_to_failure(range, visit)
             .map_err(|(error, _)| error)
     }
 
-    /// [`scan_up_to`](Self::scan_up_to), which also says which keys are behind a page that cannot
+    /// [`scan_range`](Self::scan_range), which also says which keys are behind a page that cannot
     /// be read.
     pub(super) fn scan_to_failure(
         &self,
-        (from, to): (Bound<&[u8]>, Bound<&[u8]>),
-        direction: Direction,
-        most: usize,
-        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        range: &ScanRange<'_>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> std::result::Result<(), (Error, Option<KeySpan>)> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let remaining = Remaining::of(range.limit);
         let mut buffers = ScanBuffers::take();
         let mut scan = Scan {
             tree: self,
+            end: Start::of(range.to),
+            remaining: &remaining,
+            values: range.values,
             key: std::mem::take(&mut buffers.key),
             resume: std::mem::take(&mut buffers.resume),
-            copies: ValueCopies::new(std::mem::take(&mut buffers.value), most),
+            copies: ValueCopies::new(std::mem::take(&mut buffers.value), range.values),
             resumes: None,
             lost: None,
-            extent: Extent::new(to, most),
+            extent: Extent::new(range.values),
             restarts: 0,
-            visit,
+            visit: |key: &[u8], value: &[u8]| {
+                visit(key, value)?;
+                remaining.count()
+            },
         };
-        let start = Start::of(from);
-        let scanned = match direction {
+        let start = Start::of(range.from);
+        let scanned = match range.direction {
             Direction::Forward => scan.run::<true>(&mut buffers, start),
             Direction::Reverse => scan.run::<false>(&mut buffers, start),
         };
@@ -159,7 +172,7 @@ where
             };
             let root = self.tree.snapshot_root();
             let root = root.map_err(|stop| self.failed(stop, 0, SearchTarget::Last));
-            match root.and_then(|root| self.layer::<FORWARD>(root, 0, start, buffers)) {
+            match root.and_then(|root| self.layer::<FORWARD>(root, 0, (start, self.end), buffers)) {
                 Ok(_) => return Ok(()),
                 Err(Stop::Restart) => self.tree.pause(&mut self.restarts),
                 Err(Stop::Failed(error)) => return Err(*error),
@@ -172,9 +185,10 @@ where
         &mut self,
         root: NodeRef,
         base: usize,
-        start: Option<Start<'_>>,
+        (start, end): (Option<Start<'_>>, Option<Start<'_>>),
         buffers: &mut ScanBuffers<PAGE>,
     ) -> Result<ControlFlow<()>> {
+        let key_prefix = BTreeIndex::<C, PAGE>::KEY_PREFIX_BYTES;
         let room = base + BTreeIndex::<C, PAGE>::KEY_PREFIX_BYTES + SLACK;
         if self.key.len() < room {
             self.key.resize(room, 0);
@@ -198,11 +212,10 @@ where
                 Ok(leaf)
             });
             let leaf = copied.map_err(|stop| self.failed(stop, base, target))?;
-            let to_leaf = (&leaf, target);
-            if self
-                .leaf::<FORWARD>(to_leaf, page, base, from, &mut ahead)?
-                .is_break()
-            {
+            let last = end.filter(|end| page.is_last_before::<FORWARD>(*end, key_prefix));
+            let bounds = (from, last);
+            let ended = self.leaf::<FORWARD>((&leaf, target), page, base, bounds, &mut ahead)?;
+            if ended.is_break() || last.is_some() {
                 return Ok(ControlFlow::Break(()));
             }
             let next = if FORWARD { page.upper() } else { page.lower() };
@@ -229,23 +242,30 @@ where
         }
     }
 
-    /// Scans the copy of a leaf. Its first record may be the key prefix of the start, of which
-    /// only a part is wanted.
+    /// Scans the copy of a leaf, up to the end of the scan if that is in the leaf. Its first record
+    /// may be the key prefix of the start, of which only a part is wanted, and its last one that of
+    /// the end.
     fn leaf<const FORWARD: bool>(
         &mut self,
         (leaf, target): (&Leaf, SearchTarget<'_>),
         page: &Image<PAGE>,
         base: usize,
-        start: Option<Start<'_>>,
+        (start, end): (Option<Start<'_>>, Option<Start<'_>>),
         ahead: &mut Ahead,
     ) -> Result<ControlFlow<()>> {
         let key_prefix = BTreeIndex::<C, PAGE>::KEY_PREFIX_BYTES;
-        let (whole, cut) = page.range_from::<C, FORWARD>(start, key_prefix);
+        let (mut whole, cut) = page.range_from::<C, FORWARD>(start, key_prefix);
+        let (places, mut end_cut) = (whole.len(), None);
+        if let Some(end) = end {
+            let before;
+            (before, end_cut) = page.range_to::<C, FORWARD>(end, key_prefix);
+            whole = whole.start.max(before.start)..whole.end.min(before.end);
+        }
         let mut left = whole.clone();
         let mut wanted = 0;
         if self.tree.pool.may_miss() {
-            let ahead = (ahead, &mut self.extent);
-            let places = (&whole, base);
+            let ahead = (ahead, self.remaining.known());
+            let places = (places, whole.len());
             wanted = self
                 .tree
                 .ask_as_far::<FORWARD>(ahead, (leaf, target), page, places);
@@ -262,6 +282,7 @@ where
                 End::At(place, len, record) => (place, len, record),
             };
             let from = cut.filter(|cut| cut.0 == place).map(|cut| cut.1);
+            let to = end_cut.filter(|cut| cut.0 == place).map(|cut| cut.1);
             let payload = page.payload(record);
             let is_layer = payload.kind == Kind::Layer;
             // What is visited from copies blocks no other thread.
@@ -269,7 +290,9 @@ where
                 self.resume_at_place::<FORWARD>(page, (place, len, base), &whole, from);
             }
             let ended = if is_layer {
-                self.layer_below::<FORWARD>(leaf, payload, len, from)?
+                self.layer_below::<FORWARD>(leaf, payload, len, (from, to))?
+            } else if payload.kind == Kind::Overflow && !self.values {
+                (self.visit)(&self.key[..len], &[])
             } else {
                 if self.copies.is_empty() {
                     let rest = remains::<FORWARD>(&left, place);
@@ -278,7 +301,7 @@ where
                     loaded =
                         self.copy_values::<FORWARD>(leaf, page, rest, len, (loaded, wanted))?;
                 }
-                self.visit_copies::<FORWARD>(len, from)
+                self.visit_copies::<FORWARD>(len, (from, to))
             };
             if ended.is_break() {
                 return Ok(ended);
@@ -297,13 +320,13 @@ where
         leaf: &Leaf,
         payload: Payload<'_>,
         len: usize,
-        from: Option<Start<'_>>,
+        bounds: (Option<Start<'_>>, Option<Start<'_>>),
     ) -> Result<ControlFlow<()>> {
         let root = PageId(layer_root(payload));
         let root = self.tree.snapshot_child(&leaf.at, root);
         let root = root.map_err(|stop| self.failed(stop, len, SearchTarget::Last))?;
         let mut buffers = ScanBuffers::take();
-        let ended = self.layer::<FORWARD>(root, len, from, &mut buffers);
+        let ended = self.layer::<FORWARD>(root, len, bounds, &mut buffers);
         buffers.put_back();
         ended
     }
@@ -322,6 +345,7 @@ where
         let mut loaded = loaded;
         if loaded == 0 && wanted > 0 {
             let (rest, extent) = (rest.clone(), &mut self.extent);
+            let wanted = (wanted, self.remaining.known().is_some());
             loaded = self.tree.load_some::<FORWARD>(extent, page, rest, wanted);
         }
         // Nobody is to wait at the leaf for what is read from storage.
@@ -329,10 +353,10 @@ where
             true => loaded,
             false => usize::MAX,
         };
-        let copies = &mut self.copies;
+        let (copies, left) = (&mut self.copies, self.remaining.known());
         let copied = self
             .tree
-            .copy_values::<FORWARD>(copies, leaf, page, (rest, most));
+            .copy_values::<FORWARD>(copies, leaf, page, (rest, most), left);
         let copied = copied.map_err(|stop| {
             let key = self.key[..len].to_vec();
             self.failed(stop, 0, SearchTarget::Key(&key))
@@ -344,11 +368,14 @@ where
     fn visit_copies<const FORWARD: bool>(
         &mut self,
         len: usize,
-        from: Option<Start<'_>>,
+        (from, to): (Option<Start<'_>>, Option<Start<'_>>),
     ) -> ControlFlow<()> {
         let (rest, value) = self.copies.take().expect("a value of this record");
         if !from.is_none_or(|from| from.admits::<FORWARD>(rest)) {
             return ControlFlow::Continue(());
+        }
+        if !to.is_none_or(|to| to.admits_before::<FORWARD>(rest)) {
+            return ControlFlow::Break(());
         }
         let whole = len + rest.len();
         if !rest.is_empty() {

@@ -38,19 +38,18 @@ pub(super) struct ValueCopies {
     ends: [(usize, usize); MOST],
     taken: usize,
     count: usize,
-    /// Records that are still wanted; `usize::MAX` if nobody knows.
-    left: usize,
-    /// How many were to be copied last, while nobody knows.
+    /// Whether the values of records with whole keys are wanted.
+    values: bool,
+    /// How many were to be copied last by a scan without a limit.
     window: usize,
 }
 
 impl ValueCopies {
-    /// Those of a scan that wants `most` records, or nobody knows how many if that is `usize::MAX`;
-    /// with room for bytes that is there already.
-    pub(super) fn new(bytes: Vec<u8>, most: usize) -> Self {
+    /// Those of a scan, with room for bytes that is there already.
+    pub(super) fn new(bytes: Vec<u8>, values: bool) -> Self {
         Self {
             bytes,
-            left: most,
+            values,
             ..Self::default()
         }
     }
@@ -83,16 +82,14 @@ impl ValueCopies {
         Some(self.bytes[start..end].split_at(key_len))
     }
 
-    /// How many are to be copied now.
-    fn next_window(&mut self) -> usize {
-        match self.left {
-            // It goes on all the same, past rows that do not count, say.
-            0 | usize::MAX => {
-                self.left = usize::MAX;
+    /// How many are to be copied now by a scan that visits so many more records, if it has a limit.
+    fn next_window(&mut self, left: Option<usize>) -> usize {
+        match left {
+            None => {
                 self.window = (2 * self.window).clamp(1, MOST);
                 self.window
             }
-            left => left.min(MOST),
+            Some(left) => left.min(MOST),
         }
     }
 
@@ -100,35 +97,35 @@ impl ValueCopies {
     fn keep(&mut self, key_len: usize) {
         self.ends[self.count] = (self.bytes.len(), key_len);
         self.count += 1;
-        if self.left < usize::MAX {
-            self.left -= 1;
-        }
     }
 }
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
-    /// Copies the values of the next records of a leaf, of `most` at most, and says of how many:
-    /// one at least, if there is one. Fails if the first cannot be read.
+    /// Copies the values of the next records of a leaf, of `most` at most, for a scan that visits so
+    /// many more records if it has a limit, and says of how many: one at least, if there is one.
+    /// Fails if the first cannot be read.
     pub(super) fn copy_values<const FORWARD: bool>(
         &self,
         copies: &mut ValueCopies,
         leaf: &Leaf,
         page: &Image<PAGE>,
-        (mut left, most): (Range<usize>, usize),
+        (mut rest, most): (Range<usize>, usize),
+        left: Option<usize>,
     ) -> Result<usize> {
         copies.clear();
         copies.bytes.clear();
-        let window = copies.next_window().min(most).max(1);
+        let window = copies.next_window(left).min(most).max(1);
         let mut chains = [const { None::<(Payload<'_>, Chain)> }; MOST];
         let (mut found, mut bytes) = (0, 0);
         while found < window
-            && let Some(place) = page.next_place::<C, FORWARD>(&mut left)
+            && let Some(place) = page.next_place::<C, FORWARD>(&mut rest)
         {
             let payload = page.payload(page.leaf_record::<C>(place));
             match payload.kind {
-                Kind::Overflow | Kind::Long => {}
+                Kind::Long => {}
+                Kind::Overflow if copies.values => {}
                 // Visited from the leaf's copy.
-                Kind::Inline => continue,
+                Kind::Inline | Kind::Overflow => continue,
                 // Its own values come first, in the room of these.
                 Kind::Layer => break,
             }
@@ -173,8 +170,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 mod tests {
     use super::*;
 
-    fn copies(copies: &mut ValueCopies) -> usize {
-        let window = copies.next_window();
+    fn copies(copies: &mut ValueCopies, left: Option<usize>) -> usize {
+        let window = copies.next_window(left);
         copies.clear();
         (0..window).for_each(|_| copies.keep(0));
         window
@@ -182,19 +179,19 @@ mod tests {
 
     #[test]
     fn of_a_scan_whose_length_is_known_no_more_is_copied() {
-        let mut known = ValueCopies::new(Vec::new(), 19);
-        let windows: Vec<_> = (0..3).map(|_| copies(&mut known)).collect();
+        let mut known = ValueCopies::new(Vec::new(), true);
+        let windows: Vec<_> = [19, 11, 3]
+            .map(|left| copies(&mut known, Some(left)))
+            .into();
         assert_eq!(windows, [8, 8, 3]);
-        // Some of them did not count.
-        assert_eq!(copies(&mut known), 1);
-        let mut unknown = ValueCopies::new(Vec::new(), usize::MAX);
-        let windows: Vec<_> = (0..5).map(|_| copies(&mut unknown)).collect();
+        let mut unknown = ValueCopies::new(Vec::new(), true);
+        let windows: Vec<_> = (0..5).map(|_| copies(&mut unknown, None)).collect();
         assert_eq!(windows, [1, 2, 4, 8, 8]);
     }
 
     #[test]
     fn what_was_copied_is_taken_in_order_and_once() {
-        let mut copies = ValueCopies::new(Vec::new(), 2);
+        let mut copies = ValueCopies::new(Vec::new(), true);
         for (rest, value) in [(&b""[..], &b"first"[..]), (b"rest", b"")] {
             copies.bytes.extend_from_slice(rest);
             copies.bytes.extend_from_slice(value);

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use hedgerow_index::{Decision, RANGE_VALUE_BYTES};
+use hedgerow_index::{Decision, ValuePart};
 use hedgerow_pages::{Error, ExclusiveLatch, Operation, Pages, Pool, Result, Stop, ViewMut};
 
 use super::contention::Contention;
 use super::descend::{Leaf, NodeRef, SearchTarget};
-use super::read::chance;
+use super::read::{chance, shown_bytes};
 use super::{BTreeIndex, image};
 use crate::configuration::Configuration;
 use crate::node::adapt::{Conversions, POINT_COUNTS};
@@ -68,33 +68,23 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         new: &mut Vec<u8>,
         decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> std::result::Result<R, Error> {
-        self.update_shown(key, new, usize::MAX, decide)
+        self.update_part(key, ValuePart::Whole, new, decide)
     }
 
-    /// [`update`](Self::update) which shows `decide` the first [`RANGE_VALUE_BYTES`] of the present
-    /// value at least, and maybe no more: a long value is then replaced or removed without being
-    /// read.
+    /// [`update`](Self::update) which shows `decide` the present value or its head: a long value is
+    /// replaced or removed by its head without being read.
     ///
     /// # Errors
     ///
     /// As for [`update`](Self::update).
-    pub fn update_by_head<R>(
+    pub fn update_part<R>(
         &self,
         key: &[u8],
+        part: ValuePart,
         new: &mut Vec<u8>,
-        decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
-    ) -> std::result::Result<R, Error> {
-        self.update_shown(key, new, RANGE_VALUE_BYTES, decide)
-    }
-
-    /// [`update`](Self::update), which shows `decide` so many bytes of a long value.
-    fn update_shown<R>(
-        &self,
-        key: &[u8],
-        new: &mut Vec<u8>,
-        shown: usize,
         mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> std::result::Result<R, Error> {
+        let shown = shown_bytes(part);
         let (result, then) = self.repeat(|| {
             let site = self.site(key)?;
             self.change(site, new, shown, &mut decide)

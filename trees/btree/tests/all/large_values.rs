@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::steps::{Map, Model, Step, scan, take};
 use hedgerow_btree::configuration::{Adaptive, Baseline, Configuration, Fingerprint, SemiDense};
 use hedgerow_btree::{BTree, BTreeIndex};
-use hedgerow_index::{Decision, Direction};
+use hedgerow_index::{Decision, Direction, ScanRange};
 use hedgerow_pages::{Options, Pool};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 use proptest::prelude::*;
@@ -177,6 +177,14 @@ impl<C: Configuration, const PAGE: usize> Map for Reopened<C, PAGE> {
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) {
         self.tree.scan(from, direction, visit).unwrap();
+    }
+
+    fn scan_range(
+        &mut self,
+        range: &ScanRange<'_>,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) {
+        self.tree.scan_range(range, visit).unwrap();
     }
 
     fn verify(&self) -> Result<(), String> {
@@ -401,8 +409,8 @@ fn scans_that_others_are_in_the_way_of_show_each_row_once_and_whole() {
                 let direction = [Direction::Forward, Direction::Reverse][turn % 2];
                 let most = [usize::MAX, 10 * KEYS as usize, 30][turn % 3];
                 let mut seen: Vec<u64> = Vec::new();
-                let nowhere = (Bound::Unbounded, Bound::Unbounded);
-                tree.scan_up_to(nowhere, direction, most, |key, value| {
+                let range = ScanRange::starting_at(Bound::Unbounded, direction).limited(most);
+                tree.scan_range(&range, |key, value| {
                     let number = all.iter().position(|(other, _)| other == key).unwrap();
                     assert!(value.iter().all(|&byte| byte == number as u8), "{number}");
                     seen.push(number as u64);
@@ -410,12 +418,10 @@ fn scans_that_others_are_in_the_way_of_show_each_row_once_and_whole() {
                         // A visitor is in nobody's way, nor in its own.
                         tree.insert(key, &mixed(number as u64, 3).1).unwrap();
                     }
-                    if seen.len() == most {
-                        return ControlFlow::Break(());
-                    }
                     ControlFlow::Continue(())
                 })
                 .unwrap();
+                assert!(seen.len() <= most);
                 if direction == Direction::Reverse {
                     seen.reverse();
                 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hedgerow_btree::BTreeIndex;
-use hedgerow_index::{Direction, Index, IndexError, IndexErrorKind, KeySpan};
+use hedgerow_index::{Direction, Index, IndexError, IndexErrorKind, IndexExt, KeySpan, ValuePart};
 use hedgerow_pages::{Options, PageId, Pool};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 
@@ -59,7 +59,7 @@ fn holds(span: &KeySpan, key: &[u8]) -> bool {
 /// Where a scan of a direction fails, and how many rows it saw before.
 fn scan(tree: &Tree, direction: Direction) -> (usize, Option<KeySpan>) {
     let mut seen = 0;
-    let done = Index::scan(tree, Bound::Unbounded, direction, |_, _| {
+    let done = IndexExt::scan_from(tree, Bound::Unbounded, direction, |_, _| {
         seen += 1;
         ControlFlow::Continue(())
     });
@@ -71,7 +71,7 @@ fn check(tree: &Tree, rows: &BTreeMap<Vec<u8>, Vec<u8>>) -> usize {
     let mut spans: Vec<KeySpan> = Vec::new();
     let mut lost = Vec::new();
     for (key, value) in rows {
-        match Index::get(tree, key, <[u8]>::to_vec) {
+        match IndexExt::read(tree, key, ValuePart::Whole, <[u8]>::to_vec) {
             Ok(found) => assert_eq!(found.as_ref(), Some(value)),
             Err(error) => {
                 let span = span(&error);
@@ -100,7 +100,8 @@ fn check(tree: &Tree, rows: &BTreeMap<Vec<u8>, Vec<u8>>) -> usize {
     let kept = |key: &&Vec<u8>| !lost.contains(key);
     assert_eq!(forward, rows.keys().take_while(kept).count());
     assert_eq!(back, rows.keys().rev().take_while(kept).count());
-    let update = Index::update(tree, lost[0], &mut Vec::new(), |_, _| {
+    let part = ValuePart::Whole;
+    let update = Index::update(tree, lost[0], part, &mut Vec::new(), &mut |_, _| {
         hedgerow_index::Decision::Remove(())
     });
     assert_eq!(self::span(&update.unwrap_err()), *span);

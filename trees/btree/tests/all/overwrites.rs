@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hedgerow_btree::BTreeIndex;
-use hedgerow_index::{Decision, Direction};
+use hedgerow_index::{Decision, Direction, ValuePart};
 use hedgerow_pages::{Options, Pool};
 use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, Vfs};
 
@@ -81,7 +81,7 @@ fn overwrites_read_no_shared_page_alone_and_leave_files_as_they_are() {
     for round in 0..rounds {
         let number = (round * 7919) % VALUES;
         let old = tree
-            .update_by_head(&key(number), &mut new, |old, new| {
+            .update_part(&key(number), ValuePart::Head, &mut new, |old, new| {
                 new.extend_from_slice(&value(round));
                 Decision::Put(old.map(|old| u64::from_le_bytes(old[..8].try_into().unwrap())))
             })
@@ -124,9 +124,10 @@ fn removals_of_all_values_give_all_shared_pages_back() {
     for number in 0..VALUES {
         // Not in the order in which their slots are.
         let key = key((number * 7919) % VALUES);
-        let found = tree.get_by_head(&key, |head| head.len() >= 24).unwrap();
+        let part = ValuePart::Head;
+        let found = tree.get_part(&key, part, |head| head.len() >= 24).unwrap();
         assert_eq!(found, Some(true));
-        tree.update_by_head(&key, &mut new, |_, _| Decision::Remove(()))
+        tree.update_part(&key, part, &mut new, |_, _| Decision::Remove(()))
             .unwrap();
     }
     tree.apply_pending_frees().unwrap();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hedgerow_btree::BTreeIndex;
 use hedgerow_btree::configuration::Adaptive;
-use hedgerow_index::Direction;
+use hedgerow_index::{Direction, ScanRange};
 use hedgerow_pages::{Options, Pool};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 
@@ -124,9 +124,14 @@ fn a_scan_that_says_how_much_it_wants_reads_so_many_values_together() {
         let first = 200 + 89 * round;
         let last = if forward { first + 49 } else { first - 49 };
         let from = Bound::Included(&keys[first][..]);
-        let visit = |to: Bound<&[u8]>, most: usize, wanted: usize| {
+        let visit = |to: Bound<&[u8]>, limit: usize, expected: usize| {
             let mut found = 0;
-            tree.scan_up_to((from, to), direction, most, |key, value| {
+            let range = ScanRange {
+                to,
+                limit,
+                ..ScanRange::starting_at(from, direction)
+            };
+            tree.scan_range(&range, |key, value| {
                 let place = if forward {
                     first + found
                 } else {
@@ -134,14 +139,10 @@ fn a_scan_that_says_how_much_it_wants_reads_so_many_values_together() {
                 };
                 assert_eq!((key, value), (&keys[place][..], &model[keys[place]][..]));
                 found += 1;
-                if found == wanted {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
+                ControlFlow::Continue(())
             })
             .unwrap();
-            assert_eq!(found, wanted);
+            assert_eq!(found, expected);
         };
         let nowhere = Bound::Unbounded;
         add(&mut known, read(&tree, || visit(nowhere, 50, 50)));

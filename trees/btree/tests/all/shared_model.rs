@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::steps::{Map, Model, Step, key, scan, step, take};
 use hedgerow_btree::BTreeIndex;
 use hedgerow_btree::configuration::{Adaptive, Configuration, Fingerprint, Hints, SemiDense};
-use hedgerow_index::{Decision, Direction, RANGE_VALUE_BYTES};
+use hedgerow_index::{Decision, Direction, RANGE_VALUE_BYTES, ScanRange};
 use hedgerow_pages::{Options, PageId, Pages, Pool};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 use proptest::prelude::*;
@@ -93,6 +93,14 @@ impl<C: Configuration, const PAGE: usize> Map for Crowded<C, PAGE> {
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) {
         self.tree().scan(from, direction, visit).unwrap();
+    }
+
+    fn scan_range(
+        &mut self,
+        range: &ScanRange<'_>,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) {
+        self.tree().scan_range(range, visit).unwrap();
     }
 
     fn verify(&self) -> Result<(), String> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_index::{Decision, Direction};
+use hedgerow_index::{Decision, Direction, ScanRange};
 use proptest::prelude::*;
 
 /// What both trees can do.
@@ -24,6 +24,24 @@ pub trait Map {
         direction: Direction,
         visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     );
+    /// A scan of a range. The tree for one writer knows no ends: there the caller finds them.
+    fn scan_range(
+        &mut self,
+        range: &ScanRange<'_>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) {
+        let mut left = range.limit;
+        if range.is_empty() {
+            return;
+        }
+        self.scan(range.from, range.direction, |key, value| {
+            if left == 0 || range.ends_before(key) {
+                return ControlFlow::Break(());
+            }
+            left -= 1;
+            visit(key, value)
+        });
+    }
     fn verify(&self) -> Result<(), String>;
 }
 
@@ -40,6 +58,7 @@ pub enum Step {
     GetMany(Vec<Vec<u8>>),
     Append(Vec<u8>, u8),
     Scan(Option<(Vec<u8>, bool)>, bool, usize),
+    ScanRange(AnyRange),
     Verify,
 }
 
@@ -133,8 +152,71 @@ pub fn step() -> impl Strategy<Value = Step> {
         1 => prop::collection::vec(key(), 0..40).prop_map(Step::GetMany),
         1 => (key(), any::<u8>()).prop_map(|(key, byte)| Step::Append(key, byte)),
         2 => (bound, any::<bool>(), 0..30_usize).prop_map(|(from, up, n)| Step::Scan(from, up, n)),
+        3 => any_range().prop_map(Step::ScanRange),
         1 => Just(Step::Verify),
     ]
+}
+
+/// What a scan visits, between any bounds.
+#[derive(Debug, Clone)]
+pub struct AnyRange {
+    lower: Bound<Vec<u8>>,
+    upper: Bound<Vec<u8>>,
+    up: bool,
+    limit: usize,
+    values: bool,
+}
+
+fn any_range() -> impl Strategy<Value = AnyRange> {
+    fn bound() -> impl Strategy<Value = Bound<Vec<u8>>> {
+        prop_oneof![
+            1 => Just(Bound::Unbounded),
+            3 => key().prop_map(Bound::Included),
+            3 => key().prop_map(Bound::Excluded),
+        ]
+    }
+    let limit = prop_oneof![2 => 0..3_usize, 2 => 3..60_usize, 4 => Just(usize::MAX)];
+    (bound(), bound(), any::<bool>(), limit, any::<bool>()).prop_map(
+        |(lower, upper, up, limit, values)| AnyRange {
+            lower,
+            upper,
+            up,
+            limit,
+            values,
+        },
+    )
+}
+
+/// Scans a range of both and compares what they visit.
+fn scan_range(tree: &mut impl Map, model: &Model, any: &AnyRange) {
+    let bounds = (
+        any.lower.as_ref().map(Vec::as_slice),
+        any.upper.as_ref().map(Vec::as_slice),
+    );
+    let direction = [Direction::Reverse, Direction::Forward][usize::from(any.up)];
+    let range = ScanRange {
+        values: any.values,
+        ..ScanRange::between(bounds, direction).limited(any.limit)
+    };
+    let mut found = Vec::new();
+    tree.scan_range(&range, |key, value| {
+        let value = if any.values { value } else { &[] };
+        found.push((key.to_vec(), value.to_vec()));
+        ControlFlow::Continue(())
+    });
+    let mut expected = Vec::new();
+    if !range.is_empty() {
+        let pairs = model.range::<[u8], _>(bounds);
+        let pairs = pairs.map(|(key, value)| {
+            let value = if any.values { &value[..] } else { &[] };
+            (key.clone(), value.to_vec())
+        });
+        expected.extend(match any.up {
+            true => pairs.take(any.limit).collect::<Vec<_>>(),
+            false => pairs.rev().take(any.limit).collect(),
+        });
+    }
+    assert!(found == expected, "{any:?}: {found:?}, not {expected:?}");
 }
 
 /// Keys that arrive in order: the numbers behind a prefix.
@@ -267,6 +349,7 @@ pub fn take(tree: &mut impl Map, model: &mut Model, step: Step) {
             model.entry(key).or_default().push(byte);
         }
         Step::Scan(from, up, n) => scan(tree, model, from.as_ref(), up, n),
+        Step::ScanRange(range) => scan_range(tree, model, &range),
         Step::Verify => tree.verify().unwrap(),
     }
 }

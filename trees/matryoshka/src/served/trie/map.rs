@@ -1,8 +1,10 @@
 //! The index: what it owns, and how it is the engine's [`Index`].
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 
-use hedgerow_index::{Decision, Direction, Index, IndexError, Statistics};
+use hedgerow_index::{
+    Decision, Index, IndexError, ScanRange, Statistics, StatisticsKind, ValuePart,
+};
 use hedgerow_simd::Level;
 use hedgerow_sync::epoch;
 
@@ -53,20 +55,20 @@ impl<C: Capacity> MatryoshkaIndex<C> {
     }
 }
 
-impl<C: Capacity> Index for MatryoshkaIndex<C> {
+/// The operations of [`Index`] with their callbacks compiled in.
+impl<C: Capacity> MatryoshkaIndex<C> {
+    /// Runs `read` on the value of `key`, or returns `None` when absent.
     #[inline]
-    fn get<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, IndexError> {
+    pub fn get_with<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let _guard = epoch::pin();
         let found = self.level.run(Find(self, key));
         // SAFETY: an item that was linked when it was found, under the guard held here.
-        Ok(found.map(|word| read(unsafe { Item::load(word) }.value)))
+        found.map(|word| read(unsafe { Item::load(word) }.value))
     }
 
-    fn get_many(
-        &self,
-        keys: &[&[u8]],
-        mut read: impl FnMut(usize, Option<&[u8]>),
-    ) -> Result<(), IndexError> {
+    /// Looks up all `keys` together and calls `read(i, value)` once for each.
+    #[inline]
+    pub fn get_many(&self, keys: &[&[u8]], mut read: impl FnMut(usize, Option<&[u8]>)) {
         let guard = epoch::pin();
         self.level.run(FindMany(
             self,
@@ -76,22 +78,16 @@ impl<C: Capacity> Index for MatryoshkaIndex<C> {
                 read(at, item.map(|item| item.value));
             },
         ));
-        Ok(())
     }
 
-    fn prefetch_many(&self, keys: &[&[u8]]) {
-        let guard = epoch::pin();
-        self.level
-            .run(FindMany(self, keys, &guard, |_, _: Option<Item<'_>>| {}));
-    }
-
+    /// Atomically replaces, inserts or removes one key; returns what `decide` returned.
     #[inline]
-    fn update<R>(
+    pub fn update_with<R>(
         &self,
         key: &[u8],
         new: &mut Vec<u8>,
         mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
-    ) -> Result<R, IndexError> {
+    ) -> R {
         let guard = epoch::pin();
         let decide = |present: Option<&[u8]>| {
             new.clear();
@@ -101,20 +97,73 @@ impl<C: Capacity> Index for MatryoshkaIndex<C> {
                 Decision::Put(result) => Change::Put(Item::store(key, new), result),
             }
         };
-        Ok(self.level.run(Update(self, key, &guard, decide)))
+        self.level.run(Update(self, key, &guard, decide))
+    }
+
+    /// Visits the pairs of a range in key order until `visit` breaks.
+    #[inline]
+    pub fn scan_range(
+        &self,
+        range: &ScanRange<'_>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) {
+        if range.is_empty() {
+            return;
+        }
+        let guard = epoch::pin();
+        self.level.run(Scan {
+            index: self,
+            range: *range,
+            guard: &guard,
+            visit: |item: Item<'_>| visit(item.key, item.value),
+        });
+    }
+}
+
+/// Values lie in memory, so a head is all of its value.
+impl<C: Capacity> Index for MatryoshkaIndex<C> {
+    fn get(
+        &self,
+        key: &[u8],
+        _part: ValuePart,
+        read: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), IndexError> {
+        self.get_with(key, read);
+        Ok(())
+    }
+
+    fn get_many(
+        &self,
+        keys: &[&[u8]],
+        read: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), IndexError> {
+        self.get_many(keys, read);
+        Ok(())
+    }
+
+    fn prefetch_many(&self, keys: &[&[u8]]) {
+        let guard = epoch::pin();
+        self.level
+            .run(FindMany(self, keys, &guard, |_, _: Option<Item<'_>>| {}));
+    }
+
+    fn update(
+        &self,
+        key: &[u8],
+        _part: ValuePart,
+        new: &mut Vec<u8>,
+        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision,
+    ) -> Result<(), IndexError> {
+        self.update_with(key, new, decide);
+        Ok(())
     }
 
     fn scan(
         &self,
-        from: Bound<&[u8]>,
-        direction: Direction,
-        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        range: &ScanRange<'_>,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<(), IndexError> {
-        let guard = epoch::pin();
-        self.level
-            .run(Scan(self, from, direction, &guard, |item: Item<'_>| {
-                visit(item.key, item.value)
-            }));
+        self.scan_range(range, visit);
         Ok(())
     }
 
@@ -122,14 +171,15 @@ impl<C: Capacity> Index for MatryoshkaIndex<C> {
         Ok(self.split_keys(parts))
     }
 
-    fn statistics(&self) -> Result<Statistics, IndexError> {
-        Ok(self.numbers())
-    }
-
-    fn counters(&self) -> Statistics {
-        let mut statistics = Statistics::new();
-        push_events(&mut statistics, &self.events);
-        statistics
+    fn statistics(&self, kind: StatisticsKind) -> Result<Statistics, IndexError> {
+        Ok(match kind {
+            StatisticsKind::All => self.numbers(),
+            StatisticsKind::Counters => {
+                let mut statistics = Statistics::new();
+                push_events(&mut statistics, &self.events);
+                statistics
+            }
+        })
     }
 
     fn verify(&self) -> Result<(), String> {

@@ -3,7 +3,8 @@
 //! A stack of trees, one for each layer that the scan is in; nothing is latched, and nothing is
 //! allocated before the first layer. Until the first key beyond the bound, layers whose prefix says
 //! that they lie before it are passed over, and the one that the bound leads into is entered at the
-//! bound's slice.
+//! bound's slice. The end of the range is compared with the last slice of each leaf line, and with
+//! whole keys only in the line where its own slice is.
 //!
 //! A layer may fold while the scan is in it: its keys, which may have come to lie in any tree
 //! above, are then looked for from the top, with a bound where the scan stood.
@@ -11,7 +12,7 @@
 use std::borrow::Cow;
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_index::Direction;
+use hedgerow_index::{Direction, ScanRange};
 use hedgerow_simd::{Kernel, Task};
 use hedgerow_sync::epoch::{self, Guard};
 
@@ -26,13 +27,12 @@ use crate::served::SharedLane;
 use crate::served::tree::Tree;
 
 /// `scan`, for a kernel.
-pub(crate) struct Scan<'a, C: Capacity, F>(
-    pub(crate) &'a MatryoshkaIndex<C>,
-    pub(crate) Bound<&'a [u8]>,
-    pub(crate) Direction,
-    pub(crate) &'a Guard,
-    pub(crate) F,
-);
+pub(crate) struct Scan<'a, C: Capacity, F> {
+    pub(crate) index: &'a MatryoshkaIndex<C>,
+    pub(crate) range: ScanRange<'a>,
+    pub(crate) guard: &'a Guard,
+    pub(crate) visit: F,
+}
 
 /// A tree that the scan is in.
 struct Frame<'g, C: Capacity> {
@@ -41,6 +41,8 @@ struct Frame<'g, C: Capacity> {
     prefix: &'g [u8],
     /// The next slice; `None` when all have been seen.
     cursor: Option<u64>,
+    /// The slice of the scan's end; `None` when all of the tree lies before the end.
+    end: Option<u64>,
     /// A bucket whose items come after its layer's, in the reverse direction.
     pending: Option<Bucket<'g>>,
 }
@@ -53,12 +55,16 @@ enum Pause<'g, C: Capacity> {
     Descend(u64, Layer<'g, C>, Option<Bucket<'g>>),
 }
 
-/// Keys from a bound on, in a direction.
+/// Keys from a bound on to the end of a range, in a direction.
 struct Visitor<'a, F> {
     from: Bound<Cow<'a, [u8]>>,
     direction: Direction,
     /// Whether a key beyond the bound was seen: then all that follow are.
     inside: bool,
+    /// Its end is that of the scan, and its limit is what is left of the scan's.
+    range: ScanRange<'a>,
+    /// Whether the next keys may be behind the end.
+    checks_end: bool,
     visit: F,
 }
 
@@ -74,8 +80,39 @@ impl<F: FnMut(Item<'_>) -> ControlFlow<()>> Visitor<'_, F> {
                 (Bound::Excluded(key), Direction::Reverse) => item.key < key,
             };
         }
-        if self.inside && (self.visit)(item).is_break() {
+        if !self.inside {
+            return ControlFlow::Continue(());
+        }
+        let is_beyond = self.checks_end && self.range.ends_before(item.key);
+        if is_beyond || (self.visit)(item).is_break() {
             return ControlFlow::Break(Pause::Finished);
+        }
+        self.range.limit -= 1;
+        if self.range.limit == 0 {
+            return ControlFlow::Break(Pause::Finished);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Shows what the pairs of a leaf line name, up to the slice of the scan's end.
+    #[inline(always)]
+    fn show_line<'g, C: Capacity>(
+        &mut self,
+        pairs: &[(u64, u64)],
+        end: Option<u64>,
+    ) -> ControlFlow<Pause<'g, C>> {
+        let direction = self.direction;
+        let end = end.filter(|&end| {
+            let last = pairs.last();
+            // The line reaches the slice of the end, or goes on behind it.
+            last.is_some_and(|&(last, _)| !is_behind(end, last, direction))
+        });
+        self.checks_end = end.is_some();
+        for &(slice, word) in pairs {
+            if end.is_some_and(|end| is_behind(slice, end, direction)) {
+                return ControlFlow::Break(Pause::Finished);
+            }
+            self.show_entry(slice, word)?;
         }
         ControlFlow::Continue(())
     }
@@ -111,6 +148,21 @@ impl<F: FnMut(Item<'_>) -> ControlFlow<()>> Visitor<'_, F> {
             Direction::Reverse => prefix < key,
         };
         ahead.then_some(whole)
+    }
+
+    /// Where the scan ends in a tree whose keys begin with `prefix`: at a slice, or `None` when all
+    /// of them lie before its end. Breaks when all of them lie behind it.
+    fn end(&self, prefix: &[u8]) -> ControlFlow<(), Option<u64>> {
+        let (Bound::Included(key) | Bound::Excluded(key)) = self.range.to else {
+            return ControlFlow::Continue(None);
+        };
+        if key.starts_with(prefix) {
+            return ControlFlow::Continue(Some(slice(key, prefix.len())));
+        }
+        match self.range.ends_before(prefix) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(None),
+        }
     }
 
     /// Restarts the scan at the keys of a tree from slice `cursor` on, wherever they are now.
@@ -155,6 +207,15 @@ impl<F: FnMut(Item<'_>) -> ControlFlow<()>> Visitor<'_, F> {
     }
 }
 
+/// Whether a scan in this direction comes to a slice after another one.
+#[inline(always)]
+fn is_behind(slice: u64, other: u64, direction: Direction) -> bool {
+    match direction {
+        Direction::Forward => slice > other,
+        Direction::Reverse => slice < other,
+    }
+}
+
 /// The least key that begins with `prefix` and has this slice behind it: keys are padded with zeros
 /// to slices, so that it is the one without any at its end.
 fn least_key(prefix: &[u8], slice: u64) -> Vec<u8> {
@@ -184,11 +245,19 @@ where
 
     #[inline(always)]
     fn run<N: Kernel>(self) {
-        let Self(index, from, direction, _guard, visit) = self;
+        let Self {
+            index,
+            range,
+            guard: _guard,
+            visit,
+        } = self;
+        let direction = range.direction;
         let mut visitor = Visitor {
-            from: from.map(Cow::Borrowed),
+            from: range.from.map(Cow::Borrowed),
             direction,
             inside: false,
+            range,
+            checks_end: false,
             visit,
         };
         let mut above: Vec<Frame<'a, C>> = Vec::new();
@@ -196,26 +265,23 @@ where
             tree: &index.tree,
             prefix: &[],
             cursor: visitor.start(&[]),
+            end: visitor.end(&[]).continue_value().flatten(),
             pending: None,
         };
         let mut frame = first(&visitor);
         loop {
-            if let Some(bucket) = frame.pending.take()
-                && visitor.show_bucket::<C>(&bucket).is_break()
-            {
-                return;
-            }
-            let outcome = match frame.cursor {
-                Some(cursor) => {
-                    frame
-                        .tree
-                        .scan::<N, _>(cursor, direction, &index.events, |pairs| {
-                            pairs.iter().for_each(|pair| prefetch(pair.1));
-                            pairs
-                                .iter()
-                                .try_for_each(|&(slice, word)| visitor.show_entry(slice, word))
-                        })
+            if let Some(bucket) = frame.pending.take() {
+                visitor.checks_end = true;
+                if visitor.show_bucket::<C>(&bucket).is_break() {
+                    return;
                 }
+            }
+            let (tree, end) = (frame.tree, frame.end);
+            let outcome = match frame.cursor {
+                Some(cursor) => tree.scan::<N, _>(cursor, direction, &index.events, |pairs| {
+                    pairs.iter().for_each(|pair| prefetch(pair.1));
+                    visitor.show_line(pairs, end)
+                }),
                 None => Ok(ControlFlow::Continue(())),
             };
             match outcome {
@@ -229,10 +295,14 @@ where
                     frame.cursor = slice.beyond(direction);
                     frame.pending = pending;
                     above.push(frame);
+                    let ControlFlow::Continue(end) = visitor.end(layer.prefix) else {
+                        return;
+                    };
                     frame = Frame {
                         tree: layer.tree,
                         prefix: layer.prefix,
                         cursor: visitor.start(layer.prefix),
+                        end,
                         pending: None,
                     };
                 }
