@@ -66,6 +66,7 @@ mod planted;
 mod release;
 mod remove;
 mod scan;
+mod scan_end;
 mod snapshot;
 mod split;
 mod statistics;

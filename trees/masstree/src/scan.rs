@@ -23,7 +23,7 @@
 //! under the scan's pin. A scan of keys alone ([`ScanRange::values`]) never touches a value.
 //!
 //! The end of the range is compared with a node's last entry, and with others only in the node in
-//! which the range ends ([`Scan::entries_in_range`]). The limit is checked once a node too.
+//! which the range ends ([`ScanEnd`]). The limit is checked once a node too.
 //!
 //! Long scans renew their pin every [`RENEW_NODES`] border nodes, so that a scan of
 //! everything does not keep all that writers retire meanwhile.
@@ -39,6 +39,7 @@ use crate::configuration::{Configuration, Guard};
 use crate::key::{Key, LONG, shortest_bytes};
 use crate::node::border::{LAYER, SUFFIX};
 use crate::node::{Border, Interior, Node, prefetch};
+use crate::scan_end::ScanEnd;
 use crate::snapshot::{Entry, PositionLost, Snapshot};
 use crate::tree::{Masstree, layer_root};
 use crate::value::{Bytes, Value};
@@ -80,8 +81,8 @@ struct SavedSnapshot<'s, 'g> {
 /// Its snapshots are large, so they lie elsewhere (`'s`) and only references change places.
 struct Scan<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool> {
     tree: &'t Masstree<V, C>,
-    /// Where the scan ends: a key, and whether it is included; `None` for no bound.
-    to: Option<(&'s [u8], bool)>,
+    /// Where the scan ends; `None` for no bound.
+    end: Option<ScanEnd<'s>>,
     /// How many more entries to visit.
     left: usize,
     snapshot: &'s mut Snapshot<'t>,
@@ -127,14 +128,9 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
             Bound::Unbounded if FORWARD => (Some(&[][..]), true),
             Bound::Unbounded => (None, false),
         };
-        let to = match range.to {
-            Bound::Included(key) => Some((key, true)),
-            Bound::Excluded(key) => Some((key, false)),
-            Bound::Unbounded => None,
-        };
         Self {
             tree,
-            to,
+            end: ScanEnd::of(range.to),
             left: range.limit,
             snapshot,
             ahead,
@@ -420,65 +416,13 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
         Ok(Step::Go)
     }
 
-    /// The entries of the snapshot within the range, as far as its end tells: those before the
-    /// returned index forwards, those from it on in reverse; and whether the range ends there. A
-    /// layer through which the end passes counts as within.
+    /// The entries of the snapshot before the end of the range; see [`ScanEnd::entries_before`].
     #[inline(always)]
     fn entries_in_range(&self) -> (usize, bool) {
-        let all = if FORWARD { self.snapshot.count } else { 0 };
-        match self.to {
-            None => (all, false),
-            Some((to, inclusive)) => self.entries_before(to, inclusive),
-        }
-    }
-
-    fn entries_before(&self, to: &[u8], inclusive: bool) -> (usize, bool) {
-        let entries = &self.snapshot.entries[..self.snapshot.count];
-        let (all, none) = if FORWARD {
-            (entries.len(), 0)
-        } else {
-            (0, entries.len())
-        };
-        let offset = self.offset();
-        // All keys of a layer are longer than its prefix.
-        match self.key[..offset].cmp(&to[..offset.min(to.len())]) {
-            Ordering::Less if FORWARD => return (all, false),
-            Ordering::Greater if !FORWARD => return (all, false),
-            Ordering::Equal => {}
-            Ordering::Less | Ordering::Greater => return (none, true),
-        }
-        let end = Key::at(to, offset);
-        let last = if FORWARD {
-            entries.last()
-        } else {
-            entries.first()
-        };
-        let is_inside = last.is_none_or(|last| match FORWARD {
-            true => last.slice < end.slice(),
-            false => last.slice > end.slice(),
-        });
-        if is_inside {
-            return (all, false);
-        }
-        let class = end.class();
-        let at = self.snapshot.lower_bound(end.slice(), class);
-        let same = entries
-            .get(at)
-            .filter(|entry| (entry.slice, entry.length.min(LONG)) == (end.slice(), class));
-        let is_same_inside = same.is_some_and(|entry| {
-            let rest = if class == LONG { end.suffix() } else { &[] };
-            entry.length == LAYER
-                || match entry.suffix_or_empty().cmp(rest) {
-                    Ordering::Less => FORWARD,
-                    Ordering::Equal => inclusive,
-                    Ordering::Greater => !FORWARD,
-                }
-        });
-        if FORWARD {
-            (at + usize::from(is_same_inside), at < entries.len())
-        } else {
-            let is_same_outside = same.is_some() && !is_same_inside;
-            (at + usize::from(is_same_outside), at > 0 || same.is_some())
+        match &self.end {
+            Some(end) => end.entries_before::<FORWARD>(self.snapshot, &self.key[..self.offset()]),
+            None if FORWARD => (self.snapshot.count, false),
+            None => (0, false),
         }
     }
 

@@ -82,7 +82,8 @@ impl ValueCopies {
         Some(self.bytes[start..end].split_at(key_len))
     }
 
-    /// How many are to be copied now by a scan that visits so many more records, if it has a limit.
+    /// How many are to be copied now by a scan that visits so many more records, if it has a
+    /// limit.
     fn next_window(&mut self, left: Option<usize>) -> usize {
         match left {
             None => {
@@ -101,9 +102,9 @@ impl ValueCopies {
 }
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
-    /// Copies the values of the next records of a leaf, of `most` at most, for a scan that visits so
-    /// many more records if it has a limit, and says of how many: one at least, if there is one.
-    /// Fails if the first cannot be read.
+    /// Copies the values of the next records of a leaf, of `most` at most, and says of how many:
+    /// one at least, if there is one. A scan with a limit visits `left` more records. Fails if the
+    /// first cannot be read.
     pub(super) fn copy_values<const FORWARD: bool>(
         &self,
         copies: &mut ValueCopies,
