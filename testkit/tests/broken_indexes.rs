@@ -5,8 +5,8 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hedgerow_index::{
-    Decision, Index, IndexError, IndexExt, LockedMap, ScanRange, Statistics, StatisticsKind,
-    ValuePart,
+    Decide, Decision, Index, IndexError, IndexExt, LockedMap, ScanRange, Statistics,
+    StatisticsKind, ValuePart, Visit,
 };
 use hedgerow_testkit::index_workload::{ConcurrentRun, check_concurrent, check_sequential};
 use hedgerow_testkit::keys::KeyShape;
@@ -93,7 +93,7 @@ impl Index for Broken {
         key: &[u8],
         part: ValuePart,
         new: &mut Vec<u8>,
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision,
+        decide: &mut Decide<'_>,
     ) -> Result<(), IndexError> {
         if self.bug == Some(Bug::SplitUpdate) {
             let old = self.model.read(key, part, <[u8]>::to_vec)?;
@@ -113,11 +113,7 @@ impl Index for Broken {
         self.model.update(key, part, new, decide)
     }
 
-    fn scan(
-        &self,
-        range: &ScanRange<'_>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
+    fn scan(&self, range: &ScanRange<'_>, visit: &mut Visit<'_>) -> Result<(), IndexError> {
         let (skips, repeats) = (
             self.strikes(Bug::ScanSkips, 32),
             self.strikes(Bug::ScanRepeats, 32),

@@ -75,6 +75,12 @@ pub enum Decision<R = ()> {
     Remove(R),
 }
 
+/// What [`Index::update`] calls: present value, buffer for the new one.
+pub type Decide<'f> = dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision + 'f;
+
+/// What [`Index::scan`] calls with a key and its value, until it breaks.
+pub type Visit<'f> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'f;
+
 /// An ordered, concurrent map from byte strings to byte strings.
 ///
 /// Keys are compared bytewise (as `[u8]` compares), may be empty, may hold NUL bytes and are
@@ -176,7 +182,7 @@ pub trait Index: Send + Sync {
         key: &[u8],
         part: ValuePart,
         new: &mut Vec<u8>,
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision,
+        decide: &mut Decide<'_>,
     ) -> Result<(), IndexError>;
 
     /// Removes the pairs between two bounds for which `decide` returns true, in key order, until
@@ -207,11 +213,7 @@ pub trait Index: Send + Sync {
     /// valid during the call. Where the range wants no values, an index may show empty ones.
     ///
     /// An index that reads ahead reads no more than the range and its limit ask for.
-    fn scan(
-        &self,
-        range: &ScanRange<'_>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), IndexError>;
+    fn scan(&self, range: &ScanRange<'_>, visit: &mut Visit<'_>) -> Result<(), IndexError>;
 
     /// Up to `parts - 1` ascending keys that cut the key space into ranges of roughly equal
     /// size, for parallel scans. Fewer (even none) when the index is small.

@@ -5,12 +5,12 @@
 //! blame.
 
 use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use crate::{
-    Decision, Direction, Index, IndexError, MAX_KEY_BYTES, ScanRange, Statistics, StatisticsKind,
-    ValuePart,
+    Decide, Decision, Direction, Index, IndexError, MAX_KEY_BYTES, ScanRange, Statistics,
+    StatisticsKind, ValuePart, Visit,
 };
 
 type Pairs = BTreeMap<Box<[u8]>, Box<[u8]>>;
@@ -83,7 +83,7 @@ impl Index for LockedMap {
         key: &[u8],
         _part: ValuePart,
         new: &mut Vec<u8>,
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision,
+        decide: &mut Decide<'_>,
     ) -> Result<(), IndexError> {
         assert!(key.len() <= MAX_KEY_BYTES, "key of {} bytes", key.len());
         let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
@@ -100,11 +100,7 @@ impl Index for LockedMap {
         Ok(())
     }
 
-    fn scan(
-        &self,
-        range: &ScanRange<'_>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
+    fn scan(&self, range: &ScanRange<'_>, visit: &mut Visit<'_>) -> Result<(), IndexError> {
         let mut last: Option<Box<[u8]>> = None;
         for _ in 0..range.limit {
             let from = last.as_deref().map_or(range.from, Bound::Excluded);
@@ -168,6 +164,8 @@ impl Index for LockedMap {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::ControlFlow;
+
     use super::*;
     use crate::IndexExt;
 

@@ -1,9 +1,7 @@
 //! [`hedgerow_index::Index`] for trees of byte strings: how the engine sees Masstree.
 
-use std::ops::ControlFlow;
-
 use hedgerow_index::{
-    Decision, Index, IndexError, ScanRange, Statistics, StatisticsKind, ValuePart,
+    Decide, Index, IndexError, ScanRange, Statistics, StatisticsKind, ValuePart, Visit,
 };
 
 use crate::configuration::Concurrent;
@@ -40,17 +38,13 @@ impl Index for Masstree<Bytes, Concurrent> {
         key: &[u8],
         _part: ValuePart,
         new: &mut Vec<u8>,
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision,
+        decide: &mut Decide<'_>,
     ) -> Result<(), IndexError> {
         self.update_with(key, new, decide);
         Ok(())
     }
 
-    fn scan(
-        &self,
-        range: &ScanRange<'_>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
+    fn scan(&self, range: &ScanRange<'_>, visit: &mut Visit<'_>) -> Result<(), IndexError> {
         self.scan_range(range, visit);
         Ok(())
     }

@@ -230,7 +230,7 @@ fn one_layer_bridges_a_long_shared_prefix_and_goes_when_it_is_empty() {
     for number in 0..16 {
         put(&index, &key(number), b"v");
     }
-    let layers = |index: &MatryoshkaIndex| statistic(&index, "layers");
+    let layers = |index: &MatryoshkaIndex| statistic(index, "layers");
     assert_eq!(layers(&index), Some(0.0), "a bucket holds sixteen");
     put(&index, &key(16), b"v");
     index.verify().expect("sound with a layer");
@@ -267,7 +267,7 @@ fn grouped(group: u64, member: u64) -> Vec<u8> {
 fn layers_fold_when_few_keys_are_left_and_memory_comes_back() {
     const GROUPS: u64 = 200;
     let index: MatryoshkaIndex = MatryoshkaIndex::new();
-    let number = |index: &MatryoshkaIndex, name| statistic(&index, name).unwrap();
+    let number = |index: &MatryoshkaIndex, name| statistic(index, name).unwrap();
     for kept in [0, 1, 4] {
         let few: MatryoshkaIndex = MatryoshkaIndex::new();
         for group in 0..GROUPS {
@@ -531,7 +531,7 @@ fn a_bulk_load_builds_what_inserts_build() {
     }
     loaded.verify().expect("sound");
     for name in ["keys", "layers", "buckets", "deepest_layer"] {
-        let number = |index: &MatryoshkaIndex| statistic(&index, name);
+        let number = |index: &MatryoshkaIndex| statistic(index, name);
         assert_eq!(number(&loaded), number(&inserted), "{name}");
     }
 }

@@ -6,8 +6,8 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hedgerow_index::{
-    Decision, Direction, Index, IndexError, IntKey, NotAscending, ScanRange, Statistics,
-    StatisticsKind, ValuePart,
+    Decide, Decision, Direction, Index, IndexError, IntKey, NotAscending, ScanRange, Statistics,
+    StatisticsKind, ValuePart, Visit,
 };
 use hedgerow_matryoshka::{Capacity, Change, Full, LoadError, SharedLane, SharedMatryoshka};
 use hedgerow_simd::Level;
@@ -97,7 +97,7 @@ impl<K: Key, C: Capacity> Index for ByNumber<K, C> {
         key: &[u8],
         _part: ValuePart,
         new: &mut Vec<u8>,
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision,
+        decide: &mut Decide<'_>,
     ) -> Result<(), IndexError> {
         self.0.update(K::of(key), |word| {
             new.clear();
@@ -112,11 +112,7 @@ impl<K: Key, C: Capacity> Index for ByNumber<K, C> {
         Ok(())
     }
 
-    fn scan(
-        &self,
-        range: &ScanRange<'_>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
+    fn scan(&self, range: &ScanRange<'_>, visit: &mut Visit<'_>) -> Result<(), IndexError> {
         let mut left = range.limit;
         self.0
             .scan(range.from.map(K::of), range.direction, |key, word| {

@@ -1,10 +1,10 @@
 //! The tree as an [`Index`] of the engine.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 
 use hedgerow_index::{
-    Decision, Index, IndexError, IndexErrorKind, KeySpan, RangeDecision, ScanRange, Statistics,
-    StatisticsKind, ValuePart,
+    Decide, Index, IndexError, IndexErrorKind, KeySpan, RangeDecision, ScanRange, Statistics,
+    StatisticsKind, ValuePart, Visit,
 };
 use hedgerow_pages::Error;
 
@@ -66,7 +66,7 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
         key: &[u8],
         part: ValuePart,
         new: &mut Vec<u8>,
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision,
+        decide: &mut Decide<'_>,
     ) -> Result<(), IndexError> {
         self.update_part(key, part, new, decide)
             .map_err(|error| index_error(&error, || self.lost_on(&[], SearchTarget::Key(key))))
@@ -84,11 +84,7 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
             })
     }
 
-    fn scan(
-        &self,
-        range: &ScanRange<'_>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
+    fn scan(&self, range: &ScanRange<'_>, visit: &mut Visit<'_>) -> Result<(), IndexError> {
         self.scan_to_failure(range, visit)
             .map_err(|(error, keys)| index_error(&error, || keys))
     }

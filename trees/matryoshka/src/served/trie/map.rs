@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use hedgerow_index::{
-    Decision, Index, IndexError, ScanRange, Statistics, StatisticsKind, ValuePart,
+    Decide, Decision, Index, IndexError, ScanRange, Statistics, StatisticsKind, ValuePart, Visit,
 };
 use hedgerow_simd::Level;
 use hedgerow_sync::epoch;
@@ -152,17 +152,13 @@ impl<C: Capacity> Index for MatryoshkaIndex<C> {
         key: &[u8],
         _part: ValuePart,
         new: &mut Vec<u8>,
-        decide: &mut dyn FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision,
+        decide: &mut Decide<'_>,
     ) -> Result<(), IndexError> {
         self.update_with(key, new, decide);
         Ok(())
     }
 
-    fn scan(
-        &self,
-        range: &ScanRange<'_>,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
+    fn scan(&self, range: &ScanRange<'_>, visit: &mut Visit<'_>) -> Result<(), IndexError> {
         self.scan_range(range, visit);
         Ok(())
     }
