@@ -523,6 +523,7 @@ impl Engine {
         options: &WriteOptions,
         run: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
     ) -> Result<(R, Commit)> {
+        self.make_room_for_removal();
         let (result, timestamp) = Scratch::with(|_| {
             let mut stripes = lock_order(locks)?;
             let guard = loop {

@@ -46,6 +46,7 @@ impl Engine {
         if is_inverted(bounds.0, bounds.1) {
             return Ok((0, None));
         }
+        self.make_room_for_removal();
         let (live, timestamp) = Scratch::with(|_| {
             // A checkpoint that saw some of the rows gone would need the record: it waits.
             let _under_way = self.removals.begin();

@@ -96,6 +96,7 @@ impl Engine {
         wanted: impl FnOnce(Row<'_>) -> bool,
     ) -> Result<Option<RemovedRow>> {
         self.check_key(key)?;
+        self.make_room_for_removal();
         Scratch::with(|scratch| {
             let (space, mut stripe) = self.lock_key(handle, key)?;
             let found = space.index.get(key, ValuePart::Head, |bytes| {
@@ -124,6 +125,7 @@ impl Engine {
         decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
     ) -> Result<(R, Option<Commit>)> {
         self.check_key(key)?;
+        self.make_room_for_removal();
         let (result, timestamp) = Scratch::with(|scratch| {
             let (space, mut stripe) = self.lock_key(handle, key)?;
             let mut pending = Some(decide);

@@ -107,6 +107,8 @@ impl Engine {
         self.retire_keyspace(name, |manifest, space| {
             manifest.keyspaces.retain(|entry| entry.name != name);
             let id = manifest.add_keyspace(name, space.kind.name()).id;
+            // One page for all that will be free.
+            let _spending = self.pages.as_ref().map(|pages| pages.spend_reserve());
             new_space(id, name, space.kind, self.pages.as_deref()).map(Some)
         })
     }

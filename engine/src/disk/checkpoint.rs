@@ -50,8 +50,6 @@ const CHUNK_ROWS: usize = 512;
 const CHUNK_BYTES: usize = 256 << 10;
 /// Parts per thread, so that recovery can share them out evenly.
 const PARTS_PER_THREAD: usize = 4;
-/// What a row of a checkpoint takes at least: timestamp, lengths, kind.
-const LEAST_ROW_BYTES: u64 = 16;
 /// Keyspaces smaller than this are not cut.
 const SMALL_ROWS: u64 = 10_000;
 
@@ -108,36 +106,11 @@ impl Engine {
         outcome
     }
 
-    fn checkpoint_once(&self) -> Result<CheckpointReport> {
+    pub(crate) fn checkpoint_once(&self) -> Result<CheckpointReport> {
         match &self.pages {
             Some(pages) => self.checkpoint_pages(pages),
             None => self.checkpoint_rows(),
         }
-    }
-
-    /// Takes a checkpoint on a full disk, with the space that the logs have reserved, where it is
-    /// likely to be enough: what it replaces gives more back. Otherwise that space is kept for
-    /// removals.
-    fn checkpoint_from_reserve(&self) -> Result<CheckpointReport> {
-        let log = self.log()?;
-        let needed = match &self.pages {
-            Some(pages) => pages.unwritten_bytes(),
-            None => self.spaces().iter().map(|space| space.len()).sum::<u64>() * LEAST_ROW_BYTES,
-        };
-        if needed > log.spendable_bytes() {
-            return Err(Error::DiskFull);
-        }
-        let clean_up = || {
-            // What an attempt left takes space; it can also go later.
-            let _ = remove_obsolete(&*self.options.vfs, &self.dir, &self.manifest());
-        };
-        clean_up();
-        let _spent = log.spend_reserve();
-        let outcome = self.checkpoint_once();
-        if outcome.is_err() {
-            clean_up();
-        }
-        outcome
     }
 
     /// A checkpoint of a database whose trees are in memory: all rows.

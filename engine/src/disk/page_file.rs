@@ -434,9 +434,27 @@ impl PageFile {
         self.pool.compact();
     }
 
-    /// What a checkpoint that began now would write at most, in bytes.
-    pub(crate) fn unwritten_bytes(&self) -> u64 {
-        self.pool.unwritten_bytes()
+    /// What a checkpoint that began now would need of the disk at most, in bytes, beside the space
+    /// that the file has.
+    pub(crate) fn missing_bytes(&self) -> u64 {
+        let backed = self.pool.backed_bytes();
+        self.pool.unwritten_bytes().saturating_sub(backed)
+    }
+
+    /// Whether [`is_short_of_blocks`](Self::is_short_of_blocks) is worth asking: one load.
+    pub(crate) fn may_be_short_of_blocks(&self) -> bool {
+        self.pool.may_be_short_of_blocks()
+    }
+
+    /// Whether the disk is full and removals have used up half of the blocks that are kept for
+    /// them.
+    pub(crate) fn is_short_of_blocks(&self) -> bool {
+        self.pool.is_short_of_blocks()
+    }
+
+    /// Has the next checkpoint keep blocks for removals rather than give them to a full disk.
+    pub(crate) fn keep_space(&self) {
+        self.pool.keep_space();
     }
 
     /// How many keyspaces were dropped or cleared since the database was opened.

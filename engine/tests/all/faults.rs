@@ -82,7 +82,11 @@ fn a_full_disk_refuses_writes_until_there_is_space(index: IndexKind) {
     ));
     vfs.set_space(Some(0));
     assert!(matches!(db.keyspace("new"), Err(Error::DiskFull)));
-    assert!(matches!(db.checkpoint(), Err(Error::DiskFull)));
+    // Of a page file, what was let be changed has its space.
+    match db.checkpoint() {
+        Err(Error::DiskFull) => assert_ne!(index, IndexKind::BTree),
+        done => assert!(index == IndexKind::BTree && done.is_ok(), "{done:?}"),
+    }
     assert_eq!(keyspace.get(b"before").unwrap().as_deref(), Some(&b"1"[..]));
     assert_eq!(keyspace.get(b"refused").unwrap(), None);
 

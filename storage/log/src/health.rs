@@ -93,6 +93,11 @@ impl Status {
         }
     }
 
+    /// Whether nothing but removals is accepted: one load.
+    pub(crate) fn is_short(&self) -> bool {
+        self.code.load(Ordering::Relaxed) == SHORT
+    }
+
     pub(crate) fn health(&self) -> Health {
         match self.check() {
             Err(Error::DiskFull) => Health::DiskFull,

@@ -333,6 +333,19 @@ impl Log {
         })
     }
 
+    /// Whether the disk has no space beyond the reserve, so that only removals are accepted: one
+    /// load.
+    pub fn is_short(&self) -> bool {
+        self.shared.state.status.is_short()
+    }
+
+    /// Whether the reserve is nearly used up: a checkpoint, which ends the files that have used it,
+    /// gives it back. Takes all shards' mutexes, one after the other; the caller holds no
+    /// [`ShardGuard`].
+    pub fn is_reserve_low(&self) -> bool {
+        self.shared.output().is_reserve_low(&self.shared.shards)
+    }
+
     /// What [`Log::spend_reserve`] would give back, in bytes.
     pub fn spendable_bytes(&self) -> u64 {
         self.shared.output().spendable()

@@ -296,6 +296,13 @@ impl Output {
         self.writers.iter().map(SegmentWriter::spendable).sum()
     }
 
+    /// Whether any shard has less than an eighth of its reserve left for removals, once what was
+    /// appended is written.
+    pub(crate) fn is_reserve_low(&self, shards: &[CachePadded<Shard>]) -> bool {
+        let mut writers = self.writers.iter().zip(shards);
+        writers.any(|(writer, shard)| writer.is_reserve_low(shard.lock().bytes.len()))
+    }
+
     /// Whether the reserve is given to a checkpoint.
     pub(crate) fn is_spending(&self) -> bool {
         self.spending

@@ -351,6 +351,13 @@ impl SegmentWriter {
         reserved.saturating_sub(2 * self.least_reserve())
     }
 
+    /// Whether less than an eighth of the reserve is left beside what each file must have, once so
+    /// many bytes more are written.
+    pub(crate) fn is_reserve_low(&self, appended: usize) -> bool {
+        let unwritten = (self.bytes.len() + appended) as u64;
+        self.spendable() < unwritten + self.reserve / 8
+    }
+
     fn least_reserve(&self) -> u64 {
         self.reserve * LEAST_PARTS / RESERVE_PARTS
     }

@@ -25,6 +25,7 @@ use hedgerow_vfs::WriteAt;
 use crate::block::{self, Block};
 use crate::bookkeeping::{Collecting, Saved, Space};
 use crate::error::Error;
+use crate::evict::give_unwritten;
 use crate::page_id::PageId;
 use crate::pool::{Pool, lock};
 use crate::root::{OWNER_BYTES, Root, Slot, top_entries};
@@ -267,12 +268,17 @@ impl<const PAGE: usize> Pool<PAGE> {
                 let (page, entry) = (saved.pages[i], Entry::new(place, saved.blocks[i].crc()));
                 let chunk = page.0 / fan(PAGE) as u32;
                 blocks.snapshot.set(place);
-                collecting.overrides.insert(page, entry);
+                let old = collecting.overrides.insert(page, entry);
+                let old = old.unwrap_or_else(|| self.entries.get(page));
+                if old != Entry::LOST {
+                    blocks.leave_out(old.block());
+                }
                 collecting.changed.set(chunk);
                 changed.set(chunk);
             }
             blocks.give(place);
             if let Err(error) = result {
+                give_unwritten(&mut space, place, &error);
                 failure = Some(self.io("write to", error));
             }
         }
@@ -391,10 +397,11 @@ impl<const PAGE: usize> Pool<PAGE> {
             let mut space = lock(&self.space);
             space.collecting = None;
             space.levels = table.levels;
-            space.blocks.publish();
-            for block in table.replaced {
+            for &block in &table.replaced {
+                space.blocks.leave_out(block);
                 space.blocks.give(block);
             }
+            space.blocks.publish();
         }
         *lock(&self.owner) = root.owner;
         self.counters.count(CHECKPOINTS);
@@ -406,17 +413,25 @@ impl<const PAGE: usize> Pool<PAGE> {
     fn shrink(&self) {
         let runs = {
             let mut space = lock(&self.space);
+            let kept = self.keep_blocks(&mut space);
             let before = space.blocks.end;
             let end = space.blocks.trim();
             // Under the mutex: nobody may take a block behind the end meanwhile. The writes of
             // blocks that are taken are not behind it.
-            if end < before && self.file.truncate(block::offset::<PAGE>(end)).is_err() {
+            let is_longer = end < before || end < space.blocks.reserved_end();
+            if is_longer && self.file.truncate(block::offset::<PAGE>(end)).is_err() {
                 space.blocks.end = before;
+            } else {
+                space.blocks.end_reserved();
             }
-            if !self.holes.load(Ordering::Relaxed) {
-                return;
-            }
-            space.blocks.begin_holes()
+            let runs = match self.holes.load(Ordering::Relaxed) {
+                true => space.blocks.begin_holes(),
+                false => Vec::new(),
+            };
+            kept.iter().for_each(|&block| space.blocks.give(block));
+            // To be counted anew by the next change.
+            self.spare_backed.store(0, Ordering::Relaxed);
+            runs
         };
         for run in runs {
             let length = block::offset::<PAGE>(run.end - run.start);

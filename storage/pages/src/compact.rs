@@ -57,17 +57,13 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// What a checkpoint that began now would write at most, in bytes.
     pub fn unwritten_bytes(&self) -> u64 {
         let dirty = self.dirty.load(Ordering::Relaxed) as u64;
-        let fan = fan(PAGE) as u64;
         let (changed, moved) = {
             let space = lock(&self.space);
             let moved = space.blocks.excess().map_or(0, |_| MOST_MOVED as u64);
             let live = u64::from(space.blocks.current.count());
             (u64::from(space.changed.count()), moved.min(live))
         };
-        // Level 0, what is above it, and the blocks that are there anyhow.
-        let table = (changed + dirty).min(self.numbers() / fan + 1);
-        let above = self.numbers() / (fan * fan) + 2;
-        (dirty + moved + table + above) * PAGE as u64
+        (dirty + moved + self.table_blocks(changed + dirty)) * PAGE as u64
     }
 
     /// Calls pages and blocks of the table dirty that lie far behind in a file that is mostly free,

@@ -49,6 +49,14 @@ pub(crate) enum Victims {
     Dirty,
 }
 
+/// Gives a block back that could not be written.
+pub(crate) fn give_unwritten(space: &mut Space, block: u32, error: &std::io::Error) {
+    match error.kind() {
+        std::io::ErrorKind::StorageFull => space.blocks.give_unwritten(block),
+        _ => space.blocks.give(block),
+    }
+}
+
 impl<const PAGE: usize> Pool<PAGE> {
     /// Evicts a batch of pages, unless another thread just did.
     pub(crate) fn evict_some(&self) -> Result<(), Error> {
@@ -222,7 +230,7 @@ impl<const PAGE: usize> Pool<PAGE> {
                     self.install(&mut space, copied.page, copied.version, entry);
                 }
                 Err(error) => {
-                    space.blocks.give(place);
+                    give_unwritten(&mut space, place, &error);
                     failure = Some(self.io("write to", error));
                 }
             }
@@ -297,6 +305,9 @@ impl<const PAGE: usize> Pool<PAGE> {
             Some(collecting) if collecting.parity == epoch => {
                 collecting.changed.set(chunk);
                 space.blocks.snapshot.set(entry.block());
+                if old != Entry::LOST {
+                    space.blocks.leave_out(old.block());
+                }
             }
             Some(collecting) => {
                 collecting.overrides.entry(page).or_insert(old);

@@ -19,6 +19,7 @@
 //! `install` (where the two meet), `table` and `checkpoint` (what a crash leaves). `docs/pages.md`
 //! explains the whole.
 
+mod backing;
 mod block;
 mod bookkeeping;
 mod budget;

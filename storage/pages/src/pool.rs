@@ -15,7 +15,7 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hedgerow_memory::{Mapping, prefetch_line};
@@ -66,6 +66,10 @@ pub struct Pool<const PAGE: usize> {
     pub(crate) dirty: AtomicUsize,
     /// Changes under way that may use up the reserve.
     pub(crate) spending: AtomicUsize,
+    /// Free blocks with space beyond what the next checkpoint needs, at least.
+    pub(crate) spare_backed: AtomicI64,
+    /// Whether disk space can be reserved behind the file's end.
+    pub(crate) can_reserve: AtomicBool,
     /// Those who may exceed the budget on a full disk, and by how many pages it is exceeded.
     pub(crate) exceeding: AtomicUsize,
     pub(crate) beyond: AtomicUsize,
@@ -181,6 +185,8 @@ impl<const PAGE: usize> Pool<PAGE> {
             resident: AtomicUsize::new(0),
             dirty: AtomicUsize::new(0),
             spending: AtomicUsize::new(0),
+            spare_backed: AtomicI64::new(0),
+            can_reserve: AtomicBool::new(!options.read_only),
             exceeding: AtomicUsize::new(0),
             beyond: AtomicUsize::new(0),
             clean_first: AtomicU32::new(0),

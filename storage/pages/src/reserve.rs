@@ -112,6 +112,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     #[cold]
     pub(crate) fn count_dirty(&self) -> std::result::Result<(), Error> {
         self.keep_clean(self.reserve())?;
+        self.back_page()?;
         self.dirty.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

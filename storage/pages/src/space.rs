@@ -81,8 +81,14 @@ pub(crate) struct Blocks {
     pub(crate) published: Bits,
     /// What a checkpoint under way will publish.
     pub(crate) snapshot: Bits,
-    /// What was given back to the file system already.
+    /// What was given back to the file system already, or never got space of it.
     holes: Bits,
+    /// The disk has space up to here, reserved behind the end of the file, but for the holes.
+    reserved: u32,
+    /// Free blocks below that, holes not counted: writing to them needs no space.
+    backed: u32,
+    /// Whether the disk refused space, so that blocks are taken where it has some, and kept.
+    pub(crate) starved: bool,
     /// No block below this one is free.
     lowest: u32,
     /// Blocks of the file, used or not.
@@ -95,8 +101,87 @@ impl Blocks {
         Self {
             lowest: ROOTS,
             end: end.max(ROOTS),
+            reserved: end.max(ROOTS),
             ..Self::default()
         }
+    }
+
+    /// Free blocks to which a write needs no space of the disk.
+    pub(crate) fn backed(&self) -> u32 {
+        self.backed
+    }
+
+    /// Counts the [backed](Self::backed) blocks anew.
+    pub(crate) fn count_backed(&mut self) {
+        let free = |word: u32| {
+            let first = word * 64;
+            let mut free = !self.used_word(word as usize) & !self.holes.word(word as usize);
+            if first < ROOTS {
+                free &= u64::MAX << (ROOTS - first);
+            }
+            if self.reserved < first + 64 {
+                free &= (1 << (self.reserved - first)) - 1;
+            }
+            free.count_ones()
+        };
+        self.backed = (0..self.reserved.div_ceil(64)).map(free).sum();
+    }
+
+    /// Where the next blocks can be reserved, behind all that have space.
+    pub(crate) fn reserved_end(&self) -> u32 {
+        self.reserved
+    }
+
+    /// The disk has space for so many blocks more behind [`reserved_end`](Self::reserved_end).
+    pub(crate) fn add_reserved(&mut self, blocks: u32) {
+        for block in self.reserved..self.reserved + blocks {
+            self.holes.clear(block);
+        }
+        self.reserved += blocks;
+        self.backed += blocks;
+    }
+
+    /// The file was cut at its end: nothing is reserved behind it any more.
+    pub(crate) fn end_reserved(&mut self) {
+        self.reserved = self.end;
+        self.count_backed();
+    }
+
+    /// A write to a block that was taken met a full disk.
+    pub(crate) fn give_unwritten(&mut self, block: u32) {
+        self.give(block);
+        self.backed -= u32::from(self.is_backed(block));
+        self.holes.set(block);
+        self.starved = true;
+    }
+
+    /// Whether a block is free and has space.
+    fn is_backed(&self, block: u32) -> bool {
+        block < self.reserved && self.is_free(block) && !self.holes.get(block)
+    }
+
+    /// Calls up to so many backed blocks used, the lowest ones, and says which: they are neither
+    /// cut off nor punched out until they are given again.
+    pub(crate) fn keep_backed(&mut self, most: u32) -> Vec<u32> {
+        let backed = (ROOTS..self.reserved).filter(|&block| self.is_backed(block));
+        let kept: Vec<u32> = backed.take(most as usize).collect();
+        for &block in &kept {
+            self.current.set(block);
+            self.backed -= 1;
+            // What is behind the end has space only as long as the file is not cut.
+            self.end = self.end.max(block + 1);
+        }
+        kept
+    }
+
+    /// Blocks in use and, where the disk refused space, those that have none.
+    fn refused_word(&self, index: usize) -> u64 {
+        let holes = if self.starved {
+            self.holes.word(index)
+        } else {
+            0
+        };
+        self.used_word(index) | holes
     }
 
     fn used_word(&self, index: usize) -> u64 {
@@ -107,30 +192,36 @@ impl Blocks {
         block >= ROOTS && self.used_word(block as usize / 64) >> (block % 64) & 1 == 0
     }
 
-    /// Takes the lowest free block.
+    /// Takes the lowest free block; of those that have space, where the disk has no more.
     pub(crate) fn take(&mut self) -> u32 {
         let mut block = self.lowest;
-        while !self.is_free(block) {
+        while self.refused_word(block as usize / 64) >> (block % 64) & 1 == 1 {
             let index = block as usize / 64;
-            let left = !self.used_word(index) >> (block % 64) << (block % 64);
+            let left = !self.refused_word(index) >> (block % 64) << (block % 64);
             block = if left == 0 {
                 (index as u32 + 1) * 64
             } else {
                 index as u32 * 64 + left.trailing_zeros()
             };
         }
+        self.backed -= u32::from(self.is_backed(block));
         self.current.set(block);
         self.holes.clear(block);
-        self.lowest = block + 1;
+        if !self.starved {
+            self.lowest = block + 1;
+        }
         self.end = self.end.max(block + 1);
+        self.reserved = self.reserved.max(self.end);
         block
     }
 
     /// The table as it is now does not refer to a block any more.
     pub(crate) fn give(&mut self, block: u32) {
+        let was_used = self.current.get(block);
         self.current.clear(block);
         if self.is_free(block) {
             self.lowest = self.lowest.min(block);
+            self.backed += u32::from(was_used && self.is_backed(block));
         }
     }
 
@@ -139,16 +230,28 @@ impl Blocks {
         self.snapshot = self.current.clone();
     }
 
+    /// What a checkpoint will publish does without a block.
+    pub(crate) fn leave_out(&mut self, block: u32) {
+        let was_used = self.snapshot.get(block);
+        self.snapshot.clear(block);
+        if was_used && self.is_free(block) {
+            self.lowest = self.lowest.min(block);
+            self.backed += u32::from(self.is_backed(block));
+        }
+    }
+
     /// The snapshot was published: what only the one before referred to is free.
     pub(crate) fn publish(&mut self) {
         self.published = std::mem::take(&mut self.snapshot);
         self.lowest = ROOTS;
+        self.count_backed();
     }
 
     /// The snapshot will not be published.
     pub(crate) fn abandon(&mut self) {
         self.snapshot = Bits::default();
         self.lowest = ROOTS;
+        self.count_backed();
     }
 
     /// Cuts the free end off: the number of blocks that the file needs.
@@ -179,6 +282,7 @@ impl Blocks {
         }
         for block in runs.iter().cloned().flatten() {
             self.current.set(block);
+            self.backed -= 1;
         }
         runs
     }
@@ -188,6 +292,7 @@ impl Blocks {
         for block in run {
             self.give(block);
             if punched {
+                self.backed -= u32::from(self.is_backed(block));
                 self.holes.set(block);
             }
         }
@@ -222,5 +327,54 @@ mod tests {
         blocks.end_hole(20..60, true);
         assert!(blocks.begin_holes().is_empty());
         assert_eq!(blocks.take(), 20);
+    }
+
+    #[test]
+    fn blocks_with_space_are_counted() {
+        let mut blocks = Blocks::new(0);
+        let (mut random, mut taken) = (1_u64, Vec::new());
+        for _ in 0..20_000 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let (what, which) = (random >> 33 & 31, (random >> 40) as usize);
+            match what {
+                0 => {
+                    blocks.abandon();
+                    blocks.begin_snapshot();
+                }
+                1 => blocks.publish(),
+                2 => blocks.abandon(),
+                3 => {
+                    blocks.trim();
+                    blocks.end_reserved();
+                }
+                4 => {
+                    for run in blocks.begin_holes() {
+                        blocks.end_hole(run, which % 2 == 0);
+                    }
+                }
+                5 => blocks.add_reserved(which as u32 % 9),
+                6..16 if !taken.is_empty() => {
+                    let block = taken.swap_remove(which % taken.len());
+                    match what {
+                        6 => blocks.give_unwritten(block),
+                        7..10 => {
+                            blocks.give(block);
+                            blocks.leave_out(block);
+                        }
+                        _ => blocks.give(block),
+                    }
+                }
+                16 => {
+                    let kept = blocks.keep_backed(which as u32 % 5);
+                    kept.into_iter().for_each(|block| blocks.give(block));
+                }
+                _ => taken.push(blocks.take()),
+            }
+            let counted = blocks.backed();
+            blocks.count_backed();
+            assert_eq!(counted, blocks.backed(), "after {what}");
+        }
     }
 }

@@ -169,6 +169,7 @@ pub(crate) fn load<const PAGE: usize>(
         }
     }
     blocks.published = blocks.current.clone();
+    blocks.count_backed();
     let mut free = Vec::new();
     for page in (0..root.pages).rev() {
         let entry = Entry(bottom.get(page as usize).copied().unwrap_or(0));

@@ -315,10 +315,44 @@ fn a_failing_call_loses_nothing_and_a_later_checkpoint_succeeds() {
     }
 }
 
+/// A file system that cannot reserve space: what is dirty when the disk becomes full stays so.
+fn cannot_reserve(faulty: &FaultyVfs) {
+    let unsupported = Fault::Error(std::io::ErrorKind::Unsupported);
+    faulty.fail_from(CallKind::Allocate, 0, unsupported);
+}
+
+/// Space is reserved before a page is changed: a checkpoint of all changes fits a full disk, and
+/// leaves the next changes as much.
+#[test]
+fn a_full_disk_takes_checkpoints_of_what_it_let_be_changed() {
+    let faulty = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+    let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+    let pool = open(&vfs).unwrap();
+    let (mut model, mut random) = (Model::new(), StdRng::seed_from_u64(18));
+    (0..900).for_each(|n| assert!(step(&pool, &mut model, &mut random, n)));
+    pool.checkpoint(Vec::new).unwrap();
+    (0..50).for_each(|n| assert!(step(&pool, &mut model, &mut random, 1_000 + n)));
+    faulty.set_space(Some(0));
+    for round in 0..20 {
+        let mut changed = 0;
+        while changed < 2_000 && step(&pool, &mut model, &mut random, 2_000) {
+            changed += 1;
+        }
+        assert!(changed > 0, "round {round}");
+        pool.keep_space();
+        let done = pool.checkpoint(Vec::new);
+        done.unwrap_or_else(|error| panic!("round {round}: {error}"));
+        assert!(agrees(&pool, &model), "round {round}");
+    }
+    drop(pool);
+    assert!(agrees(&open(&vfs).unwrap(), &model));
+}
+
 #[test]
 fn a_full_disk_stops_checkpoints_until_there_is_space() {
     let faulty = FaultyVfs::new(Arc::new(MemoryVfs::new()));
     let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+    cannot_reserve(&faulty);
     let pool = open(&vfs).unwrap();
     let (mut model, mut random) = (Model::new(), StdRng::seed_from_u64(8));
     (0..300).for_each(|n| assert!(step(&pool, &mut model, &mut random, n)));
@@ -340,6 +374,7 @@ fn a_full_disk_stops_checkpoints_until_there_is_space() {
 fn a_full_disk_leaves_room_for_reading() {
     let faulty = FaultyVfs::new(Arc::new(MemoryVfs::new()));
     let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+    cannot_reserve(&faulty);
     let pool = open(&vfs).unwrap();
     let (mut model, mut random) = (Model::new(), StdRng::seed_from_u64(10));
     (0..300).for_each(|n| assert!(step(&pool, &mut model, &mut random, n)));
@@ -456,6 +491,7 @@ fn a_page_that_is_written_slowly_is_in_the_checkpoint_that_needs_it() {
 fn reading_on_a_full_disk_tries_few_writes() {
     let faulty = FaultyVfs::new(Arc::new(MemoryVfs::new()));
     let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+    cannot_reserve(&faulty);
     let pool = open(&vfs).unwrap();
     let (mut model, mut random) = (Model::new(), StdRng::seed_from_u64(12));
     (0..900).for_each(|n| assert!(step(&pool, &mut model, &mut random, n)));

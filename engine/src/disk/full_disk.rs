@@ -1,0 +1,79 @@
+//! Checkpoints on a full disk, with the space that is reserved: they give back more than they take.
+//!
+//! Removals are accepted on a full disk, and take space: their records that of the logs, the pages
+//! that they change that of the page file. Both are reserved, and both come back with a checkpoint:
+//! it ends the logs, and of B-trees it frees as many blocks as it writes. So a removal that finds
+//! one of the two nearly used up first takes a checkpoint, and any number of removals is accepted.
+
+use hedgerow_log::{Log, remove_obsolete};
+
+use crate::commit::worker;
+use crate::disk::checkpoint::CheckpointReport;
+use crate::disk::page_file::PageFile;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+
+/// What a row of a checkpoint takes at least: timestamp, lengths, kind.
+const LEAST_ROW_BYTES: u64 = 16;
+
+impl Engine {
+    /// Takes a checkpoint on a full disk, with the space that the logs have reserved, where it is
+    /// likely to be enough: what it replaces gives more back. Otherwise that space is kept for
+    /// removals. The caller holds `checkpointing`.
+    pub(crate) fn checkpoint_from_reserve(&self) -> Result<CheckpointReport> {
+        let log = self.log()?;
+        if !self.fits_reserve() {
+            return Err(Error::DiskFull);
+        }
+        let clean_up = || {
+            // What an attempt left takes space; it can also go later.
+            let _ = remove_obsolete(&*self.options.vfs, &self.dir, &self.manifest());
+        };
+        clean_up();
+        if let Some(pages) = &self.pages {
+            pages.keep_space();
+        }
+        let _spent = log.spend_reserve();
+        let outcome = self.checkpoint_once();
+        if outcome.is_err() {
+            clean_up();
+        }
+        outcome
+    }
+
+    /// Whether a checkpoint is likely to fit what is reserved.
+    fn fits_reserve(&self) -> bool {
+        let needed = match &self.pages {
+            Some(pages) => pages.missing_bytes(),
+            None => self.spaces().iter().map(|space| space.len()).sum::<u64>() * LEAST_ROW_BYTES,
+        };
+        self.log().is_ok_and(|log| needed <= log.spendable_bytes())
+    }
+
+    /// Before a commit that may remove rows: on a full disk, sees to it that there is space for it.
+    /// Two loads where the disk is not full. The caller holds no stripe and no log shard.
+    #[inline]
+    pub(crate) fn make_room_for_removal(&self) {
+        let (Some(pages), Some(log)) = (&self.pages, &self.log) else {
+            return;
+        };
+        if log.is_short() || pages.may_be_short_of_blocks() {
+            self.refill_reserve(pages, log);
+        }
+    }
+
+    /// Takes a checkpoint if what is reserved for removals is nearly used up, and if that is likely
+    /// to help. If it is not, or fails, whether there is space is up to the removal.
+    #[cold]
+    fn refill_reserve(&self, pages: &PageFile, log: &Log) {
+        let is_low = || pages.is_short_of_blocks() || (log.is_short() && log.is_reserve_low());
+        // Within a closure of the caller, stripes are locked that others wait for.
+        if worker::must_not_wait() || !is_low() {
+            return;
+        }
+        let _exclusive = self.checkpointing();
+        if is_low() && self.fits_reserve() {
+            let _ = self.checkpoint_exclusively();
+        }
+    }
+}
