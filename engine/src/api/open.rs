@@ -84,13 +84,7 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
         true => None,
         false => Some(new_log(&options, dir, &manifest, logs.next_epoch())?),
     };
-    let (pages, expiries) = match AnyIndex::in_memory(kind) {
-        Some(index) => (None, index),
-        None => {
-            let (pages, index) = PageFile::open(&options, dir, &manifest)?;
-            (Some(pages), index)
-        }
-    };
+    let (pages, expiries) = open_pages(&options, dir, &manifest, kind)?;
     let catalog = Engine::first_catalog(&manifest, pages.as_deref())?;
     let expiries = ExpiryIndex::new(expiries);
     let (counters, lost) = (Counters::default(), LostRecords::default());
@@ -137,6 +131,22 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
         wakeup: Wakeup::default(),
         lock: Mutex::new(lock),
     })
+}
+
+/// Opens the page file, if indexes of this kind have one, and the index of expiries.
+fn open_pages(
+    options: &Builder,
+    dir: &Path,
+    manifest: &Manifest,
+    kind: IndexKind,
+) -> Result<(Option<Arc<PageFile>>, AnyIndex)> {
+    match AnyIndex::in_memory(kind) {
+        Some(index) => Ok((None, index)),
+        None => {
+            let (pages, index) = PageFile::open(options, dir, manifest)?;
+            Ok((Some(pages), index))
+        }
+    }
 }
 
 /// The index that a database has, or that it is to have.
