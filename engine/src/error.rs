@@ -126,9 +126,9 @@ pub enum Error {
          restore a backup"
     )]
     NoPageFile(String),
-    /// The page file of a database of B-trees cannot be used.
+    /// The page file of a database of B-trees cannot be used: why, and what to do.
     #[error("{0}")]
-    Pages(Box<hedgerow_pages::Error>),
+    PageFile(Box<str>),
     /// An index that keeps its nodes in a file could not read or write one. Other rows can be
     /// read; a write that returns this did nothing.
     #[error("{0}")]
@@ -320,7 +320,7 @@ impl From<hedgerow_pages::Error> for Error {
                 supported: *supported,
             },
             Pages::Poisoned(reason) => Error::Poisoned(reason.clone()),
-            _ => Error::Pages(Box::new(error)),
+            _ => Error::PageFile(error.to_string().into()),
         }
     }
 }

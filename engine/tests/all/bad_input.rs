@@ -518,7 +518,7 @@ fn what_is_refused_leaves_nothing_behind() {
     let small = builder()
         .index(hedgerow::IndexKind::BTree)
         .memory_limit(Some(1024));
-    assert_error!(small.open("/new"), Error::Pages(_), "budget");
+    assert_error!(small.open("/new"), Error::PageFile(_), "budget");
     assert!(!vfs.exists(Path::new("/new")).unwrap());
 
     vfs.create_dir_all(Path::new("/mine")).unwrap();
