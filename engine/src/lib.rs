@@ -78,3 +78,11 @@ pub use options::Builder;
 pub use planted::{PlantedBug, plant};
 pub use row::builder::RowBuilder;
 pub use row::{Columns, Row};
+
+/// The file layer that [`Builder::vfs`] takes: what a database asks of its files, the operating
+/// system's files, and files in memory.
+pub mod vfs {
+    pub use hedgerow_vfs::{
+        FileLock, MemoryVfs, OpenMode, ReadAt, SystemVfs, Vfs, VfsFile, WriteAt,
+    };
+}

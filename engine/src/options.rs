@@ -15,6 +15,22 @@ use crate::index::kind::IndexKind;
 pub(crate) type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// Opens a database with options; made by [`Db::builder`](crate::Db::builder).
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use hedgerow::{Db, Durability, IndexKind};
+///
+/// # let dir = tempfile::tempdir()?;
+/// let db = Db::builder()
+///     .index(IndexKind::BTree)
+///     .memory_limit(Some(64 << 20))
+///     .durability(Durability::Sync)
+///     .checkpoint_idle(Some(Duration::from_secs(5)))
+///     .open(dir.path())?;
+/// assert_eq!(db.keyspace("k")?.index_kind()?, IndexKind::BTree);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Builder {
     /// `None`: what the database has.
@@ -199,6 +215,21 @@ impl Builder {
     }
 
     /// The file layer. Default: the operating system's.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use hedgerow::Db;
+    /// use hedgerow::vfs::{MemoryVfs, Vfs};
+    ///
+    /// let files: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    /// let db = Db::builder().vfs(Arc::clone(&files)).open("/db")?;
+    /// db.keyspace("k")?.put(b"a", b"1")?;
+    /// db.close()?;
+    /// let db = Db::builder().vfs(files).open("/db")?;
+    /// assert_eq!(db.keyspace("k")?.get(b"a")?.as_deref(), Some(&b"1"[..]));
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
     pub fn vfs(mut self, vfs: Arc<dyn Vfs>) -> Self {
         self.vfs = vfs;
         self

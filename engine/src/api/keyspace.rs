@@ -29,6 +29,24 @@ use crate::row::builder::RowBuilder;
 ///
 /// Each operation on one key is atomic, and sees batches and transactions whole: whoever read
 /// one key of a batch finds all its others.
+///
+/// ```
+/// use hedgerow::{Db, WriteOptions};
+///
+/// # let db = Db::builder().open_in_memory()?;
+/// let birds = db.keyspace("birds")?;
+/// birds.put(b"robin", b"Erithacus rubecula")?;
+/// birds.put_with(b"swift", b"Apus apus", &WriteOptions::default().user_flags(7))?;
+/// assert_eq!(birds.read(b"swift", |row| row.user_flags())?, Some(7));
+///
+/// let keys: Vec<Vec<u8>> = birds
+///     .range("r".."s")?
+///     .map(|entry| entry.map(|entry| entry.into_key()))
+///     .collect::<Result<_, _>>()?;
+/// assert_eq!(keys, [b"robin"]);
+/// assert!(birds.remove(b"robin")?);
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Keyspace {
     pub(crate) engine: Arc<Engine>,

@@ -47,7 +47,7 @@ struct Staged {
     row: Option<Vec<u8>>,
     /// The changed columns, if that is all that the log needs.
     delta: Option<Vec<u8>>,
-    /// As in [`Built`](crate::row::builder::Built).
+    /// As in [`BuiltRow`](crate::row::builder::BuiltRow).
     adds: Option<usize>,
 }
 
@@ -61,6 +61,24 @@ struct StagedRows {
 ///
 /// Its reads see its own writes. A row that it wrote itself has the timestamp
 /// [`Timestamp::ZERO`] until it commits.
+///
+/// ```
+/// use hedgerow::{Db, Locks, WriteOptions};
+///
+/// # let db = Db::builder().open_in_memory()?;
+/// let accounts = db.keyspace("accounts")?;
+/// accounts.put(b"alice", b"70")?;
+/// let locks = Locks::Keys(&[(&accounts, b"alice")]);
+/// let (left, _) = db.transact(locks, &WriteOptions::default(), |tx| {
+///     tx.put(&accounts, b"alice", b"60")?;
+///     let left = tx.get(&accounts, b"alice")?;
+///     tx.rollback();
+///     Ok(left)
+/// })?;
+/// assert_eq!(left.as_deref(), Some(&b"60"[..]));
+/// assert_eq!(accounts.get(b"alice")?.as_deref(), Some(&b"70"[..]));
+/// # Ok::<(), hedgerow::Error>(())
+/// ```
 pub struct Transaction<'a> {
     engine: &'a Engine,
     guard: MultiGuard<'a>,
