@@ -37,6 +37,7 @@ const NO_NAMES: &[Instead] = &[
     instead("held", "resident, allocated, locked, reserved"),
     instead("life lives", "process run, workload, history"),
     instead("lots", "parking slots"),
+    instead("told", "reported, or what was decided"),
     instead("noted", "version snapshot"),
     instead("tell", "notify, report, wake"),
 ];
