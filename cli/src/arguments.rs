@@ -269,6 +269,14 @@ pub(crate) struct Serve {
     /// The longest value [default: 512MiB].
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_MAX_VALUE", value_parser = size::bytes)]
     pub(crate) max_value: Option<u64>,
+    /// The most that one commit of several rows writes: MSET, EXEC and the like [default: 1GiB].
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "HEDGEROW_MAX_COMMIT_BYTES",
+        value_parser = size::bytes
+    )]
+    pub(crate) max_commit_bytes: Option<u64>,
     /// Checkpoint by itself after this much log; 0 for no checkpoint by itself, for any reason
     /// [default: 1GiB].
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_CHECKPOINT_LOG", value_parser = size::bytes)]

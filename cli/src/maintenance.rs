@@ -163,7 +163,8 @@ fn copied(to: &Path, report: hedgerow::BackupReport, out: &Output) -> Result<()>
 
 pub(crate) fn backup(backup: Backup, out: &Output) -> Result<()> {
     let db = open(&backup.data, false, false)?;
-    let report = with_copying_shown(&backup.to, || Ok(db.backup(&backup.to)?))?;
+    let whole = bytes_in(&backup.data.data);
+    let report = with_copying_shown(&backup.to, whole, || Ok(db.backup(&backup.to)?))?;
     db.close()?;
     copied(&backup.to, report, out)
 }
@@ -171,12 +172,14 @@ pub(crate) fn backup(backup: Backup, out: &Output) -> Result<()> {
 pub(crate) fn restore(restore: Restore, out: &Output) -> Result<()> {
     let to = &restore.data.data;
     let builder = restore.data.builder();
-    let report = with_copying_shown(to, || Ok(builder.restore(&restore.from, to)?))?;
+    let whole = bytes_in(&restore.from);
+    let report = with_copying_shown(to, whole, || Ok(builder.restore(&restore.from, to)?))?;
     copied(to, report, out)
 }
 
-/// Shows how much is in a directory while something is copied into it.
-fn with_copying_shown<R>(to: &Path, copy: impl FnOnce() -> Result<R>) -> Result<R> {
+/// Shows how much is in a directory while something is copied into it, and the share of what it is
+/// copied from. A copy has no free blocks of a page file, so it may end before all of that.
+fn with_copying_shown<R>(to: &Path, whole: u64, copy: impl FnOnce() -> Result<R>) -> Result<R> {
     let bar = working("preparing the copy");
     if bar.is_hidden() {
         return copy();
@@ -189,7 +192,10 @@ fn with_copying_shown<R>(to: &Path, copy: impl FnOnce() -> Result<R>) -> Result<
             while ended.recv_timeout(often) == Err(RecvTimeoutError::Timeout) {
                 match bytes_in(to) {
                     0 => {}
-                    bytes => bar.set_message(format!("copied {}", show_bytes(bytes))),
+                    bytes => {
+                        let share = show_share(bytes.min(whole), whole);
+                        bar.set_message(format!("copying: {share}"));
+                    }
                 }
             }
         });

@@ -28,6 +28,7 @@ fn open(settings: &Settings) -> Result<Db> {
                 .map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
         )
         .max_value_bytes(usize::try_from(settings.max_value).unwrap_or(usize::MAX))
+        .max_commit_bytes(usize::try_from(settings.max_commit_bytes).unwrap_or(usize::MAX))
         .checkpoint_log_bytes(settings.checkpoint_log)
         .checkpoint_idle(settings.checkpoint_idle)
         .checkpoint_interval(settings.checkpoint_interval);

@@ -14,6 +14,8 @@ use crate::size;
 
 /// The longest value that can be allowed: a request may be twice as long.
 const LONGEST_VALUE: u64 = 1023 << 20;
+/// The largest commit that can be allowed: recovery counts with 32 bits within one.
+const LARGEST_COMMIT: u64 = 2 << 30;
 
 /// The configuration file. Names are those of the flags.
 #[derive(Default, Deserialize)]
@@ -49,6 +51,8 @@ struct File {
     client_soft_limit_time: Option<Duration>,
     #[serde(deserialize_with = "bytes")]
     max_value: Option<u64>,
+    #[serde(deserialize_with = "bytes")]
+    max_commit_bytes: Option<u64>,
     #[serde(deserialize_with = "bytes")]
     checkpoint_log: Option<u64>,
     #[serde(deserialize_with = "duration")]
@@ -112,6 +116,7 @@ pub(crate) struct Settings {
     pub(crate) client_soft_limit: u64,
     pub(crate) client_soft_limit_time: Duration,
     pub(crate) max_value: u64,
+    pub(crate) max_commit_bytes: u64,
     /// `None` for no checkpoints by itself.
     pub(crate) checkpoint_log: Option<u64>,
     /// `None` for no checkpoints when nobody writes.
@@ -177,6 +182,7 @@ impl Settings {
             client_soft_limit_time: given!(client_soft_limit_time)
                 .unwrap_or(Duration::from_secs(60)),
             max_value: given!(max_value).unwrap_or(512 << 20),
+            max_commit_bytes: given!(max_commit_bytes).unwrap_or(1 << 30),
             checkpoint_log: Some(checkpoint_log).filter(|&bytes| bytes > 0),
             checkpoint_idle: unless_zero(given!(checkpoint_idle), Duration::from_secs(10)),
             checkpoint_interval: unless_zero(given!(checkpoint_interval), Duration::from_secs(300)),
@@ -215,6 +221,11 @@ impl Settings {
             format!(
                 "--max-value must be between 1 and {}",
                 size::show_bytes(LONGEST_VALUE)
+            )
+        } else if !(1..=LARGEST_COMMIT).contains(&self.max_commit_bytes) {
+            format!(
+                "--max-commit-bytes must be between 1 and {}",
+                size::show_bytes(LARGEST_COMMIT)
             )
         } else if self.max_connections == 0 {
             "--max-connections must be at least 1".into()

@@ -54,6 +54,7 @@ fn errors_name_flags_and_commands_that_exist() {
     for flag in [
         "--flush-interval=1h",
         "--max-value=2GiB",
+        "--max-commit-bytes=3GiB",
         "--max-connections=0",
     ] {
         let name = flag.split('=').next().unwrap();
