@@ -159,9 +159,6 @@ impl Subject for DbSubject {
             .map_or(vfs, |faulty| Arc::new(faulty) as Arc<dyn Vfs>);
         let db = self.open(vfs, Path::new(DATA), rng)?;
         let threads = match self.pressure {
-            // A checkpoint that the disk is too full for takes the logs' reserve, and commits
-            // beside it are refused meanwhile: whoever abandons some is alone.
-            None if is_abandoning => 1,
             None => rng.random_range(1..=3),
             Some(_) => workload::PRESSED_THREADS,
         };

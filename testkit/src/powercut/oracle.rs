@@ -53,6 +53,8 @@ pub struct Change {
 #[derive(Debug, Clone)]
 struct CommitRecord {
     changes: Vec<Change>,
+    /// The rows that the changes replaced, in the order of the changes.
+    replaced: Vec<Option<Row>>,
     epoch: u64,
     /// The cut at which this commit must be there: operations done when it was acknowledged.
     acknowledged_at: Option<usize>,
@@ -119,15 +121,17 @@ impl Oracle {
 
     /// Notes that a commit with these changes is being issued; call before the engine.
     pub fn issue(&mut self, changes: Vec<Change>) -> usize {
-        for change in &changes {
+        let replaced = changes.iter().map(|change| {
             let rows = &mut self.current[change.incarnation];
             match &change.row {
                 Some(row) => rows.insert(change.key.clone(), row.clone()),
                 None => rows.remove(&change.key),
-            };
-        }
+            }
+        });
+        let replaced = replaced.collect();
         self.commits.push(CommitRecord {
             changes,
+            replaced,
             epoch: u64::MAX,
             acknowledged_at: None,
             events_before: None,
@@ -142,6 +146,22 @@ impl Oracle {
         if epoch == 0 {
             self.commits[commit].changes.clear();
         }
+    }
+
+    /// The call returned an error that says that nothing was changed. No other commit has written
+    /// the same keys since.
+    pub fn refused(&mut self, commit: usize) {
+        let CommitRecord {
+            changes, replaced, ..
+        } = &mut self.commits[commit];
+        for (change, row) in changes.iter().zip(std::mem::take(replaced)).rev() {
+            let rows = &mut self.current[change.incarnation];
+            match row {
+                Some(row) => rows.insert(change.key.clone(), row),
+                None => rows.remove(&change.key),
+            };
+        }
+        self.committed(commit, 0);
     }
 
     /// The commit was acknowledged as durable when `operations` file operations were done.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hedgerow::{Action, Commit, Db, Durability, Keyspace, Locks, Timestamp, WriteOptions};
+use hedgerow::{Action, Commit, Db, Durability, Error, Keyspace, Locks, Timestamp, WriteOptions};
 use hedgerow_vfs::FaultyVfs;
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -131,6 +131,12 @@ impl ProcessRun<'_> {
         watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a commit may be refused, with nothing changed, as a thread abandons a checkpoint.
+    /// The disk has space for the logs all the while, so what is accepted becomes durable.
+    fn may_refuse(&self) -> bool {
+        self.threads > 1 && self.faulty.is_some()
+    }
+
     fn count_abandoned(&self) {
         self.abandoned.fetch_add(1, Ordering::Relaxed);
     }
@@ -235,23 +241,48 @@ impl Writer<'_> {
         }
     }
 
-    /// Tells the oracle, runs the commit, tells the oracle what it returned.
+    /// Tells the oracle, runs the commit, tells the oracle what it returned, and when it was
+    /// durable, where it has waited for that.
     fn commit(
         &mut self,
         changes: Vec<Change>,
         durability: Durability,
         run: impl FnOnce() -> hedgerow::Result<Commit>,
-    ) -> Outcome<Commit> {
-        let issued = self.process_run.with_oracle(|oracle| oracle.issue(changes));
-        let commit = run().map_err(failed("a commit"))?;
-        let operations = (self.process_run.operations)();
-        self.process_run.with_oracle(|oracle| {
-            oracle.committed(issued, commit.epoch());
-            if durability == Durability::Sync {
-                oracle.acknowledged(issued, operations);
+    ) -> Outcome {
+        match self.run(changes, run)? {
+            Some((issued, _)) if durability == Durability::Sync => {
+                let operations = (self.process_run.operations)();
+                self.process_run
+                    .with_oracle(|oracle| oracle.acknowledged(issued, operations));
             }
-        });
-        Ok(commit)
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Tells the oracle, runs the commit, tells the oracle what it returned: the oracle's number of
+    /// the commit, and the commit; or that nothing happened, if the commit was refused.
+    fn run(
+        &mut self,
+        changes: Vec<Change>,
+        run: impl FnOnce() -> hedgerow::Result<Commit>,
+    ) -> Outcome<Option<(usize, Commit)>> {
+        let issued = self.process_run.with_oracle(|oracle| oracle.issue(changes));
+        match run() {
+            // A checkpoint of another thread has what the logs have reserved.
+            Err(Error::DiskFull) if self.process_run.may_refuse() => {
+                self.process_run
+                    .with_oracle(|oracle| oracle.refused(issued));
+                Ok(None)
+            }
+            commit => {
+                let commit = commit.map_err(failed("a commit"))?;
+                let epoch = commit.epoch();
+                self.process_run
+                    .with_oracle(|oracle| oracle.committed(issued, epoch));
+                Ok(Some((issued, commit)))
+            }
+        }
     }
 
     fn put(&mut self) -> Outcome {
@@ -270,7 +301,6 @@ impl Writer<'_> {
         self.commit(changes, durability, || {
             keyspace.put_with(&key, &value, &options)
         })
-        .map(drop)
     }
 
     fn put_expiring(&mut self) -> Outcome {
@@ -298,7 +328,6 @@ impl Writer<'_> {
         self.commit(changes, durability, || {
             keyspace.put_with(&key, &value, &options)
         })
-        .map(drop)
     }
 
     /// Merges one to three columns into a row; columns of a plain row replace its value.
@@ -336,7 +365,6 @@ impl Writer<'_> {
             })?;
             Ok(commit.expect("an update that puts commits"))
         })
-        .map(drop)
     }
 
     fn remove(&mut self) -> Outcome {
@@ -353,7 +381,6 @@ impl Writer<'_> {
         self.commit(changes, durability, || {
             batch.commit(WriteOptions::default().durability(durability))
         })
-        .map(drop)
     }
 
     /// Removes some neighbours among the own keys of one kind, or all of them.
@@ -388,7 +415,6 @@ impl Writer<'_> {
             let timestamp = commit.map_or(Timestamp::ZERO, |commit| commit.timestamp);
             Ok(Commit { timestamp })
         })
-        .map(drop)
     }
 
     /// Distinct keys over all keyspaces, each with a new value or none.
@@ -430,7 +456,6 @@ impl Writer<'_> {
         self.commit(changes, durability, || {
             batch.commit(WriteOptions::default().durability(durability))
         })
-        .map(drop)
     }
 
     fn transact(&mut self) -> Outcome {
@@ -453,7 +478,6 @@ impl Writer<'_> {
             })?;
             Ok(commit)
         })
-        .map(drop)
     }
 
     /// Waits until an own write is durable, which acknowledges it late.
@@ -465,18 +489,15 @@ impl Writer<'_> {
             expiry_ms: None,
         });
         let options = WriteOptions::default().durability(Durability::Periodic);
-        let issued = self.process_run.with_oracle(|oracle| {
-            oracle.issue(vec![Change {
-                incarnation,
-                key: key.clone(),
-                row,
-            }])
-        });
-        let commit = keyspace
-            .put_with(&key, &value, &options)
-            .map_err(failed("a put"))?;
-        self.process_run
-            .with_oracle(|oracle| oracle.committed(issued, commit.epoch()));
+        let changes = vec![Change {
+            incarnation,
+            key: key.clone(),
+            row,
+        }];
+        let put = self.run(changes, || keyspace.put_with(&key, &value, &options))?;
+        let Some((issued, commit)) = put else {
+            return Ok(());
+        };
         self.process_run
             .db
             .wait_durable(&commit)
@@ -519,7 +540,6 @@ impl Writer<'_> {
         self.commit(changes, Durability::Periodic, || {
             batch.commit(Durability::Periodic)
         })
-        .map(drop)
     }
 
     fn back_up(&mut self) -> Outcome {

@@ -92,7 +92,6 @@ impl Writer<'_> {
         self.commit(changes, durability, || {
             batch.commit(hedgerow::WriteOptions::default().durability(durability))
         })
-        .map(drop)
     }
 
     /// Removes all own rows, or all but a few, and takes checkpoints until the file is short.
