@@ -6,7 +6,7 @@ use hedgerow_lab_contender::{
 };
 use hedgerow_masstree::{Concurrent, SingleThreaded};
 use hedgerow_matryoshka::{
-    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, LaneKey, Matryoshka, MatryoshkaIndex, Plain,
+    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, MapKey, Matryoshka, MatryoshkaIndex, Plain,
     Strategy,
 };
 
@@ -66,7 +66,7 @@ fn of_integers<K: Integer>() -> Promises {
 }
 
 /// Matryoshka with keys of one width, in one strategy.
-fn matryoshka<K: Integer + LaneKey, S: Strategy>(name: &'static str) -> MapEntry {
+fn matryoshka<K: Integer + MapKey, S: Strategy>(name: &'static str) -> MapEntry {
     MapEntry {
         entry: own(name, of_integers::<K>()),
         build: single::<Integers<K, Matryoshka<K, u64, S>, true>>(),
@@ -74,7 +74,7 @@ fn matryoshka<K: Integer + LaneKey, S: Strategy>(name: &'static str) -> MapEntry
 }
 
 /// The same with writes in batches.
-fn batched<K: Integer + LaneKey, S: Strategy>(name: &'static str) -> MapEntry {
+fn batched<K: Integer + MapKey, S: Strategy>(name: &'static str) -> MapEntry {
     MapEntry {
         entry: own(name, of_integers::<K>()),
         build: single::<Batched<K, S>>(),

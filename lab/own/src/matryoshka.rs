@@ -11,7 +11,7 @@ use std::ops::Bound;
 use hedgerow_index::Direction;
 use hedgerow_lab_contender::{Map, STEP_ADD, Steps, Tally, take_steps, value_of};
 use hedgerow_lab_data::{KeyRange, Kind};
-use hedgerow_matryoshka::{LaneKey, Matryoshka, SharedMatryoshka, Strategy};
+use hedgerow_matryoshka::{MapKey, Matryoshka, SharedMatryoshka, Strategy};
 use hedgerow_sync::epoch;
 
 use super::integers::{Integer, Integers};
@@ -94,15 +94,15 @@ const BATCH: usize = 1024;
 
 /// The map for one thread, where inserts that follow one another are made in batches, and so are
 /// removals.
-pub struct Batched<K: Integer + LaneKey, S: Strategy>(Integers<K, Matryoshka<K, u64, S>, true>);
+pub struct Batched<K: Integer + MapKey, S: Strategy>(Integers<K, Matryoshka<K, u64, S>, true>);
 
-impl<K: Integer + LaneKey, S: Strategy> Default for Batched<K, S> {
+impl<K: Integer + MapKey, S: Strategy> Default for Batched<K, S> {
     fn default() -> Self {
         Self(Integers::default())
     }
 }
 
-impl<K: Integer + LaneKey, S: Strategy> Map for Batched<K, S> {
+impl<K: Integer + MapKey, S: Strategy> Map for Batched<K, S> {
     fn put(&self, key: &[u8], value: u64) {
         self.0.put(key, value);
     }

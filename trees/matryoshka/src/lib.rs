@@ -15,20 +15,20 @@
 //! * `served`: what the database runs, in `node` (the page format), `tree` and `trie`.
 //! * `paper`: the report's nested pages and its variants ([`Strategy`]), for the library and the
 //!   lab, in `node` and `tree`.
-//! * `lane`, `line`: what 32-bit and 64-bit keys make of a cache line, for both.
+//! * `node_key`, `line`: what 32-bit and 64-bit keys make of a cache line, for both.
 
-mod lane;
 mod line;
+mod node_key;
 mod paper;
 mod planted;
 mod served;
 
-pub use lane::{Lane, LaneKey, Width};
+pub use node_key::{KeyWidth, MapKey, NodeKey};
 pub use paper::{
     Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Matryoshka, Plain, Strategy,
 };
 #[cfg(feature = "planted-bugs")]
 pub use planted::{PlantedBug, plant};
 pub use served::{
-    Capacity, Change, Full, LoadError, MatryoshkaIndex, SharedLane, SharedMatryoshka,
+    Capacity, Change, Full, LoadError, MatryoshkaIndex, SharedMatryoshka, SharedNodeKey,
 };

@@ -2,22 +2,22 @@
 
 use hedgerow_simd::Kernel;
 
-use crate::lane::{Lane, MOST_CHILDREN, Width};
+use crate::node_key::{KeyWidth, MOST_CHILDREN, NodeKey};
 
 /// A node of 64 bytes.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
-pub(crate) struct Line<L: Width>(pub(crate) L::Lanes);
+pub(crate) struct Line<L: KeyWidth>(pub(crate) L::Lanes);
 
 /// An inner line unpacked, with room for one entry too many, so that it can be split.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Unpacked<L: Width> {
+pub(crate) struct Unpacked<L: KeyWidth> {
     pub(crate) keys: [L; 2 * MOST_CHILDREN],
     pub(crate) children: [u8; 2 * MOST_CHILDREN],
     pub(crate) count: usize,
 }
 
-impl<L: Width> Line<L> {
+impl<L: KeyWidth> Line<L> {
     pub(crate) const EMPTY: Self = Self(L::EMPTY);
 
     /// Where keys of an inner line begin.
@@ -141,7 +141,7 @@ impl<L: Width> Line<L> {
     }
 }
 
-impl<L: Lane> Line<L> {
+impl<L: NodeKey> Line<L> {
     /// Keys of this leaf below `key`.
     #[inline(always)]
     pub(crate) fn leaf_rank<S: Kernel>(&self, key: L) -> usize {
@@ -161,7 +161,7 @@ impl<L: Lane> Line<L> {
     }
 }
 
-impl<L: Width> Unpacked<L> {
+impl<L: KeyWidth> Unpacked<L> {
     /// The line of `count` keys from `from` on, and the child after each and before the first.
     pub(crate) fn pack(&self, from: usize, count: usize) -> Line<L> {
         let mut line = Line::<L>::EMPTY;

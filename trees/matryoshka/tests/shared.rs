@@ -9,7 +9,7 @@ use hedgerow_index::{
     Decide, Decision, Direction, Index, IndexError, IntKey, NotAscending, ScanRange, Statistics,
     StatisticsKind, ValuePart, Visit,
 };
-use hedgerow_matryoshka::{Capacity, Change, Full, LoadError, SharedLane, SharedMatryoshka};
+use hedgerow_matryoshka::{Capacity, Change, Full, LoadError, SharedMatryoshka, SharedNodeKey};
 use hedgerow_simd::Level;
 use hedgerow_testkit::index_workload::{
     ConcurrentRun, check_concurrent, check_sequential, decode_value, encode_value,
@@ -36,7 +36,7 @@ impl Capacity for Small {
 }
 
 /// A key as the drivers of `testkit` know it: bytes that sort as it does.
-trait Key: IntKey<Encoded: SharedLane> {
+trait Key: IntKey<Encoded: SharedNodeKey> {
     fn of(bytes: &[u8]) -> Self;
     fn bytes(self) -> Vec<u8>;
     /// A key for every number that fits the width; two numbers may share one.

@@ -12,29 +12,29 @@ use super::tree::load::LoadError;
 use super::tree::update::Change;
 use super::tree::verify::Shape;
 use super::tree::{Events, Tree};
-use crate::lane::Width;
-use crate::served::node::width::SharedLane;
+use crate::node_key::KeyWidth;
+use crate::served::node::width::SharedNodeKey;
 
 /// An ordered map from integers (`u64`, `i64`, `u32` or `i32`) to words of 64 bits that any number
 /// of threads read and write at once.
 ///
 /// Every method takes `&self`. Reads write no shared memory; a write latches one page, rarely also
 /// its neighbour and its parent.
-pub struct SharedMatryoshka<K: IntKey<Encoded: SharedLane> = u64, C: Capacity = Full> {
+pub struct SharedMatryoshka<K: IntKey<Encoded: SharedNodeKey> = u64, C: Capacity = Full> {
     tree: Tree<C, K::Encoded>,
     level: Level,
     events: Events,
 }
 
-impl<K: IntKey<Encoded: SharedLane>, C: Capacity> Default for SharedMatryoshka<K, C> {
+impl<K: IntKey<Encoded: SharedNodeKey>, C: Capacity> Default for SharedMatryoshka<K, C> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-struct Get<'a, C: Capacity, L: SharedLane>(&'a Tree<C, L>, &'a Events, L);
+struct Get<'a, C: Capacity, L: SharedNodeKey>(&'a Tree<C, L>, &'a Events, L);
 
-impl<C: Capacity, L: SharedLane> Task for Get<'_, C, L> {
+impl<C: Capacity, L: SharedNodeKey> Task for Get<'_, C, L> {
     type Output = Option<u64>;
 
     #[inline(always)]
@@ -44,7 +44,7 @@ impl<C: Capacity, L: SharedLane> Task for Get<'_, C, L> {
     }
 }
 
-struct GetMany<'a, K: IntKey<Encoded: SharedLane>, C: Capacity, F>(
+struct GetMany<'a, K: IntKey<Encoded: SharedNodeKey>, C: Capacity, F>(
     &'a SharedMatryoshka<K, C>,
     &'a [K],
     F,
@@ -52,7 +52,7 @@ struct GetMany<'a, K: IntKey<Encoded: SharedLane>, C: Capacity, F>(
 
 impl<K, C, F> Task for GetMany<'_, K, C, F>
 where
-    K: IntKey<Encoded: SharedLane>,
+    K: IntKey<Encoded: SharedNodeKey>,
     C: Capacity,
     F: FnMut(usize, Option<u64>),
 {
@@ -73,12 +73,12 @@ where
     }
 }
 
-struct Update<'a, C: Capacity, L: SharedLane, F>(&'a Tree<C, L>, &'a Events, L, &'a Guard, F);
+struct Update<'a, C: Capacity, L: SharedNodeKey, F>(&'a Tree<C, L>, &'a Events, L, &'a Guard, F);
 
 impl<C, L, R, F> Task for Update<'_, C, L, F>
 where
     C: Capacity,
-    L: SharedLane,
+    L: SharedNodeKey,
     F: FnMut(Option<u64>) -> Change<R>,
 {
     type Output = R;
@@ -95,12 +95,12 @@ where
     }
 }
 
-struct Scan<'a, C: Capacity, L: SharedLane, F>(&'a Tree<C, L>, &'a Events, L, Direction, F);
+struct Scan<'a, C: Capacity, L: SharedNodeKey, F>(&'a Tree<C, L>, &'a Events, L, Direction, F);
 
 impl<C, L, F> Task for Scan<'_, C, L, F>
 where
     C: Capacity,
-    L: SharedLane,
+    L: SharedNodeKey,
     F: FnMut(L, u64) -> ControlFlow<()>,
 {
     type Output = ();
@@ -115,7 +115,7 @@ where
     }
 }
 
-impl<K: IntKey<Encoded: SharedLane>, C: Capacity> SharedMatryoshka<K, C> {
+impl<K: IntKey<Encoded: SharedNodeKey>, C: Capacity> SharedMatryoshka<K, C> {
     /// An empty map that searches with the best kernel of this processor.
     #[must_use]
     pub fn new() -> Self {

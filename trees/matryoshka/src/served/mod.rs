@@ -32,7 +32,7 @@ mod trie;
 
 pub use capacity::{Capacity, Full};
 pub use map::SharedMatryoshka;
-pub use node::width::SharedLane;
+pub use node::width::SharedNodeKey;
 pub use tree::load::LoadError;
 pub use tree::update::Change;
 pub use trie::MatryoshkaIndex;

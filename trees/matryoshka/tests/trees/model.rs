@@ -3,7 +3,7 @@
 
 use hedgerow_index::IntIndex;
 use hedgerow_matryoshka::{
-    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Lane, LaneKey, Matryoshka,
+    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, MapKey, Matryoshka, NodeKey,
     Plain, Strategy,
 };
 use hedgerow_simd::Level;
@@ -18,8 +18,8 @@ use rand::{Rng, SeedableRng};
 pub struct Tiny<S>(S);
 
 impl<S: Strategy> Strategy for Tiny<S> {
-    type Head<L: Lane> = S::Head<L>;
-    type Page<L: Lane, V: Copy + Default, C: Strategy> = S::Page<L, V, C>;
+    type Head<L: NodeKey> = S::Head<L>;
+    type Page<L: NodeKey, V: Copy + Default, C: Strategy> = S::Page<L, V, C>;
     type Search = S::Search;
     const FENCES: bool = S::FENCES;
     const SLOTS: usize = 5;
@@ -30,8 +30,8 @@ impl<S: Strategy> Strategy for Tiny<S> {
 pub struct Small<S>(S);
 
 impl<S: Strategy> Strategy for Small<S> {
-    type Head<L: Lane> = S::Head<L>;
-    type Page<L: Lane, V: Copy + Default, C: Strategy> = S::Page<L, V, C>;
+    type Head<L: NodeKey> = S::Head<L>;
+    type Page<L: NodeKey, V: Copy + Default, C: Strategy> = S::Page<L, V, C>;
     type Search = S::Search;
     const FENCES: bool = S::FENCES;
     const SLOTS: usize = 21;
@@ -40,7 +40,7 @@ impl<S: Strategy> Strategy for Small<S> {
 
 fn runs<K, V, S>(ranges: &[u64], verify_every: usize)
 where
-    K: RandomKey + LaneKey,
+    K: RandomKey + MapKey,
     V: RandomValue + Default,
     S: Strategy,
 {

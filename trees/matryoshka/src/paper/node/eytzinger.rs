@@ -15,15 +15,15 @@
 use hedgerow_memory::prefetch_line;
 use hedgerow_simd::Kernel;
 
-use crate::lane::Lane;
 use crate::line::Line;
+use crate::node_key::NodeKey;
 use crate::paper::node::form::{Inserted, KeyPosition, PageForm, equal, inside, of_child};
 use crate::paper::strategy::Strategy;
 
 /// A page of a root and its leaves.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub struct EytzingerPage<L: Lane, V: Copy> {
+pub struct EytzingerPage<L: NodeKey, V: Copy> {
     head: Head,
     root: Line<L>,
     leaves: L::Values<Line<L>>,
@@ -37,7 +37,7 @@ struct Head {
     leaves: u8,
 }
 
-impl<L: Lane, V: Copy + Default> EytzingerPage<L, V> {
+impl<L: NodeKey, V: Copy + Default> EytzingerPage<L, V> {
     /// The most leaves under a root, which takes a slot itself.
     const fn most_leaves<S: Strategy>() -> usize {
         if S::SLOTS - 1 < L::LEAF + 1 {
@@ -104,7 +104,7 @@ impl<L: Lane, V: Copy + Default> EytzingerPage<L, V> {
     }
 }
 
-impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for EytzingerPage<L, V> {
+impl<L: NodeKey, V: Copy + Default, S: Strategy> PageForm<L, V, S> for EytzingerPage<L, V> {
     const CAPACITY: usize = Self::most_leaves::<S>() * L::LEAF;
     const STEPS: usize = 1;
 

@@ -24,8 +24,8 @@
 use hedgerow_memory::prefetch_line;
 use hedgerow_simd::Kernel;
 
-use crate::lane::{Lane, MOST_CHILDREN};
 use crate::line::Line;
+use crate::node_key::{MOST_CHILDREN, NodeKey};
 use crate::paper::node::form::{Inserted, KeyPosition, PageForm, equal, inside, of_child};
 use crate::paper::strategy::Strategy;
 
@@ -35,13 +35,13 @@ const TWO_LINES: usize = 32;
 /// A page of one routing line.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub struct FlatPage<L: Lane, V: Copy> {
+pub struct FlatPage<L: NodeKey, V: Copy> {
     head: Line<L>,
     lines: L::Group<Line<L>>,
     values: L::Group<L::Values<V>>,
 }
 
-impl<L: Lane, V: Copy + Default> FlatPage<L, V> {
+impl<L: NodeKey, V: Copy + Default> FlatPage<L, V> {
     /// Lines of keys that a strategy uses.
     const fn lines<S: Strategy>() -> usize {
         if S::SLOTS - 1 < L::INNER + 1 {
@@ -223,7 +223,7 @@ impl<L: Lane, V: Copy + Default> FlatPage<L, V> {
     }
 }
 
-impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for FlatPage<L, V> {
+impl<L: NodeKey, V: Copy + Default, S: Strategy> PageForm<L, V, S> for FlatPage<L, V> {
     const CAPACITY: usize = Self::lines::<S>() * L::LANES;
     const STEPS: usize = 1;
     const TAGGED: bool = false;

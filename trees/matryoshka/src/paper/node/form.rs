@@ -5,7 +5,7 @@
 
 use hedgerow_simd::Kernel;
 
-use crate::lane::Lane;
+use crate::node_key::NodeKey;
 use crate::paper::strategy::Strategy;
 
 /// What became of an insert into a page.
@@ -34,7 +34,7 @@ pub struct KeyPosition {
 pub(crate) type Bounds<L> = (Option<L>, Option<L>);
 
 /// A page of keys of one width, their values, and a strategy's capacities.
-pub trait PageForm<L: Lane, V: Copy + Default, S: Strategy>: Copy {
+pub trait PageForm<L: NodeKey, V: Copy + Default, S: Strategy>: Copy {
     /// The most keys.
     const CAPACITY: usize;
     /// Steps from a page to the leaf of a key, at most.
@@ -155,7 +155,7 @@ pub(crate) fn equal<T: PartialEq + std::fmt::Debug>(
 }
 
 /// An error unless the keys ascend within the bounds.
-pub(crate) fn inside<L: Lane>(keys: &[L], bounds: Bounds<L>) -> Result<(), String> {
+pub(crate) fn inside<L: NodeKey>(keys: &[L], bounds: Bounds<L>) -> Result<(), String> {
     let ascending = keys.windows(2).all(|pair| pair[0] < pair[1]);
     let above = bounds.0.is_none_or(|low| keys.iter().all(|&key| low < key));
     let below = bounds
@@ -169,7 +169,7 @@ pub(crate) fn inside<L: Lane>(keys: &[L], bounds: Bounds<L>) -> Result<(), Strin
 }
 
 /// The bounds of child `index` under these separators.
-pub(crate) fn of_child<L: Lane>(keys: &[L], index: usize, bounds: Bounds<L>) -> Bounds<L> {
+pub(crate) fn of_child<L: NodeKey>(keys: &[L], index: usize, bounds: Bounds<L>) -> Bounds<L> {
     let low = index.checked_sub(1).and_then(|before| keys.get(before));
     (
         low.copied().or(bounds.0),

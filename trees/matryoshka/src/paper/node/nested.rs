@@ -3,12 +3,12 @@
 use hedgerow_memory::prefetch_line;
 use hedgerow_simd::Kernel;
 
-use crate::lane::Lane;
+use crate::node_key::NodeKey;
 use crate::paper::node::form::{Inserted, KeyPosition, PageForm, equal, inside, of_child};
 use crate::paper::node::page::{MOST_LEVELS, Page, most_leaves};
 use crate::paper::strategy::Strategy;
 
-impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for Page<L, V> {
+impl<L: NodeKey, V: Copy + Default, S: Strategy> PageForm<L, V, S> for Page<L, V> {
     const CAPACITY: usize = most_leaves(S::SLOTS, L::INNER + 1) * L::LEAF;
     const STEPS: usize = MOST_LEVELS;
 
@@ -158,7 +158,7 @@ impl<L: Lane, V: Copy + Default, S: Strategy> PageForm<L, V, S> for Page<L, V> {
 }
 
 /// Checks the lines below `slot`; how many keys they hold.
-fn lines<L: Lane, V: Copy>(
+fn lines<L: NodeKey, V: Copy>(
     page: &Page<L, V>,
     slot: u8,
     height: u8,

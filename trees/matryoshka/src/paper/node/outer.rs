@@ -24,8 +24,8 @@
 use hedgerow_memory::prefetch_line;
 use hedgerow_simd::Kernel;
 
-use crate::lane::Lane;
 use crate::line::Line;
+use crate::node_key::NodeKey;
 use crate::paper::strategy::Strategy;
 
 /// The most children of a node.
@@ -39,7 +39,7 @@ const SAMPLES: usize = 8;
 /// An inner node. Places without a separator hold the greatest integer.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
-pub struct Inner<L: Lane> {
+pub struct Inner<L: NodeKey> {
     top: Line<L>,
     samples: [Line<L>; SAMPLES],
     lines: [Line<L>; LINES],
@@ -84,18 +84,18 @@ impl Search for Fewest {
     const MOST_SAMPLED: usize = 2;
 }
 
-impl<L: Lane> Default for Inner<L> {
+impl<L: NodeKey> Default for Inner<L> {
     fn default() -> Self {
         Self::new(&[], &[])
     }
 }
 
 /// Lines of samples that a strategy uses.
-const fn sample_lines_of<L: Lane, S: Strategy>() -> usize {
+const fn sample_lines_of<L: NodeKey, S: Strategy>() -> usize {
     (S::FAN_OUT - 1).div_ceil(L::LANES).div_ceil(L::LANES)
 }
 
-impl<L: Lane> Inner<L> {
+impl<L: NodeKey> Inner<L> {
     /// Lines of separators, and of their samples, that there is room for.
     const LINES: usize = MOST_CHILDREN / L::LANES;
     const SAMPLES: usize = Self::LINES.div_ceil(L::LANES);

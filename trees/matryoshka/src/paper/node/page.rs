@@ -11,8 +11,8 @@
 use hedgerow_memory::prefetch_line;
 use hedgerow_simd::Kernel;
 
-use crate::lane::Lane;
 use crate::line::{Line, Unpacked};
+use crate::node_key::NodeKey;
 use crate::paper::strategy::Strategy;
 
 /// The highest sub-tree: the report's is 2; narrow lines of 64-bit keys need one more when full.
@@ -21,7 +21,7 @@ pub(crate) const MOST_LEVELS: usize = 3;
 /// The first line of a page.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
-pub(crate) struct Head<L: Lane> {
+pub(crate) struct Head<L: NodeKey> {
     /// Lines in use; bit 0 is the header itself.
     pub(crate) used: u64,
     pub(crate) keys: u16,
@@ -37,7 +37,7 @@ pub(crate) struct Head<L: Lane> {
 /// A page with its values.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub struct Page<L: Lane, V: Copy> {
+pub struct Page<L: NodeKey, V: Copy> {
     pub(crate) head: Head<L>,
     pub(crate) lines: [Line<L>; 63],
     pub(crate) values: [L::Values<V>; 63],
@@ -74,7 +74,7 @@ pub(crate) const fn most_leaves(slots: usize, fan_out: usize) -> usize {
     leaves
 }
 
-impl<L: Lane, V: Copy> Page<L, V> {
+impl<L: NodeKey, V: Copy> Page<L, V> {
     /// A page of these pairs, which ascend and are not too many.
     pub(crate) fn build<S: Strategy>(pairs: &[(L, V)], default: V) -> Self {
         let mut page = Self {

@@ -14,7 +14,7 @@
 use hedgerow_index::{Direction, IntIndex};
 use hedgerow_simd::{Kernel, Task};
 
-use crate::lane::{LaneKey, Width};
+use crate::node_key::{KeyWidth, MapKey};
 use crate::paper::node::form::{Inserted, PageForm};
 use crate::paper::strategy::Strategy;
 use crate::paper::tree::{ChangedPages, Matryoshka, OuterPath, TAG_MASK, untag};
@@ -55,7 +55,7 @@ impl<P> Copy for PageReference<'_, P> {}
 
 /// A place in a tree of these keys and values.
 type PageReferenceOf<'a, K, V, S> =
-    PageReference<'a, <S as Strategy>::Page<<K as LaneKey>::Lane, V, S>>;
+    PageReference<'a, <S as Strategy>::Page<<K as MapKey>::NodeKey, V, S>>;
 
 /// The page of each key of a group; references behind the last key mean nothing.
 type PageReferences<'a, L, V, S> = [PageReference<'a, <S as Strategy>::Page<L, V, S>>; GROUP];
@@ -68,7 +68,7 @@ struct Cursor<L> {
 
 impl<K, V, S> Matryoshka<K, V, S>
 where
-    K: LaneKey,
+    K: MapKey,
     V: Copy + Default,
     S: Strategy,
 {
@@ -85,14 +85,18 @@ where
     pub fn insert_many(&mut self, pairs: &mut [(K, V)]) -> usize {
         let before = self.len();
         // A stable sort: of equal keys the last comes last.
-        self.change(pairs, |pairs| pairs.sort_by_key(|pair| pair.0.lane()));
+        self.change(pairs, |pairs| {
+            pairs.sort_by_key(|pair| pair.0.to_node_key())
+        });
         self.len() - before
     }
 
     /// Removes all `keys`; returns how many were there. Leaves `keys` in any order.
     pub fn remove_many(&mut self, keys: &mut [K]) -> usize {
         let before = self.len();
-        self.change(keys, |keys| keys.sort_unstable_by_key(|key| key.lane()));
+        self.change(keys, |keys| {
+            keys.sort_unstable_by_key(|key| key.to_node_key())
+        });
         before - self.len()
     }
 
@@ -120,8 +124,8 @@ where
     #[inline(always)]
     fn walk<N: Kernel>(
         &self,
-        keys: impl ExactSizeIterator<Item = K::Lane> + Clone,
-    ) -> PageReferences<'_, K::Lane, V, S> {
+        keys: impl ExactSizeIterator<Item = K::NodeKey> + Clone,
+    ) -> PageReferences<'_, K::NodeKey, V, S> {
         // Above pages, any page stands in for those that the walk will find: the first is there.
         let number = if self.height == 0 {
             untag(self.root)
@@ -138,7 +142,7 @@ where
         if self.height > 0 {
             self.walk_to_pages::<N>(keys.clone(), &mut references);
         }
-        for step in 0..<S::Page<K::Lane, V, S> as PageForm<K::Lane, V, S>>::STEPS {
+        for step in 0..<S::Page<K::NodeKey, V, S> as PageForm<K::NodeKey, V, S>>::STEPS {
             for (place, key) in references.iter_mut().zip(keys.clone()) {
                 let leaf = if step == 0 {
                     place.page.enter()
@@ -155,8 +159,8 @@ where
     #[inline(always)]
     fn walk_to_pages<'a, N: Kernel>(
         &'a self,
-        keys: impl ExactSizeIterator<Item = K::Lane> + Clone,
-        references: &mut PageReferences<'a, K::Lane, V, S>,
+        keys: impl ExactSizeIterator<Item = K::NodeKey> + Clone,
+        references: &mut PageReferences<'a, K::NodeKey, V, S>,
     ) {
         // References, so that a number is taken apart once and not at each step.
         let mut nodes = [(self.node(0, self.root), self.root); GROUP];
@@ -201,10 +205,10 @@ where
     #[inline(always)]
     fn seek<N: Kernel>(
         &self,
-        cursor: Option<Cursor<K::Lane>>,
-        key: K::Lane,
+        cursor: Option<Cursor<K::NodeKey>>,
+        key: K::NodeKey,
         descents: &mut usize,
-    ) -> Cursor<K::Lane> {
+    ) -> Cursor<K::NodeKey> {
         if let Some(mut cursor) = cursor {
             if key <= cursor.bound {
                 return cursor;
@@ -230,7 +234,7 @@ where
     #[inline(always)]
     fn neighbours(
         &self,
-        place: &PageReference<'_, S::Page<K::Lane, V, S>>,
+        place: &PageReference<'_, S::Page<K::NodeKey, V, S>>,
     ) -> impl Iterator<Item = Option<u32>> {
         let level = self
             .height
@@ -253,7 +257,7 @@ where
 
     /// A bound of the path's page: at or above all of its keys, below all behind it.
     #[inline(always)]
-    fn bound(&self, path: &OuterPath) -> K::Lane {
+    fn bound(&self, path: &OuterPath) -> K::NodeKey {
         for level in (0..self.height).rev() {
             let (number, index) = path.steps[level];
             let node = self.node(level, number);
@@ -261,11 +265,11 @@ where
                 return node.key(index as usize);
             }
         }
-        K::Lane::MAX
+        K::NodeKey::MAX
     }
 }
 
-struct LookUp<'a, K: LaneKey, V: Copy + Default, S: Strategy, R>(
+struct LookUp<'a, K: MapKey, V: Copy + Default, S: Strategy, R>(
     &'a Matryoshka<K, V, S>,
     &'a [K],
     R,
@@ -273,7 +277,7 @@ struct LookUp<'a, K: LaneKey, V: Copy + Default, S: Strategy, R>(
 
 impl<K, V, S, R> Task for LookUp<'_, K, V, S, R>
 where
-    K: LaneKey,
+    K: MapKey,
     V: Copy + Default,
     S: Strategy,
     R: FnMut(usize, Option<V>),
@@ -283,9 +287,9 @@ where
     #[inline(always)]
     fn run<N: Kernel>(self) {
         let Self(tree, keys, mut read) = self;
-        let references = tree.walk::<N>(keys.iter().map(|key| key.lane()));
+        let references = tree.walk::<N>(keys.iter().map(|key| key.to_node_key()));
         for (index, (place, key)) in references.iter().zip(keys).enumerate() {
-            read(index, place.page.get_in::<N>(place.leaf, key.lane()));
+            read(index, place.page.get_in::<N>(place.leaf, key.to_node_key()));
         }
     }
 }
@@ -300,9 +304,9 @@ fn are_near(pages: &[u32]) -> bool {
 }
 
 /// One change of a batch.
-trait BatchChange<K: LaneKey, V: Copy + Default, S: Strategy>: Copy {
+trait BatchChange<K: MapKey, V: Copy + Default, S: Strategy>: Copy {
     /// The key that it is of.
-    fn key(&self) -> K::Lane;
+    fn key(&self) -> K::NodeKey;
 
     /// Prefetches what such changes read beyond the leaves of their keys.
     #[inline(always)]
@@ -325,10 +329,10 @@ trait BatchChange<K: LaneKey, V: Copy + Default, S: Strategy>: Copy {
 }
 
 /// An insert.
-impl<K: LaneKey, V: Copy + Default, S: Strategy> BatchChange<K, V, S> for (K, V) {
+impl<K: MapKey, V: Copy + Default, S: Strategy> BatchChange<K, V, S> for (K, V) {
     #[inline(always)]
-    fn key(&self) -> K::Lane {
-        self.0.lane()
+    fn key(&self) -> K::NodeKey {
+        self.0.to_node_key()
     }
 
     /// A page that overflows is rebalanced with the emptier of its neighbours, all of which is then
@@ -361,7 +365,7 @@ impl<K: LaneKey, V: Copy + Default, S: Strategy> BatchChange<K, V, S> for (K, V)
         page: u32,
         moved: impl FnMut(ChangedPages),
     ) {
-        let key = self.0.lane();
+        let key = self.0.to_node_key();
         let page = tree.pages.get_mut(page);
         let before = page.tag();
         let inserted = page.insert::<N>(key, self.1);
@@ -381,27 +385,27 @@ impl<K: LaneKey, V: Copy + Default, S: Strategy> BatchChange<K, V, S> for (K, V)
         tree: &mut Matryoshka<K, V, S>,
         moved: impl FnMut(ChangedPages),
     ) {
-        tree.insert_from_root::<N>(self.0.lane(), self.1, moved);
+        tree.insert_from_root::<N>(self.0.to_node_key(), self.1, moved);
     }
 
     #[inline(always)]
     fn at_path<N: Kernel>(self, tree: &mut Matryoshka<K, V, S>, path: &OuterPath) -> bool {
         let holds = !matches!(
-            tree.insert_at::<N>(path, self.0.lane(), self.1),
+            tree.insert_at::<N>(path, self.0.to_node_key(), self.1),
             Inserted::Full
         );
         if !holds {
-            tree.insert_from_root::<N>(self.0.lane(), self.1, |_| ());
+            tree.insert_from_root::<N>(self.0.to_node_key(), self.1, |_| ());
         }
         holds
     }
 }
 
 /// A removal.
-impl<K: LaneKey, V: Copy + Default, S: Strategy> BatchChange<K, V, S> for K {
+impl<K: MapKey, V: Copy + Default, S: Strategy> BatchChange<K, V, S> for K {
     #[inline(always)]
-    fn key(&self) -> K::Lane {
-        self.lane()
+    fn key(&self) -> K::NodeKey {
+        self.to_node_key()
     }
 
     #[inline(always)]
@@ -411,7 +415,7 @@ impl<K: LaneKey, V: Copy + Default, S: Strategy> BatchChange<K, V, S> for K {
         page: u32,
         moved: impl FnMut(ChangedPages),
     ) {
-        tree.remove_in::<N>(page, self.lane(), moved);
+        tree.remove_in::<N>(page, self.to_node_key(), moved);
     }
 
     #[inline(always)]
@@ -420,20 +424,20 @@ impl<K: LaneKey, V: Copy + Default, S: Strategy> BatchChange<K, V, S> for K {
         tree: &mut Matryoshka<K, V, S>,
         moved: impl FnMut(ChangedPages),
     ) {
-        let page = tree.find_page::<N>(self.lane());
-        tree.remove_in::<N>(page, self.lane(), moved);
+        let page = tree.find_page::<N>(self.to_node_key());
+        tree.remove_in::<N>(page, self.to_node_key(), moved);
     }
 
     #[inline(always)]
     fn at_path<N: Kernel>(self, tree: &mut Matryoshka<K, V, S>, path: &OuterPath) -> bool {
-        let (_, moved) = tree.remove_at::<N>(path, self.lane());
+        let (_, moved) = tree.remove_at::<N>(path, self.to_node_key());
         matches!(moved, ChangedPages::None)
     }
 }
 
 /// Changes, and whether they are near one another, to all appearances; says the same of the next
 /// group. Near ones are in key order.
-struct Group<'a, K: LaneKey, V: Copy + Default, S: Strategy, E>(
+struct Group<'a, K: MapKey, V: Copy + Default, S: Strategy, E>(
     &'a mut Matryoshka<K, V, S>,
     &'a [E],
     bool,
@@ -441,7 +445,7 @@ struct Group<'a, K: LaneKey, V: Copy + Default, S: Strategy, E>(
 
 impl<K, V, S, E> Task for Group<'_, K, V, S, E>
 where
-    K: LaneKey,
+    K: MapKey,
     V: Copy + Default,
     S: Strategy,
     E: BatchChange<K, V, S>,

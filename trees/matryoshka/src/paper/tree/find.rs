@@ -7,20 +7,20 @@
 
 use hedgerow_simd::{Kernel, Task};
 
-use crate::lane::LaneKey;
+use crate::node_key::MapKey;
 use crate::paper::node::form::{KeyPosition, PageForm};
 use crate::paper::strategy::Strategy;
 use crate::paper::tree::{MOST_HEIGHT, Matryoshka, OuterPath, TAG_MASK, untag};
 
 impl<K, V, S> Matryoshka<K, V, S>
 where
-    K: LaneKey,
+    K: MapKey,
     V: Copy + Default,
     S: Strategy,
 {
     /// The page that is responsible for `key`.
     #[inline(always)]
-    pub(crate) fn find_page<N: Kernel>(&self, key: K::Lane) -> u32 {
+    pub(crate) fn find_page<N: Kernel>(&self, key: K::NodeKey) -> u32 {
         let mut child = self.root;
         for level in 0..self.height {
             let node = self.node(level, child);
@@ -41,13 +41,13 @@ where
     /// for would be no more than what that reads first.
     #[inline(always)]
     fn prefetch_tagged(&self, child: u32) {
-        if <S::Page<K::Lane, V, S> as PageForm<K::Lane, V, S>>::TAGGED {
+        if <S::Page<K::NodeKey, V, S> as PageForm<K::NodeKey, V, S>>::TAGGED {
             self.prefetch_page(child);
         }
     }
 
     #[inline(always)]
-    pub(crate) fn find_path<N: Kernel>(&self, key: K::Lane) -> OuterPath {
+    pub(crate) fn find_path<N: Kernel>(&self, key: K::NodeKey) -> OuterPath {
         let mut path = OuterPath {
             steps: [(0, 0); MOST_HEIGHT],
             page: 0,
@@ -68,18 +68,18 @@ where
     /// the others do not note where they came by.
     #[cold]
     #[inline(never)]
-    pub(crate) fn path_of(&self, key: K::Lane) -> OuterPath {
+    pub(crate) fn path_of(&self, key: K::NodeKey) -> OuterPath {
         self.level.run(FindPath(self, key))
     }
 }
 
 /// `get`, for a kernel.
-pub(crate) struct Get<'a, K: LaneKey, V: Copy + Default, S: Strategy>(
+pub(crate) struct Get<'a, K: MapKey, V: Copy + Default, S: Strategy>(
     pub(crate) &'a Matryoshka<K, V, S>,
-    pub(crate) K::Lane,
+    pub(crate) K::NodeKey,
 );
 
-impl<K: LaneKey, V: Copy + Default, S: Strategy> Task for Get<'_, K, V, S> {
+impl<K: MapKey, V: Copy + Default, S: Strategy> Task for Get<'_, K, V, S> {
     type Output = Option<V>;
 
     #[inline(always)]
@@ -90,9 +90,9 @@ impl<K: LaneKey, V: Copy + Default, S: Strategy> Task for Get<'_, K, V, S> {
 }
 
 /// `find_path`, for a kernel.
-struct FindPath<'a, K: LaneKey, V: Copy + Default, S: Strategy>(&'a Matryoshka<K, V, S>, K::Lane);
+struct FindPath<'a, K: MapKey, V: Copy + Default, S: Strategy>(&'a Matryoshka<K, V, S>, K::NodeKey);
 
-impl<K: LaneKey, V: Copy + Default, S: Strategy> Task for FindPath<'_, K, V, S> {
+impl<K: MapKey, V: Copy + Default, S: Strategy> Task for FindPath<'_, K, V, S> {
     type Output = OuterPath;
 
     #[inline(always)]
@@ -103,44 +103,44 @@ impl<K: LaneKey, V: Copy + Default, S: Strategy> Task for FindPath<'_, K, V, S> 
 
 /// The greatest pair at or below a key, for a kernel; `None` when it is in another leaf than the
 /// key would be, or nowhere.
-pub(crate) struct Floor<'a, K: LaneKey, V: Copy + Default, S: Strategy>(
+pub(crate) struct Floor<'a, K: MapKey, V: Copy + Default, S: Strategy>(
     pub(crate) &'a Matryoshka<K, V, S>,
-    pub(crate) K::Lane,
+    pub(crate) K::NodeKey,
 );
 
-impl<K: LaneKey, V: Copy + Default, S: Strategy> Task for Floor<'_, K, V, S> {
-    type Output = Option<(K::Lane, V)>;
+impl<K: MapKey, V: Copy + Default, S: Strategy> Task for Floor<'_, K, V, S> {
+    type Output = Option<(K::NodeKey, V)>;
 
     #[inline(always)]
-    fn run<N: Kernel>(self) -> Option<(K::Lane, V)> {
+    fn run<N: Kernel>(self) -> Option<(K::NodeKey, V)> {
         let Self(tree, key) = self;
         tree.pages.get(tree.find_page::<N>(key)).floor::<N>(key)
     }
 }
 
 /// As `Floor`, for the least pair at or above a key.
-pub(crate) struct Ceiling<'a, K: LaneKey, V: Copy + Default, S: Strategy>(
+pub(crate) struct Ceiling<'a, K: MapKey, V: Copy + Default, S: Strategy>(
     pub(crate) &'a Matryoshka<K, V, S>,
-    pub(crate) K::Lane,
+    pub(crate) K::NodeKey,
 );
 
-impl<K: LaneKey, V: Copy + Default, S: Strategy> Task for Ceiling<'_, K, V, S> {
-    type Output = Option<(K::Lane, V)>;
+impl<K: MapKey, V: Copy + Default, S: Strategy> Task for Ceiling<'_, K, V, S> {
+    type Output = Option<(K::NodeKey, V)>;
 
     #[inline(always)]
-    fn run<N: Kernel>(self) -> Option<(K::Lane, V)> {
+    fn run<N: Kernel>(self) -> Option<(K::NodeKey, V)> {
         let Self(tree, key) = self;
         tree.pages.get(tree.find_page::<N>(key)).ceiling::<N>(key)
     }
 }
 
 /// Finds where a key is or would be.
-pub(crate) struct Locate<'a, K: LaneKey, V: Copy + Default, S: Strategy>(
+pub(crate) struct Locate<'a, K: MapKey, V: Copy + Default, S: Strategy>(
     pub(crate) &'a Matryoshka<K, V, S>,
-    pub(crate) K::Lane,
+    pub(crate) K::NodeKey,
 );
 
-impl<K: LaneKey, V: Copy + Default, S: Strategy> Task for Locate<'_, K, V, S> {
+impl<K: MapKey, V: Copy + Default, S: Strategy> Task for Locate<'_, K, V, S> {
     type Output = (OuterPath, KeyPosition);
 
     #[inline(always)]

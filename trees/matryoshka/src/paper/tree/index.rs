@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 use hedgerow_index::{BulkLoad, Direction, IntIndex, NotAscending, Statistics};
 use hedgerow_memory::prefetch_line;
 
-use crate::lane::{LaneKey, Width};
+use crate::node_key::{KeyWidth, MapKey};
 use crate::paper::node::form::{KeyPosition, PageForm};
 use crate::paper::node::outer::Inner;
 use crate::paper::strategy::Strategy;
@@ -15,7 +15,7 @@ use crate::paper::tree::{Insert, Matryoshka, OuterPath, tag, untag};
 
 impl<K, V, S> IntIndex<K> for Matryoshka<K, V, S>
 where
-    K: LaneKey,
+    K: MapKey,
     V: Copy + Default,
     S: Strategy,
 {
@@ -27,7 +27,7 @@ where
 
     #[inline]
     fn get(&self, key: K) -> Option<V> {
-        self.level.run(Get(self, key.lane()))
+        self.level.run(Get(self, key.to_node_key()))
     }
 
     fn get_many(&self, keys: &[K], read: impl FnMut(usize, Option<V>)) {
@@ -36,26 +36,26 @@ where
 
     #[inline]
     fn insert(&mut self, key: K, value: V) -> Option<V> {
-        self.level.run(Insert(self, key.lane(), value))
+        self.level.run(Insert(self, key.to_node_key(), value))
     }
 
     #[inline]
     fn remove(&mut self, key: K) -> Option<V> {
-        self.level.run(Remove(self, key.lane()))
+        self.level.run(Remove(self, key.to_node_key()))
     }
 
     #[inline]
     fn predecessor(&self, key: K) -> Option<(K, V)> {
-        match self.level.run(Floor(self, key.lane())) {
-            Some((key, value)) => Some((K::of_lane(key), value)),
+        match self.level.run(Floor(self, key.to_node_key())) {
+            Some((key, value)) => Some((K::from_node_key(key), value)),
             None => self.nearest(key, Direction::Reverse),
         }
     }
 
     #[inline]
     fn successor(&self, key: K) -> Option<(K, V)> {
-        match self.level.run(Ceiling(self, key.lane())) {
-            Some((key, value)) => Some((K::of_lane(key), value)),
+        match self.level.run(Ceiling(self, key.to_node_key())) {
+            Some((key, value)) => Some((K::from_node_key(key), value)),
             None => self.nearest(key, Direction::Forward),
         }
     }
@@ -67,19 +67,19 @@ where
         mut visit: impl FnMut(K, V) -> ControlFlow<()>,
     ) {
         let start = match (from, direction) {
-            (Bound::Included(key) | Bound::Excluded(key), _) => key.lane(),
-            (Bound::Unbounded, Direction::Forward) => K::Lane::MIN,
-            (Bound::Unbounded, Direction::Reverse) => K::Lane::MAX,
+            (Bound::Included(key) | Bound::Excluded(key), _) => key.to_node_key(),
+            (Bound::Unbounded, Direction::Forward) => K::NodeKey::MIN,
+            (Bound::Unbounded, Direction::Reverse) => K::NodeKey::MAX,
         };
         let skip = match from {
-            Bound::Excluded(key) => Some(key.lane()),
+            Bound::Excluded(key) => Some(key.to_node_key()),
             _ => None,
         };
-        let visit = |key: K::Lane, value| {
+        let visit = |key: K::NodeKey, value| {
             if skip == Some(key) {
                 return ControlFlow::Continue(());
             }
-            visit(K::of_lane(key), value)
+            visit(K::from_node_key(key), value)
         };
         let (path, spot) = self.level.run(Locate(self, start));
         let _ = match direction {
@@ -99,7 +99,7 @@ where
 
 impl<K, V, S> Matryoshka<K, V, S>
 where
-    K: LaneKey,
+    K: MapKey,
     V: Copy + Default,
     S: Strategy,
 {
@@ -120,7 +120,7 @@ where
         &self,
         mut path: OuterPath,
         spot: KeyPosition,
-        mut visit: impl FnMut(K::Lane, V) -> ControlFlow<()>,
+        mut visit: impl FnMut(K::NodeKey, V) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         // The first leaf needs no list of the page's leaves, and often is enough.
         let mut page = self.pages.get(path.page);
@@ -159,7 +159,7 @@ where
         &self,
         mut path: OuterPath,
         spot: KeyPosition,
-        mut visit: impl FnMut(K::Lane, V) -> ControlFlow<()>,
+        mut visit: impl FnMut(K::NodeKey, V) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let mut page = self.pages.get(path.page);
         let until = spot.position + usize::from(spot.found);
@@ -197,7 +197,7 @@ fn position(leaves: &[u8], leaf: u8) -> usize {
 
 impl<K, V, S> BulkLoad<K> for Matryoshka<K, V, S>
 where
-    K: LaneKey,
+    K: MapKey,
     V: Copy + Default,
     S: Strategy,
 {
@@ -205,8 +205,8 @@ where
         self.clear();
         let each = Self::CAPACITY * 7 / 8;
         // Nodes and, for each, what is at or above all of its keys and below the next node's.
-        let mut level: Vec<(K::Lane, u32)> = Vec::new();
-        let mut run: Vec<(K::Lane, V)> = Vec::with_capacity(each);
+        let mut level: Vec<(K::NodeKey, u32)> = Vec::new();
+        let mut run: Vec<(K::NodeKey, V)> = Vec::with_capacity(each);
         let mut last = None;
         for (position, (key, value)) in pairs.into_iter().enumerate() {
             if last.is_some_and(|last| last >= key) {
@@ -214,7 +214,7 @@ where
                 return Err(NotAscending { position });
             }
             last = Some(key);
-            let key = key.lane();
+            let key = key.to_node_key();
             if run.len() == each {
                 let last = level.last().map(|page| untag(page.1));
                 level.push((key.before(), self.append_page(&run, last)));
@@ -224,7 +224,7 @@ where
             self.len += 1;
         }
         let last = level.last().map(|page| untag(page.1));
-        level.push((K::Lane::MAX, self.append_page(&run, last)));
+        level.push((K::NodeKey::MAX, self.append_page(&run, last)));
         if S::SUPERPAGES && level.len() > 1 {
             level = self.append_superpages(level);
             self.height = 1;
@@ -240,12 +240,12 @@ where
 
 impl<K, V, S> Matryoshka<K, V, S>
 where
-    K: LaneKey,
+    K: MapKey,
     V: Copy + Default,
     S: Strategy,
 {
     /// A page of these pairs behind page `last`; its tagged number.
-    fn append_page(&mut self, pairs: &[(K::Lane, V)], last: Option<u32>) -> u32 {
+    fn append_page(&mut self, pairs: &[(K::NodeKey, V)], last: Option<u32>) -> u32 {
         let page = S::Page::build(pairs);
         let number = match last {
             // The empty tree's page becomes the first.
@@ -259,12 +259,12 @@ where
         tag(number, page.tag())
     }
 
-    fn append_level(&mut self, below: &[(K::Lane, u32)]) -> Vec<(K::Lane, u32)> {
+    fn append_level(&mut self, below: &[(K::NodeKey, u32)]) -> Vec<(K::NodeKey, u32)> {
         let nodes = below.len().div_ceil(S::FAN_OUT);
         let mut level = Vec::with_capacity(nodes);
         for node in 0..nodes {
             let some = &below[below.len() * node / nodes..below.len() * (node + 1) / nodes];
-            let bounds: Vec<K::Lane> = some.iter().map(|child| child.0).collect();
+            let bounds: Vec<K::NodeKey> = some.iter().map(|child| child.0).collect();
             let children: Vec<u32> = some.iter().map(|child| child.1).collect();
             let inner = Inner::new(&bounds[..some.len() - 1], &children);
             level.push((bounds[some.len() - 1], self.inner.allocate(&inner)));

@@ -14,7 +14,7 @@ mod verify;
 use hedgerow_index::Direction;
 use hedgerow_simd::{Kernel, Level, Task};
 
-use crate::lane::{LaneKey, Width};
+use crate::node_key::{KeyWidth, MapKey};
 use crate::paper::node::arena::Arena;
 use crate::paper::node::form::{Inserted, PageForm};
 use crate::paper::node::outer::{Inner, MOST_CHILDREN};
@@ -37,22 +37,22 @@ pub(crate) type PageArena<L, V, S> =
 /// An ordered map from integers to values that are copied; with `()` it is a set.
 pub struct Matryoshka<K, V, S = Flat>
 where
-    K: LaneKey,
+    K: MapKey,
     V: Copy + Default,
     S: Strategy,
 {
-    pub(crate) pages: PageArena<K::Lane, V, S>,
-    pub(crate) inner: Arena<Inner<K::Lane>>,
+    pub(crate) pages: PageArena<K::NodeKey, V, S>,
+    pub(crate) inner: Arena<Inner<K::NodeKey>>,
     /// A tagged page at height 0, else an inner node.
     pub(crate) root: u32,
     pub(crate) height: usize,
     pub(crate) len: usize,
     /// Keys above the first belong to the last page, which is the second: ascending inserts need no
     /// way from the root. The greatest integer, which no key is above, when that is not known.
-    pub(crate) edge: (K::Lane, u32),
+    pub(crate) edge: (K::NodeKey, u32),
     pub(crate) level: Level,
     /// Room for the pairs of pages that are split, merged or rebalanced.
-    pub(crate) scratch: Vec<(K::Lane, V)>,
+    pub(crate) scratch: Vec<(K::NodeKey, V)>,
 }
 
 /// The way from the root to a page.
@@ -88,7 +88,7 @@ pub(crate) fn tag(page: u32, tag: u32) -> u32 {
 
 impl<K, V, S> Default for Matryoshka<K, V, S>
 where
-    K: LaneKey,
+    K: MapKey,
     V: Copy + Default,
     S: Strategy,
 {
@@ -99,16 +99,16 @@ where
 
 impl<K, V, S> Matryoshka<K, V, S>
 where
-    K: LaneKey,
+    K: MapKey,
     V: Copy + Default,
     S: Strategy,
 {
     /// The most keys of a page.
     pub(crate) const CAPACITY: usize =
-        <S::Page<K::Lane, V, S> as PageForm<K::Lane, V, S>>::CAPACITY;
+        <S::Page<K::NodeKey, V, S> as PageForm<K::NodeKey, V, S>>::CAPACITY;
 
     /// The last page is not known.
-    pub(crate) const NO_EDGE: (K::Lane, u32) = (K::Lane::MAX, 0);
+    pub(crate) const NO_EDGE: (K::NodeKey, u32) = (K::NodeKey::MAX, 0);
 
     /// An empty tree that searches with the best kernel of this processor.
     #[must_use]
@@ -154,7 +154,7 @@ where
 
     /// An inner node at `level` below the root.
     #[inline(always)]
-    pub(crate) fn node(&self, level: usize, number: u32) -> &Inner<K::Lane> {
+    pub(crate) fn node(&self, level: usize, number: u32) -> &Inner<K::NodeKey> {
         if self.heads_at(level) {
             &self.pages.head(number).as_ref()[0]
         } else {
@@ -164,7 +164,7 @@ where
 
     /// As `node`, to be changed.
     #[inline(always)]
-    pub(crate) fn node_mut(&mut self, level: usize, number: u32) -> &mut Inner<K::Lane> {
+    pub(crate) fn node_mut(&mut self, level: usize, number: u32) -> &mut Inner<K::NodeKey> {
         if self.heads_at(level) {
             &mut self.pages.head_mut(number).as_mut()[0]
         } else {
@@ -229,7 +229,7 @@ where
     /// Makes room for `key` in the path's page, which is full: the page is rebalanced with a
     /// neighbour that has a quarter free, or split.
     #[inline(never)]
-    fn make_room(&mut self, path: &OuterPath, key: K::Lane) -> ChangedPages {
+    fn make_room(&mut self, path: &OuterPath, key: K::NodeKey) -> ChangedPages {
         self.edge = Self::NO_EDGE;
         let mut pairs = std::mem::take(&mut self.scratch);
         pairs.clear();
@@ -265,7 +265,7 @@ where
     fn rebalance_with_neighbour(
         &mut self,
         path: &OuterPath,
-        pairs: &mut Vec<(K::Lane, V)>,
+        pairs: &mut Vec<(K::NodeKey, V)>,
     ) -> Option<u32> {
         let left = self.sibling(path, Direction::Reverse).map(untag);
         let right = self.sibling(path, Direction::Forward).map(untag);
@@ -298,8 +298,8 @@ where
         &mut self,
         parent: u32,
         at: usize,
-        low: (u32, &[(K::Lane, V)]),
-        high: (u32, &[(K::Lane, V)]),
+        low: (u32, &[(K::NodeKey, V)]),
+        high: (u32, &[(K::NodeKey, V)]),
     ) {
         *self.pages.get_mut(low.0) = S::Page::build(low.1);
         *self.pages.get_mut(high.0) = S::Page::build(high.1);
@@ -314,7 +314,7 @@ where
     /// Cuts the path's page, which holds `pairs`, in two, for `key`, which is above all of them if
     /// none goes into the second. The separator is the greatest that there can be, so that searches
     /// for the greatest key at or below another seldom end in a page without one.
-    fn split(&mut self, path: &OuterPath, pairs: &[(K::Lane, V)], at: usize, key: K::Lane) {
+    fn split(&mut self, path: &OuterPath, pairs: &[(K::NodeKey, V)], at: usize, key: K::NodeKey) {
         let separator = pairs.get(at).map_or(key, |pair| pair.0).before();
         let right = S::Page::build(&pairs[at..]);
         let number = self.allocate_beside(path.page, &right);
@@ -337,7 +337,7 @@ where
         &mut self,
         path: &OuterPath,
         below: usize,
-        mut key: K::Lane,
+        mut key: K::NodeKey,
         mut child: u32,
     ) {
         for level in (0..below).rev() {
@@ -371,7 +371,7 @@ where
     pub(crate) fn insert_at<N: Kernel>(
         &mut self,
         path: &OuterPath,
-        key: K::Lane,
+        key: K::NodeKey,
         value: V,
     ) -> Inserted<V> {
         self.insert_in::<N>(path.page, |_| *path, key, value)
@@ -383,7 +383,7 @@ where
         &mut self,
         number: u32,
         path: impl FnOnce(&Self) -> OuterPath,
-        key: K::Lane,
+        key: K::NodeKey,
         value: V,
     ) -> Inserted<V> {
         let page = self.pages.get_mut(number);
@@ -402,7 +402,7 @@ where
     #[inline(always)]
     pub(crate) fn insert_from_root<N: Kernel>(
         &mut self,
-        key: K::Lane,
+        key: K::NodeKey,
         value: V,
         mut moved: impl FnMut(ChangedPages),
     ) -> Option<V> {
@@ -427,13 +427,13 @@ where
 }
 
 /// `insert`, for a kernel.
-pub(crate) struct Insert<'a, K: LaneKey, V: Copy + Default, S: Strategy>(
+pub(crate) struct Insert<'a, K: MapKey, V: Copy + Default, S: Strategy>(
     pub(crate) &'a mut Matryoshka<K, V, S>,
-    pub(crate) K::Lane,
+    pub(crate) K::NodeKey,
     pub(crate) V,
 );
 
-impl<K: LaneKey, V: Copy + Default, S: Strategy> Task for Insert<'_, K, V, S> {
+impl<K: MapKey, V: Copy + Default, S: Strategy> Task for Insert<'_, K, V, S> {
     type Output = Option<V>;
 
     #[inline(always)]

@@ -8,19 +8,19 @@
 
 use hedgerow_simd::{Kernel, Task};
 
-use crate::lane::LaneKey;
+use crate::node_key::MapKey;
 use crate::paper::node::form::PageForm;
 use crate::paper::node::outer::Inner;
 use crate::paper::strategy::Strategy;
 use crate::paper::tree::{ChangedPages, Matryoshka, OuterPath, tag, untag};
 
 /// `remove`, for a kernel.
-pub(crate) struct Remove<'a, K: LaneKey, V: Copy + Default, S: Strategy>(
+pub(crate) struct Remove<'a, K: MapKey, V: Copy + Default, S: Strategy>(
     pub(crate) &'a mut Matryoshka<K, V, S>,
-    pub(crate) K::Lane,
+    pub(crate) K::NodeKey,
 );
 
-impl<K: LaneKey, V: Copy + Default, S: Strategy> Task for Remove<'_, K, V, S> {
+impl<K: MapKey, V: Copy + Default, S: Strategy> Task for Remove<'_, K, V, S> {
     type Output = Option<V>;
 
     #[inline(always)]
@@ -33,7 +33,7 @@ impl<K: LaneKey, V: Copy + Default, S: Strategy> Task for Remove<'_, K, V, S> {
 
 impl<K, V, S> Matryoshka<K, V, S>
 where
-    K: LaneKey,
+    K: MapKey,
     V: Copy + Default,
     S: Strategy,
 {
@@ -42,7 +42,7 @@ where
     pub(crate) fn remove_in<N: Kernel>(
         &mut self,
         number: u32,
-        key: K::Lane,
+        key: K::NodeKey,
         mut moved: impl FnMut(ChangedPages),
     ) -> Option<V> {
         let page = self.pages.get_mut(number);
@@ -67,7 +67,7 @@ where
     pub(crate) fn remove_at<N: Kernel>(
         &mut self,
         path: &OuterPath,
-        key: K::Lane,
+        key: K::NodeKey,
     ) -> (Option<V>, ChangedPages) {
         let page = self.pages.get_mut(path.page);
         let before = page.tag();

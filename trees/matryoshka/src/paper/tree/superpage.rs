@@ -11,7 +11,7 @@
 //! the root; pages only move between the two superpages that were chosen, never back; and after
 //! that both hold more than a quarter, or one of them is gone.
 
-use crate::lane::LaneKey;
+use crate::node_key::MapKey;
 use crate::paper::node::form::PageForm;
 use crate::paper::node::outer::Inner;
 use crate::paper::strategy::Strategy;
@@ -19,13 +19,13 @@ use crate::paper::tree::{Matryoshka, OuterPath, PageArena, untag};
 
 impl<K, V, S> Matryoshka<K, V, S>
 where
-    K: LaneKey,
+    K: MapKey,
     V: Copy + Default,
     S: Strategy,
 {
     /// Pages of a superpage, at most.
     const SUPERPAGE: usize = {
-        let each = PageArena::<K::Lane, V, S>::EACH as usize;
+        let each = PageArena::<K::NodeKey, V, S>::EACH as usize;
         if each < S::FAN_OUT { each } else { S::FAN_OUT }
     };
 
@@ -40,11 +40,11 @@ where
 
     /// The superpage of a page.
     pub(crate) fn superpage_of(page: u32) -> u32 {
-        PageArena::<K::Lane, V, S>::superpage_of(page)
+        PageArena::<K::NodeKey, V, S>::superpage_of(page)
     }
 
     /// Stores a new page, in the superpage of `beside` if superpages are nodes.
-    pub(crate) fn allocate_beside(&mut self, beside: u32, page: &S::Page<K::Lane, V, S>) -> u32 {
+    pub(crate) fn allocate_beside(&mut self, beside: u32, page: &S::Page<K::NodeKey, V, S>) -> u32 {
         if S::SUPERPAGES {
             self.pages.allocate_in(Self::superpage_of(beside), page)
         } else {
@@ -53,7 +53,7 @@ where
     }
 
     /// Stores the first page of a tree.
-    pub(crate) fn allocate_first(&mut self, page: &S::Page<K::Lane, V, S>) -> u32 {
+    pub(crate) fn allocate_first(&mut self, page: &S::Page<K::NodeKey, V, S>) -> u32 {
         if S::SUPERPAGES {
             let superpage = self.pages.allocate_superpage();
             self.pages.allocate_in(superpage, page)
@@ -80,7 +80,7 @@ where
     }
 
     /// Makes a tree of one page a superpage of two: `child` is the second, in the same superpage.
-    pub(crate) fn grow_superpage(&mut self, key: K::Lane, child: u32) {
+    pub(crate) fn grow_superpage(&mut self, key: K::NodeKey, child: u32) {
         let superpage = Self::superpage_of(untag(self.root));
         let head = Inner::new(&[key], &[self.root, child]);
         self.pages.head_mut(superpage).as_mut()[0] = head;
@@ -145,7 +145,7 @@ where
 
     /// Stores a page behind all others, for a bulk load that fills superpages to seven eighths;
     /// `last` is the page before.
-    pub(crate) fn allocate_behind(&mut self, last: u32, page: &S::Page<K::Lane, V, S>) -> u32 {
+    pub(crate) fn allocate_behind(&mut self, last: u32, page: &S::Page<K::NodeKey, V, S>) -> u32 {
         if !S::SUPERPAGES {
             return self.pages.allocate(page);
         }
@@ -162,10 +162,10 @@ where
     /// The superpages of a bulk load's pages: bounds and numbers.
     pub(crate) fn append_superpages(
         &mut self,
-        mut pages: Vec<(K::Lane, u32)>,
-    ) -> Vec<(K::Lane, u32)> {
+        mut pages: Vec<(K::NodeKey, u32)>,
+    ) -> Vec<(K::NodeKey, u32)> {
         // A superpage of one page would have no separator: it joins the one before.
-        let of = |page: &(K::Lane, u32)| Self::superpage_of(untag(page.1));
+        let of = |page: &(K::NodeKey, u32)| Self::superpage_of(untag(page.1));
         if let [.., before, last] = &mut pages[..]
             && of(before) != of(last)
         {
@@ -175,7 +175,7 @@ where
         }
         let mut superpages = Vec::new();
         for some in pages.chunk_by(|one, other| of(one) == of(other)) {
-            let greatest: Vec<K::Lane> = some.iter().map(|page| page.0).collect();
+            let greatest: Vec<K::NodeKey> = some.iter().map(|page| page.0).collect();
             let children: Vec<u32> = some.iter().map(|page| page.1).collect();
             let superpage = of(&some[0]);
             let head = Inner::new(&greatest[..some.len() - 1], &children);

@@ -2,7 +2,7 @@
 
 use hedgerow_index::{IntIndex, Statistics};
 
-use crate::lane::LaneKey;
+use crate::node_key::MapKey;
 use crate::paper::node::form::{Bounds, PageForm, equal, inside, of_child};
 use crate::paper::strategy::Strategy;
 use crate::paper::tree::{Matryoshka, tag, untag};
@@ -20,7 +20,7 @@ struct Walk {
 /// Checks everything; the first violation in words.
 pub(crate) fn verify<K, V, S>(tree: &Matryoshka<K, V, S>) -> Result<(), String>
 where
-    K: LaneKey,
+    K: MapKey,
     V: Copy + Default,
     S: Strategy,
 {
@@ -49,11 +49,11 @@ fn subtree<K, V, S>(
     tree: &Matryoshka<K, V, S>,
     child: u32,
     height: usize,
-    bounds: Bounds<K::Lane>,
+    bounds: Bounds<K::NodeKey>,
     walk: &mut Walk,
 ) -> Result<(), String>
 where
-    K: LaneKey,
+    K: MapKey,
     V: Copy + Default,
     S: Strategy,
 {
@@ -112,12 +112,12 @@ where
 /// Nodes, bytes and fill.
 pub(crate) fn statistics<K, V, S>(tree: &Matryoshka<K, V, S>) -> Statistics
 where
-    K: LaneKey,
+    K: MapKey,
     V: Copy + Default,
     S: Strategy,
 {
     let pages = tree.pages.live() as f64;
-    let node_bytes = pages * size_of::<S::Page<K::Lane, V, S>>() as f64;
+    let node_bytes = pages * size_of::<S::Page<K::NodeKey, V, S>>() as f64;
     let capacity = Matryoshka::<K, V, S>::CAPACITY as f64;
     let keys = tree.len() as f64;
     let mut statistics = Statistics::new();

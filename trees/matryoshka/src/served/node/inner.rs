@@ -13,14 +13,14 @@ use hedgerow_memory::prefetch_line;
 use hedgerow_sync::VersionWord;
 
 use super::routing::Router;
-use super::width::SharedLane;
+use super::width::SharedNodeKey;
 
 /// The most children of a node.
 pub(crate) const MOST_CHILDREN: usize = 313;
 
 /// An inner node.
 #[repr(C, align(64))]
-pub(crate) struct Inner<L: SharedLane> {
+pub(crate) struct Inner<L: SharedNodeKey> {
     pub(crate) version: VersionWord,
     count: AtomicU64,
     /// Whether its children are pages.
@@ -29,7 +29,7 @@ pub(crate) struct Inner<L: SharedLane> {
     children: [AtomicU64; MOST_CHILDREN],
 }
 
-impl<L: SharedLane> Inner<L> {
+impl<L: SharedNodeKey> Inner<L> {
     /// The node at an address.
     ///
     /// # Safety

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use hedgerow_simd::Kernel;
 
-use super::width::{SharedLane, line_of};
+use super::width::{SharedNodeKey, line_of};
 use super::words::Words;
 use crate::line::Line;
 
@@ -18,7 +18,7 @@ pub(crate) const MOST_KEYS: usize = 15;
 /// Keys and their words.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Leaf<L: SharedLane> {
+pub(crate) struct Leaf<L: SharedNodeKey> {
     keys: Words,
     words: L::Beside,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Run<L> {
     count: usize,
 }
 
-impl<L: SharedLane> Run<L> {
+impl<L: SharedNodeKey> Run<L> {
     pub(crate) fn new() -> Self {
         Self {
             pairs: [(L::MIN, 0); 2 * MOST_KEYS],
@@ -56,7 +56,7 @@ impl<L: SharedLane> Run<L> {
     }
 }
 
-impl<L: SharedLane> Leaf<L> {
+impl<L: SharedNodeKey> Leaf<L> {
     pub(crate) fn empty() -> Self {
         Self {
             keys: line_of::<L>(&L::EMPTY),
@@ -64,7 +64,7 @@ impl<L: SharedLane> Leaf<L> {
         }
     }
 
-    /// The keys' line as the single writer's code knows it; see [`SharedLane::load`].
+    /// The keys' line as the single writer's code knows it; see [`SharedNodeKey::load`].
     #[inline(always)]
     fn line(&self) -> Line<L> {
         Line(L::load(&self.keys))

@@ -21,7 +21,7 @@ use hedgerow_sync::VersionWord;
 
 use super::leaf::{Leaf, Run};
 use super::routing::Router;
-use super::width::SharedLane;
+use super::width::SharedNodeKey;
 use super::words::Words;
 use crate::planted::{PlantedBug, planted};
 
@@ -29,18 +29,18 @@ use crate::planted::{PlantedBug, planted};
 pub(crate) const MOST_LINES: usize = most_lines::<u64>();
 
 /// The most leaf lines of a page.
-pub(crate) const fn most_lines<L: SharedLane>() -> usize {
+pub(crate) const fn most_lines<L: SharedNodeKey>() -> usize {
     L::CAPACITIES[3]
 }
 
 /// Keys of each leaf line in a page that is built with room for more.
-const fn keys_of_new_line<L: SharedLane>() -> usize {
+const fn keys_of_new_line<L: SharedNodeKey>() -> usize {
     L::LEAF * 3 / 4
 }
 
 /// A page.
 #[repr(C, align(64))]
-pub(crate) struct Page<L: SharedLane> {
+pub(crate) struct Page<L: SharedNodeKey> {
     pub(crate) version: VersionWord,
     capacity: usize,
     lines: AtomicU64,
@@ -52,7 +52,7 @@ pub(crate) struct Page<L: SharedLane> {
 
 /// The part of a page whose size is known.
 #[repr(C, align(64))]
-struct Head<L: SharedLane> {
+struct Head<L: SharedNodeKey> {
     version: VersionWord,
     capacity: usize,
     lines: AtomicU64,
@@ -74,19 +74,19 @@ pub(crate) struct KeyPosition {
     pub(crate) found: bool,
 }
 
-fn bytes_of<L: SharedLane>(capacity: usize) -> usize {
+fn bytes_of<L: SharedNodeKey>(capacity: usize) -> usize {
     size_of::<Head<L>>() + capacity * size_of::<Leaf<L>>()
 }
 
 /// The smallest capacity for so many lines, or the most.
-fn capacity_for<L: SharedLane>(lines: usize, most: usize) -> usize {
+fn capacity_for<L: SharedNodeKey>(lines: usize, most: usize) -> usize {
     let fits = L::CAPACITIES
         .into_iter()
         .find(|&capacity| capacity >= lines);
     fits.unwrap_or(most_lines::<L>()).min(most)
 }
 
-impl<L: SharedLane> Page<L> {
+impl<L: SharedNodeKey> Page<L> {
     /// The page at an address.
     ///
     /// # Safety

@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 
 use hedgerow_simd::Kernel;
 
-use super::width::{SharedLane, line_of};
+use super::width::{SharedNodeKey, line_of};
 use super::words::Words;
 
 /// Separators of one size of node, for keys of one width.
@@ -47,7 +47,7 @@ pub struct Routing<L, const SAMPLES: usize, const LINES: usize> {
     keys: PhantomData<L>,
 }
 
-impl<L: SharedLane, const SAMPLES: usize, const LINES: usize> Router<L>
+impl<L: SharedNodeKey, const SAMPLES: usize, const LINES: usize> Router<L>
     for Routing<L, SAMPLES, LINES>
 {
     const SAMPLE_LINES: usize = SAMPLES;
@@ -138,7 +138,7 @@ mod tests {
 
     struct Route<'a, L>(&'a Routing<L, 1, 3>, L);
 
-    impl<L: SharedLane> Task for Route<'_, L> {
+    impl<L: SharedNodeKey> Task for Route<'_, L> {
         type Output = usize;
         fn run<N: Kernel>(self) -> usize {
             self.0.route::<N>(self.1)
@@ -151,7 +151,7 @@ mod tests {
         routes_as_counting_does(|number| number as u32, [u32::MAX, 1 << 31]);
     }
 
-    fn routes_as_counting_does<L: SharedLane, const MORE: usize>(
+    fn routes_as_counting_does<L: SharedNodeKey, const MORE: usize>(
         key: fn(u64) -> L,
         more: [L; MORE],
     ) {

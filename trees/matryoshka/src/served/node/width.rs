@@ -19,10 +19,10 @@ use hedgerow_simd::{Kernel, SharedLine, flip};
 
 use super::routing::{Router, Routing};
 use super::words::Words;
-use crate::lane::Width;
+use crate::node_key::KeyWidth;
 
 /// A key's encoded form in a map for many threads: `u32` or `u64`.
-pub trait SharedLane: Width {
+pub trait SharedNodeKey: KeyWidth {
     /// The words beside the keys of a leaf line, each at the lane of its key.
     type Beside: AsRef<[AtomicU64]> + Debug;
     /// The separators of a page.
@@ -56,13 +56,13 @@ pub trait SharedLane: Width {
 }
 
 /// A line of words with these lanes.
-pub(crate) fn line_of<L: SharedLane>(lanes: &L::Lanes) -> Words {
+pub(crate) fn line_of<L: SharedNodeKey>(lanes: &L::Lanes) -> Words {
     let line = Words::new([0; 8]);
     L::store(&line, lanes);
     line
 }
 
-impl SharedLane for u64 {
+impl SharedNodeKey for u64 {
     type Beside = Words;
     type PageRouting = Routing<u64, 1, 8>;
     type InnerRouting = Routing<u64, 5, 39>;
@@ -125,7 +125,7 @@ fn half(word: u64, lane: usize) -> u32 {
     (word >> (lane % 2 * 32)) as u32
 }
 
-impl SharedLane for u32 {
+impl SharedNodeKey for u32 {
     type Beside = Words<16>;
     type PageRouting = Routing<u32, 1, 3>;
     type InnerRouting = Routing<u32, 2, 20>;

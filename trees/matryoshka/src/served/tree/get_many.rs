@@ -12,13 +12,13 @@ use crate::served::Capacity;
 use crate::served::node::inner::Inner;
 use crate::served::node::page::Page;
 use crate::served::node::routing::Router;
-use crate::served::node::width::SharedLane;
+use crate::served::node::width::SharedNodeKey;
 
 /// Lookups that are interleaved: about as many as a core can have cache misses in flight.
 pub(crate) const GROUP: usize = 16;
 
 /// The state of one lookup between its steps.
-pub(crate) struct Lookup<'g, L: SharedLane = u64> {
+pub(crate) struct Lookup<'g, L: SharedNodeKey = u64> {
     /// Where in a longer key the searched slice begins.
     pub(crate) offset: usize,
     key: L,
@@ -38,7 +38,7 @@ pub(crate) enum Progress {
     Contended,
 }
 
-impl<'g, L: SharedLane> Lookup<'g, L> {
+impl<'g, L: SharedNodeKey> Lookup<'g, L> {
     /// A lookup of `key` in `tree` that has not begun.
     #[inline(always)]
     pub(crate) fn new<C: Capacity>(tree: &'g Tree<C, L>, key: L, offset: usize) -> Self {
@@ -108,7 +108,7 @@ impl<'g, L: SharedLane> Lookup<'g, L> {
 /// Runs `count` lookups to their ends, [`GROUP`] at a time. `start` begins one; `finish` receives
 /// its number, its offset and its result, and may continue it in another tree.
 #[inline(always)]
-pub(crate) fn run_lookups<'g, N: Kernel, L: SharedLane>(
+pub(crate) fn run_lookups<'g, N: Kernel, L: SharedNodeKey>(
     count: usize,
     mut start: impl FnMut(usize) -> Lookup<'g, L>,
     mut finish: impl FnMut(usize, usize, Progress) -> Option<Lookup<'g, L>>,

@@ -13,10 +13,10 @@ use super::{retire_inner, retire_page};
 use crate::served::Capacity;
 use crate::served::node::inner::Inner;
 use crate::served::node::page::Page;
-use crate::served::node::width::SharedLane;
+use crate::served::node::width::SharedNodeKey;
 
 /// Splits the full inner nodes that a descent passes.
-struct SplitFull<'g, C: Capacity, L: SharedLane> {
+struct SplitFull<'g, C: Capacity, L: SharedNodeKey> {
     tree: &'g Tree<C, L>,
     events: &'g Events,
     guard: &'g Guard,
@@ -24,7 +24,7 @@ struct SplitFull<'g, C: Capacity, L: SharedLane> {
     rightmost: bool,
 }
 
-impl<'g, C: Capacity, L: SharedLane> DescentVisitor<'g, L> for SplitFull<'g, C, L> {
+impl<'g, C: Capacity, L: SharedNodeKey> DescentVisitor<'g, L> for SplitFull<'g, C, L> {
     fn begin(&mut self) {
         self.rightmost = true;
     }
@@ -63,7 +63,7 @@ impl<'g, C: Capacity, L: SharedLane> DescentVisitor<'g, L> for SplitFull<'g, C, 
     }
 }
 
-impl<C: Capacity, L: SharedLane> Tree<C, L> {
+impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
     /// Makes room for `key`, unless another thread has meanwhile.
     #[cold]
     #[inline(never)]

@@ -12,7 +12,7 @@ use super::{Tree, release_nodes};
 use crate::served::Capacity;
 use crate::served::node::inner::Inner;
 use crate::served::node::page::Page;
-use crate::served::node::width::SharedLane;
+use crate::served::node::width::SharedNodeKey;
 
 /// Why a bulk load was refused. The map is as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +41,9 @@ impl std::error::Error for LoadError {}
 type Built<L> = (L, usize);
 
 /// Nodes that nobody else knows of, all of one level; given back unless they are taken.
-struct Level<L: SharedLane>(Vec<Built<L>>);
+struct Level<L: SharedNodeKey>(Vec<Built<L>>);
 
-impl<L: SharedLane> Drop for Level<L> {
+impl<L: SharedNodeKey> Drop for Level<L> {
     fn drop(&mut self) {
         for &(_, root) in &self.0 {
             // SAFETY: built here and linked nowhere, so that this is the last use of all below it.
@@ -52,7 +52,7 @@ impl<L: SharedLane> Drop for Level<L> {
     }
 }
 
-impl<L: SharedLane> Level<L> {
+impl<L: SharedNodeKey> Level<L> {
     /// Adds a page of these pairs with an eighth of its room left, if there are any.
     fn push_page<C: Capacity>(&mut self, pairs: &[(L, u64)]) {
         if let Some(last) = pairs.last() {
@@ -78,7 +78,7 @@ impl<L: SharedLane> Level<L> {
 }
 
 /// Builds all nodes; the level of the root, or `None` without pairs.
-fn build<C: Capacity, L: SharedLane>(
+fn build<C: Capacity, L: SharedNodeKey>(
     pairs: impl IntoIterator<Item = (L, u64)>,
 ) -> Result<Option<Level<L>>, NotAscending> {
     let each = Tree::<C, L>::LINES * L::LEAF * 7 / 8;
@@ -106,7 +106,7 @@ fn build<C: Capacity, L: SharedLane>(
     Ok(Some(level).filter(|level| !level.0.is_empty()))
 }
 
-impl<C: Capacity, L: SharedLane> Tree<C, L> {
+impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
     /// A tree of ascending pairs.
     pub(crate) fn built(pairs: impl IntoIterator<Item = (L, u64)>) -> Self {
         let built = build::<C, L>(pairs).expect("who knows the pairs knows that they ascend");

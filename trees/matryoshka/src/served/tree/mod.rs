@@ -36,7 +36,7 @@ use crate::served::Capacity;
 use crate::served::node::inner::Inner;
 use crate::served::node::page::Page;
 use crate::served::node::routing::Router;
-use crate::served::node::width::SharedLane;
+use crate::served::node::width::SharedNodeKey;
 
 /// Things that are counted when they happen.
 #[derive(Clone, Copy)]
@@ -61,7 +61,7 @@ pub(crate) type Events = Counters<EVENTS>;
 pub(crate) struct LayerRemoved;
 
 /// A tree without the parts that layers share.
-pub(crate) struct Tree<C: Capacity, L: SharedLane = u64> {
+pub(crate) struct Tree<C: Capacity, L: SharedNodeKey = u64> {
     pub(crate) anchor: VersionWord,
     pub(crate) root: AtomicU64,
     kind: PhantomData<(C, L)>,
@@ -95,7 +95,7 @@ impl Drop for Latched<'_> {
 
 /// The node, or the anchor, from which a descent reached a node, with its version snapshot.
 #[derive(Clone, Copy)]
-pub(crate) struct ParentReference<'g, L: SharedLane> {
+pub(crate) struct ParentReference<'g, L: SharedNodeKey> {
     pub(crate) latch: &'g VersionWord,
     pub(crate) version: Version,
     /// The inner node and the child taken; `None` for the anchor.
@@ -104,7 +104,7 @@ pub(crate) struct ParentReference<'g, L: SharedLane> {
 
 /// The page responsible for a key, and the snapshot of its version at that moment.
 #[derive(Clone, Copy)]
-pub(crate) struct PageReference<'g, L: SharedLane> {
+pub(crate) struct PageReference<'g, L: SharedNodeKey> {
     pub(crate) page: &'g Page<L>,
     pub(crate) address: usize,
     pub(crate) version: Version,
@@ -112,7 +112,7 @@ pub(crate) struct PageReference<'g, L: SharedLane> {
 }
 
 /// An inner node on the path of a descent.
-pub(crate) struct VisitedInner<'a, 'g, L: SharedLane> {
+pub(crate) struct VisitedInner<'a, 'g, L: SharedNodeKey> {
     pub(crate) above: &'a ParentReference<'g, L>,
     pub(crate) address: usize,
     pub(crate) inner: &'g Inner<L>,
@@ -122,7 +122,7 @@ pub(crate) struct VisitedInner<'a, 'g, L: SharedLane> {
 }
 
 /// Sees each inner node on the path of a descent, and may restart it.
-pub(crate) trait DescentVisitor<'g, L: SharedLane> {
+pub(crate) trait DescentVisitor<'g, L: SharedNodeKey> {
     /// The descent begins, or restarts at the root.
     #[inline(always)]
     fn begin(&mut self) {}
@@ -135,7 +135,7 @@ pub(crate) trait DescentVisitor<'g, L: SharedLane> {
     }
 }
 
-impl<L: SharedLane> DescentVisitor<'_, L> for () {}
+impl<L: SharedNodeKey> DescentVisitor<'_, L> for () {}
 
 /// The separators around the page that a descent reached: its keys lie above `low` and at or below
 /// `high`.
@@ -152,7 +152,7 @@ impl<L> Bounds<L> {
     };
 }
 
-impl<'g, L: SharedLane> DescentVisitor<'g, L> for Bounds<L> {
+impl<'g, L: SharedNodeKey> DescentVisitor<'g, L> for Bounds<L> {
     #[inline(always)]
     fn begin(&mut self) {
         *self = Self::NONE;
@@ -171,7 +171,7 @@ impl<'g, L: SharedLane> DescentVisitor<'g, L> for Bounds<L> {
     }
 }
 
-impl<C: Capacity, L: SharedLane> Tree<C, L> {
+impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
     /// Leaf lines of a page: as many as the capacity says, if a page has room for them.
     pub(crate) const LINES: usize = {
         let most = crate::served::node::page::most_lines::<L>();
@@ -430,7 +430,7 @@ pub(crate) struct Node<L> {
     pub(crate) high: Option<L>,
 }
 
-impl<L: SharedLane> Node<L> {
+impl<L: SharedNodeKey> Node<L> {
     /// The node at an address as a root, and all nodes below it, as [`Tree::nodes`] has them.
     fn subtree(address: usize) -> Vec<Self> {
         let root = Self {
@@ -501,7 +501,7 @@ impl<L: SharedLane> Node<L> {
     }
 }
 
-impl<C: Capacity, L: SharedLane> Drop for Tree<C, L> {
+impl<C: Capacity, L: SharedNodeKey> Drop for Tree<C, L> {
     fn drop(&mut self) {
         // A tree that was closed has retired its page.
         if let Some(root) = self.root() {
@@ -516,7 +516,7 @@ impl<C: Capacity, L: SharedLane> Drop for Tree<C, L> {
 /// # Safety
 ///
 /// Nobody uses them any more; each is linked once.
-pub(crate) unsafe fn release_nodes<L: SharedLane>(root: usize) {
+pub(crate) unsafe fn release_nodes<L: SharedNodeKey>(root: usize) {
     for node in Node::<L>::subtree(root) {
         // SAFETY: as the caller promises; the list was made before the first went.
         unsafe {
@@ -534,7 +534,7 @@ pub(crate) unsafe fn release_nodes<L: SharedLane>(root: usize) {
 /// # Safety
 ///
 /// The page is marked as deleted and no longer linked, or will be before its latch is given back.
-pub(crate) unsafe fn retire_page<L: SharedLane>(guard: &Guard, address: usize) {
+pub(crate) unsafe fn retire_page<L: SharedNodeKey>(guard: &Guard, address: usize) {
     if planted(PlantedBug::ReleasedAtOnce) {
         // SAFETY: broken on purpose, as readers may be there; slots of the pools stay mapped.
         unsafe { Page::<L>::release(address) };
@@ -549,7 +549,7 @@ pub(crate) unsafe fn retire_page<L: SharedLane>(guard: &Guard, address: usize) {
 /// # Safety
 ///
 /// As for [`retire_page`].
-pub(crate) unsafe fn retire_inner<L: SharedLane>(guard: &Guard, address: usize) {
+pub(crate) unsafe fn retire_inner<L: SharedNodeKey>(guard: &Guard, address: usize) {
     // SAFETY: as in `retire_page`.
     unsafe { epoch::retire(guard, move || Inner::<L>::release(address)) }
 }

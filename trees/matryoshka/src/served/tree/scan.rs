@@ -15,7 +15,7 @@ use super::{Bounds, Event, Events, PageReference, Tree};
 use crate::planted::{PlantedBug, planted};
 use crate::served::Capacity;
 use crate::served::node::leaf::MOST_KEYS;
-use crate::served::node::width::SharedLane;
+use crate::served::node::width::SharedNodeKey;
 
 /// The pairs of one line, in the direction of a scan.
 struct Copied<L> {
@@ -25,7 +25,7 @@ struct Copied<L> {
 
 /// Copies what a leaf line holds from `cursor` on; nothing is validated.
 #[inline(always)]
-fn copy<L: SharedLane>(
+fn copy<L: SharedNodeKey>(
     reference: &PageReference<'_, L>,
     index: usize,
     cursor: L,
@@ -55,7 +55,7 @@ fn copy<L: SharedLane>(
     copied
 }
 
-impl<C: Capacity, L: SharedLane> Tree<C, L> {
+impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
     /// Shows the pairs from `cursor` on, some at a time, until `visit` breaks.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use crate::served::Capacity;
 use crate::served::node::inner::Inner;
 use crate::served::node::page::Page;
 use crate::served::node::routing::Router;
-use crate::served::node::width::SharedLane;
+use crate::served::node::width::SharedNodeKey;
 
 /// An inner node with fewer children is underfull.
 const fn underfull_children<C: Capacity>() -> usize {
@@ -26,13 +26,13 @@ const fn underfull_children<C: Capacity>() -> usize {
 }
 
 /// Repairs underfull inner nodes on the path of a descent.
-struct MergeUnderfull<'g, C: Capacity, L: SharedLane> {
+struct MergeUnderfull<'g, C: Capacity, L: SharedNodeKey> {
     tree: &'g Tree<C, L>,
     events: &'g Events,
     guard: &'g Guard,
 }
 
-impl<'g, C: Capacity, L: SharedLane> DescentVisitor<'g, L> for MergeUnderfull<'g, C, L> {
+impl<'g, C: Capacity, L: SharedNodeKey> DescentVisitor<'g, L> for MergeUnderfull<'g, C, L> {
     fn visit_inner(&mut self, visited: &VisitedInner<'_, 'g, L>) -> bool {
         match visited.above.inner {
             None if visited.inner.count() == 1 => self.collapse(visited),
@@ -44,7 +44,7 @@ impl<'g, C: Capacity, L: SharedLane> DescentVisitor<'g, L> for MergeUnderfull<'g
     }
 }
 
-impl<'g, C: Capacity, L: SharedLane> MergeUnderfull<'g, C, L> {
+impl<'g, C: Capacity, L: SharedNodeKey> MergeUnderfull<'g, C, L> {
     /// The root has one child, which becomes the root.
     fn collapse(&self, visited: &VisitedInner<'_, 'g, L>) -> bool {
         let Some(_above) = Latched::unchanged(visited.above.latch, visited.above.version) else {
@@ -103,7 +103,7 @@ impl<'g, C: Capacity, L: SharedLane> MergeUnderfull<'g, C, L> {
     }
 }
 
-impl<C: Capacity, L: SharedLane> Tree<C, L> {
+impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
     /// A page with fewer keys is underfull.
     pub(crate) const UNDERFULL_KEYS: usize = Self::LINES * L::LEAF / 4;
 

@@ -6,7 +6,7 @@ use hedgerow_sync::epoch::Guard;
 use super::{Event, Events, Latched, LayerRemoved, Tree};
 use crate::planted::{PlantedBug, planted};
 use crate::served::Capacity;
-use crate::served::node::width::SharedLane;
+use crate::served::node::width::SharedNodeKey;
 
 /// What a change wants done with its key. `R` goes back to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum Change<R> {
     Remove(R),
 }
 
-impl<C: Capacity, L: SharedLane> Tree<C, L> {
+impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
     /// Runs `change` on the word of `key`, once, while no other thread can change it.
     #[inline(always)]
     pub(crate) fn modify<N: Kernel, R>(

@@ -6,7 +6,7 @@ use super::{EVENTS, Events, Node, Tree};
 use crate::served::Capacity;
 use crate::served::node::inner::Inner;
 use crate::served::node::routing::Router;
-use crate::served::node::width::SharedLane;
+use crate::served::node::width::SharedNodeKey;
 
 const EVENT_NAMES: [(&str, &str); EVENTS] = [
     (
@@ -39,7 +39,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    pub(crate) fn add<C: Capacity, L: SharedLane>(&mut self, tree: &Tree<C, L>) {
+    pub(crate) fn add<C: Capacity, L: SharedNodeKey>(&mut self, tree: &Tree<C, L>) {
         for node in tree.nodes() {
             self.height = self.height.max(node.level);
             if let Some(page) = node.page() {
@@ -94,7 +94,7 @@ pub(crate) fn push_events(statistics: &mut Statistics, events: &Events) {
     }
 }
 
-impl<C: Capacity, L: SharedLane> Tree<C, L> {
+impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
     /// Checks everything; the first violation in words.
     pub(crate) fn verify(&self) -> Result<(), String> {
         let nodes = self.nodes();
@@ -109,7 +109,7 @@ impl<C: Capacity, L: SharedLane> Tree<C, L> {
     }
 }
 
-fn verify_node<C: Capacity, L: SharedLane>(node: Node<L>, height: usize) -> Result<(), String> {
+fn verify_node<C: Capacity, L: SharedNodeKey>(node: Node<L>, height: usize) -> Result<(), String> {
     if !node.is_at_rest() {
         return Err("is latched, marked or deleted".to_owned());
     }

@@ -23,7 +23,7 @@ use super::layer::Layer;
 use super::map::MatryoshkaIndex;
 use super::slice::slice;
 use crate::served::Capacity;
-use crate::served::SharedLane;
+use crate::served::SharedNodeKey;
 use crate::served::tree::Tree;
 
 /// `scan`, for a kernel.

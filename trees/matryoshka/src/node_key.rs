@@ -26,7 +26,7 @@ mod sealed {
 }
 
 /// An integer of 32 or 64 bits, and how many of them share a cache line.
-pub trait Width: Copy + Ord + Debug + Send + Sync + 'static + sealed::Sealed {
+pub trait KeyWidth: Copy + Ord + Debug + Send + Sync + 'static + sealed::Sealed {
     /// One cache line.
     type Lanes: Copy + Debug + AsRef<[Self]> + AsMut<[Self]>;
     /// The values beside the keys of one leaf line.
@@ -81,7 +81,7 @@ pub trait Width: Copy + Ord + Debug + Send + Sync + 'static + sealed::Sealed {
 
 /// A key as nodes for one writer hold it: `i32` or `i64`. Signed, as that is the order which AVX2
 /// has: it compares a line with a key straight from memory.
-pub trait Lane: Width {
+pub trait NodeKey: KeyWidth {
     /// Lanes below `key`, not counting the first `skip`, which are at most 16 bytes.
     fn count<S: Kernel>(lanes: &Self::Lanes, skip: usize, key: Self) -> usize;
     /// Lanes below `key` of all lines.
@@ -89,40 +89,40 @@ pub trait Lane: Width {
 }
 
 /// A key of a map for one writer: `u32`, `i32`, `u64` or `i64`.
-pub trait LaneKey: IntKey + sealed::Sealed {
-    /// The integer that stands for it in nodes, in the same order.
-    type Lane: Lane;
+pub trait MapKey: IntKey + sealed::Sealed {
+    /// The integer that nodes hold for it, in the same order.
+    type NodeKey: NodeKey;
 
-    /// What stands for this key.
-    fn lane(self) -> Self::Lane;
+    /// This key as nodes hold it.
+    fn to_node_key(self) -> Self::NodeKey;
 
-    /// The key that this stands for.
-    fn of_lane(lane: Self::Lane) -> Self;
+    /// The key that nodes hold so.
+    fn from_node_key(key: Self::NodeKey) -> Self;
 }
 
-macro_rules! lane_key {
-    ($key:ty, $lane:ty, $flip:expr) => {
-        impl LaneKey for $key {
-            type Lane = $lane;
+macro_rules! node_key {
+    ($key:ty, $node_key:ty, $flip:expr) => {
+        impl MapKey for $key {
+            type NodeKey = $node_key;
 
             #[inline(always)]
-            fn lane(self) -> $lane {
-                (self ^ $flip) as $lane
+            fn to_node_key(self) -> $node_key {
+                (self ^ $flip) as $node_key
             }
 
             #[inline(always)]
-            fn of_lane(lane: $lane) -> Self {
-                lane as Self ^ $flip
+            fn from_node_key(key: $node_key) -> Self {
+                key as Self ^ $flip
             }
         }
     };
 }
 
-lane_key!(i32, i32, 0);
-lane_key!(i64, i64, 0);
+node_key!(i32, i32, 0);
+node_key!(i64, i64, 0);
 // Unsigned integers sort as signed ones do once their top bits are flipped.
-lane_key!(u32, i32, 1 << 31);
-lane_key!(u64, i64, 1 << 63);
+node_key!(u32, i32, 1 << 31);
+node_key!(u64, i64, 1 << 63);
 
 /// Moves by choosing, lane by lane, between a lane and its neighbour: loops of a fixed length
 /// without branches, which the compiler turns into a few vector instructions, where a `memmove`
@@ -146,7 +146,7 @@ fn pull<T: Copy, const LANES: usize>(lanes: &mut [T; LANES], position: usize) {
 
 macro_rules! width {
     (
-        $lane:ty,
+        $node_key:ty,
         $word:ty,
         $lanes:literal,
         $leaf:literal,
@@ -154,21 +154,21 @@ macro_rules! width {
         $fences:literal,
         $group:literal
     ) => {
-        impl Width for $lane {
-            type Lanes = [$lane; $lanes];
+        impl KeyWidth for $node_key {
+            type Lanes = [$node_key; $lanes];
             type Values<V: Copy> = [V; $lanes];
             type Group<T: Copy> = [T; $group];
-            type Fences = [$lane; $fences];
-            const NO_FENCES: Self::Fences = [<$lane>::MAX; $fences];
+            type Fences = [$node_key; $fences];
+            const NO_FENCES: Self::Fences = [<$node_key>::MAX; $fences];
             const LEAF: usize = $leaf;
             const INNER: usize = $inner;
             const FENCES: usize = $fences;
             const LANES: usize = $lanes;
-            const MIN: Self = <$lane>::MIN;
-            const MAX: Self = <$lane>::MAX;
-            const PADDING: Self::Lanes = [<$lane>::MAX; $lanes];
+            const MIN: Self = <$node_key>::MIN;
+            const MAX: Self = <$node_key>::MAX;
+            const PADDING: Self::Lanes = [<$node_key>::MAX; $lanes];
             const EMPTY: Self::Lanes = {
-                let mut lanes = [<$lane>::MAX; $lanes];
+                let mut lanes = [<$node_key>::MAX; $lanes];
                 lanes[0] = 0;
                 lanes
             };
@@ -185,27 +185,27 @@ macro_rules! width {
 
             #[inline(always)]
             fn byte(lanes: &Self::Lanes, index: usize) -> u8 {
-                const BYTES: usize = size_of::<$lane>();
+                const BYTES: usize = size_of::<$node_key>();
                 (lanes[index / BYTES % $lanes] >> (8 * (index % BYTES))) as u8
             }
 
             #[inline(always)]
             fn set_byte(lanes: &mut Self::Lanes, index: usize, value: u8) {
-                const BYTES: usize = size_of::<$lane>();
+                const BYTES: usize = size_of::<$node_key>();
                 let (lane, shift) = (&mut lanes[index / BYTES % $lanes], 8 * (index % BYTES));
-                *lane = *lane & !(0xff << shift) | <$lane>::from(value) << shift;
+                *lane = *lane & !(0xff << shift) | <$node_key>::from(value) << shift;
             }
 
             #[inline(always)]
             fn push_byte(lanes: &mut Self::Lanes, index: usize, value: u8) {
-                const BITS: usize = 8 * size_of::<$lane>();
+                const BITS: usize = 8 * size_of::<$node_key>();
                 let old = (0..128 / BITS).fold(0, |bytes, lane| {
                     bytes | u128::from(lanes[lane] as $word) << (BITS * lane)
                 });
                 let before = (1_u128 << (8 * index)) - 1;
                 let pushed = old & before | (old & !before) << 8 | u128::from(value) << (8 * index);
                 for lane in 0..128 / BITS {
-                    lanes[lane] = (pushed >> (BITS * lane)) as $lane;
+                    lanes[lane] = (pushed >> (BITS * lane)) as $node_key;
                 }
             }
 
@@ -251,8 +251,8 @@ width!(u64, u64, 8, 7, 6, 3, 7);
 width!(i64, u64, 8, 7, 6, 3, 7);
 
 macro_rules! compared {
-    ($lane:ty, $count:ident, $count_all:ident) => {
-        impl Lane for $lane {
+    ($node_key:ty, $count:ident, $count_all:ident) => {
+        impl NodeKey for $node_key {
             #[inline(always)]
             fn count<S: Kernel>(lanes: &Self::Lanes, skip: usize, key: Self) -> usize {
                 S::$count(lanes, skip, key)
