@@ -24,7 +24,7 @@ use crate::paper::strategy::Strategy;
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub struct EytzingerPage<L: NodeKey, V: Copy> {
-    head: Head,
+    head: EytzingerHeader,
     root: Line<L>,
     leaves: L::Values<Line<L>>,
     values: L::Values<L::Values<V>>,
@@ -32,7 +32,7 @@ pub struct EytzingerPage<L: NodeKey, V: Copy> {
 
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Head {
+struct EytzingerHeader {
     keys: u16,
     leaves: u8,
 }
@@ -55,7 +55,7 @@ impl<L: NodeKey, V: Copy + Default> EytzingerPage<L, V> {
     /// A page of these pairs in so many leaves, evenly.
     fn dense(pairs: &[(L, V)], leaves: usize) -> Self {
         let mut page = Self {
-            head: Head {
+            head: EytzingerHeader {
                 keys: pairs.len() as u16,
                 leaves: leaves as u8,
             },

@@ -21,7 +21,7 @@ pub(crate) const MOST_LEVELS: usize = 3;
 /// The first line of a page.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
-pub(crate) struct Head<L: NodeKey> {
+pub(crate) struct PageHeader<L: NodeKey> {
     /// Lines in use; bit 0 is the header itself.
     pub(crate) used: u64,
     pub(crate) keys: u16,
@@ -38,7 +38,7 @@ pub(crate) struct Head<L: NodeKey> {
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Page<L: NodeKey, V: Copy> {
-    pub(crate) head: Head<L>,
+    pub(crate) head: PageHeader<L>,
     pub(crate) lines: [Line<L>; 63],
     pub(crate) values: [L::Values<V>; 63],
 }
@@ -78,7 +78,7 @@ impl<L: NodeKey, V: Copy> Page<L, V> {
     /// A page of these pairs, which ascend and are not too many.
     pub(crate) fn build<S: Strategy>(pairs: &[(L, V)], default: V) -> Self {
         let mut page = Self {
-            head: Head {
+            head: PageHeader {
                 used: 1,
                 keys: pairs.len() as u16,
                 root: 0,

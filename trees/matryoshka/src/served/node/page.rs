@@ -52,7 +52,7 @@ pub(crate) struct Page<L: SharedNodeKey> {
 
 /// The part of a page whose size is known.
 #[repr(C, align(64))]
-struct Head<L: SharedNodeKey> {
+struct SharedPageHeader<L: SharedNodeKey> {
     version: VersionWord,
     capacity: usize,
     lines: AtomicU64,
@@ -61,8 +61,8 @@ struct Head<L: SharedNodeKey> {
     routing: L::PageRouting,
 }
 
-const _: () = assert!(size_of::<Head<u64>>() == 704 && size_of::<Leaf<u64>>() == 128);
-const _: () = assert!(size_of::<Head<u32>>() == 384 && size_of::<Leaf<u32>>() == 192);
+const _: () = assert!(size_of::<SharedPageHeader<u64>>() == 704 && size_of::<Leaf<u64>>() == 128);
+const _: () = assert!(size_of::<SharedPageHeader<u32>>() == 384 && size_of::<Leaf<u32>>() == 192);
 
 /// The position of a key in a page, or where it would be inserted.
 #[derive(Debug, Clone, Copy)]
@@ -75,7 +75,7 @@ pub(crate) struct KeyPosition {
 }
 
 fn bytes_of<L: SharedNodeKey>(capacity: usize) -> usize {
-    size_of::<Head<L>>() + capacity * size_of::<Leaf<L>>()
+    size_of::<SharedPageHeader<L>>() + capacity * size_of::<Leaf<L>>()
 }
 
 /// The smallest capacity for so many lines, or the most.
@@ -94,7 +94,7 @@ impl<L: SharedNodeKey> Page<L> {
     /// `address` came from [`build`](Self::build), and the page is not released during `'g`.
     #[inline(always)]
     pub(crate) unsafe fn at<'g>(address: usize) -> &'g Self {
-        let head = std::ptr::with_exposed_provenance::<Head<L>>(address);
+        let head = std::ptr::with_exposed_provenance::<SharedPageHeader<L>>(address);
         // SAFETY: the page is alive; its capacity never changes, and `build` allocated as many
         // leaf lines behind the head, whose fields are those of `Page`.
         unsafe {
@@ -111,7 +111,7 @@ impl<L: SharedNodeKey> Page<L> {
         let part =
             |line: usize| &pairs[pairs.len() * line / lines..pairs.len() * (line + 1) / lines];
         let separators = (0..lines - 1).map(|line| part(line).last().map_or(L::MIN, |pair| pair.0));
-        let head = Head {
+        let head = SharedPageHeader {
             version: VersionWord::new(true, false),
             capacity,
             lines: AtomicU64::new(lines as u64),
@@ -125,8 +125,10 @@ impl<L: SharedNodeKey> Page<L> {
         // SAFETY: the block is new, aligned to 64 (its size is a multiple), and has room for the
         // head and `capacity` leaf lines behind it.
         unsafe {
-            block.cast::<Head<L>>().write(head);
-            let leaves = block.add(size_of::<Head<L>>()).cast::<Leaf<L>>();
+            block.cast::<SharedPageHeader<L>>().write(head);
+            let leaves = block
+                .add(size_of::<SharedPageHeader<L>>())
+                .cast::<Leaf<L>>();
             for line in 0..capacity {
                 leaves.add(line).write(Leaf::empty());
                 if line < lines {
@@ -171,8 +173,8 @@ impl<L: SharedNodeKey> Page<L> {
     /// Prefetches what a search reads before the leaf line.
     #[inline(always)]
     pub(crate) fn prefetch(address: usize) {
-        let head = std::ptr::with_exposed_provenance::<Head<L>>(address);
-        for line in 0..size_of::<Head<L>>() / 64 {
+        let head = std::ptr::with_exposed_provenance::<SharedPageHeader<L>>(address);
+        for line in 0..size_of::<SharedPageHeader<L>>() / 64 {
             prefetch_line(head.cast::<u8>().wrapping_add(64 * line));
         }
     }

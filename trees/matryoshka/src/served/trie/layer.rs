@@ -8,7 +8,7 @@ use crate::served::tree::Tree;
 
 /// The beginning of a layer's block; the bytes of the prefix follow.
 #[repr(C)]
-struct Head<C: Capacity> {
+struct LayerHeader<C: Capacity> {
     tree: Tree<C>,
     prefix_bytes: usize,
 }
@@ -29,21 +29,21 @@ impl<C: Capacity> Clone for Layer<'_, C> {
 impl<C: Capacity> Copy for Layer<'_, C> {}
 
 fn block_bytes<C: Capacity>(prefix_bytes: usize) -> usize {
-    size_of::<Head<C>>() + prefix_bytes
+    size_of::<LayerHeader<C>>() + prefix_bytes
 }
 
 impl<'g, C: Capacity> Layer<'g, C> {
     /// A new layer; its word.
     pub(crate) fn store(prefix: &[u8], tree: Tree<C>) -> u64 {
         let block = hedgerow_memory::allocate(block_bytes::<C>(prefix.len())).as_ptr();
-        let head = Head {
+        let head = LayerHeader {
             tree,
             prefix_bytes: prefix.len(),
         };
         // SAFETY: the block is new, aligned to 8, and has room for the head and the prefix.
         unsafe {
-            block.cast::<Head<C>>().write(head);
-            let bytes = block.add(size_of::<Head<C>>());
+            block.cast::<LayerHeader<C>>().write(head);
+            let bytes = block.add(size_of::<LayerHeader<C>>());
             std::ptr::copy_nonoverlapping(prefix.as_ptr(), bytes, prefix.len());
         }
         block.expose_provenance() as u64 | LAYER_TAG
@@ -60,8 +60,8 @@ impl<'g, C: Capacity> Layer<'g, C> {
         // SAFETY: the block is alive; the prefix is unchanged since `store` wrote it, and the tree
         // changes through its atomics only.
         unsafe {
-            let head = &*block.cast::<Head<C>>();
-            let prefix = block.add(size_of::<Head<C>>());
+            let head = &*block.cast::<LayerHeader<C>>();
+            let prefix = block.add(size_of::<LayerHeader<C>>());
             Self {
                 tree: &head.tree,
                 prefix: std::slice::from_raw_parts(prefix, head.prefix_bytes),
@@ -81,7 +81,7 @@ impl<'g, C: Capacity> Layer<'g, C> {
         };
         // SAFETY: alive, and ours alone; allocated by `store` with this size.
         unsafe {
-            let head = block.cast::<Head<C>>();
+            let head = block.cast::<LayerHeader<C>>();
             let bytes = block_bytes::<C>((*head.as_ptr()).prefix_bytes);
             head.drop_in_place();
             hedgerow_memory::release(block, bytes);
