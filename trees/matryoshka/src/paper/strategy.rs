@@ -8,8 +8,8 @@ use crate::node_key::NodeKey;
 use crate::paper::node::eytzinger::EytzingerPage;
 use crate::paper::node::flat::FlatPage;
 use crate::paper::node::form::PageForm;
-use crate::paper::node::outer::{Blocked, Fewest, Inner, Sampled, Search};
-use crate::paper::node::page::Page;
+use crate::paper::node::outer::{Blocked, Fewest, OuterNode, Sampled, Search};
+use crate::paper::node::page::NestedPage;
 
 /// A variant, and the capacities of its nodes.
 pub trait Strategy: Send + Sync + Sized + 'static {
@@ -18,7 +18,7 @@ pub trait Strategy: Send + Sync + Sized + 'static {
     /// How nodes above pages are searched.
     type Search: Search;
     /// What a superpage of pages begins with: nothing, or the node that routes to its pages.
-    type Head<L: NodeKey>: Copy + Default + AsRef<[Inner<L>]> + AsMut<[Inner<L>]>;
+    type Head<L: NodeKey>: Copy + Default + AsRef<[OuterNode<L>]> + AsMut<[OuterNode<L>]>;
     /// Whether superpages are nodes of the tree.
     const SUPERPAGES: bool = size_of::<Self::Head<i64>>() > 0;
     /// Whether headers of pages repeat the root's separators.
@@ -35,9 +35,9 @@ pub trait Strategy: Send + Sync + Sized + 'static {
 pub struct Plain;
 
 impl Strategy for Plain {
-    type Page<L: NodeKey, V: Copy + Default, C: Strategy> = Page<L, V>;
+    type Page<L: NodeKey, V: Copy + Default, C: Strategy> = NestedPage<L, V>;
     type Search = Sampled;
-    type Head<L: NodeKey> = [Inner<L>; 0];
+    type Head<L: NodeKey> = [OuterNode<L>; 0];
 }
 
 /// Fence keys in the header of a page, and all children that they lead to prefetched (the
@@ -46,9 +46,9 @@ impl Strategy for Plain {
 pub struct Fence;
 
 impl Strategy for Fence {
-    type Page<L: NodeKey, V: Copy + Default, C: Strategy> = Page<L, V>;
+    type Page<L: NodeKey, V: Copy + Default, C: Strategy> = NestedPage<L, V>;
     type Search = Sampled;
-    type Head<L: NodeKey> = [Inner<L>; 0];
+    type Head<L: NodeKey> = [OuterNode<L>; 0];
     const FENCES: bool = true;
 }
 
@@ -58,9 +58,9 @@ impl Strategy for Fence {
 pub struct FenceSuperpage;
 
 impl Strategy for FenceSuperpage {
-    type Page<L: NodeKey, V: Copy + Default, C: Strategy> = Page<L, V>;
+    type Page<L: NodeKey, V: Copy + Default, C: Strategy> = NestedPage<L, V>;
     type Search = Sampled;
-    type Head<L: NodeKey> = [Inner<L>; 1];
+    type Head<L: NodeKey> = [OuterNode<L>; 1];
     const FENCES: bool = true;
     const FAN_OUT: usize = 511;
 }
@@ -72,7 +72,7 @@ pub struct FlatSuperpage;
 impl Strategy for FlatSuperpage {
     type Page<L: NodeKey, V: Copy + Default, C: Strategy> = FlatPage<L, V>;
     type Search = Sampled;
-    type Head<L: NodeKey> = [Inner<L>; 1];
+    type Head<L: NodeKey> = [OuterNode<L>; 1];
     const FAN_OUT: usize = 511;
 }
 
@@ -83,7 +83,7 @@ pub struct Eytzinger;
 impl Strategy for Eytzinger {
     type Page<L: NodeKey, V: Copy + Default, C: Strategy> = EytzingerPage<L, V>;
     type Search = Sampled;
-    type Head<L: NodeKey> = [Inner<L>; 0];
+    type Head<L: NodeKey> = [OuterNode<L>; 0];
 }
 
 /// Flat pages: one line that routes to up to 7 lines of 64-bit keys, or 13 of 32-bit ones, in
@@ -95,7 +95,7 @@ pub struct Flat;
 impl Strategy for Flat {
     type Page<L: NodeKey, V: Copy + Default, C: Strategy> = FlatPage<L, V>;
     type Search = Fewest;
-    type Head<L: NodeKey> = [Inner<L>; 0];
+    type Head<L: NodeKey> = [OuterNode<L>; 0];
     const FAN_OUT: usize = 512;
 }
 
@@ -106,5 +106,5 @@ pub struct FlatFast;
 impl Strategy for FlatFast {
     type Page<L: NodeKey, V: Copy + Default, C: Strategy> = FlatPage<L, V>;
     type Search = Blocked;
-    type Head<L: NodeKey> = [Inner<L>; 0];
+    type Head<L: NodeKey> = [OuterNode<L>; 0];
 }

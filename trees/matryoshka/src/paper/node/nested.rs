@@ -1,14 +1,14 @@
-//! The report's page, as the tree sees it: [`PageForm`] for [`Page`].
+//! The report's page, as the tree sees it: [`PageForm`] for [`NestedPage`].
 
 use hedgerow_memory::prefetch_line;
 use hedgerow_simd::Kernel;
 
 use crate::node_key::NodeKey;
 use crate::paper::node::form::{Inserted, KeyPosition, PageForm, equal, inside, of_child};
-use crate::paper::node::page::{MOST_LEVELS, Page, most_leaves};
+use crate::paper::node::page::{MOST_LEVELS, NestedPage, most_leaves};
 use crate::paper::strategy::Strategy;
 
-impl<L: NodeKey, V: Copy + Default, S: Strategy> PageForm<L, V, S> for Page<L, V> {
+impl<L: NodeKey, V: Copy + Default, S: Strategy> PageForm<L, V, S> for NestedPage<L, V> {
     const CAPACITY: usize = most_leaves(S::SLOTS, L::INNER + 1) * L::LEAF;
     const STEPS: usize = MOST_LEVELS;
 
@@ -159,7 +159,7 @@ impl<L: NodeKey, V: Copy + Default, S: Strategy> PageForm<L, V, S> for Page<L, V
 
 /// Checks the lines below `slot`; how many keys they hold.
 fn lines<L: NodeKey, V: Copy>(
-    page: &Page<L, V>,
+    page: &NestedPage<L, V>,
     slot: u8,
     height: u8,
     bounds: (Option<L>, Option<L>),

@@ -39,7 +39,7 @@ const SAMPLES: usize = 8;
 /// An inner node. Places without a separator hold the greatest integer.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
-pub struct Inner<L: NodeKey> {
+pub struct OuterNode<L: NodeKey> {
     top: Line<L>,
     samples: [Line<L>; SAMPLES],
     lines: [Line<L>; LINES],
@@ -84,7 +84,7 @@ impl Search for Fewest {
     const MOST_SAMPLED: usize = 2;
 }
 
-impl<L: NodeKey> Default for Inner<L> {
+impl<L: NodeKey> Default for OuterNode<L> {
     fn default() -> Self {
         Self::new(&[], &[])
     }
@@ -95,7 +95,7 @@ const fn sample_lines_of<L: NodeKey, S: Strategy>() -> usize {
     (S::FAN_OUT - 1).div_ceil(L::LANES).div_ceil(L::LANES)
 }
 
-impl<L: NodeKey> Inner<L> {
+impl<L: NodeKey> OuterNode<L> {
     /// Lines of separators, and of their samples, that there is room for.
     const LINES: usize = MOST_CHILDREN / L::LANES;
     const SAMPLES: usize = Self::LINES.div_ceil(L::LANES);

@@ -37,7 +37,7 @@ pub(crate) struct PageHeader<L: NodeKey> {
 /// A page with its values.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub struct Page<L: NodeKey, V: Copy> {
+pub struct NestedPage<L: NodeKey, V: Copy> {
     pub(crate) head: PageHeader<L>,
     pub(crate) lines: [Line<L>; 63],
     pub(crate) values: [L::Values<V>; 63],
@@ -74,7 +74,7 @@ pub(crate) const fn most_leaves(slots: usize, fan_out: usize) -> usize {
     leaves
 }
 
-impl<L: NodeKey, V: Copy> Page<L, V> {
+impl<L: NodeKey, V: Copy> NestedPage<L, V> {
     /// A page of these pairs, which ascend and are not too many.
     pub(crate) fn build<S: Strategy>(pairs: &[(L, V)], default: V) -> Self {
         let mut page = Self {

@@ -7,7 +7,7 @@ use hedgerow_memory::prefetch_line;
 
 use crate::node_key::{KeyWidth, MapKey};
 use crate::paper::node::form::{KeyPosition, PageForm};
-use crate::paper::node::outer::Inner;
+use crate::paper::node::outer::OuterNode;
 use crate::paper::strategy::Strategy;
 use crate::paper::tree::find::{Ceiling, Floor, Get, Locate};
 use crate::paper::tree::shrink::Remove;
@@ -266,7 +266,7 @@ where
             let some = &below[below.len() * node / nodes..below.len() * (node + 1) / nodes];
             let bounds: Vec<K::NodeKey> = some.iter().map(|child| child.0).collect();
             let children: Vec<u32> = some.iter().map(|child| child.1).collect();
-            let inner = Inner::new(&bounds[..some.len() - 1], &children);
+            let inner = OuterNode::new(&bounds[..some.len() - 1], &children);
             level.push((bounds[some.len() - 1], self.inner.allocate(&inner)));
         }
         level

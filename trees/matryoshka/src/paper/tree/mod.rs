@@ -17,7 +17,7 @@ use hedgerow_simd::{Kernel, Level, Task};
 use crate::node_key::{KeyWidth, MapKey};
 use crate::paper::node::arena::Arena;
 use crate::paper::node::form::{Inserted, PageForm};
-use crate::paper::node::outer::{Inner, MOST_CHILDREN};
+use crate::paper::node::outer::{MOST_CHILDREN, OuterNode};
 use crate::paper::strategy::{Flat, Strategy};
 
 /// Inner levels of the outer tree, at most: more than any number of pages needs, also at the
@@ -42,7 +42,7 @@ where
     S: Strategy,
 {
     pub(crate) pages: PageArena<K::NodeKey, V, S>,
-    pub(crate) inner: Arena<Inner<K::NodeKey>>,
+    pub(crate) inner: Arena<OuterNode<K::NodeKey>>,
     /// A tagged page at height 0, else an inner node.
     pub(crate) root: u32,
     pub(crate) height: usize,
@@ -154,7 +154,7 @@ where
 
     /// An inner node at `level` below the root.
     #[inline(always)]
-    pub(crate) fn node(&self, level: usize, number: u32) -> &Inner<K::NodeKey> {
+    pub(crate) fn node(&self, level: usize, number: u32) -> &OuterNode<K::NodeKey> {
         if self.heads_at(level) {
             &self.pages.head(number).as_ref()[0]
         } else {
@@ -164,7 +164,7 @@ where
 
     /// As `node`, to be changed.
     #[inline(always)]
-    pub(crate) fn node_mut(&mut self, level: usize, number: u32) -> &mut Inner<K::NodeKey> {
+    pub(crate) fn node_mut(&mut self, level: usize, number: u32) -> &mut OuterNode<K::NodeKey> {
         if self.heads_at(level) {
             &mut self.pages.head_mut(number).as_mut()[0]
         } else {
@@ -357,11 +357,11 @@ where
                 keys.len() / 2
             };
             key = keys[cut];
-            let right = Inner::new(&keys[cut + 1..], &children[cut + 1..]);
-            *self.inner.get_mut(number) = Inner::new(&keys[..cut], &children[..=cut]);
+            let right = OuterNode::new(&keys[cut + 1..], &children[cut + 1..]);
+            *self.inner.get_mut(number) = OuterNode::new(&keys[..cut], &children[..=cut]);
             child = self.inner.allocate(&right);
         }
-        let root = Inner::new(&[key], &[self.root, child]);
+        let root = OuterNode::new(&[key], &[self.root, child]);
         self.root = self.inner.allocate(&root);
         self.height += 1;
     }

@@ -10,7 +10,7 @@ use hedgerow_simd::{Kernel, Task};
 
 use crate::node_key::MapKey;
 use crate::paper::node::form::PageForm;
-use crate::paper::node::outer::Inner;
+use crate::paper::node::outer::OuterNode;
 use crate::paper::strategy::Strategy;
 use crate::paper::tree::{ChangedPages, Matryoshka, OuterPath, tag, untag};
 
@@ -155,17 +155,17 @@ where
         both_keys.extend(high.keys());
         let both_children = [low.children(), high.children()].concat();
         if both_children.len() <= (S::FAN_OUT * 3 / 4).max(3) {
-            *self.inner.get_mut(left) = Inner::new(&both_keys, &both_children);
+            *self.inner.get_mut(left) = OuterNode::new(&both_keys, &both_children);
             self.inner.release(right);
             keys.remove(index);
             children.remove(index + 1);
         } else {
             let cut = both_keys.len() / 2;
             let (low, high) = both_children.split_at(cut + 1);
-            *self.inner.get_mut(left) = Inner::new(&both_keys[..cut], low);
-            *self.inner.get_mut(right) = Inner::new(&both_keys[cut + 1..], high);
+            *self.inner.get_mut(left) = OuterNode::new(&both_keys[..cut], low);
+            *self.inner.get_mut(right) = OuterNode::new(&both_keys[cut + 1..], high);
             keys[index] = both_keys[cut];
         }
-        *self.inner.get_mut(parent) = Inner::new(&keys, &children);
+        *self.inner.get_mut(parent) = OuterNode::new(&keys, &children);
     }
 }

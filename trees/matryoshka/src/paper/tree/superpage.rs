@@ -13,7 +13,7 @@
 
 use crate::node_key::MapKey;
 use crate::paper::node::form::PageForm;
-use crate::paper::node::outer::Inner;
+use crate::paper::node::outer::OuterNode;
 use crate::paper::strategy::Strategy;
 use crate::paper::tree::{Matryoshka, OuterPath, PageArena, untag};
 
@@ -82,7 +82,7 @@ where
     /// Makes a tree of one page a superpage of two: `child` is the second, in the same superpage.
     pub(crate) fn grow_superpage(&mut self, key: K::NodeKey, child: u32) {
         let superpage = Self::superpage_of(untag(self.root));
-        let head = Inner::new(&[key], &[self.root, child]);
+        let head = OuterNode::new(&[key], &[self.root, child]);
         self.pages.head_mut(superpage).as_mut()[0] = head;
         (self.root, self.height) = (superpage, 1);
     }
@@ -103,8 +103,8 @@ where
         for child in &mut children[cut + 1..] {
             *child = self.move_page(*child, right);
         }
-        *self.node_mut(level, left) = Inner::new(&keys[..cut], &children[..=cut]);
-        *self.node_mut(level, right) = Inner::new(&keys[cut + 1..], &children[cut + 1..]);
+        *self.node_mut(level, left) = OuterNode::new(&keys[..cut], &children[..=cut]);
+        *self.node_mut(level, right) = OuterNode::new(&keys[cut + 1..], &children[cut + 1..]);
         self.insert_child(path, level, keys[cut], right);
     }
 
@@ -133,12 +133,12 @@ where
         for (at, child) in children.iter_mut().enumerate() {
             *child = self.move_page(*child, if at <= cut { left } else { right });
         }
-        *self.node_mut(level, left) = Inner::new(&keys[..cut], &children[..=cut]);
+        *self.node_mut(level, left) = OuterNode::new(&keys[..cut], &children[..=cut]);
         if joins {
             self.pages.release_superpage(right);
             self.node_mut(level - 1, parent).remove(index);
         } else {
-            *self.node_mut(level, right) = Inner::new(&keys[cut + 1..], &children[cut + 1..]);
+            *self.node_mut(level, right) = OuterNode::new(&keys[cut + 1..], &children[cut + 1..]);
             self.node_mut(level - 1, parent).set_key(index, keys[cut]);
         }
     }
@@ -178,7 +178,7 @@ where
             let greatest: Vec<K::NodeKey> = some.iter().map(|page| page.0).collect();
             let children: Vec<u32> = some.iter().map(|page| page.1).collect();
             let superpage = of(&some[0]);
-            let head = Inner::new(&greatest[..some.len() - 1], &children);
+            let head = OuterNode::new(&greatest[..some.len() - 1], &children);
             self.pages.head_mut(superpage).as_mut()[0] = head;
             superpages.push((greatest[some.len() - 1], superpage));
         }
