@@ -32,9 +32,9 @@ impl<K: IntKey<Encoded: SharedNodeKey>, C: Capacity> Default for SharedMatryoshk
     }
 }
 
-struct Get<'a, C: Capacity, L: SharedNodeKey>(&'a Tree<C, L>, &'a Events, L);
+struct GetTask<'a, C: Capacity, L: SharedNodeKey>(&'a Tree<C, L>, &'a Events, L);
 
-impl<C: Capacity, L: SharedNodeKey> Task for Get<'_, C, L> {
+impl<C: Capacity, L: SharedNodeKey> Task for GetTask<'_, C, L> {
     type Output = Option<u64>;
 
     #[inline(always)]
@@ -44,13 +44,13 @@ impl<C: Capacity, L: SharedNodeKey> Task for Get<'_, C, L> {
     }
 }
 
-struct GetMany<'a, K: IntKey<Encoded: SharedNodeKey>, C: Capacity, F>(
+struct GetManyTask<'a, K: IntKey<Encoded: SharedNodeKey>, C: Capacity, F>(
     &'a SharedMatryoshka<K, C>,
     &'a [K],
     F,
 );
 
-impl<K, C, F> Task for GetMany<'_, K, C, F>
+impl<K, C, F> Task for GetManyTask<'_, K, C, F>
 where
     K: IntKey<Encoded: SharedNodeKey>,
     C: Capacity,
@@ -65,7 +65,7 @@ where
         run_lookups::<N, _>(keys.len(), start, |number, _, progress| {
             let word = match progress {
                 Progress::Done(word) => word,
-                _ => Get(&map.tree, &map.events, keys[number].encode()).run::<N>(),
+                _ => GetTask(&map.tree, &map.events, keys[number].encode()).run::<N>(),
             };
             read(number, word);
             None
@@ -73,9 +73,15 @@ where
     }
 }
 
-struct Update<'a, C: Capacity, L: SharedNodeKey, F>(&'a Tree<C, L>, &'a Events, L, &'a Guard, F);
+struct UpdateTask<'a, C: Capacity, L: SharedNodeKey, F>(
+    &'a Tree<C, L>,
+    &'a Events,
+    L,
+    &'a Guard,
+    F,
+);
 
-impl<C, L, R, F> Task for Update<'_, C, L, F>
+impl<C, L, R, F> Task for UpdateTask<'_, C, L, F>
 where
     C: Capacity,
     L: SharedNodeKey,
@@ -95,9 +101,9 @@ where
     }
 }
 
-struct Scan<'a, C: Capacity, L: SharedNodeKey, F>(&'a Tree<C, L>, &'a Events, L, Direction, F);
+struct ScanTask<'a, C: Capacity, L: SharedNodeKey, F>(&'a Tree<C, L>, &'a Events, L, Direction, F);
 
-impl<C, L, F> Task for Scan<'_, C, L, F>
+impl<C, L, F> Task for ScanTask<'_, C, L, F>
 where
     C: Capacity,
     L: SharedNodeKey,
@@ -136,14 +142,15 @@ impl<K: IntKey<Encoded: SharedNodeKey>, C: Capacity> SharedMatryoshka<K, C> {
     #[inline]
     pub fn get(&self, key: K) -> Option<u64> {
         let _guard = epoch::pin();
-        self.level.run(Get(&self.tree, &self.events, key.encode()))
+        self.level
+            .run(GetTask(&self.tree, &self.events, key.encode()))
     }
 
     /// Looks up all `keys`, overlapping their cache misses; calls `read` once for each, in no
     /// particular order.
     pub fn get_many(&self, keys: &[K], read: impl FnMut(usize, Option<u64>)) {
         let _guard = epoch::pin();
-        self.level.run(GetMany(self, keys, read));
+        self.level.run(GetManyTask(self, keys, read));
     }
 
     /// Changes one key: `change` sees its word and decides, once, while no other thread can
@@ -153,7 +160,7 @@ impl<K: IntKey<Encoded: SharedNodeKey>, C: Capacity> SharedMatryoshka<K, C> {
         let guard = epoch::pin();
         let (tree, events) = (&self.tree, &self.events);
         self.level
-            .run(Update(tree, events, key.encode(), &guard, change))
+            .run(UpdateTask(tree, events, key.encode(), &guard, change))
     }
 
     /// Stores a word; the word before.
@@ -200,7 +207,7 @@ impl<K: IntKey<Encoded: SharedNodeKey>, C: Capacity> SharedMatryoshka<K, C> {
         let _guard = epoch::pin();
         let visit = |key, word| visit(K::decode(key), word);
         self.level
-            .run(Scan(&self.tree, &self.events, from, direction, visit));
+            .run(ScanTask(&self.tree, &self.events, from, direction, visit));
     }
 
     /// Numbers that show every mechanism at work. Walks all nodes; for quiet moments, like

@@ -34,7 +34,7 @@ const FEW_CLASSES: u32 = 8;
 const NO_PAGE: u32 = u32::MAX;
 
 /// The page of a key, and the path to it.
-struct PageReference<'a, P> {
+struct BatchPage<'a, P> {
     page: &'a P,
     /// The page's number.
     number: u32,
@@ -45,20 +45,19 @@ struct PageReference<'a, P> {
     index: u32,
 }
 
-impl<P> Clone for PageReference<'_, P> {
+impl<P> Clone for BatchPage<'_, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P> Copy for PageReference<'_, P> {}
+impl<P> Copy for BatchPage<'_, P> {}
 
 /// A place in a tree of these keys and values.
-type PageReferenceOf<'a, K, V, S> =
-    PageReference<'a, <S as Strategy>::Page<<K as MapKey>::NodeKey, V, S>>;
+type BatchPageOf<'a, K, V, S> = BatchPage<'a, <S as Strategy>::Page<<K as MapKey>::NodeKey, V, S>>;
 
 /// The page of each key of a group; references behind the last key mean nothing.
-type PageReferences<'a, L, V, S> = [PageReference<'a, <S as Strategy>::Page<L, V, S>>; GROUP];
+type BatchPages<'a, L, V, S> = [BatchPage<'a, <S as Strategy>::Page<L, V, S>>; GROUP];
 
 /// A page that a batch works on, and the greatest key that belongs there.
 struct Cursor<L> {
@@ -125,14 +124,14 @@ where
     fn walk<N: Kernel>(
         &self,
         keys: impl ExactSizeIterator<Item = K::NodeKey> + Clone,
-    ) -> PageReferences<'_, K::NodeKey, V, S> {
+    ) -> BatchPages<'_, K::NodeKey, V, S> {
         // Above pages, any page stands in for those that the walk will find: the first is there.
         let number = if self.height == 0 {
             untag(self.root)
         } else {
             0
         };
-        let mut references = [PageReference {
+        let mut references = [BatchPage {
             page: self.pages.get(number),
             number,
             leaf: 0,
@@ -160,7 +159,7 @@ where
     fn walk_to_pages<'a, N: Kernel>(
         &'a self,
         keys: impl ExactSizeIterator<Item = K::NodeKey> + Clone,
-        references: &mut PageReferences<'a, K::NodeKey, V, S>,
+        references: &mut BatchPages<'a, K::NodeKey, V, S>,
     ) {
         // References, so that a number is taken apart once and not at each step.
         let mut nodes = [(self.node(0, self.root), self.root); GROUP];
@@ -191,7 +190,7 @@ where
             let number = untag(child);
             let page = self.pages.get(number);
             page.prefetch(child & TAG_MASK);
-            references[at] = PageReference {
+            references[at] = BatchPage {
                 page,
                 number,
                 leaf: 0,
@@ -234,7 +233,7 @@ where
     #[inline(always)]
     fn neighbours(
         &self,
-        place: &PageReference<'_, S::Page<K::NodeKey, V, S>>,
+        place: &BatchPage<'_, S::Page<K::NodeKey, V, S>>,
     ) -> impl Iterator<Item = Option<u32>> {
         let level = self
             .height
@@ -310,7 +309,7 @@ trait BatchChange<K: MapKey, V: Copy + Default, S: Strategy>: Copy {
 
     /// Prefetches what such changes read beyond the leaves of their keys.
     #[inline(always)]
-    fn prefetch(_tree: &Matryoshka<K, V, S>, _places: &[PageReferenceOf<'_, K, V, S>]) {}
+    fn prefetch(_tree: &Matryoshka<K, V, S>, _places: &[BatchPageOf<'_, K, V, S>]) {}
 
     /// Makes it in the page that is responsible for the key, and more where there is too much or
     /// too little in it; tells which pages are then others.
@@ -338,7 +337,7 @@ impl<K: MapKey, V: Copy + Default, S: Strategy> BatchChange<K, V, S> for (K, V) 
     /// A page that overflows is rebalanced with the emptier of its neighbours, all of which is then
     /// read: two steps, for what the pages of the whole group need.
     #[inline(always)]
-    fn prefetch(tree: &Matryoshka<K, V, S>, references: &[PageReferenceOf<'_, K, V, S>]) {
+    fn prefetch(tree: &Matryoshka<K, V, S>, references: &[BatchPageOf<'_, K, V, S>]) {
         let (mut full, mut count) = ([0; GROUP], 0);
         for (at, place) in references.iter().enumerate() {
             if place.page.prefetch_insert(place.leaf) {

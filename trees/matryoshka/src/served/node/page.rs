@@ -66,7 +66,7 @@ const _: () = assert!(size_of::<SharedPageHeader<u32>>() == 384 && size_of::<Lea
 
 /// The position of a key in a page, or where it would be inserted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct KeyPosition {
+pub(crate) struct PagePosition {
     /// The leaf line, counted in key order.
     pub(crate) index: usize,
     /// Keys of that line below the key.
@@ -215,14 +215,14 @@ impl<L: SharedNodeKey> Page<L> {
 
     /// Where `key` is or belongs.
     #[inline(always)]
-    pub(crate) fn find<N: Kernel>(&self, key: L) -> KeyPosition {
+    pub(crate) fn find<N: Kernel>(&self, key: L) -> PagePosition {
         let index = self.route::<N>(key);
         let (rank, found) = self.leaf(index).find::<N>(key);
-        KeyPosition { index, rank, found }
+        PagePosition { index, rank, found }
     }
 
     #[inline(always)]
-    pub(crate) fn word(&self, position: &KeyPosition) -> u64 {
+    pub(crate) fn word(&self, position: &PagePosition) -> u64 {
         self.leaf(position.index).word(position.rank)
     }
 
@@ -236,7 +236,7 @@ impl<L: SharedNodeKey> Page<L> {
 
     /// Changes the word of a key that is there: one store, no mark, no reader disturbed.
     #[inline(always)]
-    pub(crate) fn set_word(&self, position: &KeyPosition, word: u64) {
+    pub(crate) fn set_word(&self, position: &PagePosition, word: u64) {
         self.leaf(position.index).set_word(position.rank, word);
     }
 
@@ -249,7 +249,7 @@ impl<L: SharedNodeKey> Page<L> {
 
     /// Whether a key can be put there. The caller holds the latch.
     #[inline(always)]
-    pub(crate) fn has_room(&self, position: &KeyPosition) -> bool {
+    pub(crate) fn has_room(&self, position: &PagePosition) -> bool {
         self.leaf(position.index).count() < L::LEAF
             || self.lines() < self.capacity
             || self.neighbour_with_room(position.index).is_some()
@@ -278,7 +278,7 @@ impl<L: SharedNodeKey> Page<L> {
 
     /// Puts a new key at a position that has room. The caller holds the latch.
     #[inline(always)]
-    pub(crate) fn insert(&self, position: &KeyPosition, key: L, word: u64) {
+    pub(crate) fn insert(&self, position: &PagePosition, key: L, word: u64) {
         self.mark_changing();
         self.add_keys(1);
         let leaf = self.leaf(position.index);
@@ -290,7 +290,7 @@ impl<L: SharedNodeKey> Page<L> {
     }
 
     #[inline(never)]
-    fn insert_into_full(&self, position: &KeyPosition, pair: (L, u64)) {
+    fn insert_into_full(&self, position: &PagePosition, pair: (L, u64)) {
         let (index, lines) = (position.index, self.lines());
         let mut run = Run::new();
         if lines < self.capacity {
@@ -331,7 +331,7 @@ impl<L: SharedNodeKey> Page<L> {
 
     /// Removes the key at a position. The caller holds the latch.
     #[inline(always)]
-    pub(crate) fn remove(&self, position: &KeyPosition) {
+    pub(crate) fn remove(&self, position: &PagePosition) {
         self.mark_changing();
         self.add_keys(-1);
         let leaf = self.leaf(position.index);
