@@ -15,8 +15,10 @@
 //! * `served`: what the database runs, in `node` (the page format), `tree` and `trie`.
 //! * `paper`: the report's nested pages and its variants ([`Strategy`]), for the library and the
 //!   lab, in `node` and `tree`.
-//! * `node_key`, `line`: what 32-bit and 64-bit keys make of a cache line, for both.
+//! * `node_key`, `line`: what 32-bit and 64-bit keys make of a cache line; `key_bounds`: between
+//!   which keys a page lies. For both.
 
+mod key_bounds;
 mod line;
 mod node_key;
 mod paper;

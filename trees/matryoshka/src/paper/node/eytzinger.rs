@@ -15,9 +15,10 @@
 use hedgerow_memory::prefetch_line;
 use hedgerow_simd::Kernel;
 
+use crate::key_bounds::KeyBounds;
 use crate::line::Line;
 use crate::node_key::NodeKey;
-use crate::paper::node::form::{Inserted, KeyPosition, PageForm, equal, inside, of_child};
+use crate::paper::node::form::{Inserted, KeyPosition, PageForm, equal, inside};
 use crate::paper::strategy::Strategy;
 
 /// A page of a root and its leaves.
@@ -220,7 +221,7 @@ impl<L: NodeKey, V: Copy + Default, S: Strategy> PageForm<L, V, S> for Eytzinger
         self.values.as_ref()[usize::from(leaf)].as_ref()
     }
 
-    fn verify(&self, bounds: (Option<L>, Option<L>)) -> Result<usize, String> {
+    fn verify(&self, bounds: KeyBounds<L>) -> Result<usize, String> {
         let leaves = usize::from(self.head.leaves);
         if leaves == 0 || leaves > Self::most_leaves::<S>() {
             return Err(format!("there are {leaves} leaves"));
@@ -242,7 +243,7 @@ impl<L: NodeKey, V: Copy + Default, S: Strategy> PageForm<L, V, S> for Eytzinger
             if leaves > 1 && keys.is_empty() {
                 return Err(format!("leaf {leaf} is empty"));
             }
-            inside(keys, of_child(separators, leaf, bounds))
+            inside(keys, bounds.of_child(separators, leaf))
                 .map_err(|problem| format!("leaf {leaf}: {problem}"))?;
             found += keys.len();
         }

@@ -24,9 +24,10 @@
 use hedgerow_memory::prefetch_line;
 use hedgerow_simd::Kernel;
 
+use crate::key_bounds::KeyBounds;
 use crate::line::Line;
 use crate::node_key::{MOST_CHILDREN, NodeKey};
-use crate::paper::node::form::{Inserted, KeyPosition, PageForm, equal, inside, of_child};
+use crate::paper::node::form::{Inserted, KeyPosition, PageForm, equal, inside};
 use crate::paper::strategy::Strategy;
 
 /// The most lanes of two lines.
@@ -411,7 +412,7 @@ impl<L: NodeKey, V: Copy + Default, S: Strategy> PageForm<L, V, S> for FlatPage<
         self.values.as_ref()[usize::from(leaf)].as_ref()
     }
 
-    fn verify(&self, bounds: (Option<L>, Option<L>)) -> Result<usize, String> {
+    fn verify(&self, bounds: KeyBounds<L>) -> Result<usize, String> {
         let separators = &self.head.separators_all()[..Self::lines::<S>() - 1];
         if !separators.is_sorted() {
             return Err(format!("separators {separators:?} do not ascend"));
@@ -426,7 +427,7 @@ impl<L: NodeKey, V: Copy + Default, S: Strategy> PageForm<L, V, S> for FlatPage<
             if lanes[count..].iter().any(|&lane| lane != L::MAX) {
                 return Err(format!("line {line} has a key behind its last"));
             }
-            inside(&lanes[..count], of_child(separators, line, bounds))
+            inside(&lanes[..count], bounds.of_child(separators, line))
                 .map_err(|problem| format!("line {line}: {problem}"))?;
             keys += count;
         }

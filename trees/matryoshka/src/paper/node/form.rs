@@ -5,6 +5,7 @@
 
 use hedgerow_simd::Kernel;
 
+use crate::key_bounds::KeyBounds;
 use crate::node_key::NodeKey;
 use crate::paper::strategy::Strategy;
 
@@ -29,9 +30,6 @@ pub struct KeyPosition {
     /// Whether it is there.
     pub found: bool,
 }
-
-/// Keys must lie above the first and at or below the second.
-pub(crate) type Bounds<L> = (Option<L>, Option<L>);
 
 /// A page of keys of one width, their values, and a strategy's capacities.
 pub trait PageForm<L: NodeKey, V: Copy + Default, S: Strategy>: Copy {
@@ -129,7 +127,7 @@ pub trait PageForm<L: NodeKey, V: Copy + Default, S: Strategy>: Copy {
     /// # Errors
     ///
     /// The first violation, in words.
-    fn verify(&self, bounds: (Option<L>, Option<L>)) -> Result<usize, String>;
+    fn verify(&self, bounds: KeyBounds<L>) -> Result<usize, String>;
 
     /// Appends all pairs in key order.
     fn pairs(&self, pairs: &mut Vec<(L, V)>) {
@@ -155,24 +153,17 @@ pub(crate) fn equal<T: PartialEq + std::fmt::Debug>(
 }
 
 /// An error unless the keys ascend within the bounds.
-pub(crate) fn inside<L: NodeKey>(keys: &[L], bounds: Bounds<L>) -> Result<(), String> {
+pub(crate) fn inside<L: NodeKey>(keys: &[L], bounds: KeyBounds<L>) -> Result<(), String> {
     let ascending = keys.windows(2).all(|pair| pair[0] < pair[1]);
-    let above = bounds.0.is_none_or(|low| keys.iter().all(|&key| low < key));
+    let above = bounds
+        .low
+        .is_none_or(|low| keys.iter().all(|&key| low < key));
     let below = bounds
-        .1
+        .high
         .is_none_or(|high| keys.iter().all(|&key| key <= high));
     if ascending && above && below {
         Ok(())
     } else {
         Err(format!("keys {keys:?} do not ascend within {bounds:?}"))
     }
-}
-
-/// The bounds of child `index` under these separators.
-pub(crate) fn of_child<L: NodeKey>(keys: &[L], index: usize, bounds: Bounds<L>) -> Bounds<L> {
-    let low = index.checked_sub(1).and_then(|before| keys.get(before));
-    (
-        low.copied().or(bounds.0),
-        keys.get(index).copied().or(bounds.1),
-    )
 }

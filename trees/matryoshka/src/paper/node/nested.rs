@@ -3,8 +3,9 @@
 use hedgerow_memory::prefetch_line;
 use hedgerow_simd::Kernel;
 
+use crate::key_bounds::KeyBounds;
 use crate::node_key::NodeKey;
-use crate::paper::node::form::{Inserted, KeyPosition, PageForm, equal, inside, of_child};
+use crate::paper::node::form::{Inserted, KeyPosition, PageForm, equal, inside};
 use crate::paper::node::page::{MOST_LEVELS, NestedPage, most_leaves};
 use crate::paper::strategy::Strategy;
 
@@ -134,7 +135,7 @@ impl<L: NodeKey, V: Copy + Default, S: Strategy> PageForm<L, V, S> for NestedPag
         self.values(leaf)
     }
 
-    fn verify(&self, bounds: (Option<L>, Option<L>)) -> Result<usize, String> {
+    fn verify(&self, bounds: KeyBounds<L>) -> Result<usize, String> {
         let mut seen = 1_u64;
         let (root, height) = (self.head.root, self.head.height);
         let keys = lines(self, root, height, bounds, &mut seen)?;
@@ -162,7 +163,7 @@ fn lines<L: NodeKey, V: Copy>(
     page: &NestedPage<L, V>,
     slot: u8,
     height: u8,
-    bounds: (Option<L>, Option<L>),
+    bounds: KeyBounds<L>,
     seen: &mut u64,
 ) -> Result<usize, String> {
     if !(1..=63).contains(&slot) || *seen & 1 << slot != 0 {
@@ -192,7 +193,7 @@ fn lines<L: NodeKey, V: Copy>(
     inside(keys, bounds).map_err(|problem| format!("inner line {slot}: {problem}"))?;
     let mut found = 0;
     for (index, &child) in node.children[..=node.count].iter().enumerate() {
-        let bounds = of_child(keys, index, bounds);
+        let bounds = bounds.of_child(keys, index);
         found += lines(page, child, height - 1, bounds, seen)?;
     }
     Ok(found)

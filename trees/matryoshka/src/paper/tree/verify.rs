@@ -2,8 +2,9 @@
 
 use hedgerow_index::{IntIndex, Statistics};
 
+use crate::key_bounds::KeyBounds;
 use crate::node_key::MapKey;
-use crate::paper::node::form::{Bounds, PageForm, equal, inside, of_child};
+use crate::paper::node::form::{PageForm, equal, inside};
 use crate::paper::strategy::Strategy;
 use crate::paper::tree::{Matryoshka, tag, untag};
 
@@ -31,7 +32,7 @@ where
         superpages: 0,
         superpage: None,
     };
-    subtree(tree, tree.root, tree.height, (None, None), &mut walk)?;
+    subtree(tree, tree.root, tree.height, KeyBounds::NONE, &mut walk)?;
     equal("keys", walk.keys, tree.len)?;
     equal("pages", walk.pages, tree.pages.live())?;
     equal("inner nodes", walk.inner, tree.inner.live())?;
@@ -49,7 +50,7 @@ fn subtree<K, V, S>(
     tree: &Matryoshka<K, V, S>,
     child: u32,
     height: usize,
-    bounds: Bounds<K::NodeKey>,
+    bounds: KeyBounds<K::NodeKey>,
     walk: &mut Walk,
 ) -> Result<(), String>
 where
@@ -62,9 +63,9 @@ where
         let page = tree.pages.get(number);
         equal("a page's tag", child, tag(number, page.tag()))?;
         if tree.edge != Matryoshka::<K, V, S>::NO_EDGE {
-            let last = bounds.1.is_none();
+            let last = bounds.high.is_none();
             equal("the last page", tree.edge.1 == number, last)?;
-            equal("its bound", !last || bounds.0 == Some(tree.edge.0), true)?;
+            equal("its bound", !last || bounds.low == Some(tree.edge.0), true)?;
         }
         if let Some(superpage) = walk.superpage {
             equal(
@@ -98,13 +99,7 @@ where
     inside(&keys, bounds)?;
     node.verify_samples()?;
     for (index, &below) in node.children().iter().enumerate() {
-        subtree(
-            tree,
-            below,
-            height - 1,
-            of_child(&keys, index, bounds),
-            walk,
-        )?;
+        subtree(tree, below, height - 1, bounds.of_child(&keys, index), walk)?;
     }
     Ok(())
 }

@@ -31,6 +31,7 @@ use hedgerow_simd::Kernel;
 use hedgerow_sync::epoch::{self, Guard};
 use hedgerow_sync::{Counters, Version, VersionWord};
 
+use crate::key_bounds::KeyBounds;
 use crate::planted::{PlantedBug, planted};
 use crate::served::Capacity;
 use crate::served::node::inner::Inner;
@@ -137,22 +138,8 @@ pub(crate) trait DescentVisitor<'g, L: SharedNodeKey> {
 
 impl<L: SharedNodeKey> DescentVisitor<'_, L> for () {}
 
-/// The separators around the page that a descent reached: its keys lie above `low` and at or below
-/// `high`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds<L> {
-    pub(crate) low: Option<L>,
-    pub(crate) high: Option<L>,
-}
-
-impl<L> Bounds<L> {
-    pub(crate) const NONE: Self = Self {
-        low: None,
-        high: None,
-    };
-}
-
-impl<'g, L: SharedNodeKey> DescentVisitor<'g, L> for Bounds<L> {
+/// Collects the separators around the page that a descent reaches.
+impl<'g, L: SharedNodeKey> DescentVisitor<'g, L> for KeyBounds<L> {
     #[inline(always)]
     fn begin(&mut self) {
         *self = Self::NONE;

@@ -11,7 +11,8 @@ use std::ops::ControlFlow;
 use hedgerow_index::Direction;
 use hedgerow_simd::Kernel;
 
-use super::{Bounds, Event, Events, PageReference, Tree};
+use super::{Event, Events, PageReference, Tree};
+use crate::key_bounds::KeyBounds;
 use crate::planted::{PlantedBug, planted};
 use crate::served::Capacity;
 use crate::served::node::leaf::MOST_KEYS;
@@ -71,7 +72,7 @@ impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
         mut visit: impl FnMut(&[(L, u64)]) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, L> {
         'descent: loop {
-            let mut bounds = Bounds::NONE;
+            let mut bounds = KeyBounds::NONE;
             let Ok(reference) = self.find_page::<N>(cursor, events, &mut bounds) else {
                 return Err(cursor);
             };
