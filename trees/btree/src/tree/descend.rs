@@ -103,7 +103,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 pool.validate(&above.snapshot)?;
                 Ok(NodeRef { id, snapshot })
             }
-            Err(Stop::Restart) => Err(self.blame(above, "names a page that is not in use")),
+            Err(Stop::Restart) => {
+                Err(self.restart_or_damage(above, "names a page that is not in use"))
+            }
             Err(failed) => {
                 pool.validate(&above.snapshot)?;
                 Err(failed)
@@ -113,7 +115,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Why something read of a page makes no sense: it was changed meanwhile, or it is damaged.
     #[cold]
-    pub(super) fn blame(&self, at: &NodeRef, what: &str) -> Stop {
+    pub(super) fn restart_or_damage(&self, at: &NodeRef, what: &str) -> Stop {
         let pool: &Pool<PAGE> = &self.pool;
         match pool.validate(&at.snapshot) {
             Ok(()) => self.damaged(at.id, what),
@@ -144,7 +146,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 Ok(Some(child)) => child,
                 Ok(None) => return Ok(Leaf { at, above }),
                 Err(Restart) => {
-                    return Err(self.blame(&at, "is no node, or refers to bytes beyond its end"));
+                    return Err(self
+                        .restart_or_damage(&at, "is no node, or refers to bytes beyond its end"));
                 }
             };
             pool.prefetch_lines(child, 0..FIRST_BYTES);
@@ -172,7 +175,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Latches a leaf for reading, if it is still the one.
     #[inline(always)]
-    pub(super) fn share(&self, leaf: &Leaf) -> Result<SharedLatch<'_, PAGE>> {
+    pub(super) fn latch_shared(&self, leaf: &Leaf) -> Result<SharedLatch<'_, PAGE>> {
         let pool: &Pool<PAGE> = &self.pool;
         let latch = pool.shared(leaf.at.id)?;
         // Others may have changed the records of a leaf, but not what it covers.
@@ -185,7 +188,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Latches a leaf for writing, if it is still the one.
     #[inline(always)]
-    pub(super) fn own(&self, leaf: &Leaf) -> Result<ExclusiveLatch<'_, PAGE>> {
+    pub(super) fn latch_exclusive(&self, leaf: &Leaf) -> Result<ExclusiveLatch<'_, PAGE>> {
         let pool: &Pool<PAGE> = &self.pool;
         let latch = match leaf.above {
             Some(above) => {
@@ -193,7 +196,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 pool.validate(&above.snapshot)?;
                 latch
             }
-            None => self.own_root(&leaf.at)?,
+            None => self.latch_root(&leaf.at)?,
         };
         if image(&latch).is_leaf() {
             return Ok(latch);
@@ -206,7 +209,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Latches a root that was a leaf. The root of the first layer is always its root;
     /// another's may have been released.
-    fn own_root(&self, at: &NodeRef) -> Result<ExclusiveLatch<'_, PAGE>> {
+    fn latch_root(&self, at: &NodeRef) -> Result<ExclusiveLatch<'_, PAGE>> {
         let pool: &Pool<PAGE> = &self.pool;
         if at.id == self.root {
             return pool.exclusive(at.id);

@@ -87,7 +87,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let mut pages = Vec::new();
         for (key, leaf) in keys.iter().zip(leaves) {
             // What changed meanwhile is left to its user, as is what cannot be read.
-            if let Some(latch) = leaf.and_then(|leaf| self.share(&leaf).ok()) {
+            if let Some(latch) = leaf.and_then(|leaf| self.latch_shared(&leaf).ok()) {
                 Self::name_values(node(latch.image()), key, &mut pages);
             }
         }
@@ -164,7 +164,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 above: None,
             };
             // What changed meanwhile is left to its user, as is what cannot be read.
-            let Ok(latch) = self.share(&leaf) else {
+            let Ok(latch) = self.latch_shared(&leaf) else {
                 continue;
             };
             let page = node(latch.image());

@@ -51,7 +51,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         loop {
             layers.push((root, cut));
             let leaf = self.descend(root, SearchTarget::Key(cut.key_prefix))?;
-            let latch = self.share(&leaf)?;
+            let latch = self.latch_shared(&leaf)?;
             let page = node(latch.image());
             match page.find::<C>(cut.key_prefix) {
                 Some(record) if record.kind == Kind::Layer => {
@@ -69,7 +69,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let mut pool: &Pool<PAGE> = &self.pool;
         let leaf = self.descend(upper, SearchTarget::Key(key_prefix))?;
         let operation = pool.begin();
-        let mut latch = self.own(&leaf)?;
+        let mut latch = self.latch_exclusive(&leaf)?;
         let mut page = image(&latch).clone();
         let Some(place) = page.index_of::<C>(key_prefix) else {
             return Ok(false);

@@ -120,7 +120,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 self.count_point(leaf, counter);
                 Ok(lookup_optimistic)
             }
-            Err(Restart) => Err(self.blame(&leaf.at, "refers to bytes beyond its end")),
+            Err(Restart) => Err(self.restart_or_damage(&leaf.at, "refers to bytes beyond its end")),
         }
     }
 
@@ -152,7 +152,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         shown: usize,
         read: &mut Option<impl FnOnce(&[u8]) -> R>,
     ) -> Result<LeafLookup<R>> {
-        let latch = self.share(leaf)?;
+        let latch = self.latch_shared(leaf)?;
         let page = node(latch.image());
         let counter = page.counter() as u8;
         let Some(record) = page.find::<C>(cut.key_prefix) else {
@@ -226,7 +226,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     pub(super) fn count_point(&self, leaf: &Leaf, counter: u8) {
         // As a signed byte, a disabled counter is negative.
         if C::LEAVES.adaptive() && counter.cast_signed() > 0 && chance(POINT_COUNTS) {
-            self.retouch(leaf, |page, conversions| {
+            self.change_form(leaf, |page, conversions| {
                 page.lower_counter::<C>(conversions)
             });
         }
@@ -235,7 +235,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Changes the form of a leaf but not its records, if its snapshot still holds and no other
     /// thread has it latched.
     #[cold]
-    pub(super) fn retouch(
+    pub(super) fn change_form(
         &self,
         leaf: &Leaf,
         change: impl FnOnce(&mut Image<PAGE>, &mut Conversions),

@@ -219,7 +219,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 self.ask_ahead::<true>(&mut at.ahead, &leaf, target);
             }
             let operation = pool.begin();
-            let latch = self.own(&leaf)?;
+            let latch = self.latch_exclusive(&leaf)?;
             let page = image(&latch);
             match page.find::<C>(cut.key_prefix) {
                 Some(record) if record.kind == Kind::Layer => {

@@ -123,9 +123,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Copies a leaf as it is now, in order.
     fn copy_ordered(&self, leaf: &Leaf, page: &mut Image<PAGE>) -> Result<()> {
-        page.copy_used::<C>(node(self.share(leaf)?.image()));
+        page.copy_used::<C>(node(self.latch_shared(leaf)?.image()));
         if C::LEAVES.adaptive() && page.counts_scans::<C>() && chance(SCAN_COUNTS) {
-            self.retouch(leaf, |page, conversions| {
+            self.change_form(leaf, |page, conversions| {
                 page.raise_counter::<C>(conversions)
             });
         }

@@ -163,7 +163,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         loop {
             let leaf = self.descend(layer, SearchTarget::Key(cut.key_prefix))?;
             let operation = pool.begin();
-            let latch = self.own(&leaf)?;
+            let latch = self.latch_exclusive(&leaf)?;
             let page = image(&latch);
             let (place, present) = page.locate::<C>(cut.key_prefix);
             let record = present.then(|| page.leaf_record::<C>(place));
