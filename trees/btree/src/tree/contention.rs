@@ -77,11 +77,11 @@ impl Contention {
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Splits the leaf of a key. Nobody needs that: whatever is in the way prevents it.
     #[cold]
-    pub(super) fn relieve(&self, key: &[u8]) {
-        let _ = self.try_relieve(key);
+    pub(super) fn split_contended(&self, key: &[u8]) {
+        let _ = self.try_split_contended(key);
     }
 
-    fn try_relieve(&self, key: &[u8]) -> Result<()> {
+    fn try_split_contended(&self, key: &[u8]) -> Result<()> {
         let pool: &Pool<PAGE> = &self.pool;
         let mut layers = self.layers_of(key)?;
         let (root, cut) = layers.pop().expect("a key is in a layer");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     /// Splits leaves of a tree of numbers and of names wherever asked to.
-    fn relieves<C: Configuration>() {
+    fn splits_contended<C: Configuration>() {
         let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
         let pool = Pool::open(&vfs, Path::new("/pages"), &Options::new(64 << 20)).unwrap();
         let tree = BTreeIndex::<C, 1024>::create(Arc::new(pool)).unwrap();
@@ -164,7 +164,7 @@ mod tests {
         }
         for (n, key) in keys.iter().enumerate() {
             if n % 7 == 0 {
-                tree.relieve(key);
+                tree.split_contended(key);
                 tree.verify().unwrap();
             }
         }
@@ -178,12 +178,12 @@ mod tests {
 
     #[test]
     fn leaves_of_each_kind_are_split() {
-        relieves::<Baseline>();
-        relieves::<Hints>();
-        relieves::<Fingerprint>();
-        relieves::<SemiDense>();
-        relieves::<FullyDense>();
-        relieves::<Adaptive>();
+        splits_contended::<Baseline>();
+        splits_contended::<Hints>();
+        splits_contended::<Fingerprint>();
+        splits_contended::<SemiDense>();
+        splits_contended::<FullyDense>();
+        splits_contended::<Adaptive>();
     }
 
     #[test]
@@ -192,14 +192,14 @@ mod tests {
         let pool = Pool::open(&vfs, Path::new("/pages"), &Options::new(64 << 20)).unwrap();
         let tree = BTreeIndex::<Adaptive, 1024>::create(Arc::new(pool)).unwrap();
         tree.insert(b"a", b"1").unwrap();
-        tree.relieve(b"a");
+        tree.split_contended(b"a");
         assert_eq!(tree.pool().statistics().live, 1);
         tree.insert(b"b", b"2").unwrap();
-        tree.relieve(b"b");
-        tree.relieve(b"b");
+        tree.split_contended(b"b");
+        tree.split_contended(b"b");
         tree.verify().unwrap();
         assert_eq!(tree.statistics().get("contention_splits"), Some(1.0));
-        tree.relieve(b"b");
+        tree.split_contended(b"b");
         assert_eq!(tree.statistics().get("contention_splits"), Some(1.0));
     }
 }

@@ -19,9 +19,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Merges nodes on the path to a key that was removed, and takes out layers that lost their
     /// last key, as far as there is reason to.
     #[cold]
-    pub(super) fn tidy(&self, key: &[u8]) {
+    pub(super) fn merge_around(&self, key: &[u8]) {
         let mut restarts = 0;
-        while let Err(Stop::Restart) = self.try_tidy(key) {
+        while let Err(Stop::Restart) = self.try_merge_around(key) {
             if restarts == ATTEMPTS {
                 return;
             }
@@ -29,7 +29,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    fn try_tidy(&self, key: &[u8]) -> Result<()> {
+    fn try_merge_around(&self, key: &[u8]) -> Result<()> {
         let mut layers = self.layers_of(key)?;
         while let Some((root, cut)) = layers.pop() {
             self.merge_towards(root, cut.key_prefix)?;

@@ -40,12 +40,12 @@ struct Removal<'p, const PAGE: usize> {
     /// How far ahead leaves were prefetched, in the layer that so many bytes of the key lead to.
     ahead: Ahead,
     ahead_base: usize,
-    untidy: Untidy,
+    sparse_leaf: SparseLeaf,
     frees: RangeFrees<'p, PAGE>,
 }
 
 /// Leaves that became sparse: the node above them, and a key of one.
-type Untidy = Option<(PageId, Vec<u8>)>;
+type SparseLeaf = Option<(PageId, Vec<u8>)>;
 
 /// The leaf of a place, latched within an operation.
 struct LatchedLeaf<'p, const PAGE: usize> {
@@ -113,7 +113,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             inclusive: start.is_none_or(|start| start.inclusive),
             ahead: Ahead::default(),
             ahead_base: 0,
-            untidy: None,
+            sparse_leaf: None,
             frees: RangeFrees::default(),
         };
         let mut restarts = 0;
@@ -123,16 +123,16 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 Ok(ControlFlow::Break(())) => break Ok(()),
                 Err(Stop::Restart) => self.pause(&mut restarts),
                 // Emptied leaves that are given back make room for the change of the next.
-                Err(Stop::Failed(error)) if error.is_disk_full() => match at.untidy.take() {
-                    Some((_, key)) => self.tidy_whole(&key),
+                Err(Stop::Failed(error)) if error.is_disk_full() => match at.sparse_leaf.take() {
+                    Some((_, key)) => self.merge_all_around(&key),
                     None => break Err(*error),
                 },
                 Err(Stop::Failed(error)) => break Err(*error),
             }
         };
         self.apply_range_frees(&mut at.frees);
-        if let Some((_, key)) = at.untidy {
-            self.tidy_whole(&key);
+        if let Some((_, key)) = at.sparse_leaf {
+            self.merge_all_around(&key);
         }
         removed.map_err(|error| (error, at.key))
     }
@@ -140,12 +140,12 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Merges empty leaves around a key. When their parents merge, too, empty leaves of both may
     /// be left below one, so it tries until nothing merges.
     #[cold]
-    pub(super) fn tidy_whole(&self, key: &[u8]) {
+    pub(super) fn merge_all_around(&self, key: &[u8]) {
         // Each merge gives a page back.
         let _spending = self.pool.spend_reserve();
         for _ in 0..DEEPEST {
             let before = self.events.sum(MERGES);
-            self.tidy(key);
+            self.merge_around(key);
             if self.events.sum(MERGES) == before {
                 return;
             }
@@ -183,11 +183,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             None => base > 0 && page.count() == 0,
         };
         let is_other = |(other, _): &mut (PageId, Vec<u8>)| *other != parent || !sparse;
-        if let Some((_, key)) = at.untidy.take_if(is_other) {
-            self.tidy_whole(&key);
+        if let Some((_, key)) = at.sparse_leaf.take_if(is_other) {
+            self.merge_all_around(&key);
         }
         if sparse {
-            at.untidy = Some((parent, at.key.clone()));
+            at.sparse_leaf = Some((parent, at.key.clone()));
         }
         let next = match removed.ended {
             Some(Ended::Whole) => None,

@@ -44,12 +44,12 @@ enum Found {
 
 /// What is left to do after a change, without any latch.
 #[derive(Clone, Copy)]
-enum Then {
-    Nothing,
+enum FollowUp {
+    None,
     /// The leaf became so empty that it may go.
-    Tidy,
+    Merge,
     /// Writers wait for each other at the leaf.
-    Relieve,
+    Split,
 }
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
@@ -61,7 +61,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// # Errors
     ///
-    /// What the pool says of pages that it cannot read or give. Nothing was changed then.
+    /// What the pool says of pages that it cannot read or give. Nothing was changed follow_up.
     pub fn update<R>(
         &self,
         key: &[u8],
@@ -85,44 +85,48 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> std::result::Result<R, Error> {
         let shown = shown_bytes(part);
-        let (result, then) = self.repeat(|| {
+        let (result, follow_up) = self.repeat(|| {
             let site = self.site(key)?;
             self.change(site, new, shown, &mut decide)
         })?;
-        self.finish(key, then);
+        self.finish(key, follow_up);
         Ok(result)
     }
 
     /// Does what is left to do after a change.
     #[inline(always)]
-    fn finish(&self, key: &[u8], then: Then) {
+    fn finish(&self, key: &[u8], follow_up: FollowUp) {
         self.apply_frees_if_many();
-        match then {
-            Then::Nothing => {}
-            Then::Tidy => self.tidy_whole(key),
-            Then::Relieve => self.relieve(key),
+        match follow_up {
+            FollowUp::None => {}
+            FollowUp::Merge => self.merge_all_around(key),
+            FollowUp::Split => self.split_contended(key),
         }
     }
 
     /// Whether a site's leaf is one that writers wait for, as far as this one is looked at.
     #[inline(always)]
-    fn sample(&self, site: &Site<'_, '_, PAGE>) -> Then {
+    fn sample(&self, site: &Site<'_, '_, PAGE>) -> FollowUp {
         let splits = self.contention.as_ref().is_some_and(|contention| {
-            // Most wait while the descent takes the leaf's snapshot, and find it free then.
+            // Most wait while the descent takes the leaf's snapshot, and find it free follow_up.
             let leaf = site.leaf.at;
             let waited = || leaf.snapshot.waited() || site.latch.waited();
             Contention::samples() && contention.count(leaf.id, site.cut.key_prefix, waited())
         });
-        if splits { Then::Relieve } else { Then::Nothing }
+        if splits {
+            FollowUp::Split
+        } else {
+            FollowUp::None
+        }
     }
 
     /// Stores a value; true if the key is new.
     ///
     /// # Errors
     ///
-    /// What the pool says of pages that it cannot read or give. Nothing was changed then.
+    /// What the pool says of pages that it cannot read or give. Nothing was changed follow_up.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> std::result::Result<bool, Error> {
-        let (is_new, then) = self.repeat(|| {
+        let (is_new, follow_up) = self.repeat(|| {
             let site = self.site(key)?;
             let is_new = match self.found(&site, 0)? {
                 Found::Inline | Found::Chained(..) => false,
@@ -132,10 +136,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                     return Err(Stop::Restart);
                 }
             };
-            let then = self.put(site, value)?;
-            Ok((is_new, then))
+            let follow_up = self.put(site, value)?;
+            Ok((is_new, follow_up))
         })?;
-        self.finish(key, then);
+        self.finish(key, follow_up);
         Ok(is_new)
     }
 
@@ -143,16 +147,16 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// # Errors
     ///
-    /// What the pool says of pages that it cannot read. Nothing was changed then.
+    /// What the pool says of pages that it cannot read. Nothing was changed follow_up.
     pub fn remove(&self, key: &[u8]) -> std::result::Result<bool, Error> {
-        let (present, then) = self.repeat(|| {
+        let (present, follow_up) = self.repeat(|| {
             let site = self.site(key)?;
             match self.found(&site, 0)? {
                 Found::Inline | Found::Chained(..) => Ok((true, self.take(site)?)),
-                Found::Absent | Found::Other => Ok((false, Then::Nothing)),
+                Found::Absent | Found::Other => Ok((false, FollowUp::None)),
             }
         })?;
-        self.finish(key, then);
+        self.finish(key, follow_up);
         Ok(present)
     }
 
@@ -194,7 +198,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         new: &mut Vec<u8>,
         shown: usize,
         decide: &mut impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
-    ) -> Result<(R, Then)> {
+    ) -> Result<(R, FollowUp)> {
         new.clear();
         let found = self.found(&site, shown)?;
         let decision = match (&found, site.record) {
@@ -206,17 +210,17 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         };
         let present = matches!(found, Found::Inline | Found::Chained(..));
         match decision {
-            Decision::Keep(result) => Ok((result, Then::Nothing)),
+            Decision::Keep(result) => Ok((result, FollowUp::None)),
             Decision::Put(_) if matches!(found, Found::Other) => {
                 self.make_layer(site)?;
                 Err(Stop::Restart)
             }
             Decision::Put(result) => {
-                let then = self.put(site, new)?;
-                Ok((result, then))
+                let follow_up = self.put(site, new)?;
+                Ok((result, follow_up))
             }
             Decision::Remove(result) if present => Ok((result, self.take(site)?)),
-            Decision::Remove(result) => Ok((result, Then::Nothing)),
+            Decision::Remove(result) => Ok((result, FollowUp::None)),
         }
     }
 
@@ -241,8 +245,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Stores a value at a site; restarts after making room if there is none.
     #[inline(always)]
-    fn put<'p>(&'p self, mut site: Site<'p, '_, PAGE>, value: &[u8]) -> Result<Then> {
-        let (cut, then) = (site.cut, self.sample(&site));
+    fn put<'p>(&'p self, mut site: Site<'p, '_, PAGE>, value: &[u8]) -> Result<FollowUp> {
+        let (cut, follow_up) = (site.cut, self.sample(&site));
         let inline = cut.fits(value, Self::KEY_PREFIX_BYTES);
         if inline
             && let Some(old) = site.record
@@ -252,7 +256,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let mut pool: &Pool<PAGE> = &self.pool;
             let mut page = Pages::change(&mut pool, &mut site.latch, &site.operation)?;
             page.put(old.value_at, value);
-            return Ok(then);
+            return Ok(follow_up);
         }
         let counted = counts::<C, PAGE>(image(&site.latch));
         if inline {
@@ -262,14 +266,14 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             if !self.put_direct(&mut site, payload, counted)? {
                 self.put_payload(site, payload, None, counted)?;
             }
-            return Ok(then);
+            return Ok(follow_up);
         }
         // What the record will be, but for the numbers of pages.
         let chain = Chain::plan::<PAGE>(cut, value, Self::KEY_PREFIX_BYTES);
         let head = cut.rest.unwrap_or(&[]).iter().chain(value).take(chain.head);
         let made = chain.made(&head.copied().collect::<Vec<u8>>());
         self.put_payload(site, made.payload(), Some((chain, value)), counted)?;
-        Ok(then)
+        Ok(follow_up)
     }
 
     /// Stores a record where there is a gap for it, in place: most insertions. Says whether that
@@ -356,8 +360,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 
     /// Removes the record at a site.
-    fn take<'p>(&'p self, mut site: Site<'p, '_, PAGE>) -> Result<Then> {
-        let then = self.sample(&site);
+    fn take<'p>(&'p self, mut site: Site<'p, '_, PAGE>) -> Result<FollowUp> {
+        let follow_up = self.sample(&site);
         let page = image(&site.latch);
         let counted = counts::<C, PAGE>(page);
         let old = site.chain();
@@ -382,7 +386,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         } else {
             site.layer.id != self.root && page.count() == 0
         };
-        Ok(if sparse { Then::Tidy } else { then })
+        Ok(if sparse { FollowUp::Merge } else { follow_up })
     }
 
     /// Turns the lone long key of a key prefix into a layer of one key.
