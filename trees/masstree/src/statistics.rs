@@ -99,49 +99,48 @@ pub(crate) struct Shape {
     pub value_bytes: usize,
 }
 
-impl<V: Value, C: Configuration> Masstree<V, C> {
-    /// Numbers that show every mechanism at work. Walks the whole tree.
-    pub fn statistics(&self) -> Statistics {
-        let shape = self.shape();
-        let mut statistics = Statistics::new();
-        let interior_bytes = shape.interior_nodes * NODE_BYTES;
-        let total =
-            shape.border_bytes + interior_bytes + shape.external_suffix_bytes + shape.value_bytes;
-        let entries = (shape.keys + shape.layers.saturating_sub(1)) as f64;
-        let slots = shape.slots as f64;
-        let per_key = |bytes: usize| bytes as f64 / (shape.keys.max(1)) as f64;
-        let numbers: [(&'static str, f64, &'static str); 15] = [
-            ("keys", shape.keys as f64, "Keys in the tree."),
+impl Shape {
+    /// Adds what was counted.
+    fn push(&self, statistics: &mut Statistics) {
+        let counts = [
+            ("keys", self.keys, "Keys in the tree."),
             (
                 "border_nodes",
-                shape.border_nodes as f64,
+                self.border_nodes,
                 "Border nodes, all layers.",
             ),
             (
                 "narrow_nodes",
-                shape.narrow_nodes as f64,
+                self.narrow_nodes,
                 "Of these, those of two or six slots.",
             ),
             (
                 "interior_nodes",
-                shape.interior_nodes as f64,
+                self.interior_nodes,
                 "Interior nodes, all layers.",
             ),
             (
                 "layers",
-                shape.layers as f64,
+                self.layers,
                 "B+-trees, the first layer's included.",
             ),
             (
                 "deepest_layer",
-                shape.deepest_layer as f64,
+                self.deepest_layer,
                 "Layers above the deepest one.",
             ),
-            (
-                "height",
-                shape.height as f64,
-                "Levels of the first layer's tree.",
-            ),
+            ("height", self.height, "Levels of the first layer's tree."),
+        ];
+        for (name, count, help) in counts {
+            statistics.push(name, count as f64, help);
+        }
+        let interior_bytes = self.interior_nodes * NODE_BYTES;
+        let total =
+            self.border_bytes + interior_bytes + self.external_suffix_bytes + self.value_bytes;
+        let entries = (self.keys + self.layers.saturating_sub(1)) as f64;
+        let slots = self.slots as f64;
+        let per_key = |bytes: usize| bytes as f64 / (self.keys.max(1)) as f64;
+        let sizes = [
             (
                 "border_fill",
                 entries / slots.max(1.0),
@@ -149,35 +148,43 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             ),
             (
                 "node_bytes",
-                (shape.border_bytes + interior_bytes) as f64,
+                (self.border_bytes + interior_bytes) as f64,
                 "Bytes of all nodes.",
             ),
             (
                 "inline_suffix_bytes",
-                shape.inline_suffix_bytes as f64,
+                self.inline_suffix_bytes as f64,
                 "Of these, suffix room.",
             ),
             (
                 "external_suffix_bytes",
-                shape.external_suffix_bytes as f64,
+                self.external_suffix_bytes as f64,
                 "External bags.",
             ),
             (
                 "suffix_bytes",
-                shape.suffix_bytes as f64,
+                self.suffix_bytes as f64,
                 "Bytes of live suffixes.",
             ),
             (
                 "value_bytes",
-                shape.value_bytes as f64,
+                self.value_bytes as f64,
                 "Bytes of value blocks.",
             ),
             ("total_bytes", total as f64, "Nodes, bags and value blocks."),
             ("bytes_per_key", per_key(total), "The same, per key."),
         ];
-        for (name, value, help) in numbers {
+        for (name, value, help) in sizes {
             statistics.push(name, value, help);
         }
+    }
+}
+
+impl<V: Value, C: Configuration> Masstree<V, C> {
+    /// Numbers that show every mechanism at work. Walks the whole tree.
+    pub fn statistics(&self) -> Statistics {
+        let mut statistics = Statistics::new();
+        self.shape().push(&mut statistics);
         self.push_counters(&mut statistics);
         statistics
     }

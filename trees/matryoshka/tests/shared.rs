@@ -224,6 +224,57 @@ fn spread<K: Key>(number: u64) -> K {
     K::numbered(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
+/// Inserts and removes all numbers of a writer that do not stay, in random order.
+fn churn<K: Key, C: Capacity>(
+    map: &SharedMatryoshka<K, C>,
+    writer: u64,
+    numbers: u64,
+    rounds: usize,
+) {
+    let mut rng = StdRng::seed_from_u64(writer);
+    let mut mine: Vec<u64> = (0..numbers)
+        .filter(|number| !number.is_multiple_of(32) && number % 2 == writer)
+        .collect();
+    for round in 0..rounds {
+        mine.shuffle(&mut rng);
+        for &number in &mine {
+            assert_eq!(map.insert(spread::<K>(number), number), None);
+        }
+        mine.shuffle(&mut rng);
+        for &number in &mine {
+            assert_eq!(map.remove(spread::<K>(number)), Some(number), "{round}");
+        }
+    }
+}
+
+/// Finds all of the ascending keys in a batch, and in a scan.
+fn find_all<K: Key, C: Capacity>(map: &SharedMatryoshka<K, C>, stay: &[K], direction: Direction) {
+    let mut found = 0;
+    map.get_many(stay, |at, word| {
+        assert_eq!(word.map(spread::<K>), Some(stay[at]), "in a batch");
+        found += 1;
+    });
+    assert_eq!(found, stay.len());
+    let (mut seen, mut last) = (Vec::new(), None);
+    map.scan(Bound::Unbounded, direction, |key, word| {
+        assert_eq!(key, spread::<K>(word), "a word of another key");
+        let ordered = last.is_none_or(|last| match direction {
+            Direction::Forward => last < key,
+            Direction::Reverse => last > key,
+        });
+        assert!(ordered, "{key:?} after {last:?}");
+        last = Some(key);
+        if word % 32 == 0 {
+            seen.push(key);
+        }
+        ControlFlow::Continue(())
+    });
+    if direction == Direction::Reverse {
+        seen.reverse();
+    }
+    assert_eq!(seen, stay, "a scan left keys out");
+}
+
 /// Writers make nodes split, merge and collapse around keys that stay; readers, batches and scans
 /// must find those, always.
 fn keys_that_stay_are_found<K: Key, C: Capacity>(numbers: u64, rounds: usize) {
@@ -233,63 +284,20 @@ fn keys_that_stay_are_found<K: Key, C: Capacity>(numbers: u64, rounds: usize) {
     });
     let (done, passes) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        let writers: Vec<_> = (0..2_u64)
-            .map(|writer| {
-                let map = &map;
-                scope.spawn(move || {
-                    let mut rng = StdRng::seed_from_u64(writer);
-                    let mut mine: Vec<u64> = (0..numbers)
-                        .filter(|number| !number.is_multiple_of(32) && number % 2 == writer)
-                        .collect();
-                    for round in 0..rounds {
-                        mine.shuffle(&mut rng);
-                        for &number in &mine {
-                            assert_eq!(map.insert(spread::<K>(number), number), None);
-                        }
-                        mine.shuffle(&mut rng);
-                        for &number in &mine {
-                            assert_eq!(map.remove(spread::<K>(number)), Some(number), "{round}");
-                        }
-                    }
-                })
-            })
-            .collect();
-        for reader in 0..2 {
-            let (map, done, passes) = (&map, &done, &passes);
+        let map = &map;
+        let writers = [0, 1].map(|writer| scope.spawn(move || churn(map, writer, numbers, rounds)));
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let (done, passes) = (&done, &passes);
             scope.spawn(move || {
                 let mut stay: Vec<K> = (0..numbers).step_by(32).map(spread).collect();
                 stay.sort_unstable();
                 while !done.load(Ordering::Relaxed) || passes.load(Ordering::Relaxed) < 2 {
-                    let mut found = 0;
-                    map.get_many(&stay, |at, word| {
-                        assert_eq!(word.map(spread::<K>), Some(stay[at]), "in a batch");
-                        found += 1;
-                    });
-                    assert_eq!(found, stay.len());
-                    let direction = [Direction::Forward, Direction::Reverse][reader];
-                    let (mut seen, mut last) = (Vec::new(), None);
-                    map.scan(Bound::Unbounded, direction, |key, word| {
-                        assert_eq!(key, spread::<K>(word), "a word of another key");
-                        let ordered = last.is_none_or(|last| match direction {
-                            Direction::Forward => last < key,
-                            Direction::Reverse => last > key,
-                        });
-                        assert!(ordered, "{key:?} after {last:?}");
-                        last = Some(key);
-                        if word % 32 == 0 {
-                            seen.push(key);
-                        }
-                        ControlFlow::Continue(())
-                    });
-                    if direction == Direction::Reverse {
-                        seen.reverse();
-                    }
-                    assert_eq!(seen, stay, "a scan left keys out");
+                    find_all(map, &stay, direction);
                     passes.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
-        let outcomes: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        let outcomes = writers.map(|writer| writer.join());
         done.store(true, Ordering::Relaxed);
         outcomes
             .into_iter()

@@ -37,60 +37,18 @@ pub(crate) struct Counts {
 impl Counts {
     /// Adds what was counted of a tree with so many keys and pages.
     pub(crate) fn push<const PAGE: usize>(&self, all: &mut Statistics, keys: usize, live: usize) {
-        let counts = self;
-        let dense = counts.semi_dense + counts.fully_dense;
-        let leaves = (counts.comparison + counts.fingerprint + dense) as f64;
-        let mut push = |name, value: f64, help| all.push(name, value, help);
-        push("keys", keys as f64, "Keys in the tree.");
-        push(
+        all.push("keys", keys as f64, "Keys in the tree.");
+        all.push(
             "depth_levels",
-            counts.depth as f64,
+            self.depth as f64,
             "Levels of the first layer.",
         );
-        push("inner_nodes", counts.inner as f64, "Nodes of separators.");
-        push(
-            "comparison_leaves",
-            counts.comparison as f64,
-            "Leaves in key order.",
-        );
-        push(
-            "fingerprint_leaves",
-            counts.fingerprint as f64,
-            "Leaves of fingerprints.",
-        );
-        push(
-            "semi_dense_leaves",
-            counts.semi_dense as f64,
-            "Leaves with a slot for each possible key.",
-        );
-        push(
-            "fully_dense_leaves",
-            counts.fully_dense as f64,
-            "Leaves that are arrays of values.",
-        );
-        push(
-            "dense_taken_ratio",
-            counts.dense_records as f64 / counts.places.max(1) as f64,
-            "Part of the places of dense leaves that is taken.",
-        );
-        push(
-            "overflow_pages",
-            counts.overflow as f64,
-            "Pages of long values and keys that one record has for itself.",
-        );
-        push(
-            "shared_overflow_pages",
-            counts.slot_pages.len() as f64,
-            "Pages that the ends of several long values share.",
-        );
-        push(
-            "shared_overflow_taken_ratio",
-            counts.slot_bytes as f64 / (counts.slot_pages.len() * PAGE).max(1) as f64,
-            "Part of such pages that is taken.",
-        );
+        self.push_nodes(all);
+        self.push_overflow::<PAGE>(all);
+        let mut push = |name, value: f64, help| all.push(name, value, help);
         push(
             "layers",
-            counts.layers as f64,
+            self.layers as f64,
             "Trees, the first and those of long keys.",
         );
         push("page_bytes", PAGE as f64, "Size of a page.");
@@ -100,15 +58,72 @@ impl Counts {
             (live * PAGE) as f64 / keys.max(1) as f64,
             "Bytes of pages in use for each key.",
         );
+        let leaves = self.leaves() as f64;
         push(
             "leaf_prefix_bytes",
-            counts.prefix_bytes as f64 / leaves,
+            self.prefix_bytes as f64 / leaves,
             "Bytes that the keys of a leaf leave out, on average.",
         );
         push(
             "leaf_fill_ratio",
-            1.0 - counts.free_bytes as f64 / (leaves * PAGE as f64),
+            1.0 - self.free_bytes as f64 / (leaves * PAGE as f64),
             "Part of the leaves' bytes that is in use.",
+        );
+    }
+
+    /// All leaves.
+    fn leaves(&self) -> usize {
+        self.comparison + self.fingerprint + self.semi_dense + self.fully_dense
+    }
+
+    /// Adds the nodes by kind.
+    fn push_nodes(&self, all: &mut Statistics) {
+        let mut push = |name, value: f64, help| all.push(name, value, help);
+        push("inner_nodes", self.inner as f64, "Nodes of separators.");
+        push(
+            "comparison_leaves",
+            self.comparison as f64,
+            "Leaves in key order.",
+        );
+        push(
+            "fingerprint_leaves",
+            self.fingerprint as f64,
+            "Leaves of fingerprints.",
+        );
+        push(
+            "semi_dense_leaves",
+            self.semi_dense as f64,
+            "Leaves with a slot for each possible key.",
+        );
+        push(
+            "fully_dense_leaves",
+            self.fully_dense as f64,
+            "Leaves that are arrays of values.",
+        );
+        push(
+            "dense_taken_ratio",
+            self.dense_records as f64 / self.places.max(1) as f64,
+            "Part of the places of dense leaves that is taken.",
+        );
+    }
+
+    /// Adds the pages of long values.
+    fn push_overflow<const PAGE: usize>(&self, all: &mut Statistics) {
+        let mut push = |name, value: f64, help| all.push(name, value, help);
+        push(
+            "overflow_pages",
+            self.overflow as f64,
+            "Pages of long values and keys that one record has for itself.",
+        );
+        push(
+            "shared_overflow_pages",
+            self.slot_pages.len() as f64,
+            "Pages that the ends of several long values share.",
+        );
+        push(
+            "shared_overflow_taken_ratio",
+            self.slot_bytes as f64 / (self.slot_pages.len() * PAGE).max(1) as f64,
+            "Part of such pages that is taken.",
         );
     }
 

@@ -27,7 +27,7 @@ use crate::node::leaf::End;
 use crate::node::leaf_range::Start;
 use crate::node::page::Image;
 use crate::node::plan::first_leaf;
-use crate::node::slotted::{Kind, SLACK};
+use crate::node::slotted::{Kind, Payload, SLACK};
 
 /// What a caller says of a pair.
 type Decide<'d> = dyn FnMut(&[u8], &[u8]) -> RangeDecision + 'd;
@@ -79,6 +79,11 @@ fn is_beyond(to: Bound<&[u8]>, key: &[u8]) -> bool {
         Bound::Excluded(end) => key >= end,
         Bound::Unbounded => false,
     }
+}
+
+/// Bytes of a chain that a caller is shown: the rest of the key, and the beginning of the value.
+fn shown_bytes(chain: &Chain) -> usize {
+    chain.key_len + RANGE_VALUE_BYTES
 }
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
@@ -259,14 +264,14 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let mut key = at.key[..base].to_vec();
         key.resize(base + Self::KEY_PREFIX_BYTES + SLACK, 0);
         let mut removed = Removed::default();
-        let mut values = at.ahead.goes_on();
+        let mut may_prefetch = at.ahead.goes_on();
         let mut ask = |key: &[u8], value: &[u8]| {
             if is_beyond(to, key) {
                 return ControlFlow::Break(());
             }
             decide(key, value)
         };
-        loop {
+        removed.ended = loop {
             let mut places = page.taken::<C>(left.clone());
             let mut visit = |key: &[u8], value: &[u8]| {
                 let place = places.next();
@@ -275,53 +280,63 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 }
                 ControlFlow::Continue(())
             };
-            let end = page.walk::<C, true, _>(left.clone(), &mut key, base, &mut visit);
-            let (place, len, record) = match end {
-                End::Visited => return removed,
-                End::Stopped => {
-                    removed.ended = Some(Ended::Whole);
-                    return removed;
-                }
-                End::At(place, len, record) => (place, len, record),
-            };
+            let (place, len, record) =
+                match page.walk::<C, true, _>(left.clone(), &mut key, base, &mut visit) {
+                    End::Visited => break None,
+                    End::Stopped => break Some(Ended::Whole),
+                    End::NotInline {
+                        place,
+                        key_len,
+                        record,
+                    } => (place, key_len, record),
+                };
             let key_prefix = &key[..len];
             if is_beyond(to, key_prefix) {
-                removed.ended = Some(Ended::Whole);
-                return removed;
+                break Some(Ended::Whole);
             }
             if record.kind == Kind::Layer {
-                removed.ended = Some(Ended::Before(key_prefix.to_vec(), None));
-                return removed;
+                break Some(Ended::Before(key_prefix.to_vec(), None));
             }
             let payload = page.payload(record);
             let chain = Chain::read::<PAGE>(payload);
-            let shown = chain.key_len + RANGE_VALUE_BYTES;
-            if chain.head < shown.min(chain.len) && std::mem::take(&mut values) {
+            if chain.head < shown_bytes(&chain).min(chain.len) && std::mem::take(&mut may_prefetch)
+            {
                 self.ask_for_values::<true>(page, left.clone());
             }
-            let bytes = match self.load_chain(payload, shown) {
-                Ok(bytes) => bytes,
-                Err(stop) => {
-                    removed.ended = Some(Ended::Before(key_prefix.to_vec(), Some(stop)));
-                    return removed;
-                }
-            };
-            let (rest, value) = bytes.split_at(chain.key_len);
             let from = through.filter(|cut| cut.0 == place).map(|cut| cut.1);
-            if from.is_none_or(|from| from.admits::<true>(rest)) {
-                match ask(&[key_prefix, rest].concat(), value) {
-                    ControlFlow::Continue(false) => {}
-                    ControlFlow::Continue(true) => {
-                        removed.places.push(place);
-                        removed.chains.push(chain);
-                    }
-                    ControlFlow::Break(()) => {
-                        removed.ended = Some(Ended::Whole);
-                        return removed;
-                    }
+            match self.ask_about_chain(key_prefix, payload, from, &mut ask) {
+                Ok(true) => {
+                    removed.places.push(place);
+                    removed.chains.push(chain);
                 }
+                Ok(false) => {}
+                Err(ended) => break Some(ended),
             }
             left.start = place + 1;
+        };
+        removed
+    }
+
+    /// Asks the caller about a record in overflow pages, if its key is not before `from`: whether
+    /// it is removed, or why the walk over the leaf ends before it.
+    fn ask_about_chain(
+        &self,
+        key_prefix: &[u8],
+        payload: Payload<'_>,
+        from: Option<Start<'_>>,
+        ask: &mut impl FnMut(&[u8], &[u8]) -> RangeDecision,
+    ) -> std::result::Result<bool, Ended> {
+        let chain = Chain::read::<PAGE>(payload);
+        let bytes = self
+            .load_chain(payload, shown_bytes(&chain))
+            .map_err(|stop| Ended::Before(key_prefix.to_vec(), Some(stop)))?;
+        let (rest, value) = bytes.split_at(chain.key_len);
+        if from.is_some_and(|from| !from.admits::<true>(rest)) {
+            return Ok(false);
+        }
+        match ask(&[key_prefix, rest].concat(), value) {
+            ControlFlow::Continue(is_removed) => Ok(is_removed),
+            ControlFlow::Break(()) => Err(Ended::Whole),
         }
     }
 
