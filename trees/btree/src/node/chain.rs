@@ -185,7 +185,7 @@ impl Chain {
     }
 
     /// The record of this, with the bytes of its head.
-    pub(crate) fn made(&self, head: &[u8]) -> Made {
+    pub(crate) fn new_record(&self, head: &[u8]) -> NewRecord {
         debug_assert_eq!(head.len(), self.head);
         let mut bytes = vec![(self.class + self.slot * (CLASSES + 1)) as u8];
         varint::push(&mut bytes, self.len as u64);
@@ -200,7 +200,7 @@ impl Chain {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(head);
-        Made {
+        NewRecord {
             kind: self.kind,
             bytes,
         }
@@ -257,12 +257,12 @@ fn lay_out<const PAGE: usize>(len: usize, room: usize) -> (usize, usize, usize) 
 }
 
 /// A payload made for a new record.
-pub(crate) struct Made {
+pub(crate) struct NewRecord {
     kind: Kind,
     bytes: Vec<u8>,
 }
 
-impl Made {
+impl NewRecord {
     /// The record of a layer.
     pub(crate) fn layer(root: PageNumber) -> Self {
         Self {
@@ -310,12 +310,12 @@ mod tests {
                 (chain.slot_page, chain.slot) =
                     (if chain.class > 0 { 99 } else { 0 }, chain.class / 2);
                 let head = vec![5; chain.head];
-                let made = chain.made(&head);
-                let read = Chain::read::<4096>(made.payload());
+                let record = chain.new_record(&head);
+                let read = Chain::read::<4096>(record.payload());
                 assert_eq!(format!("{read:?}"), format!("{chain:?}"));
-                assert_eq!(read.head_of(made.payload()), head);
-                assert!(key.len() + made.payload().bytes.len() <= 2 * KEY_PREFIX_BYTES);
-                let bytes = bytes_of(&chain) + made.payload().bytes.len() * 3 / 2;
+                assert_eq!(read.head_of(record.payload()), head);
+                assert!(key.len() + record.payload().bytes.len() <= 2 * KEY_PREFIX_BYTES);
+                let bytes = bytes_of(&chain) + record.payload().bytes.len() * 3 / 2;
                 assert!(2 * bytes <= 3 * chain.len + 100, "{bytes} for {chain:?}");
             }
         }
@@ -332,8 +332,8 @@ mod tests {
                 rest: Some(&value[..len / 2]),
             };
             let chain = Chain::plan::<256>(cut, &value, key_prefix.len());
-            let made = chain.made(&value[..chain.head]);
-            assert!(made.payload().bytes.len() <= 24, "{len}");
+            let record = chain.new_record(&value[..chain.head]);
+            assert!(record.payload().bytes.len() <= 24, "{len}");
         }
     }
 }

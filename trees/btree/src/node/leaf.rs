@@ -137,9 +137,13 @@ pub(crate) enum End {
     Visited,
     /// The visitor had enough.
     Stopped,
-    /// At a record whose value is elsewhere: its place, the bytes of key that are put together,
-    /// the record.
-    At(usize, usize, Record),
+    /// At a record whose value is not in the leaf.
+    NotInline {
+        place: usize,
+        /// Bytes of key that were put together.
+        key_len: usize,
+        record: Record,
+    },
 }
 
 /// Adds a record for which a leaf [has a gap](Image::has_gap).
@@ -369,7 +373,11 @@ impl<const PAGE: usize> Image<PAGE> {
             let record = F::record(self, place);
             let len = start + F::write_suffix(self, place, record, &mut key[start..]);
             if record.kind != Kind::Inline {
-                return End::At(place, len, record);
+                return End::NotInline {
+                    place,
+                    key_len: len,
+                    record,
+                };
             }
             if visit(&key[..len], self.payload(record).bytes).is_break() {
                 return End::Stopped;

@@ -9,7 +9,7 @@
 
 use std::borrow::Cow;
 
-use crate::node::chain::{Chain, Made};
+use crate::node::chain::{Chain, NewRecord};
 use crate::node::key::CutKey;
 use crate::node::page::PageNumber;
 use crate::node::page::{HEADER, Image, Tag};
@@ -66,14 +66,14 @@ pub(crate) fn store<const PAGE: usize, W: WriteOverflow<PAGE>>(
     mut chain: Chain,
     cut: CutKey<'_>,
     value: &[u8],
-) -> Result<Made, W::Error> {
+) -> Result<NewRecord, W::Error> {
     let bytes: Cow<'_, [u8]> = match cut.rest {
         None | Some([]) => value.into(),
         Some(rest) => [rest, value].concat().into(),
     };
     let mut written = Vec::with_capacity(chain.pages);
     match write(store, &mut chain, &bytes, &mut written) {
-        Ok(()) => Ok(chain.made(&bytes[..chain.head])),
+        Ok(()) => Ok(chain.new_record(&bytes[..chain.head])),
         Err(error) => {
             for page in written {
                 store.release(page)?;

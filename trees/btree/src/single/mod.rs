@@ -19,7 +19,7 @@ use hedgerow_index::Decision;
 use self::pages::{Owned, OwnedOverflow, OwnedPages};
 use crate::configuration::{Configuration, Hints};
 use crate::node::adapt::{Conversions, Sampler};
-use crate::node::chain::{Chain, Made};
+use crate::node::chain::{Chain, NewRecord};
 use crate::node::key::{CutKey, key_prefix_bytes, layer_root};
 use crate::node::overflow;
 use crate::node::page::PageNumber;
@@ -224,8 +224,8 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
             return self.put_payload(root, page, cut.key_prefix, place, payload);
         }
         let chain = Chain::plan::<PAGE>(cut, value, Self::KEY_PREFIX_BYTES);
-        let Ok(made) = overflow::store(&mut self.overflow(), chain, cut, value);
-        self.put_payload(root, page, cut.key_prefix, place, made.payload());
+        let Ok(record) = overflow::store(&mut self.overflow(), chain, cut, value);
+        self.put_payload(root, page, cut.key_prefix, place, record.payload());
     }
 
     #[inline]
@@ -288,8 +288,8 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
         let image = self.pages.page(page);
         let index = image.index_of::<C>(key_prefix).expect("found before");
         let place = (index, Some(image.leaf_record::<C>(index)));
-        let made = Made::layer(layer);
-        self.put_payload(root, page, key_prefix, place, made.payload());
+        let record = NewRecord::layer(layer);
+        self.put_payload(root, page, key_prefix, place, record.payload());
         layer
     }
 

@@ -146,7 +146,11 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
             let (place, len, record) = match end {
                 End::Visited => return ControlFlow::Continue(()),
                 End::Stopped => return ControlFlow::Break(()),
-                End::At(place, len, record) => (place, len, record),
+                End::NotInline {
+                    place,
+                    key_len,
+                    record,
+                } => (place, key_len, record),
             };
             let payload = image.payload(record);
             let value = match payload.kind {

@@ -13,7 +13,7 @@ use hedgerow_pages::{ExclusiveLatch, Operation, PageId, Pages, Pool, Result, Sto
 
 use super::{BTreeIndex, image};
 use crate::configuration::Configuration;
-use crate::node::chain::{Chain, Made};
+use crate::node::chain::{Chain, NewRecord};
 use crate::node::key::CutKey;
 use crate::node::overflow::{self, ReadOverflow, WriteOverflow};
 use crate::node::page::PageNumber;
@@ -185,7 +185,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         cut: CutKey<'_>,
         value: &[u8],
         operation: &Operation<'p>,
-    ) -> Result<Made> {
+    ) -> Result<NewRecord> {
         let mut within = self.within(operation);
         overflow::store(&mut within, chain, cut, value)
     }

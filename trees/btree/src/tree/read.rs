@@ -276,28 +276,31 @@ fn lookup_in<C: Configuration>(
         if found {
             value_of(page.record::<Comparison<C>>(index, page.records()?)?)
         } else {
-            Where::Nowhere
+            ValueAt::Absent
         }
     } else if C::LEAVES.fingerprint() && tag == Tag::Fingerprint as u8 {
         match find_fingerprint(page, suffix)? {
             Some(index) => value_of(page.record::<Fingerprints>(index, page.records()?)?),
-            None => Where::Nowhere,
+            None => ValueAt::Absent,
         }
     } else if C::LEAVES.fully_dense() && tag == Tag::FullyDense as u8 {
         match find_value(page, key_prefix)? {
-            Some((at, len)) => Where::At(at, len),
-            None => Where::Nowhere,
+            Some((at, len)) => ValueAt::Inline { at, len },
+            None => ValueAt::Absent,
         }
     } else {
-        Where::Elsewhere
+        ValueAt::Elsewhere
     };
     let lookup_optimistic = match value {
-        Where::Nowhere => OptimisticLookup::Absent,
-        Where::At(at, 8) => {
+        ValueAt::Absent => OptimisticLookup::Absent,
+        ValueAt::Inline { at, len: 8 } => {
             *small.first_chunk_mut().expect("room") = page.array::<8>(at)?;
             OptimisticLookup::Value(8)
         }
-        Where::At(at, len @ 0..=SMALL) => {
+        ValueAt::Inline {
+            at,
+            len: len @ 0..=SMALL,
+        } => {
             page.copy(at, &mut small[..len])?;
             OptimisticLookup::Value(len)
         }
@@ -307,19 +310,25 @@ fn lookup_in<C: Configuration>(
 }
 
 /// Where a value is.
-enum Where {
-    Nowhere,
+enum ValueAt {
+    Absent,
     /// In the leaf: its offset and length.
-    At(usize, usize),
+    Inline {
+        at: usize,
+        len: usize,
+    },
     /// Where it takes a latch to read it.
     Elsewhere,
 }
 
 #[inline(always)]
-fn value_of(record: Record) -> Where {
+fn value_of(record: Record) -> ValueAt {
     if record.kind == Kind::Inline {
-        Where::At(record.value_at, record.value_len)
+        ValueAt::Inline {
+            at: record.value_at,
+            len: record.value_len,
+        }
     } else {
-        Where::Elsewhere
+        ValueAt::Elsewhere
     }
 }

@@ -279,7 +279,11 @@ where
             let (place, len, record) = match end {
                 End::Visited => return Ok(ControlFlow::Continue(())),
                 End::Stopped => return Ok(ControlFlow::Break(())),
-                End::At(place, len, record) => (place, len, record),
+                End::NotInline {
+                    place,
+                    key_len,
+                    record,
+                } => (place, key_len, record),
             };
             let from = cut.filter(|cut| cut.0 == place).map(|cut| cut.1);
             let to = end_cut.filter(|cut| cut.0 == place).map(|cut| cut.1);

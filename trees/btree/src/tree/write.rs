@@ -11,7 +11,7 @@ use super::read::{chance, shown_bytes};
 use super::{BTreeIndex, image};
 use crate::configuration::Configuration;
 use crate::node::adapt::{Conversions, POINT_COUNTS};
-use crate::node::chain::{Chain, Made};
+use crate::node::chain::{Chain, NewRecord};
 use crate::node::edit::Edit;
 use crate::node::key::{CutKey, layer_root};
 use crate::node::leaf::{FormOf, put_in_gap, take_from};
@@ -271,8 +271,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         // What the record will be, but for the numbers of pages.
         let chain = Chain::plan::<PAGE>(cut, value, Self::KEY_PREFIX_BYTES);
         let head = cut.rest.unwrap_or(&[]).iter().chain(value).take(chain.head);
-        let made = chain.made(&head.copied().collect::<Vec<u8>>());
-        self.put_payload(site, made.payload(), Some((chain, value)), counted)?;
+        let record = chain.new_record(&head.copied().collect::<Vec<u8>>());
+        self.put_payload(site, record.payload(), Some((chain, value)), counted)?;
         Ok(follow_up)
     }
 
@@ -328,9 +328,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let old = site.chain();
         self.prepare(&mut site.latch, &site.operation)?;
         if let Some((chain, value)) = chained {
-            let made = self.store_chain(chain, cut, value, &site.operation)?;
+            let new_record = self.store_chain(chain, cut, value, &site.operation)?;
             let record = page.find::<C>(cut.key_prefix).expect("just added");
-            let done = page.overwrite(record, made.payload());
+            let done = page.overwrite(record, new_record.payload());
             debug_assert!(done, "as long as it was");
         }
         self.count_write(&mut page, counted);
@@ -408,10 +408,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         self.store_node(&mut latch, &below);
         let layer = pool.id(&latch);
         drop(latch);
-        let made = Made::layer(layer.0);
+        let record = NewRecord::layer(layer.0);
         let mut page = image(&site.latch).clone();
         page.take::<C>(site.place);
-        let done = page.add::<C>(site.place, site.cut.key_prefix, made.payload());
+        let done = page.add::<C>(site.place, site.cut.key_prefix, record.payload());
         debug_assert!(done, "shorter than what was there");
         self.store_node(&mut site.latch, &page);
         self.release_old(Some(chain), &site.operation);
@@ -427,7 +427,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         operation: &Operation<'p>,
     ) -> Result<()> {
         let cut = Self::cut(key);
-        let made;
+        let new_record;
         let payload = if cut.fits(value, Self::KEY_PREFIX_BYTES) {
             Payload {
                 kind: Kind::Inline,
@@ -435,8 +435,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             }
         } else {
             let chain = Chain::plan::<PAGE>(cut, value, Self::KEY_PREFIX_BYTES);
-            made = self.store_chain(chain, cut, value, operation)?;
-            made.payload()
+            new_record = self.store_chain(chain, cut, value, operation)?;
+            new_record.payload()
         };
         let (place, _) = page.locate::<C>(cut.key_prefix);
         let done = page.add::<C>(place, cut.key_prefix, payload);
