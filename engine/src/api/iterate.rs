@@ -18,8 +18,8 @@ use crate::row::Row;
 
 /// Visits the live rows of a range, at most as many as its limit, until `visit` breaks.
 ///
-/// The index counts expired rows against its limit too. Where it met some and stopped at the limit,
-/// it is asked again for as many, from the last key on.
+/// The index counts expired rows against its limit too. Where it met some, it is asked again for
+/// as many, from the last key on.
 pub(crate) fn scan(
     engine: &Engine,
     space: &Space,
@@ -31,26 +31,25 @@ pub(crate) fn scan(
     loop {
         let from = behind.as_deref().map_or(range.from, Bound::Excluded);
         let rest = ScanRange { from, ..*range }.limited(limit);
-        let (mut seen, mut expired, mut broke, mut last) = (0, 0, false, None);
+        let (mut expired, mut broke, mut last) = (0, false, Vec::new());
         space.index.scan(&rest, |key, bytes| {
-            seen += 1;
             let row = Row::new(bytes);
-            let is_expired = row.is_expired(|| *now_ms.get_or_insert_with(|| engine.now_ms()));
-            expired += usize::from(is_expired);
-            if seen == limit && expired > 0 {
-                last = Some(key.to_vec());
+            if row.is_expired(|| *now_ms.get_or_insert_with(|| engine.now_ms())) {
+                expired += 1;
+            } else if visit(key, row).is_break() {
+                broke = true;
+                return ControlFlow::Break(());
             }
-            if is_expired {
-                return ControlFlow::Continue(());
+            if expired > 0 && limit < usize::MAX {
+                last.clear();
+                last.extend_from_slice(key);
             }
-            let flow = visit(key, row);
-            broke = flow.is_break();
-            flow
+            ControlFlow::Continue(())
         })?;
-        if broke || last.is_none() {
+        if broke || expired == 0 || limit == usize::MAX {
             return Ok(());
         }
-        (behind, limit) = (last, expired);
+        (behind, limit) = (Some(last), expired);
     }
 }
 
