@@ -124,28 +124,24 @@ fn rows(db: &Opened) -> u64 {
     db.statistics().get("rows").unwrap_or(0.0) as u64
 }
 
-/// Refuses what is left of a dump that was cut off before the end of its first line: the beginning
-/// of the words that dumps begin with. Says so if there is nothing at all. Flags that dumps do not
-/// take say that it is none.
+/// Refuses what is left of a dump that was cut off before the end of its first line: nothing, or
+/// the beginning of the words that dumps begin with. Flags that dumps do not take say that it is
+/// none.
 fn check_beginning(load: &Load, name: &str, first: Option<&First>) -> Result<()> {
     if load.raw || load.tsv || load.value.is_some() {
         return Ok(());
     }
-    match first {
-        // No rows are as good as any. Of a dump it is what a full disk leaves.
-        None => eprintln!(
-            "hedgerow: {name} is empty: nothing is loaded; if it is to be a dump, make the dump \
-             again"
-        ),
+    let what = match first {
+        None => "is empty",
         Some(first) if first.is_cut && dump_file::is_cut_head(&first.text) => {
-            return Err(Error::Failed(format!(
-                "{name} ends within the first line of a dump: nothing is loaded; make the dump \
-                 again, or give --raw if these lines are keys"
-            )));
+            "ends within the first line of a dump"
         }
-        Some(_) => {}
-    }
-    Ok(())
+        Some(_) => return Ok(()),
+    };
+    Err(Error::Failed(format!(
+        "{name} {what}: nothing is loaded; make the dump again, or give --raw if these lines are \
+         keys"
+    )))
 }
 
 /// What the lines are, judged by the first one.
