@@ -2,9 +2,11 @@
 //!
 //! A block is what the flusher writes at once: a header, the records of one buffer, and, when it
 //! closes an epoch, a trailer with the valid length of every shard.
+//! Integers are little-endian.
 //!
 //! ```text
-//!  0 u32 magic            4 u32 crc32c of bytes 8.. of the block, seeded by the database id
+//!  0 u32 magic "HdBl"     4 u32 crc32c of bytes 8.. of the block, seeded by the crc32c of the
+//!                               database id
 //!  8 u64 length of the whole block
 //! 16 u64 sequence of the block in its file, from 0
 //! 24 u64 durable offset: everything before it was synced before this block was written
@@ -17,14 +19,42 @@
 //!    trailer, if it closes an epoch: u64 closed epoch, then for every shard u64 valid length,
 //!    u64 durable length; then, if it names a manifest, u64 its sequence
 //! ```
+//!
+//! * Durable offset: every byte of this file before it was synced before this block was written.
+//! * Trailer: what lies inside these valid lengths, of this epoch or an earlier one, is a
+//!   consistent cut through all shards. The durable lengths are durable offsets for all files.
+//! * Named manifest: it was durable before this block was written.
+//! * Seal: this block is the last of its file. A rotation seals the files of all shards, in one
+//!   group commit, before anything is written to the next generation.
 
 use crate::planted::{PlantedBug, planted};
 use crate::timestamp::Timestamp;
 
-/// Bytes of a block's header.
-pub(crate) const HEADER_BYTES: usize = 64;
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"HdBl");
-const CRC_OF: usize = 8;
+
+// Where each field of a header begins: behind the one before.
+const CRC_AT: usize = size_of::<u32>();
+const LENGTH_AT: usize = CRC_AT + size_of::<u32>();
+const SEQUENCE_AT: usize = LENGTH_AT + size_of::<u64>();
+const DURABLE_OFFSET_AT: usize = SEQUENCE_AT + size_of::<u64>();
+const LAST_TIMESTAMP_AT: usize = DURABLE_OFFSET_AT + size_of::<u64>();
+const INCARNATION_AT: usize = LAST_TIMESTAMP_AT + size_of::<u64>();
+const GENERATION_AT: usize = INCARNATION_AT + size_of::<u32>();
+const SHARD_AT: usize = GENERATION_AT + size_of::<u32>();
+const SHARDS_AT: usize = SHARD_AT + size_of::<u16>();
+const FLAGS_AT: usize = SHARDS_AT + size_of::<u16>();
+const RECORDS_AT: usize = FLAGS_AT + size_of::<u32>();
+const TRAILER_BYTES_AT: usize = RECORDS_AT + size_of::<u32>();
+/// Bytes of a block's header.
+pub(crate) const HEADER_BYTES: usize = TRAILER_BYTES_AT + size_of::<u32>();
+
+// The header as it is drawn above.
+const _: () = {
+    assert!(CRC_AT == 4 && LENGTH_AT == 8 && SEQUENCE_AT == 16);
+    assert!(DURABLE_OFFSET_AT == 24 && LAST_TIMESTAMP_AT == 32);
+    assert!(INCARNATION_AT == 40 && GENERATION_AT == 44 && SHARD_AT == 48 && SHARDS_AT == 50);
+    assert!(FLAGS_AT == 52 && RECORDS_AT == 56 && TRAILER_BYTES_AT == 60 && HEADER_BYTES == 64);
+};
 
 const FLAG_CLOSES: u32 = 1;
 const FLAG_SEALS: u32 = 2;
@@ -116,27 +146,24 @@ pub(crate) fn seal(bytes: &mut Vec<u8>, identity: &Identity, header: &BlockHeade
         | flag(header.seals, FLAG_SEALS)
         | flag(names_manifest, FLAG_NAMES_MANIFEST);
     let length = bytes.len() as u64;
-    let mut at = 0;
-    let mut put = |field: &[u8]| {
-        bytes[at..at + field.len()].copy_from_slice(field);
-        at += field.len();
-    };
-    put(&MAGIC.to_le_bytes());
-    put(&[0; 4]);
-    put(&length.to_le_bytes());
-    put(&header.sequence.to_le_bytes());
-    put(&header.durable_offset.to_le_bytes());
-    put(&header.last_timestamp.raw().to_le_bytes());
-    put(&identity.incarnation.to_le_bytes());
-    put(&identity.generation.to_le_bytes());
-    put(&identity.shard.to_le_bytes());
-    put(&identity.shards.to_le_bytes());
-    put(&flags.to_le_bytes());
-    put(&header.records.to_le_bytes());
-    put(&trailer.to_le_bytes());
-    debug_assert_eq!(at, HEADER_BYTES);
-    let crc = crc32c::crc32c_append(identity.checksum_seed(), &bytes[CRC_OF..]);
-    bytes[4..8].copy_from_slice(&crc.to_le_bytes());
+    let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+    put(0, &MAGIC.to_le_bytes());
+    put(LENGTH_AT, &length.to_le_bytes());
+    put(SEQUENCE_AT, &header.sequence.to_le_bytes());
+    put(DURABLE_OFFSET_AT, &header.durable_offset.to_le_bytes());
+    put(
+        LAST_TIMESTAMP_AT,
+        &header.last_timestamp.raw().to_le_bytes(),
+    );
+    put(INCARNATION_AT, &identity.incarnation.to_le_bytes());
+    put(GENERATION_AT, &identity.generation.to_le_bytes());
+    put(SHARD_AT, &identity.shard.to_le_bytes());
+    put(SHARDS_AT, &identity.shards.to_le_bytes());
+    put(FLAGS_AT, &flags.to_le_bytes());
+    put(RECORDS_AT, &header.records.to_le_bytes());
+    put(TRAILER_BYTES_AT, &trailer.to_le_bytes());
+    let crc = crc32c::crc32c_append(identity.checksum_seed(), &bytes[LENGTH_AT..]);
+    bytes[CRC_AT..LENGTH_AT].copy_from_slice(&crc.to_le_bytes());
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
@@ -158,17 +185,17 @@ fn u16_at(bytes: &[u8], at: usize) -> u16 {
 /// The whole length that a block header claims, if it looks like a header at all. Nothing is
 /// verified yet: this only says how much to read.
 pub(crate) fn claimed_length(header: &[u8; HEADER_BYTES]) -> Option<u64> {
-    let length = u64_at(header, 8);
+    let length = u64_at(header, LENGTH_AT);
     (u32_at(header, 0) == MAGIC && length >= HEADER_BYTES as u64).then_some(length)
 }
 
 /// Whether a block header names this file: a cheap look before a whole block is read.
 pub(crate) fn names(header: &[u8; HEADER_BYTES], identity: &Identity) -> bool {
     let found = (
-        u32_at(header, 40),
-        u32_at(header, 44),
-        u16_at(header, 48),
-        u16_at(header, 50),
+        u32_at(header, INCARNATION_AT),
+        u32_at(header, GENERATION_AT),
+        u16_at(header, SHARD_AT),
+        u16_at(header, SHARDS_AT),
     );
     let Identity {
         incarnation,
@@ -192,19 +219,19 @@ pub(crate) fn open<'a>(
     if u32_at(bytes, 0) != MAGIC {
         return Err("there is no block where one should begin".into());
     }
-    let length = u64_at(bytes, 8);
+    let length = u64_at(bytes, LENGTH_AT);
     if length != bytes.len() as u64 {
         return Err("the block's length is not what its header says".into());
     }
-    let crc = crc32c::crc32c_append(identity.checksum_seed(), &bytes[CRC_OF..]);
-    if crc != u32_at(bytes, 4) && !planted(PlantedBug::ChecksumIgnored) {
+    let crc = crc32c::crc32c_append(identity.checksum_seed(), &bytes[LENGTH_AT..]);
+    if crc != u32_at(bytes, CRC_AT) && !planted(PlantedBug::ChecksumIgnored) {
         return Err("the block's checksum does not match its bytes".into());
     }
     let found = (
-        u32_at(bytes, 40),
-        u32_at(bytes, 44),
-        u16_at(bytes, 48),
-        u16_at(bytes, 50),
+        u32_at(bytes, INCARNATION_AT),
+        u32_at(bytes, GENERATION_AT),
+        u16_at(bytes, SHARD_AT),
+        u16_at(bytes, SHARDS_AT),
     );
     let Identity {
         incarnation,
@@ -216,9 +243,9 @@ pub(crate) fn open<'a>(
     if found != (incarnation, generation, shard, shards) {
         return Err("the block belongs to another log file".into());
     }
-    let flags = u32_at(bytes, 52);
+    let flags = u32_at(bytes, FLAGS_AT);
     let closes = flags & FLAG_CLOSES != 0;
-    let trailer = u32_at(bytes, 60) as usize;
+    let trailer = u32_at(bytes, TRAILER_BYTES_AT) as usize;
     let names_manifest = flags & FLAG_NAMES_MANIFEST != 0;
     let wanted = match closes {
         true => trailer_bytes(shards, names_manifest),
@@ -241,10 +268,10 @@ pub(crate) fn open<'a>(
     });
     let header = BlockHeader {
         length,
-        sequence: u64_at(bytes, 16),
-        durable_offset: u64_at(bytes, 24),
-        last_timestamp: Timestamp::from_raw(u64_at(bytes, 32)),
-        records: u32_at(bytes, 56),
+        sequence: u64_at(bytes, SEQUENCE_AT),
+        durable_offset: u64_at(bytes, DURABLE_OFFSET_AT),
+        last_timestamp: Timestamp::from_raw(u64_at(bytes, LAST_TIMESTAMP_AT)),
+        records: u32_at(bytes, RECORDS_AT),
         seals: flags & FLAG_SEALS != 0,
         closing,
     };

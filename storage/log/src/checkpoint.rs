@@ -5,14 +5,22 @@
 //! manifest lists it, so nothing here is ever repaired: any damage is an error.
 //!
 //! ```text
-//! file header (64): magic (8), version u32, generation u32, part u32, zeros u32,
-//!                   database id (16), zeros, crc32c u32 of the first 60 bytes
+//!  0        8         12           16     20      24            40      60     64
+//! ┌────────┬─────────┬────────────┬──────┬───────┬─────────────┬───────┬──────┐
+//! │"HdgrwCkp"│version│ generation │ part │ zeros │ database id │ zeros │ crc  │  file header
+//! └────────┴─────────┴────────────┴──────┴───────┴─────────────┴───────┴──────┘
+//!            u32       u32          u32            16 bytes       crc32c of 0..60
+//!
 //! blocks of about 64 KiB (one record may make a block larger):
-//!   0 u32 magic        4 u32 crc32c of bytes 8.. of the block, seeded by that of the file header
+//!   0 u32 magic "HdCk"
+//!   4 u32 crc32c of bytes 8.. of the block, seeded by the crc32c of the file header's 64 bytes
 //!   8 u64 length of the whole block       16 u64 sequence of the block, from 0
 //!  24 u32 records     28 u32 1 for the last block of the file, else 0
 //!  32 records: varint keyspace · varint key length · varint record length · key · record
 //! ```
+//!
+//! The manifest lists each part with its length, its number of records, and a CRC-32C over the
+//! checksums (four bytes each) of its blocks. The engine's records are rows with their timestamps.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,9 +35,32 @@ use crate::manifest::PartEntry;
 pub(crate) const CHECKPOINT_DIR: &str = "checkpoint";
 const FILE_MAGIC: [u8; 8] = *b"HdgrwCkp";
 const CHECKPOINT_VERSION: u32 = 1;
-const FILE_HEADER_BYTES: usize = 64;
 const MAGIC: u32 = u32::from_le_bytes(*b"HdCk");
-const HEADER_BYTES: usize = 32;
+
+// Where each field of the file's header begins: behind the one before, but for what follows zeros.
+const VERSION_AT: usize = FILE_MAGIC.len();
+const GENERATION_AT: usize = VERSION_AT + size_of::<u32>();
+const PART_AT: usize = GENERATION_AT + size_of::<u32>();
+const DATABASE_ID_AT: usize = PART_AT + 2 * size_of::<u32>();
+const FILE_CRC_AT: usize = FILE_HEADER_BYTES - size_of::<u32>();
+const FILE_HEADER_BYTES: usize = 64;
+
+// Where each field of a block's header begins: behind the one before.
+const CRC_AT: usize = size_of::<u32>();
+const LENGTH_AT: usize = CRC_AT + size_of::<u32>();
+const SEQUENCE_AT: usize = LENGTH_AT + size_of::<u64>();
+const RECORDS_AT: usize = SEQUENCE_AT + size_of::<u64>();
+const LAST_AT: usize = RECORDS_AT + size_of::<u32>();
+const HEADER_BYTES: usize = LAST_AT + size_of::<u32>();
+
+// Both headers as they are drawn above.
+const _: () = {
+    assert!(VERSION_AT == 8 && GENERATION_AT == 12 && PART_AT == 16 && DATABASE_ID_AT == 24);
+    assert!(DATABASE_ID_AT + size_of::<u128>() == 40 && FILE_CRC_AT == 60);
+    assert!(CRC_AT == 4 && LENGTH_AT == 8 && SEQUENCE_AT == 16);
+    assert!(RECORDS_AT == 24 && LAST_AT == 28 && HEADER_BYTES == 32);
+};
+
 const BLOCK_BYTES: usize = 64 << 10;
 // Syncing as we go keeps the last sync, and with it the log's, short.
 const SYNC_EVERY_BYTES: u64 = 16 << 20;
@@ -41,13 +72,14 @@ pub(crate) fn file_name(generation: u32, part: u32) -> String {
 
 fn file_header(database_id: u128, generation: u32, part: u32) -> [u8; FILE_HEADER_BYTES] {
     let mut header = [0; FILE_HEADER_BYTES];
-    header[..8].copy_from_slice(&FILE_MAGIC);
-    header[8..12].copy_from_slice(&CHECKPOINT_VERSION.to_le_bytes());
-    header[12..16].copy_from_slice(&generation.to_le_bytes());
-    header[16..20].copy_from_slice(&part.to_le_bytes());
-    header[24..40].copy_from_slice(&database_id.to_le_bytes());
-    let crc = crc32c::crc32c(&header[..60]);
-    header[60..].copy_from_slice(&crc.to_le_bytes());
+    let mut put = |at: usize, field: &[u8]| header[at..at + field.len()].copy_from_slice(field);
+    put(0, &FILE_MAGIC);
+    put(VERSION_AT, &CHECKPOINT_VERSION.to_le_bytes());
+    put(GENERATION_AT, &generation.to_le_bytes());
+    put(PART_AT, &part.to_le_bytes());
+    put(DATABASE_ID_AT, &database_id.to_le_bytes());
+    let crc = crc32c::crc32c(&header[..FILE_CRC_AT]);
+    header[FILE_CRC_AT..].copy_from_slice(&crc.to_le_bytes());
     header
 }
 
@@ -181,13 +213,15 @@ impl CheckpointWriter {
 
     fn write_block(&mut self, last: bool) -> Result<()> {
         let length = self.block.len() as u64;
-        self.block[0..4].copy_from_slice(&MAGIC.to_le_bytes());
-        self.block[8..16].copy_from_slice(&length.to_le_bytes());
-        self.block[16..24].copy_from_slice(&self.sequence.to_le_bytes());
-        self.block[24..28].copy_from_slice(&self.block_records.to_le_bytes());
-        self.block[28..32].copy_from_slice(&u32::from(last).to_le_bytes());
-        let crc = crc32c::crc32c_append(self.seed, &self.block[8..]);
-        self.block[4..8].copy_from_slice(&crc.to_le_bytes());
+        let block = &mut self.block;
+        let mut put = |at: usize, field: &[u8]| block[at..at + field.len()].copy_from_slice(field);
+        put(0, &MAGIC.to_le_bytes());
+        put(LENGTH_AT, &length.to_le_bytes());
+        put(SEQUENCE_AT, &self.sequence.to_le_bytes());
+        put(RECORDS_AT, &self.block_records.to_le_bytes());
+        put(LAST_AT, &u32::from(last).to_le_bytes());
+        let crc = crc32c::crc32c_append(self.seed, &self.block[LENGTH_AT..]);
+        self.block[CRC_AT..LENGTH_AT].copy_from_slice(&crc.to_le_bytes());
         self.file
             .write_at(self.length, &self.block)
             .map_err(|e| Error::io("write", &self.path, e))?;
@@ -355,7 +389,7 @@ impl CheckpointReader {
             u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
         };
         let long = |at: usize| u64::from(field(at)) | u64::from(field(at + 4)) << 32;
-        let length = long(8);
+        let length = long(LENGTH_AT);
         if field(0) != MAGIC || length < HEADER_BYTES as u64 || length > self.entry.len - offset {
             return Err(self.damage(offset, "there is no block where one should begin"));
         }
@@ -364,19 +398,19 @@ impl CheckpointReader {
         block.resize(length as usize, 0);
         block[..HEADER_BYTES].copy_from_slice(&header);
         self.read(offset + HEADER_BYTES as u64, &mut block[HEADER_BYTES..])?;
-        let crc = crc32c::crc32c_append(self.seed, &block[8..]);
-        if crc != field(4) {
+        let crc = crc32c::crc32c_append(self.seed, &block[LENGTH_AT..]);
+        if crc != field(CRC_AT) {
             return Err(self.damage(offset, "the block's checksum does not match its bytes"));
         }
-        if long(16) != self.sequence || field(28) > 1 {
+        if long(SEQUENCE_AT) != self.sequence || field(LAST_AT) > 1 {
             return Err(self.damage(offset, "the block belongs to another place"));
         }
         self.crc = crc32c::crc32c_append(self.crc, &crc.to_le_bytes());
         self.sequence += 1;
         self.block = block;
         self.at = HEADER_BYTES;
-        self.block_left = field(24);
-        self.last_seen = field(28) == 1;
+        self.block_left = field(RECORDS_AT);
+        self.last_seen = field(LAST_AT) == 1;
         self.next_offset = offset + length;
         Ok(())
     }
@@ -419,9 +453,10 @@ fn check_file_header(
         return Ok(());
     }
     let whole = header.len() == FILE_HEADER_BYTES
-        && crc32c::crc32c(&header[..60]).to_le_bytes() == header[60..];
-    if whole && header[..8] == FILE_MAGIC {
-        let found = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
+        && crc32c::crc32c(&header[..FILE_CRC_AT]).to_le_bytes() == header[FILE_CRC_AT..];
+    if whole && header[..VERSION_AT] == FILE_MAGIC {
+        let version = &header[VERSION_AT..GENERATION_AT];
+        let found = version.first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
         if found > CHECKPOINT_VERSION {
             let supported = CHECKPOINT_VERSION;
             return Err(Error::NewerFormat {

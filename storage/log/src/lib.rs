@@ -20,8 +20,8 @@
 //! | `manifest` | the file that says what the database consists of |
 //! | `planted` | bugs on purpose, for the tests of the tests |
 //!
-//! Byte layouts and the recovery algorithm are drawn in `docs/file-formats.md`, promises in
-//! `docs/durability.md`.
+//! Each layout is drawn in the module that writes it. `docs/file-formats.md` says which files there
+//! are and how they are recovered, `docs/durability.md` what is promised.
 
 #![forbid(unsafe_code)]
 

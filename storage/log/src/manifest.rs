@@ -6,9 +6,27 @@
 //! between, `MANIFEST.tmp` is an empty file with disk space reserved, for the next manifest.
 //!
 //! ```text
-//! 0 magic (8)   8 u32 version   12 u32 body length   16 u32 crc32c of bytes 8..16 and the body
-//! 20 body: integers as varints, strings as varint length + bytes, in the order of the struct
+//!  0          8         12            16     20
+//! ┌──────────┬─────────┬─────────────┬──────┬────────────────┐
+//! │"HdgrwMan"│ version │ body length │ crc  │ body           │
+//! └──────────┴─────────┴─────────────┴──────┴────────────────┘
+//!              u32       u32           u32: crc32c of bytes 8..16 and the body
+//!
+//! body; integers are varints, strings a varint length and UTF-8, lists a varint count and items:
+//!  16 bytes database id
+//!  last incarnation · log floor · next keyspace id · epoch floor
+//!  u8 1 after a clean shutdown, else 0
+//!  list of incarnations: incarnation · shards · first generation · first epoch ·
+//!                        end (list of 0 or 1)
+//!      end: cutoff epoch · largest epoch · last generation ·
+//!           list of the lengths of that generation's files, by shard
+//!  list of keyspaces: id · string name · string kind of index
+//!  checkpoint (list of 0 or 1): generation · timestamp · list of parts
+//!      part: string file name · length · records · crc
+//!  sequence, from version 2 on
 //! ```
+//!
+//! [`Manifest`] says what the fields mean.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,7 +43,20 @@ use crate::timestamp::Timestamp;
 pub const MANIFEST_FILE: &str = "MANIFEST";
 const TEMPORARY_FILE: &str = "MANIFEST.tmp";
 const MAGIC: [u8; 8] = *b"HdgrwMan";
-const HEADER_BYTES: usize = 20;
+
+// Where each field of the header begins: behind the one before.
+const VERSION_AT: usize = MAGIC.len();
+const BODY_LENGTH_AT: usize = VERSION_AT + size_of::<u32>();
+const CRC_AT: usize = BODY_LENGTH_AT + size_of::<u32>();
+const HEADER_BYTES: usize = CRC_AT + size_of::<u32>();
+const DATABASE_ID_BYTES: u64 = 16;
+
+// The header as it is drawn above.
+const _: () = {
+    assert!(VERSION_AT == 8 && BODY_LENGTH_AT == 12 && CRC_AT == 16 && HEADER_BYTES == 20);
+    assert!(DATABASE_ID_BYTES == size_of::<u128>() as u64);
+};
+
 /// The newest manifest format this code reads, and the one it writes.
 /// Version 2 has a sequence; in version 1 it was always 0.
 pub const FORMAT_VERSION: u32 = 2;
@@ -348,7 +379,7 @@ impl Manifest {
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
         bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[8..16]), &body);
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[VERSION_AT..CRC_AT]), &body);
         bytes.extend_from_slice(&crc.to_le_bytes());
         bytes.extend_from_slice(&body);
         bytes
@@ -391,32 +422,45 @@ impl Manifest {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
         };
         let body = &bytes[HEADER_BYTES..];
-        let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[8..16]), body);
-        if body.len() < number(12) as usize && number(8) <= FORMAT_VERSION {
-            return Err(damaged(12, "the file is shorter than its header says"));
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[VERSION_AT..CRC_AT]), body);
+        if body.len() < number(BODY_LENGTH_AT) as usize && number(VERSION_AT) <= FORMAT_VERSION {
+            return Err(damaged(
+                BODY_LENGTH_AT,
+                "the file is shorter than its header says",
+            ));
         }
-        if crc != number(16) {
-            return Err(damaged(8, "the checksum does not match the contents"));
+        if crc != number(CRC_AT) {
+            return Err(damaged(
+                VERSION_AT,
+                "the checksum does not match the contents",
+            ));
         }
-        if number(8) > FORMAT_VERSION {
+        if number(VERSION_AT) > FORMAT_VERSION {
             return Err(Error::NewerFormat {
                 file: path.to_path_buf(),
-                found: number(8),
+                found: number(VERSION_AT),
                 supported: FORMAT_VERSION,
             });
         }
-        if number(8) == 0 {
-            return Err(damaged(8, "it has format version 0, which never was"));
+        if number(VERSION_AT) == 0 {
+            return Err(damaged(
+                VERSION_AT,
+                "it has format version 0, which never was",
+            ));
         }
         let mut rest = body;
-        match Manifest::decode_body(&mut rest, number(8)) {
-            Some(manifest) if rest.is_empty() && number(12) as usize == body.len() => Ok(manifest),
+        match Manifest::decode_body(&mut rest, number(VERSION_AT)) {
+            Some(manifest) if rest.is_empty() && number(BODY_LENGTH_AT) as usize == body.len() => {
+                Ok(manifest)
+            }
             _ => Err(damaged(HEADER_BYTES, "the contents do not decode")),
         }
     }
 
     fn decode_body(rest: &mut &[u8], format_version: u32) -> Option<Manifest> {
-        let database_id = varint::take_bytes(rest, 16)?.try_into().ok()?;
+        let database_id = varint::take_bytes(rest, DATABASE_ID_BYTES)?
+            .try_into()
+            .ok()?;
         Some(Manifest {
             database_id: u128::from_le_bytes(database_id),
             format_version,

@@ -2,10 +2,15 @@
 //!
 //! ```text
 //! varint  length of the rest
-//! u64     timestamp
+//! u64     timestamp: epoch (high 40 bits) · sequence (24 bits); little-endian
 //! varint  number of operations, ≥ 1
-//! each:   u8 kind · varint keyspace · varint key length · varint payload length · key · payload
+//! each:   u8 kind (1 put, 2 put columns, 3 remove, 4 remove range) · varint keyspace ·
+//!         varint key length · varint payload length · key · payload
 //! ```
+//!
+//! So a put of an 8-byte key and a 17-byte payload takes 39 bytes. Inside one shard records stand
+//! in the order of their timestamps, across blocks and files. Payloads are the engine's: rows,
+//! changed columns, the ends of a range.
 //!
 //! A record carries no checksum of its own: its block does (see `block.rs`). So appending one
 //! is a few small copies, and the flusher pays for the checksum.
@@ -55,8 +60,17 @@ pub struct Operation<'a> {
     pub payload: &'a [u8],
 }
 
+const TIMESTAMP_BYTES: usize = 8;
 // Kind and three varints at their longest.
-const OPERATION_HEADER_MAX: usize = 1 + 3 * varint::MAX_BYTES;
+const OPERATION_HEADER_MAX: usize = size_of::<OperationKind>() + 3 * varint::MAX_BYTES;
+
+// The parts of fixed length as they are drawn above.
+const _: () = {
+    assert!(TIMESTAMP_BYTES == size_of::<Timestamp>() && size_of::<OperationKind>() == 1);
+    assert!(Timestamp::MAX_EPOCH == (1 << 40) - 1);
+    assert!(OperationKind::Put as u8 == 1 && OperationKind::PutColumns as u8 == 2);
+    assert!(OperationKind::Remove as u8 == 3 && OperationKind::RemoveRange as u8 == 4);
+};
 
 impl Operation<'_> {
     fn encoded_bytes(&self) -> usize {
@@ -70,16 +84,16 @@ impl Operation<'_> {
 
 /// Appends the record of one commit to a buffer.
 pub(crate) fn append(buffer: &mut Vec<u8>, timestamp: Timestamp, operations: &[Operation<'_>]) {
-    let body = 8
+    let body = TIMESTAMP_BYTES
         + varint::size(operations.len() as u64)
         + operations
             .iter()
             .map(Operation::encoded_bytes)
             .sum::<usize>();
-    let mut header = [0; 2 * varint::MAX_BYTES + 8];
+    let mut header = [0; 2 * varint::MAX_BYTES + TIMESTAMP_BYTES];
     let mut at = varint::put(&mut header, 0, body as u64);
-    header[at..at + 8].copy_from_slice(&timestamp.raw().to_le_bytes());
-    at = varint::put(&mut header, at + 8, operations.len() as u64);
+    header[at..at + TIMESTAMP_BYTES].copy_from_slice(&timestamp.raw().to_le_bytes());
+    at = varint::put(&mut header, at + TIMESTAMP_BYTES, operations.len() as u64);
     buffer.extend_from_slice(&header[..at]);
     for operation in operations {
         let mut header = [0; OPERATION_HEADER_MAX];
@@ -127,7 +141,7 @@ impl<'a> Commit<'a> {
     pub(crate) fn take(bytes: &mut &'a [u8]) -> Option<Commit<'a>> {
         let length = varint::take(bytes)?;
         let mut body = varint::take_bytes(bytes, length)?;
-        let timestamp = varint::take_bytes(&mut body, 8)?;
+        let timestamp = varint::take_bytes(&mut body, TIMESTAMP_BYTES as u64)?;
         let timestamp = Timestamp::from_raw(u64::from_le_bytes(timestamp.try_into().ok()?));
         let count = varint::take(&mut body)?;
         let commit = Commit {

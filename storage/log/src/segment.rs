@@ -3,7 +3,18 @@
 //! `log/<incarnation>-<generation>-<shard>.log`. An *incarnation* is one opening of the database;
 //! it never appends to files of an earlier one. A *generation* is what lies between two rotations
 //! (a checkpoint rotates, so that older generations can go); generations are numbered on across
-//! incarnations.
+//! incarnations. Numbers in the name are decimal and padded with zeros, to eight digits, eight and
+//! four. Behind the header stand [blocks](crate::block).
+//!
+//! ```text
+//!  0        8         12            16           20      22       24            40      60     64
+//! ┌────────┬─────────┬─────────────┬────────────┬───────┬────────┬─────────────┬───────┬──────┐
+//! │"HdgrwLog"│version│ incarnation │ generation │ shard │ shards │ database id │ zeros │ crc  │
+//! └────────┴─────────┴─────────────┴────────────┴───────┴────────┴─────────────┴───────┴──────┘
+//!            u32       u32           u32          u16     u16      16 bytes       crc32c of 0..60
+//! ```
+//!
+//! The header is synced, and so is the directory, before anything counts on the file.
 //!
 //! Where commits wait for their sync, a file is written *ahead* with zeros, which the blocks then
 //! take the place of: what is synced has neither a new length nor new extents, so the file system
@@ -30,9 +41,27 @@ use crate::timestamp::Timestamp;
 
 /// The directory of log files inside a database.
 pub(crate) const LOG_DIR: &str = "log";
+const FILE_MAGIC: [u8; 8] = *b"HdgrwLog";
+
+// Where each field of a file's header begins: behind the one before, but for the checksum.
+const VERSION_AT: usize = FILE_MAGIC.len();
+const INCARNATION_AT: usize = VERSION_AT + size_of::<u32>();
+const GENERATION_AT: usize = INCARNATION_AT + size_of::<u32>();
+const SHARD_AT: usize = GENERATION_AT + size_of::<u32>();
+const SHARDS_AT: usize = SHARD_AT + size_of::<u16>();
+const DATABASE_ID_AT: usize = SHARDS_AT + size_of::<u16>();
+const ZEROS_AT: usize = DATABASE_ID_AT + size_of::<u128>();
+const CRC_AT: usize = FILE_HEADER_BYTES - size_of::<u32>();
 /// Bytes of a log file's header.
 pub(crate) const FILE_HEADER_BYTES: usize = 64;
-const FILE_MAGIC: [u8; 8] = *b"HdgrwLog";
+
+// The header as it is drawn above.
+const _: () = {
+    assert!(VERSION_AT == 8 && INCARNATION_AT == 12 && GENERATION_AT == 16);
+    assert!(SHARD_AT == 20 && SHARDS_AT == 22 && DATABASE_ID_AT == 24);
+    assert!(ZEROS_AT == 40 && CRC_AT == 60);
+};
+
 /// The newest log format this code reads, and the one it writes. Version 2 knows removals of
 /// ranges, version 3 blocks that name a manifest; older versions are the same without them.
 pub(crate) const LOG_VERSION: u32 = 3;
@@ -71,24 +100,23 @@ pub(crate) fn path(dir: &Path, identity: &Identity) -> PathBuf {
     ))
 }
 
-/// The header of a log file:
-/// magic (8), version u32, incarnation u32, generation u32, shard u16, shards u16,
-/// database id (16), zeros, crc32c u32 of the first 60 bytes.
+/// The header of a log file of the newest version.
 pub(crate) fn file_header(identity: &Identity) -> [u8; FILE_HEADER_BYTES] {
     file_header_of(LOG_VERSION, identity)
 }
 
 fn file_header_of(version: u32, identity: &Identity) -> [u8; FILE_HEADER_BYTES] {
     let mut header = [0; FILE_HEADER_BYTES];
-    header[..8].copy_from_slice(&FILE_MAGIC);
-    header[8..12].copy_from_slice(&version.to_le_bytes());
-    header[12..16].copy_from_slice(&identity.incarnation.to_le_bytes());
-    header[16..20].copy_from_slice(&identity.generation.to_le_bytes());
-    header[20..22].copy_from_slice(&identity.shard.to_le_bytes());
-    header[22..24].copy_from_slice(&identity.shards.to_le_bytes());
-    header[24..40].copy_from_slice(&identity.database_id.to_le_bytes());
-    let crc = crc32c::crc32c(&header[..60]);
-    header[60..].copy_from_slice(&crc.to_le_bytes());
+    let mut put = |at: usize, field: &[u8]| header[at..at + field.len()].copy_from_slice(field);
+    put(0, &FILE_MAGIC);
+    put(VERSION_AT, &version.to_le_bytes());
+    put(INCARNATION_AT, &identity.incarnation.to_le_bytes());
+    put(GENERATION_AT, &identity.generation.to_le_bytes());
+    put(SHARD_AT, &identity.shard.to_le_bytes());
+    put(SHARDS_AT, &identity.shards.to_le_bytes());
+    put(DATABASE_ID_AT, &identity.database_id.to_le_bytes());
+    let crc = crc32c::crc32c(&header[..CRC_AT]);
+    header[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
     header
 }
 
@@ -111,15 +139,16 @@ pub(crate) fn check_file_header(
     if bytes.len() < FILE_HEADER_BYTES {
         return Err(HeaderFault::Bad("the file ends inside its header"));
     }
-    if bytes[..8] != FILE_MAGIC {
+    if bytes[..VERSION_AT] != FILE_MAGIC {
         return Err(HeaderFault::Bad("this is not a log file"));
     }
-    if crc32c::crc32c(&bytes[..60]).to_le_bytes() != bytes[60..64] {
+    if crc32c::crc32c(&bytes[..CRC_AT]).to_le_bytes() != bytes[CRC_AT..FILE_HEADER_BYTES] {
         return Err(HeaderFault::Bad(
             "the file header's checksum does not match its bytes",
         ));
     }
-    let version = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
+    let version = &bytes[VERSION_AT..INCARNATION_AT];
+    let version = version.first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
     if version > LOG_VERSION {
         return Err(HeaderFault::Newer(version));
     }
@@ -128,7 +157,7 @@ pub(crate) fn check_file_header(
             "this log file has format version 0, which never was",
         ));
     }
-    if bytes[24..40] != identity.database_id.to_le_bytes() {
+    if bytes[DATABASE_ID_AT..ZEROS_AT] != identity.database_id.to_le_bytes() {
         return Err(HeaderFault::Bad(
             "this log file belongs to another database",
         ));
@@ -141,18 +170,18 @@ pub(crate) fn check_file_header(
 /// The identity that the header of a log file states, if the header is whole.
 pub(crate) fn identity_in(bytes: &[u8]) -> Option<Identity> {
     let header: &[u8; FILE_HEADER_BYTES] = bytes.try_into().ok()?;
-    let crc = crc32c::crc32c(&header[..60]).to_le_bytes();
-    if header[..8] != FILE_MAGIC || header[60..] != crc {
+    let crc = crc32c::crc32c(&header[..CRC_AT]).to_le_bytes();
+    if header[..VERSION_AT] != FILE_MAGIC || header[CRC_AT..] != crc {
         return None;
     }
     let word = |at: usize| header[at..].first_chunk().map(|b| u32::from_le_bytes(*b));
     let half = |at: usize| header[at..].first_chunk().map(|b| u16::from_le_bytes(*b));
     Some(Identity {
-        database_id: u128::from_le_bytes(*header[24..].first_chunk()?),
-        incarnation: word(12)?,
-        generation: word(16)?,
-        shard: half(20)?,
-        shards: half(22)?,
+        database_id: u128::from_le_bytes(*header[DATABASE_ID_AT..].first_chunk()?),
+        incarnation: word(INCARNATION_AT)?,
+        generation: word(GENERATION_AT)?,
+        shard: half(SHARD_AT)?,
+        shards: half(SHARDS_AT)?,
     })
 }
 

@@ -8,6 +8,12 @@
 //!  64: 512 bytes of the owner · 576: entries of the table's top level, 8 bytes each
 //! ```
 //!
+//! The magic is "HDGPAGES"; integers are little-endian, 8 bytes each to offset 8 and from 16 to 32,
+//! else 4. The CRC-32C is that of the whole block with zeros in its own place; the rest of the
+//! block is zeros. *Pages* is one more than the largest page number that may be in use, *blocks*
+//! the length of the file, *levels* how many the page table has below the root, *entries* how
+//! many the root has of it. [`crate::table`] says what an entry is.
+//!
 //! The slots are blocks 0 and 1; the newest whole root counts. A root is written and synced after
 //! all that it refers to, and to the slot that does *not* have the root that counts, whatever their
 //! epochs are: checkpoints that are abandoned use epochs up. So if a crash tears the new root, the
@@ -25,13 +31,34 @@ const MAGIC: &[u8; 8] = b"HDGPAGES";
 const FORMAT: u32 = 2;
 /// Bytes of a root for its owner.
 pub(crate) const OWNER_BYTES: usize = 512;
+/// Bytes of an entry of the table.
+const ENTRY_BYTES: usize = size_of::<u64>();
+
+// Where each field begins: behind the one before, but for the owner's bytes.
+const FORMAT_AT: usize = MAGIC.len();
+const PAGE_BYTES_AT: usize = FORMAT_AT + size_of::<u32>();
+const DATABASE_AT: usize = PAGE_BYTES_AT + size_of::<u32>();
+const EPOCH_AT: usize = DATABASE_AT + size_of::<u64>();
+const PAGES_AT: usize = EPOCH_AT + size_of::<u64>();
+const BLOCKS_AT: usize = PAGES_AT + size_of::<u32>();
+const LEVELS_AT: usize = BLOCKS_AT + size_of::<u32>();
+const OWNER_LEN_AT: usize = LEVELS_AT + size_of::<u32>();
+const ENTRY_COUNT_AT: usize = OWNER_LEN_AT + size_of::<u32>();
+const CRC_AT: usize = ENTRY_COUNT_AT + size_of::<u32>();
 const OWNER_AT: usize = 64;
 const ENTRIES_AT: usize = OWNER_AT + OWNER_BYTES;
-const CRC_AT: usize = 52;
+
+// The root as it is drawn above.
+const _: () = {
+    assert!(FORMAT_AT == 8 && PAGE_BYTES_AT == 12 && DATABASE_AT == 16 && EPOCH_AT == 24);
+    assert!(PAGES_AT == 32 && BLOCKS_AT == 36 && LEVELS_AT == 40 && OWNER_LEN_AT == 44);
+    assert!(ENTRY_COUNT_AT == 48 && CRC_AT == 52 && CRC_AT + size_of::<u32>() == 56);
+    assert!(ENTRIES_AT == 576 && ENTRY_BYTES == 8);
+};
 
 /// How many entries the top level of a table may have.
 pub(crate) const fn top_entries(page_bytes: usize) -> usize {
-    (page_bytes - ENTRIES_AT) / 8
+    (page_bytes - ENTRIES_AT) / ENTRY_BYTES
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -74,18 +101,18 @@ impl Root {
         let page_bytes = block.len() as u32;
         let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, MAGIC);
-        put(8, &FORMAT.to_le_bytes());
-        put(12, &page_bytes.to_le_bytes());
-        put(16, &self.database.to_le_bytes());
-        put(24, &self.epoch.to_le_bytes());
-        put(32, &self.pages.to_le_bytes());
-        put(36, &self.blocks.to_le_bytes());
-        put(40, &self.levels.to_le_bytes());
-        put(44, &(self.owner.len() as u32).to_le_bytes());
-        put(48, &(self.top.len() as u32).to_le_bytes());
+        put(FORMAT_AT, &FORMAT.to_le_bytes());
+        put(PAGE_BYTES_AT, &page_bytes.to_le_bytes());
+        put(DATABASE_AT, &self.database.to_le_bytes());
+        put(EPOCH_AT, &self.epoch.to_le_bytes());
+        put(PAGES_AT, &self.pages.to_le_bytes());
+        put(BLOCKS_AT, &self.blocks.to_le_bytes());
+        put(LEVELS_AT, &self.levels.to_le_bytes());
+        put(OWNER_LEN_AT, &(self.owner.len() as u32).to_le_bytes());
+        put(ENTRY_COUNT_AT, &(self.top.len() as u32).to_le_bytes());
         put(OWNER_AT, &self.owner);
         for (i, entry) in self.top.iter().enumerate() {
-            put(ENTRIES_AT + 8 * i, &entry.to_le_bytes());
+            put(ENTRIES_AT + ENTRY_BYTES * i, &entry.to_le_bytes());
         }
         let crc = crc32c::crc32c(block);
         block[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
@@ -99,49 +126,57 @@ impl Root {
             return Ok(None);
         }
         let file = || file.to_path_buf();
-        if word(8) > FORMAT {
+        if word(FORMAT_AT) > FORMAT {
             return Err(Error::NewerFormat {
                 file: file(),
-                found: word(8),
+                found: word(FORMAT_AT),
                 supported: FORMAT,
             });
         }
         let mut zeroed = block.to_vec();
         zeroed[CRC_AT..CRC_AT + 4].fill(0);
         let whole = crc32c::crc32c(&zeroed) == word(CRC_AT);
-        if whole && word(8) == 0 {
+        if whole && word(FORMAT_AT) == 0 {
             return Err(Error::NotAPageFile {
                 file: file(),
                 what: "it has format version 0, which never was",
             });
         }
-        if whole && word(8) < FORMAT {
+        if whole && word(FORMAT_AT) < FORMAT {
             return Err(Error::OlderFormat {
                 file: file(),
-                found: word(8),
+                found: word(FORMAT_AT),
                 supported: FORMAT,
             });
         }
         let expected = block.len() as u32;
-        if word(12) != expected && word(12).is_power_of_two() && word(12) >= 4096 {
+        if word(PAGE_BYTES_AT) != expected
+            && word(PAGE_BYTES_AT).is_power_of_two()
+            && word(PAGE_BYTES_AT) >= 4096
+        {
             return Err(Error::PageSize {
                 file: file(),
-                found: word(12),
+                found: word(PAGE_BYTES_AT),
                 expected,
             });
         }
-        let (owner, entries) = (word(44) as usize, word(48) as usize);
-        if !whole || word(8) != FORMAT || owner > OWNER_BYTES || entries > top_entries(block.len())
+        let (owner, entries) = (word(OWNER_LEN_AT) as usize, word(ENTRY_COUNT_AT) as usize);
+        if !whole
+            || word(FORMAT_AT) != FORMAT
+            || owner > OWNER_BYTES
+            || entries > top_entries(block.len())
         {
             return Ok(None);
         }
-        let top = (0..entries).map(|i| long(ENTRIES_AT + 8 * i)).collect();
+        let top = (0..entries)
+            .map(|i| long(ENTRIES_AT + ENTRY_BYTES * i))
+            .collect();
         Ok(Some(Root {
-            database: long(16),
-            epoch: long(24),
-            pages: word(32),
-            blocks: word(36),
-            levels: word(40),
+            database: long(DATABASE_AT),
+            epoch: long(EPOCH_AT),
+            pages: word(PAGES_AT),
+            blocks: word(BLOCKS_AT),
+            levels: word(LEVELS_AT),
             owner: block[OWNER_AT..OWNER_AT + owner].to_vec(),
             top,
         }))

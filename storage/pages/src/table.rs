@@ -1,9 +1,10 @@
 //! The page table: where in the file each page is, and the checksum of its bytes there.
 //!
-//! An entry is a block number (32 bits) and the CRC-32C of the page (32 bits); zero is a page that
-//! is not in the file. The checksum stands here and not in the page, so a page has all its bytes
-//! for itself, and what is read is proven to be what was written *last*: a flipped bit, a page of
-//! another place, zeros, or an old version left behind by a write that was lost are all found.
+//! An entry is 8 bytes, little-endian: the CRC-32C of the page (the low 32 bits) and a block number
+//! (the high 32 bits); zero is a page that is not in the file. The checksum stands here and not in
+//! the page, so a page has all its bytes for itself, and what is read is proven to be what was
+//! written *last*: a flipped bit, a page of another place, zeros, or an old version left behind by
+//! a write that was lost are all found.
 //!
 //! In the file the table is a radix tree of blocks full of entries. Level 0 refers to pages, each
 //! level above to the blocks of the one below, and the root to the top level. A checkpoint writes
@@ -25,6 +26,9 @@ use crate::page_id::PageId;
 use crate::root::Root;
 use crate::space::{Blocks, ROOTS};
 
+/// Bits of an entry below the block number.
+const CRC_BITS: u32 = 32;
+
 /// Where a page is in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry(pub(crate) u64);
@@ -33,14 +37,14 @@ impl Entry {
     /// Not in the file.
     pub(crate) const NONE: Entry = Entry(0);
     /// In the file, but the part of the table that said where is damaged.
-    pub(crate) const LOST: Entry = Entry(1 << 32);
+    pub(crate) const LOST: Entry = Entry(1 << CRC_BITS);
 
     pub(crate) fn new(block: u32, crc: u32) -> Self {
-        Self(u64::from(block) << 32 | u64::from(crc))
+        Self(u64::from(block) << CRC_BITS | u64::from(crc))
     }
 
-    pub(crate) fn block(self) -> u32 {
-        (self.0 >> 32) as u32
+    pub(crate) const fn block(self) -> u32 {
+        (self.0 >> CRC_BITS) as u32
     }
 
     pub(crate) fn crc(self) -> u32 {
@@ -51,6 +55,12 @@ impl Entry {
         self == Entry::NONE
     }
 }
+
+// An entry as it is described above.
+const _: () = {
+    assert!(size_of::<Entry>() == 8 && CRC_BITS == u32::BITS);
+    assert!(Entry::LOST.block() == 1 && Entry::NONE.block() == 0);
+};
 
 /// The word of an entry. Written under the pool's mutex, read under its page's latch.
 #[repr(transparent)]
@@ -73,7 +83,7 @@ impl<W: Word> EntryWord<W> {
 
 /// Entries in a block.
 pub(crate) const fn fan(page_bytes: usize) -> usize {
-    page_bytes / 8
+    page_bytes / size_of::<Entry>()
 }
 
 /// Level 0 in memory.
