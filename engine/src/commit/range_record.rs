@@ -1,4 +1,12 @@
 //! The log's record of a removal of a range of keys: the two ends of the range.
+//!
+//! ```text
+//! key:      the lower end
+//! payload:  u8 kind of the lower end · u8 kind of the upper end · the upper end
+//! kinds:    0 open (no key) · 1 included · 2 excluded
+//! ```
+//!
+//! Replay removes the rows of the range that are older than the record.
 
 use std::ops::Bound;
 
@@ -9,6 +17,9 @@ use crate::index::bounds::Bounds;
 const OPEN: u8 = 0;
 const INCLUDED: u8 = 1;
 const EXCLUDED: u8 = 2;
+
+// The kinds as they are drawn above.
+const _: () = assert!(OPEN == 0 && INCLUDED == 1 && EXCLUDED == 2);
 
 /// A start with the same keys behind it, that is no longer than a key.
 pub(crate) fn short_start(start: Bound<&[u8]>) -> Bound<&[u8]> {
@@ -52,8 +63,7 @@ pub(crate) fn key(start: Bound<&[u8]>) -> &[u8] {
     parts(start).1
 }
 
-/// The record's payload: what kind each end is, and the key of the upper one. That of the lower
-/// one is the record's key.
+/// The record's payload.
 pub(crate) fn payload((start, end): Bounds<'_>) -> Vec<u8> {
     let (end_kind, end) = parts(end);
     [&[parts(start).0, end_kind], end].concat()

@@ -10,7 +10,11 @@
 //! ┌──────────┬────────────────┬───────────────┬────────────────────┬─────────────┬────────────┐
 //! │version 1 │log generation  │catalog's root │expiry index's root │catalog's len│expiries    │
 //! └──────────┴────────────────┴───────────────┴────────────────────┴─────────────┴────────────┘
+//!
+//! catalog: keyspace id, big endian (4)   →   root page (4) · rows (8) · rows with an expiry (8)
 //! ```
+//!
+//! Integers are little-endian, but for those in keys. A length is how many entries a tree has.
 //!
 //! **A checkpoint** is a rotation of the logs at whose cut, while no commit is under way, the
 //! pool's epoch is switched. So the state is exact: all commits of the older generations, none of
@@ -48,8 +52,27 @@ pub(crate) const PAGE_FILE: &str = "pages.hdg";
 pub(crate) const PAGE: usize = 4096;
 
 const VERSION: u32 = 1;
-const ENGINE_ROOTS_BYTES: usize = 32;
-const ENTRY_BYTES: usize = 20;
+
+// Where each field of the owner's bytes begins: behind the one before.
+const GENERATION_AT: usize = size_of::<u32>();
+const CATALOG_ROOT_AT: usize = GENERATION_AT + size_of::<u32>();
+const EXPIRIES_ROOT_AT: usize = CATALOG_ROOT_AT + size_of::<PageId>();
+const CATALOG_LEN_AT: usize = EXPIRIES_ROOT_AT + size_of::<PageId>();
+const EXPIRIES_LEN_AT: usize = CATALOG_LEN_AT + size_of::<u64>();
+const ENGINE_ROOTS_BYTES: usize = EXPIRIES_LEN_AT + size_of::<u64>();
+
+// The same of an entry of the catalog.
+const ROWS_AT: usize = size_of::<PageId>();
+const EXPIRING_AT: usize = ROWS_AT + size_of::<u64>();
+const ENTRY_BYTES: usize = EXPIRING_AT + size_of::<u64>();
+
+// Both as they are drawn above.
+const _: () = {
+    assert!(GENERATION_AT == 4 && CATALOG_ROOT_AT == 8 && EXPIRIES_ROOT_AT == 12);
+    assert!(CATALOG_LEN_AT == 16 && EXPIRIES_LEN_AT == 24 && ENGINE_ROOTS_BYTES == 32);
+    assert!(ROWS_AT == 4 && EXPIRING_AT == 12 && ENTRY_BYTES == 20);
+};
+
 /// Rows that are removed between two looks at whether the database closes.
 const CHUNK_ROWS: usize = 1024;
 
@@ -91,9 +114,9 @@ impl EngineRoots {
                 .map_or(0, |b| u64::from_le_bytes(*b))
         };
         (word(0) == VERSION).then(|| EngineRoots {
-            generation: word(4),
-            catalog: (PageId(word(8)), long(16)),
-            expiries: (PageId(word(12)), long(24)),
+            generation: word(GENERATION_AT),
+            catalog: (PageId(word(CATALOG_ROOT_AT)), long(CATALOG_LEN_AT)),
+            expiries: (PageId(word(EXPIRIES_ROOT_AT)), long(EXPIRIES_LEN_AT)),
         })
     }
 }
@@ -109,9 +132,9 @@ struct CatalogEntry {
 impl CatalogEntry {
     fn encode(self) -> [u8; ENTRY_BYTES] {
         let mut bytes = [0; ENTRY_BYTES];
-        bytes[..4].copy_from_slice(&self.root.0.to_le_bytes());
-        bytes[4..12].copy_from_slice(&self.rows.to_le_bytes());
-        bytes[12..].copy_from_slice(&self.expiring.to_le_bytes());
+        bytes[..ROWS_AT].copy_from_slice(&self.root.0.to_le_bytes());
+        bytes[ROWS_AT..EXPIRING_AT].copy_from_slice(&self.rows.to_le_bytes());
+        bytes[EXPIRING_AT..].copy_from_slice(&self.expiring.to_le_bytes());
         bytes
     }
 
@@ -124,8 +147,8 @@ impl CatalogEntry {
         };
         Some(CatalogEntry {
             root: PageId(bytes.first_chunk().map_or(0, |b| u32::from_le_bytes(*b))),
-            rows: long(4),
-            expiring: long(12),
+            rows: long(ROWS_AT),
+            expiring: long(EXPIRING_AT),
         })
     }
 }

@@ -4,6 +4,10 @@
 //!
 //! ```text
 //! expiry in ms, big endian (8) ‖ keyspace id, big endian (4) ‖ key   →   what follows (1) …
+//!
+//! what follows:  0  nothing: the key is whole
+//!                1  the key, of which the entry has 248 bytes and a hash (of earlier programs)
+//!                2  what is left of each key that begins so: length (1) and as many bytes
 //! ```
 //!
 //! so what has expired is a prefix of it, and sweeping costs nothing while nothing expires. An
@@ -20,7 +24,7 @@ use hedgerow_index::{Decision, Direction, IndexError, MAX_KEY_BYTES, ScanRange, 
 
 use crate::index::any_index::AnyIndex;
 
-const PREFIX_BYTES: usize = 12;
+const PREFIX_BYTES: usize = size_of::<u64>() + size_of::<u32>();
 /// Keys of so many bytes or more share an entry with those that begin as they do.
 const SHARED_FROM: usize = MAX_KEY_BYTES - PREFIX_BYTES;
 
@@ -31,6 +35,12 @@ const WHOLE: u8 = 0;
 const HASHED: u8 = 1;
 /// A list of what is left of each key: its length (1), and as many bytes.
 const SHARED: u8 = 2;
+
+// Entries as they are drawn above: what is left of a key has a length of one byte.
+const _: () = {
+    assert!(PREFIX_BYTES == 12 && MAX_KEY_BYTES - SHARED_FROM <= u8::MAX as usize);
+    assert!(WHOLE == 0 && HASHED == 1 && SHARED == 2);
+};
 
 /// Bytes of entries that are copied at once, beyond which no further one is.
 const MOST_DUE_BYTES: usize = 4 << 20;

@@ -15,6 +15,8 @@
 //! columns: varint count, then per column, by name:     │
 //!          varint name length · varint value length ·  │
 //!          name · value                                ┘
+//!
+//! flags:   bit 0 EXPIRY · 1 USER_FLAGS · 2 columns, not plain · 3, 4 marks · 5 VERSION · 6, 7 zero
 //! ```
 //!
 //! A record of changed columns in the log (`PutColumns`) is the same list of columns, with each
@@ -38,7 +40,13 @@ const VERSION: u8 = 1 << 5;
 const MARKS_SHIFT: u32 = 3;
 const MARKS: u8 = 3 << MARKS_SHIFT;
 const KNOWN: u8 = EXPIRY | USER_FLAGS | COLUMNS | MARKS | VERSION;
-pub(crate) const TIMESTAMP_BYTES: usize = 8;
+pub(crate) const TIMESTAMP_BYTES: usize = size_of::<Timestamp>();
+
+// The flags as they are drawn above.
+const _: () = {
+    assert!(EXPIRY == 1 && USER_FLAGS == 2 && COLUMNS == 4 && MARKS == 8 + 16 && VERSION == 32);
+    assert!(KNOWN == 0b11_1111 && TIMESTAMP_BYTES == 8);
+};
 
 /// A row, borrowed from the index (or from an owned copy): nothing is decoded until asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -11,9 +11,10 @@
 //!           1             varint   varint      varint       4                               0…
 //! ```
 //!
-//! The key's length is there in records of long keys, the shared overflow page if the class is
-//! not 0, the numbers of the first pages if there are any; later pages are named by the page
-//! before. So short chains are given back without a look at them.
+//! The first byte is class + 8 × slot; the length is that of all these bytes. The key's length is
+//! there in records of long keys, the shared overflow page if the class is not 0, the numbers of
+//! the first pages if there are any; later pages are named by the page before. So short chains are
+//! given back without a look at them.
 //!
 //! The first bytes of a value are always in the head, unless a key's rest comes before them: who
 //! removes a range is asked about these, and need not look at a page for them.
@@ -40,6 +41,9 @@ use crate::node::slotted::{Kind, Payload};
 
 /// Pages that a record names, at most.
 const LISTED: usize = 4;
+
+// The first byte of a record as it is described above.
+const _: () = assert!(CLASSES + 1 == 8 && CLASSES + 8 * (SLOTS[CLASSES] - 1) <= u8::MAX as usize);
 
 /// What ten bytes of a head cost, in bytes of pages.
 const COST_OF_TEN: usize = 15;

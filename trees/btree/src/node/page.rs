@@ -15,6 +15,10 @@
 //! +-----------+-----------+--------+--------+-------+--------+---------+
 //! ```
 //!
+//! Tag and counter are one byte, the upper child and both words of the heap four, all else two.
+//! Fences lie in the heap, at offsets `lower` and `upper`; one of length 0 is open. Keys leave out
+//! the first *prefix* bytes, which are those of the lower fence.
+//!
 //! *Built* is the last byte before which the heap grew since the node was made (see `runs`).
 //! In dense leaves the number of the reference key is in the place of the upper child, the number
 //! of places in that of `sorted`, and the last four bytes are the lengths of keys and values.
@@ -33,20 +37,34 @@ pub(crate) type PageNumber = u32;
 /// Bytes of the header.
 pub(crate) const HEADER: usize = 32;
 
-// Where those fields of the header are that a lookup reads.
-pub(crate) const COUNTER_AT: usize = 1;
-pub(crate) const COUNT_AT: usize = 2;
-pub(crate) const UPPER_CHILD_AT: usize = 4;
+// Where each field of the header begins: behind the one before.
+pub(crate) const COUNTER_AT: usize = size_of::<Tag>();
+pub(crate) const COUNT_AT: usize = COUNTER_AT + size_of::<u8>();
+pub(crate) const UPPER_CHILD_AT: usize = COUNT_AT + size_of::<u16>();
 /// Where the heap starts and how much of it is used: two fields that are written as one.
-pub(crate) const HEAP_AT: usize = 8;
-pub(crate) const LOWER_AT: usize = 20;
-pub(crate) const PREFIX_AT: usize = 24;
-pub(crate) const REFERENCE_AT: usize = 4;
-pub(crate) const PLACES_AT: usize = 26;
-pub(crate) const SORTED_AT: usize = 26;
-const BUILT_AT: usize = 28;
-pub(crate) const KEY_LEN_AT: usize = 28;
-pub(crate) const VALUE_LEN_AT: usize = 30;
+pub(crate) const HEAP_AT: usize = UPPER_CHILD_AT + size_of::<PageNumber>();
+const HEAP_USED_AT: usize = HEAP_AT + size_of::<u32>();
+const LOWER_LEN_AT: usize = HEAP_USED_AT + size_of::<u32>();
+const UPPER_LEN_AT: usize = LOWER_LEN_AT + size_of::<u16>();
+pub(crate) const LOWER_AT: usize = UPPER_LEN_AT + size_of::<u16>();
+const UPPER_AT: usize = LOWER_AT + size_of::<u16>();
+pub(crate) const PREFIX_AT: usize = UPPER_AT + size_of::<u16>();
+pub(crate) const SORTED_AT: usize = PREFIX_AT + size_of::<u16>();
+const BUILT_AT: usize = SORTED_AT + size_of::<u16>();
+
+// Fields of dense leaves, in the places of others.
+pub(crate) const REFERENCE_AT: usize = UPPER_CHILD_AT;
+pub(crate) const PLACES_AT: usize = SORTED_AT;
+pub(crate) const KEY_LEN_AT: usize = BUILT_AT;
+pub(crate) const VALUE_LEN_AT: usize = KEY_LEN_AT + size_of::<u16>();
+
+// The header as it is drawn above.
+const _: () = {
+    assert!(COUNTER_AT == 1 && COUNT_AT == 2 && UPPER_CHILD_AT == 4);
+    assert!(HEAP_AT == 8 && HEAP_USED_AT == 12 && LOWER_LEN_AT == 16 && UPPER_LEN_AT == 18);
+    assert!(LOWER_AT == 20 && UPPER_AT == 22 && PREFIX_AT == 24 && SORTED_AT == 26);
+    assert!(BUILT_AT == 28 && VALUE_LEN_AT + size_of::<u16>() == HEADER);
+};
 
 /// What a page is; its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,14 +203,14 @@ impl<const PAGE: usize> Image<PAGE> {
     field!(count, set_count, COUNT_AT, u16);
     field!(upper_child, set_upper_child, UPPER_CHILD_AT, u32);
     field!(heap_start, set_heap_start, HEAP_AT, u32);
-    field!(heap_used, set_heap_used, HEAP_AT + 4, u32);
+    field!(heap_used, set_heap_used, HEAP_USED_AT, u32);
     field!(prefix_len, set_prefix_len, PREFIX_AT, u16);
     field!(sorted, set_sorted, SORTED_AT, u16);
     field!(built, set_built, BUILT_AT, u16);
-    field!(lower_len, set_lower_len, 16, u16);
-    field!(upper_len, set_upper_len, 18, u16);
+    field!(lower_len, set_lower_len, LOWER_LEN_AT, u16);
+    field!(upper_len, set_upper_len, UPPER_LEN_AT, u16);
     field!(lower_at, set_lower_at, LOWER_AT, u16);
-    field!(upper_at, set_upper_at, 22, u16);
+    field!(upper_at, set_upper_at, UPPER_AT, u16);
     // Of leaves that adapt.
     field!(counter, set_counter, COUNTER_AT, u8);
     // Of dense leaves, which have neither a child nor an order to keep.

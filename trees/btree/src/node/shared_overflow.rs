@@ -10,6 +10,9 @@
 //! +-----+-------+-------+----------------+--------------+---------------------------+
 //! ```
 //!
+//! *Taken* is how many slots are. Classes 1 to 7 have 2, 3, 4, 6, 8, 12 and 16 slots of a whole
+//! number of words.
+//!
 //! A tree remembers pages of its own that have a free slot, if it filled or freed a slot there
 //! since it was opened ([`KnownFreeSlots`]). A page without any taken slot is released. To free a
 //! slot a tree must change the page, which other records use, too. It need not read a page whose
@@ -17,7 +20,7 @@
 
 use crate::node::edit::Edit;
 use crate::node::page::PageNumber;
-use crate::node::page::{COUNT_AT, HEADER, Image, Tag};
+use crate::node::page::{COUNT_AT, COUNTER_AT, HEADER, HEAP_AT, Image, Tag, UPPER_CHILD_AT};
 
 /// Classes of slots, from 1 on.
 pub(crate) const CLASSES: usize = 7;
@@ -26,7 +29,13 @@ pub(crate) const CLASSES: usize = 7;
 pub(crate) const SLOTS: [usize; CLASSES + 1] = [0, 2, 3, 4, 6, 8, 12, 16];
 
 /// Where the bits of taken slots are.
-const BITS_AT: usize = 8;
+const BITS_AT: usize = HEAP_AT;
+
+// The header as it is drawn above: class, count and tree are in the places of other fields.
+const _: () = {
+    assert!(COUNTER_AT == 1 && COUNT_AT == 2 && UPPER_CHILD_AT == 4 && BITS_AT == 8);
+    assert!(HEADER == 32 && SLOTS[CLASSES] == u16::BITS as usize);
+};
 
 /// Shared overflow pages that a tree remembers of each class.
 const MOST_KNOWN: usize = 2048;

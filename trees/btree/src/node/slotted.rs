@@ -8,7 +8,16 @@
 //!
 //! record: | key length | value length or kind | key past its head | value |
 //!           1 or 3       1 or 3                 0…                  0…
+//!
+//! key length:  0–254, or 255 and two bytes
+//! kind:        0–250 a value of this length · 251 and two bytes a longer one ·
+//!              252 and two bytes the chain of a value · 253 and two bytes the chain of the rest of
+//!              a key and a value (both: `chain`) · 254 the root (4) of a layer (`key`)
 //! ```
+//!
+//! A slot is the offset of a record. A head is the number that a key's first bytes are, big
+//! endian, padded with zeros, stored little-endian. In inner nodes a record is a separator and the
+//! number (4) of the child below it; that of the last child is the header's upper child.
 //!
 //! The paper's slots hold a head, an offset and two lengths in ten bytes (§3.2). Here the heads
 //! stand together, so that a search passes over a third of the cache lines, and a head is no
@@ -94,6 +103,13 @@ impl Kind {
         }
     }
 }
+
+// Lengths and kinds as they are drawn above.
+const _: () = {
+    assert!(LONGEST_SHORT_KEY == 254 && LONGEST_SHORT_VALUE == 250);
+    assert!(Kind::Inline.mark() == 251 && Kind::Overflow.mark() == 252);
+    assert!(Kind::Long.mark() == 253 && Kind::Layer.mark() == 254 && LAYER_BYTES == 4);
+};
 
 /// A record's parts, as offsets into its page.
 #[derive(Debug, Clone, Copy)]
