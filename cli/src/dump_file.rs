@@ -1,14 +1,15 @@
 //! The lines of a dump that are no rows: its head, where keyspaces begin, and its end.
 //!
 //! ```text
-//! \hedgerow-dump ⇥ 2 ⇥ keyspaces=2
-//! \keyspace ⇥ accounts
+//! \hedgerow-dump ⇥ 2 ⇥ keyspaces=2             version of the format; how many keyspaces follow
+//! \keyspace ⇥ accounts                         the rows behind this line are of this keyspace
 //! alice ⇥ 70                                   rows: rows.rs
 //! \missing ⇥ from ⇥ to                         keys that could not be read; no `to`: to the end
 //! \keyspace ⇥ default
 //! \end ⇥ complete ⇥ keyspaces=2 ⇥ rows=1 ⇥ crc32c=1a2b3c4d
 //! ```
 //!
+//! Fields are parted by tabs (⇥), names and keys escaped (`text.rs`).
 //! None of these lines is a row, as the backslash at its beginning begins no escape. A dump without
 //! its last line was cut off. That line says first whether rows are missing, and its numbers must
 //! be those of what was read, so no part of it passes for the whole. Its checksum is the CRC-32C of
@@ -20,6 +21,9 @@ use crate::text;
 pub(crate) const VERSION: u32 = 2;
 /// The last version whose dumps have no checksum.
 const WITHOUT_CHECKSUM: u32 = 1;
+
+// The versions as they are described above.
+const _: () = assert!(VERSION == 2 && WITHOUT_CHECKSUM == 1);
 
 const HEAD: &[u8] = b"\\hedgerow-dump\t";
 const KEYSPACE: &[u8] = b"\\keyspace\t";

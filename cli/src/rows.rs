@@ -5,11 +5,14 @@
 //! key ⇥ \columns ⇥ name=value ⇥ name=value …
 //! key ⇥ \expires=unix milliseconds ⇥ \flags=number ⇥ \marks=number ⇥ …
 //!                                              in front of either, where there are any
+//!
+//! user:1 ⇥ \columns ⇥ born=1815 ⇥ name=Ada
+//! visit ⇥ \expires=1900000000000 ⇥ \flags=7 ⇥ 3
 //! ```
 //!
 //! Everything is escaped (see `text.rs`), so tabs stand between fields only. What begins with a
 //! backslash and one of these words is no escape, so it cannot be a value; in the name of a column,
-//! an equals sign is escaped too.
+//! an equals sign is escaped too (`\x3d`).
 
 use hedgerow::{Action, Durability, Keyspace, Row, WriteOptions};
 
