@@ -35,6 +35,7 @@
 //! A [`Border`] is the first line, which all widths have; what lies behind it is reached by
 //! the node's exposed address, for a reference to the first line may not be used beyond it.
 
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 use hedgerow_simd::{Kernel, Slots};
@@ -90,7 +91,17 @@ const fn bytes_of(width: usize) -> usize {
     }
 }
 
-const _: () = assert!(bytes_of(NARROW[0]) == 64 && bytes_of(NARROW[1]) == 128);
+// Nodes as they are drawn above: the first line; lines 1 and 3 of a full node, and its last words;
+// where the slices of a narrow one begin.
+const _: () = {
+    assert!(offset_of!(Border, version) == 0 && offset_of!(Border, permutation) == 8);
+    assert!(offset_of!(Border, width) == 16 && offset_of!(Border, lengths) == 17);
+    assert!(offset_of!(Border, next) == 32 && offset_of!(Border, prev) == 40);
+    assert!(offset_of!(Border, parent) == 48 && offset_of!(Border, suffixes) == 56);
+    assert!(8 * SLICES[1] == 64 && 8 * FULL_VALUES == 192);
+    assert!(8 * (FULL_VALUES + EXTRA + 1) == NODE_BYTES && 8 * SLICES[0] == 32);
+    assert!(bytes_of(NARROW[0]) == 64 && bytes_of(NARROW[1]) == 128);
+};
 
 impl Border {
     /// A new empty full node with room for `suffix_lines` lines of inline suffixes (0 for none).

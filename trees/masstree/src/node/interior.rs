@@ -19,6 +19,7 @@
 //! Writers keep it by storing a grown count last (release), so an unlinked node's stale
 //! pointer beyond the count is overwritten before it could be counted again.
 
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use hedgerow_simd::Slots;
@@ -42,6 +43,13 @@ pub struct Interior {
     /// Children.
     pub children: [AtomicPtr<Node>; WIDTH + 1],
 }
+
+// The node as it is drawn above.
+const _: () = {
+    assert!(offset_of!(Interior, version) == 0 && offset_of!(Interior, count) == 8);
+    assert!(offset_of!(Interior, parent) == 48 && offset_of!(Interior, slices) == 64);
+    assert!(offset_of!(Interior, children) == 192 && size_of::<Interior>() == NODE_BYTES);
+};
 
 impl Interior {
     /// A new node with no separators; the caller fills it before anyone sees it.

@@ -22,6 +22,9 @@ const IDENTITY: u64 = 0xedcb_a987_6543_2100;
 const ONES: u64 = 0x1111_1111_1111_1111;
 const TOPS: u64 = 0x8888_8888_8888_8888;
 
+// The word as it is drawn above: a count and all slots, four bits each.
+const _: () = assert!(4 * (WIDTH + 1) == u64::BITS as usize && IDENTITY >> 60 == 14);
+
 impl Permutation {
     /// No keys; slots are used in ascending order.
     pub const fn empty() -> Self {

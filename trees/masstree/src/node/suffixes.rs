@@ -33,7 +33,11 @@ pub struct SuffixBag {
     entries: [AtomicU32; WIDTH],
 }
 
-const _: () = assert!(size_of::<SuffixBag>() == 64);
+// The header as it is drawn above.
+const _: () = {
+    assert!(std::mem::offset_of!(SuffixBag, used_units) == 2);
+    assert!(std::mem::offset_of!(SuffixBag, entries) == 4 && size_of::<SuffixBag>() == 64);
+};
 
 const MAX_LINES: usize = 16_383;
 

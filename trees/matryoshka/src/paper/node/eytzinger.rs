@@ -12,6 +12,8 @@
 //! the root; a parent keeps their number in the page's tag. What this costs: children lie dense
 //! and in order, so a leaf that overflows has the whole page written anew.
 
+use std::mem::offset_of;
+
 use hedgerow_memory::prefetch_line;
 use hedgerow_simd::Kernel;
 
@@ -30,6 +32,14 @@ pub struct EytzingerPage<L: NodeKey, V: Copy> {
     leaves: L::Values<Line<L>>,
     values: L::Values<L::Values<V>>,
 }
+
+// The page as it is drawn above.
+const _: () = {
+    assert!(offset_of!(EytzingerPage<i64, i64>, root) == 64);
+    assert!(offset_of!(EytzingerPage<i64, i64>, leaves) == 128);
+    assert!(offset_of!(EytzingerPage<i64, i64>, values) == 128 + 8 * 64);
+    assert!(offset_of!(EytzingerPage<i32, i32>, values) == 128 + 16 * 64);
+};
 
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]

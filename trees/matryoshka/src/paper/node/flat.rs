@@ -21,6 +21,8 @@
 //! empty, so that ascending inserts fill lines and pages. **A removal writes the same and moves
 //! nothing else**: lines may run empty, pages are merged under a quarter.
 
+use std::mem::offset_of;
+
 use hedgerow_memory::prefetch_line;
 use hedgerow_simd::Kernel;
 
@@ -41,6 +43,13 @@ pub struct FlatPage<L: NodeKey, V: Copy> {
     lines: L::Group<Line<L>>,
     values: L::Group<L::Values<V>>,
 }
+
+// The page as it is drawn above.
+const _: () = {
+    assert!(size_of::<FlatPage<i64, i64>>() == 960 && offset_of!(FlatPage<i64, i64>, lines) == 64);
+    assert!(offset_of!(FlatPage<i64, i64>, values) == 64 + 7 * 64);
+    assert!(offset_of!(FlatPage<i32, i64>, values) == 64 + 13 * 64);
+};
 
 impl<L: NodeKey, V: Copy + Default> FlatPage<L, V> {
     /// Lines of keys that a strategy uses.

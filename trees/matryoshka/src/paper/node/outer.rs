@@ -47,6 +47,12 @@ pub struct OuterNode<L: NodeKey> {
     count: u32,
 }
 
+// The node as it is drawn above.
+const _: () = {
+    assert!(size_of::<Line<i64>>() == 64 && size_of::<OuterNode<i64>>() == 106 * 64);
+    assert!(size_of::<OuterNode<i32>>() == 106 * 64);
+};
+
 mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Sampled {}

@@ -1,5 +1,11 @@
 //! A page: 4 KiB that hold a header and 63 lines, and in a map the values of each leaf line.
 //!
+//! ```text
+//! 0     header: lines in use 8 │ keys 2 │ root 1 │ height 1 │ fences 1 │ stale 1 │ slots 7 │ keys
+//! 64    63 lines of 64 bytes
+//! 4096  in maps the values, of each line as many as it has lanes
+//! ```
+//!
 //! Lines are handed out by a bitmap and are named by slots 1 to 63. They form a B+-tree whose
 //! root, separators and leaves are lines; a search touches the header and one line a level.
 //! Separator `i` is at or above every key of child `i`, and below every key of child `i + 1`.
@@ -7,6 +13,8 @@
 //! With fence keys the header repeats the first separators and children of the root, when all of
 //! them fit: a search then skips the root's line. Whatever changes the root only marks the copy
 //! as stale; the next insert or removal that comes by renews it.
+
+use std::mem::offset_of;
 
 use hedgerow_memory::prefetch_line;
 use hedgerow_simd::Kernel;
@@ -42,6 +50,16 @@ pub struct NestedPage<L: NodeKey, V: Copy> {
     pub(crate) lines: [Line<L>; 63],
     pub(crate) values: [L::Values<V>; 63],
 }
+
+// The page as it is drawn above, of both widths; a set has no values.
+const _: () = {
+    assert!(size_of::<PageHeader<i32>>() == 64 && size_of::<PageHeader<i64>>() == 64);
+    assert!(
+        offset_of!(NestedPage<i64, i64>, lines) == 64
+            && offset_of!(NestedPage<i64, i64>, values) == 4096
+    );
+    assert!(size_of::<NestedPage<i32, ()>>() == 4096);
+};
 
 /// The way from a page's root to a leaf.
 #[derive(Debug, Clone, Copy, Default)]

@@ -6,6 +6,7 @@
 //! 2880  addresses of children
 //! ```
 
+use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,6 +29,12 @@ pub(crate) struct Inner<L: SharedNodeKey> {
     pub(crate) routing: L::InnerRouting,
     children: [AtomicU64; MOST_CHILDREN],
 }
+
+// The node as it is drawn above.
+const _: () = {
+    assert!(offset_of!(Inner<u64>, version) == 0 && offset_of!(Inner<u64>, count) == 8);
+    assert!(offset_of!(Inner<u64>, routing) == 64 && offset_of!(Inner<u64>, children) == 2880);
+};
 
 impl<L: SharedNodeKey> Inner<L> {
     /// The node at an address.

@@ -12,6 +12,7 @@
 //! (8192 - 384) / 192 = 40. A page is born with one of four capacities, each the most that fits a
 //! size class of the pools; one that is full is replaced by a larger one.
 
+use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -61,8 +62,21 @@ struct SharedPageHeader<L: SharedNodeKey> {
     routing: L::PageRouting,
 }
 
-const _: () = assert!(size_of::<SharedPageHeader<u64>>() == 704 && size_of::<Leaf<u64>>() == 128);
-const _: () = assert!(size_of::<SharedPageHeader<u32>>() == 384 && size_of::<Leaf<u32>>() == 192);
+// The page as it is drawn above, and its capacities: the most that fit a size class.
+const _: () = {
+    assert!(
+        offset_of!(SharedPageHeader<u64>, order) == 64
+            && offset_of!(SharedPageHeader<u64>, routing) == 128
+    );
+    assert!(size_of::<SharedPageHeader<u64>>() == 704 && size_of::<Leaf<u64>>() == 128);
+    assert!(size_of::<SharedPageHeader<u32>>() == 384 && size_of::<Leaf<u32>>() == 192);
+    let (classes, mut at) = ([1280, 2560, 5120, 8192], 0);
+    while at < classes.len() {
+        assert!(u64::CAPACITIES[at] == (classes[at] - 704) / 128);
+        assert!(u32::CAPACITIES[at] == (classes[at] - 384) / 192);
+        at += 1;
+    }
+};
 
 /// The position of a key in a page, or where it would be inserted.
 #[derive(Debug, Clone, Copy)]

@@ -16,7 +16,11 @@ use super::entry::BUCKET_TAG;
 use super::item::Item;
 use super::slice::{shared_prefix, slice};
 
-const HEADER_BYTES: usize = 16;
+/// Two numbers and the layer's word.
+const HEADER_BYTES: usize = 2 * size_of::<u32>() + size_of::<u64>();
+
+// The header as it is drawn above; heads and words are aligned behind it.
+const _: () = assert!(HEADER_BYTES == 16 && HEADER_BYTES.is_multiple_of(align_of::<u64>()));
 
 /// A view of a bucket.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,11 @@
 
 use std::ptr::NonNull;
 
-const HEADER_BYTES: usize = 8;
+/// Two lengths.
+const HEADER_BYTES: usize = 2 * size_of::<u32>();
+
+// The header as it is drawn above.
+const _: () = assert!(HEADER_BYTES == 8);
 
 /// A view of an item.
 #[derive(Debug, Clone, Copy)]
