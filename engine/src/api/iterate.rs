@@ -18,8 +18,8 @@ use crate::row::Row;
 
 /// Visits the live rows of a range, at most as many as its limit, until `visit` breaks.
 ///
-/// The index counts expired rows against its limit too. Where it met some, it is asked again for
-/// as many, from the last key on.
+/// The index counts expired rows against its limit too. Where it met some, [`scan_behind`] makes up
+/// for them.
 pub(crate) fn scan(
     engine: &Engine,
     space: &Space,
@@ -27,29 +27,68 @@ pub(crate) fn scan(
     mut visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
 ) -> Result<()> {
     let mut now_ms = None;
-    let (mut behind, mut limit) = (None::<Vec<u8>>, range.limit);
+    let is_limited = range.limit < usize::MAX;
+    let (mut expired, mut broke, mut last) = (0, false, Vec::new());
+    space.index.scan(range, |key, bytes| {
+        let row = Row::new(bytes);
+        if row.is_expired(|| *now_ms.get_or_insert_with(|| engine.now_ms())) {
+            expired += 1;
+        } else if visit(key, row).is_break() {
+            broke = true;
+            return ControlFlow::Break(());
+        }
+        if expired > 0 && is_limited {
+            last.clear();
+            last.extend_from_slice(key);
+        }
+        ControlFlow::Continue(())
+    })?;
+    if broke || expired == 0 || !is_limited {
+        return Ok(());
+    }
+    let now_ms = now_ms.unwrap_or_else(|| engine.now_ms());
+    scan_behind(space, &range.limited(expired), last, now_ms, &mut visit)
+}
+
+/// The most rows that a scan asks the index for to find a few live ones.
+const MOST_ROWS_AT_ONCE: usize = 1024;
+
+/// [`scan`] of the rows behind a key, after expired ones: it asks for twice as many rows each time,
+/// so that thousands of expired rows do not cost a descent for every few of them.
+#[cold]
+fn scan_behind(
+    space: &Space,
+    range: &ScanRange<'_>,
+    mut last: Vec<u8>,
+    now_ms: u64,
+    visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+) -> Result<()> {
+    let (mut wanted, mut rows) = (range.limit, range.limit);
     loop {
-        let from = behind.as_deref().map_or(range.from, Bound::Excluded);
-        let rest = ScanRange { from, ..*range }.limited(limit);
-        let (mut expired, mut broke, mut last) = (0, false, Vec::new());
+        rows = wanted.max((2 * rows).min(MOST_ROWS_AT_ONCE));
+        let behind = std::mem::take(&mut last);
+        let from = Bound::Excluded(behind.as_slice());
+        let (mut seen, mut is_done) = (0, false);
+        let rest = ScanRange { from, ..*range }.limited(rows);
         space.index.scan(&rest, |key, bytes| {
+            seen += 1;
             let row = Row::new(bytes);
-            if row.is_expired(|| *now_ms.get_or_insert_with(|| engine.now_ms())) {
-                expired += 1;
-            } else if visit(key, row).is_break() {
-                broke = true;
-                return ControlFlow::Break(());
+            if !row.is_expired(|| now_ms) {
+                wanted -= 1;
+                is_done = visit(key, row).is_break() || wanted == 0;
             }
-            if expired > 0 && limit < usize::MAX {
-                last.clear();
+            if seen == rows {
                 last.extend_from_slice(key);
             }
-            ControlFlow::Continue(())
+            if is_done {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         })?;
-        if broke || expired == 0 || limit == usize::MAX {
+        if is_done || seen < rows {
             return Ok(());
         }
-        (behind, limit) = (Some(last), expired);
     }
 }
 

@@ -135,9 +135,9 @@ fn a_limit_counts_the_rows_that_have_not_expired(index: IndexKind) {
     let now = Arc::new(AtomicU64::new(1_000));
     let db = builder(index, &MemoryVfs::new(), &now).open("/db").unwrap();
     let rows = db.keyspace("rows").unwrap();
-    // Runs of expired rows, and of others, of all lengths up to 20.
+    // Runs of expired rows, and of others, of all lengths up to 20, and one of thousands.
     let (mut number, mut live) = (0_u32, Vec::new());
-    for run in 1..=20 {
+    for run in (1..=20).chain([3_000]) {
         for expiry_ms in [2_000, 4_000] {
             for _ in 0..run {
                 let key = number.to_be_bytes();
