@@ -102,6 +102,11 @@ pub(crate) struct Shape {
 impl Shape {
     /// Adds what was counted.
     fn push(&self, statistics: &mut Statistics) {
+        self.push_counts(statistics);
+        self.push_sizes(statistics);
+    }
+
+    fn push_counts(&self, statistics: &mut Statistics) {
         let counts = [
             ("keys", self.keys, "Keys in the tree."),
             (
@@ -134,6 +139,9 @@ impl Shape {
         for (name, count, help) in counts {
             statistics.push(name, count as f64, help);
         }
+    }
+
+    fn push_sizes(&self, statistics: &mut Statistics) {
         let interior_bytes = self.interior_nodes * NODE_BYTES;
         let total =
             self.border_bytes + interior_bytes + self.external_suffix_bytes + self.value_bytes;

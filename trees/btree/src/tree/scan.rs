@@ -26,6 +26,41 @@ use crate::node::leaf_range::Start;
 use crate::node::page::{Image, node};
 use crate::node::slotted::{Kind, Payload, SLACK};
 
+/// Which places of a leaf a scan visits.
+struct LeafPlaces<'k> {
+    /// How many places are behind the start, whatever the end is.
+    behind_start: usize,
+    /// Those between start and end.
+    whole: Range<usize>,
+    /// The place whose key prefix the start, or the end, cuts through, with that bound below it.
+    cut: Option<(usize, Start<'k>)>,
+    end_cut: Option<(usize, Start<'k>)>,
+}
+
+impl<'k> LeafPlaces<'k> {
+    #[inline(always)]
+    fn of<C: Configuration, const FORWARD: bool, const PAGE: usize>(
+        page: &Image<PAGE>,
+        start: Option<Start<'k>>,
+        end: Option<Start<'k>>,
+    ) -> Self {
+        let key_prefix = BTreeIndex::<C, PAGE>::KEY_PREFIX_BYTES;
+        let (mut whole, cut) = page.range_from::<C, FORWARD>(start, key_prefix);
+        let (behind_start, mut end_cut) = (whole.len(), None);
+        if let Some(end) = end {
+            let before;
+            (before, end_cut) = page.range_to::<C, FORWARD>(end, key_prefix);
+            whole = whole.start.max(before.start)..whole.end.min(before.end);
+        }
+        Self {
+            behind_start,
+            whole,
+            cut,
+            end_cut,
+        }
+    }
+}
+
 /// A scan under way.
 struct Scan<'t, 'e, C, const PAGE: usize, V> {
     tree: &'t BTreeIndex<C, PAGE>,
@@ -253,19 +288,17 @@ where
         (start, end): (Option<Start<'_>>, Option<Start<'_>>),
         ahead: &mut Ahead,
     ) -> Result<ControlFlow<()>> {
-        let key_prefix = BTreeIndex::<C, PAGE>::KEY_PREFIX_BYTES;
-        let (mut whole, cut) = page.range_from::<C, FORWARD>(start, key_prefix);
-        let (places, mut end_cut) = (whole.len(), None);
-        if let Some(end) = end {
-            let before;
-            (before, end_cut) = page.range_to::<C, FORWARD>(end, key_prefix);
-            whole = whole.start.max(before.start)..whole.end.min(before.end);
-        }
+        let LeafPlaces {
+            behind_start,
+            whole,
+            cut,
+            end_cut,
+        } = LeafPlaces::of::<C, FORWARD, PAGE>(page, start, end);
         let mut left = whole.clone();
         let mut wanted = 0;
         if self.tree.pool.may_miss() {
             let ahead = (ahead, self.remaining.known());
-            let places = (places, whole.len());
+            let places = (behind_start, whole.len());
             wanted = self
                 .tree
                 .ask_as_far::<FORWARD>(ahead, (leaf, target), page, places);
