@@ -12,9 +12,9 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::entry::BUCKET_TAG;
 use super::item::Item;
 use super::slice::{shared_prefix, slice};
+use super::tag::BUCKET_TAG;
 
 /// Two numbers and the layer's word.
 const HEADER_BYTES: usize = 2 * size_of::<u32>() + size_of::<u64>();

@@ -1,4 +1,4 @@
-//! What the word of a slice names: an item, a bucket or a layer. The two low bits tell which.
+//! What the word of a slice names: an item, a bucket or a layer. Its tag tells which.
 
 use hedgerow_sync::epoch::{self, Guard};
 
@@ -6,13 +6,8 @@ use super::bucket::Bucket;
 use super::item::Item;
 use super::layer::Layer;
 use super::slice::SLICE_BYTES;
+use super::tag::{BUCKET_TAG, LAYER_TAG};
 use crate::served::Capacity;
-
-/// In words of buckets. Blocks are aligned to 8, so the low bits are free.
-pub(crate) const BUCKET_TAG: u64 = 1;
-
-/// In words of layers.
-pub(crate) const LAYER_TAG: u64 = 2;
 
 /// A view of what a word names.
 pub(crate) enum Entry<'g, C: Capacity> {

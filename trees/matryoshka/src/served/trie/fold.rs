@@ -6,10 +6,11 @@
 use hedgerow_simd::Kernel;
 use hedgerow_sync::epoch::Guard;
 
-use super::entry::{BUCKET_TAG, Entry, LAYER_TAG, entry, is_long, retire};
+use super::entry::{Entry, entry, is_long, retire};
 use super::layer::Layer;
 use super::map::MatryoshkaIndex;
 use super::slice::slice;
+use super::tag::{BUCKET_TAG, LAYER_TAG};
 use super::update::entry_word;
 use crate::served::node::page::Page;
 use crate::served::tree::Tree;

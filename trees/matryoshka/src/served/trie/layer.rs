@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use super::entry::LAYER_TAG;
+use super::tag::LAYER_TAG;
 use crate::served::Capacity;
 use crate::served::tree::Tree;
 

@@ -22,7 +22,8 @@
 //! that names it, of its anchor and of its only page it is closed, and its keys go where its word
 //! was. Operations on their way into the layer restart at the first tree.
 //!
-//! * `item`, `bucket`, `layer`: the blocks. `slice`: slices and common prefixes.
+//! * `item`, `bucket`, `layer`: the blocks. `entry`, `tag`: which of them a word names. `slice`:
+//!   slices and common prefixes.
 //! * `map`: the index. `find`, `update`, `fold`, `scan`, `load`, `verify`.
 
 mod bucket;
@@ -35,6 +36,7 @@ mod load;
 mod map;
 mod scan;
 mod slice;
+mod tag;
 mod update;
 mod verify;
 

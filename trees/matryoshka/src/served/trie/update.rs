@@ -4,12 +4,13 @@ use hedgerow_simd::{Kernel, Task};
 use hedgerow_sync::epoch::Guard;
 
 use super::bucket::Bucket;
-use super::entry::{Entry, LAYER_TAG, entry, is_long, retire};
+use super::entry::{Entry, entry, is_long, retire};
 use super::fold::may_fold;
 use super::item::Item;
 use super::layer::Layer;
 use super::map::MatryoshkaIndex;
 use super::slice::{shared_prefix, slice, slice_offset};
+use super::tag::LAYER_TAG;
 use crate::served::tree::Tree;
 use crate::served::{Capacity, Change};
 
