@@ -60,11 +60,6 @@ pub const RINGS: &[Ring] = &[
     },
     Ring {
         folder: "trees/matryoshka",
-        files: "served/node/routing.rs served/node/width.rs",
-        why: TO_BE_UNTANGLED,
-    },
-    Ring {
-        folder: "trees/matryoshka",
         files: "served/trie/find.rs served/trie/fold.rs served/trie/map.rs served/trie/scan.rs \
                 served/trie/update.rs",
         why: ONE_VERB,

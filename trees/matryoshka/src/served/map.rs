@@ -13,7 +13,7 @@ use super::tree::update::Change;
 use super::tree::verify::Shape;
 use super::tree::{Events, Tree};
 use crate::node_key::KeyWidth;
-use crate::served::node::width::SharedNodeKey;
+use crate::served::node::node_key::SharedNodeKey;
 
 /// An ordered map from integers (`u64`, `i64`, `u32` or `i32`) to words of 64 bits that any number
 /// of threads read and write at once.

@@ -32,7 +32,7 @@ mod trie;
 
 pub use capacity::{Capacity, Full};
 pub use map::SharedMatryoshka;
-pub use node::width::SharedNodeKey;
+pub use node::node_key::SharedNodeKey;
 pub use tree::load::LoadError;
 pub use tree::update::Change;
 pub use trie::MatryoshkaIndex;

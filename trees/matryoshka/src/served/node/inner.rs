@@ -13,8 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hedgerow_memory::prefetch_line;
 use hedgerow_sync::VersionWord;
 
-use super::routing::Router;
-use super::width::SharedNodeKey;
+use super::node_key::{Router, SharedNodeKey};
 
 /// The most children of a node.
 pub(crate) const MOST_CHILDREN: usize = 313;

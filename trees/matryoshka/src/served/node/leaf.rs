@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use hedgerow_simd::Kernel;
 
-use super::width::{SharedNodeKey, line_of};
+use super::node_key::{SharedNodeKey, line_of};
 use super::words::Words;
 use crate::line::Line;
 

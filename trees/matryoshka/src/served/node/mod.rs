@@ -2,6 +2,7 @@
 
 pub(crate) mod inner;
 pub(crate) mod leaf;
+pub(crate) mod node_key;
 pub(crate) mod page;
 pub(crate) mod routing;
 pub(crate) mod width;

@@ -21,8 +21,7 @@ use hedgerow_simd::Kernel;
 use hedgerow_sync::VersionWord;
 
 use super::leaf::{Leaf, Run};
-use super::routing::Router;
-use super::width::SharedNodeKey;
+use super::node_key::{Router, SharedNodeKey};
 use super::words::Words;
 use crate::planted::{PlantedBug, planted};
 

@@ -6,36 +6,12 @@
 //! whole lines are. Keys stand in their lines [flipped](hedgerow_simd::flip), as the search wants
 //! them.
 
-use std::fmt::Debug;
 use std::marker::PhantomData;
 
 use hedgerow_simd::Kernel;
 
-use super::width::{SharedNodeKey, line_of};
+use super::node_key::{Router, SharedNodeKey, line_of};
 use super::words::Words;
-
-/// Separators of one size of node, for keys of one width.
-pub trait Router<L>: Debug {
-    /// Lines that a search reads before the line of separators.
-    const SAMPLE_LINES: usize;
-    /// The most separators.
-    const ROOM: usize;
-    /// These separators.
-    fn new(separators: impl IntoIterator<Item = L>) -> Self;
-    /// The child that is responsible for `key`.
-    fn route<N: Kernel>(&self, key: L) -> usize;
-    /// A separator.
-    fn get(&self, at: usize) -> L;
-    /// Changes one separator, and the sample that repeats it.
-    fn set(&self, at: usize, separator: L);
-    /// Puts a separator among the first `count`.
-    fn insert(&self, count: usize, at: usize, separator: L);
-    /// Takes one of the first `count` separators out.
-    fn remove(&self, count: usize, at: usize);
-    /// Checks that the first `count` separators ascend, that nothing follows them, and that samples
-    /// repeat what they should.
-    fn verify(&self, count: usize) -> Result<(), String>;
-}
 
 /// Room for as many separators as `LINES` lines have lanes; `SAMPLES` lines hold a sample of each
 /// line but the last.

@@ -11,56 +11,12 @@
 //! who holds the latch stores the whole word with one half changed, so that readers see either lane
 //! whole.
 
-use std::fmt::Debug;
-use std::sync::atomic::AtomicU64;
-
 use hedgerow_index::Direction;
 use hedgerow_simd::{Kernel, SharedLine, flip};
 
-use super::routing::{Router, Routing};
+use super::node_key::SharedNodeKey;
+use super::routing::Routing;
 use super::words::Words;
-use crate::node_key::KeyWidth;
-
-/// A key's encoded form in a map for many threads: `u32` or `u64`.
-pub trait SharedNodeKey: KeyWidth {
-    /// The words beside the keys of a leaf line, each at the lane of its key.
-    type Beside: AsRef<[AtomicU64]> + Debug;
-    /// The separators of a page.
-    type PageRouting: Router<Self>;
-    /// The separators of an inner node.
-    type InnerRouting: Router<Self>;
-    /// Leaf lines of the sizes of pages, the last the most: with their heads they fill classes of
-    /// 1,280, 2,560, 5,120 and 8,192 bytes.
-    const CAPACITIES: [usize; 4];
-    /// Zeros beside a leaf line.
-    fn no_words() -> Self::Beside;
-    /// A bit for every lane below `key`.
-    fn below_shared<N: Kernel>(line: &SharedLine, key: Self) -> u32;
-    /// How many lanes of lines of flipped keys are below `key`.
-    fn count_flipped<N: Kernel, const LINES: usize>(
-        lines: [&SharedLine; LINES],
-        key: Self,
-    ) -> usize;
-    /// A key as lines of separators hold it, and the key of one.
-    fn flipped(self) -> Self;
-    /// The lane of a line.
-    fn get(line: &Words, lane: usize) -> Self;
-    /// Changes one lane. The caller holds the latch.
-    fn set(line: &Words, lane: usize, key: Self);
-    /// All lanes. Consistent only for who holds the latch, or validates afterwards.
-    fn load(line: &Words) -> Self::Lanes;
-    /// Changes all lanes.
-    fn store(line: &Words, lanes: &Self::Lanes);
-    /// The key after this one in a direction.
-    fn beyond(self, direction: Direction) -> Option<Self>;
-}
-
-/// A line of words with these lanes.
-pub(crate) fn line_of<L: SharedNodeKey>(lanes: &L::Lanes) -> Words {
-    let line = Words::new([0; 8]);
-    L::store(&line, lanes);
-    line
-}
 
 impl SharedNodeKey for u64 {
     type Beside = Words;

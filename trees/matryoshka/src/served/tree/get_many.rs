@@ -10,9 +10,8 @@ use super::{ParentReference, Tree};
 use crate::planted::{PlantedBug, planted};
 use crate::served::Capacity;
 use crate::served::node::inner::Inner;
+use crate::served::node::node_key::{Router, SharedNodeKey};
 use crate::served::node::page::Page;
-use crate::served::node::routing::Router;
-use crate::served::node::width::SharedNodeKey;
 
 /// Lookups that are interleaved: about as many as a core can have cache misses in flight.
 pub(crate) const GROUP: usize = 16;

@@ -12,8 +12,8 @@ use super::{
 use super::{retire_inner, retire_page};
 use crate::served::Capacity;
 use crate::served::node::inner::Inner;
+use crate::served::node::node_key::SharedNodeKey;
 use crate::served::node::page::Page;
-use crate::served::node::width::SharedNodeKey;
 
 /// Splits the full inner nodes that a descent passes.
 struct SplitFull<'g, C: Capacity, L: SharedNodeKey> {

@@ -11,8 +11,8 @@ use hedgerow_sync::epoch;
 use super::{Tree, release_nodes};
 use crate::served::Capacity;
 use crate::served::node::inner::Inner;
+use crate::served::node::node_key::SharedNodeKey;
 use crate::served::node::page::Page;
-use crate::served::node::width::SharedNodeKey;
 
 /// Why a bulk load was refused. The map is as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

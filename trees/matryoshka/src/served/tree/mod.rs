@@ -35,9 +35,8 @@ use crate::key_bounds::KeyBounds;
 use crate::planted::{PlantedBug, planted};
 use crate::served::Capacity;
 use crate::served::node::inner::Inner;
+use crate::served::node::node_key::{Router, SharedNodeKey};
 use crate::served::node::page::Page;
-use crate::served::node::routing::Router;
-use crate::served::node::width::SharedNodeKey;
 
 /// Things that are counted when they happen.
 #[derive(Clone, Copy)]

@@ -16,7 +16,7 @@ use crate::key_bounds::KeyBounds;
 use crate::planted::{PlantedBug, planted};
 use crate::served::Capacity;
 use crate::served::node::leaf::MOST_KEYS;
-use crate::served::node::width::SharedNodeKey;
+use crate::served::node::node_key::SharedNodeKey;
 
 /// The pairs of one line, in the direction of a scan.
 struct Copied<L> {

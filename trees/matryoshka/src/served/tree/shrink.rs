@@ -12,9 +12,8 @@ use super::{DescentVisitor, Event, Events, Latched, ParentReference, Tree, Visit
 use super::{retire_inner, retire_page};
 use crate::served::Capacity;
 use crate::served::node::inner::Inner;
+use crate::served::node::node_key::{Router, SharedNodeKey};
 use crate::served::node::page::Page;
-use crate::served::node::routing::Router;
-use crate::served::node::width::SharedNodeKey;
 
 /// An inner node with fewer children is underfull.
 const fn underfull_children<C: Capacity>() -> usize {

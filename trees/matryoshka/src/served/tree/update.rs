@@ -6,7 +6,7 @@ use hedgerow_sync::epoch::Guard;
 use super::{Event, Events, Latched, LayerRemoved, Tree};
 use crate::planted::{PlantedBug, planted};
 use crate::served::Capacity;
-use crate::served::node::width::SharedNodeKey;
+use crate::served::node::node_key::SharedNodeKey;
 
 /// What a change wants done with its key. `R` goes back to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,8 +5,7 @@ use hedgerow_index::Statistics;
 use super::{EVENTS, Events, Node, Tree};
 use crate::served::Capacity;
 use crate::served::node::inner::Inner;
-use crate::served::node::routing::Router;
-use crate::served::node::width::SharedNodeKey;
+use crate::served::node::node_key::{Router, SharedNodeKey};
 
 const EVENT_NAMES: [(&str, &str); EVENTS] = [
     (
