@@ -48,11 +48,6 @@ pub const RINGS: &[Ring] = &[
         why: ONE_VERB,
     },
     Ring {
-        folder: "trees/masstree",
-        files: "node/border.rs node/interior.rs node/mod.rs",
-        why: TO_BE_UNTANGLED,
-    },
-    Ring {
         folder: "trees/matryoshka",
         files: "paper/node/eytzinger.rs paper/node/flat.rs paper/node/form.rs \
                 paper/node/outer.rs paper/node/page.rs paper/strategy.rs",

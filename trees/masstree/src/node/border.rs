@@ -92,12 +92,15 @@ const fn bytes_of(width: usize) -> usize {
 }
 
 // Nodes as they are drawn above: the first line; lines 1 and 3 of a full node, and its last words;
-// where the slices of a narrow one begin.
+// where the slices of a narrow one begin; and what it has in common with interior nodes.
 const _: () = {
     assert!(offset_of!(Border, version) == 0 && offset_of!(Border, permutation) == 8);
     assert!(offset_of!(Border, width) == 16 && offset_of!(Border, lengths) == 17);
     assert!(offset_of!(Border, next) == 32 && offset_of!(Border, prev) == 40);
     assert!(offset_of!(Border, parent) == 48 && offset_of!(Border, suffixes) == 56);
+    assert!(size_of::<Border>() == 64);
+    assert!(offset_of!(Node, version) == offset_of!(Border, version));
+    assert!(offset_of!(Node, parent) == offset_of!(Border, parent));
     assert!(8 * SLICES[1] == 64 && 8 * FULL_VALUES == 192);
     assert!(8 * (FULL_VALUES + EXTRA + 1) == NODE_BYTES && 8 * SLICES[0] == 32);
     assert!(bytes_of(NARROW[0]) == 64 && bytes_of(NARROW[1]) == 128);

@@ -1,4 +1,5 @@
-//! Interior nodes: up to 15 separators and 16 children.
+//! Interior nodes: up to 15 separators and 16 children; and [`Node`], what a child begins with
+//! whichever kind it is.
 //!
 //! ```text
 //! line 0   │ version 0 │ count 8 │ unused 16..48 │ parent 48 │ unused 56 │
@@ -25,7 +26,20 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use hedgerow_simd::Slots;
 use hedgerow_sync::VersionWord;
 
-use super::{NODE_BYTES, Node, WIDTH};
+use super::WIDTH;
+
+/// Bytes of a node without inline suffixes.
+pub const NODE_BYTES: usize = 320;
+
+/// What a border and an interior node have in common.
+#[repr(C)]
+pub struct Node {
+    /// Latch, dirty bits, counters, kind.
+    pub version: VersionWord,
+    other: [AtomicU64; 5],
+    /// The interior node above, protected by that node's latch; null for a root.
+    pub parent: AtomicPtr<Interior>,
+}
 
 /// An interior node.
 #[repr(C, align(64))]
@@ -44,12 +58,20 @@ pub struct Interior {
     pub children: [AtomicPtr<Node>; WIDTH + 1],
 }
 
-// The node as it is drawn above.
+// The node as it is drawn above, and what it has in common with border nodes.
 const _: () = {
     assert!(offset_of!(Interior, version) == 0 && offset_of!(Interior, count) == 8);
     assert!(offset_of!(Interior, parent) == 48 && offset_of!(Interior, slices) == 64);
     assert!(offset_of!(Interior, children) == 192 && size_of::<Interior>() == NODE_BYTES);
+    assert!(offset_of!(Node, version) == offset_of!(Interior, version));
+    assert!(offset_of!(Node, parent) == offset_of!(Interior, parent));
 };
+
+/// Prefetches every line of the node at `node`.
+#[inline(always)]
+pub fn prefetch(node: *const Node) {
+    hedgerow_memory::prefetch_lines::<{ NODE_BYTES / 64 }, _>(node);
+}
 
 impl Interior {
     /// A new node with no separators; the caller fills it before anyone sees it.
