@@ -3,8 +3,9 @@
 //!
 //! Reading order: [`page`] (the header), [`slotted`] (records), [`search`] and [`edit`]; [`leaf`]
 //! (what all leaves can do), [`fingerprint`], [`dense`] and [`fully_dense`]; [`split`], [`runs`]
-//! and [`merge`] (what two nodes are made of); [`plan`], [`densify`] and [`adapt`] (which form a
-//! leaf has); [`key`], [`chain`], [`overflow`] and [`shared_overflow`] (what does not fit a leaf).
+//! and [`merge`] (what two nodes are made of); [`heads`], [`plan`], [`densify`] and [`adapt`]
+//! (which form a leaf has); [`key`], [`chain`], [`overflow`] and [`shared_overflow`] (what does not
+//! fit a leaf).
 
 pub(crate) mod adapt;
 pub(crate) mod chain;
@@ -13,6 +14,7 @@ pub(crate) mod densify;
 pub(crate) mod edit;
 pub(crate) mod fingerprint;
 pub(crate) mod fully_dense;
+pub(crate) mod heads;
 pub(crate) mod key;
 pub(crate) mod leaf;
 pub(crate) mod leaf_range;

@@ -163,6 +163,9 @@ impl<const PAGE: usize> ViewMut<PAGE> for Image<PAGE> {
     }
 }
 
+/// The counter of a leaf whose heads are good, or that is dense: its scans are not counted (§5.1).
+pub(crate) const DISABLED_COUNTER: usize = 255;
+
 /// A header field: how it is read and written.
 macro_rules! field {
     ($get:ident, $set:ident, $offset:expr, $type:ty) => {

@@ -7,12 +7,12 @@
 use std::ops::Range;
 
 use crate::configuration::{Configuration, Leaves};
-use crate::node::adapt::{DISABLED, good_heads};
 use crate::node::dense::{Part, Shape, alike};
 use crate::node::fingerprint::Fingerprints;
 use crate::node::fully_dense::FullyDense;
+use crate::node::heads::good_heads;
 use crate::node::leaf::FormOf;
-use crate::node::page::{Image, Tag, shared};
+use crate::node::page::{DISABLED_COUNTER, Image, Tag, shared};
 use crate::node::slotted::{Comparison, Kind, Layout, Payload, mark_len, record_size};
 use crate::variants::semi_dense::SemiDense;
 
@@ -48,7 +48,7 @@ impl Planned {
 
 impl From<Planned> for Plan {
     fn from(form: Planned) -> Self {
-        let counter = DISABLED;
+        let counter = DISABLED_COUNTER;
         Self { form, counter }
     }
 }
@@ -182,7 +182,11 @@ impl<'c, const PAGE: usize> Content<'c, PAGE> {
             return Planned::Comparison.into();
         }
         // Where scans have not been counted, they count as rare.
-        let counter = if counter == DISABLED { 1 } else { counter };
+        let counter = if counter == DISABLED_COUNTER {
+            1
+        } else {
+            counter
+        };
         let form = if counter < 2 {
             Planned::Fingerprint
         } else {

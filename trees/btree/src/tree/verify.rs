@@ -3,11 +3,9 @@
 use std::collections::HashMap;
 
 use crate::configuration::Configuration;
-use crate::node::adapt::DISABLED;
 use crate::node::chain::Chain;
 use crate::node::key::{key_prefix_bytes, layer_root};
-use crate::node::page::PageNumber;
-use crate::node::page::{Image, Tag, shared};
+use crate::node::page::{DISABLED_COUNTER, Image, PageNumber, Tag, shared};
 use crate::node::shared_overflow::{self, SLOTS};
 use crate::node::slotted::{Comparison, Kind};
 use crate::tree::lost::span;
@@ -192,8 +190,8 @@ fn verify_page<C: Configuration, const PAGE: usize>(
         return Err(format!("a prefix of {}, not {prefix}", image.prefix_len()));
     }
     image.verify_form::<C>()?;
-    let counts = image.counter() < 4 || image.counter() == DISABLED;
-    if !counts || image.is_dense() && image.counter() != DISABLED {
+    let counts = image.counter() < 4 || image.counter() == DISABLED_COUNTER;
+    if !counts || image.is_dense() && image.counter() != DISABLED_COUNTER {
         return Err(format!("a counter of {}", image.counter()));
     }
     let mut image = image.clone();
