@@ -21,13 +21,6 @@ pub const RINGS: &[Ring] = &[
     },
     Ring {
         folder: "trees/btree",
-        files: "node/dense.rs node/edit.rs node/fingerprint.rs node/fully_dense.rs \
-                node/leaf.rs node/page.rs node/search.rs node/slotted.rs \
-                variants/semi_dense.rs",
-        why: TO_BE_UNTANGLED,
-    },
-    Ring {
-        folder: "trees/btree",
         files: "tree/contention.rs tree/descend.rs tree/mod.rs tree/pending_frees.rs \
                 tree/read.rs",
         why: ONE_VERB,

@@ -35,9 +35,9 @@ use hedgerow_index::RANGE_VALUE_BYTES;
 use hedgerow_sync::varint;
 
 use crate::node::key::CutKey;
+use crate::node::layout::{Kind, Payload};
 use crate::node::page::{HEADER, PageNumber};
 use crate::node::shared_overflow::{CLASSES, SLOTS, slot_bytes};
-use crate::node::slotted::{Kind, Payload};
 
 /// Pages that a record names, at most.
 const LISTED: usize = 4;

@@ -15,9 +15,9 @@ use std::ops::Range;
 
 use hedgerow_pages::{Restart, View};
 
+use crate::node::layout::{Kind, Payload};
 use crate::node::page::{HEADER, Image, KEY_LEN_AT, LOWER_AT, PLACES_AT, REFERENCE_AT, Tag};
 use crate::node::search::{Node, infallible};
-use crate::node::slotted::{Kind, Payload};
 
 /// Bytes of a key that are a number.
 const NUMBER: usize = 4;

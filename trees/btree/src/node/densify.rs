@@ -16,10 +16,11 @@ use crate::node::dense::{number, number_from};
 use crate::node::edit::Edit;
 use crate::node::fully_dense::FullyDense;
 use crate::node::key::shortest_between;
+use crate::node::layout::{Kind, Payload, Record};
 use crate::node::leaf::FormOf;
 use crate::node::page::Image;
 use crate::node::plan::{Content, Plan, Planned};
-use crate::node::slotted::{Comparison, Kind, Payload, Record};
+use crate::node::slotted::Comparison;
 use crate::node::split::SplitPoint;
 use crate::variants::semi_dense::SemiDense;
 

@@ -6,11 +6,10 @@
 
 use hedgerow_pages::ViewMut;
 
-use crate::node::page::{COUNT_AT, HEADER, HEAP_AT, Image, node};
-use crate::node::search::HINTS;
-use crate::node::slotted::{
-    Kind, LONGEST_SHORT_KEY, LONGEST_SHORT_VALUE, Layout, Payload, record_size,
+use crate::node::layout::{
+    HINTS, Kind, LONGEST_SHORT_KEY, LONGEST_SHORT_VALUE, Layout, Payload, record_size,
 };
+use crate::node::page::{COUNT_AT, HEADER, HEAP_AT, Image, node};
 
 /// A node that is being changed.
 pub(crate) trait Edit<const PAGE: usize>: ViewMut<PAGE> + Sized {

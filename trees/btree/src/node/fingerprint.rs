@@ -14,14 +14,14 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use hedgerow_pages::{Restart, View};
+use hedgerow_pages::{Restart, View, ViewMut};
 use hedgerow_simd::equal_bytes;
 
 use crate::node::edit::Edit;
-use crate::node::leaf::Form;
+use crate::node::form::Form;
+use crate::node::layout::{Layout, Payload, Record};
 use crate::node::page::{Image, SORTED_AT};
 use crate::node::search::{Node, infallible};
-use crate::node::slotted::{Layout, Payload, Record};
 
 /// The layout: whole keys in the heap, a fingerprint beside each slot.
 pub(crate) struct Fingerprints;
@@ -32,7 +32,7 @@ impl Layout for Fingerprints {
     const HINTED: bool = false;
 
     #[inline(always)]
-    fn put_side<const PAGE: usize>(page: &mut impl Edit<PAGE>, at: usize, suffix: &[u8]) {
+    fn put_side<const PAGE: usize>(page: &mut impl ViewMut<PAGE>, at: usize, suffix: &[u8]) {
         page.put(at, &[fingerprint(suffix)]);
     }
 }

@@ -17,9 +17,9 @@ use hedgerow_pages::{Restart, View};
 
 use crate::node::dense::{Shape, alike, number_from, place_of};
 use crate::node::edit::Edit;
-use crate::node::leaf::Form;
+use crate::node::form::Form;
+use crate::node::layout::{Kind, Payload, Record};
 use crate::node::page::{HEADER, Image, PLACES_AT, Tag, VALUE_LEN_AT};
-use crate::node::slotted::{Kind, Payload, Record};
 
 /// The form.
 pub(crate) struct FullyDense;

@@ -13,8 +13,9 @@
 //! ```
 
 use crate::configuration::Configuration;
+use crate::node::layout::{Layout, Payload};
 use crate::node::page::{PageNumber, shared};
-use crate::node::slotted::{Comparison, Layout, Payload};
+use crate::node::slotted::Comparison;
 
 /// A key cut at the key prefix; `rest` is there if the key reaches past it, though it may be empty.
 #[derive(Debug, Clone, Copy)]

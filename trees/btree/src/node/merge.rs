@@ -6,10 +6,11 @@
 use crate::configuration::Configuration;
 use crate::node::adapt::Conversions;
 use crate::node::edit::Edit;
+use crate::node::layout::{Kind, Payload};
 use crate::node::page::PageNumber;
 use crate::node::page::{Image, Tag};
 use crate::node::plan::{Content, Plan};
-use crate::node::slotted::{Comparison, Kind, Payload};
+use crate::node::slotted::Comparison;
 use crate::node::split::child_bytes;
 
 impl<const PAGE: usize> Image<PAGE> {

@@ -11,10 +11,10 @@ use std::borrow::Cow;
 
 use crate::node::chain::{Chain, NewRecord};
 use crate::node::key::CutKey;
+use crate::node::layout::Payload;
 use crate::node::page::PageNumber;
 use crate::node::page::{HEADER, Image, Tag};
 use crate::node::shared_overflow::{self, KnownFreeSlots};
-use crate::node::slotted::Payload;
 
 /// Shared overflow pages that are tried before a new one is made.
 const TRIED: usize = 3;

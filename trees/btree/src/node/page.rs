@@ -29,8 +29,6 @@ use std::ops::Range;
 use hedgerow_memory::prefetch_line;
 use hedgerow_pages::{Restart, View, ViewMut};
 
-use crate::node::search::{Node, compare, infallible};
-
 /// The number of a page.
 pub(crate) type PageNumber = u32;
 
@@ -343,11 +341,16 @@ impl<const PAGE: usize> Image<PAGE> {
     }
 }
 
-impl<const PAGE: usize> Image<PAGE> {
-    /// Whether a leaf, of whatever layout.
-    pub(crate) fn is_leaf(&self) -> bool {
-        infallible(Node::is_leaf(self))
+/// The order of two byte strings of one byte or more. Most differ in their first eight.
+#[inline(always)]
+fn compare(a: &[u8], b: &[u8]) -> Ordering {
+    if let (Some(x), Some(y)) = (a.first_chunk::<8>(), b.first_chunk::<8>()) {
+        let (x, y) = (u64::from_be_bytes(*x), u64::from_be_bytes(*y));
+        if x != y {
+            return x.cmp(&y);
+        }
     }
+    a.cmp(b)
 }
 
 /// How many leading bytes two keys share.

@@ -11,9 +11,10 @@ use crate::node::dense::{Part, Shape, alike};
 use crate::node::fingerprint::Fingerprints;
 use crate::node::fully_dense::FullyDense;
 use crate::node::heads::good_heads;
+use crate::node::layout::{Kind, Layout, Payload, mark_len, record_size};
 use crate::node::leaf::FormOf;
 use crate::node::page::{DISABLED_COUNTER, Image, Tag, shared};
-use crate::node::slotted::{Comparison, Kind, Layout, Payload, mark_len, record_size};
+use crate::node::slotted::Comparison;
 use crate::variants::semi_dense::SemiDense;
 
 /// A form, with what it must know before the first record, and the leaf's counter (§5.1).

@@ -6,9 +6,10 @@ use hedgerow_pages::{Restart, View};
 use crate::configuration::Configuration;
 use crate::node::fingerprint;
 use crate::node::fully_dense::prefetch_value;
+use crate::node::layout::Layout;
 use crate::node::page::Tag;
 use crate::node::search::Node;
-use crate::node::slotted::{Comparison, Layout};
+use crate::node::slotted::Comparison;
 
 /// Asks for the lines of a group's keys.
 #[inline(always)]

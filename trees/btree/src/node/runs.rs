@@ -35,10 +35,11 @@ use std::ops::Range;
 use crate::configuration::Configuration;
 use crate::node::fingerprint::Fingerprints;
 use crate::node::key::shortest_between;
+use crate::node::layout::Layout;
 use crate::node::leaf::FormOf;
 use crate::node::page::{Image, shared};
 use crate::node::plan::{Content, Plan};
-use crate::node::slotted::{Comparison, Layout};
+use crate::node::slotted::Comparison;
 use crate::node::split::SplitPoint;
 
 /// Records that came in a row.

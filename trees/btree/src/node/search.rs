@@ -9,16 +9,13 @@ use std::hint::select_unpredictable;
 
 use hedgerow_pages::{Restart, View};
 
-use crate::node::page::{COUNT_AT, HEADER, Image, PREFIX_AT, Tag, UPPER_CHILD_AT};
-use crate::node::slotted::{
-    Kind, LAYER_BYTES, LONGEST_SHORT_KEY, LONGEST_SHORT_VALUE, Layout, Record,
+use crate::node::layout::{
+    HINTS, Kind, LAYER_BYTES, LONGEST_SHORT_KEY, LONGEST_SHORT_VALUE, Layout, Record,
 };
+use crate::node::page::{COUNT_AT, HEADER, Image, PREFIX_AT, Tag, UPPER_CHILD_AT};
 
 /// The first and the last of the places where a search may end.
 type Slots = (usize, usize);
-
-/// Heads that are repeated at the start of a page.
-pub(crate) const HINTS: usize = 16;
 
 /// Bytes of a node, three lines, that a search reads first.
 pub(crate) const FIRST_BYTES: usize = 192;
@@ -61,18 +58,6 @@ fn short_word(key: &[u8]) -> u64 {
     } else {
         word << (64 - 8 * key.len())
     }
-}
-
-/// The order of two byte strings of one byte or more. Most differ in their first eight.
-#[inline(always)]
-pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
-    if let (Some(x), Some(y)) = (a.first_chunk::<8>(), b.first_chunk::<8>()) {
-        let (x, y) = (u64::from_be_bytes(*x), u64::from_be_bytes(*y));
-        if x != y {
-            return x.cmp(&y);
-        }
-    }
-    a.cmp(b)
 }
 
 /// The part of a node that a search reads, of any kind of view: bytes that nobody changes, or
@@ -428,6 +413,11 @@ pub(crate) fn infallible<T>(read: Result<T, Restart>) -> T {
 }
 
 impl<const PAGE: usize> Image<PAGE> {
+    /// Whether a leaf, of whatever layout.
+    pub(crate) fn is_leaf(&self) -> bool {
+        infallible(Node::is_leaf(self))
+    }
+
     /// The index of the first record at or above `suffix`, and whether it is equal.
     #[inline(always)]
     pub(crate) fn search<L: Layout>(&self, suffix: &[u8]) -> (usize, bool) {

@@ -5,19 +5,12 @@
 //! | header | hints | heads   | slots   |   free     | heap: records, fences   |
 //! +--------+-------+---------+---------+------------+-------------------------+
 //!                   count × HEAD  count × 2
-//!
-//! record: | key length | value length or kind | key past its head | value |
-//!           1 or 3       1 or 3                 0…                  0…
-//!
-//! key length:  0–254, or 255 and two bytes
-//! kind:        0–250 a value of this length · 251 and two bytes a longer one ·
-//!              252 and two bytes the chain of a value · 253 and two bytes the chain of the rest of
-//!              a key and a value (both: `chain`) · 254 the root (4) of a layer (`key`)
 //! ```
 //!
-//! A slot is the offset of a record. A head is the number that a key's first bytes are, big
-//! endian, padded with zeros, stored little-endian. In inner nodes a record is a separator and the
-//! number (4) of the child below it; that of the last child is the header's upper child.
+//! A slot is the offset of a record, which [`layout`](crate::node::layout) draws. A head is the
+//! number that a key's first bytes are, big endian, padded with zeros, stored little-endian. In
+//! inner nodes a record is a separator and the number (4) of the child below it; that of the last
+//! child is the header's upper child.
 //!
 //! The paper's slots hold a head, an offset and two lengths in ten bytes (§3.2). Here the heads
 //! stand together, so that a search passes over a third of the cache lines, and a head is no
@@ -29,26 +22,14 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use hedgerow_pages::ViewMut;
+
 use crate::configuration::Configuration;
 use crate::node::edit::Edit;
-use crate::node::leaf::Form;
-use crate::node::page::{HEADER, Image};
-use crate::node::search::{HINTS, Node, first_word, head_of, infallible};
-
-/// How a slotted page splits its keys.
-pub(crate) trait Layout {
-    /// Bytes beside each slot.
-    const SIDE: usize;
-    /// Bytes of the key that are not in the heap.
-    const HEAD: usize;
-    /// Whether the header is followed by hints.
-    const HINTED: bool;
-    /// Where the arrays begin.
-    const BODY: usize = HEADER + if Self::HINTED { HINTS * Self::HEAD } else { 0 };
-
-    /// Writes what lies beside the slot of a key.
-    fn put_side<const PAGE: usize>(page: &mut impl Edit<PAGE>, at: usize, suffix: &[u8]);
-}
+use crate::node::form::Form;
+use crate::node::layout::{Kind, Layout, Payload, Record, record_size};
+use crate::node::page::Image;
+use crate::node::search::{Node, first_word, head_of, infallible};
 
 /// Sorted slots with the heads of configuration `C`: inner nodes and comparison leaves.
 pub(crate) struct Comparison<C>(PhantomData<C>);
@@ -59,7 +40,7 @@ impl<C: Configuration> Layout for Comparison<C> {
     const HINTED: bool = C::HINTS;
 
     #[inline(always)]
-    fn put_side<const PAGE: usize>(page: &mut impl Edit<PAGE>, at: usize, suffix: &[u8]) {
+    fn put_side<const PAGE: usize>(page: &mut impl ViewMut<PAGE>, at: usize, suffix: &[u8]) {
         if C::HEAD > 0 {
             page.put_head::<Self>(at, head_of::<Self>(suffix));
         }
@@ -68,84 +49,6 @@ impl<C: Configuration> Layout for Comparison<C> {
 
 /// Bytes beyond a key that a buffer for keys must have.
 pub(crate) const SLACK: usize = 32;
-
-/// What a record's second length says of its value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// The value's bytes.
-    Inline,
-    /// A value that is not in its leaf, but for its beginning: see `chain`.
-    Overflow,
-    /// A key longer than a key prefix, and its value: the same.
-    Long,
-    /// The root (4) of a tree of all longer keys that begin with this one.
-    Layer,
-}
-
-/// A value as it lies in a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Payload<'a> {
-    pub kind: Kind,
-    pub bytes: &'a [u8],
-}
-
-/// Lengths from here on are marks of the other kinds, or of a two-byte length.
-pub(crate) const LONGEST_SHORT_VALUE: usize = 250;
-pub(crate) const LONGEST_SHORT_KEY: usize = 254;
-
-impl Kind {
-    pub(crate) const fn mark(self) -> u8 {
-        match self {
-            Kind::Inline => 251,
-            Kind::Overflow => 252,
-            Kind::Long => 253,
-            Kind::Layer => 254,
-        }
-    }
-}
-
-// Lengths and kinds as they are drawn above.
-const _: () = {
-    assert!(LONGEST_SHORT_KEY == 254 && LONGEST_SHORT_VALUE == 250);
-    assert!(Kind::Inline.mark() == 251 && Kind::Overflow.mark() == 252);
-    assert!(Kind::Long.mark() == 253 && Kind::Layer.mark() == 254 && LAYER_BYTES == 4);
-};
-
-/// A record's parts, as offsets into its page.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Record {
-    pub at: usize,
-    pub key_len: usize,
-    pub tail_at: usize,
-    pub value_at: usize,
-    pub value_len: usize,
-    pub kind: Kind,
-}
-
-impl Record {
-    /// Bytes of heap.
-    pub(crate) fn size(&self) -> usize {
-        self.value_at + self.value_len - self.at
-    }
-}
-
-/// Bytes of the number of a layer's root.
-pub(crate) const LAYER_BYTES: usize = 4;
-
-/// Bytes that say of what kind and length a value is.
-pub(crate) fn mark_len(payload: Payload<'_>) -> usize {
-    match payload.kind {
-        Kind::Inline if payload.bytes.len() <= LONGEST_SHORT_VALUE => 1,
-        Kind::Layer => 1,
-        _ => 3,
-    }
-}
-
-/// Bytes of heap that a record will take.
-pub(crate) fn record_size<L: Layout>(key_len: usize, payload: Payload<'_>) -> usize {
-    let key = if key_len > LONGEST_SHORT_KEY { 3 } else { 1 };
-    key + mark_len(payload) + key_len.saturating_sub(L::HEAD) + payload.bytes.len()
-}
 
 impl<const PAGE: usize> Image<PAGE> {
     #[inline(always)]

@@ -27,11 +27,12 @@
 use crate::configuration::Configuration;
 use crate::node::adapt::Conversions;
 use crate::node::key::shortest_between;
+use crate::node::layout::{Kind, Layout, Payload, record_size};
 use crate::node::leaf::FormOf;
 use crate::node::page::PageNumber;
 use crate::node::page::{Image, Tag, shared};
 use crate::node::plan::{Content, Plan, Planned};
-use crate::node::slotted::{Comparison, Kind, Layout, Payload, record_size};
+use crate::node::slotted::Comparison;
 
 /// Where a node splits: the first place of the right half (or the key that moves up), and the
 /// key between. Halves without a plan are slotted as suits them.

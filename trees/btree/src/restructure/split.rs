@@ -6,9 +6,10 @@ use super::{Above, NodeRef, Path, Restructuring};
 use crate::configuration::Configuration;
 use crate::node::adapt::Conversions;
 use crate::node::densify::{NEIGHBOURS, Taken};
+use crate::node::layout::Payload;
 use crate::node::page::Image;
 use crate::node::plan::Planned;
-use crate::node::slotted::{Comparison, Payload};
+use crate::node::slotted::Comparison;
 use crate::node::split::SplitPoint;
 
 impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, PAGE, P> {

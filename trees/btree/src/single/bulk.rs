@@ -10,11 +10,12 @@ use hedgerow_index::NotAscending;
 use super::BTree;
 use crate::configuration::Configuration;
 use crate::node::key::shortest_between;
+use crate::node::layout::{Kind, Layout, Payload, record_size};
 use crate::node::leaf::FormOf;
 use crate::node::page::PageNumber;
 use crate::node::page::{Image, shared};
 use crate::node::plan::{Content, Planned, first_leaf};
-use crate::node::slotted::{Comparison, Kind, Layout, Payload, record_size};
+use crate::node::slotted::Comparison;
 use crate::node::split::SplitPoint;
 
 /// Pairs that wait for their leaf to be full.

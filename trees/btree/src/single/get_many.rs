@@ -5,10 +5,11 @@
 
 use super::BTree;
 use crate::configuration::Configuration;
+use crate::node::layout::Kind;
 use crate::node::page::PageNumber;
 use crate::node::prefetch::{prefetch_keys, prefetch_record};
 use crate::node::search::Node;
-use crate::node::slotted::{Comparison, Kind};
+use crate::node::slotted::Comparison;
 
 /// Lookups under way at once: more than a core has outstanding misses.
 const GROUP: usize = 16;

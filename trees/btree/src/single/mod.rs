@@ -21,11 +21,12 @@ use crate::configuration::{Configuration, Hints};
 use crate::node::adapt::{Conversions, Sampler};
 use crate::node::chain::{Chain, NewRecord};
 use crate::node::key::{CutKey, key_prefix_bytes, layer_root};
+use crate::node::layout::{Kind, Payload, Record};
 use crate::node::overflow;
 use crate::node::page::PageNumber;
 use crate::node::search::Node;
 use crate::node::shared_overflow::KnownFreeSlots;
-use crate::node::slotted::{Comparison, Kind, Payload, Record};
+use crate::node::slotted::Comparison;
 
 /// An ordered map from byte strings to byte strings, for one writer.
 ///

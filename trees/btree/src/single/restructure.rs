@@ -4,8 +4,9 @@ use hedgerow_pages::{PageId, Pages, Resident, ResidentPage, Result};
 
 use super::{BTree, Path};
 use crate::configuration::Configuration;
+use crate::node::layout::Payload;
 use crate::node::page::PageNumber;
-use crate::node::slotted::{Comparison, Payload};
+use crate::node::slotted::Comparison;
 use crate::node::split::SplitPoint;
 use crate::restructure::{self, Above, NodeRef, Restructuring};
 

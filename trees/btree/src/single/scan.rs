@@ -12,10 +12,11 @@ use hedgerow_index::Direction;
 use super::{BTree, Path};
 use crate::configuration::Configuration;
 use crate::node::key::layer_root;
+use crate::node::layout::Kind;
 use crate::node::leaf::End;
 use crate::node::leaf_range::Start;
 use crate::node::page::PageNumber;
-use crate::node::slotted::{Comparison, Kind, SLACK};
+use crate::node::slotted::{Comparison, SLACK};
 
 /// A value that is not in its leaf.
 enum Value {

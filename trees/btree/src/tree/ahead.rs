@@ -19,9 +19,10 @@ use super::BTreeIndex;
 use super::descend::{Leaf, SearchTarget};
 use crate::configuration::Configuration;
 use crate::node::chain::Chain;
+use crate::node::layout::Kind;
 use crate::node::page::Image;
 use crate::node::search::Node;
-use crate::node::slotted::{Comparison, Kind};
+use crate::node::slotted::Comparison;
 
 /// Leaves that a scan visits before it reads ahead.
 const FIRST: usize = 2;

@@ -15,11 +15,11 @@ use super::{BTreeIndex, image};
 use crate::configuration::Configuration;
 use crate::node::chain::{Chain, NewRecord};
 use crate::node::key::CutKey;
+use crate::node::layout::Payload;
 use crate::node::overflow::{self, ReadOverflow, WriteOverflow};
 use crate::node::page::PageNumber;
 use crate::node::page::{Image, node};
 use crate::node::shared_overflow::{self, KnownFreeSlots};
-use crate::node::slotted::Payload;
 
 /// The pool of a tree, to be read.
 struct Shared<'t, C, const PAGE: usize>(&'t BTreeIndex<C, PAGE>);

@@ -7,10 +7,11 @@ use hedgerow_index::Statistics;
 use crate::configuration::Configuration;
 use crate::node::chain::Chain;
 use crate::node::key::layer_root;
+use crate::node::layout::Kind;
 use crate::node::leaf::FormOf;
 use crate::node::page::PageNumber;
 use crate::node::shared_overflow::slot_bytes;
-use crate::node::slotted::{Comparison, Kind};
+use crate::node::slotted::Comparison;
 use crate::tree::walk::ReadPages;
 
 /// Pages by kind, and what is in them.

@@ -9,10 +9,10 @@ use super::descend::{DEEPEST, Leaf, NodeRef, SearchTarget};
 use super::read::LeafLookup;
 use crate::configuration::Configuration;
 use crate::node::chain::Chain;
+use crate::node::layout::Kind;
 use crate::node::page::{Image, node};
 use crate::node::prefetch::{prefetch_keys, prefetch_record};
 use crate::node::search::FIRST_BYTES;
-use crate::node::slotted::Kind;
 
 /// Lookups under way at once.
 const GROUP: usize = 16;

@@ -11,8 +11,8 @@ use super::BTreeIndex;
 use super::descend::{NodeRef, SearchTarget};
 use crate::configuration::Configuration;
 use crate::node::key::layer_root;
+use crate::node::layout::Kind;
 use crate::node::page::{Image, node};
-use crate::node::slotted::Kind;
 
 /// Attempts at a descent that writers interrupt.
 const ATTEMPTS: u32 = 100;

@@ -9,8 +9,8 @@ use super::descend::{NodeRef, SearchTarget};
 use super::{BTreeIndex, image};
 use crate::configuration::Configuration;
 use crate::node::key::{CutKey, layer_root};
+use crate::node::layout::Kind;
 use crate::node::page::node;
-use crate::node::slotted::Kind;
 
 /// Attempts after which the rest is left to a later removal.
 const ATTEMPTS: u32 = 40;

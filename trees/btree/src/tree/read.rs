@@ -13,9 +13,10 @@ use crate::node::chain::Chain;
 use crate::node::fingerprint::{Fingerprints, find_fingerprint};
 use crate::node::fully_dense::find_value;
 use crate::node::key::{CutKey, layer_root};
+use crate::node::layout::{Kind, Record};
 use crate::node::page::{COUNTER_AT, Image, Tag, node};
 use crate::node::search::Node;
-use crate::node::slotted::{Comparison, Kind, Record};
+use crate::node::slotted::Comparison;
 
 /// Values up to this are copied to the stack.
 const SMALL: usize = 64;

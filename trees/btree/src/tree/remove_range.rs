@@ -23,11 +23,12 @@ use super::{BTreeIndex, MERGES, RANGE_LEAVES, image};
 use crate::configuration::Configuration;
 use crate::node::chain::Chain;
 use crate::node::key::layer_root;
+use crate::node::layout::{Kind, Payload};
 use crate::node::leaf::End;
 use crate::node::leaf_range::Start;
 use crate::node::page::Image;
 use crate::node::plan::first_leaf;
-use crate::node::slotted::{Kind, Payload, SLACK};
+use crate::node::slotted::SLACK;
 
 /// What a caller says of a pair.
 type Decide<'d> = dyn FnMut(&[u8], &[u8]) -> RangeDecision + 'd;

@@ -21,10 +21,11 @@ use super::value_copies::ValueCopies;
 use crate::configuration::Configuration;
 use crate::node::adapt::SCAN_COUNTS;
 use crate::node::key::layer_root;
+use crate::node::layout::{Kind, Payload};
 use crate::node::leaf::End;
 use crate::node::leaf_range::Start;
 use crate::node::page::{Image, node};
-use crate::node::slotted::{Kind, Payload, SLACK};
+use crate::node::slotted::SLACK;
 
 /// Which places of a leaf a scan visits.
 struct LeafPlaces<'k> {

@@ -12,10 +12,11 @@ use super::{
 use crate::configuration::Configuration;
 use crate::node::chain::Chain;
 use crate::node::key::layer_root;
+use crate::node::layout::Kind;
 use crate::node::page::PageNumber;
 use crate::node::page::{Image, Tag, node};
 use crate::node::search::Node;
-use crate::node::slotted::{Comparison, Kind};
+use crate::node::slotted::Comparison;
 use crate::tree::counts::Counts;
 use crate::tree::verify::Seen;
 use crate::tree::walk::ReadPages;

@@ -16,9 +16,9 @@ use super::BTreeIndex;
 use super::descend::Leaf;
 use crate::configuration::Configuration;
 use crate::node::chain::Chain;
+use crate::node::layout::{Kind, Payload};
 use crate::node::page::Image;
 use crate::node::shared_overflow;
-use crate::node::slotted::{Kind, Payload};
 
 /// Values that are copied at once, at most.
 const MOST: usize = 8;

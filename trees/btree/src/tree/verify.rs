@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use crate::configuration::Configuration;
 use crate::node::chain::Chain;
 use crate::node::key::{key_prefix_bytes, layer_root};
+use crate::node::layout::Kind;
 use crate::node::page::{DISABLED_COUNTER, Image, PageNumber, Tag, shared};
 use crate::node::shared_overflow::{self, SLOTS};
-use crate::node::slotted::{Comparison, Kind};
+use crate::node::slotted::Comparison;
 use crate::tree::lost::span;
 use crate::tree::walk::ReadPages;
 

@@ -14,9 +14,9 @@ use crate::node::adapt::{Conversions, POINT_COUNTS};
 use crate::node::chain::{Chain, NewRecord};
 use crate::node::edit::Edit;
 use crate::node::key::{CutKey, layer_root};
+use crate::node::layout::{Kind, Payload, Record};
 use crate::node::leaf::{FormOf, put_in_gap, take_from};
 use crate::node::page::{COUNTER_AT, Image};
-use crate::node::slotted::{Kind, Payload, Record};
 
 /// Where a key is or would be: in a leaf that is latched, within an operation.
 struct Site<'p, 'k, const PAGE: usize> {

@@ -13,9 +13,9 @@ use std::ops::Range;
 
 use crate::node::dense::{Shape, number_from};
 use crate::node::edit::Edit;
-use crate::node::leaf::Form;
+use crate::node::form::Form;
+use crate::node::layout::{Payload, Record, mark_len};
 use crate::node::page::{HEADER, Image, Tag};
-use crate::node::slotted::{Payload, Record, mark_len};
 
 /// The form.
 pub(crate) struct SemiDense;
