@@ -11,7 +11,10 @@ pub struct Ring {
 
 const ONE_VERB: &str = "one file per verb of a tree";
 const DEFAULT_METHOD: &str = "what a trait does unless told otherwise";
-const TO_BE_UNTANGLED: &str = "to be untangled";
+const MUTUAL_BOUNDS: &str = "traits that name each other: `Strategy::Page` is a `PageForm`, and \
+                             `PageForm` is for the capacities of a `Strategy`; `Strategy::Head` \
+                             is of `OuterNode`s, whose searches ask the `Strategy` for its \
+                             fan-out and its `Search`";
 
 pub const RINGS: &[Ring] = &[
     Ring {
@@ -37,9 +40,8 @@ pub const RINGS: &[Ring] = &[
     },
     Ring {
         folder: "trees/matryoshka",
-        files: "paper/node/eytzinger.rs paper/node/flat.rs paper/node/form.rs \
-                paper/node/outer.rs paper/node/page.rs paper/strategy.rs",
-        why: TO_BE_UNTANGLED,
+        files: "paper/node/form.rs paper/node/outer.rs paper/strategy.rs",
+        why: MUTUAL_BOUNDS,
     },
     Ring {
         folder: "trees/matryoshka",

@@ -5,15 +5,15 @@
 //! search compares whole lines with vector instructions and touches one line a level, and an
 //! insert moves the keys of one line.
 //!
-//! * `strategy`: the variants, as types.
+//! * `strategy`: what a variant names. `variants`: the variants, as types.
 //! * `node`: page formats, inner nodes, the arena.
 //! * `tree`: the tree and its growth; one file a verb.
 
 mod node;
 mod strategy;
 mod tree;
+mod variants;
 
-pub use strategy::{
-    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Plain, Strategy,
-};
+pub use strategy::Strategy;
 pub use tree::Matryoshka;
+pub use variants::{Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Plain};

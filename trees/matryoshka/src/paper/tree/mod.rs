@@ -18,7 +18,8 @@ use crate::node_key::{KeyWidth, MapKey};
 use crate::paper::node::arena::Arena;
 use crate::paper::node::form::{Inserted, PageForm};
 use crate::paper::node::outer::{MOST_CHILDREN, OuterNode};
-use crate::paper::strategy::{Flat, Strategy};
+use crate::paper::strategy::Strategy;
+use crate::paper::variants::Flat;
 
 /// Inner levels of the outer tree, at most: more than any number of pages needs, also at the
 /// smallest fan-out that tests choose.
