@@ -93,17 +93,31 @@ impl Stripes {
 
 /// Removals of ranges under way, and those who wait for them.
 #[derive(Default)]
-pub(crate) struct Removals(RwLock<()>);
+pub(crate) struct Removals {
+    lock: RwLock<()>,
+    /// How many have been found waiting since the database was opened, for tests.
+    #[cfg(test)]
+    waited: std::sync::atomic::AtomicUsize,
+}
 
 impl Removals {
     /// Begins a removal. The caller holds no stripe and no log shard.
     pub(crate) fn begin(&self) -> RwLockReadGuard<'_, ()> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        #[cfg(test)]
+        self.count_wait(self.lock.try_read().is_err());
+        self.lock.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for those under way and lets none begin. The caller holds no stripe and no log shard.
     pub(crate) fn exclude(&self) -> RwLockWriteGuard<'_, ()> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        #[cfg(test)]
+        self.count_wait(self.lock.try_write().is_err());
+        self.lock.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(test)]
+    fn count_wait(&self, waits: bool) {
+        self.waited.fetch_add(waits.into(), Ordering::SeqCst);
     }
 }
 
@@ -119,7 +133,10 @@ mod tests {
 
     fn database() -> Db {
         let vfs = Arc::new(hedgerow_vfs::MemoryVfs::new());
-        let builder = Db::builder().workers(2).checkpoint_log_bytes(None);
+        let builder = Db::builder()
+            .workers(2)
+            .checkpoint_log_bytes(None)
+            .sweep_interval(None);
         builder.vfs(vfs).open("/db").unwrap()
     }
 
@@ -200,27 +217,40 @@ mod tests {
         assert_eq!(keyspace.count(..).unwrap(), 4);
     }
 
+    /// Returns once `waits`, in a thread of its own, waits for a guard of the caller; panics if it
+    /// ends without.
+    fn meet<'scope>(
+        scope: &'scope thread::Scope<'scope, '_>,
+        removals: &Removals,
+        waits: impl FnOnce() + Send + 'scope,
+    ) -> thread::ScopedJoinHandle<'scope, ()> {
+        let before = removals.waited.load(Ordering::SeqCst);
+        let waiting = scope.spawn(waits);
+        while removals.waited.load(Ordering::SeqCst) == before {
+            assert!(!waiting.is_finished(), "it waited for nothing");
+            thread::yield_now();
+        }
+        waiting
+    }
+
     #[test]
     fn checkpoints_and_the_end_of_a_keyspace_wait_for_a_removal() {
         let db = &database();
         let engine = db.keyspace("rows").unwrap().engine;
-        let finished = &AtomicU32::new(0);
-        let done = || finished.fetch_add(1, Ordering::SeqCst);
-        thread::scope(|scope| {
-            let under_way = engine.removals.begin();
-            scope.spawn(|| {
-                db.checkpoint().unwrap();
-                done();
+        let operations: [fn(&Db); 3] = [
+            |db| assert!(db.checkpoint().is_ok()),
+            |db| db.clear_keyspace("rows").unwrap(),
+            |db| db.drop_keyspace("rows").unwrap(),
+        ];
+        for operation in operations {
+            thread::scope(|scope| {
+                let under_way = engine.removals.begin();
+                let waiting = meet(scope, &engine.removals, || operation(db));
+                assert!(!waiting.is_finished());
+                drop(under_way);
             });
-            scope.spawn(|| {
-                db.clear_keyspace("rows").unwrap();
-                done();
-            });
-            thread::sleep(Duration::from_millis(50));
-            assert_eq!(finished.load(Ordering::SeqCst), 0);
-            drop(under_way);
-        });
-        assert_eq!(finished.load(Ordering::SeqCst), 2);
+        }
+        assert!(db.keyspaces().is_empty());
     }
 
     #[test]
@@ -231,8 +261,8 @@ mod tests {
         engine.expiries.add(nobody, b"key", 1).unwrap();
         thread::scope(|scope| {
             let cut = engine.removals.exclude();
-            scope.spawn(|| db.sweep_expired().unwrap());
-            thread::sleep(Duration::from_millis(50));
+            let sweep = || assert_eq!(db.sweep_expired().unwrap(), 0);
+            meet(scope, &engine.removals, sweep);
             assert_eq!(engine.expiries.count(), 1);
             drop(cut);
         });
