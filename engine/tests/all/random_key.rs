@@ -14,6 +14,7 @@ use rand::{Rng, SeedableRng};
 over_each_index! {
     few_keys_are_drawn_alike,
     many_keys_are_drawn_alike,
+    each_draw_of_many_rows_moves_one_of_many_cursors,
     rows_that_have_expired_are_never_drawn,
     an_empty_keyspace_has_no_key,
 }
@@ -93,6 +94,35 @@ fn many_keys_are_drawn_alike(index: IndexKind) {
         chi_square < 4.0 * CLASSES as f64,
         "{chi_square}: {counts:?}"
     );
+}
+
+/// So many rows lie between two cursors that no draw reaches from one to the next. Cursors that
+/// stood still, moved by one row or were placed anew each time would leave out most rows; with one
+/// for all, each draw would lie close behind the one before.
+fn each_draw_of_many_rows_moves_one_of_many_cursors(index: IndexKind) {
+    const ROWS: usize = 1 << 16;
+    const CLASSES: usize = 512;
+    const DRAWS: usize = 8 * CLASSES;
+    /// By so many rows a draw goes on from an earlier one.
+    const LONGEST_STEP: usize = 512;
+    let mut rng = StdRng::seed_from_u64(11);
+    let (_db, rows) = database(index);
+    for n in 0..ROWS as u64 {
+        rows.put(&(n << 40).to_be_bytes(), b"value").unwrap();
+    }
+    let mut counts = [0; CLASSES];
+    let (mut last, mut close) = (0, 0);
+    for _ in 0..DRAWS {
+        let key = draw(&rows, &mut rng).expect("there are keys");
+        let position = (u64::from_be_bytes(key.try_into().unwrap()) >> 40) as usize;
+        counts[position * CLASSES / ROWS] += 1;
+        close += usize::from((position + ROWS - last) % ROWS <= LONGEST_STEP);
+        last = position;
+    }
+    // One in 64 goes on from the same cursor, and one in 128 is as close by chance.
+    assert!(close < DRAWS / 8, "{close} draws lie close behind the last");
+    let chi_square = chi_square(counts.into_iter(), (DRAWS / CLASSES) as f64);
+    assert!(chi_square < 3.0 * CLASSES as f64, "{chi_square}");
 }
 
 fn rows_that_have_expired_are_never_drawn(index: IndexKind) {
