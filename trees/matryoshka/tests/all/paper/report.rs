@@ -7,7 +7,7 @@ use hedgerow_matryoshka::{
 };
 use hedgerow_testkit::int_report::{self, ReportWorkload};
 
-use crate::model::{Small, Tiny};
+use super::model::{Small, Tiny};
 
 fn every_workload_ends<S: Strategy>() {
     for workload in ReportWorkload::ALL {

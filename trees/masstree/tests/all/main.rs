@@ -1,0 +1,6 @@
+//! The tree beside oracles. One program, so that the tree and what drives it are linked once.
+
+mod concurrent;
+mod mechanisms;
+mod model;
+mod widths;
