@@ -5,14 +5,27 @@
 //! that block names: idle shards need not write anything to move τ on, and a torn tail anywhere
 //! moves it back just as far as it must.
 //!
-//! The result is written down in the manifest *before* anything is cut (`IncarnationEnd`), so that
-//! a crash during recovery, or damage later, cannot move the cutoff. From then on the logs of
-//! that incarnation must be whole: recovering twice gives the same commits or an error.
+//! The manifest has the exact end of every incarnation but the last, which a crash interrupted.
+//! That one's end is found so:
 //!
-//! What is read may be in the system's cache and not on the disk: after a failed sync a kernel
-//! keeps serving the bytes that it could not write, calls them clean, and lets the next sync
-//! succeed. So every block that no later block says is durable is written again before the files
-//! are synced.
+//! 1. Begin with the incarnation's first generation. Read the files of all shards block by block;
+//!    each is valid up to some length.
+//! 2. If every file ends with a sealing block, this generation is whole: go on with the next one.
+//!    Its files must exist: they were durable before the first sealing block was written.
+//! 3. Otherwise this is the last generation. Of all trailers in valid blocks, take the one with
+//!    the largest epoch whose valid lengths are all there. Its epoch is the cutoff, its lengths
+//!    are where the files end. If there is none, nothing of this generation counts, and the cutoff
+//!    is the epoch that the seal of the generation before closed.
+//! 4. Write again every block that counts and that no block says is durable. Sync the files, and
+//!    store cutoff and lengths in the manifest ([`IncarnationEnd`]). Only then cut the files to
+//!    these lengths and remove the files that the manifest does not name.
+//!
+//! So neither a crash during recovery nor later damage can move the cutoff: from then on the logs
+//! of that incarnation must be whole, and recovering twice gives the same commits or an error.
+//!
+//! Blocks are written again because they may be in the system's cache and not on the disk: after a
+//! failed sync a kernel keeps serving the bytes that it could not write, calls them clean, and lets
+//! the next sync succeed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
