@@ -30,7 +30,7 @@ pub use integers::{BulkLoad, IntIndex, IntKey, NotAscending};
 #[cfg(any(test, feature = "locked-map"))]
 pub use locked_map::LockedMap;
 pub use remove_range::RangeDecision;
-pub use scan_range::{Direction, ScanRange, is_inverted};
+pub use scan_range::{Direction, KeyBound, ScanRange, is_inverted};
 pub use statistics::{Statistic, Statistics};
 
 /// The longest key that an index must accept, in bytes (64 KiB).

@@ -11,6 +11,29 @@ pub enum Direction {
     Reverse,
 }
 
+impl Direction {
+    /// Forwards if so: for scans that are compiled for each direction.
+    #[inline(always)]
+    #[must_use]
+    pub const fn of(is_forward: bool) -> Self {
+        if is_forward {
+            Self::Forward
+        } else {
+            Self::Reverse
+        }
+    }
+
+    /// The other direction.
+    #[inline(always)]
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        match self {
+            Self::Forward => Self::Reverse,
+            Self::Reverse => Self::Forward,
+        }
+    }
+}
+
 /// What [`Index::scan`](crate::Index::scan) visits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScanRange<'k> {
@@ -99,13 +122,48 @@ impl<'k> ScanRange<'k> {
     #[inline]
     #[must_use]
     pub fn ends_before(&self, key: &[u8]) -> bool {
-        match (self.to, self.direction) {
-            (Bound::Unbounded, _) => false,
-            (Bound::Included(to), Direction::Forward) => key > to,
-            (Bound::Excluded(to), Direction::Forward) => key >= to,
-            (Bound::Included(to), Direction::Reverse) => key < to,
-            (Bound::Excluded(to), Direction::Reverse) => key <= to,
-        }
+        KeyBound::of(self.to).is_some_and(|end| !end.admits_before(key, self.direction))
+    }
+}
+
+/// A bound of a scan that is a key: where the scan begins, or where it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyBound<'k> {
+    /// The key.
+    pub key: &'k [u8],
+    /// Whether the scan visits the key itself.
+    pub inclusive: bool,
+}
+
+impl<'k> KeyBound<'k> {
+    /// The bound, or `None` at an end of the key space.
+    #[inline(always)]
+    #[must_use]
+    pub fn of(bound: Bound<&'k [u8]>) -> Option<Self> {
+        let (key, inclusive) = match bound {
+            Bound::Included(key) => (key, true),
+            Bound::Excluded(key) => (key, false),
+            Bound::Unbounded => return None,
+        };
+        Some(Self { key, inclusive })
+    }
+
+    /// Whether a scan that begins here visits a key.
+    #[inline(always)]
+    #[must_use]
+    pub fn admits_from(self, key: &[u8], direction: Direction) -> bool {
+        let is_behind = match direction {
+            Direction::Forward => key > self.key,
+            Direction::Reverse => key < self.key,
+        };
+        is_behind || (self.inclusive && key == self.key)
+    }
+
+    /// Whether a scan that ends here visits a key.
+    #[inline(always)]
+    #[must_use]
+    pub fn admits_before(self, key: &[u8], direction: Direction) -> bool {
+        self.admits_from(key, direction.reversed())
     }
 }
 

@@ -23,7 +23,7 @@
 //! under the scan's pin. A scan of keys alone ([`ScanRange::values`]) never touches a value.
 //!
 //! The end of the range is compared with a node's last entry, and with others only in the node in
-//! which the range ends ([`ScanEnd`]). The limit is checked once a node too.
+//! which the range ends ([`Snapshot::entries_before`]). The limit is checked once a node too.
 //!
 //! Long scans renew their pin every [`RENEW_NODES`] border nodes, so that a scan of
 //! everything does not keep all that writers retire meanwhile.
@@ -32,14 +32,13 @@ use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic;
 
-use hedgerow_index::{Direction, ScanRange};
+use hedgerow_index::{Direction, KeyBound, ScanRange};
 use hedgerow_simd::{Kernel, Task};
 
 use crate::configuration::{Configuration, Guard};
 use crate::key::{Key, LONG, shortest_bytes};
 use crate::node::border::{LAYER, SUFFIX};
 use crate::node::{Border, Interior, Node, prefetch};
-use crate::scan_end::ScanEnd;
 use crate::snapshot::{Entry, PositionLost, Snapshot};
 use crate::tree::{Masstree, layer_root};
 use crate::value::{Bytes, Value};
@@ -82,7 +81,7 @@ struct SavedSnapshot<'s, 'g> {
 struct Scan<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool> {
     tree: &'t Masstree<V, C>,
     /// Where the scan ends; `None` for no bound.
-    end: Option<ScanEnd<'s>>,
+    end: Option<KeyBound<'s>>,
     /// How many more entries to visit.
     left: usize,
     snapshot: &'s mut Snapshot<'t>,
@@ -110,11 +109,7 @@ enum Step {
 impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool>
     Scan<'t, 's, V, C, FORWARD, VALUES>
 {
-    const DIRECTION: Direction = if FORWARD {
-        Direction::Forward
-    } else {
-        Direction::Reverse
-    };
+    const DIRECTION: Direction = Direction::of(FORWARD);
 
     #[inline(always)]
     fn new(
@@ -122,15 +117,14 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
         range: ScanRange<'s>,
         [snapshot, ahead, upper]: [&'s mut Snapshot<'t>; 3],
     ) -> Self {
-        let (key, inclusive) = match range.from {
-            Bound::Included(key) => (Some(key), true),
-            Bound::Excluded(key) => (Some(key), false),
-            Bound::Unbounded if FORWARD => (Some(&[][..]), true),
-            Bound::Unbounded => (None, false),
+        let first = KeyBound {
+            key: &[],
+            inclusive: true,
         };
+        let start = KeyBound::of(range.from).or(FORWARD.then_some(first));
         Self {
             tree,
-            end: ScanEnd::of(range.to),
+            end: KeyBound::of(range.to),
             left: range.limit,
             snapshot,
             ahead,
@@ -145,8 +139,8 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
             key: Vec::with_capacity(64),
             key_visited: false,
             position: Position {
-                key: key.map(<[u8]>::to_vec),
-                inclusive,
+                key: start.map(|start| start.key.to_vec()),
+                inclusive: start.is_some_and(|start| start.inclusive),
             },
             nodes: 0,
         }
@@ -416,11 +410,12 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
         Ok(Step::Go)
     }
 
-    /// The entries of the snapshot before the end of the range; see [`ScanEnd::entries_before`].
+    /// The entries of the snapshot before the end of the range; see [`Snapshot::entries_before`].
     #[inline(always)]
     fn entries_in_range(&self) -> (usize, bool) {
-        match &self.end {
-            Some(end) => end.entries_before::<FORWARD>(self.snapshot, &self.key[..self.offset()]),
+        let prefix = &self.key[..self.offset()];
+        match self.end {
+            Some(end) => self.snapshot.entries_before::<FORWARD>(end, prefix),
             None if FORWARD => (self.snapshot.count, false),
             None => (0, false),
         }

@@ -1,35 +1,14 @@
 //! Where the range of a scan ends, and which entries of a node lie before that.
 
 use std::cmp::Ordering;
-use std::ops::Bound;
+
+use hedgerow_index::KeyBound;
 
 use crate::key::{Key, LONG};
 use crate::node::border::LAYER;
 use crate::snapshot::Snapshot;
 
-/// The bound at which a scan ends.
-pub(crate) struct ScanEnd<'k> {
-    key: &'k [u8],
-    inclusive: bool,
-}
-
-impl<'k> ScanEnd<'k> {
-    /// `None` for no bound.
-    #[inline(always)]
-    pub(crate) fn of(bound: Bound<&'k [u8]>) -> Option<Self> {
-        match bound {
-            Bound::Included(key) => Some(Self {
-                key,
-                inclusive: true,
-            }),
-            Bound::Excluded(key) => Some(Self {
-                key,
-                inclusive: false,
-            }),
-            Bound::Unbounded => None,
-        }
-    }
-
+impl Snapshot<'_> {
     /// The entries of a node before the end, in a layer whose keys begin with `prefix`: those below
     /// the returned index forwards, those from it on in reverse; and whether the scan ends in this
     /// node. A layer through which the end passes counts as before it.
@@ -38,10 +17,10 @@ impl<'k> ScanEnd<'k> {
     #[inline]
     pub(crate) fn entries_before<const FORWARD: bool>(
         &self,
-        snapshot: &Snapshot<'_>,
+        end: KeyBound<'_>,
         prefix: &[u8],
     ) -> (usize, bool) {
-        let entries = &snapshot.entries[..snapshot.count];
+        let entries = &self.entries[..self.count];
         let (all, none) = if FORWARD {
             (entries.len(), 0)
         } else {
@@ -49,13 +28,14 @@ impl<'k> ScanEnd<'k> {
         };
         // All keys of a layer are longer than its prefix.
         let offset = prefix.len();
-        match prefix.cmp(&self.key[..offset.min(self.key.len())]) {
+        match prefix.cmp(&end.key[..offset.min(end.key.len())]) {
             Ordering::Less if FORWARD => return (all, false),
             Ordering::Greater if !FORWARD => return (all, false),
             Ordering::Equal => {}
             Ordering::Less | Ordering::Greater => return (none, true),
         }
-        let end = Key::at(self.key, offset);
+        let KeyBound { key, inclusive } = end;
+        let end = Key::at(key, offset);
         let is_inside = if FORWARD {
             entries.last().is_none_or(|last| last.slice < end.slice())
         } else {
@@ -65,7 +45,7 @@ impl<'k> ScanEnd<'k> {
             return (all, false);
         }
         let class = end.class();
-        let at = snapshot.lower_bound(end.slice(), class);
+        let at = self.lower_bound(end.slice(), class);
         let same = entries
             .get(at)
             .filter(|entry| (entry.slice, entry.length.min(LONG)) == (end.slice(), class));
@@ -74,7 +54,7 @@ impl<'k> ScanEnd<'k> {
             entry.length == LAYER
                 || match entry.suffix_or_empty().cmp(rest) {
                     Ordering::Less => FORWARD,
-                    Ordering::Equal => self.inclusive,
+                    Ordering::Equal => inclusive,
                     Ordering::Greater => !FORWARD,
                 }
         });

@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_index::{Direction, ScanRange};
+use hedgerow_index::{Direction, KeyBound, ScanRange};
 use hedgerow_simd::{Kernel, Task};
 use hedgerow_sync::epoch::{self, Guard};
 
@@ -72,13 +72,8 @@ impl<F: FnMut(Item<'_>) -> ControlFlow<()>> Visitor<'_, F> {
     #[inline(always)]
     fn show<'g, C: Capacity>(&mut self, item: Item<'_>) -> ControlFlow<Pause<'g, C>> {
         if !self.inside {
-            self.inside = match (self.from.as_ref().map(AsRef::as_ref), self.direction) {
-                (Bound::Unbounded, _) => true,
-                (Bound::Included(key), Direction::Forward) => item.key >= key,
-                (Bound::Excluded(key), Direction::Forward) => item.key > key,
-                (Bound::Included(key), Direction::Reverse) => item.key <= key,
-                (Bound::Excluded(key), Direction::Reverse) => item.key < key,
-            };
+            let start = KeyBound::of(self.from.as_ref().map(AsRef::as_ref));
+            self.inside = start.is_none_or(|start| start.admits_from(item.key, self.direction));
         }
         if !self.inside {
             return ControlFlow::Continue(());
