@@ -132,8 +132,8 @@ impl Chain {
             Kind::Overflow => RANGE_VALUE_BYTES.min(len).min(room_of_head),
             _ => 0,
         };
-        let (more, pages, class) = lay_out::<PAGE>(len - least, room_of_head - least);
-        let head = least + more;
+        let split = cheapest_split::<PAGE>(len - least, room_of_head - least);
+        let (head, pages) = (least + split.head, split.pages);
         let most = ((room.saturating_sub(head)) / 4).max(1);
         Self {
             kind,
@@ -141,7 +141,7 @@ impl Chain {
             len,
             head,
             pages,
-            class,
+            class: split.class,
             slot: 0,
             slot_page: 0,
             numbers: [0; LISTED],
@@ -239,11 +239,24 @@ impl Chain {
     }
 }
 
-/// The cheapest layout of `len` bytes: the head, of at most `room` bytes, whole pages, and the
-/// class of the slot.
-fn lay_out<const PAGE: usize>(len: usize, room: usize) -> (usize, usize, usize) {
+/// How bytes are split.
+struct Split {
+    /// Bytes of the head.
+    head: usize,
+    /// Whole pages.
+    pages: usize,
+    /// The class of the slot; 0 for none.
+    class: usize,
+}
+
+/// The cheapest way to split `len` bytes, with a head of at most `room` bytes.
+fn cheapest_split<const PAGE: usize>(len: usize, room: usize) -> Split {
     let (whole, part) = (len / page_room::<PAGE>(), len % page_room::<PAGE>());
-    let mut best = (0, whole + usize::from(part > 0), 0);
+    let mut best = Split {
+        head: 0,
+        pages: whole + usize::from(part > 0),
+        class: 0,
+    };
     let mut least = PAGE;
     for (class, &slots) in SLOTS.iter().enumerate() {
         let (slot, cost) = match class {
@@ -254,7 +267,8 @@ fn lay_out<const PAGE: usize>(len: usize, room: usize) -> (usize, usize, usize) 
         let cost = cost + head * COST_OF_TEN / 10;
         // A slot for nothing would not be known as one.
         if head <= room && cost < least && (class == 0 || part > 0) {
-            (best, least) = ((head, whole, class), cost);
+            let pages = whole;
+            (best, least) = (Split { head, pages, class }, cost);
         }
     }
     best

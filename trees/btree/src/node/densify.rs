@@ -151,7 +151,7 @@ impl<const PAGE: usize> Image<PAGE> {
                 return false;
             }
             self.node_key::<C>(at, &mut key);
-            FullyDense::shape::<PAGE>(self.lower(), &upper, (&first, &key), model.value_len)
+            FullyDense::shape::<PAGE>(self.lower(), &upper, &*first..=&*key, model.value_len)
                 .is_some()
         };
         if !last_fitting(count / 2 - 1) {

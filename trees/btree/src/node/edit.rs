@@ -115,7 +115,7 @@ pub(crate) trait Edit<const PAGE: usize>: ViewMut<PAGE> + Sized {
         self.put_value(next, payload.bytes);
     }
 
-    /// Writes what [`read_mark`](Image::read_mark) reads, and returns the place after it.
+    /// Writes what [`value_mark`](Node::value_mark) reads, and returns the place after it.
     #[inline(always)]
     fn write_mark(&mut self, at: usize, payload: Payload<'_>) -> usize {
         let len = payload.bytes.len();

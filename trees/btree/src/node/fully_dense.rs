@@ -11,7 +11,7 @@
 //! are more keys between them, a key past the last place gets a leaf of its own to its right, and
 //! nothing is moved. Keys in ascending order so fill leaf after leaf.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use hedgerow_pages::{Restart, View};
 
@@ -46,14 +46,14 @@ impl FullyDense {
         places
     }
 
-    /// The shape of a leaf for values of `value_len` bytes under keys from `first` to `last`, if
-    /// there is one.
+    /// The shape of a leaf for values of `value_len` bytes under keys of a range, if there is one.
     pub(crate) fn shape<const PAGE: usize>(
         lower: &[u8],
         upper: &[u8],
-        (first, last): (&[u8], &[u8]),
+        keys: RangeInclusive<&[u8]>,
         value_len: usize,
     ) -> Option<Shape> {
+        let (first, last) = keys.into_inner();
         let base = Shape {
             key_len: first.len(),
             value_len,

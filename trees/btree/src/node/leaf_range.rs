@@ -1,64 +1,24 @@
 //! Which places of a leaf a scan visits, and whether its range ends there.
 
 use std::cmp::Ordering;
-use std::ops::{Bound, Range};
+use std::ops::Range;
+
+use hedgerow_index::KeyBound;
 
 use crate::configuration::Configuration;
 use crate::node::key::CutKey;
 use crate::node::page::Image;
-
-/// Where a scan begins, or ends, if not at an end of the key space.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Start<'k> {
-    pub key: &'k [u8],
-    pub inclusive: bool,
-}
-
-impl<'k> Start<'k> {
-    pub(crate) fn of(bound: Bound<&'k [u8]>) -> Option<Self> {
-        match bound {
-            Bound::Included(key) => Some(Self {
-                key,
-                inclusive: true,
-            }),
-            Bound::Excluded(key) => Some(Self {
-                key,
-                inclusive: false,
-            }),
-            Bound::Unbounded => None,
-        }
-    }
-
-    /// Whether a key is not before the start.
-    pub(crate) fn admits<const FORWARD: bool>(self, key: &[u8]) -> bool {
-        let beyond = if FORWARD {
-            key > self.key
-        } else {
-            key < self.key
-        };
-        beyond || (self.inclusive && key == self.key)
-    }
-
-    /// Whether a key is not behind this bound, as the end of a scan.
-    pub(crate) fn admits_before<const FORWARD: bool>(self, key: &[u8]) -> bool {
-        if FORWARD {
-            self.admits::<false>(key)
-        } else {
-            self.admits::<true>(key)
-        }
-    }
-}
 
 impl<const PAGE: usize> Image<PAGE> {
     /// The places of an ordered leaf from a start on, and the one whose key prefix (of
     /// `key_prefix` bytes) the start cuts through, with the start below it.
     pub(crate) fn range_from<'k, C: Configuration, const FORWARD: bool>(
         &self,
-        start: Option<Start<'k>>,
+        start: Option<KeyBound<'k>>,
         key_prefix: usize,
-    ) -> (Range<usize>, Option<(usize, Start<'k>)>) {
+    ) -> (Range<usize>, Option<(usize, KeyBound<'k>)>) {
         let all = 0..self.all_places::<C>();
-        let Some(Start { key, inclusive }) = start else {
+        let Some(KeyBound { key, inclusive }) = start else {
             return (all, None);
         };
         let key = CutKey::at(key, key_prefix);
@@ -67,16 +27,16 @@ impl<const PAGE: usize> Image<PAGE> {
         let split = index + usize::from(equal && (keep != FORWARD));
         let left = if FORWARD { split..all.end } else { 0..split };
         let rest = key.rest.filter(|_| keep);
-        (left, rest.map(|key| (index, Start { key, inclusive })))
+        (left, rest.map(|key| (index, KeyBound { key, inclusive })))
     }
 
     /// The places of an ordered leaf up to an end of the scan, and the one whose key prefix the end
     /// cuts through, with the end below it.
     pub(crate) fn range_to<'k, C: Configuration, const FORWARD: bool>(
         &self,
-        end: Start<'k>,
+        end: KeyBound<'k>,
         key_prefix: usize,
-    ) -> (Range<usize>, Option<(usize, Start<'k>)>) {
+    ) -> (Range<usize>, Option<(usize, KeyBound<'k>)>) {
         // Before a bound in one direction is behind it in the other.
         if FORWARD {
             self.range_from::<C, false>(Some(end), key_prefix)
@@ -88,10 +48,10 @@ impl<const PAGE: usize> Image<PAGE> {
     /// Whether a scan that ends there meets no key behind this leaf, as its fence tells.
     pub(crate) fn is_last_before<const FORWARD: bool>(
         &self,
-        end: Start<'_>,
+        end: KeyBound<'_>,
         key_prefix: usize,
     ) -> bool {
-        let Start { key, inclusive } = end;
+        let KeyBound { key, inclusive } = end;
         let CutKey { key_prefix, rest } = CutKey::at(key, key_prefix);
         let fence = if FORWARD { self.upper() } else { self.lower() };
         if fence.is_empty() {

@@ -138,8 +138,8 @@ impl<'c, const PAGE: usize> Content<'c, PAGE> {
         }
         // All records are looked at only where their keys are close enough.
         if C::LEAVES.fully_dense() {
-            let (ends, value_len) = ((&first[..], &last[..]), record.value_len);
-            let shape = FullyDense::shape::<PAGE>(self.lower, self.upper, ends, value_len)?;
+            let (keys, value_len) = (&*first..=&*last, record.value_len);
+            let shape = FullyDense::shape::<PAGE>(self.lower, self.upper, keys, value_len)?;
             let is_uniform = self.value_len::<C>(first.len())? == Some(value_len);
             return is_uniform.then(|| Planned::FullyDense(shape).into());
         }

@@ -14,8 +14,23 @@ use crate::node::layout::{
 };
 use crate::node::page::{COUNT_AT, HEADER, Image, PREFIX_AT, Tag, UPPER_CHILD_AT};
 
-/// The first and the last of the places where a search may end.
-type Slots = (usize, usize);
+/// Where a search may end.
+#[derive(Clone, Copy)]
+pub(crate) struct Slots {
+    /// The first of these slots.
+    low: usize,
+    /// The last.
+    high: usize,
+}
+
+/// What a record says of its value.
+pub(crate) struct ValueMark {
+    pub kind: Kind,
+    /// Bytes of the value.
+    pub len: usize,
+    /// The offset behind what says so.
+    pub end: usize,
+}
 
 /// Bytes of a node, three lines, that a search reads first.
 pub(crate) const FIRST_BYTES: usize = 192;
@@ -101,7 +116,8 @@ pub(crate) trait Node: View {
     fn find_slot<L: Layout>(self, suffix: &[u8]) -> Result<(usize, bool), Restart> {
         let count = self.records()?;
         if L::HEAD == 0 {
-            return self.find_tail::<L>((0, count), count, suffix);
+            let (low, high) = (0, count);
+            return self.find_tail::<L>(Slots { low, high }, count, suffix);
         }
         let head = head_of::<L>(suffix);
         let (firsts, ends) = self.slots_by_hints::<L>(head, count)?;
@@ -109,11 +125,12 @@ pub(crate) trait Node: View {
         if first == count || self.head::<L>(first)? != head {
             return Ok((first, false));
         }
-        let mut end = (first + 1).max(ends.0);
-        if end < ends.1 && self.head::<L>(end)? == head {
-            end = self.first_head::<L>((end, ends.1), |other| other <= head)?;
+        let mut end = (first + 1).max(ends.low);
+        if end < ends.high && self.head::<L>(end)? == head {
+            end = self.first_head::<L>(Slots { low: end, ..ends }, |other| other <= head)?;
         }
-        self.find_tail::<L>((first, end), count, suffix)
+        let (low, high) = (first, end);
+        self.find_tail::<L>(Slots { low, high }, count, suffix)
     }
 
     /// Where the record of a key lies if its head, which there is, is that of one record only.
@@ -130,12 +147,13 @@ pub(crate) trait Node: View {
     #[inline(always)]
     fn slots_by_hints<L: Layout>(self, head: u64, count: usize) -> Result<(Slots, Slots), Restart> {
         if !L::HINTED || count <= HINTS {
-            return Ok(((0, count), (0, count)));
+            let (low, high) = (0, count);
+            return Ok((Slots { low, high }, Slots { low, high }));
         }
-        let slots = self.hinted::<L>(head, count)?;
+        let (firsts, ends) = self.hinted::<L>(head, count)?;
         // The record's slot comes with the heads, not after them.
-        self.prefetch(L::BODY + count * L::SIDE + 2 * slots.0.0);
-        Ok(slots)
+        self.prefetch(L::BODY + count * L::SIDE + 2 * firsts.low);
+        Ok((firsts, ends))
     }
 
     /// The head at an index.
@@ -168,12 +186,13 @@ pub(crate) trait Node: View {
             rank(hints, head as u32)
         };
         let between = |rank: usize| {
-            let end = if rank == HINTS {
+            let high = if rank == HINTS {
                 count
             } else {
                 (rank + 1) * step
             };
-            (rank * step, end)
+            let low = rank * step;
+            Slots { low, high }
         };
         Ok((between(below), between(upto)))
     }
@@ -207,7 +226,7 @@ pub(crate) trait Node: View {
     #[inline(always)]
     fn first_head<L: Layout>(
         self,
-        (low, high): Slots,
+        Slots { low, high }: Slots,
         before: impl Fn(u64) -> bool,
     ) -> Result<usize, Restart> {
         let mut base = low;
@@ -225,10 +244,11 @@ pub(crate) trait Node: View {
     #[inline(always)]
     fn find_tail<L: Layout>(
         self,
-        (mut low, mut high): Slots,
+        slots: Slots,
         count: usize,
         suffix: &[u8],
     ) -> Result<(usize, bool), Restart> {
+        let Slots { mut low, mut high } = slots;
         let other = suffix.get(L::HEAD..).unwrap_or(&[]);
         let first = first_word(other);
         let slots = L::BODY + count * L::SIDE;
@@ -328,8 +348,7 @@ pub(crate) trait Node: View {
             return Ok((key_len, at + 2));
         }
         let (key_len, next) = self.key_len(at)?;
-        let (_, _, tail_at) = self.mark(next)?;
-        Ok((key_len, tail_at))
+        Ok((key_len, self.value_mark(next)?.end))
     }
 
     /// How long the key of the record at an offset is, and the place after what says so.
@@ -353,27 +372,29 @@ pub(crate) trait Node: View {
     #[inline(always)]
     fn record_at_offset<L: Layout>(self, at: usize) -> Result<Record, Restart> {
         let (key_len, next) = self.key_len(at)?;
-        let (kind, value_len, tail_at) = self.mark(next)?;
+        let mark = self.value_mark(next)?;
         Ok(Record {
             at,
             key_len,
-            tail_at,
-            value_at: tail_at + key_len.saturating_sub(L::HEAD),
-            value_len,
-            kind,
+            tail_at: mark.end,
+            value_at: mark.end + key_len.saturating_sub(L::HEAD),
+            value_len: mark.len,
+            kind: mark.kind,
         })
     }
 
-    /// Of what kind and how long a value is, and the place after what says so.
+    /// Of what kind and how long a value is.
     #[inline(always)]
-    fn mark(self, at: usize) -> Result<(Kind, usize, usize), Restart> {
-        Ok(match usize::from(self.u8(at)?) {
-            len @ 0..=LONGEST_SHORT_VALUE => (Kind::Inline, len, at + 1),
-            251 => (Kind::Inline, usize::from(self.u16(at + 1)?), at + 3),
-            252 => (Kind::Overflow, usize::from(self.u16(at + 1)?), at + 3),
-            253 => (Kind::Long, usize::from(self.u16(at + 1)?), at + 3),
-            _ => (Kind::Layer, LAYER_BYTES, at + 1),
-        })
+    fn value_mark(self, at: usize) -> Result<ValueMark, Restart> {
+        let (kind, len, bytes) = match usize::from(self.u8(at)?) {
+            len @ 0..=LONGEST_SHORT_VALUE => (Kind::Inline, len, 1),
+            251 => (Kind::Inline, usize::from(self.u16(at + 1)?), 3),
+            252 => (Kind::Overflow, usize::from(self.u16(at + 1)?), 3),
+            253 => (Kind::Long, usize::from(self.u16(at + 1)?), 3),
+            _ => (Kind::Layer, LAYER_BYTES, 1),
+        };
+        let end = at + bytes;
+        Ok(ValueMark { kind, len, end })
     }
 
     /// What keys leave out.

@@ -78,15 +78,37 @@ pub(crate) fn is_shared_overflow<const PAGE: usize>(
     page.is(Tag::SharedOverflow) && page.counter() == class && page.upper_child() == tree as usize
 }
 
-/// What is wrong with a shared overflow page of which `bits` are named by records; else how many
+/// Some slots of a shared overflow page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SlotSet {
+    /// The class of the page.
+    pub class: u8,
+    /// A bit for each slot.
+    pub bits: u16,
+}
+
+impl SlotSet {
+    /// No slot.
+    pub(crate) fn empty(class: usize) -> Self {
+        let class = class as u8;
+        Self { class, bits: 0 }
+    }
+
+    /// Whether these are all slots of a page.
+    pub(crate) fn is_whole(self) -> bool {
+        self.bits == all_bits(self.class.into())
+    }
+}
+
+/// What is wrong with a shared overflow page of which records name these slots; else how many
 /// slots are taken in vain: nobody names one that could not be made free, since the disk was
 /// full or the shared overflow page could not be read at that moment.
 pub(crate) fn verify<const PAGE: usize>(
     page: &Image<PAGE>,
-    (class, bits): (usize, u16),
+    SlotSet { class, bits }: SlotSet,
     tree: PageNumber,
 ) -> Result<u32, String> {
-    if !is_shared_overflow(page, class, tree) {
+    if !is_shared_overflow(page, class.into(), tree) {
         return Err("it is to be a shared overflow page of long values, but is not".into());
     }
     let (taken, count) = (taken_bits(page), page.count());

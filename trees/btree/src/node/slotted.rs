@@ -27,7 +27,7 @@ use hedgerow_pages::ViewMut;
 use crate::configuration::Configuration;
 use crate::node::edit::Edit;
 use crate::node::form::Form;
-use crate::node::layout::{Kind, Layout, Payload, Record, record_size};
+use crate::node::layout::{Layout, Payload, Record, record_size};
 use crate::node::page::Image;
 use crate::node::search::{Node, first_word, head_of, infallible};
 
@@ -76,12 +76,6 @@ impl<const PAGE: usize> Image<PAGE> {
     #[inline(always)]
     pub(crate) fn record_from<L: Layout>(&self, at: usize) -> Record {
         infallible(self.record_at_offset::<L>(at))
-    }
-
-    /// Of what kind and how long a value is, and the place after what says so.
-    #[inline(always)]
-    pub(crate) fn read_mark(&self, at: usize) -> (Kind, usize, usize) {
-        infallible(self.mark(at))
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@
 
 use hedgerow_pages::{PageId, Pages, Result};
 
-use super::{NodeRef, Path, Restructuring};
+use super::{NodePath, NodeRef, Restructuring};
 use crate::configuration::Configuration;
 use crate::node::page::node;
 use crate::node::slotted::Comparison;
@@ -14,7 +14,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
     /// Merges nodes on a path, from its leaf upwards as long as there is reason to.
     pub(crate) fn merge_path(
         &mut self,
-        path: &Path<P::Optimistic>,
+        path: &NodePath<P::Optimistic>,
         leaf: NodeRef<P::Optimistic>,
     ) -> Result<()> {
         let mut at = leaf;

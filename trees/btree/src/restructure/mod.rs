@@ -15,21 +15,22 @@ mod split;
 
 use std::marker::PhantomData;
 
-use hedgerow_pages::{PageId, Pages, Result, ViewMut};
+use hedgerow_pages::{PageId, Pages, Result, VersionSnapshot, ViewMut};
 
 use crate::configuration::Configuration;
 use crate::node::adapt::Conversions;
 use crate::node::page::{Image, node, node_mut};
 
-/// A reference to a node: its page, and the version snapshot under which it was reached.
+/// A reference to a node: its page, and the version snapshot under which it was reached, or what a
+/// provider has instead.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct NodeRef<S> {
+pub(crate) struct NodeRef<S = VersionSnapshot> {
     pub id: PageId,
     pub snapshot: S,
 }
 
-/// Inner nodes and the indices of children, from a root downwards, of a provider.
-pub(crate) type Path<S> = Vec<(NodeRef<S>, usize)>;
+/// Inner nodes and the indices of children, from a root downwards.
+pub(crate) type NodePath<S = VersionSnapshot> = Vec<(NodeRef<S>, usize)>;
 
 /// An inner node that is latched, and the index of one of its children.
 pub(crate) struct Above<L> {

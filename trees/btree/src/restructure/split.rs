@@ -2,7 +2,7 @@
 
 use hedgerow_pages::{PageId, Pages, Result};
 
-use super::{Above, NodeRef, Path, Restructuring};
+use super::{Above, NodePath, NodeRef, Restructuring};
 use crate::configuration::Configuration;
 use crate::node::adapt::Conversions;
 use crate::node::densify::{NEIGHBOURS, Taken};
@@ -18,7 +18,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
     /// leaf takes the record.
     pub(crate) fn make_room(
         &mut self,
-        path: &Path<P::Optimistic>,
+        path: &NodePath<P::Optimistic>,
         leaf: NodeRef<P::Optimistic>,
         key: &[u8],
         payload: Payload<'_>,
@@ -71,7 +71,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
             return Ok(true);
         }
         page.order::<C>();
-        self.reform(latch, above, page, (key, payload))
+        self.reform(latch, above, page, key, payload)
     }
 
     /// Puts a level between a root, of which `page` is a copy, and its content.
@@ -94,7 +94,8 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         latch: &mut P::Exclusive,
         above: Option<&mut Above<P::Exclusive>>,
         old: &Image<PAGE>,
-        (key, payload): (&[u8], Payload<'_>),
+        key: &[u8],
+        payload: Payload<'_>,
     ) -> Result<bool> {
         if !C::LEAVES.dense() {
             return Ok(false);

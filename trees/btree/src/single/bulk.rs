@@ -7,7 +7,7 @@
 
 use hedgerow_index::NotAscending;
 
-use super::BTree;
+use super::{BTree, PagePath};
 use crate::configuration::Configuration;
 use crate::node::key::shortest_between;
 use crate::node::layout::{Kind, Layout, Payload, record_size};
@@ -231,7 +231,7 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
     }
 
     /// Splits the lowest full node of the right edge whose parent has room.
-    fn split_above(&mut self, path: &[(PageNumber, usize)], fill: f64) {
+    fn split_above(&mut self, path: &PagePath, fill: f64) {
         for level in (0..path.len()).rev() {
             let Some(above) = level.checked_sub(1) else {
                 return self.grow_root(self.root);

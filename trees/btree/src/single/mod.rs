@@ -39,7 +39,7 @@ pub struct BTree<C = Hints, const PAGE: usize = 4096> {
     len: usize,
     /// The key that a scan puts together, and its way from the root: kept for the next scan.
     scan_key: Vec<u8>,
-    scan_path: Path,
+    scan_path: PagePath,
     conversions: Conversions,
     /// What adaption draws for point operations, and for scans.
     point_sampler: Sampler,
@@ -59,7 +59,7 @@ impl<C: Configuration, const PAGE: usize> Default for BTree<C, PAGE> {
             root,
             len: 0,
             scan_key: Vec::new(),
-            scan_path: Path::new(),
+            scan_path: PagePath::new(),
             conversions: Conversions::default(),
             point_sampler: Sampler::default(),
             scan_sampler: Sampler::default(),
@@ -70,7 +70,15 @@ impl<C: Configuration, const PAGE: usize> Default for BTree<C, PAGE> {
 }
 
 /// Inner nodes and the indices of children, from a root downwards.
-type Path = Vec<(PageNumber, usize)>;
+type PagePath = Vec<(PageNumber, usize)>;
+
+/// Where a key prefix is or would be in its leaf.
+#[derive(Clone, Copy)]
+struct Place {
+    index: usize,
+    /// The record that is there.
+    record: Option<Record>,
+}
 
 impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
     /// Bytes after which keys are cut: about an eighth of a page.
@@ -161,7 +169,8 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
             let image = self.pages.page(page);
             let (index, present) = image.locate::<C>(cut.key_prefix);
             if !present {
-                self.put_record(root, page, cut, (index, None), value);
+                let record = None;
+                self.put_record(root, page, cut, Place { index, record }, value);
                 return true;
             }
             let record = image.leaf_record::<C>(index);
@@ -172,7 +181,8 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
                 continue;
             }
             if self.is_of(payload, cut) {
-                self.put_record(root, page, cut, (index, Some(record)), value);
+                let record = Some(record);
+                self.put_record(root, page, cut, Place { index, record }, value);
                 return false;
             }
             root = self.make_layer(root, page, cut.key_prefix);
@@ -206,15 +216,14 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
         }
     }
 
-    /// Puts a value under a key prefix, in `page` if it fits there; `place` is where, and the
-    /// record that is there.
+    /// Puts a value under a key prefix, in `page` if it fits there.
     #[inline]
     fn put_record(
         &mut self,
         root: PageNumber,
         page: PageNumber,
         cut: CutKey<'_>,
-        place: (usize, Option<Record>),
+        place: Place,
         value: &[u8],
     ) {
         if cut.fits(value, Self::KEY_PREFIX_BYTES) {
@@ -235,10 +244,11 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
         root: PageNumber,
         page: PageNumber,
         key_prefix: &[u8],
-        (index, old): (usize, Option<Record>),
+        place: Place,
         payload: Payload<'_>,
     ) {
-        if let Some(old) = old {
+        let Place { index, record } = place;
+        if let Some(old) = record {
             self.release_chain(page, old);
             let image = self.pages.page_mut(page);
             if image.overwrite(old, payload) {
@@ -288,9 +298,10 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
         self.insert_below(layer, rest, value);
         let image = self.pages.page(page);
         let index = image.index_of::<C>(key_prefix).expect("found before");
-        let place = (index, Some(image.leaf_record::<C>(index)));
-        let record = NewRecord::layer(layer);
-        self.put_payload(root, page, key_prefix, place, record.payload());
+        let record = Some(image.leaf_record::<C>(index));
+        let new = NewRecord::layer(layer);
+        let place = Place { index, record };
+        self.put_payload(root, page, key_prefix, place, new.payload());
         layer
     }
 

@@ -2,13 +2,13 @@
 
 use hedgerow_pages::{PageId, Pages, Resident, ResidentPage, Result};
 
-use super::{BTree, Path};
+use super::{BTree, PagePath};
 use crate::configuration::Configuration;
 use crate::node::layout::Payload;
 use crate::node::page::PageNumber;
 use crate::node::slotted::Comparison;
 use crate::node::split::SplitPoint;
-use crate::restructure::{self, Above, NodeRef, Restructuring};
+use crate::restructure::{Above, NodePath, NodeRef, Restructuring};
 
 impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
     /// Restructures, and counts what came of it.
@@ -33,12 +33,12 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
         &self,
         root: PageNumber,
         key: &[u8],
-    ) -> (restructure::Path<ResidentPage>, NodeRef<ResidentPage>) {
+    ) -> (NodePath<ResidentPage>, NodeRef<ResidentPage>) {
         let node = |page: PageNumber| NodeRef {
             id: PageId(page),
             snapshot: self.latch(page),
         };
-        let mut path = Path::new();
+        let mut path = PagePath::new();
         let leaf = self.path_into(root, key, &mut path);
         let path = path.into_iter().map(|(page, index)| (node(page), index));
         (path.collect(), node(leaf))
@@ -92,7 +92,12 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
 
     /// The leaf of `key`; the inner nodes and children's indices on the way there are appended to
     /// a path.
-    pub(super) fn path_into(&self, root: PageNumber, key: &[u8], path: &mut Path) -> PageNumber {
+    pub(super) fn path_into(
+        &self,
+        root: PageNumber,
+        key: &[u8],
+        path: &mut PagePath,
+    ) -> PageNumber {
         let mut page = root;
         loop {
             let image = self.pages.page(page);

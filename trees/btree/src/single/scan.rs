@@ -7,14 +7,13 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_index::Direction;
+use hedgerow_index::{Direction, KeyBound};
 
-use super::{BTree, Path};
+use super::{BTree, PagePath};
 use crate::configuration::Configuration;
 use crate::node::key::layer_root;
 use crate::node::layout::Kind;
 use crate::node::leaf::End;
-use crate::node::leaf_range::Start;
 use crate::node::page::PageNumber;
 use crate::node::slotted::{Comparison, SLACK};
 
@@ -23,6 +22,22 @@ enum Value {
     /// The rest of a key, of so many bytes, and a value.
     Chained(Vec<u8>, usize),
     Layer(PageNumber),
+}
+
+/// Where a scan puts keys together, below a layer or a key prefix.
+struct KeyBuffer<'k> {
+    bytes: &'k mut Vec<u8>,
+    /// So many bytes at its start are those of the layers above.
+    base: usize,
+}
+
+impl KeyBuffer<'_> {
+    /// The buffer for what begins with its first `base` bytes.
+    #[inline(always)]
+    fn below(&mut self, base: usize) -> KeyBuffer<'_> {
+        let bytes = &mut *self.bytes;
+        KeyBuffer { bytes, base }
+    }
 }
 
 impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
@@ -36,16 +51,18 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
         direction: Direction,
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) {
-        let start = Start::of(from);
+        let start = KeyBound::of(from);
         let mut key = std::mem::take(&mut self.scan_key);
         let mut path = std::mem::take(&mut self.scan_path);
-        let (key_of, path_of, visit) = (&mut key, &mut path, &mut visit);
+        let (path_of, visit) = (&mut path, &mut visit);
+        let (bytes, base) = (&mut key, 0);
+        let buffer = KeyBuffer { bytes, base };
         let _ = match direction {
             Direction::Forward => {
-                self.scan_layer::<true, _>(self.root, (key_of, 0), path_of, start, visit)
+                self.scan_layer::<true, _>(self.root, buffer, path_of, start, visit)
             }
             Direction::Reverse => {
-                self.scan_layer::<false, _>(self.root, (key_of, 0), path_of, start, visit)
+                self.scan_layer::<false, _>(self.root, buffer, path_of, start, visit)
             }
         };
         (self.scan_key, self.scan_path) = (key, path);
@@ -55,8 +72,8 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
     fn enter<const FORWARD: bool>(
         &self,
         root: PageNumber,
-        start: Option<Start<'_>>,
-        path: &mut Path,
+        start: Option<KeyBound<'_>>,
+        path: &mut PagePath,
     ) -> PageNumber {
         path.clear();
         match start {
@@ -69,7 +86,7 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
     pub(super) fn edge<const FORWARD: bool>(
         &self,
         mut page: PageNumber,
-        path: &mut Path,
+        path: &mut PagePath,
     ) -> PageNumber {
         loop {
             let image = self.pages.page(page);
@@ -83,7 +100,7 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
     }
 
     /// The leaf after (or before) the one that `path` led to.
-    fn next_leaf<const FORWARD: bool>(&self, path: &mut Path) -> Option<PageNumber> {
+    fn next_leaf<const FORWARD: bool>(&self, path: &mut PagePath) -> Option<PageNumber> {
         while let Some((page, index)) = path.pop() {
             let image = self.pages.page(page);
             let next = if FORWARD {
@@ -103,23 +120,23 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
     fn scan_layer<const FORWARD: bool, V>(
         &mut self,
         root: PageNumber,
-        (key, base): (&mut Vec<u8>, usize),
-        path: &mut Path,
-        mut start: Option<Start<'_>>,
+        mut key: KeyBuffer<'_>,
+        path: &mut PagePath,
+        mut start: Option<KeyBound<'_>>,
         visit: &mut V,
     ) -> ControlFlow<()>
     where
         V: FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     {
-        let room = base + Self::KEY_PREFIX_BYTES + SLACK;
-        if key.len() < room {
-            key.resize(room, 0);
+        let room = key.base + Self::KEY_PREFIX_BYTES + SLACK;
+        if key.bytes.len() < room {
+            key.bytes.resize(room, 0);
         }
         let mut page = self.enter::<FORWARD>(root, start, path);
         loop {
             self.count_scan(page);
             self.pages.page_mut(page).order::<C>();
-            self.scan_leaf::<FORWARD, V>(page, (key, base), start.take(), visit)?;
+            self.scan_leaf::<FORWARD, V>(page, key.below(key.base), start.take(), visit)?;
             match self.next_leaf::<FORWARD>(path) {
                 Some(next) => page = next,
                 None => return ControlFlow::Continue(()),
@@ -132,8 +149,8 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
     fn scan_leaf<const FORWARD: bool, V>(
         &mut self,
         page: PageNumber,
-        (key, base): (&mut Vec<u8>, usize),
-        start: Option<Start<'_>>,
+        mut key: KeyBuffer<'_>,
+        start: Option<KeyBound<'_>>,
         visit: &mut V,
     ) -> ControlFlow<()>
     where
@@ -143,7 +160,7 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
         let (mut left, cut) = image.range_from::<C, FORWARD>(start, Self::KEY_PREFIX_BYTES);
         loop {
             let image = self.pages.page(page);
-            let end = image.walk::<C, FORWARD, V>(left.clone(), key, base, visit);
+            let end = image.walk::<C, FORWARD, V>(left.clone(), key.bytes, key.base, visit);
             let (place, len, record) = match end {
                 End::Visited => return ControlFlow::Continue(()),
                 End::Stopped => return ControlFlow::Break(()),
@@ -162,7 +179,7 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
                 }
             };
             let from = cut.filter(|cut| cut.0 == place).map(|cut| cut.1);
-            self.scan_elsewhere::<FORWARD, V>(value, (&mut *key, len), from, visit)?;
+            self.scan_elsewhere::<FORWARD, V>(value, key.below(len), from, visit)?;
             left = if FORWARD {
                 place + 1..left.end
             } else {
@@ -171,12 +188,13 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
         }
     }
 
-    /// Visits what lies outside a leaf, a chain or a layer, under a key prefix of `len` bytes.
+    /// Visits what lies outside a leaf, a chain or a layer, under the key prefix with which the
+    /// buffer begins.
     fn scan_elsewhere<const FORWARD: bool, V>(
         &mut self,
         value: Value,
-        (key, len): (&mut Vec<u8>, usize),
-        from: Option<Start<'_>>,
+        key: KeyBuffer<'_>,
+        from: Option<KeyBound<'_>>,
         visit: &mut V,
     ) -> ControlFlow<()>
     where
@@ -184,19 +202,19 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
     {
         let (bytes, key_len) = match value {
             Value::Layer(root) => {
-                let path = &mut Path::new();
-                return self.scan_layer::<FORWARD, V>(root, (key, len), path, from, visit);
+                let path = &mut PagePath::new();
+                return self.scan_layer::<FORWARD, V>(root, key, path, from, visit);
             }
             Value::Chained(bytes, key_len) => (bytes, key_len),
         };
         let (rest, value) = bytes.split_at(key_len);
-        if from.is_none_or(|from| from.admits::<FORWARD>(rest)) {
-            let whole = len + rest.len();
-            if key.len() < whole {
-                key.resize(whole, 0);
+        if from.is_none_or(|from| from.admits_from(rest, Direction::of(FORWARD))) {
+            let whole = key.base + rest.len();
+            if key.bytes.len() < whole {
+                key.bytes.resize(whole, 0);
             }
-            key[len..whole].copy_from_slice(rest);
-            visit(&key[..whole], value)?;
+            key.bytes[key.base..whole].copy_from_slice(rest);
+            visit(&key.bytes[..whole], value)?;
         }
         ControlFlow::Continue(())
     }

@@ -19,7 +19,7 @@ use crate::node::layout::Payload;
 use crate::node::overflow::{self, ReadOverflow, WriteOverflow};
 use crate::node::page::PageNumber;
 use crate::node::page::{Image, node};
-use crate::node::shared_overflow::{self, KnownFreeSlots};
+use crate::node::shared_overflow::{self, KnownFreeSlots, SlotSet};
 
 /// The pool of a tree, to be read.
 struct Shared<'t, C, const PAGE: usize>(&'t BTreeIndex<C, PAGE>);
@@ -238,11 +238,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Makes slots of a shared overflow page free.
     pub(super) fn free_slots<'p>(
         &'p self,
-        class: usize,
-        (slot_page, bits): (PageNumber, u16),
+        slot_page: PageNumber,
+        slots: SlotSet,
         operation: &Operation<'p>,
     ) -> Result<()> {
         let mut within = self.within(operation);
-        overflow::free_slots(&mut within, class, slot_page, bits)
+        overflow::free_slots(&mut within, slots.class.into(), slot_page, slots.bits)
     }
 }

@@ -1,7 +1,7 @@
 //! Descents by version snapshots alone, and the latch of the leaf at their end.
 
 use hedgerow_pages::{
-    ExclusiveLatch, PageId, Pages, Pool, Restart, Result, SharedLatch, Stop, VersionSnapshot, View,
+    ExclusiveLatch, PageId, Pages, Pool, Restart, Result, SharedLatch, Stop, View,
 };
 
 use super::{BTreeIndex, image};
@@ -10,13 +10,10 @@ use crate::node::key::CutKey;
 use crate::node::page::{Tag, node};
 use crate::node::search::{FIRST_BYTES, Node};
 use crate::node::slotted::Comparison;
-use crate::restructure::{self, Path};
+use crate::restructure::{NodePath, NodeRef};
 
 /// More levels than a tree can have: beyond, pages name each other in a circle.
 pub(super) const DEEPEST: usize = 64;
-
-/// A reference to a node of the pool.
-pub(super) type NodeRef = restructure::NodeRef<VersionSnapshot>;
 
 /// A leaf, and the node that named it; none if the leaf is the root of its layer.
 #[derive(Clone, Copy)]
@@ -165,8 +162,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 
     /// The leaf that covers a key, and the path to it.
-    pub(super) fn path(&self, from: NodeRef, key: &[u8]) -> Result<(Path<VersionSnapshot>, Leaf)> {
-        let mut path = Path::new();
+    pub(super) fn path(&self, from: NodeRef, key: &[u8]) -> Result<(NodePath, Leaf)> {
+        let mut path = NodePath::new();
         let leaf = self.descend_by(from, SearchTarget::Key(key), |at, index| {
             path.push((at, index))
         })?;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use hedgerow_pages::{Error, PageId, Pages, Pool};
 
 use super::BTreeIndex;
-use super::descend::{DEEPEST, Leaf, NodeRef, SearchTarget};
+use super::descend::{DEEPEST, Leaf, SearchTarget};
 use super::read::LeafLookup;
 use crate::configuration::Configuration;
 use crate::node::chain::Chain;
@@ -13,6 +13,7 @@ use crate::node::layout::Kind;
 use crate::node::page::{Image, node};
 use crate::node::prefetch::{prefetch_keys, prefetch_record};
 use crate::node::search::FIRST_BYTES;
+use crate::restructure::NodeRef;
 
 /// Lookups under way at once.
 const GROUP: usize = 16;

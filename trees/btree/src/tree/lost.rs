@@ -8,11 +8,12 @@ use hedgerow_index::KeySpan;
 use hedgerow_pages::{Pages, Pool, Result, Stop};
 
 use super::BTreeIndex;
-use super::descend::{NodeRef, SearchTarget};
+use super::descend::SearchTarget;
 use crate::configuration::Configuration;
 use crate::node::key::layer_root;
 use crate::node::layout::Kind;
 use crate::node::page::{Image, node};
+use crate::restructure::NodeRef;
 
 /// Attempts at a descent that writers interrupt.
 const ATTEMPTS: u32 = 100;

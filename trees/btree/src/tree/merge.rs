@@ -5,12 +5,13 @@
 
 use hedgerow_pages::{PageId, Pages, Pool, Result, Stop};
 
-use super::descend::{NodeRef, SearchTarget};
+use super::descend::SearchTarget;
 use super::{BTreeIndex, image};
 use crate::configuration::Configuration;
 use crate::node::key::{CutKey, layer_root};
 use crate::node::layout::Kind;
 use crate::node::page::node;
+use crate::restructure::NodeRef;
 
 /// Attempts after which the rest is left to a later removal.
 const ATTEMPTS: u32 = 40;

@@ -31,7 +31,6 @@
 //! the page is damaged, and the operation fails with that error. So a damaged page makes no
 //! operation restart for ever. Operations that restart often yield, then sleep.
 
-mod ahead;
 mod chains;
 mod contention;
 pub(crate) mod counts;
@@ -47,6 +46,7 @@ mod remove_range;
 mod restructure;
 mod scan;
 mod scan_buffers;
+mod scan_prefetch;
 mod statistics;
 mod value_copies;
 pub(crate) mod verify;

@@ -27,7 +27,7 @@ use super::{BTreeIndex, DEFERRED_SLOT_FREES, FREED_SLOT_PAGES};
 use crate::configuration::Configuration;
 use crate::node::chain::Chain;
 use crate::node::page::PageNumber;
-use crate::node::shared_overflow::all_bits;
+use crate::node::shared_overflow::{SlotSet, all_bits};
 
 /// Pages with pending frees before a group of them is applied, at most.
 const MOST_PENDING: usize = 1024;
@@ -35,8 +35,8 @@ const MOST_PENDING: usize = 1024;
 /// Shared overflow pages that are read and changed together, at most.
 const TOGETHER: usize = 64;
 
-/// A shared overflow page with the class and the bits of the slots that are to be freed.
-type SlotFrees = (PageNumber, (u8, u16));
+/// A shared overflow page with the slots that are to be freed.
+type SlotFrees = (PageNumber, SlotSet);
 
 /// The pending frees of a tree.
 #[derive(Default)]
@@ -52,7 +52,7 @@ pub(super) struct PendingFrees {
 
 #[derive(Default)]
 struct FreesByPage {
-    slot_pages: BTreeMap<PageNumber, (u8, u16)>,
+    slot_pages: BTreeMap<PageNumber, SlotSet>,
     /// The pages that were prefetched.
     asked: Vec<PageNumber>,
     /// Where the search for the next group begins.
@@ -88,17 +88,17 @@ impl PendingFrees {
             return 0;
         }
         let taken = self.change(|pending| pending.slot_pages.remove(&slot_page));
-        taken.map_or(0, |(_, bits)| bits)
+        taken.map_or(0, |slots| slots.bits)
     }
 }
 
 impl FreesByPage {
     /// Adds pending frees of a page. True if all of its slots are pending now; they are then
     /// removed from the set.
-    fn add(&mut self, (slot_page, (class, bits)): SlotFrees) -> bool {
-        let bits_of_page = &mut self.slot_pages.entry(slot_page).or_insert((class, 0)).1;
-        *bits_of_page |= bits;
-        let is_whole = *bits_of_page == all_bits(class.into());
+    fn add(&mut self, slot_page: PageNumber, slots: SlotSet) -> bool {
+        let pending = self.slot_pages.entry(slot_page).or_insert(slots);
+        pending.bits |= slots.bits;
+        let is_whole = pending.is_whole();
         if is_whole {
             self.slot_pages.remove(&slot_page);
         }
@@ -141,18 +141,28 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let is_full = self.pending_frees.len() >= 2 * self.most_pending().0;
         if is_at_hand || is_full || bit & all_bits(class) == 0 {
             let bits = bit | self.pending_frees.take(chain.slot_page);
-            let freed = self.free_slots(class, (chain.slot_page, bits), operation);
+            let slots = SlotSet {
+                bits,
+                ..SlotSet::empty(class)
+            };
+            let freed = self.free_slots(chain.slot_page, slots, operation);
             return match freed {
                 Err(Stop::Failed(error)) if !is_corrupt(&error) => {
-                    self.defer_again(std::iter::once((chain.slot_page, (class as u8, bits))));
+                    self.defer_again(std::iter::once((chain.slot_page, slots)));
                     Ok(())
                 }
                 freed => freed,
             };
         }
         self.events.count(DEFERRED_SLOT_FREES);
-        let frees = (chain.slot_page, (class as u8, bit));
-        if self.pending_frees.change(|pending| pending.add(frees)) {
+        let slots = SlotSet {
+            bits: bit,
+            ..SlotSet::empty(class)
+        };
+        if self
+            .pending_frees
+            .change(|pending| pending.add(chain.slot_page, slots))
+        {
             self.release_slot_page(class, chain.slot_page, operation)?;
         }
         Ok(())
@@ -220,7 +230,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             pool.load_many(&slot_pages);
             let mut group = group.into_iter();
             while let Some(frees) = group.next() {
-                match self.apply_one_free(frees) {
+                match self.apply_one_free(frees.0, frees.1) {
                     Err(Stop::Failed(error)) if is_unread(&error) => unread.push(frees),
                     // The shared overflow page stays as it is, and with it what it names.
                     Err(Stop::Failed(error)) if is_corrupt(&error) => {}
@@ -243,24 +253,25 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Ok(())
     }
 
-    fn apply_one_free(&self, (slot_page, (class, bits)): SlotFrees) -> Result<()> {
+    fn apply_one_free(&self, slot_page: PageNumber, slots: SlotSet) -> Result<()> {
         let pool: &Pool<PAGE> = &self.pool;
         let operation = pool.begin();
         // Others, who keep pages clean for those who read, go before it.
         pool.afford_change(&pool.exclusive(PageId(slot_page))?)?;
         self.events.count(FREED_SLOT_PAGES);
-        self.free_slots(class.into(), (slot_page, bits), &operation)
+        self.free_slots(slot_page, slots, &operation)
     }
 
     /// Makes what could not be freed pending again.
     #[cold]
     fn defer_again(&self, left: impl Iterator<Item = SlotFrees>) {
-        let whole: Vec<SlotFrees> = self
-            .pending_frees
-            .change(|pending| left.filter(|&frees| pending.add(frees)).collect());
-        for (slot_page, (class, _)) in whole {
+        let whole: Vec<SlotFrees> = self.pending_frees.change(|pending| {
+            left.filter(|&(slot_page, slots)| pending.add(slot_page, slots))
+                .collect()
+        });
+        for (slot_page, slots) in whole {
             let operation = (&&*self.pool).begin();
-            let _ = self.release_slot_page(class.into(), slot_page, &operation);
+            let _ = self.release_slot_page(slots.class.into(), slot_page, &operation);
         }
     }
 }

@@ -21,7 +21,7 @@ use super::BTreeIndex;
 use crate::configuration::Configuration;
 use crate::node::chain::Chain;
 use crate::node::page::PageNumber;
-use crate::node::shared_overflow::all_bits;
+use crate::node::shared_overflow::SlotSet;
 
 /// Pages that are collected before memory is reserved.
 const FREELY: usize = 1 << 12;
@@ -32,9 +32,9 @@ const FREE_BYTES: usize = 20;
 /// Shared overflow pages that are read together.
 const TOGETHER: usize = 64;
 
-/// Slots that are to be freed, by shared overflow pages: the class, and the bits.
+/// Slots that are to be freed, by shared overflow pages.
 pub(super) struct RangeFrees<'p, const PAGE: usize> {
-    by_page: HashMap<PageNumber, (u8, u16)>,
+    by_page: HashMap<PageNumber, SlotSet>,
     most: usize,
     reservations: Vec<MemoryReservation<'p, PAGE>>,
 }
@@ -54,12 +54,12 @@ impl<'p, const PAGE: usize> RangeFrees<'p, PAGE> {
     /// collection and returns its class.
     fn add(&mut self, chain: &Chain) -> Option<usize> {
         let entry = self.by_page.entry(chain.slot_page);
-        let (class, bits) = entry.or_insert((chain.class as u8, 0));
-        *bits |= chain.slot_bit();
-        let class = usize::from(*class);
-        (*bits == all_bits(class)).then(|| {
+        let slots = entry.or_insert(SlotSet::empty(chain.class));
+        slots.bits |= chain.slot_bit();
+        let slots = *slots;
+        slots.is_whole().then(|| {
             self.by_page.remove(&chain.slot_page);
-            class
+            usize::from(slots.class)
         })
     }
 
@@ -117,9 +117,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 .map(|&(slot_page, _)| PageId(slot_page))
                 .collect();
             pool.load_many(&slot_pages);
-            for &(slot_page, (class, bits)) in group {
+            for &(slot_page, slots) in group {
                 let operation = pool.begin();
-                let _ = self.free_slots(usize::from(class), (slot_page, bits), &operation);
+                let _ = self.free_slots(slot_page, slots, &operation);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use hedgerow_index::{RANGE_VALUE_BYTES, ValuePart};
 use hedgerow_pages::{Error, PageId, Pages, Pool, Restart, Result, SharedLatch, View, ViewMut};
 
-use super::descend::{Leaf, NodeRef, SearchTarget};
+use super::descend::{Leaf, SearchTarget};
 use super::{BTreeIndex, image};
 use crate::configuration::Configuration;
 use crate::node::adapt::{Conversions, POINT_COUNTS};
@@ -17,6 +17,7 @@ use crate::node::layout::{Kind, Record};
 use crate::node::page::{COUNTER_AT, Image, Tag, node};
 use crate::node::search::Node;
 use crate::node::slotted::Comparison;
+use crate::restructure::NodeRef;
 
 /// Values up to this are copied to the stack.
 const SMALL: usize = 64;

@@ -4,7 +4,7 @@
 //! the tree finds and latches a leaf once, asks the caller about all of its keys in the range, and
 //! stores once what is left of it: of most leaves nothing. Empty leaves merge when the removal has
 //! passed the last leaf below their parent, since empty neighbours merge at little cost. The tree
-//! [prefetches](super::ahead) the leaves that follow, as for a scan.
+//! [prefetches](super::scan_prefetch) the leaves that follow, as for a scan.
 //!
 //! The caller sees only the beginning of a value, which is in its record. So the removal reads no
 //! pages of values, and collects the slots of [shared overflow pages](super::range_frees).
@@ -12,20 +12,19 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::Ordering;
 
-use hedgerow_index::{RANGE_VALUE_BYTES, RangeDecision};
+use hedgerow_index::{Direction, KeyBound, RANGE_VALUE_BYTES, RangeDecision};
 use hedgerow_pages::{Error, ExclusiveLatch, Operation, PageId, Pages, Pool, Result, Stop};
 
-use super::ahead::Ahead;
 use super::descend::{DEEPEST, Leaf, SearchTarget};
 use super::lost::after_all;
 use super::range_frees::RangeFrees;
+use super::scan_prefetch::LeafPrefetch;
 use super::{BTreeIndex, MERGES, RANGE_LEAVES, image};
 use crate::configuration::Configuration;
 use crate::node::chain::Chain;
 use crate::node::key::layer_root;
 use crate::node::layout::{Kind, Payload};
 use crate::node::leaf::End;
-use crate::node::leaf_range::Start;
 use crate::node::page::Image;
 use crate::node::plan::first_leaf;
 use crate::node::slotted::SLACK;
@@ -39,8 +38,8 @@ struct Removal<'p, const PAGE: usize> {
     key: Vec<u8>,
     inclusive: bool,
     /// How far ahead leaves were prefetched, in the layer that so many bytes of the key lead to.
-    ahead: Ahead,
-    ahead_base: usize,
+    prefetch: LeafPrefetch,
+    prefetch_base: usize,
     sparse_leaf: SparseLeaf,
     frees: RangeFrees<'p, PAGE>,
 }
@@ -75,11 +74,7 @@ enum Ended {
 
 /// Whether a key is behind the end of a range.
 fn is_beyond(to: Bound<&[u8]>, key: &[u8]) -> bool {
-    match to {
-        Bound::Included(end) => key > end,
-        Bound::Excluded(end) => key >= end,
-        Bound::Unbounded => false,
-    }
+    KeyBound::of(to).is_some_and(|end| !end.admits_before(key, Direction::Forward))
 }
 
 /// Bytes of a chain that a caller is shown: the rest of the key, and the beginning of the value.
@@ -113,12 +108,12 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         to: Bound<&[u8]>,
         decide: &mut Decide<'_>,
     ) -> std::result::Result<(), (Error, Vec<u8>)> {
-        let start = Start::of(from);
+        let start = KeyBound::of(from);
         let mut at = Removal {
             key: start.map_or_else(Vec::new, |start| start.key.to_vec()),
             inclusive: start.is_none_or(|start| start.inclusive),
-            ahead: Ahead::default(),
-            ahead_base: 0,
+            prefetch: LeafPrefetch::default(),
+            prefetch_base: 0,
             sparse_leaf: None,
             frees: RangeFrees::default(),
         };
@@ -221,8 +216,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let cut = Self::cut(&at.key[base..]);
             let target = SearchTarget::Key(cut.key_prefix);
             let leaf = self.descend(layer, target)?;
-            if base == at.ahead_base {
-                self.ask_ahead::<true>(&mut at.ahead, &leaf, target);
+            if base == at.prefetch_base {
+                self.prefetch_next_leaves::<true>(&mut at.prefetch, &leaf, target);
             }
             let operation = pool.begin();
             let latch = self.latch_exclusive(&leaf)?;
@@ -233,8 +228,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                     base += cut.key_prefix.len();
                 }
                 _ => {
-                    if base != at.ahead_base {
-                        (at.ahead, at.ahead_base) = (Ahead::default(), base);
+                    if base != at.prefetch_base {
+                        (at.prefetch, at.prefetch_base) = (LeafPrefetch::default(), base);
                     }
                     return Ok(LatchedLeaf {
                         latch,
@@ -257,7 +252,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         decide: &mut Decide<'_>,
     ) -> Removed {
         let base = leaf_latch.base;
-        let start = Start {
+        let start = KeyBound {
             key: &at.key[base..],
             inclusive: at.inclusive,
         };
@@ -265,7 +260,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let mut key = at.key[..base].to_vec();
         key.resize(base + Self::KEY_PREFIX_BYTES + SLACK, 0);
         let mut removed = Removed::default();
-        let mut may_prefetch = at.ahead.goes_on();
+        let mut may_prefetch = at.prefetch.is_past_first_leaf();
         let mut ask = |key: &[u8], value: &[u8]| {
             if is_beyond(to, key) {
                 return ControlFlow::Break(());
@@ -302,7 +297,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let chain = Chain::read::<PAGE>(payload);
             if chain.head < shown_bytes(&chain).min(chain.len) && std::mem::take(&mut may_prefetch)
             {
-                self.ask_for_values::<true>(page, left.clone());
+                self.prefetch_values::<true>(page, left.clone());
             }
             let from = through.filter(|cut| cut.0 == place).map(|cut| cut.1);
             match self.ask_about_chain(key_prefix, payload, from, &mut ask) {
@@ -324,7 +319,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         &self,
         key_prefix: &[u8],
         payload: Payload<'_>,
-        from: Option<Start<'_>>,
+        from: Option<KeyBound<'_>>,
         ask: &mut impl FnMut(&[u8], &[u8]) -> RangeDecision,
     ) -> std::result::Result<bool, Ended> {
         let chain = Chain::read::<PAGE>(payload);
@@ -332,7 +327,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             .load_chain(payload, shown_bytes(&chain))
             .map_err(|stop| Ended::Before(key_prefix.to_vec(), Some(stop)))?;
         let (rest, value) = bytes.split_at(chain.key_len);
-        if from.is_some_and(|from| !from.admits::<true>(rest)) {
+        if from.is_some_and(|from| !from.admits_from(rest, Direction::Forward)) {
             return Ok(false);
         }
         match ask(&[key_prefix, rest].concat(), value) {

@@ -2,10 +2,10 @@
 
 use hedgerow_pages::{Operation, Pages, Pool, Result};
 
-use super::descend::NodeRef;
 use super::{BTreeIndex, MERGES, SPLITS};
 use crate::configuration::Configuration;
 use crate::node::layout::Payload;
+use crate::restructure::NodeRef;
 use crate::restructure::Restructuring;
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {

@@ -3,29 +3,57 @@
 //! A scan copies a leaf, visits the copy, and continues at the copy's fence. Where the fence says
 //! that the range ends in the leaf, the scan looks up which of its records are the last, so it
 //! compares no key with the end. A scan that restarts continues behind the pair that it visited
-//! last. The tree [prefetches](super::ahead) leaves and
-//! values as far as it knows how much the scan wants, and [copies](super::value_copies) several
-//! long values at a time.
+//! last. The tree [prefetches](super::scan_prefetch) leaves and values as far as it knows how much
+//! the scan wants, and [copies](super::value_copies) several long values at a time.
 
 use std::ops::{Bound, ControlFlow, Range};
 
-use hedgerow_index::{Direction, KeySpan, ScanRange};
+use hedgerow_index::{Direction, KeyBound, KeySpan, ScanRange};
 use hedgerow_pages::{Error, PageId, Pages, Pool, Result, Stop, ViewMut};
 
 use super::BTreeIndex;
-use super::ahead::{Ahead, Extent, Remaining};
-use super::descend::{Leaf, NodeRef, SearchTarget};
+use super::descend::{Leaf, SearchTarget};
 use super::read::chance;
 use super::scan_buffers::ScanBuffers;
+use super::scan_prefetch::{LeafPrefetch, Remaining, ValueReads, Wanted};
 use super::value_copies::ValueCopies;
 use crate::configuration::Configuration;
 use crate::node::adapt::SCAN_COUNTS;
 use crate::node::key::layer_root;
 use crate::node::layout::{Kind, Payload};
 use crate::node::leaf::End;
-use crate::node::leaf_range::Start;
 use crate::node::page::{Image, node};
 use crate::node::slotted::SLACK;
+use crate::restructure::NodeRef;
+
+/// Where a scan of a layer, or of a part of it, begins and ends, if not at an end of the layer.
+#[derive(Clone, Copy)]
+struct ScanBounds<'k> {
+    start: Option<KeyBound<'k>>,
+    end: Option<KeyBound<'k>>,
+}
+
+/// A leaf that a scan visits.
+struct LeafVisit<'a, const PAGE: usize> {
+    leaf: &'a Leaf,
+    /// The target that led there.
+    target: SearchTarget<'a>,
+    /// A copy of the leaf, in order.
+    page: &'a Image<PAGE>,
+    /// Bytes of its keys that the layers above have.
+    base: usize,
+    /// The bounds of the scan within the layer; the end only if it is in the leaf.
+    bounds: ScanBounds<'a>,
+}
+
+/// The long values of a leaf under a scan.
+#[derive(Default)]
+struct LeafValues {
+    /// Of how many of the leaf's records the scan wants the values, where some may be on disk.
+    wanted: usize,
+    /// Of how many records the values were read from storage, but not copied yet.
+    loaded: usize,
+}
 
 /// Which places of a leaf a scan visits.
 struct LeafPlaces<'k> {
@@ -34,17 +62,17 @@ struct LeafPlaces<'k> {
     /// Those between start and end.
     whole: Range<usize>,
     /// The place whose key prefix the start, or the end, cuts through, with that bound below it.
-    cut: Option<(usize, Start<'k>)>,
-    end_cut: Option<(usize, Start<'k>)>,
+    cut: Option<(usize, KeyBound<'k>)>,
+    end_cut: Option<(usize, KeyBound<'k>)>,
 }
 
 impl<'k> LeafPlaces<'k> {
     #[inline(always)]
     fn of<C: Configuration, const FORWARD: bool, const PAGE: usize>(
         page: &Image<PAGE>,
-        start: Option<Start<'k>>,
-        end: Option<Start<'k>>,
+        bounds: ScanBounds<'k>,
     ) -> Self {
+        let ScanBounds { start, end } = bounds;
         let key_prefix = BTreeIndex::<C, PAGE>::KEY_PREFIX_BYTES;
         let (mut whole, cut) = page.range_from::<C, FORWARD>(start, key_prefix);
         let (behind_start, mut end_cut) = (whole.len(), None);
@@ -66,7 +94,7 @@ impl<'k> LeafPlaces<'k> {
 struct Scan<'t, 'e, C, const PAGE: usize, V> {
     tree: &'t BTreeIndex<C, PAGE>,
     /// Where it ends.
-    end: Option<Start<'e>>,
+    end: Option<KeyBound<'e>>,
     remaining: &'e Remaining,
     /// Whether values in overflow pages are wanted.
     values: bool,
@@ -79,7 +107,7 @@ struct Scan<'t, 'e, C, const PAGE: usize, V> {
     resumes: Option<bool>,
     /// The keys behind a page that cannot be read.
     lost: Option<KeySpan>,
-    extent: Extent,
+    reads: ValueReads,
     restarts: u32,
     visit: V,
 }
@@ -131,7 +159,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let mut buffers = ScanBuffers::take();
         let mut scan = Scan {
             tree: self,
-            end: Start::of(range.to),
+            end: KeyBound::of(range.to),
             remaining: &remaining,
             values: range.values,
             key: std::mem::take(&mut buffers.key),
@@ -139,14 +167,14 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             copies: ValueCopies::new(std::mem::take(&mut buffers.value), range.values),
             resumes: None,
             lost: None,
-            extent: Extent::new(range.values),
+            reads: ValueReads::of(range),
             restarts: 0,
             visit: |key: &[u8], value: &[u8]| {
                 visit(key, value)?;
                 remaining.count()
             },
         };
-        let start = Start::of(range.from);
+        let start = KeyBound::of(range.from);
         let scanned = match range.direction {
             Direction::Forward => scan.run::<true>(&mut buffers, start),
             Direction::Reverse => scan.run::<false>(&mut buffers, start),
@@ -193,14 +221,14 @@ where
     fn run<const FORWARD: bool>(
         &mut self,
         buffers: &mut ScanBuffers<PAGE>,
-        start: Option<Start<'_>>,
+        start: Option<KeyBound<'_>>,
     ) -> std::result::Result<(), Error> {
         loop {
             let resume = self
                 .resumes
                 .map(|inclusive| (self.resume.clone(), inclusive));
             let start = match &resume {
-                Some((key, inclusive)) => Some(Start {
+                Some((key, inclusive)) => Some(KeyBound {
                     key,
                     inclusive: *inclusive,
                 }),
@@ -208,7 +236,9 @@ where
             };
             let root = self.tree.snapshot_root();
             let root = root.map_err(|stop| self.failed(stop, 0, SearchTarget::Last));
-            match root.and_then(|root| self.layer::<FORWARD>(root, 0, (start, self.end), buffers)) {
+            let end = self.end;
+            let bounds = ScanBounds { start, end };
+            match root.and_then(|root| self.layer::<FORWARD>(root, 0, bounds, buffers)) {
                 Ok(_) => return Ok(()),
                 Err(Stop::Restart) => self.tree.pause(&mut self.restarts),
                 Err(Stop::Failed(error)) => return Err(*error),
@@ -221,9 +251,10 @@ where
         &mut self,
         root: NodeRef,
         base: usize,
-        (start, end): (Option<Start<'_>>, Option<Start<'_>>),
+        bounds: ScanBounds<'_>,
         buffers: &mut ScanBuffers<PAGE>,
     ) -> Result<ControlFlow<()>> {
+        let ScanBounds { start, end } = bounds;
         let key_prefix = BTreeIndex::<C, PAGE>::KEY_PREFIX_BYTES;
         let room = base + BTreeIndex::<C, PAGE>::KEY_PREFIX_BYTES + SLACK;
         if self.key.len() < room {
@@ -233,25 +264,33 @@ where
         let ScanBuffers { page, fence, .. } = buffers;
         // Whether there is the fence of the leaf visited last, on the side where the next one is.
         let mut fenced = false;
-        let mut ahead = Ahead::default();
+        let mut prefetch = LeafPrefetch::default();
         loop {
             let (key, inclusive): (&[u8], _) = (fence, FORWARD);
-            let (target, from) = match (fenced, FORWARD) {
+            let fence_bound = Some(KeyBound { key, inclusive });
+            let (target, start) = match (fenced, FORWARD) {
                 (false, _) => (Self::first_target::<FORWARD>(start), start),
-                (true, true) => (SearchTarget::Key(key), Some(Start { key, inclusive })),
-                (true, false) => (SearchTarget::Below(key), Some(Start { key, inclusive })),
+                (true, true) => (SearchTarget::Key(key), fence_bound),
+                (true, false) => (SearchTarget::Below(key), fence_bound),
             };
             let leaf = self.tree.descend(root, target);
             let copied = leaf.and_then(|leaf| {
-                self.tree.ask_ahead::<FORWARD>(&mut ahead, &leaf, target);
+                self.tree
+                    .prefetch_next_leaves::<FORWARD>(&mut prefetch, &leaf, target);
                 self.tree.copy_ordered(&leaf, page)?;
                 Ok(leaf)
             });
             let leaf = copied.map_err(|stop| self.failed(stop, base, target))?;
-            let last = end.filter(|end| page.is_last_before::<FORWARD>(*end, key_prefix));
-            let bounds = (from, last);
-            let ended = self.leaf::<FORWARD>((&leaf, target), page, base, bounds, &mut ahead)?;
-            if ended.is_break() || last.is_some() {
+            let end = end.filter(|end| page.is_last_before::<FORWARD>(*end, key_prefix));
+            let visit = LeafVisit {
+                leaf: &leaf,
+                target,
+                page,
+                base,
+                bounds: ScanBounds { start, end },
+            };
+            let ended = self.leaf::<FORWARD>(&visit, &mut prefetch)?;
+            if ended.is_break() || end.is_some() {
                 return Ok(ControlFlow::Break(()));
             }
             let next = if FORWARD { page.upper() } else { page.lower() };
@@ -270,7 +309,7 @@ where
     }
 
     /// The target of the descent with which a layer's scan begins.
-    fn first_target<const FORWARD: bool>(start: Option<Start<'_>>) -> SearchTarget<'_> {
+    fn first_target<const FORWARD: bool>(start: Option<KeyBound<'_>>) -> SearchTarget<'_> {
         match start {
             Some(start) => SearchTarget::Key(BTreeIndex::<C, PAGE>::cut(start.key).key_prefix),
             None if FORWARD => SearchTarget::Key(&[]),
@@ -283,29 +322,25 @@ where
     /// the end.
     fn leaf<const FORWARD: bool>(
         &mut self,
-        (leaf, target): (&Leaf, SearchTarget<'_>),
-        page: &Image<PAGE>,
-        base: usize,
-        (start, end): (Option<Start<'_>>, Option<Start<'_>>),
-        ahead: &mut Ahead,
+        visit: &LeafVisit<'_, PAGE>,
+        prefetch: &mut LeafPrefetch,
     ) -> Result<ControlFlow<()>> {
+        let &LeafVisit { page, base, .. } = visit;
         let LeafPlaces {
             behind_start,
             whole,
             cut,
             end_cut,
-        } = LeafPlaces::of::<C, FORWARD, PAGE>(page, start, end);
+        } = LeafPlaces::of::<C, FORWARD, PAGE>(page, visit.bounds);
         let mut left = whole.clone();
-        let mut wanted = 0;
+        let mut values = LeafValues::default();
         if self.tree.pool.may_miss() {
-            let ahead = (ahead, self.remaining.known());
-            let places = (behind_start, whole.len());
-            wanted = self
-                .tree
-                .ask_as_far::<FORWARD>(ahead, (leaf, target), page, places);
+            let wanted = Wanted::of(behind_start, whole.len(), self.remaining.known());
+            values.wanted = wanted.here;
+            let &LeafVisit { leaf, target, .. } = visit;
+            self.tree
+                .prefetch_wanted_leaves::<FORWARD>(prefetch, leaf, target, page, wanted);
         }
-        // Records whose values were brought to memory and are not copied yet.
-        let mut loaded = 0;
         self.copies.clear();
         loop {
             let key = &mut self.key;
@@ -319,27 +354,28 @@ where
                     record,
                 } => (place, key_len, record),
             };
-            let from = cut.filter(|cut| cut.0 == place).map(|cut| cut.1);
-            let to = end_cut.filter(|cut| cut.0 == place).map(|cut| cut.1);
+            let bounds = ScanBounds {
+                start: cut.filter(|cut| cut.0 == place).map(|cut| cut.1),
+                end: end_cut.filter(|cut| cut.0 == place).map(|cut| cut.1),
+            };
             let payload = page.payload(record);
             let is_layer = payload.kind == Kind::Layer;
-            // What is visited from copies blocks no other thread.
-            if is_layer || self.copies.is_empty() {
-                self.resume_at_place::<FORWARD>(page, (place, len, base), &whole, from);
+            // While copies are visited nothing restarts. A scan that began within the record
+            // begins there again.
+            if bounds.start.is_none() && (is_layer || self.copies.is_empty()) {
+                self.resume_at_place::<FORWARD>(visit, place, len, whole.end);
             }
             let ended = if is_layer {
-                self.layer_below::<FORWARD>(leaf, payload, len, (from, to))?
+                self.layer_below::<FORWARD>(visit.leaf, payload, len, bounds)?
             } else if payload.kind == Kind::Overflow && !self.values {
                 (self.visit)(&self.key[..len], &[])
             } else {
                 if self.copies.is_empty() {
                     let rest = remains::<FORWARD>(&left, place);
-                    let gone = whole.len() - rest.len();
-                    let wanted = wanted.saturating_sub(gone);
-                    loaded =
-                        self.copy_values::<FORWARD>(leaf, page, rest, len, (loaded, wanted))?;
+                    let visited = whole.len() - rest.len();
+                    self.copy_values::<FORWARD>(visit, rest, visited, len, &mut values)?;
                 }
-                self.visit_copies::<FORWARD>(len, (from, to))
+                self.visit_copies::<FORWARD>(len, bounds)
             };
             if ended.is_break() {
                 return Ok(ended);
@@ -358,7 +394,7 @@ where
         leaf: &Leaf,
         payload: Payload<'_>,
         len: usize,
-        bounds: (Option<Start<'_>>, Option<Start<'_>>),
+        bounds: ScanBounds<'_>,
     ) -> Result<ControlFlow<()>> {
         let root = PageId(layer_root(payload));
         let root = self.tree.snapshot_child(&leaf.at, root);
@@ -369,50 +405,55 @@ where
         ended
     }
 
-    /// Copies values of the records of a leaf that are left, after reading them from storage where
-    /// they may be there: of how many that were read the value was not copied yet. The key of the
-    /// first is put together, of `len` bytes.
+    /// Copies values of the records of a leaf that are left after so many were `visited`, and reads
+    /// them from storage first where they may be there. The key of the first is put together, of
+    /// `len` bytes.
     fn copy_values<const FORWARD: bool>(
         &mut self,
-        leaf: &Leaf,
-        page: &Image<PAGE>,
+        visit: &LeafVisit<'_, PAGE>,
         rest: Range<usize>,
+        visited: usize,
         len: usize,
-        (loaded, wanted): (usize, usize),
-    ) -> Result<usize> {
-        let mut loaded = loaded;
-        if loaded == 0 && wanted > 0 {
-            let (rest, extent) = (rest.clone(), &mut self.extent);
-            let wanted = (wanted, self.remaining.known().is_some());
-            loaded = self.tree.load_some::<FORWARD>(extent, page, rest, wanted);
+        values: &mut LeafValues,
+    ) -> Result<()> {
+        let &LeafVisit { leaf, page, .. } = visit;
+        let wanted = values.wanted.saturating_sub(visited);
+        if values.loaded == 0 && wanted > 0 {
+            let (rest, reads) = (rest.clone(), &mut self.reads);
+            values.loaded = self
+                .tree
+                .load_next_values::<FORWARD>(reads, page, rest, wanted);
         }
-        // Nobody is to wait at the leaf for what is read from storage.
+        // No thread is to wait at the leaf while others are read from storage.
         let most = match self.tree.pool.may_miss() {
-            true => loaded,
+            true => values.loaded,
             false => usize::MAX,
         };
-        let (copies, left) = (&mut self.copies, self.remaining.known());
+        let copies = &mut self.copies;
+        let window = copies.next_window(self.remaining.known()).min(most).max(1);
         let copied = self
             .tree
-            .copy_values::<FORWARD>(copies, leaf, page, (rest, most), left);
+            .copy_values::<FORWARD>(copies, leaf, page, rest, window);
         let copied = copied.map_err(|stop| {
             let key = self.key[..len].to_vec();
             self.failed(stop, 0, SearchTarget::Key(&key))
         })?;
-        Ok(loaded.saturating_sub(copied))
+        values.loaded = values.loaded.saturating_sub(copied);
+        Ok(())
     }
 
     /// Visits the next value that was copied, under a key prefix of `len` bytes.
     fn visit_copies<const FORWARD: bool>(
         &mut self,
         len: usize,
-        (from, to): (Option<Start<'_>>, Option<Start<'_>>),
+        bounds: ScanBounds<'_>,
     ) -> ControlFlow<()> {
         let (rest, value) = self.copies.take().expect("a value of this record");
-        if !from.is_none_or(|from| from.admits::<FORWARD>(rest)) {
+        let (ScanBounds { start, end }, direction) = (bounds, Direction::of(FORWARD));
+        if !start.is_none_or(|start| start.admits_from(rest, direction)) {
             return ControlFlow::Continue(());
         }
-        if !to.is_none_or(|to| to.admits_before::<FORWARD>(rest)) {
+        if !end.is_none_or(|end| end.admits_before(rest, direction)) {
             return ControlFlow::Break(());
         }
         let whole = len + rest.len();
@@ -436,23 +477,20 @@ where
     }
 
     /// Remembers where to begin again: at the record at a place of a leaf, whose key of `len` bytes
-    /// is put together, unless the scan began within it.
+    /// is put together, and behind which the range ends at the place `end`.
     fn resume_at_place<const FORWARD: bool>(
         &mut self,
-        page: &Image<PAGE>,
-        (place, len, base): (usize, usize, usize),
-        whole: &Range<usize>,
-        from: Option<Start<'_>>,
+        visit: &LeafVisit<'_, PAGE>,
+        place: usize,
+        len: usize,
+        end: usize,
     ) {
-        if from.is_some() {
-            return;
-        }
         if FORWARD {
             self.resume_at_key(len);
-        } else if let Some(last) = page.next_place::<C, true>(&mut (place + 1..whole.end)) {
+        } else if let Some(last) = visit.page.next_place::<C, true>(&mut (place + 1..end)) {
             let mut key = Vec::new();
-            page.node_key::<C>(last, &mut key);
-            self.resume_at(base, &key, false);
+            visit.page.node_key::<C>(last, &mut key);
+            self.resume_at(visit.base, &key, false);
         }
     }
 

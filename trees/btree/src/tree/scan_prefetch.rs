@@ -13,6 +13,7 @@
 use std::cell::Cell;
 use std::ops::{ControlFlow, Range};
 
+use hedgerow_index::ScanRange;
 use hedgerow_pages::{PageId, Pages, Pool, Restart};
 
 use super::BTreeIndex;
@@ -24,45 +25,44 @@ use crate::node::page::Image;
 use crate::node::search::Node;
 use crate::node::slotted::Comparison;
 
-/// Leaves that a scan visits before it reads ahead.
+/// Leaves that a scan visits before it prefetches any.
 const FIRST: usize = 2;
 
-/// Leaves that are asked for at once, at most.
+/// Leaves that are prefetched at once, at most.
 const MOST: usize = 32;
 
-/// Overflow pages that are asked for at once, at most.
+/// Overflow pages that are prefetched at once, at most.
 const MOST_OF_VALUES: usize = 64;
 
-/// How far ahead of a scan of one layer leaves were asked for.
+/// How far ahead of a scan of one layer leaves were prefetched.
 #[derive(Default)]
-pub(super) struct Ahead {
+pub(super) struct LeafPrefetch {
     visited: usize,
-    /// Leaves that were asked for and not visited yet.
-    asked: usize,
+    /// Leaves that were prefetched and not visited yet.
+    prefetched: usize,
     window: usize,
 }
 
-impl Ahead {
-    /// Counts a leaf that is about to be visited; how many behind those that were asked for are to
-    /// be asked for now.
+impl LeafPrefetch {
+    /// Counts a leaf that is about to be visited; returns how many leaves to prefetch now, behind
+    /// those that were prefetched.
     fn step(&mut self) -> usize {
         self.visited += 1;
-        self.asked = self.asked.saturating_sub(1);
-        if self.visited <= FIRST || 2 * self.asked > self.window {
+        self.prefetched = self.prefetched.saturating_sub(1);
+        if self.visited <= FIRST || 2 * self.prefetched > self.window {
             return 0;
         }
         self.window = (2 * self.window).clamp(2, MOST);
         self.window
     }
 
-    /// So many leaves behind the one that is visited now will be wanted; how many of them are to be
-    /// asked for.
-    fn reach(&mut self, wanted: usize) -> usize {
-        wanted.min(MOST).saturating_sub(self.asked)
+    /// How many leaves to prefetch, if so many behind the present one will be wanted.
+    fn missing_of(&self, wanted: usize) -> usize {
+        wanted.min(MOST).saturating_sub(self.prefetched)
     }
 
     /// Whether the scan has left its first leaf.
-    pub(super) fn goes_on(&self) -> bool {
+    pub(super) fn is_past_first_leaf(&self) -> bool {
         self.visited > 1
     }
 }
@@ -101,22 +101,29 @@ impl Remaining {
 }
 
 /// How many values a scan reads together.
-pub(super) struct Extent {
+pub(super) struct ValueReads {
     /// Whether values in overflow pages are wanted.
     values: bool,
+    /// Whether the scan has a limit.
+    is_limited: bool,
     /// Records whose values were read together last.
     window: usize,
 }
 
-impl Extent {
-    pub(super) fn new(values: bool) -> Self {
-        Self { values, window: 0 }
+impl ValueReads {
+    /// Those of a scan of a range.
+    pub(super) fn of(range: &ScanRange<'_>) -> Self {
+        Self {
+            values: range.values,
+            is_limited: range.limit < usize::MAX,
+            window: 0,
+        }
     }
 
     /// Of how many of `wanted` records the values are to be read now.
-    fn next_window(&mut self, wanted: usize, is_limited: bool) -> usize {
+    fn next_window(&mut self, wanted: usize) -> usize {
         self.window = match self.window {
-            _ if is_limited => MOST_OF_VALUES,
+            _ if self.is_limited => MOST_OF_VALUES,
             0 => 1,
             1 => 4,
             window => (2 * window).min(MOST_OF_VALUES),
@@ -125,36 +132,48 @@ impl Extent {
     }
 }
 
-/// Of a leaf with so many places from the scan's position on, of which `here` are before its end:
-/// how many are wanted, and how many records behind the leaf, as far as a limit tells.
-fn wanted_of(places: usize, here: usize, left: Option<usize>) -> (usize, usize) {
-    let Some(left) = left else {
-        return (here, 0);
-    };
-    let wanted = here.min(left);
-    let beyond = if here == places { left - wanted } else { 0 };
-    (wanted, beyond)
+/// How many records a scan will visit, as far as its range and its limit say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// Those of the leaf that it visits.
+    pub here: usize,
+    /// Those of the leaves behind.
+    pub beyond: usize,
+}
+
+impl Wanted {
+    /// Of a leaf with so many places behind the scan's start, of which `in_range` are before its
+    /// end, and of a scan that visits at most so many more records, if it has a limit.
+    pub(super) fn of(places: usize, in_range: usize, left: Option<usize>) -> Self {
+        let Some(left) = left else {
+            let here = in_range;
+            return Self { here, beyond: 0 };
+        };
+        let here = in_range.min(left);
+        let beyond = if in_range == places { left - here } else { 0 };
+        Self { here, beyond }
+    }
 }
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
-    /// Asks for leaves that come after one to which a way leads, if it is time to.
+    /// Prefetches leaves that come after one to which a target led, if it is time to.
     #[inline]
-    pub(super) fn ask_ahead<const FORWARD: bool>(
+    pub(super) fn prefetch_next_leaves<const FORWARD: bool>(
         &self,
-        ahead: &mut Ahead,
+        prefetch: &mut LeafPrefetch,
         leaf: &Leaf,
         target: SearchTarget<'_>,
     ) {
-        let more = ahead.step();
+        let more = prefetch.step();
         if more > 0 {
-            self.ask_for_leaves::<FORWARD>(ahead, leaf, target, more);
+            self.prefetch_leaves::<FORWARD>(prefetch, leaf, target, more);
         }
     }
 
     #[cold]
-    fn ask_for_leaves<const FORWARD: bool>(
+    fn prefetch_leaves<const FORWARD: bool>(
         &self,
-        ahead: &mut Ahead,
+        prefetch: &mut LeafPrefetch,
         leaf: &Leaf,
         target: SearchTarget<'_>,
         more: usize,
@@ -164,48 +183,46 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             return;
         };
         let page = pool.seen(&above.snapshot);
-        // What was changed meanwhile is not worth another look.
-        if let Ok(ids) = children_ahead::<C, FORWARD>(page, target, ahead.asked, more)
+        // If a writer changed the node meanwhile, the prefetch is skipped.
+        if let Ok(ids) = children_behind::<C, FORWARD>(page, target, prefetch.prefetched, more)
             && pool.validate(&above.snapshot).is_ok()
         {
-            ahead.asked += ids.len();
+            prefetch.prefetched += ids.len();
             pool.prefetch(&ids);
         }
     }
 
-    /// Asks for the leaves behind one of which `here` of so many places are before the scan's end,
-    /// as far as a limit tells that they are wanted: of how many records of the leaf the values
-    /// are.
+    /// Prefetches the leaves behind one, as far as the records that are wanted beyond it fill
+    /// leaves like `page`, its copy.
     #[cold]
-    pub(super) fn ask_as_far<const FORWARD: bool>(
+    pub(super) fn prefetch_wanted_leaves<const FORWARD: bool>(
         &self,
-        (ahead, left): (&mut Ahead, Option<usize>),
-        (leaf, target): (&Leaf, SearchTarget<'_>),
+        prefetch: &mut LeafPrefetch,
+        leaf: &Leaf,
+        target: SearchTarget<'_>,
         page: &Image<PAGE>,
-        (places, here): (usize, usize),
-    ) -> usize {
-        let (wanted, beyond) = wanted_of(places, here, left);
-        let more = ahead.reach(beyond.div_ceil(page.count().max(1)));
+        wanted: Wanted,
+    ) {
+        let more = prefetch.missing_of(wanted.beyond.div_ceil(page.count().max(1)));
         if more > 0 {
-            self.ask_for_leaves::<FORWARD>(ahead, leaf, target, more);
+            self.prefetch_leaves::<FORWARD>(prefetch, leaf, target, more);
         }
-        wanted
     }
 
     /// Brings the overflow pages of the next records of a leaf to memory, `wanted` at most: of how
     /// many records, one at least.
     #[cold]
-    pub(super) fn load_some<const FORWARD: bool>(
+    pub(super) fn load_next_values<const FORWARD: bool>(
         &self,
-        extent: &mut Extent,
+        reads: &mut ValueReads,
         page: &Image<PAGE>,
         mut left: Range<usize>,
-        (wanted, is_limited): (usize, bool),
+        wanted: usize,
     ) -> usize {
         let pool: &Pool<PAGE> = &self.pool;
-        // What others read ahead is not to be displaced.
+        // Pages that other scans prefetched stay in memory.
         let most_pages = MOST_OF_VALUES.min(pool.limit() / 8);
-        let most = extent.next_window(wanted, is_limited);
+        let most = reads.next_window(wanted);
         let (mut ids, mut records) = (Vec::new(), 0);
         while records < most
             && ids.len() < most_pages
@@ -213,7 +230,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         {
             let payload = page.payload(page.leaf_record::<C>(place));
             let is_wanted = match payload.kind {
-                Kind::Overflow => extent.values,
+                Kind::Overflow => reads.values,
                 Kind::Long => true,
                 Kind::Inline | Kind::Layer => false,
             };
@@ -222,7 +239,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 records += 1;
             }
         }
-        // One is read by whoever comes to it.
+        // A single one is read when the scan comes to it.
         if records > 1 {
             ids.sort_unstable_by_key(|id| id.0);
             ids.dedup();
@@ -231,9 +248,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         records.max(1)
     }
 
-    /// Asks for overflow pages of records of a leaf.
+    /// Prefetches overflow pages of records of a leaf.
     #[cold]
-    pub(super) fn ask_for_values<const FORWARD: bool>(
+    pub(super) fn prefetch_values<const FORWARD: bool>(
         &self,
         page: &Image<PAGE>,
         mut left: Range<usize>,
@@ -252,12 +269,12 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 }
 
-/// The children of a node on the far side of the one that a way leads to, but for those right
-/// behind it that were `asked` for.
-fn children_ahead<C: Configuration, const FORWARD: bool>(
+/// The children of a node behind the one that a target leads to, without those right behind it
+/// that were prefetched already.
+fn children_behind<C: Configuration, const FORWARD: bool>(
     page: impl Node,
     target: SearchTarget<'_>,
-    asked: usize,
+    prefetched: usize,
     more: usize,
 ) -> Result<Vec<PageId>, Restart> {
     let Some((_, index)) = target.child::<C>(page)? else {
@@ -266,51 +283,58 @@ fn children_ahead<C: Configuration, const FORWARD: bool>(
     let count = page.records()?;
     let child = |index| page.child_at::<Comparison<C>>(index, count).map(PageId);
     if FORWARD {
-        let first = index + 1 + asked;
+        let first = index + 1 + prefetched;
         (first..(first + more).min(count + 1)).map(child).collect()
     } else {
-        let end = index.saturating_sub(asked);
+        let end = index.saturating_sub(prefetched);
         (end.saturating_sub(more)..end).rev().map(child).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Bound;
+
+    use hedgerow_index::Direction;
+
     use super::*;
 
     #[test]
     fn of_a_scan_whose_length_is_known_all_is_wanted_at_once_and_no_more() {
+        let range = ScanRange::starting_at(Bound::Unbounded, Direction::Forward);
+        let wanted = |here, beyond| Wanted { here, beyond };
         let remaining = Remaining::of(50);
-        assert_eq!(wanted_of(30, 30, remaining.known()), (30, 20));
-        assert_eq!(Extent::new(true).next_window(30, true), 30);
+        assert_eq!(Wanted::of(30, 30, remaining.known()), wanted(30, 20));
+        let mut known = ValueReads::of(&range.limited(50));
+        assert_eq!(known.next_window(30), 30);
         (0..30).for_each(|_| assert!(remaining.count().is_continue()));
-        assert_eq!(wanted_of(30, 30, remaining.known()), (20, 0));
+        assert_eq!(Wanted::of(30, 30, remaining.known()), wanted(20, 0));
         // The end of the range is nearer.
-        assert_eq!(wanted_of(30, 7, remaining.known()), (7, 0));
+        assert_eq!(Wanted::of(30, 7, remaining.known()), wanted(7, 0));
         (0..19).for_each(|_| assert!(remaining.count().is_continue()));
         assert!(remaining.count().is_break());
         assert_eq!(Remaining::of(usize::MAX).known(), None);
-        assert_eq!(wanted_of(100, 100, None), (100, 0));
-        let mut unknown = Extent::new(true);
-        let windows: Vec<_> = (0..8).map(|_| unknown.next_window(100, false)).collect();
+        assert_eq!(Wanted::of(100, 100, None), wanted(100, 0));
+        let mut unknown = ValueReads::of(&range);
+        let windows: Vec<_> = (0..8).map(|_| unknown.next_window(100)).collect();
         assert_eq!(windows, [1, 4, 8, 16, 32, 64, 64, 64]);
-        assert_eq!(unknown.next_window(3, false), 3);
+        assert_eq!(unknown.next_window(3), 3);
     }
 
     #[test]
-    fn a_scan_asks_late_and_then_for_more_and_more() {
-        let mut ahead = Ahead::default();
-        let mut asked = Vec::new();
+    fn a_scan_prefetches_late_and_then_more_and_more() {
+        let mut prefetch = LeafPrefetch::default();
+        let mut prefetched = Vec::new();
         for _ in 0..200 {
-            let more = ahead.step();
-            ahead.asked += more;
-            asked.push(more);
+            let more = prefetch.step();
+            prefetch.prefetched += more;
+            prefetched.push(more);
         }
-        assert_eq!(asked[..8], [0, 0, 2, 4, 0, 0, 8, 0]);
-        assert!(asked.iter().all(|&more| more <= MOST) && asked.contains(&MOST));
+        assert_eq!(prefetched[..8], [0, 0, 2, 4, 0, 0, 8, 0]);
+        assert!(prefetched.iter().all(|&more| more <= MOST) && prefetched.contains(&MOST));
         // It never runs out, nor gets far ahead.
         let (mut left, mut most) = (0, 0);
-        for &more in &asked[2..] {
+        for &more in &prefetched[2..] {
             left += more;
             most = left.max(most);
             assert!(left > 0);

@@ -26,9 +26,8 @@ const MOST: usize = 8;
 /// Bytes that are copied at once, unless one value alone is longer.
 const MOST_BYTES: usize = 1 << 14;
 
-/// Bytes of a value whose lines are asked for ahead. The processor sees where those behind them
-/// are.
-const ASKED_BYTES: usize = 256;
+/// Bytes of a value that are prefetched. The processor prefetches the lines behind them by itself.
+const PREFETCHED_BYTES: usize = 256;
 
 /// Copies of the values of records that a scan comes to next.
 #[derive(Default)]
@@ -84,7 +83,7 @@ impl ValueCopies {
 
     /// How many are to be copied now by a scan that visits so many more records, if it has a
     /// limit.
-    fn next_window(&mut self, left: Option<usize>) -> usize {
+    pub(super) fn next_window(&mut self, left: Option<usize>) -> usize {
         match left {
             None => {
                 self.window = (2 * self.window).clamp(1, MOST);
@@ -102,20 +101,18 @@ impl ValueCopies {
 }
 
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
-    /// Copies the values of the next records of a leaf, of `most` at most, and says of how many:
-    /// one at least, if there is one. A scan with a limit visits `left` more records. Fails if the
-    /// first cannot be read.
+    /// Copies the values of the next records of a leaf, of `window` at most, and says of how many:
+    /// one at least, if there is one. Fails if the first cannot be read.
     pub(super) fn copy_values<const FORWARD: bool>(
         &self,
         copies: &mut ValueCopies,
         leaf: &Leaf,
         page: &Image<PAGE>,
-        (mut rest, most): (Range<usize>, usize),
-        left: Option<usize>,
+        mut rest: Range<usize>,
+        window: usize,
     ) -> Result<usize> {
         copies.clear();
         copies.bytes.clear();
-        let window = copies.next_window(left).min(most).max(1);
         let mut chains = [const { None::<(Payload<'_>, Chain)> }; MOST];
         let (mut found, mut bytes) = (0, 0);
         while found < window
@@ -135,7 +132,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             if found > 0 && bytes > MOST_BYTES {
                 break;
             }
-            self.ask_for_lines(&chain);
+            self.prefetch_chain(&chain);
             chains[found] = Some((payload, chain));
             found += 1;
         }
@@ -153,16 +150,16 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Ok(copies.count)
     }
 
-    /// Asks for the first lines of what a record names.
+    /// Prefetches the first lines of what a record names.
     #[inline(always)]
-    fn ask_for_lines(&self, chain: &Chain) {
+    fn prefetch_chain(&self, chain: &Chain) {
         let pool: &Pool<PAGE> = &self.pool;
         if let Some(first) = chain.number(0) {
-            pool.prefetch_lines(PageId(first), 0..ASKED_BYTES);
+            pool.prefetch_lines(PageId(first), 0..PREFETCHED_BYTES);
         } else if chain.class > 0 {
             let at = shared_overflow::slot_at::<PAGE>(chain.class, chain.slot);
             pool.prefetch_lines(PageId(chain.slot_page), 0..1);
-            pool.prefetch_lines(PageId(chain.slot_page), at..at + ASKED_BYTES);
+            pool.prefetch_lines(PageId(chain.slot_page), at..at + PREFETCHED_BYTES);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::node::chain::Chain;
 use crate::node::key::{key_prefix_bytes, layer_root};
 use crate::node::layout::Kind;
 use crate::node::page::{DISABLED_COUNTER, Image, PageNumber, Tag, shared};
-use crate::node::shared_overflow::{self, SLOTS};
+use crate::node::shared_overflow::{self, SLOTS, SlotSet};
 use crate::node::slotted::Comparison;
 use crate::tree::lost::span;
 use crate::tree::walk::ReadPages;
@@ -20,7 +20,7 @@ pub(crate) struct Seen {
     /// Slots of shared overflow pages that are taken, but that no record names.
     pub unnamed: u32,
     /// Shared overflow pages: their class and the slots that records name, as bits.
-    slot_pages: HashMap<PageNumber, (usize, u16)>,
+    slot_pages: HashMap<PageNumber, SlotSet>,
 }
 
 impl Seen {
@@ -146,24 +146,24 @@ impl Seen {
                 chain.slot_page
             ));
         }
-        let (class, bits) = self
+        let slots = self
             .slot_pages
             .entry(chain.slot_page)
-            .or_insert((chain.class, 0));
+            .or_insert(SlotSet::empty(chain.class));
         let bit = if chain.slot < SLOTS[chain.class] {
             1 << chain.slot
         } else {
             // No slot of a shared overflow page: as wrong as one that is another's.
             u16::MAX
         };
-        if *class != chain.class || *bits & bit != 0 || bit == u16::MAX {
+        if usize::from(slots.class) != chain.class || slots.bits & bit != 0 || bit == u16::MAX {
             let slot = chain.slot;
             return Err(format!(
                 "page {}: slot {slot} is named as another's, too",
                 chain.slot_page
             ));
         }
-        *bits |= bit;
+        slots.bits |= bit;
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use hedgerow_index::{Decision, ValuePart};
 use hedgerow_pages::{Error, ExclusiveLatch, Operation, Pages, Pool, Result, Stop, ViewMut};
 
 use super::contention::Contention;
-use super::descend::{Leaf, NodeRef, SearchTarget};
+use super::descend::{Leaf, SearchTarget};
 use super::read::{chance, shown_bytes};
 use super::{BTreeIndex, image};
 use crate::configuration::Configuration;
@@ -17,6 +17,7 @@ use crate::node::key::{CutKey, layer_root};
 use crate::node::layout::{Kind, Payload, Record};
 use crate::node::leaf::{FormOf, put_in_gap, take_from};
 use crate::node::page::{COUNTER_AT, Image};
+use crate::restructure::NodeRef;
 
 /// Where a key is or would be: in a leaf that is latched, within an operation.
 struct Site<'p, 'k, const PAGE: usize> {
@@ -42,6 +43,12 @@ enum Found {
     Other,
 }
 
+/// A value whose bytes are not all in its leaf.
+struct ChainedValue<'v> {
+    chain: Chain,
+    value: &'v [u8],
+}
+
 /// What is left to do after a change, without any latch.
 #[derive(Clone, Copy)]
 enum FollowUp {
@@ -61,7 +68,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// # Errors
     ///
-    /// What the pool says of pages that it cannot read or give. Nothing was changed follow_up.
+    /// What the pool says of pages that it cannot read or give. A call that fails changed nothing.
     pub fn update<R>(
         &self,
         key: &[u8],
@@ -108,7 +115,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     #[inline(always)]
     fn sample(&self, site: &Site<'_, '_, PAGE>) -> FollowUp {
         let splits = self.contention.as_ref().is_some_and(|contention| {
-            // Most wait while the descent takes the leaf's snapshot, and find it free follow_up.
+            // Most wait while the descent takes the leaf's snapshot, and find it free afterwards.
             let leaf = site.leaf.at;
             let waited = || leaf.snapshot.waited() || site.latch.waited();
             Contention::samples() && contention.count(leaf.id, site.cut.key_prefix, waited())
@@ -124,7 +131,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// # Errors
     ///
-    /// What the pool says of pages that it cannot read or give. Nothing was changed follow_up.
+    /// What the pool says of pages that it cannot read or give. A call that fails changed nothing.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> std::result::Result<bool, Error> {
         let (is_new, follow_up) = self.repeat(|| {
             let site = self.site(key)?;
@@ -147,7 +154,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// # Errors
     ///
-    /// What the pool says of pages that it cannot read. Nothing was changed follow_up.
+    /// What the pool says of pages that it cannot read. A call that fails changed nothing.
     pub fn remove(&self, key: &[u8]) -> std::result::Result<bool, Error> {
         let (present, follow_up) = self.repeat(|| {
             let site = self.site(key)?;
@@ -272,7 +279,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let chain = Chain::plan::<PAGE>(cut, value, Self::KEY_PREFIX_BYTES);
         let head = cut.rest.unwrap_or(&[]).iter().chain(value).take(chain.head);
         let record = chain.new_record(&head.copied().collect::<Vec<u8>>());
-        self.put_payload(site, record.payload(), Some((chain, value)), counted)?;
+        let chained = Some(ChainedValue { chain, value });
+        self.put_payload(site, record.payload(), chained, counted)?;
         Ok(follow_up)
     }
 
@@ -306,12 +314,12 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Ok(true)
     }
 
-    /// Stores a record at a site; if it is of a chain, the chain of this value first.
+    /// Stores a record at a site; of a chained value, its chain first.
     fn put_payload<'p>(
         &'p self,
         mut site: Site<'p, '_, PAGE>,
         payload: Payload<'_>,
-        chained: Option<(Chain, &[u8])>,
+        chained: Option<ChainedValue<'_>>,
         counted: bool,
     ) -> Result<()> {
         let cut = site.cut;
@@ -327,7 +335,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
         let old = site.chain();
         self.prepare(&mut site.latch, &site.operation)?;
-        if let Some((chain, value)) = chained {
+        if let Some(ChainedValue { chain, value }) = chained {
             let new_record = self.store_chain(chain, cut, value, &site.operation)?;
             let record = page.find::<C>(cut.key_prefix).expect("just added");
             let done = page.overwrite(record, new_record.payload());

@@ -16,6 +16,7 @@ use crate::node::edit::Edit;
 use crate::node::form::Form;
 use crate::node::layout::{Payload, Record, mark_len};
 use crate::node::page::{HEADER, Image, Tag};
+use crate::node::search::{Node, infallible};
 
 /// The form.
 pub(crate) struct SemiDense;
@@ -118,14 +119,14 @@ impl Form for SemiDense {
     #[inline(always)]
     fn record<const PAGE: usize>(page: &Image<PAGE>, place: usize) -> Record {
         let at = Self::slot(page, place);
-        let (kind, value_len, value_at) = page.read_mark(at);
+        let mark = infallible(page.value_mark(at));
         Record {
             at,
             key_len: page.key_len() - page.prefix_len(),
-            tail_at: value_at,
-            value_at,
-            value_len,
-            kind,
+            tail_at: mark.end,
+            value_at: mark.end,
+            value_len: mark.len,
+            kind: mark.kind,
         }
     }
 
