@@ -111,11 +111,11 @@ impl Recovery<'_> {
     fn load_part(&self, mut reader: CheckpointReader, done: &dyn Fn(u64)) -> Result<()> {
         let mut buffer = Vec::new();
         let mut reported = 0;
+        let mut memory = MemoryCheck::default();
         let mut last: Option<(u32, Option<&Arc<Space>>)> = None;
         loop {
             let bytes = reader.bytes_read();
             if bytes >= reported + REPORT_EVERY_BYTES {
-                self.check_memory()?;
                 done(bytes - reported);
                 reported = bytes;
             }
@@ -137,7 +137,9 @@ impl Recovery<'_> {
             space.install(self.expiries, key, expiry_ms, &mut buffer, |new| {
                 new.extend_from_slice(row);
             })?;
+            memory.after(self, key.len() + row.len())?;
         }
+        self.check_memory()?;
         done(reader.bytes_read() - reported);
         Ok(())
     }
@@ -150,13 +152,9 @@ impl Recovery<'_> {
         let mut applied = 0;
         loop {
             let bytes = commits.bytes_read();
-            if bytes >= reported + REPORT_EVERY_BYTES {
-                // Every thread looks, so that all of them stop.
-                self.check_memory()?;
+            if thread == 0 && bytes >= reported + REPORT_EVERY_BYTES {
+                self.report(RecoveryPhase::Log, bytes, total_bytes);
                 reported = bytes;
-                if thread == 0 {
-                    self.report(RecoveryPhase::Log, bytes, total_bytes);
-                }
             }
             let Some(commit) = commits.next()? else { break };
             for operation in commit.operations() {
@@ -179,6 +177,7 @@ impl Recovery<'_> {
             }
         }
         self.apply_group(&mut group)?;
+        self.check_memory()?;
         if thread == 0 {
             self.report(RecoveryPhase::Log, total_bytes, total_bytes);
         }
@@ -225,8 +224,32 @@ impl Recovery<'_> {
                 .sum::<usize>();
         }
         group.changes = changes;
+        group.memory.after(self, group.bytes.len())?;
         group.clear();
         Ok(())
+    }
+}
+
+/// Checks memory each time a thread has put [`CHECK_MEMORY_EVERY_BYTES`] of rows into indexes.
+///
+/// Every thread checks, so that all of them stop. It counts what a thread applied, not what it
+/// read: a block of the log may be as large as a commit, and each thread reads every block.
+#[derive(Default)]
+struct MemoryCheck {
+    unchecked_bytes: usize,
+}
+
+const CHECK_MEMORY_EVERY_BYTES: usize = 1 << 20;
+
+impl MemoryCheck {
+    /// Counts `bytes` more, and checks if it is time.
+    fn after(&mut self, recovery: &Recovery<'_>, bytes: usize) -> Result<()> {
+        self.unchecked_bytes += bytes;
+        if self.unchecked_bytes < CHECK_MEMORY_EVERY_BYTES {
+            return Ok(());
+        }
+        self.unchecked_bytes = 0;
+        recovery.check_memory()
     }
 }
 
@@ -241,6 +264,7 @@ struct ReplayGroup {
     /// Keys and payloads.
     bytes: Vec<u8>,
     row: Vec<u8>,
+    memory: MemoryCheck,
 }
 
 struct ReplayedChange {
