@@ -1,7 +1,7 @@
 //! Style as a test: the direction of dependencies, where `unsafe` may live and that it is
 //! justified, what sources look like, that they do not import each other in circles, and that
-//! documents cite what exists. The crates and what each may use are read from ARCHITECTURE.md
-//! ("The rooms"); CONTRIBUTING.md explains the rules.
+//! documents cite what exists and draw calls that are made. The crates and what each may use are
+//! read from ARCHITECTURE.md ("The rooms"); CONTRIBUTING.md explains the rules.
 
 mod crates;
 mod documents;
@@ -9,5 +9,6 @@ mod imports;
 mod readable;
 mod rings;
 mod sources;
+mod walk;
 mod words;
 mod workspace;

@@ -65,16 +65,16 @@ fn drawn_lines_are_told_apart() {
     assert_eq!(drawn, [1, 2, 3]);
 }
 
-struct Function {
-    name: String,
+pub struct Function {
+    pub name: String,
     /// Where it begins, from 1.
-    line: usize,
-    lines: usize,
+    pub line: usize,
+    pub lines: usize,
 }
 
 /// The functions with bodies of a file that rustfmt has laid out: from the line with `fn` to the
 /// closing brace with the same indentation.
-fn functions(text: &str) -> Vec<Function> {
+pub fn functions(text: &str) -> Vec<Function> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
     for (start, line) in lines.iter().enumerate() {
