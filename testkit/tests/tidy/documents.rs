@@ -53,6 +53,39 @@ fn documents_cite_only_what_exists() {
     assert_none(&problems, "links and cited source paths exist");
 }
 
+#[test]
+fn tables_are_whole() {
+    let mut problems = Vec::new();
+    for Source { path, text } in files("md") {
+        let text = without_code_blocks(&text);
+        let rows = rows_without_head(&text);
+        problems.extend(rows.iter().map(|row| format!("{path}: {row}")));
+    }
+    assert_none(&problems, "a table begins with a head and a line of dashes");
+}
+
+/// First rows of tables that no line of dashes follows: an empty line cut their table in two.
+fn rows_without_head(text: &str) -> Vec<&str> {
+    let lines: Vec<&str> = text.lines().collect();
+    let is_row = |at: usize| lines.get(at).is_some_and(|line| line.starts_with('|'));
+    let is_dashes = |at: usize| {
+        let line = lines.get(at).copied().unwrap_or_default();
+        line.contains('-') && line.chars().all(|c| "|-: ".contains(c))
+    };
+    (0..lines.len())
+        .filter(|&at| is_row(at) && !(at > 0 && is_row(at - 1)) && !is_dashes(at + 1))
+        .map(|at| lines[at])
+        .collect()
+}
+
+#[test]
+fn a_table_cut_in_two_is_found() {
+    let whole = "| a | b |\n|---|:-:|\n| 1 | 2 |\n| 3 | 4 |\n";
+    assert!(rows_without_head(whole).is_empty());
+    let cut = whole.replace("| 3", "\n| 3");
+    assert_eq!(rows_without_head(&cut), ["| 3 | 4 |"]);
+}
+
 /// What a cited path of ours may begin with.
 fn our_folders() -> Vec<String> {
     let rooms = rooms().into_iter().map(|room| room.folder);
