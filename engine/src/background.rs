@@ -1,4 +1,4 @@
-//! The thread that keeps house: sweeps expired rows and takes checkpoints when they are
+//! The background thread: it removes expired rows, and takes checkpoints when they are
 //! [due](crate::schedule).
 
 use std::ops::Bound;

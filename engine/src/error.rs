@@ -1,4 +1,4 @@
-//! What can go wrong, in words that name the cause and the remedy.
+//! Errors, whose messages name the cause and the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};

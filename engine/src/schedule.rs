@@ -1,9 +1,8 @@
-//! When a database takes a checkpoint by itself.
-//!
-//! Each checkpoint of an index in memory writes all rows, so those come by the length of the log
-//! alone. One of a page file writes what was changed, and gives back the space of what was removed:
-//! it also comes when so much of the file is dead, some time after the first change that the last
-//! one lacks, and when nobody has written for a while. What nobody wrote to needs none.
+//! When a database takes a checkpoint by itself. A checkpoint of an index in memory writes all
+//! rows, so only the length of the log makes one due. A checkpoint of a page file writes changed
+//! pages, and frees the space of removed rows. So it is also due when much of the file is dead,
+//! some time after the first change that the last one lacks, and when no commit has come for a
+//! while. Without a change no checkpoint is due.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Ending background threads when a database closes, also while they sleep.
+//! Stops background threads when a database closes, also while they sleep.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Batches: writes that are written down first and then happen at once, as one transaction.
+//! Batches: a caller collects writes first, and then commits them at once, as one transaction.
 
 use std::sync::Arc;
 

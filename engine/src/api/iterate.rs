@@ -1,8 +1,8 @@
 //! Reading ranges: scans that borrow, and iterators that own.
 //!
-//! An iterator fetches rows in chunks that grow from a few to many, so that it neither holds
-//! memory back from reclamation between two calls (nothing stays pinned) nor pays a descent per
-//! row. Each end fetches for itself, up to where the other one is.
+//! An iterator fetches rows in chunks that grow from a few to many. So it pins no epoch between two
+//! calls, and pays no descent per row. Each end fetches chunks of its own, up to the position of
+//! the other end.
 
 use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};

@@ -1,4 +1,4 @@
-//! A keyspace: a named, ordered map from keys to rows. What most users hold.
+//! A keyspace: a named, ordered map from keys to rows. Most users call nothing else.
 
 use std::fmt;
 use std::ops::ControlFlow;

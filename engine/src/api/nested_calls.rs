@@ -1,7 +1,6 @@
-//! Every call of the public interface from within every closure that it takes: each returns.
-//!
-//! A closure may run while its caller holds locks. What would wait for these, or for somebody who
-//! waits for them, is refused ([`Error::Nested`]); everything else works.
+//! A test of every public call from within every closure that a public call takes: each returns. A
+//! closure may run while its caller has locks. A call that would wait for these locks, or for a
+//! thread that waits for them, is refused ([`Error::Nested`]); all others work.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;

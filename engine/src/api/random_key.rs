@@ -1,14 +1,12 @@
 //! Drawing a key at random, each as likely as any other.
 //!
-//! No index keeps counts of what lies below its nodes, so a key cannot be found by its position,
-//! and a walk from the root that takes children at random finds keys of sparse parts too often. In
-//! a keyspace of few rows the position is counted out, which is exact. In one of many, *cursors*
-//! stand at places that cut it into runs of similar length, and a draw moves one of them, chosen at
-//! random, on by a random number of rows. Steps do not depend on what the keys are, so over many
-//! draws a cursor stops at each row as often as at any other; it goes on at the first row behind
-//! the last.
-//!
-//! Of rows that come and go none is ever missed for long: a cursor is a key, not a place in a node.
+//! Nodes do not count the rows below them, so no index finds a key by its position, and a walk from
+//! the root that takes children at random prefers keys of sparse parts. In a keyspace of few rows a
+//! draw counts rows up to a random position, which is exact. In one of many rows, *cursors* divide
+//! the keyspace into runs of similar length, and a draw moves a random cursor forward by a random
+//! number of rows. Steps do not depend on keys, so over many draws a cursor stops at each row
+//! equally often; behind the last row it continues at the first. A cursor is a key, not a place in
+//! a node, so it also finds rows that were inserted later.
 
 use std::ops::{Bound, ControlFlow};
 

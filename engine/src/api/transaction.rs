@@ -1,8 +1,8 @@
 //! Transactions: several keys, one commit.
 //!
-//! A transaction locks the stripes of its keys first, so nothing it reads can change under it;
-//! what it writes is kept aside, visible to itself alone, and installed as one log record at the
-//! end, while readers of those keys wait. There is nothing to validate and no retry.
+//! A transaction locks the stripes of its keys first, so no row that it reads can change. It
+//! buffers its writes, which only it sees, and installs them as one log record at the end, while
+//! readers of those keys wait. It validates nothing and never retries.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -2,11 +2,11 @@
 //!
 //! A row's version answers that for a key that is there: versions of a key only grow, even across
 //! its removal. A key that is not there has no version, and one that was created and removed again
-//! looks as it did before. So a watch of an absent key is also on a list (`watches.rs`) that
-//! whoever removes a row (which that round trip cannot do without) looks at.
+//! looks as it did before. So a list (`watches.rs`) has the watches of absent keys, and every
+//! removal of a row checks that list: such a round trip needs a removal.
 //!
-//! Expiry is a change like another, seen from the moment at which the row expires. But a row that
-//! had expired before the watch began is absent to it, and its being swept away changes nothing.
+//! Expiry is a change like another, seen from the moment at which the row expires. A row that had
+//! expired before the watch began is absent for it, and its removal by the sweeper is no change.
 
 use std::sync::{Arc, Weak};
 

@@ -1,4 +1,4 @@
-//! The list of ranges whose rows are leaving the index: see `removals.rs`.
+//! The list of closed ranges, whose rows a commit is removing: see `removals.rs`.
 
 use std::ops::Bound;
 use std::sync::{PoisonError, RwLock};

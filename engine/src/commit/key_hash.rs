@@ -1,14 +1,12 @@
 //! The hash of a key that spreads keys over commit stripes and over the threads of recovery.
 //!
-//! It is keyed by 128 random bits of the process. Without a secret anybody could compute as many
-//! keys as they like that share one stripe, or one thread of recovery; with it a client cannot
-//! choose where its keys go. Nothing that is stored depends on the hash, and nothing relies on two
-//! keys having different ones.
+//! Its key is 128 random bits of the process. Without a secret a client could compute any number of
+//! keys that share one stripe, or one thread of recovery. Nothing that is stored depends on the
+//! hash, and nothing relies on two keys having different ones.
 //!
 //! The hash is foldhash's, which costs as much as one without a secret for keys of eight bytes and
-//! less for longer ones; std's SipHash takes up to three times as long, on the way of every write.
-//! SipHash would also withstand somebody who sees the hashes themselves; no answer of a database
-//! shows them.
+//! less for longer ones; std's SipHash would take up to three times as long in every write. SipHash
+//! also withstands an attacker who sees hashes; no answer of a database shows them.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::LazyLock;

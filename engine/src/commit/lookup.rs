@@ -1,8 +1,7 @@
-//! From a keyspace's handle to what it names now, and to the lock of a key in it.
-//!
-//! A keyspace that is cleared goes on under its name as another one: with a new id, and so with
-//! other stripes for its keys. Handles stay good, so whoever uses one looks first. While a stripe
-//! is locked, no keyspace is cleared or dropped.
+//! Resolves a keyspace's handle, and locks a key in it. Clearing a keyspace replaces it by another
+//! one of the same name, with a new id and so with other stripes for its keys. Handles stay valid,
+//! so each use of one first resolves which keyspace it names. While a stripe is locked, no keyspace
+//! is cleared or dropped.
 
 use std::ops::Deref;
 use std::sync::Arc;

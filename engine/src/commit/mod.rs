@@ -4,10 +4,10 @@
 //! lock the stripe(s) ─► lock the log shard ─► timestamp ─► index ─► append ─► unlock both
 //! ```
 //!
-//! The shard is held while the index changes: so whoever passes through all shards (the flusher
-//! closing an epoch, a checkpoint rotating the logs) knows that earlier commits are in both.
-//! Everything that can fail, or that runs code of the user, happens before the timestamp: from
-//! there on nothing can go wrong half-way.
+//! The writer keeps the shard locked while it changes the index. So a thread that locks every shard
+//! once (the flusher when it closes an epoch, a checkpoint when it rotates the logs) knows that
+//! earlier commits are in index and log. Everything that can fail, or that runs code of the user,
+//! happens before the timestamp is taken, so a commit cannot fail half-way.
 
 pub(crate) mod closed_ranges;
 pub(crate) mod key_hash;

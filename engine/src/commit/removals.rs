@@ -1,13 +1,11 @@
-//! Ranges whose rows are leaving the index, for longer than everybody can wait.
-//!
-//! Who removes a range stops all writers for a moment, notes the range, and lets them go on: they
-//! stay out of the range until it is done ([`Stripes::is_in_closed_range`]). So do readers of
-//! single keys. The rows then go while others are served, and at the end writers stop for another
-//! moment, in which the commit gets its timestamp and its record.
-//!
-//! Until there is that record, what the index lacks is nobody's. So whoever would make the index's
-//! state durable, or take it away, waits for the [`Removals`] under way: a checkpoint, and the end
-//! of a keyspace.
+//! Closed ranges: removals of so many rows that other writers cannot wait for all of them. A
+//! removal of a range locks out all writers for a moment, registers the range as closed, and lets
+//! them continue. Until the removal ends, writers and readers of single keys of the range wait
+//! ([`Stripes::is_in_closed_range`]). The removal then deletes the rows beside other operations,
+//! and at the end locks out writers for another moment, in which the commit gets its timestamp and
+//! its record. Until that record is logged, the rows already removed belong to no commit. So what
+//! would make the index's state durable, or discard it, waits for the [`Removals`] under way: a
+//! checkpoint, and dropping or clearing a keyspace.
 
 use std::ops::Bound;
 use std::sync::atomic::Ordering;

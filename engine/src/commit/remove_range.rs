@@ -1,15 +1,13 @@
-//! Removing a range of keys: one commit, one record of the log, whatever the range holds.
-//!
-//! The record names the two ends of the range, not its keys, so it is small and atomic like that
-//! of a single put. What makes this right is time: the commit's timestamp is taken under every
-//! stripe, so it is later than that of every row then in the range, and earlier than that of every
-//! row written there afterwards. To replay it is to remove the rows of the range that are older.
-//!
-//! The first rows leave the index under all stripes, and that is often all. If there are more, the
-//! stripes are given back, and only the range stays closed to writers and to readers of single keys
-//! ([`removals`](crate::commit::removals)) until the last row has left: with a B-tree about as long
-//! as a scan of the range takes, since it is emptied a leaf at a time; with other indexes as long
-//! as so many removals. Scans do not wait, and may see a part.
+//! Removing a range of keys: one commit, one record of the log, however many rows the range has.
+//! The record names the two ends of the range, not its keys, so it is small and atomic like that of
+//! a single put. Timestamps make this correct: the commit's timestamp is taken under every stripe,
+//! so it is later than that of every row then in the range, and earlier than that of every row
+//! written there afterwards. Replay removes the rows of the range that are older. The commit
+//! removes the first rows while it has all stripes locked, and those are often all. If there are
+//! more, it unlocks the stripes, and only the range stays closed to writers and to readers of
+//! single keys ([`removals`](crate::commit::removals)) until the last row is removed. A B-tree is
+//! emptied a leaf at a time, which takes about as long as a scan of the range; with other indexes
+//! it takes as long as so many removals. Scans do not wait, and may see a part of the rows.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;

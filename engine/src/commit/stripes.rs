@@ -1,25 +1,22 @@
 //! Commit stripes: who writes a key now, and when it was last written.
 //!
-//! An array of words; a key hashes to one. Every write holds its key's stripe from before it
-//! takes a timestamp until it is in index and log, so timestamps of a key only grow, even across
-//! its removal (the index forgets a removed key's version; the stripe does not).
+//! An array of words; a key hashes to one. Every write locks its key's stripe before it takes a
+//! timestamp, and unlocks it when it is in index and log. So timestamps of a key only grow, even
+//! across its removal (the index forgets a removed key's version; the stripe does not).
 //!
 //! ```text
 //! 63 ............ 2      1       0
 //! last timestamp / 4   MULTI   LOCKED
 //! ```
 //!
-//! The last timestamp is kept rounded up to a multiple of four, less one: it is only a floor.
-//! A commit of several keys holds all their stripes, locked in ascending order (so that nobody
-//! waits in a circle) and marked MULTI; readers of single keys wait for that mark to clear. So
-//! whoever saw one key of the commit cannot then miss another. Readers look at the marks only
-//! while such a commit is under way, which a count beside the array tells them.
-//!
-//! A range whose rows go for longer is noted beside the stripes (`removals`): who locks a stripe
-//! for a key of it gives the stripe back and waits.
-//!
-//! Nobody waits for a stripe while holding a log shard; the holder of stripes may wait for a
-//! shard. That order excludes deadlock between the two.
+//! The last timestamp is stored rounded up to a multiple of four, less one: it is only a floor. A
+//! commit of several keys locks all their stripes, in ascending order (so that no threads wait for
+//! each other in a circle), and marks them MULTI; readers of single keys wait for that mark to
+//! clear. So a reader that saw one key of the commit cannot then miss another. Readers check the
+//! marks only while such a commit is under way, as a counter beside the array says. Closed ranges
+//! are listed beside the stripes (`removals`): a writer that locks a stripe for a key of one
+//! unlocks it and waits. A thread that has locked a log shard waits for no stripe; one that has
+//! locked stripes may wait for a shard. So there is no deadlock between the two.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

@@ -1,8 +1,7 @@
-//! Taking back what a commit did to indexes that can fail.
-//!
-//! A commit of several rows changes one after the other. Where the pages of an index lie in a file,
-//! the third may be unreadable; then the first two become what they were. That is exact, versions
-//! and all, since the commit holds its log shard: no checkpoint falls in between.
+//! Undoes a commit in indexes that can fail. A commit of several rows changes one row after the
+//! other. Where an index's pages are in a file, the page of the third row may be unreadable; then
+//! the first two get their old values and versions back. No checkpoint sees the state in between,
+//! since the commit has its log shard locked.
 
 use hedgerow_index::{IndexError, ValuePart};
 

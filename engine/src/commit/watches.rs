@@ -1,8 +1,8 @@
 //! The absent keys that are watched.
 //!
-//! Whoever removes a row looks whether its key is among them: only so a key can be absent, be
-//! written, and be absent again. While nobody watches an absent key, that costs one load per
-//! removal.
+//! A removal of a row checks whether its key is among them: an absent key that is written and
+//! absent again was removed in between. While no absent key is watched, that check costs one load
+//! per removal.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

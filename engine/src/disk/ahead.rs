@@ -1,9 +1,8 @@
-//! Pages that a run of changes in the order of keys will need, read together ahead of them.
-//!
-//! One by one, each change of a row that is not in memory waits for the disk: for the leaf, and for
-//! the page of a value that it replaces. A commit of many rows knows them all, as redo does; so the
-//! leaves of a window of keys are read at once, then the pages of values that they name, and the
-//! window is as long as what was read has room in memory.
+//! Reads the pages that a run of changes in key order will need ahead of them, many at once.
+//! Without this, each change of a row that is not in memory waits for the disk: for the leaf, and
+//! for the page of a value that it replaces. A commit of many rows knows all its keys, and so does
+//! redo. So the leaves of a window of keys are read together, then the pages of values that they
+//! name. The window is as long as memory has room for those pages.
 
 use hedgerow_btree::BTreeIndex;
 

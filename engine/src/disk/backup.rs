@@ -1,8 +1,8 @@
 //! Backups of a running database.
 //!
-//! A backup is a database: a checkpoint, the log files that were written while it was taken, and
-//! a manifest of its own, written last. It can be opened as it is. The state it holds is the one
-//! at the rotation that ends those log files.
+//! A backup is a database: a checkpoint, the log files that were written while it was taken, and a
+//! manifest of its own, written last. It can be opened as it is. Its state is that of the rotation
+//! that ends those log files.
 
 use std::io;
 use std::path::Path;

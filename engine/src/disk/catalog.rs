@@ -1,11 +1,10 @@
 //! Creating, listing, clearing and dropping keyspaces.
 //!
 //! The catalog is part of the manifest, so these are not in the log: each is durable when it
-//! returns. So that none of them survives a crash which an earlier write does not, the log is made
-//! durable before the manifest is stored; afterwards a block of the log names the manifest, so that
+//! returns. The log is made durable before the manifest is stored, so that no such change survives
+//! a crash that loses an earlier write. Afterwards a block of the log names the manifest, so that
 //! an older copy of it is refused. Clearing is dropping and creating under the same name with a new
-//! id; ids are never used twice, so log records of a dropped keyspace find no home in recovery and
-//! are skipped.
+//! id; ids are never used twice, so recovery skips the log records of a dropped keyspace.
 
 use std::sync::Arc;
 

@@ -2,11 +2,11 @@
 //!
 //! 1. Rotate the logs: what is in older files is in the trees now.
 //! 2. Scan all keyspaces in parallel into part files, while writers go on.
-//! 3. Wait until every epoch that the scan may have seen the effects of is durable: a crash
-//!    must not bring back a state in which those are missing from the logs.
+//! 3. Wait until every epoch of which the scan may have seen commits is durable: after a crash the
+//!    logs must not lack commits that the checkpoint has.
 //! 4. Publish the checkpoint in the manifest; then remove the files that it replaces.
 //!
-//! That is for indexes in memory; what is in a page file has a way of its own (`page_file.rs`).
+//! That is for indexes in memory; `page_file.rs` has the checkpoint of a page file.
 //!
 //! The scan is fuzzy. Replaying the logs from the rotation on makes it exact: see `recovery.rs`.
 

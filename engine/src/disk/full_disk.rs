@@ -1,9 +1,8 @@
-//! Checkpoints on a full disk, with the space that is reserved: they give back more than they take.
-//!
-//! Removals are accepted on a full disk, and take space: their records that of the logs, the pages
-//! that they change that of the page file. Both are reserved, and both come back with a checkpoint:
-//! it ends the logs, and of B-trees it frees as many blocks as it writes. So a removal that finds
-//! one of the two nearly used up first takes a checkpoint, and any number of removals is accepted.
+//! Checkpoints on a full disk, within reserved space: they free more than they use. Removals are
+//! accepted on a full disk and need space: for their records in the logs, and for the pages that
+//! they change in the page file. Both have reserves, and a checkpoint refills both: it ends the
+//! logs, and in a page file it frees as many blocks as it writes. So a removal that finds one of
+//! the two nearly used up first takes a checkpoint, and any number of removals is accepted.
 
 use hedgerow_log::{Log, remove_obsolete};
 

@@ -1,9 +1,9 @@
 //! What recovery could not replay, since a page of its tree cannot be read.
 //!
-//! One damaged page is no reason not to open a database: other rows can be read, and written. But
-//! what the logs have for rows of that page is nowhere else. So they stay until a recovery comes
-//! by that can replay them (with the page back in its place, or without its keyspace): there are
-//! no checkpoints, which would end them.
+//! A database with one damaged page opens, since its other rows can be read and written. But only
+//! the logs have the latest changes of that page's rows. So checkpoints, which would remove the
+//! logs, are refused until a recovery can replay them: with the page restored, or with its keyspace
+//! dropped.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

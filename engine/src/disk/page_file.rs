@@ -2,8 +2,8 @@
 //!
 //! One [`Pool`] for the database, in `pages.hdg`. Besides the trees of the keyspaces it holds two
 //! of the engine's own: the *catalog* (keyspace id → root page, rows, rows with an expiry) and the
-//! expiry index. Where those two are, and from which log generation on the file lacks commits, is
-//! in the 512 bytes that the pool keeps for its owner:
+//! expiry index. The 512 bytes that the pool reserves for its owner say where those two are, and
+//! from which log generation on the file lacks commits:
 //!
 //! ```text
 //!  0          4                8               12                   16            24           32
@@ -16,12 +16,12 @@
 //!
 //! Integers are little-endian, but for those in keys. A length is how many entries a tree has.
 //!
-//! **A checkpoint** is a rotation of the logs at whose cut, while no commit is under way, the
-//! pool's epoch is switched. So the state is exact: all commits of the older generations, none of
-//! the newer. What was dirty then is written beside writers, the pool's root is published, and
-//! then the manifest says that the older logs are not needed. A crash between the two finds a page
-//! file that is ahead of the manifest; the logs are replayed over it, and rows that are newer than
-//! a record keep it out, as ever. A page file that is *behind* the manifest is refused.
+//! **A checkpoint** is a rotation of the logs. At its cut, while no commit is under way, the pool's
+//! epoch advances. So the state is exact: all commits of the older generations, none of the newer.
+//! The pages that were dirty then are written beside writers, the pool's root is published, and
+//! then the manifest drops the older logs. After a crash between the two the page file is ahead of
+//! the manifest; recovery replays the logs over it, and skips records that are older than their
+//! rows. A page file that is *behind* the manifest is refused.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! How far the recovery of a database is, for whoever waits for its opening.
+//! The progress of a recovery, for callers that wait for a database to open.
 
 use std::sync::Arc;
 

@@ -1,13 +1,11 @@
 //! Recovery: from checkpoint and logs back to trees.
 //!
-//! Both steps use all workers. The parts of the checkpoint are sorted runs of keys, so loading
-//! one is a sequence of neighbouring inserts. Then every worker reads all logs, merged in order
-//! of their timestamps, and applies the keys whose hash is its own: so each key's changes happen
-//! in order, without any lock. The checkpoint was a fuzzy scan and may be ahead of a record; a
-//! row's own timestamp says so, and the record is skipped.
-//!
-//! Of trees in a page file there is nothing to load, and their logs are replayed in another way:
-//! see `redo.rs`.
+//! Both steps use all workers. The parts of the checkpoint are sorted runs of keys, so loading one
+//! is a sequence of neighbouring inserts. Then every worker reads all logs, merged in order of
+//! their timestamps, and applies the keys whose hash is its own: so each key's changes happen in
+//! order, without any lock. The checkpoint was a fuzzy scan, so a row may be newer than a record;
+//! its timestamp says so, and the record is skipped. Trees in a page file need no loading, and
+//! `redo.rs` replays their logs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

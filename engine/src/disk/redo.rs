@@ -1,21 +1,21 @@
 //! Redo in the order of keys: the logs of a database whose pages are not all in memory.
 //!
-//! In the order of the log each record would touch another page, and with a small pool each would
-//! cost a read and the write of what it displaces. So a batch of records is collected, as many as
-//! a share of the pool's memory holds; it is sorted; of each key only what counts is kept; and then
-//! it is applied from the lowest key to the highest, with the leaves ahead read together, and the
-//! pages of the values that are replaced. A page is
-//! read and written once for each batch, however many of its rows the batch has.
+//! In log order each record would touch another page, and in a small pool each would cost a read,
+//! and the write of the page that it evicts. So recovery collects a batch of records that fills a
+//! share of the pool's memory, sorts it, drops records that later ones replace, and applies the
+//! rest from the lowest key to the highest. It reads the next leaves, and the pages of values to be
+//! replaced, ahead and together. So each page is read and written once for each batch, however many
+//! of its rows the batch has.
 //!
 //! ```text
 //! log ──► batch (three quarters of the pool's memory) ──► sort, drop what is overwritten
 //!                                                         └──► parts, one for each thread ──► tree
 //! ```
 //!
-//! That is exact: records of different keys do not depend on each other, those of one key stay in
-//! their order, and a row takes a record only if it is older. What a later record replaces as a
-//! whole would leave no trace. A removal of a range concerns many keys, so the batch is applied
-//! before it.
+//! The result is the same: records of different keys do not depend on each other, those of one key
+//! stay in order, a record is applied only to an older row, and a record that a later one replaces
+//! as a whole leaves no trace. A removal of a range concerns many keys, so the batch before it is
+//! applied first.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,7 +1,5 @@
-//! Applying the log's records to trees: what recovery does in any order of them.
-//!
-//! A row takes a record only if it is older, so a record that is applied twice, or to a tree that
-//! is ahead of it, does no harm.
+//! Applies log records to trees. A record is applied only to an older row, so applying one twice,
+//! or to a tree that already has later changes, does no harm.
 
 use std::collections::HashMap;
 use std::ops::Bound;

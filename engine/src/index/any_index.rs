@@ -1,10 +1,8 @@
-//! The index of a keyspace: one of the trees of the family.
-//!
-//! For the default index a call is one well-predicted branch, and the callbacks are compiled into
-//! the tree: a tree is then compiled anew, whole descents and all, for each place that calls it.
-//! That costs code and minutes of compiling. So the others are called through [`dyn Index`](Index),
-//! at one indirect call for each callback (a few instructions beside the hundreds of a descent),
-//! and all of them where speed does not matter.
+//! The index of a keyspace: one of the trees. For the default index a call is one well-predicted
+//! branch, and the callbacks are compiled into the tree, so each caller compiles whole descents
+//! anew. That costs code and minutes of compiling. So the other trees are called through [`dyn
+//! Index`](Index), at one indirect call for each callback (a few instructions beside the hundreds
+//! of a descent), and so are all trees where speed does not matter.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,4 @@
-//! Where draws of random keys from a keyspace of many rows go on.
+//! Cursors: where the draws of random keys from a keyspace of many rows continue.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

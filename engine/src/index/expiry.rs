@@ -1,6 +1,7 @@
 //! The expiry index: rows that expire, in the order in which they do.
 //!
-//! Redis finds expired keys by sampling; an ordered engine can keep them in order. The index maps
+//! Redis finds expired keys by sampling; an ordered engine can sort rows by their expiry. The index
+//! maps
 //!
 //! ```text
 //! expiry in ms, big endian (8) ‖ keyspace id, big endian (4) ‖ key   →   what follows (1) …
@@ -10,12 +11,12 @@
 //!                2  what is left of each key that begins so: length (1) and as many bytes
 //! ```
 //!
-//! so what has expired is a prefix of it, and sweeping costs nothing while nothing expires. An
-//! entry's key has the limit of all keys, which is twelve bytes too few for the longest: of a key
-//! of 65,524 bytes or more the entry holds the first 65,524, and lists in its value what is left of
-//! each such key. Entries change while the row's stripe is held: a new one comes before the row, an
-//! old one goes after it. So where an index can fail there may be an entry without its row, which
-//! goes when it comes due, but never a row without its entry.
+//! so the expired rows are its first entries, and sweeping costs nothing while nothing expires. The
+//! limit of all keys leaves an entry's key twelve bytes too few for the longest: for a key of
+//! 65,524 bytes or more the entry has the first 65,524, and its value lists the rest of each such
+//! key. Entries change while the row's stripe is locked: a new entry is stored before the row, an
+//! old one is removed after it. So where an index can fail there may be an entry without its row,
+//! which the sweeper removes when it is due, but never a row without its entry.
 
 use std::ops::{Bound, ControlFlow};
 

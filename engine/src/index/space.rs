@@ -1,7 +1,7 @@
-//! A keyspace's contents: its index, and what is kept true beside it.
+//! A keyspace's contents: its index, its row count and its entries in the expiry index.
 //!
 //! [`Space::install`], [`Space::remove_row`], [`Space::remove_rows`] and their twins for recovery
-//! are the only places where rows change: they keep the row count and the expiry index in step.
+//! are the only places where rows change: they update the row count and the expiry index, too.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, Ordering};

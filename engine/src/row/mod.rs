@@ -1,9 +1,9 @@
 //! Rows: what an index stores under a key.
 //!
-//! A row is a version (its commit timestamp), a few optional attributes, and either one plain
-//! value or a set of named columns (Masstree §4.7: "a version number and an array of
-//! variable-length strings called columns"). It is one immutable block: a change builds a new
-//! row and the index swaps the pointer, so a reader sees all of a change or nothing.
+//! A row is a version (its commit timestamp), a few optional attributes, and either one plain value
+//! or a set of named columns (Masstree §4.7: "a version number and an array of variable-length
+//! strings called columns"). It is one immutable block: a change builds a new row and the index
+//! swaps the pointer, so a reader sees all of a change or nothing.
 //!
 //! ```text
 //! u64 LE   commit timestamp (epoch, sequence)          ─ not in the log: the record has it
@@ -20,7 +20,7 @@
 //! ```
 //!
 //! A record of changed columns in the log (`PutColumns`) is the same list of columns, with each
-//! value length plus one, and zero for a column that goes.
+//! value length plus one, and zero for a removed column.
 //!
 //! Flag bits 3 and 4 are marks, which the writer of a plain row may set (memcached's stale items).
 //! Flag bits 6 and 7 are reserved for tombstones and for a link to older versions, which
