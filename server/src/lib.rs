@@ -1,5 +1,4 @@
-//! The Hedgerow server: Redis and memcached clients on the same data, over one event loop per
-//! core.
+//! The Hedgerow server: Redis and memcached clients on the same data, over one event loop per core.
 //!
 //! ```text
 //!            accept ──deals connections out──► worker 0 … n        http
@@ -16,7 +15,7 @@
 //! | what a connection received; its replies, and those that wait for a sync | `connection` |
 //! | the list of clients, the memory of all of them, a pause of their requests | `clients` |
 //! | what a protocol must provide | `session` |
-//! | what the protocols share: requests, ports, passwords, HTTP requests that end up at another port | `protocol` |
+//! | what the protocols share: requests, ports, passwords, HTTP requests at other ports | `protocol` |
 //! | Redis' protocol and commands | `resp` |
 //! | memcached's protocol | `memcached` |
 //! | `/metrics`, `/healthz` | `http` |

@@ -1,8 +1,8 @@
 //! The seam between the event loop and the protocols.
 //!
-//! The loop knows nothing of any syntax. For each connection it asks its [`Session`] to take
-//! requests out of the input, runs those that it can batch (plain reads and plain puts) over all
-//! connections at once, and lets the session run the others singly:
+//! The loop knows no syntax. Each connection's [`Session`] parses requests out of the input; the
+//! loop runs those that it can batch (plain reads and plain puts), and lets the session run the
+//! others one by one:
 //!
 //! ```text
 //! input ──parse──► Request{Read}   ─► one get_many over all connections ─► reply_read  ─┐

@@ -1,5 +1,5 @@
-//! What can change while the server runs (`CONFIG SET`), until it stops: it begins as the options
-//! say. Reading a setting is one relaxed load.
+//! Settings that `CONFIG SET` changes while the server runs, until it stops; the options have their
+//! first values. Reading a setting is one relaxed load.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};

@@ -1,8 +1,7 @@
-//! The RESP connections as others see them: what `CLIENT LIST` shows and `CLIENT KILL` ends.
-//!
-//! A connection's session belongs to its worker and is nobody else's to look at. So each has a
-//! card beside it, which the worker rewrites after every tick in which the connection took part,
-//! and on which others can write that the connection is to end.
+//! The list of RESP connections that `CLIENT LIST` shows and `CLIENT KILL` ends. Only a
+//! connection's worker may read its session. So each connection has an entry in the list, which the
+//! worker updates after every tick in which the connection took part, and in which other threads
+//! can request that the connection end.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

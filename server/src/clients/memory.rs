@@ -1,10 +1,9 @@
-//! The memory of all connections together: what they sent and was not run yet, replies that they
-//! have not fetched, transactions that they are queueing.
-//!
-//! Each worker adds what its connections hold, when it changes, to one sum. A worker that would
-//! exceed the limit asks for relief: every worker then says how large its largest connection is,
-//! and the one with the largest of all closes it. So it is the worst offender that goes, on
-//! whichever worker, and who merely needs a little at that moment waits for a millisecond.
+//! The memory of all connections together: requests that have not run, replies that clients have
+//! not fetched, queued transactions. Each worker adds changes of its connections' memory to one
+//! sum. A worker that would exceed the limit asks for relief: every worker then reports the size of
+//! its largest connection, and the worker with the largest of all closes it. So the connection with
+//! the most memory is closed, whichever worker has it, and a connection that needs a little at that
+//! moment waits for a millisecond.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;

@@ -1,7 +1,6 @@
-//! `CLIENT PAUSE`: for a while the requests of all clients wait, all of them or those that write.
-//!
-//! The state is one word, so that a tick in which nothing is paused pays one load. A worker looks
-//! at it when it takes requests out of the input: those that have begun to run end as usual.
+//! `CLIENT PAUSE`: for a time all requests of all clients wait, or those that write. The state is
+//! one word, so a tick without a pause costs one load. A worker reads it when it parses requests:
+//! those that have begun to run end as usual.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

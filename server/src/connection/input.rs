@@ -1,8 +1,7 @@
-//! What a connection received, and the buffers of all connections; what it is to be sent is in
-//! [`output`](crate::connection::output).
-//!
-//! Buffers come from a worker's [`Pool`] when bytes arrive or replies are written, and go back
-//! when they are empty: ten thousand silent connections hold no buffer at all.
+//! What a connection received, and the pool of buffers; [`output`](crate::connection::output) has
+//! the connection's replies. A connection takes buffers from its worker's [`Pool`] when bytes
+//! arrive or replies are written, and returns them when they are empty: ten thousand silent
+//! connections have no buffer at all.
 //!
 //! ```text
 //! Input   [ consumed | whole requests and a part | room ]      ≤ the longest request

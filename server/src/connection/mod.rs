@@ -1,4 +1,5 @@
-//! The buffers of a connection: what it sent, and the replies that it is to be sent.
+//! The buffers of a connection: what its client sent, and the replies that the client has not
+//! fetched.
 
 pub(crate) mod input;
 pub(crate) mod output;

@@ -7,9 +7,8 @@
 //!
 //! Large values lie beside the bytes: see [`reply_buffer`](crate::connection::reply_buffer).
 //!
-//! A reply that says more than is true yet waits: for its commit to be handed to the operating
-//! system or to be durable. Where that fails, the session puts an error in its place; the replies
-//! around it stay as they are.
+//! The reply of a write waits until its commit is written out to the operating system, or durable.
+//! If that fails, the session replaces it by an error; the replies around it stay as they are.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};

@@ -6,10 +6,10 @@
 //! large                                   value            the same value
 //! ```
 //!
-//! A value of at least [`LARGE_BYTES`] is a segment of its own: the socket is given it from where
-//! it lies, by vectored writes. Segments with the same content are one reference-counted piece of
-//! memory, so an `MGET` that names a key a hundred times holds its value once. Small replies know
-//! nothing of this: they are bytes in the buffer.
+//! A value of at least [`LARGE_BYTES`] is a segment of its own, which vectored writes send from
+//! where it lies. Segments with the same content share one reference-counted block, so an `MGET`
+//! that names a key a hundred times has its value in memory once. Small replies are bytes in the
+//! buffer.
 //!
 //! A position is a length of `bytes`. In all protocols bytes precede and follow a value within its
 //! reply, so no segment lies at a reply's beginning or end, and positions tell replies apart.

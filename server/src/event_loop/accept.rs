@@ -1,4 +1,4 @@
-//! The accepting thread: takes connections and deals them out to the workers in turn.
+//! The accepting thread: it accepts connections and gives them to the workers, one after the other.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;

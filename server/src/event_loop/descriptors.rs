@@ -1,9 +1,9 @@
 //! File descriptors: how many connections there can be, and what happens when there are no more.
 //!
-//! The number of connections is bounded by the process's limit, less what the rest of the server
-//! needs. Somebody else in the process may use descriptors, too. So threads that accept keep a
-//! few in reserve: with them a connection can still be accepted, to be answered or refused in
-//! words, rather than left waiting.
+//! The process's limit, less what the rest of the server needs, bounds the number of connections.
+//! Other code in the process may use descriptors, too. So threads that accept keep a few in
+//! reserve, with which they can accept a connection and refuse it with an error instead of letting
+//! it wait.
 
 use std::io;
 use std::net::TcpListener;

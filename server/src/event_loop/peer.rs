@@ -1,4 +1,4 @@
-//! What a worker knows of a connection besides its session and buffers.
+//! A connection's socket, and what else a worker knows of it besides its session and buffers.
 
 use std::time::Instant;
 

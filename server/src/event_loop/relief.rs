@@ -1,5 +1,5 @@
-//! Connections that hold much memory: how a worker counts it, goes on reading from clients that
-//! send everything before they read, and closes whoever holds too much.
+//! Connections with much memory: how a worker counts it, continues to read from clients that send
+//! everything before they read, and closes the connection with the most.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

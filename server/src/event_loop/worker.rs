@@ -5,12 +5,11 @@
 //!      ─► read each ready socket once ─► parse ─► run (tick/) ─► write once per connection
 //! ```
 //!
-//! Sockets are registered once, edge-triggered, for both directions. So the worker remembers who
-//! still has something to read (`queue`), and who could not write all (`Peer::pending`).
-//!
-//! With synchronous durability a tick's writes share one request to the log; replies from the
-//! first write on stay in the output until the log says that their epoch is durable, which wakes
-//! the poll again. Nothing here ever waits for a disk.
+//! Sockets are registered once, edge-triggered, for both directions. So the worker remembers which
+//! connections still have something to read (`queue`), and which could not write all
+//! (`Peer::pending`). With synchronous durability a tick's writes share one request to the log;
+//! replies from the first write on stay in the output until the log reports that their epoch is
+//! durable, which wakes the poll. A worker never waits for a disk.
 
 use std::io;
 use std::sync::Arc;

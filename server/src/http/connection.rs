@@ -1,5 +1,5 @@
-//! One HTTP connection: a request is read, answered, and the answer sent before the next one is
-//! looked at. So a connection never holds more than one head and one answer.
+//! One HTTP connection: it reads a request, and sends the answer before it reads the next one. So a
+//! connection never has more than one head and one answer in memory.
 //!
 //! ```text
 //!        ┌────────────── kept alive ──────────────┐
@@ -7,8 +7,8 @@
 //!     Reading ── whole head, or a refusal ──► Writing ── to be closed ──► Draining ──► gone
 //! ```
 //!
-//! Each state has a deadline. A connection that is to be closed is drained for a moment first:
-//! closing a socket with unread bytes resets it, and the client might never see its answer.
+//! Each state has a deadline. Before a connection closes, it is drained for a moment: closing a
+//! socket with unread bytes resets it, and the client might never see its answer.
 
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};

@@ -1,13 +1,10 @@
-//! The HTTP port: `/metrics` for Prometheus and `/healthz` for whoever restarts servers.
-//!
-//! One thread with an event loop of its own, so that a scrape never delays a request. Everything
-//! that a client can take is bounded: the head of a request ([`request::MAX_HEAD_BYTES`]), bodies
-//! (none), answers in memory (one a connection), time (each state of a connection has a deadline),
-//! and connections ([`HTTP_CONNECTIONS`]; a new one takes the place of the one that has waited
-//! longest). So a probe of `/healthz` gets its answer whatever the others do.
-//!
-//! It gets it, too, when the process has no file descriptor left: the thread keeps some in
-//! reserve ([`crate::event_loop::descriptors`]).
+//! The HTTP port: `/metrics` for Prometheus and `/healthz` for health probes. One thread runs an
+//! event loop for it, so a scrape never delays a request. Everything that a client can consume is
+//! bounded: the head of a request ([`request::MAX_HEAD_BYTES`]), bodies (none), answers in memory
+//! (one a connection), time (each state of a connection has a deadline), and connections
+//! ([`HTTP_CONNECTIONS`]; a new one replaces the one that has waited longest). So a probe of
+//! `/healthz` gets its answer whatever other clients do, also when the process has no file
+//! descriptor left: the thread keeps some in reserve ([`crate::event_loop::descriptors`]).
 //!
 //! | module | what |
 //! |---|---|

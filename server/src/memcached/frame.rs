@@ -1,7 +1,7 @@
 //! Taking memcached requests out of a connection's input.
 //!
-//! A request is a line of words; those that store something are followed by a data block whose
-//! length the line tells. Words and data become spans of the input, nothing is copied.
+//! A request is a line of words; a data block follows the line of a request that stores something,
+//! and the line has its length. Words and data become spans of the input; nothing is copied.
 
 use super::request::{Code, MAX_KEY_BYTES, expiry_ms, number, signed};
 use crate::protocol::request::{Kind, Parsed, Span};

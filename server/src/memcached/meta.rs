@@ -13,13 +13,12 @@
 //! All of the first four know `b k O q`, and `E(cas)`, which chooses the cas value of an item that
 //! the command writes. A flag that means nothing to a command is ignored, as in memcached.
 //!
-//! A stale item is still served, with `X`. Of those who read it the first gets `W`: it won, and is
-//! to make the item anew; all others get `Z`. The same goes for items that `N` made, or of which
-//! `R` finds too little time left. Two marks of the row keep this ([`items::STALE`],
-//! [`items::CLAIMED`]); any new value clears them.
-//!
-//! `h` and `l` ask whether and when an item was read before, which rows do not keep: these two are
-//! left out of the reply. `u` asks that a read leave no trace, and none does.
+//! A stale item is still served, with `X`. The first client that reads it gets `W`: it won, and
+//! should make the item anew; all others get `Z`. The same holds for items that `N` made, or of
+//! which `R` finds too little time left. Two marks of the row store this ([`items::STALE`],
+//! [`items::CLAIMED`]); any new value clears them. `h` and `l` ask whether and when an item was
+//! read before. Rows do not store that, so replies leave the two out. `u` asks that a read leave no
+//! trace, and no read does.
 
 use super::flags::{BAD_TOKEN, Flags, key};
 use super::item_reply::{Shown, reply, reply_found, reply_item, show_key};

@@ -13,7 +13,7 @@
 //! | `flags`, `item_reply` | the flags of meta commands, and what they return |
 //! | `stats` | `stats` and its groups |
 //! | `items` | what both do to rows: store conditionally, count, touch, delete |
-//! | `request`, `outcome` | the words of a request; what running it came to |
+//! | `request`, `outcome` | the words of a request; its result |
 
 mod classic;
 mod flags;

@@ -1,4 +1,4 @@
-//! What running a request came to, and the lines that tell of errors.
+//! The result of a request, and the lines of error replies.
 
 use hedgerow::Commit;
 

@@ -1,8 +1,8 @@
 //! What a server logs about its clients.
 //!
-//! A client can cause such an event as often as it likes. So each kind is written at most once a
-//! second, with the number of those that were left out: hostile clients cannot fill a disk with
-//! log lines, and the event loops spend next to nothing on them.
+//! A client can cause such events as often as it likes. So the server logs each kind at most once a
+//! second, with the number of events left out: hostile clients cannot fill a disk with log lines,
+//! and the event loops spend little on them.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,10 +1,8 @@
-//! What the indexes look like, for `INFO` and `/metrics`.
-//!
-//! What a tree counts as things happen (splits, retries) costs nothing to tell. Its shape (nodes by
-//! kind, fill, bytes) takes a walk through all of it. So the last walk tells the shapes. When
-//! somebody asks and that was long ago, a new one is made: at once in a small tree, otherwise by a
-//! thread beside, whose result the next one who asks gets. A walk that took long is not repeated
-//! soon: walks take a hundredth of one core at most.
+//! Statistics of the indexes, for `INFO` and `/metrics`. Counters of events (splits, retries) cost
+//! nothing to read. A tree's shape (nodes by kind, fill, bytes) takes a walk through the whole
+//! tree, so a request gets the shape of the last walk. If that walk is old, the request starts
+//! another: at once in a small tree, else in a thread, whose result the next request gets. A long
+//! walk is not repeated soon: walks take a hundredth of one core at most.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,4 @@
-//! What the operating system says about this process: memory and processor time. Linux tells both
-//! in `/proc`; elsewhere the numbers are zero.
+//! Memory and processor time of this process, from Linux's `/proc`; elsewhere the numbers are zero.
 
 use std::fs;
 

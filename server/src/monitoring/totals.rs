@@ -1,9 +1,7 @@
-//! What the server has counted up to a moment, as plain numbers.
-//!
-//! Counters only grow: Prometheus takes a counter that falls for a restart. So `CONFIG RESETSTAT`
-//! and memcached's `stats reset` remember the totals of their moment, and `INFO` and `stats` show
-//! what was counted since. The two are apart: neither protocol's reset changes what the other
-//! shows.
+//! The sums of the workers' counters, as plain numbers. Counters only grow: Prometheus takes a
+//! counter that falls for a restart. So `CONFIG RESETSTAT` and memcached's `stats reset` store the
+//! totals of their moment, and `INFO` and `stats` show the difference. Each protocol has its own:
+//! neither's reset changes what the other shows.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What running a request led to.
+//! The effects of a request that ran.
 
 use std::time::Instant;
 

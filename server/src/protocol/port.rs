@@ -1,4 +1,4 @@
-//! What is spoken on a port.
+//! Which protocol a port speaks.
 
 /// What is spoken on a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,8 @@
-//! Telling HTTP requests apart from those of the other protocols.
-//!
-//! A page in a browser can send a `POST` to any port of the machine that it runs on, with a body of
-//! its own choice. To a protocol of lines the request line and the headers are unknown commands,
-//! one error each, and the body is whatever it pretends to be. So the first line that only HTTP
-//! has ends the connection, before anything behind it is looked at.
+//! Recognises HTTP requests on the ports of other protocols. A page in a browser can send a `POST`
+//! to any port of the machine that it runs on, with a body of its choice. To a protocol of lines
+//! the request line and the headers are unknown commands, one error each, and the body is commands.
+//! So the first line that only HTTP has ends the connection, before the server parses anything
+//! behind it.
 
 /// The methods that a request line can begin with. A line of RESP may begin with `GET`, too.
 const METHODS: [&[u8]; 10] = [

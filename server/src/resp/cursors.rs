@@ -1,11 +1,11 @@
 //! Cursors of `SCAN`: integers that stand for positions in key order.
 //!
-//! `SCAN` walks keys in order, so where it is is a key, and a scan survives any change of the
-//! data: every key that stays is returned exactly once. But Redis clients expect an integer. So
-//! the server remembers the last key of each answer under a number, in a ring of the latest
-//! [`CURSORS`] numbers and at most [`CURSOR_BYTES`] bytes of keys. A cursor stays valid however
-//! often it is used until that many others came after it; one that was forgotten, or is from
-//! before a restart, is an error that says to begin again, never a wrong answer.
+//! `SCAN` walks keys in order, so its position is a key, and a scan survives any change of the
+//! data: it returns every key that stays exactly once. But Redis clients expect an integer. So the
+//! server stores the last key of each answer under a number, in a ring of the latest [`CURSORS`]
+//! numbers and at most [`CURSOR_BYTES`] bytes of keys. A cursor stays valid, however often it is
+//! used, until that many others follow it; an older one, or one from before a restart, is an error
+//! that says to begin again, never a wrong answer.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

@@ -1,8 +1,6 @@
-//! The data that a command works on.
-//!
-//! A command is written once and runs in two settings: by itself, each change being a commit of
-//! its own, or inside a transaction (`EXEC`, or a command of several keys), where changes are
-//! staged and become one commit. [`Data`] is the difference.
+//! The data that a command reads and changes. A command runs by itself, where each change is a
+//! commit, or inside a transaction (`EXEC`, or a command of several keys), which stages changes and
+//! makes them one commit. [`Data`] hides the difference, so a command is written once.
 
 use std::ops::ControlFlow;
 

@@ -1,5 +1,5 @@
-//! One RESP connection: who it is, what it has queued and watches, and its replies to what the
-//! event loop ran. How its other requests run is in [`requests`](crate::resp::requests).
+//! One RESP connection: its user, its queued commands and watches, and its replies to requests that
+//! the event loop batched. [`requests`](crate::resp::requests) runs its other requests.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,6 +1,6 @@
-//! The table of commands: what they are called, how many arguments they take, which of those are
-//! keys, and the function that does the work. It stands above the commands; those that must know
-//! others' shapes (`EXEC`, `COMMAND`) get it handed in with each call.
+//! The table of commands: names, numbers of arguments, which of those are keys, and the functions
+//! that run them. Commands do not import the table; each call gets it as an argument, for those
+//! that need others' shapes (`EXEC`, `COMMAND`).
 
 use crate::protocol::request::KeyArgument;
 use crate::resp::command::{self, Command, Flags};

@@ -1,8 +1,8 @@
 //! Several changes, one commit: `EXEC`, and commands of several keys.
 //!
-//! Before anything runs, all keys are known from the command table; they are locked together,
-//! watched keys are asked whether they changed, the commands run on staged rows, and
-//! everything becomes one log record. Commands that concern a whole keyspace lock everything.
+//! The command table says which arguments are keys. A transaction locks all its keys, checks
+//! whether watched keys changed, runs the commands on staged rows, and commits everything as one
+//! log record. Commands on a whole keyspace lock everything.
 
 use hedgerow::{Keyspace, Locks, Transaction};
 

@@ -1,10 +1,9 @@
-//! One tick of the event loop: what is done with the requests that it found.
-//!
-//! Requests of one connection run in their order; those of different connections in any. A tick
-//! goes in rounds until every request has run:
+//! One tick of the event loop: it runs the requests that it parsed. Requests of one connection run
+//! in their order; those of different connections in any. A tick runs rounds until every request
+//! has run:
 //!
 //! 1. the leading reads of all connections become one `get_many`, whose cache misses overlap;
-//! 2. the leading puts of all connections are prefetched together, then applied;
+//! 2. the leading puts of each connection are prefetched together, then applied;
 //! 3. leading requests of any other kind run one by one, after the nodes around their keys were
 //!    prefetched together.
 

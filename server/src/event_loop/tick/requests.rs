@@ -1,4 +1,4 @@
-//! The requests of a tick, and how far each connection has come with its own.
+//! The requests of a tick, and how many of its own each connection has run.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! The time of single commands, so that the log names a slow one with its own time.
 //!
-//! Reading the clock takes about 25 ns, a tenth of what a `GET` takes. So only those commands are
-//! timed whose time grows with what they find or are given (ranges, scans, `EXEC`, many keys), and
-//! one that follows another takes the end of that as its beginning. All others are timed together,
-//! with the tick that they run in.
+//! Reading the clock takes about 25 ns, a tenth of what a `GET` takes. So a clock times only
+//! commands whose time grows with what they find or are given (ranges, scans, `EXEC`, many keys),
+//! and the end of one is the beginning of a next one that follows directly. All others are timed
+//! together, with the tick in which they run.
 
 use std::time::{Duration, Instant};
 

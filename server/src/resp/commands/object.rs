@@ -1,4 +1,4 @@
-//! `OBJECT` and `MEMORY`: how a value is kept, and in how many bytes.
+//! `OBJECT` and `MEMORY`: a value's encoding, and its bytes.
 //!
 //! Rows have one representation each, which `OBJECT ENCODING` names as Redis would name its own for
 //! such a value: what tools conclude from it (is it a number, is the hash a small one) holds.

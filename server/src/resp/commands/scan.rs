@@ -1,5 +1,5 @@
 //! `SCAN`, `HSCAN` and `KEYS`. A pattern's literal beginning becomes an ordered prefix scan, so
-//! `user:17:*` costs what it finds, not what the keyspace holds.
+//! `user:17:*` costs what it finds, not what the keyspace has.
 
 use std::ops::{Bound, ControlFlow};
 
