@@ -97,7 +97,6 @@ impl Engine {
     pub(crate) fn checkpoint_exclusively(&self) -> Result<CheckpointReport> {
         self.check_has_files()?;
         self.check_writable()?;
-        self.check_manifest()?;
         let outcome = match self.checkpoint_once() {
             Err(Error::DiskFull) => self.checkpoint_from_reserve(),
             outcome => outcome,
@@ -106,7 +105,10 @@ impl Engine {
         outcome
     }
 
+    /// Whoever takes a checkpoint comes through here: it writes to files that an opening which
+    /// displaced this one uses, long before it replaces the manifest.
     pub(crate) fn checkpoint_once(&self) -> Result<CheckpointReport> {
+        self.check_manifest()?;
         match &self.pages {
             Some(pages) => self.checkpoint_pages(pages),
             None => self.checkpoint_rows(),
@@ -222,10 +224,10 @@ impl Engine {
     /// Brings the page file up to date when the database closes, so that the next opening has
     /// nothing to replay. The caller holds `checkpointing`.
     pub(crate) fn last_checkpoint(&self) {
-        let Some(pages) = &self.pages else { return };
-        if self.options.checkpoint_log_bytes.is_some() && self.log().is_ok() {
+        let has_pages = self.pages.is_some();
+        if has_pages && self.options.checkpoint_log_bytes.is_some() && self.log().is_ok() {
             // If it fails, the logs have it all.
-            log_outcome(&self.checkpoint_pages(pages));
+            log_outcome(&self.checkpoint_once());
         }
     }
 

@@ -1,10 +1,13 @@
 //! Two openings of one directory at once: kept apart by locks, and told where there are none.
 
+use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hedgerow::{Db, Durability, Error, Health, WriteOptions};
+use hedgerow::{Db, Durability, Error, Health, IndexKind, WriteOptions};
+use hedgerow_testkit::databases::builder_of;
+use hedgerow_testkit::over_each_index;
 use hedgerow_vfs::{FileLock, MemoryVfs, OpenMode, Vfs, VfsFile};
 
 const DIR: &str = "/data";
@@ -33,6 +36,22 @@ fn removing_the_lock_file_lets_nobody_in_in_memory_either() {
     assert!(matches!(open(), Err(Error::Locked { .. })));
     db.close().unwrap();
     open().unwrap();
+}
+
+/// Each lock alone keeps others out: that of the directory where somebody removed `LOCK`, that of
+/// the file where the file system locks no directories.
+#[test]
+fn a_lock_of_the_file_or_of_the_directory_alone_lets_nobody_in() {
+    let dir = tempfile::tempdir().unwrap();
+    Db::open(dir.path()).unwrap().close().unwrap();
+    for path in [dir.path().join("LOCK"), dir.path().to_path_buf()] {
+        let locked = File::open(&path).unwrap();
+        locked.try_lock().unwrap();
+        let opened = Db::open(dir.path());
+        assert!(matches!(opened, Err(Error::Locked { .. })), "{path:?}");
+        drop(locked);
+        Db::open(dir.path()).unwrap().close().unwrap();
+    }
 }
 
 /// A file system whose locks keep nobody out, as some that are mounted over a network.
@@ -72,11 +91,51 @@ impl Vfs for Unlocked {
     }
 }
 
+impl Unlocked {
+    fn open_db(&self, kind: IndexKind, checkpoint_log_bytes: Option<u64>) -> Db {
+        let builder = builder_of(Some(kind))
+            .vfs(Arc::new(self.clone()))
+            .workers(2);
+        let builder = builder.checkpoint_log_bytes(checkpoint_log_bytes);
+        builder.open(DIR).unwrap()
+    }
+
+    /// All files but the logs of the first opening, which nobody else writes. Of other logs only
+    /// the names: they are written to by themselves, when nothing was committed for a while.
+    fn files_of_others(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut files = self.0.files();
+        files.retain(|(path, _)| !path.to_string_lossy().contains("log/00000001-"));
+        let is_log = |path: &Path| path.extension().is_some_and(|extension| extension == "log");
+        for (_, bytes) in files.iter_mut().filter(|(path, _)| is_log(path)) {
+            bytes.clear();
+        }
+        files
+    }
+
+    /// Panics if files of others are not what they were, and names those.
+    #[track_caller]
+    fn assert_unchanged(&self, before: &[(PathBuf, Vec<u8>)], context: &str) {
+        let after = self.files_of_others();
+        let differs = |file: &&(PathBuf, Vec<u8>)| !before.contains(file) || !after.contains(file);
+        let changed: Vec<_> = before
+            .iter()
+            .chain(&after)
+            .filter(differs)
+            .map(|(path, bytes)| (path, bytes.len()))
+            .collect();
+        assert!(changed.is_empty(), "{context}: {changed:?}");
+    }
+}
+
+over_each_index!(
+    an_opening_that_was_displaced_stops_and_changes_nothing,
+    closing_a_displaced_opening_changes_nothing,
+);
+
 /// What makes the first opening store its manifest.
 type Store = fn(&Db) -> hedgerow::Result<()>;
 
-#[test]
-fn an_opening_that_was_displaced_stops_and_changes_nothing() {
+fn an_opening_that_was_displaced_stops_and_changes_nothing(kind: IndexKind) {
     let stores: [(&str, Store); 5] = [
         ("checkpoint", |db| db.checkpoint().map(drop)),
         ("create", |db| db.create_keyspace("new").map(drop)),
@@ -86,10 +145,7 @@ fn an_opening_that_was_displaced_stops_and_changes_nothing() {
     ];
     for (name, store) in stores {
         let disk = Unlocked(MemoryVfs::new());
-        let open = || {
-            let builder = Db::builder().vfs(Arc::new(disk.clone())).workers(2);
-            builder.checkpoint_log_bytes(None).open(DIR).unwrap()
-        };
+        let open = || disk.open_db(kind, None);
         let first = open();
         let keyspace = first.keyspace("k").unwrap();
         keyspace.put_with(b"first", b"1", &sync()).unwrap();
@@ -97,14 +153,17 @@ fn an_opening_that_was_displaced_stops_and_changes_nothing() {
         let rows = second.keyspace("k").unwrap();
         rows.put_with(b"second", b"2", &sync()).unwrap();
 
+        let before = disk.files_of_others();
         let error = store(&first).unwrap_err();
         assert!(matches!(error, Error::Poisoned(_)), "{name}: {error}");
         assert!(error.to_string().contains("MANIFEST"), "{name}: {error}");
+        disk.assert_unchanged(&before, name);
         assert!(matches!(first.health(), Health::Poisoned(_)), "{name}");
         let refused = keyspace.put(b"more", b"");
         assert!(matches!(refused, Err(Error::Poisoned(_))), "{name}");
         assert!(keyspace.contains(b"first").unwrap(), "{name}: reads go on");
         assert!(first.close().is_err(), "{name}");
+        disk.assert_unchanged(&before, name);
 
         rows.put_with(b"third", b"3", &sync()).unwrap();
         second.checkpoint().unwrap();
@@ -121,16 +180,22 @@ fn an_opening_that_was_displaced_stops_and_changes_nothing() {
     }
 }
 
-#[test]
-fn closing_does_not_displace_a_later_opening() {
+/// Without anything before that would have told the first opening.
+fn closing_a_displaced_opening_changes_nothing(kind: IndexKind) {
     let disk = Unlocked(MemoryVfs::new());
-    let open = || Db::builder().vfs(Arc::new(disk.clone())).open(DIR).unwrap();
-    let first = open();
-    first.keyspace("k").unwrap();
-    let second = open();
+    // Closing takes a last checkpoint of a page file, as checkpoints are on.
+    let first = disk.open_db(kind, Some(1 << 30));
+    let keyspace = first.keyspace("k").unwrap();
+    keyspace.put_with(b"first", b"1", &sync()).unwrap();
+    let second = disk.open_db(kind, None);
     let rows = second.keyspace("k").unwrap();
     rows.put_with(b"second", b"2", &sync()).unwrap();
+
+    let before = disk.files_of_others();
     assert!(first.close().is_err());
+    disk.assert_unchanged(&before, "closed");
     second.close().unwrap();
-    assert!(open().keyspace("k").unwrap().contains(b"second").unwrap());
+    let db = disk.open_db(kind, None);
+    let rows = db.keyspace("k").unwrap();
+    assert!(rows.contains(b"first").unwrap() && rows.contains(b"second").unwrap());
 }
