@@ -3,6 +3,10 @@
 //! Unsigned order from signed comparison (AVX2 has no other): flip the top bit of both sides.
 //! Loads are inline assembly, since another thread may be writing the node (see the crate's
 //! documentation); they cover the words of a [`Slots`] or a [`SharedLine`] and nothing else.
+//!
+//! Iteration here is by loops. A closure has the target features of the function around it, so the
+//! compiler cannot inline it into an adapter such as `map`, which has none, and need not inline the
+//! adapter: then each line costs a call.
 
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -132,7 +136,10 @@ fn count_all_32_avx2<'a>(mut lines: impl Iterator<Item = &'a Line32>, key: i32) 
     let mut count = 0;
     while let Some(line) = lines.next() {
         let one = words(line);
-        let other = lines.next().map_or(_mm256_setzero_si256(), words);
+        let other = match lines.next() {
+            Some(line) => words(line),
+            None => _mm256_setzero_si256(),
+        };
         let bytes = _mm256_movemask_epi8(_mm256_packs_epi16(one, other)) as u32;
         count += bytes.count_ones();
     }
@@ -444,22 +451,22 @@ fn below_shared_32_avx512(line: &SharedLine, key: u32) -> u32 {
 #[inline]
 fn count_flipped_32_avx512<const LINES: usize>(lines: [&SharedLine; LINES], key: u32) -> usize {
     let key = _mm512_set1_epi32((key ^ (1 << 31)) as i32);
-    let below = |line: &SharedLine| _mm512_cmplt_epi32_mask(load8(line, 0), key);
-    lines
-        .map(|line| below(line).count_ones() as usize)
-        .into_iter()
-        .sum()
+    let mut count = 0;
+    for line in lines {
+        count += _mm512_cmplt_epi32_mask(load8(line, 0), key).count_ones() as usize;
+    }
+    count
 }
 
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn count_flipped_avx512<const LINES: usize>(lines: [&SharedLine; LINES], key: u64) -> usize {
     let key = _mm512_set1_epi64(flip(key) as i64);
-    let below = |line: &SharedLine| _mm512_cmplt_epi64_mask(load8(line, 0), key);
-    lines
-        .map(|line| below(line).count_ones() as usize)
-        .into_iter()
-        .sum()
+    let mut count = 0;
+    for line in lines {
+        count += _mm512_cmplt_epi64_mask(load8(line, 0), key).count_ones() as usize;
+    }
+    count
 }
 
 impl Kernel for Avx512 {
