@@ -1,7 +1,7 @@
 //! The list of RESP connections that `CLIENT LIST` shows and `CLIENT KILL` ends. Only a
-//! connection's worker may read its session. So each connection has an entry in the list, which the
-//! worker updates after every tick in which the connection took part, and in which other threads
-//! can request that the connection end.
+//! connection's worker may read its session. So each connection has an entry, its *card*, in the
+//! list, which the worker updates after every tick in which the connection took part, and in which
+//! other threads can request that the connection end.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

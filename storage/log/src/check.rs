@@ -1,7 +1,5 @@
-//! Verifying every file of a closed database.
-//!
-//! Opening a database stops at the first damage; this goes on and lists all it finds. It changes
-//! nothing, so it can be run on a database that does not open.
+//! Verifies every file of a closed database. Opening a database stops at the first damage; a check
+//! lists all. It changes nothing, so it also works on a database that does not open.
 
 use std::path::Path;
 use std::sync::Arc;

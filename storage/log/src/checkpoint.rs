@@ -1,8 +1,8 @@
-//! Checkpoint files: what a scan of the database saw, in parts.
+//! Checkpoint files: the rows that a scan of the database saw, in parts.
 //!
-//! `checkpoint/<generation>-<part>.ckpt`. The scan is fuzzy: writers go on while it runs, and the
-//! logs from its rotation on bring every record to its final state. A part counts when the
-//! manifest lists it, so nothing here is ever repaired: any damage is an error.
+//! `checkpoint/<generation>-<part>.ckpt`. The scan is fuzzy: writers continue while it runs, and
+//! replay of the logs from its rotation on brings every record to its final state. A part counts
+//! when the manifest lists it, so nothing here is ever repaired: any damage is an error.
 //!
 //! ```text
 //!  0        8         12           16     20      24            40      60     64

@@ -1,7 +1,6 @@
-//! The commits that count, of all shards, merged by timestamp.
-//!
-//! A shard's records stand in its files in the order of their timestamps, so this is a merge of
-//! as many streams as there are shards, incarnation after incarnation.
+//! The commits of all shards up to the cutoff, merged by timestamp. A shard's files have its
+//! records in the order of their timestamps, so this merges one stream for each shard, incarnation
+//! after incarnation.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What can go wrong, in words that name the file, the place and the remedy.
+//! Errors, whose messages name the file, the place and the remedy.
 
 use std::fmt;
 use std::io;

@@ -1,21 +1,21 @@
 //! The flusher: the one thread that makes epochs durable.
 //!
 //! **Closing epoch** *e*: set the global epoch to *e*+1, then take every shard's mutex once and
-//! swap its buffer for an empty one. A writer reads the epoch under that mutex, so everything of
-//! epoch ≤ *e* is now with the flusher. Each non-empty buffer becomes a block of its shard's file.
-//! One of these blocks carries *e* with the length that **every** shard's file must have for *e*
-//! to be whole (`output.rs`). The files are synced in parallel, idle shards not at all, and then
-//! *e* is durable: recovery accepts *e* exactly if all those lengths hold valid blocks.
+//! swap its buffer for an empty one. A writer reads the epoch under that mutex, so the flusher now
+//! has everything of epoch ≤ *e*. Each non-empty buffer becomes a block of its shard's file. One of
+//! these blocks carries *e* with the length that **every** shard's file must have for *e* to be
+//! whole (`output.rs`). The files are synced in parallel, idle shards not at all, and then *e* is
+//! durable: recovery accepts *e* exactly if all those lengths hold valid blocks.
 //!
-//! **Full disk**: once no more space can be reserved behind the files, only removals are accepted,
-//! and what was accepted is written to what is reserved. A block for which that is too little stays
-//! in memory and is written again, at the same place, until it fits; meanwhile appends are refused.
-//! **Failed sync** (or any other error of writing): what the disk holds is unknown and asking again
-//! proves nothing, so the log is poisoned and this thread ends.
+//! **Full disk**: once no more space can be reserved behind the files, the log accepts only
+//! removals, and the flusher writes accepted records to the reserved space. A block that does not
+//! fit stays in memory, and the flusher writes it again, at the same place, until it fits;
+//! meanwhile appends are refused. **Failed sync** (or any other error of writing): what the disk
+//! has is unknown, and another sync proves nothing, so the log is poisoned and this thread ends.
 //!
-//! **Idle**: after the last commit and one quiet interval the flusher leaves a small unsynced
-//! block saying that everything before it is durable. It costs nothing, and lets a later check
-//! tell damage to the last commit from a write that a power cut tore.
+//! **Idle**: after the last commit and one quiet interval the flusher leaves a small unsynced block
+//! saying that everything before it is durable. It costs nothing, and a later check can then
+//! distinguish damage to the last commit from a write that a power cut tore.
 
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::sync::{Arc, MutexGuard};

@@ -1,7 +1,7 @@
 //! The health of the log, its durable epoch, and their subscribers.
 //!
-//! One word that the append path reads (is it still allowed to append?), one condition variable
-//! for those who block until an epoch is durable, and callbacks for those who must not block.
+//! One word that the append path reads (are appends still accepted?), one condition variable for
+//! threads that block until an epoch is durable, and callbacks for threads that must not block.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};

@@ -1,21 +1,21 @@
 //! Logs, group commit, checkpoints, the manifest and recovery.
 //!
 //! This is §5 of the Masstree paper made precise: every worker has its own log and buffer, an
-//! append is a copy into memory, a thread in the background writes and syncs, and recovery
-//! replays all logs up to the last point that is whole in every one of them. What a record's
-//! payload means is the engine's affair.
+//! append is a copy into memory, a thread in the background writes and syncs, and recovery replays
+//! all logs up to the last point that is whole in every one of them. Only the engine knows what a
+//! record's payload means.
 //!
 //! | module | what |
 //! |---|---|
 //! | `timestamp`, `record` | a commit, and how it is written |
 //! | `block`, `segment`, `generation` | what a log file consists of, appending to one, and the files of all shards |
-//! | `new_log` | the files of a log that is about to begin |
-//! | `options`, `shard`, `log` | what writers and waiters see |
-//! | `log_state`, `requests`, `shared` | what they share with the flusher |
+//! | `new_log` | the files of a log before it begins |
+//! | `options`, `shard`, `log` | the interface of writers, and of threads that wait for durability |
+//! | `log_state`, `requests`, `shared` | what these share with the flusher |
 //! | `flusher`, `output`, `syncers`, `health` | the thread behind them: group commit, full disks, failures |
 //! | `checkpoint` | writing and reading checkpoint files |
-//! | `scan`, `recovery`, `commits` | what counts of the logs after a crash, and reading it back |
-//! | `stale` | telling a manifest that is older than the logs beside it |
+//! | `scan`, `recovery`, `commits` | which part of the logs counts after a crash, and reading it |
+//! | `stale` | recognises a manifest that is older than the logs beside it |
 //! | `check`, `files` | verifying a closed database; which files it consists of |
 //! | `manifest` | the file that says what the database consists of |
 //! | `planted` | bugs on purpose, for the tests of the tests |

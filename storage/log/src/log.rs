@@ -1,4 +1,4 @@
-//! The log of an open database: what the engine holds.
+//! The log of an open database, as the engine uses it.
 //!
 //! ```text
 //!  writer ─ shard(i) ─ timestamp ─ (applies to the tree) ─ append ─ drop

@@ -1,9 +1,9 @@
 //! The manifest: the one small file that says what the database consists of.
 //!
-//! Everything else is found through it, and it changes only by one atomic step: the new contents
-//! are written to `MANIFEST.tmp`, synced, and renamed over `MANIFEST`. So a crash leaves the old
-//! state or the new one, and a checkpoint or an opening counts exactly when its manifest does. In
-//! between, `MANIFEST.tmp` is an empty file with disk space reserved, for the next manifest.
+//! It names everything else, and changes only by one atomic step: the new contents are written to
+//! `MANIFEST.tmp`, synced, and renamed over `MANIFEST`. So a crash leaves the old state or the new
+//! one, and a checkpoint or an opening counts exactly when its manifest does. In between,
+//! `MANIFEST.tmp` is an empty file with disk space reserved, for the next manifest.
 //!
 //! ```text
 //!  0          8         12            16     20

@@ -1,7 +1,6 @@
-//! The files of a log that is about to begin.
-//!
-//! They are made, with the space that is reserved for them, before recovery: on a full disk what
-//! recovery writes must not take that space. They count once the manifest names them.
+//! The files of a log before it begins. Opening creates them, with their reserved space, before
+//! recovery: on a full disk the writes of recovery must not take that space. They count once the
+//! manifest names them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,18 +1,17 @@
 //! The side of the log that writes blocks: all shards' files, behind one mutex.
 //!
-//! Two kinds of threads come here: the flusher, which closes epochs, and workers that hand what
-//! was appended over to the operating system before they reply ([`Log::write_out`]). Syncing
-//! happens outside the mutex, so a worker never waits for one.
+//! Two kinds of threads use it: the flusher, which closes epochs, and workers that write out
+//! appended records to the operating system before they reply ([`Log::write_out`]). Syncs run
+//! outside the mutex, so a worker never waits for one.
 //!
-//! Both end what they write with a block that makes it count ("closes" it): such a block carries an
-//! epoch and the length that every shard's file must have, and recovery keeps what lies inside the
-//! lengths of the newest such block that is satisfied. There are two ways to a cut that is
-//! consistent across shards:
+//! Both end their writes with a block that closes them: it has an epoch and the length that every
+//! shard's file must have. Recovery takes the newest such block whose lengths are all there, and
+//! drops what lies behind them. There are two ways to a cut that is consistent across shards:
 //!
-//! - *closing an epoch*: move the global epoch on, then take the buffers one after the other;
-//!   records of the next epoch that slipped in are dropped by their epoch;
-//! - *at one moment*: take all buffers while holding all of their mutexes. This uses up no epoch,
-//!   so it can be done for every tick of an event loop.
+//! - *closing an epoch*: advance the global epoch, then take the buffers one after the other;
+//!   recovery drops records of the next epoch in them;
+//! - *at one moment*: take all buffers with all of their mutexes locked. This uses no epoch, so
+//!   every tick of an event loop can do it.
 //!
 //! [`Log::write_out`]: crate::Log::write_out
 

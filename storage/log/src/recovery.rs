@@ -1,21 +1,21 @@
-//! Recovery: what counts of the logs that a crash left.
+//! Recovery: decides which part of the logs counts after a crash.
 //!
 //! The paper drops updates past τ, the smallest of the logs' last timestamps (§5). Here an epoch
-//! counts exactly if a block closes it and every shard's file is valid up to the length which
-//! that block names: idle shards need not write anything to move τ on, and a torn tail anywhere
-//! moves it back just as far as it must.
+//! counts exactly if a block closes it and every shard's file is valid up to the length which that
+//! block names: idle shards need not write anything to advance τ, and a torn tail moves it back no
+//! further than necessary.
 //!
 //! The manifest has the exact end of every incarnation but the last, which a crash interrupted.
 //! That one's end is found so:
 //!
 //! 1. Begin with the incarnation's first generation. Read the files of all shards block by block;
 //!    each is valid up to some length.
-//! 2. If every file ends with a sealing block, this generation is whole: go on with the next one.
-//!    Its files must exist: they were durable before the first sealing block was written.
-//! 3. Otherwise this is the last generation. Of all trailers in valid blocks, take the one with
-//!    the largest epoch whose valid lengths are all there. Its epoch is the cutoff, its lengths
-//!    are where the files end. If there is none, nothing of this generation counts, and the cutoff
-//!    is the epoch that the seal of the generation before closed.
+//! 2. If every file ends with a sealing block, this generation is whole: continue with the next
+//!    one. Its files must exist: they were durable before the first sealing block was written.
+//! 3. Otherwise this is the last generation. Of all trailers in valid blocks, take the one with the
+//!    largest epoch whose valid lengths are all there. Its epoch is the cutoff, its lengths are
+//!    where the files end. If there is none, nothing of this generation counts, and the cutoff is
+//!    the epoch that the seal of the generation before closed.
 //! 4. Write again every block that counts and that no block says is durable. Sync the files, and
 //!    store cutoff and lengths in the manifest ([`IncarnationEnd`]). Only then cut the files to
 //!    these lengths and remove the files that the manifest does not name.

@@ -1,4 +1,4 @@
-//! What the flusher is asked to do, and what it answers.
+//! Requests to the flusher, and its answers.
 
 use std::sync::mpsc::{Receiver, Sender};
 

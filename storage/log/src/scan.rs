@@ -1,11 +1,9 @@
-//! Reading a log file block by block, and telling a torn tail from damage.
-//!
-//! The blocks of a file are valid up to some point. What stands there is either a *torn tail*
-//! (writes that a crash interrupted: expected, cut off) or *damage* (bytes that were once durable
-//! and no longer read back: an error). The difference is decided by evidence: every block says
-//! what was durable when it was written, for its own file and, if it closes an epoch, for all.
-//! A bad place below any such mark is damage. So blocks behind a bad place matter as witnesses,
-//! and [`FileScan`] looks for them.
+//! Reads a log file block by block, and distinguishes a torn tail from damage. The blocks of a file
+//! are valid up to some point. Behind it is either a *torn tail* (writes that a crash interrupted:
+//! expected, cut off) or *damage* (bytes that were once durable and no longer read back: an error).
+//! Other blocks decide which: every block says what was durable when it was written, for its own
+//! file and, if it closes an epoch, for all. A bad place before such a durable offset is damage. So
+//! blocks behind a bad place are evidence, and [`FileScan`] searches for them.
 //!
 //! Zeros to the end of a file are neither: they were written ahead of blocks that never came
 //! (`segment`), and the file is taken to end before them. Whether it ends too early is decided as

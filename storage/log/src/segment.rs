@@ -1,10 +1,10 @@
 //! Log files: their names, their headers, and the writer of one.
 //!
 //! `log/<incarnation>-<generation>-<shard>.log`. An *incarnation* is one opening of the database;
-//! it never appends to files of an earlier one. A *generation* is what lies between two rotations
-//! (a checkpoint rotates, so that older generations can go); generations are numbered on across
-//! incarnations. Numbers in the name are decimal and padded with zeros, to eight digits, eight and
-//! four. Behind the header stand [blocks](crate::block).
+//! it never appends to files of an earlier one. A *generation* is the files between two rotations
+//! (a checkpoint rotates, so that older generations can be removed); generations are numbered on
+//! across incarnations. Numbers in the name are decimal and padded with zeros, to eight digits,
+//! eight and four. Behind the header stand [blocks](crate::block).
 //!
 //! ```text
 //!  0        8         12            16           20      22       24            40      60     64
@@ -14,20 +14,19 @@
 //!            u32       u32           u32          u16     u16      16 bytes       crc32c of 0..60
 //! ```
 //!
-//! The header is synced, and so is the directory, before anything counts on the file.
+//! The header and the directory are synced before anything relies on the file.
 //!
-//! Where commits wait for their sync, a file is written *ahead* with zeros, which the blocks then
-//! take the place of: what is synced has neither a new length nor new extents, so the file system
-//! writes the block and no journal of its own. (On ext4 over a virtual disk that takes 100 to 110
-//! µs where a block that makes the file longer takes 160 to 180.) Every byte of such a log is
-//! written twice for it; logs that are synced by the clock have no use of it, and do without. Zeros
-//! behind the last block are no torn tail: see `scan`. They are cut off when a file is sealed or
-//! closed.
+//! Where commits wait for their sync, a file is written *ahead* with zeros, which blocks then
+//! overwrite: a sync has neither a new length nor new extents to store, so the file system writes
+//! the block and no journal of its own. (On ext4 over a virtual disk that takes 100 to 110 µs where
+//! a block that makes the file longer takes 160 to 180.) Every byte of such a log is therefore
+//! written twice; logs that are synced by the clock have no use for it. Zeros behind the last block
+//! are no torn tail: see `scan`. Sealing or closing a file cuts them off.
 //!
 //! Behind that a file has disk space *reserved*, without contents and beyond its length, where the
-//! file system can do that. While the disk has more, the reserve is kept up as blocks are written;
-//! when it has no more, only removals are accepted, and their blocks take the reserve. The last
-//! part of it is left for the next opening, which gives it back to write a manifest and new logs.
+//! file system can do that. While the disk has more space, the writer reserves anew as blocks are
+//! written; when it has no more, only removals are accepted, and their blocks use the reserve. Its
+//! last part is left for the next opening, which releases it to write a manifest and new logs.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,9 @@
-//! A log shard's buffer: where a writer leaves its record.
+//! A log shard's buffer, to which writers append records.
 //!
 //! One shard per worker, so its mutex is normally uncontended: the flusher takes it only to swap
-//! the full buffer for an empty one. A writer holds the [`ShardGuard`] from taking a timestamp to
-//! appending the record, with the change of the tree in between; so a thread that has taken every
-//! shard's mutex once (closing an epoch, rotating) knows that all earlier commits are in tree and
-//! buffer.
+//! the full buffer for an empty one. A writer has the [`ShardGuard`] while it takes a timestamp,
+//! changes the tree, and appends the record. So a thread that has locked every shard's mutex once
+//! (to close an epoch, or to rotate) knows that all earlier commits are in tree and buffer.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,10 +1,10 @@
-//! Telling a manifest that is older than the logs beside it.
+//! Recognises a manifest that is older than the logs beside it.
 //!
 //! An older copy of the manifest is whole and consistent in itself: a file put back by hand, a
-//! partial restore, a directory that two processes had open. Opened, it would take newer logs for
-//! the leftovers of an interrupted opening and remove them, with everything that was acknowledged
-//! since. What shows its age is a block where the manifest knows of none: a log is written to
-//! only after the manifest that names it is durable, so leftovers never have one.
+//! partial restore, a directory that two processes had open. An opening with it would take newer
+//! logs for the leftovers of an interrupted opening and remove them, with everything acknowledged
+//! since. A block in a log that the manifest does not name shows its age: a log is written to only
+//! after the manifest that names it is durable, so leftovers have no block.
 //!
 //! A manifest that was replaced while its database was open knows the same logs as the one that
 //! replaced it. So after each replacement a block names the new manifest by its sequence

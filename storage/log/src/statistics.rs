@@ -1,4 +1,4 @@
-//! Figures of a running log, counted by the flusher alone: appending counts nothing.
+//! Statistics of a running log. Only the flusher counts; appends do not.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 

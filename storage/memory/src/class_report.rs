@@ -1,4 +1,4 @@
-//! What one size class holds.
+//! The report on one size class.
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
 //! Memory for tree nodes and value blocks: segregated pools in superpage regions.
 //!
-//! A tree spends its time in cache and TLB misses, so where its nodes lie matters as much as
-//! what is in them. Masstree gained a good part of its speed from an allocator of its own
-//! (§6.2, "+Flow" and "+Superpage"), and this crate is ours:
+//! A tree spends its time in cache and TLB misses, so where its nodes lie matters as much as what
+//! is in them. Masstree gained a good part of its speed from an allocator of its own (§6.2, "+Flow"
+//! and "+Superpage"), and this crate is ours:
 //!
 //! ```text
 //!  allocate(320)                                           a thread
@@ -19,22 +19,22 @@
 //!                            └────────────┘
 //! ```
 //!
-//! * **Segregated.** Each size class carves its own chunks: 64 KiB ones while the class is
-//!   small, whole 2 MiB regions afterwards. Slots of two classes never share a chunk, so the
-//!   nodes of a tree lie among nodes and not among values.
-//! * **Sized release.** The caller knows the size of what it frees, so slots carry no header:
-//!   an 8-byte value costs 8 bytes.
-//! * **Any thread may release** what another allocated; the slot joins the magazine of the
-//!   thread that released it.
-//! * **Memory goes back to its class, not to the kernel.** A region belongs to its class for
-//!   the life of the process. Blocks over [`LARGEST_POOLED_BYTES`] come from the standard
-//!   allocator and go back to it.
+//! * **Segregated.** Each size class carves its own chunks: 64 KiB ones while the class is small,
+//!   whole 2 MiB regions afterwards. Slots of two classes never share a chunk, so the nodes of a
+//!   tree lie among nodes and not among values.
+//! * **Sized release.** The caller knows the size of what it frees, so slots carry no header: an
+//!   8-byte value costs 8 bytes.
+//! * **Any thread may release** what another allocated; the slot joins the magazine of the thread
+//!   that released it.
+//! * **Memory goes back to its class, not to the kernel.** A region belongs to its class for the
+//!   life of the process. Blocks over [`LARGEST_POOLED_BYTES`] come from the standard allocator and
+//!   go back to it.
 //!
-//! A tree that lays out its own nodes takes whole [`Superpages`] instead and gives them back when
-//! it is dropped. What addresses its memory by number reserves one large [`Mapping`].
+//! A tree that lays out its own nodes takes whole [`Superpages`] instead, and returns them when it
+//! is dropped. A pool that addresses its memory by number reserves one large [`Mapping`].
 //!
-//! With the feature `system-allocator`, and always under Miri, every block comes from the
-//! standard allocator, so that sanitizers see each of them.
+//! With the feature `system-allocator`, and always under Miri, every block comes from the standard
+//! allocator, so that sanitizers see each of them.
 
 #[cfg(all(target_os = "linux", not(miri)))]
 mod advice;

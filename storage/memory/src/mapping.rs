@@ -1,9 +1,9 @@
-//! Large mappings: address space reserved once, backed by the kernel page by page when touched,
-//! and given back to it in pieces.
+//! Large mappings: address space reserved once, backed by the kernel page by page when touched, and
+//! given back to it in pieces.
 //!
-//! A buffer pool whose page number is an offset (vmcache) reserves room for all pages that could
-//! ever be and keeps only a part of them in memory. Never touched means all zero, and so does
-//! discarded.
+//! A buffer pool whose page numbers are offsets (vmcache) reserves room for the most pages that it
+//! can have, and has only a part of them in memory. Memory that was never touched, or was
+//! discarded, is all zeros.
 
 use std::io;
 use std::ops::Range;

@@ -1,10 +1,9 @@
 //! Whole superpages side by side, for trees that lay out nodes of one size themselves.
 //!
-//! Unlike a pool's regions they have an owner and return to the kernel when that owner drops them:
-//! a tree that goes away leaves nothing behind. As they are one run, a node's place is its number
-//! times its size from the start: no table says where each superpage is. A run that needs more
-//! address space than it has moves to where there is twice as much: on Linux the kernel moves its
-//! pages, elsewhere the bytes are copied.
+//! Unlike a pool's regions they have an owner, and return to the kernel when that owner drops them.
+//! As they are one run, a node's place is its number times its size from the start: no table maps
+//! superpages. A run that needs more address space moves to a place with twice as much: on Linux
+//! the kernel moves its pages, elsewhere the bytes are copied.
 
 use std::ptr::NonNull;
 

@@ -2,18 +2,17 @@
 //!
 //! A changed page is written to another block than the one that the last checkpoint refers to, and
 //! only the next checkpoint frees that one. So a checkpoint needs a block for each changed page,
-//! and a few for the page table. Were they looked for when they are written, a disk that became
-//! full in between would take no checkpoint any more, and so free nothing.
+//! and a few for the page table. If a checkpoint searched for them only when it writes, a disk that
+//! became full in between would take no checkpoint any more, and so free nothing.
 //!
-//! Therefore a clean page becomes dirty only while the file has a free block with space for it:
-//! one in the middle of the file, or one of those that are reserved behind its end, a batch at a
-//! time. When the disk has no more, as many blocks are left as the pool keeps
-//! [clean pages](crate::reserve). Those are for removals: a checkpoint then frees as many blocks
-//! as it writes, and what it frees is kept ([`Pool::keep_space`]), so the next removals find them
-//! again.
-//!
-//! Recovery does without, since it must not depend on space, and so do changes that may use up the
-//! reserve. Where the file system cannot reserve space, blocks are looked for when they are needed.
+//! Therefore a clean page becomes dirty only while the file has a free block with space for it: one
+//! in the middle of the file, or one of those that are reserved behind its end, a batch at a time.
+//! When the disk has no more, as many blocks are left as the pool keeps [clean
+//! pages](crate::reserve). Those are for removals: a checkpoint then frees as many blocks as it
+//! writes, and the pool keeps those ([`Pool::keep_space`]), so the next removals find them again.
+//! Recovery reserves nothing, since it must not depend on space, and neither do changes that may
+//! use up the reserve. Where the file system cannot reserve space, a checkpoint finds blocks when
+//! it needs them.
 
 use std::io;
 use std::sync::atomic::Ordering;

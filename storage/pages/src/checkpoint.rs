@@ -1,19 +1,19 @@
 //! Checkpoints: one moment's pages, made durable beside writers.
 //!
 //! 1. **The switch.** Between two operations ([`Operations`]) the epoch advances. All pages that
-//!    are dirty now belong to the checkpoint, with the content that they have now.
-//! 2. **Collecting.** Their copies are written to free blocks, like evicted pages. A thread that
-//!    is about to change one of them saves a copy ([`Saved`]), at most a batch of which wait in
-//!    memory. The table as of the switch is the table as it is, but for *overrides*: the entries,
-//!    as they were, of pages that were written since for the new epoch.
+//!    are dirty at that moment belong to the checkpoint, with their content of that moment.
+//! 2. **Collecting.** Their copies are written to free blocks, like evicted pages. A thread that is
+//!    about to change one of them saves a copy ([`Saved`]), at most a batch of which wait in
+//!    memory. The table as of the switch is the present table, but for *overrides*: the old entries
+//!    of pages that were written since for the new epoch.
 //! 3. **The table.** Blocks of the page table with changed entries are written, level by level.
 //! 4. **Publishing.** Sync; write the root to the slot that does not have the last one; sync. Only
 //!    now are the blocks free that the last checkpoint needed and this one does not, and the file
-//!    gives back what it can.
+//!    returns what space it can.
 //!
-//! A crash before 4 finds the last checkpoint whole, since nothing it refers to was written over.
-//! An error before 4 gives the checkpoint up, and a later one can succeed. After a failed sync
-//! there is no telling what is on the disk, so there are no more checkpoints.
+//! A crash before 4 finds the last checkpoint whole, since nothing that it refers to was
+//! overwritten. An error before 4 abandons the checkpoint, and a later one can succeed. After a
+//! failed sync nobody knows what is on the disk, so there are no more checkpoints.
 //!
 //! [`Operations`]: crate::operations::Operations
 

@@ -1,10 +1,9 @@
-//! Moving what is live to the front of a file that has become mostly free.
-//!
-//! A page keeps its block until it is written again, and a file can only be cut behind its last
-//! block in use. After large removals a few pages that nobody changes could keep a long file long.
-//! So before a checkpoint of such a file, pages beyond what it needs are called dirty: they are
-//! written to the lowest free blocks, like all that is dirty, and so are the blocks of the table
-//! there. Once the checkpoint after next is published the end is free, and cut off.
+//! Moves pages to the front of a file that has become mostly free. A page keeps its block until it
+//! is written again, and a file can only be truncated behind its last block in use. So after large
+//! removals a few unchanged pages could keep a long file long. Before a checkpoint of such a file,
+//! pages at its end are therefore marked dirty: like all dirty pages they are written to the lowest
+//! free blocks, and so are the blocks of the table there. Once the checkpoint after next is
+//! published, the end is free, and the file is truncated.
 
 use std::sync::atomic::Ordering;
 

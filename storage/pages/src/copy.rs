@@ -1,8 +1,8 @@
 //! A copy of a page file as its newest root describes it, each block verified on its way.
 //!
-//! Only what the root refers to is copied, to where it was; between is nothing, which takes no
-//! space where the file system has holes. A block that does not have its checksum ends the copy: a
-//! copy of damage would take the place of a good one.
+//! Only what the root refers to is copied, to the same offsets; the gaps between take no space
+//! where the file system has holes. A block without its checksum ends the copy: a copy of damage
+//! might replace a good one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,22 +1,20 @@
 //! Eviction: a clock over the state words, in batches.
 //!
 //! The hand passes over page numbers. An unlocked page gets a mark; a page that still has its mark
-//! when the hand comes round was not used meanwhile and goes. Evicted pages are passed over: eight
-//! words to a cache line, which the processor fetches ahead.
+//! in the next round was not used meanwhile and is evicted. The hand skips evicted pages: eight
+//! words share a cache line, which the processor prefetches. Users can say of a page that it is
+//! less likely to be used again soon than others ([`Pool::demote`]): a page of values serves a few
+//! records, the leaf that leads to it a hundred. Where there are such pages, the hand stops at each
+//! of the others in every fourth round only, so that a page that is used once in several rounds
+//! stays. Without that a pool with room for all leaves many times over evicts them for values that
+//! are read only once. A clean page is latched and its memory released, with that of the rest of
+//! its batch. A dirty page is first written: copied aside under a shared latch that lasts as long
+//! as the copy, written from there, and clean afterwards if nobody changed it meanwhile. Nothing
+//! here waits for a latch.
 //!
-//! Of some pages their users know that they are less likely to be used again soon than others
-//! ([`Pool::demote`]): a page of values serves a few records, the leaf that leads to it a hundred.
-//! Where there are such pages, the hand stops at each of the others in every fourth round only, so
-//! that a page that is used once in several rounds stays. Without that a pool that holds all leaves
-//! many times over evicts them for values that nobody asks for twice.
-//!
-//! A clean page is latched and its memory given back, with that of the rest of its batch. A dirty
-//! page is first written: copied aside under a shared latch that lasts as long as the copy, written
-//! from there, and clean afterwards if nobody changed it meanwhile. Nothing here waits for a latch.
-//!
-//! A disk that is full takes no dirty page. Then clean ones go, of which the
-//! [reserve](crate::reserve) keeps some; and for the next [`CLEAN_FIRST`] batches nothing is
-//! written where clean pages will do, so that readers do not wait for writes that fail.
+//! A full disk takes no dirty page. Then the clock evicts clean pages, of which the
+//! [reserve](crate::reserve) keeps some; and in the next [`CLEAN_FIRST`] batches it evicts clean
+//! pages first, so that readers do not wait for writes that fail.
 
 use std::sync::atomic::Ordering;
 

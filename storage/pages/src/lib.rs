@@ -1,8 +1,8 @@
 //! Pages by number: the memory of trees that can grow larger than memory.
 //!
 //! A tree that names its nodes by page number, and not by address, does not care whether all of
-//! them are in memory. This crate is what it stands on instead of pointers: [`Pages`], a trait
-//! with a provider for each way to keep pages.
+//! them are in memory. This crate gives it pages instead of pointers: [`Pages`], a trait with a
+//! provider for each place where pages can be.
 //!
 //! * [`Resident`]: all pages in memory, for one thread at a time. It has no latches, no errors and
 //!   no restarts; a tree compiled for it is what a tree over plain pointers would be.
@@ -10,14 +10,14 @@
 //!   any number of threads (vmcache).
 //!
 //! Readers of shared pages are *optimistic* (vmcache, and optimistic lock coupling): they take a
-//! snapshot of a page's state word, read bytes that may be changing under them
-//! ([`Frame`]), and then validate the snapshot. If it is not valid, they begin again: [`Restart`],
-//! a value like any other. Nothing unwinds.
+//! snapshot of a page's state word, read bytes that may be changing under them ([`Frame`]), and
+//! then validate the snapshot. If it is not valid, they begin again: [`Restart`], a value like any
+//! other. Nothing unwinds.
 //!
 //! Reading order: `state` and `parking` (one page's latch), [`View`] and [`Frame`] (one page's
-//! bytes), [`Pages`] (what a tree sees); `pool` and `fault` (how pages come), `evict` (and go),
-//! `install` (where the two meet), `table` and `checkpoint` (what a crash leaves). `docs/pages.md`
-//! explains the whole.
+//! bytes), [`Pages`] (what a tree sees); `pool` and `fault` (loading pages), `evict` (evicting
+//! them), `install` (where the two meet), `table` and `checkpoint` (what is on disk after a crash).
+//! `docs/pages.md` explains the whole.
 
 mod backing;
 mod block;

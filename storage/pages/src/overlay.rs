@@ -1,9 +1,9 @@
-//! A page file opened for reading alone: what is written to it goes to another file.
+//! A page file opened for reading alone: changed pages are written to another file.
 //!
 //! Opening a database that was not closed replays its logs, which changes pages. The pool evicts
 //! these like all others, so that the budget holds; but the page file must stay as it is. So blocks
-//! that are written go to a [scratch file](hedgerow_vfs::Vfs::scratch), at the same offsets,
-//! and are read from there afterwards; all others are read from the page file.
+//! that are written go to a [scratch file](hedgerow_vfs::Vfs::scratch), at the same offsets, and
+//! are read from there afterwards; all others are read from the page file.
 //!
 //! ```text
 //!  write block 7 ──► scratch file, bit 7 set          read block 7 ──► bit 7? ──► scratch file

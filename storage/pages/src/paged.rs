@@ -1,4 +1,4 @@
-//! The pool as a provider of pages: latches that bring what is missing to memory.
+//! The pool as a provider of pages: a latch on a page that is not in memory first loads it.
 
 use std::fmt;
 use std::sync::atomic::Ordering;

@@ -2,8 +2,8 @@
 //!
 //! A state word has no room for a queue, so threads sleep in a few parking slots chosen by the
 //! word's address. A thread that frees a latch with waiters wakes all threads of the slot; those
-//! that wait for another page check its state and sleep again. As threads mostly hold latches for
-//! nanoseconds, the slots are mostly empty: they serve waits for the disk.
+//! that wait for another page check its state and sleep again. As threads mostly release latches
+//! after nanoseconds, the slots are mostly empty: they serve waits for the disk.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

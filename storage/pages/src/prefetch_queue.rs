@@ -1,4 +1,4 @@
-//! The prefetch queue, and what else a pool asks of its page cleaner.
+//! The prefetch queue, and other requests of a pool to its page cleaner.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Condvar, Mutex};

@@ -1,7 +1,7 @@
 //! Memory reservations: parts of a pool's budget that its owner uses for something else.
 //!
-//! Recovery sorts a part of the log before it touches pages, and a budget is a budget: the memory
-//! for that comes out of the pool's, which has fewer pages meanwhile.
+//! Recovery sorts a part of the log before it changes pages. The memory for that comes out of the
+//! pool's budget, so the pool has fewer pages meanwhile.
 
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,20 +1,20 @@
 //! Pages that stay clean or missing, so that reading never needs a write to succeed.
 //!
-//! What is changed while the disk is full stays dirty, and so in memory. If all of memory could
-//! become dirty, nothing would make room for a page that is only to be read. So a clean page
-//! becomes dirty only while an eighth of the pool (256 pages at most) is not; beyond that others
-//! are written first, or the change fails before anything is changed.
+//! A page that is changed while the disk is full stays dirty, and so in memory. If all pages in
+//! memory could become dirty, there would be no room to read another one. So a clean page becomes
+//! dirty only while an eighth of the pool (256 pages at most) is clean or free; else other pages
+//! are written first, or the change fails before it changes anything.
 //!
 //! Removals may use up half of the reserve ([`Pool::afford_removal`]), so that rows can be deleted
 //! while the disk is full.
 //!
 //! Recovery must not fail for want of space, nor stop half-way: while it runs
 //! ([`Pool::exceed_budget`]), changed pages that a full disk does not take stay in memory beside
-//! the budget. They are no more than what the log changes, and are given back as the disk takes
-//! them.
+//! the budget. They are no more than the pages that the log changes, and leave memory as the disk
+//! takes them.
 //!
-//! Some changes may use the reserve up: those that give pages back, and those that must not fail
-//! half-way. They are few; their callers say so with [`Pool::spend_reserve`].
+//! Some changes may use the reserve up: those that release pages, and those that must not fail
+//! half-way. They are few, and call [`Pool::spend_reserve`].
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! What ends an attempt before its end: a conflict, after which one tries again, or a failure.
+//! What ends an attempt early: a conflict, after which the operation begins again, or a failure.
 //!
 //! Both are values. Code that reads optimistically passes [`Restart`] up with `?`; code that also
 //! takes latches, or may have to read a file, passes up [`Stop`], which a `Restart` converts to.

@@ -1,4 +1,4 @@
-//! What a pool counts.
+//! The counters of a pool.
 
 /// Events that a pool counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

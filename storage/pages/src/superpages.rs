@@ -1,16 +1,15 @@
 //! Superpages, for as long as all pages fit into memory.
 //!
 //! With memory in the kernel's pages of 4 KiB nearly each step down a large tree misses the
-//! processor's buffer of translations, and each fresh page costs a fault. But a superpage is taken
-//! whole with its first byte, where the budget counts pages. So there are superpages only while
-//! every number ever in use fits the budget: then it does not matter how much of what has no page
-//! is in memory, too. A page's number is its place, so the first superpages hold the lowest
-//! numbers; they take three quarters of the budget at most.
-//!
-//! They end for good when a number is taken that does not fit, when so much memory is reserved that
-//! not all numbers fit beside it, or when a page is about to leave memory. The pool then asks the
-//! kernel to make no more of them and gives back what no page is in. The kernel splits the
-//! superpages that are there as their pages leave, and takes what they leave when it needs some.
+//! processor's buffer of translations, and each fresh page costs a fault. But the first byte of a
+//! superpage takes all of its memory, while the budget counts pages. So the pool uses superpages
+//! only while every number ever in use fits the budget: then memory without a page in it does no
+//! harm. A page's number is its place, so the first superpages have the lowest numbers; they take
+//! three quarters of the budget at most. Their use ends for good when a number is taken that does
+//! not fit, when so much memory is reserved that not all numbers fit beside it, or when a page is
+//! about to be evicted. The pool then asks the kernel to make no more of them, and releases memory
+//! without a page. The kernel splits the existing superpages as their pages are evicted, and
+//! reclaims that memory when it needs some.
 
 use std::sync::atomic::Ordering;
 

@@ -1,9 +1,8 @@
-//! Waiting for another thread: spin briefly, then give the processor away, then sleep.
-//!
-//! Latches are held for tens of nanoseconds, so a waiter spins. But the holder may have been
-//! descheduled; on a machine with few cores a waiter that only spins would then burn the very
-//! time slice that the holder needs. After 64 rounds it yields. A waiter for
-//! something that can take as long as a write to disk uses [`Backoff`], which sleeps in the end.
+//! Waiting for another thread: spin briefly, then yield the processor, then sleep. Threads release
+//! latches after tens of nanoseconds, so a waiter spins. But the thread with the latch may have
+//! been descheduled; on a machine with few cores a waiter that only spins would then burn the very
+//! time slice that the other needs. After 64 rounds it yields. A waiter for something that can take
+//! as long as a write to disk uses [`Backoff`], which sleeps in the end.
 
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 //!
 //! Tests count the calls of a workload, then run it again for each call with that one failing.
 //! Faults can be confined to some files, or to a part of them. Space can be limited in bytes and
-//! given back; calls can be slowed down to widen races, or [paused](FaultyVfs::pause_once) until a
-//! test lets them go.
+//! freed again; calls can be slowed down to widen races, or [paused](FaultyVfs::pause_once) until a
+//! test lets them continue.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,6 +1,6 @@
-//! A call that waits where a test wants it to: the test meets it there, does what is to happen
-//! meanwhile, and lets it go. No time is involved, so the order of events is the same on any
-//! machine.
+//! A call that stops where a test wants it to: the test waits until it is there, does what should
+//! happen meanwhile, and lets it continue. No time is involved, so the order of events is the same
+//! on any machine.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
