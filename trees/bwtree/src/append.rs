@@ -1,0 +1,159 @@
+//! Putting a delta record on a chain.
+
+use std::ptr::NonNull;
+
+use hedgerow_sync::epoch::Guard;
+
+use crate::chunk;
+use crate::configuration::Configuration;
+use crate::events::Event;
+use crate::node::record::write_record;
+use crate::node::view::Change;
+use crate::node::{Body, Header, Kind, RecordRef};
+use crate::tree::{BwTree, Node, WordOf};
+
+/// What became of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Another thread changed the node first: nothing happened.
+    Lost,
+    /// A delta says it.
+    Appended,
+    /// The node was consolidated with it.
+    Consolidated,
+    /// The chunk has no room for a delta: nothing happened.
+    ChunkFull,
+}
+
+/// The attributes that a new record does not take from the one below it.
+#[derive(Clone, Copy)]
+pub(crate) struct Attributes {
+    pub kind: Kind,
+    pub size: u32,
+    pub right: u32,
+    pub offset: u32,
+}
+
+impl<C: Configuration> BwTree<C> {
+    /// Makes a change to a node, if it still is as it was: by a delta, or by consolidation where
+    /// the chain is long enough or its chunk is full.
+    pub(crate) fn apply(&self, node: Node<'_>, change: &Change<'_>, guard: &Guard) -> Outcome {
+        let header = node.head.header();
+        let most = if header.level == 0 {
+            C::LEAF_CHAIN
+        } else {
+            C::INNER_CHAIN
+        };
+        if header.depth < most {
+            let body = match change.kind {
+                Kind::InsertSeparator | Kind::DeleteSeparator => Body::Separator {
+                    key: change.key,
+                    child: change.value.meta(),
+                    second: change.second,
+                },
+                _ => Body::Value {
+                    key: change.key,
+                    value: change.value,
+                },
+            };
+            let size = match change.kind {
+                Kind::Insert | Kind::InsertSeparator => header.size + 1,
+                Kind::Delete | Kind::DeleteSeparator => header.size - 1,
+                _ => header.size,
+            };
+            let attributes = Attributes {
+                kind: change.kind,
+                size,
+                right: header.right,
+                offset: change.offset,
+            };
+            let outcome = self.append(node, attributes, &body);
+            if outcome != Outcome::ChunkFull {
+                return outcome;
+            }
+            self.counters.count(Event::ChunksFull as usize);
+        }
+        if self.rebuild(node, Some(change), guard) {
+            Outcome::Consolidated
+        } else {
+            Outcome::Lost
+        }
+    }
+
+    /// Puts a record on a node's chain. An abort on top is left out of the new chain.
+    pub(crate) fn append(
+        &self,
+        node: Node<'_>,
+        attributes: Attributes,
+        body: &Body<'_>,
+    ) -> Outcome {
+        debug_assert!(!matches!(node.head.kind(), Kind::Merge | Kind::Remove));
+        let below = match node.head.kind() {
+            Kind::Abort => node.head.next(),
+            _ => node.head,
+        };
+        let Some(at) = chunk::claim::<WordOf<C>>(below.base(), body.record_bytes()) else {
+            return Outcome::ChunkFull;
+        };
+        // SAFETY: the claimed bytes are this thread's alone, and below the chain's records.
+        let record = unsafe { write_above(at, below, attributes, body) };
+        if self.table.replace(node.id, node.head.word(), record.word()) {
+            Outcome::Appended
+        } else {
+            self.counters.count(Event::LostAppends as usize);
+            Outcome::Lost
+        }
+    }
+}
+
+/// Writes a record in front of an older one of the same chunk.
+///
+/// # Safety
+///
+/// `at` was claimed in the chunk of `below` with the body's size, and is not published.
+unsafe fn write_above<'g>(
+    at: NonNull<u8>,
+    below: RecordRef<'g>,
+    attributes: Attributes,
+    body: &Body<'_>,
+) -> RecordRef<'g> {
+    // SAFETY: only the address is used before the record is written.
+    let record = unsafe { RecordRef::new(at) };
+    let older = below.header();
+    let bound = if attributes.kind == Kind::Split {
+        record
+    } else {
+        below.bound()
+    };
+    let header = Header {
+        kind: attributes.kind,
+        level: older.level,
+        depth: older.depth + 1,
+        size: attributes.size,
+        right: attributes.right,
+        offset: attributes.offset,
+        next: record.distance_to(below),
+        base: record.distance_to(below.base().record()),
+        bound: record.distance_to(bound),
+        key_bytes: 0,
+    };
+    // SAFETY: the caller claimed the record's bytes; claims are multiples of 8.
+    unsafe { write_record(at, header, body) };
+    record
+}
+
+/// A split record on a base node that nobody else knows yet, whose chunk has room for it.
+pub(crate) fn split_unpublished<'g, C: Configuration>(
+    base: RecordRef<'g>,
+    attributes: Attributes,
+    separator: &[u8],
+) -> RecordRef<'g> {
+    let body = Body::Value {
+        key: separator,
+        value: crate::value::Stored::bare(0),
+    };
+    let at = chunk::claim::<WordOf<C>>(base.base(), body.record_bytes());
+    let at = at.expect("the chunk was made with room for the split");
+    // SAFETY: just claimed, and not published.
+    unsafe { write_above(at, base, attributes, &body) }
+}

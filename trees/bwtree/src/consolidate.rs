@@ -1,0 +1,110 @@
+//! Consolidation: a chain is replaced by a base node with its deltas applied, and with the change
+//! that made the chain too long.
+//!
+//! A node that turns out to be too large is split here: its items are at hand.
+
+use hedgerow_sync::epoch::Guard;
+
+use crate::configuration::Configuration;
+use crate::events::Event;
+use crate::node::draft::item_bytes;
+use crate::node::record::FIXED_BYTES;
+use crate::node::view::{Change, View};
+use crate::node::{Draft, Kind, RecordRef};
+use crate::planted::{PlantedBug, planted};
+use crate::tree::{BwTree, Node, WordOf};
+
+/// Room that every chunk has, so that a merge or abort fits behind a consolidation.
+const LEAST_DELTA_BYTES: usize = 2 * FIXED_BYTES;
+
+impl<C: Configuration> BwTree<C> {
+    /// Bytes for deltas in a chunk of a node of a level.
+    pub(crate) fn delta_bytes(level: u8) -> usize {
+        let bytes = if level == 0 {
+            C::LEAF_DELTA_BYTES
+        } else {
+            C::INNER_DELTA_BYTES
+        };
+        bytes.max(LEAST_DELTA_BYTES)
+    }
+
+    /// Replaces a chain by a base node with a change applied; splits the node if it is too large.
+    /// Returns whether it did: not if another thread changed the node first.
+    pub(crate) fn rebuild(
+        &self,
+        node: Node<'_>,
+        change: Option<&Change<'_>>,
+        guard: &Guard,
+    ) -> bool {
+        let head = match node.head.kind() {
+            Kind::Insert | Kind::Update | Kind::Delete if planted(PlantedBug::DeltaLost) => {
+                node.head.next()
+            }
+            _ => node.head,
+        };
+        let view = View::of(head, change);
+        let header = node.head.header();
+        let draft = Draft {
+            level: header.level,
+            low: node.head.low(),
+            high: node.head.high(),
+            right: header.right,
+            items: &view.items,
+        };
+        if Self::is_too_large(&draft) {
+            let last = view.items.last();
+            let at_end = draft.high.is_none()
+                && change
+                    .zip(last)
+                    .is_some_and(|(c, last)| last.key.compare(c.key).is_eq());
+            return self.split(node, &draft, &view, at_end, guard);
+        }
+        let base = draft.build::<WordOf<C>>(Self::delta_bytes(header.level));
+        // SAFETY: just written, and this thread's alone.
+        let base = unsafe { RecordRef::new(base) };
+        let done = self.publish(node, base, &view, guard);
+        if done {
+            self.counters.count(Event::Consolidations as usize);
+        } else {
+            // SAFETY: it was not published.
+            unsafe { self.release_unpublished(base) };
+        }
+        done
+    }
+
+    /// Replaces a node's chain by another one that has what the view says; on success retires what
+    /// was replaced.
+    pub(crate) fn publish(
+        &self,
+        node: Node<'_>,
+        new: RecordRef<'_>,
+        view: &View<'_>,
+        guard: &Guard,
+    ) -> bool {
+        if !self.table.replace(node.id, node.head.word(), new.word()) {
+            self.counters.count(Event::LostConsolidations as usize);
+            return false;
+        }
+        // SAFETY: the compare-and-swap made the chain unreachable for operations that begin now,
+        // and the view has the blocks that the new chain does not name.
+        unsafe {
+            self.retire_chain(node.head, guard);
+            self.retire_blocks(&view.garbage, guard);
+        }
+        true
+    }
+
+    fn is_too_large(draft: &Draft<'_, '_>) -> bool {
+        let (most, least) = if draft.level == 0 {
+            (C::LEAF_ITEMS, 2)
+        } else {
+            (C::INNER_ITEMS, 4)
+        };
+        let count = draft.items.len();
+        if count > most {
+            return true;
+        }
+        // Only nodes with long keys or values come near: most are small by their number of items.
+        count >= least && item_bytes(draft.items) > C::NODE_BYTES
+    }
+}

@@ -1,0 +1,105 @@
+//! From the root to the node of a key, on any level.
+//!
+//! A descent trusts what it reads of each chain: a chain does not change, and the word that names
+//! it is loaded once. It checks the high key. If its key lies beyond, the node was split and the
+//! parent does not know yet, so the descent goes to the right neighbour; a writer first posts the
+//! missing separator (**help-along**). A node that is frozen by a remove record sends the descent
+//! to the node that takes its keys, after the descent has seen to it that it has them.
+
+use hedgerow_sync::epoch::Guard;
+
+use crate::configuration::Configuration;
+use crate::events::Event;
+use crate::mapping_table::{NONE, NodeId, ROOT};
+use crate::node::Kind;
+use crate::node::route::Target;
+use crate::tree::{BwTree, Node};
+
+/// Whether a descent does what others left undone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Help {
+    /// Only where it cannot go on otherwise.
+    Least,
+    /// Posts separators that parents lack.
+    Post,
+}
+
+impl<C: Configuration> BwTree<C> {
+    /// The leaf of a target.
+    #[inline]
+    pub(crate) fn find_leaf<'g>(
+        &self,
+        target: Target<'_>,
+        help: Help,
+        guard: &'g Guard,
+    ) -> Node<'g> {
+        loop {
+            if let Some(node) = self.find_from(ROOT, target, 0, help, guard) {
+                return node;
+            }
+        }
+    }
+
+    /// The node of a target on a level; `None` if the tree is not that high.
+    pub(crate) fn find<'g>(
+        &self,
+        target: Target<'_>,
+        level: u8,
+        guard: &'g Guard,
+    ) -> Option<Node<'g>> {
+        self.find_from(ROOT, target, level, Help::Post, guard)
+    }
+
+    /// As [`find`](Self::find), from a node on that is not to the right of the target's path.
+    #[inline]
+    pub(crate) fn find_from<'g>(
+        &self,
+        start: NodeId,
+        target: Target<'_>,
+        level: u8,
+        help: Help,
+        guard: &'g Guard,
+    ) -> Option<Node<'g>> {
+        let mut id = start;
+        loop {
+            let node = self.node(id, guard);
+            let header = node.head.header();
+            if header.kind == Kind::Remove {
+                id = self.leave_removed(node, guard);
+                continue;
+            }
+            let high = node.head.high();
+            if target.is_beyond(high) {
+                debug_assert_ne!(header.right, NONE);
+                self.counters.count(Event::RightSteps as usize);
+                if help == Help::Post
+                    && let Some(separator) = high
+                {
+                    self.post_separator(header.level, separator, header.right, guard);
+                }
+                id = header.right;
+                continue;
+            }
+            if header.level == level {
+                return Some(node);
+            }
+            if header.level < level {
+                return None;
+            }
+            id = node.head.child_of(target);
+        }
+    }
+
+    /// The node at which to go on from a removed one, which has its keys by now.
+    #[cold]
+    fn leave_removed(&self, node: Node<'_>, guard: &Guard) -> NodeId {
+        self.counters.count(Event::RemovedMet as usize);
+        let into = node.head.into_node();
+        if into == ROOT {
+            self.finish_shrink(node, guard);
+        } else {
+            self.merge_chain(node, guard);
+        }
+        into
+    }
+}

@@ -1,0 +1,78 @@
+//! What is counted as it happens, in striped counters and only on rare paths.
+
+/// Things that are counted when they happen.
+#[derive(Clone, Copy)]
+#[repr(usize)]
+pub(crate) enum Event {
+    Retries,
+    RootRetries,
+    RightSteps,
+    RemovedMet,
+    LostAppends,
+    LostConsolidations,
+    Consolidations,
+    ChunksFull,
+    LeafSplits,
+    InnerSplits,
+    RootGrowths,
+    SeparatorsPosted,
+    Aborts,
+    Merges,
+    RootShrinks,
+    IdsRetired,
+    IdsDiscarded,
+}
+
+/// How many kinds of events there are.
+pub(crate) const EVENTS: usize = 17;
+
+/// Their names and what they say.
+pub(crate) const EVENT_NAMES: [(&str, &str); EVENTS] = [
+    (
+        "retries",
+        "Updates begun again because another thread changed the leaf first.",
+    ),
+    (
+        "root_retries",
+        "Of these, those that descended from the root again.",
+    ),
+    (
+        "right_steps",
+        "Steps to a right neighbour that a parent did not know yet.",
+    ),
+    (
+        "removed_met",
+        "Removed nodes that a descent met before they were out of its way.",
+    ),
+    (
+        "lost_appends",
+        "Delta records whose compare-and-swap failed.",
+    ),
+    (
+        "lost_consolidations",
+        "Consolidated nodes whose compare-and-swap failed.",
+    ),
+    ("consolidations", "Chains replaced by a base node."),
+    (
+        "chunks_full",
+        "Of these, those for which the chunk had no room for a delta.",
+    ),
+    ("leaf_splits", "Leaves split because they were full."),
+    ("inner_splits", "Inner nodes split because they were full."),
+    ("root_growths", "Levels added."),
+    (
+        "separators_posted",
+        "Separators of split nodes put on their parents.",
+    ),
+    (
+        "aborts",
+        "Merges begun: parents closed to other changes until a merge is done.",
+    ),
+    ("merges", "Nodes merged into their left neighbours."),
+    ("root_shrinks", "Levels taken away."),
+    ("ids_retired", "Ids of removed nodes, to be used again."),
+    (
+        "ids_discarded",
+        "Ids of new nodes that another thread made superfluous.",
+    ),
+];

@@ -1,0 +1,106 @@
+//! Many lookups at once, their cache misses overlapped.
+//!
+//! The keys of a batch descend together, a level at a time. Each step has three parts, and each
+//! part runs over all keys before the next begins: ask for the mapping table's entries; load them
+//! and ask for the newest records; look into those and ask for what the search in the base node
+//! reads first. So a level costs a batch about three misses, not three for each key.
+
+use hedgerow_memory::{prefetch_line, prefetch_lines};
+use hedgerow_sync::epoch::{self, Guard};
+
+use crate::configuration::Configuration;
+use crate::descend::Help;
+use crate::mapping_table::{NodeId, ROOT};
+use crate::node::record::head_of;
+use crate::node::route::Target;
+use crate::node::{Kind, RecordRef};
+use crate::tree::{BwTree, Node};
+
+/// Keys that descend together: about as many misses as a core has under way at once.
+const BATCH: usize = 16;
+
+impl<C: Configuration> BwTree<C> {
+    /// Looks up all keys as [`hedgerow_index::Index::get_many`] does.
+    pub fn get_many(&self, keys: &[&[u8]], mut read: impl FnMut(usize, Option<&[u8]>)) {
+        let guard = epoch::pin();
+        for (batch, keys) in keys.chunks(BATCH).enumerate() {
+            let heads = self.leaves_of(keys, &guard);
+            for (index, (key, head)) in keys.iter().zip(&heads).enumerate() {
+                let value = head.and_then(|head| head.lookup(head_of(key), key).value);
+                read(
+                    batch * BATCH + index,
+                    value.as_ref().map(|value| value.get()),
+                );
+            }
+        }
+    }
+
+    /// Brings the leaves of keys into the cache.
+    pub fn prefetch_many(&self, keys: &[&[u8]]) {
+        let guard = epoch::pin();
+        for keys in keys.chunks(BATCH) {
+            self.leaves_of(keys, &guard);
+        }
+    }
+
+    /// The chains of the leaves of at most [`BATCH`] keys.
+    fn leaves_of<'g>(&self, keys: &[&[u8]], guard: &'g Guard) -> [Option<RecordRef<'g>>; BATCH] {
+        let mut ids: [NodeId; BATCH] = [ROOT; BATCH];
+        let mut leaves = [None; BATCH];
+        let mut open = keys.len();
+        while open > 0 {
+            let mut nodes: [Option<Node<'g>>; BATCH] = [None; BATCH];
+            for index in 0..keys.len() {
+                if leaves[index].is_none() {
+                    let node = self.node(ids[index], guard);
+                    prefetch_lines::<2, _>(node.head.address().as_ptr());
+                    nodes[index] = Some(node);
+                }
+            }
+            for node in nodes[..keys.len()].iter().flatten() {
+                if !matches!(node.head.kind(), Kind::Remove | Kind::Merge) {
+                    node.head.base().prefetch_heads();
+                }
+            }
+            for (index, key) in keys.iter().enumerate() {
+                let Some(node) = nodes[index] else {
+                    continue;
+                };
+                match self.step(node, Target::At(key), guard) {
+                    Ok(leaf) => {
+                        leaves[index] = Some(leaf);
+                        open -= 1;
+                    }
+                    Err(id) => {
+                        prefetch_line(self.table.address(id));
+                        ids[index] = id;
+                    }
+                }
+            }
+        }
+        leaves
+    }
+
+    /// One step of a descent: the leaf's chain, or the next node.
+    #[inline]
+    fn step<'g>(
+        &self,
+        node: Node<'g>,
+        target: Target<'_>,
+        guard: &'g Guard,
+    ) -> Result<RecordRef<'g>, NodeId> {
+        let header = node.head.header();
+        if header.kind == Kind::Remove {
+            let leaf = self.find_from(node.id, target, 0, Help::Least, guard);
+            let leaf = leaf.unwrap_or_else(|| self.find_leaf(target, Help::Least, guard));
+            return Ok(leaf.head);
+        }
+        if target.is_beyond(node.head.high()) {
+            return Err(header.right);
+        }
+        if header.level == 0 {
+            return Ok(node.head);
+        }
+        Err(node.head.child_of(target))
+    }
+}

@@ -1,0 +1,207 @@
+//! The mapping table: from the id of a node to the newest record of its chain.
+//!
+//! Links between nodes are ids, so a compare-and-swap on one word of this table changes a node for
+//! all who lead to it. The table reserves address space for as many nodes as there can ever be; the
+//! kernel gives it memory page by page as ids are first used. So it grows without a stop and
+//! without copying.
+//!
+//! ```text
+//! used:  │ address of the newest record (even) │
+//! free:  │ id of the next free entry     │ 1 │
+//! head of the free list:  │ tag u32 │ id u32 │
+//! ```
+//!
+//! **Recycling.** The id of a removed node joins the free list when its epoch has ended, so no
+//! thread that read the id anywhere still uses it. The list is a stack whose links lie in the
+//! entries themselves. Its head has a tag that every change increments, so that a pop which was
+//! interrupted does not take a link from before.
+//!
+//! **No ABA in entries.** A thread that compares an entry with an address is pinned since before it
+//! loaded that address; so the record is not freed, and no other can have its address.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hedgerow_memory::Mapping;
+use hedgerow_sync::word::Word;
+
+/// The name of a logical node.
+pub(crate) type NodeId = u32;
+
+/// No node.
+pub(crate) const NONE: NodeId = 0;
+
+/// The root: its id stays while its level changes.
+pub(crate) const ROOT: NodeId = 1;
+
+/// The most nodes that a tree can have.
+pub const MOST_NODES: usize = 1 << 28;
+
+/// Where the words of the table lie.
+pub trait Entries: Send + Sync + 'static {
+    /// The atomic word.
+    type Word: Word + 'static;
+    /// Room for all ids, zero.
+    fn reserve() -> Self;
+    /// The word of an id.
+    fn word(&self, id: u32) -> &Self::Word;
+    /// How many ids there can be, with id 0, which is never used.
+    fn capacity(&self) -> usize;
+}
+
+/// Reserved address space, which the kernel backs when it is touched.
+#[derive(Debug)]
+pub struct ReservedEntries(Mapping);
+
+impl Entries for ReservedEntries {
+    type Word = AtomicU64;
+
+    fn reserve() -> Self {
+        match Mapping::reserve(MOST_NODES * size_of::<u64>()) {
+            Ok(mapping) => Self(mapping),
+            Err(error) => panic!(
+                "no {} GiB of address space for the mapping table of a Bw-tree ({error}); raise \
+                 the limit on address space (ulimit -v)",
+                (MOST_NODES * size_of::<u64>()) >> 30
+            ),
+        }
+    }
+
+    #[inline(always)]
+    fn word(&self, id: u32) -> &AtomicU64 {
+        debug_assert!((id as usize) < MOST_NODES);
+        // SAFETY: the mapping has a zeroed word for every id below `MOST_NODES`; `allocate` gives
+        // out no other, and all accesses are atomic.
+        unsafe { self.0.start().cast::<AtomicU64>().add(id as usize).as_ref() }
+    }
+
+    fn capacity(&self) -> usize {
+        MOST_NODES
+    }
+}
+
+/// Ids and what they name.
+pub(crate) struct MappingTable<E: Entries> {
+    entries: E,
+    /// The first id that was never used.
+    unused: E::Word,
+    /// The head of the free list.
+    free: E::Word,
+    /// Ids in use, and those that wait for their epoch to end.
+    recycled: E::Word,
+}
+
+impl<E: Entries> MappingTable<E> {
+    pub fn new() -> Self {
+        Self {
+            entries: E::reserve(),
+            unused: E::Word::new(u64::from(ROOT)),
+            free: E::Word::new(0),
+            recycled: E::Word::new(0),
+        }
+    }
+
+    /// The word of a node: the address of its newest record.
+    #[inline(always)]
+    pub fn load(&self, id: NodeId) -> u64 {
+        self.entries.word(id).load(Ordering::Acquire)
+    }
+
+    /// The address of a node's word, to prefetch it.
+    #[inline(always)]
+    pub fn address(&self, id: NodeId) -> *const E::Word {
+        self.entries.word(id)
+    }
+
+    /// Publishes the first record of a node that nobody else knows.
+    pub fn install(&self, id: NodeId, word: u64) {
+        self.entries.word(id).store(word, Ordering::Release);
+    }
+
+    /// Replaces a node's newest record; fails if another thread did.
+    #[inline]
+    pub fn replace(&self, id: NodeId, old: u64, new: u64) -> bool {
+        exchange(self.entries.word(id), old, new).is_ok()
+    }
+
+    /// An id for a new node: one that was used before if there is any.
+    pub fn allocate(&self) -> NodeId {
+        self.pop().unwrap_or_else(|| self.extend())
+    }
+
+    fn extend(&self) -> NodeId {
+        loop {
+            let unused = self.unused.load(Ordering::Relaxed);
+            assert!(
+                (unused as usize) < self.entries.capacity(),
+                "a Bw-tree has at most {} nodes",
+                self.entries.capacity() - 1
+            );
+            if exchange(&self.unused, unused, unused + 1).is_ok() {
+                return unused as NodeId;
+            }
+        }
+    }
+
+    fn pop(&self) -> Option<NodeId> {
+        loop {
+            let head = self.free.load(Ordering::Acquire);
+            let id = head as NodeId;
+            if id == NONE {
+                return None;
+            }
+            let link = self.load(id);
+            // An even word is no link: another thread has taken the id since.
+            if link & 1 == 1 && exchange(&self.free, head, next_head(head, link >> 1)).is_ok() {
+                self.count_recycled();
+                return Some(id);
+            }
+        }
+    }
+
+    fn count_recycled(&self) {
+        loop {
+            let recycled = self.recycled.load(Ordering::Relaxed);
+            if exchange(&self.recycled, recycled, recycled + 1).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Puts an id on the free list that no thread can still use.
+    pub fn recycle(&self, id: NodeId) {
+        loop {
+            let head = self.free.load(Ordering::Acquire);
+            self.install(id, (head as u32 as u64) << 1 | 1);
+            if exchange(&self.free, head, next_head(head, u64::from(id))).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Ids that were ever used: what the table takes memory for.
+    pub fn ever_used(&self) -> usize {
+        (self.unused.load(Ordering::Relaxed) - u64::from(ROOT)) as usize
+    }
+
+    /// How often an id was used again.
+    pub fn recycled(&self) -> u64 {
+        self.recycled.load(Ordering::Relaxed)
+    }
+}
+
+/// A head of the free list that names `id`, with the next tag.
+fn next_head(head: u64, id: u64) -> u64 {
+    ((head >> 32).wrapping_add(1) << 32) | id
+}
+
+/// Compare-and-exchange that does not fail spuriously.
+#[inline]
+pub(crate) fn exchange<W: Word>(word: &W, old: u64, new: u64) -> Result<(), u64> {
+    loop {
+        match word.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return Ok(()),
+            Err(found) if found != old => return Err(found),
+            Err(_) => {}
+        }
+    }
+}

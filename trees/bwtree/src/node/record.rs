@@ -1,0 +1,399 @@
+//! What all records of a logical node have in common: the attributes of Table 1, and how a chain is
+//! followed.
+//!
+//! A logical node is a chain of delta records that ends in a base node. The mapping table names
+//! its newest record. Deltas and their base lie in one chunk (module `chunk`), newer ones in front
+//! of older ones, so links are distances in bytes towards higher addresses:
+//!
+//! ```text
+//! byte  0      1      2       4      8       12       16     20     24      28
+//!      │ kind │ level │ depth │ size │ right │ offset │ next │ base │ bound │ key_bytes │
+//!        u8     u8      u16     u32    u32     u32      u32    u32    u32     u32        = 32
+//!
+//! deltas with a key, from byte 32:
+//!      │ head u64 │ meta u32 │ second_bytes u32 │ key … │ value …, or second key … │
+//! merge:   │ chain u64 │                 the newest record of what was the right neighbour
+//! abort:   │ left u32 │ removed u32 │     the nodes that are being merged
+//! remove:  │ chain u64 │ into u32 │ – u32 │ key … │   the frozen chain, the node that takes its keys,
+//!                                                  its low key
+//! ```
+//!
+//! | attribute of Table 1 | here |
+//! |---|---|
+//! | low key | of the base node: it never changes while the node lives |
+//! | high key | of the record that `bound` names: the base node, or the split above it |
+//! | right neighbour, size, depth, offset | fields of the same names |
+//!
+//! A record is written before the compare-and-swap that publishes it and is immutable afterwards,
+//! so readers need no atomics once they have loaded the mapping table's word.
+
+use std::marker::PhantomData;
+use std::mem::{offset_of, size_of};
+use std::ptr::NonNull;
+
+use crate::mapping_table::NodeId;
+use crate::value::Stored;
+
+/// What a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// A base node, the end of every chain.
+    Base,
+    /// A new key of a leaf.
+    Insert,
+    /// Another value of a key that is there.
+    Update,
+    /// A key of a leaf is gone.
+    Delete,
+    /// A new child of an inner node.
+    InsertSeparator,
+    /// A child of an inner node was merged into its left neighbour.
+    DeleteSeparator,
+    /// Keys from the split key on belong to the right neighbour.
+    Split,
+    /// The keys of what was the right neighbour belong to this node.
+    Merge,
+    /// Two children are being merged: nobody else changes this inner node meanwhile.
+    Abort,
+    /// The node is frozen; its keys go to another one.
+    Remove,
+}
+
+/// The attributes of Table 1.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Header {
+    pub kind: Kind,
+    /// 0 for leaves, the parent's is one more.
+    pub level: u8,
+    /// Delta records from this one to the base node.
+    pub depth: u16,
+    /// Items of the logical node.
+    pub size: u32,
+    pub right: NodeId,
+    /// Where in the base node the key is or would be, with [`IN_BASE`]; of a split, how many of
+    /// the base node's items stay.
+    pub offset: u32,
+    /// Bytes from this record to the next older one.
+    pub next: u32,
+    /// Bytes from this record to the base node.
+    pub base: u32,
+    /// Bytes from this record to the one that has the high key.
+    pub bound: u32,
+    /// Bytes of a delta's key.
+    pub key_bytes: u32,
+}
+
+/// The bit of an offset that says that the base node has the key.
+pub(crate) const IN_BASE: u32 = 1 << 31;
+
+/// Bytes of the attributes.
+pub(crate) const HEADER_BYTES: usize = 32;
+const HEAD_AT: usize = 32;
+const META_AT: usize = 40;
+const SECOND_AT: usize = 44;
+/// Bytes of a delta before its key.
+pub(crate) const KEYED_BYTES: usize = 48;
+/// Bytes of a merge or abort record.
+pub(crate) const FIXED_BYTES: usize = 48;
+
+/// The `second_bytes` of a separator without an upper end.
+pub(crate) const NO_SECOND: u32 = u32::MAX;
+
+const _: () = {
+    assert!(size_of::<Header>() == HEADER_BYTES);
+    assert!(offset_of!(Header, level) == 1 && offset_of!(Header, depth) == 2);
+    assert!(offset_of!(Header, size) == 4 && offset_of!(Header, right) == 8);
+    assert!(offset_of!(Header, offset) == 12 && offset_of!(Header, next) == 16);
+    assert!(offset_of!(Header, base) == 20 && offset_of!(Header, bound) == 24);
+    assert!(offset_of!(Header, key_bytes) == 28);
+    assert!(META_AT == HEAD_AT + 8 && SECOND_AT == META_AT + 4 && KEYED_BYTES == SECOND_AT + 4);
+};
+
+/// The first eight bytes of a key as an integer that compares as they do.
+#[inline(always)]
+pub(crate) fn head_of(key: &[u8]) -> u64 {
+    match key.first_chunk() {
+        Some(chunk) => u64::from_be_bytes(*chunk),
+        None => {
+            let mut bytes = [0; 8];
+            bytes[..key.len()].copy_from_slice(key);
+            u64::from_be_bytes(bytes)
+        }
+    }
+}
+
+/// A published record, which stays as it is for `'g`.
+///
+/// Invariant: the address is that of a record that was completely written before it was published,
+/// in memory that is not freed during `'g`; so is everything that it links to.
+#[derive(Clone, Copy)]
+pub(crate) struct RecordRef<'g> {
+    address: NonNull<u8>,
+    alive: PhantomData<&'g [u8]>,
+}
+
+impl PartialEq for RecordRef<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.address == other.address
+    }
+}
+
+impl<'g> RecordRef<'g> {
+    /// The record at an address.
+    ///
+    /// # Safety
+    ///
+    /// The type's invariant holds for `'g`.
+    #[inline(always)]
+    pub unsafe fn new(address: NonNull<u8>) -> Self {
+        Self {
+            address,
+            alive: PhantomData,
+        }
+    }
+
+    /// The record of a word of the mapping table.
+    ///
+    /// # Safety
+    ///
+    /// The word was loaded from the table under a guard that lives for `'g`, and is no free entry.
+    #[inline(always)]
+    pub unsafe fn of_word(word: u64) -> Self {
+        let raw = std::ptr::with_exposed_provenance_mut::<u8>(word as usize);
+        debug_assert!(!raw.is_null());
+        // SAFETY: words of used entries are addresses of records and never 0; what the table names
+        // is retired, not freed, so it outlives the guard.
+        unsafe { Self::new(NonNull::new_unchecked(raw)) }
+    }
+
+    #[inline(always)]
+    pub fn address(self) -> NonNull<u8> {
+        self.address
+    }
+
+    /// The word of the mapping table that names it.
+    #[inline(always)]
+    pub fn word(self) -> u64 {
+        self.address.as_ptr().expose_provenance() as u64
+    }
+
+    /// Bytes from this record to an older one of its chunk.
+    #[inline(always)]
+    pub fn distance_to(self, older: Self) -> u32 {
+        (older.address.addr().get() - self.address.addr().get()) as u32
+    }
+
+    /// The record that has the high key of a chain in one chunk.
+    #[inline(always)]
+    pub fn bound(self) -> Self {
+        debug_assert!(!matches!(self.kind(), Kind::Merge | Kind::Remove));
+        self.follow(self.header().bound)
+    }
+
+    #[inline(always)]
+    pub fn header(self) -> &'g Header {
+        // SAFETY: every record begins with its attributes, 8-byte aligned and immutable.
+        unsafe { &*self.address.as_ptr().cast::<Header>() }
+    }
+
+    #[inline(always)]
+    pub fn kind(self) -> Kind {
+        self.header().kind
+    }
+
+    #[inline(always)]
+    pub fn follow(self, distance: u32) -> Self {
+        // SAFETY: distances lead to older records of the same chunk.
+        unsafe { Self::new(self.address.add(distance as usize)) }
+    }
+
+    #[inline(always)]
+    fn u32_at(self, at: usize) -> u32 {
+        // SAFETY: callers name a field that their kind of record has.
+        unsafe { self.address.add(at).cast::<u32>().read() }
+    }
+
+    #[inline(always)]
+    fn u64_at(self, at: usize) -> u64 {
+        // SAFETY: as for `u32_at`.
+        unsafe { self.address.add(at).cast::<u64>().read() }
+    }
+
+    #[inline(always)]
+    fn bytes_at(self, at: usize, count: usize) -> &'g [u8] {
+        // SAFETY: callers name bytes of this record, which are immutable for `'g`.
+        unsafe { std::slice::from_raw_parts(self.address.as_ptr().add(at), count) }
+    }
+
+    /// The next older record; of a base node, and of a record in a block of its own, none.
+    #[inline(always)]
+    pub fn next(self) -> Self {
+        debug_assert!(!matches!(self.kind(), Kind::Base | Kind::Remove));
+        self.follow(self.header().next)
+    }
+
+    /// The word of the chain that a merge or remove record leads to.
+    #[inline]
+    pub fn chain_word(self) -> u64 {
+        debug_assert!(matches!(self.kind(), Kind::Merge | Kind::Remove));
+        self.u64_at(HEAD_AT)
+    }
+
+    /// What a merge leads to: the chain of the node that was removed.
+    #[inline]
+    pub fn chain(self) -> Self {
+        debug_assert_eq!(self.kind(), Kind::Merge);
+        // SAFETY: the chain is retired with the chain that has the merge.
+        unsafe { Self::of_word(self.chain_word()) }
+    }
+
+    /// The first eight bytes of a delta's key.
+    #[inline(always)]
+    pub fn head(self) -> u64 {
+        self.u64_at(HEAD_AT)
+    }
+
+    /// The key of a delta.
+    #[inline(always)]
+    pub fn key(self) -> &'g [u8] {
+        self.bytes_at(KEYED_BYTES, self.header().key_bytes as usize)
+    }
+
+    /// Whether a delta is about a key.
+    #[inline(always)]
+    pub fn is_of(self, head: u64, key: &[u8]) -> bool {
+        self.head() == head && self.key() == key
+    }
+
+    /// The value of an insert or update.
+    #[inline(always)]
+    pub fn value(self) -> Stored<'g> {
+        let meta = self.u32_at(META_AT);
+        let at = KEYED_BYTES + self.header().key_bytes as usize;
+        Stored::new(meta, self.bytes_at(at, Stored::bytes_of(meta)))
+    }
+
+    /// The child that a separator leads to.
+    #[inline(always)]
+    pub fn child(self) -> NodeId {
+        self.u32_at(META_AT)
+    }
+
+    /// The end of the keys that a separator leads to its child; `None` if there is none.
+    #[inline(always)]
+    pub fn second(self) -> Option<&'g [u8]> {
+        let bytes = self.u32_at(SECOND_AT);
+        let at = KEYED_BYTES + self.header().key_bytes as usize;
+        (bytes != NO_SECOND).then(|| self.bytes_at(at, bytes as usize))
+    }
+
+    /// Of a split: how many of the base node's items stay.
+    #[inline(always)]
+    pub fn offset(self) -> usize {
+        self.header().offset as usize
+    }
+
+    /// Of an abort: the node that grows, and the one that goes.
+    pub fn merging(self) -> (NodeId, NodeId) {
+        debug_assert_eq!(self.kind(), Kind::Abort);
+        (self.u32_at(HEAD_AT), self.u32_at(HEAD_AT + 4))
+    }
+
+    /// Of a remove record: the node that takes the keys.
+    pub fn into_node(self) -> NodeId {
+        debug_assert_eq!(self.kind(), Kind::Remove);
+        self.u32_at(META_AT)
+    }
+}
+
+/// What follows a record's attributes.
+#[derive(Clone, Copy)]
+pub(crate) enum Body<'a> {
+    /// A delta of a leaf, or a split (with no value).
+    Value {
+        key: &'a [u8],
+        value: Stored<'a>,
+    },
+    /// A separator.
+    Separator {
+        key: &'a [u8],
+        child: NodeId,
+        second: Option<&'a [u8]>,
+    },
+    Merge {
+        chain: u64,
+    },
+    Abort {
+        left: NodeId,
+        removed: NodeId,
+    },
+    Remove {
+        chain: u64,
+        into: NodeId,
+        key: &'a [u8],
+    },
+}
+
+impl Body<'_> {
+    /// Bytes of a record with this body, a multiple of 8.
+    pub fn record_bytes(&self) -> usize {
+        let bytes = match self {
+            Body::Value { key, value } => KEYED_BYTES + key.len() + value.bytes().len(),
+            Body::Separator { key, second, .. } => {
+                KEYED_BYTES + key.len() + second.map_or(0, <[u8]>::len)
+            }
+            Body::Remove { key, .. } => KEYED_BYTES + key.len(),
+            Body::Merge { .. } | Body::Abort { .. } => FIXED_BYTES,
+        };
+        bytes.next_multiple_of(8)
+    }
+}
+
+/// Writes a record.
+///
+/// # Safety
+///
+/// `at` is 8-byte aligned, with room for `body.record_bytes()` that nobody else uses.
+pub(crate) unsafe fn write_record(at: NonNull<u8>, mut header: Header, body: &Body<'_>) {
+    let put = |offset: usize, bytes: &[u8]| {
+        // SAFETY: the caller gave room for the whole record, of which these bytes are a part.
+        unsafe {
+            at.add(offset)
+                .copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len())
+        }
+    };
+    match *body {
+        Body::Value { key, value } => {
+            header.key_bytes = key.len() as u32;
+            put(HEAD_AT, &head_of(key).to_ne_bytes());
+            put(META_AT, &value.meta().to_ne_bytes());
+            put(SECOND_AT, &0_u32.to_ne_bytes());
+            put(KEYED_BYTES, key);
+            put(KEYED_BYTES + key.len(), value.bytes());
+        }
+        Body::Separator { key, child, second } => {
+            header.key_bytes = key.len() as u32;
+            let second_bytes = second.map_or(NO_SECOND, |second| second.len() as u32);
+            put(HEAD_AT, &head_of(key).to_ne_bytes());
+            put(META_AT, &child.to_ne_bytes());
+            put(SECOND_AT, &second_bytes.to_ne_bytes());
+            put(KEYED_BYTES, key);
+            put(KEYED_BYTES + key.len(), second.unwrap_or_default());
+        }
+        Body::Merge { chain } => put(HEAD_AT, &chain.to_ne_bytes()),
+        Body::Abort { left, removed } => {
+            put(HEAD_AT, &left.to_ne_bytes());
+            put(HEAD_AT + 4, &removed.to_ne_bytes());
+        }
+        Body::Remove { chain, into, key } => {
+            header.key_bytes = key.len() as u32;
+            put(HEAD_AT, &chain.to_ne_bytes());
+            put(META_AT, &into.to_ne_bytes());
+            put(KEYED_BYTES, key);
+        }
+    }
+    // SAFETY: as above; the alignment is the caller's promise.
+    unsafe { at.cast::<Header>().write(header) };
+}

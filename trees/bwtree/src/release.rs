@@ -1,0 +1,154 @@
+//! Giving memory and ids back: through the epoch while the tree is shared, at once when it is
+//! dropped.
+//!
+//! Each thread has a list of its own for what it retires (`hedgerow_sync::epoch`), the
+//! decentralised scheme of OpenBw-Tree.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use hedgerow_sync::epoch::{self, Guard};
+
+use crate::chunk;
+use crate::configuration::Configuration;
+use crate::events::Event;
+use crate::mapping_table::{NodeId, ROOT};
+use crate::node::record::write_record;
+use crate::node::view::View;
+use crate::node::{Body, Header, Kind, RecordRef};
+use crate::planted::{PlantedBug, planted};
+use crate::tree::{BwTree, WordOf};
+use crate::value::Block;
+
+impl<C: Configuration> BwTree<C> {
+    /// Retires the chunks of a chain.
+    ///
+    /// # Safety
+    ///
+    /// The chain is unreachable for operations that begin from now on, and retired once.
+    pub(crate) unsafe fn retire_chain(&self, head: RecordRef<'_>, guard: &Guard) {
+        if head.kind() == Kind::Merge {
+            // SAFETY: the merge was the only way to the chain of the removed node, whose remove
+            // record leads nobody there any more: they find it merged.
+            unsafe { self.retire_chain(head.chain(), guard) };
+        }
+        let chunk = chunk::word::<WordOf<C>>(head.base());
+        // SAFETY: the caller's promise.
+        unsafe { epoch::retire(guard, move || chunk::release::<WordOf<C>>(chunk)) };
+    }
+
+    /// Retires blocks of values.
+    ///
+    /// # Safety
+    ///
+    /// No record that an operation can reach from now on names them.
+    pub(crate) unsafe fn retire_blocks(&self, blocks: &[Block], guard: &Guard) {
+        for &block in blocks {
+            // SAFETY: the caller's promise.
+            unsafe { epoch::retire(guard, move || block.release()) };
+        }
+    }
+
+    /// Retires a removed node's id and its remove record.
+    ///
+    /// # Safety
+    ///
+    /// Nothing leads to the id any more, and it is retired once.
+    pub(crate) unsafe fn retire_id(&self, id: NodeId, remove: RecordRef<'_>, guard: &Guard) {
+        let word = remove.word();
+        let table = Arc::clone(&self.table);
+        self.counters.count(Event::IdsRetired as usize);
+        if planted(PlantedBug::IdRecycledEarly) {
+            table.recycle(id);
+            return;
+        }
+        let release = move || {
+            // SAFETY: the epoch has ended, so no operation that could reach the id is running.
+            unsafe { release_remove(word) };
+            table.recycle(id);
+        };
+        // SAFETY: the caller's promise.
+        unsafe { epoch::retire(guard, release) };
+    }
+
+    /// Frees a chain that was never published.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else knows it.
+    pub(crate) unsafe fn release_unpublished(&self, head: RecordRef<'_>) {
+        // SAFETY: the caller's promise.
+        unsafe { chunk::release::<WordOf<C>>(chunk::word::<WordOf<C>>(head.base())) };
+    }
+}
+
+/// A remove record in a block of its own.
+pub(crate) fn allocate_remove<'g>(below: RecordRef<'g>, into: NodeId) -> RecordRef<'g> {
+    let body = Body::Remove {
+        chain: below.word(),
+        into,
+        key: below.low(),
+    };
+    let block = hedgerow_memory::allocate(body.record_bytes());
+    block.as_ptr().expose_provenance();
+    let header = Header {
+        kind: Kind::Remove,
+        depth: below.header().depth + 1,
+        ..*below.header()
+    };
+    // SAFETY: the block is new, with room for the record.
+    unsafe {
+        write_record(block, header, &body);
+        RecordRef::new(block)
+    }
+}
+
+/// Frees the block of a remove record.
+///
+/// # Safety
+///
+/// Nobody uses it any more.
+pub(crate) unsafe fn release_remove(word: u64) {
+    // SAFETY: the caller owns the block, which `allocate_remove` filled.
+    unsafe {
+        let remove = RecordRef::of_word(word);
+        let body = Body::Remove {
+            chain: 0,
+            into: 0,
+            key: remove.key(),
+        };
+        let address: NonNull<u8> = remove.address();
+        hedgerow_memory::release(address, body.record_bytes());
+    }
+}
+
+impl<C: Configuration> Drop for BwTree<C> {
+    fn drop(&mut self) {
+        for id in ROOT..ROOT + self.table.ever_used() as NodeId {
+            let word = self.table.load(id);
+            // Free entries are odd; what is retired has its release in the epoch's lists.
+            if word == 0 || word & 1 == 1 {
+                continue;
+            }
+            // SAFETY: the tree is this thread's alone, so every record that it names is alive and
+            // used by nobody.
+            unsafe {
+                let head = RecordRef::of_word(word);
+                if head.kind() == Kind::Remove {
+                    continue;
+                }
+                let view = View::of(head, None);
+                if head.header().level == 0 {
+                    let blocks = view.items.iter().filter_map(|item| item.value.block());
+                    blocks
+                        .chain(view.garbage.iter().copied())
+                        .for_each(|block| block.release());
+                }
+                if head.kind() == Kind::Merge {
+                    self.release_unpublished(head.chain());
+                }
+                self.release_unpublished(head);
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The tree itself: the mapping table and the event counters.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use hedgerow_sync::Counters;
+use hedgerow_sync::epoch::Guard;
+
+use crate::configuration::{Configuration, Standard};
+use crate::events::EVENTS;
+use crate::mapping_table::{Entries, MappingTable, NodeId, ROOT};
+use crate::node::{Draft, RecordRef};
+
+/// A Bw-tree from byte strings to byte strings.
+///
+/// It implements [`hedgerow_index::Index`]. See the crate's documentation for the design.
+pub struct BwTree<C: Configuration = Standard> {
+    pub(crate) table: Arc<MappingTable<C::Entries>>,
+    pub(crate) counters: Counters<EVENTS>,
+    configuration: PhantomData<C>,
+}
+
+/// The atomic word of a configuration.
+pub(crate) type WordOf<C> = <<C as Configuration>::Entries as Entries>::Word;
+
+/// A logical node as it was when its word was loaded.
+#[derive(Clone, Copy)]
+pub(crate) struct Node<'g> {
+    pub id: NodeId,
+    pub head: RecordRef<'g>,
+}
+
+impl<C: Configuration> BwTree<C> {
+    /// An empty tree. Reserves 2 GiB of address space for its mapping table, and takes memory for
+    /// as many nodes as it has.
+    ///
+    /// # Panics
+    ///
+    /// If the process is limited to less address space.
+    pub fn new() -> Self {
+        let table = MappingTable::new();
+        let root = Draft {
+            level: 0,
+            low: &[],
+            high: None,
+            right: 0,
+            items: &[],
+        };
+        let root = root.build::<WordOf<C>>(C::LEAF_DELTA_BYTES);
+        let id = table.allocate();
+        debug_assert_eq!(id, ROOT);
+        table.install(id, root.as_ptr().expose_provenance() as u64);
+        Self {
+            table: Arc::new(table),
+            counters: Counters::new(),
+            configuration: PhantomData,
+        }
+    }
+
+    /// The node of an id that was read under the guard.
+    #[inline(always)]
+    pub(crate) fn node<'g>(&self, id: NodeId, _guard: &'g Guard) -> Node<'g> {
+        // SAFETY: the id was reachable under this guard, so it is in use; what its word names is
+        // retired, not freed, while the guard lives.
+        let head = unsafe { RecordRef::of_word(self.table.load(id)) };
+        Node { id, head }
+    }
+}
+
+impl<C: Configuration> Default for BwTree<C> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

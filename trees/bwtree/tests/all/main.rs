@@ -1,0 +1,4 @@
+//! The Bw-tree from outside.
+
+mod concurrent;
+mod model;

@@ -1,0 +1,203 @@
+//! The tree beside a `BTreeMap`: every answer compared, every invariant verified, with nodes so
+//! small that each change of the structure happens all the time.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
+
+use hedgerow_bwtree::{BwTree, Configuration, Standard, Tiny};
+use hedgerow_index::{Direction, ScanRange};
+use hedgerow_testkit::index_workload::check_sequential;
+use hedgerow_testkit::keys::KeyShape;
+use proptest::prelude::*;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+
+fn every_shape<C: Configuration>(operations: usize) {
+    for (number, shape) in KeyShape::all().into_iter().enumerate() {
+        let mut rng = StdRng::seed_from_u64(number as u64);
+        for few in [12, 60, 600] {
+            let keys: Vec<Vec<u8>> = (0..few).map(|_| shape.key(&mut rng)).collect();
+            let tree = BwTree::<C>::new();
+            check_sequential(&tree, &keys, operations, number as u64)
+                .unwrap_or_else(|violation| panic!("{shape:?}, {few} keys: {violation:?}"));
+        }
+    }
+}
+
+#[test]
+fn every_key_shape_matches_the_model() {
+    every_shape::<Standard>(4_000);
+}
+
+#[test]
+fn every_key_shape_matches_the_model_in_tiny_nodes() {
+    every_shape::<Tiny>(4_000);
+}
+
+#[test]
+fn a_tree_fills_and_empties_down_to_one_leaf() {
+    let tree = BwTree::<Tiny>::new();
+    let mut rng = StdRng::seed_from_u64(11);
+    let mut keys: Vec<u64> = (0..3_000).map(|_| rng.random()).collect();
+    for round in 0..3_u64 {
+        for &key in &keys {
+            assert!(!tree.put(&key.to_be_bytes(), &(key ^ round).to_le_bytes()));
+        }
+        tree.verify().expect("sound when full");
+        let statistics = tree.statistics();
+        assert_eq!(statistics.get("keys"), Some(3_000.0));
+        assert!(statistics.get("height") > Some(4.0), "{statistics:?}");
+        keys.shuffle(&mut rng);
+        for (done, &key) in keys.iter().enumerate() {
+            assert!(tree.remove(&key.to_be_bytes()));
+            if done % 250 == 0 {
+                tree.verify().expect("sound while shrinking");
+            }
+        }
+        tree.verify().expect("sound when empty");
+        let statistics = tree.statistics();
+        assert_eq!(statistics.get("leaves"), Some(1.0), "{statistics:?}");
+        assert_eq!(statistics.get("height"), Some(1.0));
+    }
+    let statistics = tree.statistics();
+    for event in [
+        "leaf_splits",
+        "inner_splits",
+        "root_growths",
+        "merges",
+        "aborts",
+        "root_shrinks",
+        "consolidations",
+        "ids_recycled",
+    ] {
+        assert!(statistics.get(event) > Some(0.0), "{event}: {statistics:?}");
+    }
+}
+
+#[test]
+fn keys_of_64_kib_and_values_of_all_sizes() {
+    let tree = BwTree::<Standard>::new();
+    let mut model = BTreeMap::new();
+    for count in [0, 1, 7, 8, 9, 4_095, 65_535, 65_536] {
+        for fill in [0, 7, 255] {
+            let value = vec![fill; count * 3 % 100_000];
+            tree.put(&vec![fill; count], &value);
+            model.insert(vec![fill; count], value);
+        }
+    }
+    for first in 0..15_u8 {
+        let mut long = vec![first; 65_536];
+        long[0] = 100;
+        for value in [vec![first; 20_000], vec![first; 3], vec![first; 600]] {
+            tree.put(&long, &value);
+            model.insert(long.clone(), value);
+        }
+    }
+    tree.verify().expect("sound");
+    let mut seen = Vec::new();
+    let all = ScanRange::starting_at(Bound::Unbounded, Direction::Forward);
+    tree.scan_range(&all, |key, value| {
+        seen.push((key.to_vec(), value.to_vec()));
+        ControlFlow::Continue(())
+    });
+    assert!(
+        seen.iter().map(|(k, v)| (k, v)).eq(model.iter()),
+        "scan differs"
+    );
+    for (key, value) in &model {
+        assert!(tree.get_with(key, |found| found == value) == Some(true));
+    }
+    for key in model.keys() {
+        assert!(tree.remove(key));
+    }
+    tree.verify().expect("sound");
+    assert_eq!(tree.statistics().get("leaves"), Some(1.0));
+}
+
+#[test]
+fn ascending_inserts_leave_full_nodes_behind() {
+    let tree = BwTree::<Standard>::new();
+    for key in 0..15_000_u64 {
+        tree.put(&key.to_be_bytes(), &key.to_le_bytes());
+    }
+    tree.verify().expect("sound");
+    let leaves = tree.statistics().get("leaves").expect("counted");
+    assert!(leaves < 15_000.0 / 110.0, "{leaves} leaves");
+}
+
+#[test]
+fn partitions_cut_evenly() {
+    let tree = BwTree::<Standard>::new();
+    for number in 0..20_000_u64 {
+        let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        tree.put(&key, b"");
+    }
+    let cuts = tree.partition(8);
+    assert_eq!(cuts.len(), 7);
+    let mut from = Bound::Unbounded;
+    for cut in cuts.iter().map(Some).chain([None]) {
+        let to = cut.map_or(Bound::Unbounded, |cut| Bound::Excluded(cut.as_slice()));
+        let mut count = 0;
+        tree.scan_range(
+            &ScanRange::between((from, to), Direction::Forward),
+            |_, _| {
+                count += 1;
+                ControlFlow::Continue(())
+            },
+        );
+        assert!((1_250..5_000).contains(&count), "a part of {count} keys");
+        from = cut.map_or(Bound::Unbounded, |cut| Bound::Included(cut.as_slice()));
+    }
+}
+
+#[test]
+fn a_decision_that_panics_leaves_the_tree_usable() {
+    let tree = BwTree::<Standard>::new();
+    tree.put(b"a", b"1");
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        tree.update_with::<()>(b"a", &mut Vec::new(), |_, _| panic!("by the caller"))
+    }));
+    assert!(outcome.is_err());
+    assert!(tree.put(b"a", b"2"));
+    tree.verify().expect("sound");
+}
+
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![Just(0_u8), Just(b'a'), Just(255_u8), any::<u8>()];
+    prop_oneof![
+        proptest::collection::vec(byte.clone(), 0..12),
+        (0..65_usize, proptest::collection::vec(byte, 0..10)).prop_map(|(prefix, tail)| [
+            vec![b'a'; prefix],
+            tail
+        ]
+        .concat()),
+        (0..40_usize).prop_map(|count| vec![0; count]),
+        (0..2_000_000_000_u32).prop_map(|number| number.to_string().into_bytes()),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn batches_find_what_single_gets_find(
+        present in proptest::collection::vec(key(), 0..200),
+        absent in proptest::collection::vec(key(), 0..60),
+    ) {
+        let tree = BwTree::<Tiny>::new();
+        for (number, key) in present.iter().enumerate() {
+            tree.put(key, &number.to_le_bytes());
+        }
+        let keys: Vec<&[u8]> = present.iter().chain(&absent).map(Vec::as_slice).collect();
+        let mut answers = vec![None; keys.len()];
+        tree.get_many(&keys, |index, value| {
+            assert!(answers[index].is_none(), "answered twice");
+            answers[index] = Some(value.map(<[u8]>::to_vec));
+        });
+        for (key, answer) in keys.iter().zip(answers) {
+            prop_assert_eq!(answer, Some(tree.get_with(key, <[u8]>::to_vec)));
+        }
+        tree.prefetch_many(&keys);
+    }
+}
