@@ -34,7 +34,8 @@ pub(crate) fn start(engine: &Arc<Engine>) -> std::io::Result<Vec<JoinHandle<()>>
         threads.push(sweeper.spawn(move || {
             let mut sweeper = Sweeper::default();
             while !engine.wakeup.sleep(interval) {
-                // A full disk or a failed log: writers are told, and expired rows stay unseen.
+                // A full disk or a failed log: writers get the error, and expired rows stay
+                // invisible.
                 let _ = sweeper.sweep(&engine);
             }
         })?);
@@ -174,8 +175,8 @@ pub(crate) fn sweep(engine: &Arc<Engine>) -> Result<u64> {
     }
 }
 
-/// Removes the rows that have expired and whose entries are behind one; goes past those whose pages
-/// cannot be read.
+/// Removes the expired rows whose entries are behind `from`; skips those whose pages cannot be
+/// read.
 fn sweep_from(engine: &Arc<Engine>, mut from: Bound<Vec<u8>>) -> Result<SweepResult> {
     // A row's stripe may be the caller's own.
     if worker::must_not_wait() {

@@ -136,8 +136,8 @@ impl Builder {
     ///
     /// For an index in memory it is the memory beyond which puts are refused, compared with what
     /// all tree nodes and values of this process occupy. For [`IndexKind::BTree`] nothing is
-    /// refused: it is what the pages in memory, and what the pool needs besides, may take at any
-    /// moment, and what is beyond goes to the file. At least about 1 MiB.
+    /// refused: it is the most memory that pages, and what the pool needs besides, take at any
+    /// moment; other pages are in the file alone. At least about 1 MiB.
     ///
     /// Opening a database is allowed a quarter more, since recovery packs rows otherwise than the
     /// writes that made them: what fitted once can be opened again. Beyond that it is

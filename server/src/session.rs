@@ -26,7 +26,7 @@ use crate::protocol::request::{KeyPosition, Kind, Parsed, Request, Span};
 use crate::shared::Shared;
 use crate::{memcached, resp};
 
-/// What a client is told whose write is applied, but not known to be on disk.
+/// The error reply to a write that is applied, but not known to be on disk.
 fn not_on_disk(error: &hedgerow::Error) -> String {
     match error {
         hedgerow::Error::DiskFull => "the disk is full: this write is applied but not known to be \
@@ -175,7 +175,7 @@ impl Session {
     }
 
     /// Replaces the reply to a request (by its code) whose commit is applied, but not known to be
-    /// on disk. `is_silent`: the request asked for no reply if all goes well.
+    /// on disk. `is_silent`: the request asked for no reply but to an error.
     pub(crate) fn reply_not_on_disk(
         &mut self,
         code: u32,

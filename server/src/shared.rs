@@ -192,16 +192,16 @@ impl Shared {
     fn wake_waiting(&self) {
         for worker in self.workers() {
             if worker.waits_for_sync.load(Ordering::SeqCst) {
-                // Fails only when the poll is gone, and nobody is waiting then.
+                // Fails only when the poll is gone, and the worker with it.
                 let _ = worker.waker.wake();
             }
         }
     }
 
-    /// Makes all workers look around.
+    /// Wakes all workers.
     pub(crate) fn wake_workers(&self) {
         for worker in self.workers() {
-            // Fails only when the poll is gone, and nobody is to be told then.
+            // Fails only when the poll is gone, and the worker with it.
             let _ = worker.waker.wake();
         }
     }

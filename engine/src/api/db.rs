@@ -243,8 +243,8 @@ impl Db {
         }
     }
 
-    /// Whether a commit is durable, without waiting: for whoever holds a reply back until it is.
-    /// Asks for nothing (see [`Db::request_durable`]) and costs a load if it is.
+    /// Whether a commit is durable, without waiting: for a server that delays a reply until it is.
+    /// Requests nothing (see [`Db::request_durable`]) and costs a load if it is.
     ///
     /// # Errors
     /// [`Error::DiskFull`]: it was accepted and is visible, but cannot become durable before space

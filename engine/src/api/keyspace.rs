@@ -23,12 +23,11 @@ use crate::row::builder::RowBuilder;
 /// A named, ordered map from keys (up to 64 KiB of any bytes) to rows.
 ///
 /// Cheap to clone and free to share between threads. The handle follows its *name*: after
-/// [`Db::clear_keyspace`](crate::Db::clear_keyspace) it shows the new, empty contents; after a
-/// drop its operations return [`Error::KeyspaceMissing`] until a keyspace of that name is
-/// created again.
+/// [`Db::clear_keyspace`](crate::Db::clear_keyspace) it shows the new, empty contents; after a drop
+/// its operations return [`Error::KeyspaceMissing`] until a keyspace of that name is created again.
 ///
-/// Each operation on one key is atomic, and sees batches and transactions whole: whoever read
-/// one key of a batch finds all its others.
+/// Each operation on one key is atomic, and sees batches and transactions whole: a reader of one
+/// key of a batch finds all its others.
 ///
 /// ```
 /// use hedgerow::{Db, WriteOptions};

@@ -29,10 +29,9 @@ impl Keyspace {
     /// A key drawn at random from those whose rows have not expired; `None` if there is none.
     /// `below` returns a random number below its argument, each with the same probability.
     ///
-    /// Up to 2,048 rows every key is exactly as likely as any other, in each draw for itself.
-    /// Beyond that it is as likely in the long run; what comes next is not independent of what came
-    /// before, as a draw goes on by up to 512 rows from one of 64 earlier ones. Walks as many keys:
-    /// tens of microseconds for rows in memory.
+    /// Up to 2,048 rows each draw gives every key with the same probability. Beyond that keys are
+    /// equally likely in the long run; draws are not independent, as each continues up to 512 rows
+    /// behind one of 64 earlier ones. Walks as many keys: tens of microseconds for rows in memory.
     ///
     /// # Errors
     /// [`Error::Index`](crate::Error::Index) where keys cannot be read.

@@ -36,7 +36,8 @@ impl Drop for ClosedRangeGuard<'_> {
 }
 
 impl Stripes {
-    /// Notes a range that meets no other. The guard of all stripes says that nobody is within.
+    /// Registers a range that overlaps no other. The guard of all stripes proves that no writer is
+    /// in it.
     pub(crate) fn close_range(
         &self,
         all: &MultiGuard<'_>,
@@ -62,7 +63,7 @@ impl Stripes {
     /// Whether any range is closed.
     #[inline]
     pub(crate) fn has_closed_ranges(&self) -> bool {
-        // Relaxed: who has a stripe has seen what was noted under all stripes.
+        // Relaxed: a thread that has locked a stripe sees what was registered under all stripes.
         self.multi.load(Ordering::Relaxed) >= REMOVAL
     }
 

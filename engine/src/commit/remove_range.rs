@@ -49,7 +49,7 @@ impl Engine {
             // A checkpoint that saw some of the rows gone would need the record: it waits.
             let _under_way = self.removals.begin();
             let (guard, space) = self.close_range(handle, bounds)?;
-            // Whether the log accepts commits is known before the first row goes.
+            // The log says whether it accepts the commit before the first row is removed.
             let (log, shard) = (self.log()?, self.shard_for_removal()?);
             let mut removal = Removal {
                 space: &space,
@@ -66,7 +66,7 @@ impl Engine {
                     let closed = self.stripes.close_range(&guard, space.id, bounds);
                     drop(guard);
                     let failed = removal.take(self, bounds, u64::MAX).err();
-                    // Nobody was in the range meanwhile, neither batches of reads.
+                    // No writer was in the range meanwhile, and no batch of reads.
                     let guard = self.stripes.lock_all_beside_batches();
                     let shard = log.shard_to_finish(threads::number() % log.shards());
                     let timestamp = removal.append(guard, shard, bounds, failed.is_some());

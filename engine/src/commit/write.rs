@@ -70,7 +70,7 @@ impl Engine {
         self.wait_durable(timestamp, options)
     }
 
-    /// Removes a row; `None` if there was none. An expired row counts as none, and goes too.
+    /// Removes a row; `None` if there was none. An expired row counts as none, and is removed, too.
     pub(crate) fn remove(
         &self,
         handle: &Arc<Space>,

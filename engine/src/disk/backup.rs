@@ -55,7 +55,7 @@ impl Engine {
         self.checkpoint_exclusively()?;
         let log = self.log()?;
         let manifest = {
-            // No keyspace comes or goes between the rotation and the copy of the catalog.
+            // No keyspace is created or dropped between the rotation and the copy of the catalog.
             let manifest = self.manifest();
             let point = log.rotate()?;
             let mut copy = manifest.clone();

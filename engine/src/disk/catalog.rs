@@ -88,7 +88,7 @@ impl Engine {
         Ok(space)
     }
 
-    /// Gives back the pages of a keyspace that nobody has heard of.
+    /// Releases the pages of a keyspace that was never in the catalog.
     fn discard(&self, space: Space) {
         if let Some(pages) = &self.pages {
             pages.discard(space);
@@ -112,7 +112,7 @@ impl Engine {
         })
     }
 
-    /// Takes a keyspace's contents away while nobody writes.
+    /// Drops a keyspace's contents, or replaces them by none, while no writer is active.
     fn retire_keyspace(
         &self,
         name: &str,

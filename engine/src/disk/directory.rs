@@ -114,8 +114,8 @@ fn new_database_id() -> u128 {
     half() << 64 | half()
 }
 
-/// Creates a directory and its missing parents so that their names survive a power cut. The name
-/// of `dir` itself is synced even if it exists: whoever created it may not have come to that.
+/// Creates a directory and its missing parents so that their names survive a power cut. The name of
+/// `dir` itself is synced even if it exists: its creator may not have synced it.
 pub(crate) fn create_durably(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
     let mut unsynced = vec![dir];
     for ancestor in dir.ancestors().skip(1) {
@@ -135,7 +135,7 @@ pub(crate) fn create_durably(vfs: &dyn Vfs, dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the directory's lock. A reader goes without where it may not write.
+/// Takes the directory's lock. A reader that may not write to the directory takes none.
 pub(crate) fn lock_directory(
     vfs: &dyn Vfs,
     dir: &Path,

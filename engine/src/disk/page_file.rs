@@ -321,10 +321,9 @@ impl PageFile {
         Ok(())
     }
 
-    /// A checkpoint's cut: no commit is under way, and no keyspace comes or goes. It will lack the
-    /// commits of the logs from `generation` on. What it publishes names every tree that is in the
-    /// file, also those of keyspaces that were dropped: after a crash the next opening gives them
-    /// back.
+    /// A checkpoint's cut: no commit is under way, and no keyspace is created or dropped. The
+    /// checkpoint will lack the commits of the logs from `generation` on. It names every tree in
+    /// the file, also those of dropped keyspaces: after a crash the next opening releases them.
     pub(crate) fn begin(
         &self,
         generation: u32,
@@ -613,7 +612,7 @@ fn unknown_owner(path: &Path, bytes: &[u8]) -> Error {
     }))
 }
 
-/// Lets pages of a dropped tree be lost that a damaged one leads to: nobody asks for them any more,
+/// Leaks pages of a dropped tree that a damaged page leads to: no operation asks for them any more,
 /// and nothing else is to fail for them.
 fn unless_damaged(outcome: Result<()>) -> Result<()> {
     match outcome {

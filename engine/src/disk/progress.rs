@@ -23,5 +23,5 @@ pub struct RecoveryProgress {
     pub total_bytes: u64,
 }
 
-/// Who is told of it, from any thread.
+/// Called with the progress, from any thread.
 pub(crate) type ProgressCallback = Arc<dyn Fn(RecoveryProgress) + Send + Sync>;

@@ -262,7 +262,7 @@ impl Redo<'_> {
         parts
     }
 
-    /// Applies changes in order; `progress` is told how many.
+    /// Applies changes in order; `progress` gets their number.
     fn apply_part(&self, part: &[RedoChange], progress: &impl Fn(usize)) -> Result<()> {
         let bytes = self.batch.bytes.as_slice();
         let mut row = Vec::new();

@@ -110,7 +110,7 @@ impl Recovery<'_> {
             let expiries = self.expiries;
             let removed = space.replay_remove_range(expiries, bounds, timestamp, &is_own);
             let Err(error) = removed else { return Ok(()) };
-            // What is behind a page that cannot be read goes all the same.
+            // The rows behind a page that cannot be read are removed all the same.
             let next = error.keys().and_then(|keys| keys.to.clone());
             if matches!((&start, &next), (Bound::Included(at), Some(next)) if at >= next) {
                 return Err(error.into());

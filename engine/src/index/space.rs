@@ -104,7 +104,7 @@ impl Space {
         self.expiring
             .add(i64::from(new.is_some()) - i64::from(old.is_some()));
         if let Some(expiry_ms) = old {
-            // What cannot go now goes when it comes due.
+            // An entry that cannot be removed now is removed when it is due.
             let _ = expiries.remove(self.id, key, expiry_ms);
         }
     }

@@ -100,7 +100,7 @@ impl ClientMemory {
         Some(largest.1 == worker)
     }
 
-    /// The largest connection has been closed: whoever needs more asks again.
+    /// The largest connection has been closed: a worker that needs more asks again.
     pub(crate) fn relieved(&self) {
         self.pressed.store(false, Ordering::Release);
     }

@@ -66,7 +66,7 @@ impl WaitingReply {
         self.start == self.end
     }
 
-    /// The commit that is to be durable before it goes out.
+    /// The commit that must be durable before the reply is sent.
     pub(crate) fn awaited(&self) -> Option<Commit> {
         match self.until {
             AwaitedState::Durable(commit) => Some(commit),
@@ -131,7 +131,8 @@ impl Output {
         self.buffer.unsent()
     }
 
-    /// Whether the next request may well get a large reply: who asked for small ones goes on so.
+    /// Whether the next request may well get a large reply: a connection that asked for small ones
+    /// tends to ask for more of them.
     pub(crate) fn expects_large(&self) -> bool {
         !self.had_small || self.pending() > 0
     }

@@ -58,7 +58,7 @@ struct Port {
 /// How far accepting at a port came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Accepted {
-    /// Nobody waits any more.
+    /// No thread waits any more.
     All,
     /// Somebody may still wait.
     Some,
@@ -123,7 +123,7 @@ impl Acceptor {
             }
             let ports = 0..self.ports.len();
             let accepted: Vec<Accepted> = ports.map(|port| self.accept_some(port)).collect();
-            // Edge-triggered: nobody reminds us of those that are left.
+            // Edge-triggered: the poll does not report those that are left again.
             timeout = if accepted.contains(&Accepted::Failed) {
                 failures += 1;
                 Some(retry_after(failures))

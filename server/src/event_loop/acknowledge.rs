@@ -38,7 +38,7 @@ impl Worker {
                 let db = &self.shared.db;
                 let fails = |commit: Option<Commit>| db.poll_durable(&commit?).err();
                 if let Some(error) = fails(output.awaited()) {
-                    // Whoever only waits goes on waiting for space.
+                    // Clients that only wait (`WAITAOF`) continue to wait for space.
                     let for_good = !matches!(error, hedgerow::Error::DiskFull);
                     output.replace_waiting(
                         |reply| {

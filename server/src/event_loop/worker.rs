@@ -252,7 +252,7 @@ impl Worker {
             self.write_out();
         }
         self.end_tick();
-        // The queue's buffer goes on being used; what was queued meanwhile goes on top.
+        // Uses the queue's buffer again, with what was queued meanwhile.
         queue.clear();
         queue.append(&mut self.queue);
         self.queue = queue;

@@ -26,8 +26,7 @@ fn plain(status: u16, content_type: &'static str, body: String) -> Answer {
     }
 }
 
-/// Answers a `GET` or `HEAD`. Whether the server is well is told to everybody, all else to those
-/// who know the password.
+/// Answers a `GET` or `HEAD`. `/healthz` needs no password, all else does.
 pub(super) fn answer(shared: &Shared, request: &HttpRequest) -> Answer {
     if request.path == "/healthz" {
         return match shared.failure() {

@@ -273,8 +273,8 @@ fn delete(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     Ok(Done::Wrote(commit))
 }
 
-/// `flush_all [delay] [noreply]`: with a delay, in seconds or as a Unix time, everything that is
-/// there when it is due goes then. The last of them counts, and a restart forgets it.
+/// `flush_all [delay] [noreply]`: with a delay, in seconds or as a Unix time, it removes everything
+/// that exists when it is due. The last delay counts, and a restart forgets it.
 fn flush_all(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let delay = words.get(1).filter(|word| *word != b"noreply");
     let at_ms = match delay.map(signed) {

@@ -92,7 +92,7 @@ fn first_line(rest: &[u8]) -> Result<(&[u8], usize), Parsed> {
     Ok((line, end + 1))
 }
 
-/// What cannot be answered so that the next request can be told from this one: the connection ends.
+/// A request behind which the next one cannot be found: the connection ends.
 fn malformed(why: &str) -> Parsed {
     Parsed::Malformed(format!("CLIENT_ERROR {why}\r\n").into_bytes())
 }
@@ -184,7 +184,8 @@ impl Line<'_> {
         let data = line_bytes + length;
         let rest = &input[at..];
         if rest.len() < data + 2 {
-            // A line feed alone after the data is malformed, but that can be told only then.
+            // A line feed alone after the data is malformed, but that shows only when the data is
+            // there.
             spans.truncate(first);
             return Parsed::Partial(data + 2);
         }

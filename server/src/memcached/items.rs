@@ -45,7 +45,7 @@ pub(super) struct Item<'a> {
 
 /// The item is stale: still served, but somebody should make it anew.
 pub(super) const STALE: u8 = 1;
-/// Some client was told to make the item anew.
+/// Some client won the item: it should make it anew.
 pub(super) const CLAIMED: u8 = 2;
 
 /// The cas value of a row.
@@ -231,7 +231,7 @@ pub(super) struct Delete {
     pub(super) compare: Option<u64>,
     /// The item is marked stale instead.
     pub(super) invalidate: bool,
-    /// Its value goes and the item stays, with these client flags.
+    /// The item stays with an empty value and these client flags.
     pub(super) empty: Option<u32>,
     /// A new expiry for an item that stays.
     pub(super) touch: Option<Option<u64>>,
@@ -268,7 +268,7 @@ pub(super) fn delete(
             }
         }
         if delete.invalidate {
-            // The next reader is to make it anew, whoever was told before.
+            // The next reader wins the item, whichever client won it before.
             new.set_marks(STALE);
         }
         choose_version(new, delete.version);

@@ -28,7 +28,7 @@ pub(crate) enum Frame {
     /// A quoted inline command of this many bytes, and its words. The caller replaces it in the
     /// buffer with [`encode`]'s form of it and parses again, so that arguments are always ranges.
     Quoted(usize, Vec<Vec<u8>>),
-    /// The request goes on beyond the buffer. At least this many bytes are needed in all.
+    /// The request continues behind the buffer. It needs at least this many bytes.
     Partial(usize),
     /// No request can begin like this: the error line.
     Malformed(String),

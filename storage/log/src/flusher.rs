@@ -316,7 +316,7 @@ impl Flusher {
         Ok(())
     }
 
-    /// Seals the files of this generation and goes on in those of the next.
+    /// Seals the files of this generation and continues in those of the next.
     fn rotate(&mut self, rotation: Rotation) -> Result<(), Stopped> {
         let Rotation {
             generation,

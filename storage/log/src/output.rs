@@ -152,8 +152,8 @@ impl Output {
             self.take(&shards[at], buffer, at);
         }
         drop(buffers);
-        // All records in the files have this epoch or an earlier one: none is dropped.
-        // Nobody syncs this: a manifest is named by a group commit.
+        // All records in the files have this epoch or an earlier one: none is dropped. This is not
+        // synced: a group commit names a manifest.
         self.finish_blocks(log, self.newest, None, false);
         self.write_pending(log)
     }

@@ -8,7 +8,7 @@ hedgerow_planted::bugs! {
     AcknowledgeBeforeSync,
     /// Recovery does not compare the checksums of blocks.
     ChecksumIgnored,
-    /// Recovery takes every shard's log as far as it goes, whatever the others have.
+    /// Recovery takes all valid blocks of every shard, whatever the others have.
     CutoffIgnored,
     /// The directory of new log files is not synced.
     DirectorySyncMissing,

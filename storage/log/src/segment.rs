@@ -251,9 +251,9 @@ fn most_parts(most: u64, mut try_parts: impl FnMut(u64) -> bool) {
     }
 }
 
-/// Reserves disk space for the new files of all shards, which have no blocks yet: for each as much
-/// as for the others, so that on a full disk no worker goes without. While the reserve is `spent`,
-/// no more than must be left for the next opening.
+/// Reserves disk space for the new files of all shards, which have no blocks yet: the same amount
+/// for each, so that on a full disk every worker has some. While the reserve is `spent`, no more
+/// than must be left for the next opening.
 pub(crate) fn reserve_alike(writers: &mut [SegmentWriter], spent: bool) {
     let most = if spent { LEAST_PARTS } else { RESERVE_PARTS };
     let mut reserve = |parts| {

@@ -79,7 +79,7 @@ impl Syncers {
             let done = self.done.0.clone();
             let work = move || {
                 for job in inbox {
-                    // The flusher is gone if nobody takes the outcome.
+                    // The flusher is gone if the outcome is not received.
                     let _ = done.send(sync(&job));
                 }
             };

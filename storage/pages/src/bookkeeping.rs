@@ -65,7 +65,7 @@ impl<const PAGE: usize> Default for Saved<PAGE> {
 
 /// What is known of the checkpoints that were published.
 pub(crate) struct Published {
-    /// Where the root of the last one is: the next goes to the other slot.
+    /// The slot of the last root: the next one is written to the other slot.
     pub(crate) slot: Slot,
     /// Why there can be no more of them.
     pub(crate) poisoned: Option<String>,

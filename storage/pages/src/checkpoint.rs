@@ -247,7 +247,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             && let Err(error) = self.write_saved(&mut saved)
             && let Some(collecting) = &mut lock(&self.space).collecting
         {
-            // The change goes on; the checkpoint finds that it cannot.
+            // The change continues; the checkpoint fails.
             collecting.failed = Some(error);
         }
     }

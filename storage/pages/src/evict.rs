@@ -89,7 +89,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         }
     }
 
-    /// Evicts until this many pages would fit, as far as that goes without waiting.
+    /// Evicts until this many pages would fit, as far as it can without waiting.
     pub(crate) fn evict_ahead(&self, pages: usize) {
         while self.resident.load(Ordering::Relaxed) + pages > self.limit() {
             // Threads that cannot wait evict in between. What failed here fails there, too.

@@ -327,7 +327,7 @@ mod interleavings {
             }
         }
 
-        /// Gives the page back, as whoever has its latch.
+        /// Releases the page, as the thread that has its latch.
         fn release(&self) {
             self.lock();
             {
@@ -409,7 +409,7 @@ mod interleavings {
         shuttle::check_random(|| both(once_more), 50_000);
     }
 
-    /// A copy is written beside somebody who evicts the page as soon as that goes.
+    /// A copy is written beside a thread that evicts the page as soon as it can.
     fn evicted(install: Install) {
         beside_a_late_write(install, |world, _| {
             world.evict();

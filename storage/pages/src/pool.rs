@@ -367,7 +367,8 @@ impl<const PAGE: usize> Pool<PAGE> {
     pub(crate) fn evicted(&self, page: PageId) {
         let word = self.word(page);
         let seen = word.snapshot();
-        // Nobody cleans a page that is latched exclusively, or calls it cold but its holder.
+        // While a page is latched exclusively, only the thread with the latch marks it clean or
+        // cold.
         if seen.is_dirty() {
             self.dirty.fetch_sub(1, Ordering::Relaxed);
         }

@@ -25,8 +25,8 @@ use crate::paged::ExclusiveLatch;
 use crate::pool::{Pool, lock};
 use crate::restart::Result;
 
-/// Batches that are written before a change goes on, at most: dirty pages that others have latched
-/// do not go, and the reserve is for the time when none can.
+/// The most batches that are written before a change continues: dirty pages that other threads have
+/// latched cannot be evicted, and the reserve is for the time when none can.
 const MOST_BATCHES: usize = 8;
 
 /// While this is there, changes may use up the reserve. Made by [`Pool::spend_reserve`].

@@ -83,7 +83,7 @@ impl Slot {
     /// Both slots.
     pub(crate) const BOTH: [Slot; 2] = [Slot(0), Slot(1)];
 
-    /// Where the next root goes while this slot has the one that counts.
+    /// The slot of the next root, while this slot has the one that counts.
     pub(crate) fn other(self) -> Slot {
         Slot(1 - self.0)
     }

@@ -79,19 +79,20 @@ impl PageState {
         self.latch() == EXCLUSIVE
     }
 
-    /// Whether the clock passed the page and nobody used it since.
+    /// Whether the clock passed the page and no thread used it since.
     #[inline(always)]
     pub(crate) fn is_marked(self) -> bool {
         self.latch() == MARKED
     }
 
-    /// Whether nobody holds the latch of the page, which is in memory.
+    /// Whether the page is in memory and no thread has its latch.
     #[inline(always)]
     pub(crate) fn is_free(self) -> bool {
         matches!(self.latch(), MARKED | UNLOCKED)
     }
 
-    /// Whether the page is in memory and nobody has it exclusively: its bytes can be read.
+    /// Whether the page is in memory and no thread has it latched exclusively: its bytes can be
+    /// read.
     #[inline(always)]
     pub(crate) fn is_readable(self) -> bool {
         self.latch() >= MARKED

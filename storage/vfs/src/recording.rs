@@ -124,7 +124,7 @@ impl RecordingVfs {
 
     /// Lets the next `after` syncs of files pass and the one behind them fail, once, as kernels do:
     /// what was written since the file's last sync never reaches the disk, not with a later sync
-    /// either, but is read back as if it had, until the power goes.
+    /// either, but reads return it until the power is cut.
     pub fn lose_sync(&self, after: usize) {
         self.record().losing = Some(after);
     }

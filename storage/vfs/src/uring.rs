@@ -49,8 +49,8 @@ fn take() -> Option<IoUring> {
     ring.ok()
 }
 
-/// Reads as much of a batch as goes through a ring. Those that were done have their result; the
-/// indices of the others are returned.
+/// Reads as much of a batch as a ring takes. Those that were done have their result; returns the
+/// indices of the others.
 pub(crate) fn read(file: &File, reads: &mut [ReadAt<'_>]) -> Vec<usize> {
     let fd = types::Fd(file.as_raw_fd());
     let entries: Vec<squeue::Entry> = reads
@@ -76,7 +76,7 @@ pub(crate) fn read(file: &File, reads: &mut [ReadAt<'_>]) -> Vec<usize> {
     left
 }
 
-/// Writes as much of a batch as goes through a ring; returns the indices of the others.
+/// Writes as much of a batch as a ring takes; returns the indices of the others.
 pub(crate) fn write(file: &File, writes: &mut [WriteAt<'_>]) -> Vec<usize> {
     let fd = types::Fd(file.as_raw_fd());
     let entries: Vec<squeue::Entry> = writes

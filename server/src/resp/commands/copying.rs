@@ -58,7 +58,7 @@ impl CopiedRow {
     }
 }
 
-/// Where a row goes, and what may happen there.
+/// Where a row is copied to, and whether it may replace another.
 struct Destination<'t, 'k> {
     keyspace: &'t Keyspace,
     key: &'k [u8],

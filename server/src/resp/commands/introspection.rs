@@ -191,7 +191,7 @@ fn docs(reply: &mut Reply<'_>, commands: &'static [Command], names: Arguments<'_
     }
 }
 
-/// What is told of each command; a field more follows if it has `parts`.
+/// The fields of a command; one more follows if it has `parts`.
 fn doc_fields(reply: &mut Reply<'_>, summary: &str, command: &Command, parts: bool) {
     reply.map(3 + usize::from(parts));
     for (field, text) in [

@@ -53,7 +53,7 @@ pub(crate) fn object(call: &mut Call<'_, '_, '_>) -> Outcome {
                  will take some time to adjust.",
             ));
         }
-        // Nobody shares values.
+        // Values are not shared.
         b"REFCOUNT" => call.reply.integer(1),
         // `IDLETIME`: nothing is evicted by when it was last read, so rows do not keep that.
         _ => {

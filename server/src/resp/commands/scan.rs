@@ -135,7 +135,8 @@ pub(crate) fn scan(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
-/// Where an iteration goes on: behind what a cursor stands for; `None` for the beginning.
+/// Where an iteration continues: behind the key that the cursor stands for; `None` for the
+/// beginning.
 fn recall(call: &Call<'_, '_, '_>, cursor: u64) -> Outcome<Option<Box<[u8]>>> {
     if cursor == 0 {
         return Ok(None);
