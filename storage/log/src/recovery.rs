@@ -5,8 +5,8 @@
 //! block names: idle shards need not write anything to advance τ, and a torn tail moves it back no
 //! further than necessary.
 //!
-//! The manifest has the exact end of every incarnation but the last, which a crash interrupted.
-//! That one's end is found so:
+//! The manifest has the exact end of every incarnation but, after a crash, the last. Recovery finds
+//! that one's end so:
 //!
 //! 1. Begin with the incarnation's first generation. Read the files of all shards block by block;
 //!    each is valid up to some length.
