@@ -357,7 +357,7 @@ impl Db {
 
 impl Drop for Db {
     fn drop(&mut self) {
-        // Whoever wants to know calls `close`.
+        // Callers that want the error call `close`.
         let _ = self.close();
     }
 }

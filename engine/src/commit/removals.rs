@@ -294,7 +294,7 @@ mod tests {
             keys.map(is_closed)[1..],
             [false, false, false, false, true, true]
         );
-        // Who holds stripes of several keys says so apart from that.
+        // Locks of several stripes are counted separately.
         drop(stripes.lock_many(vec![3]));
         assert!(stripes.has_multi() && stripes.has_closed_ranges());
         drop(second);

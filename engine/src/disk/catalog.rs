@@ -182,7 +182,7 @@ impl Engine {
         if self.is_closed() {
             return Err(Error::Closed);
         }
-        // Whoever changes the catalog waits for stripes, which a closure's caller holds, and for
+        // A change of the catalog waits for stripes, which a closure's caller holds, and for
         // removals, which wait for batches of reads.
         if worker::must_not_wait() {
             return Err(Error::Nested);

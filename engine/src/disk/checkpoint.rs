@@ -105,8 +105,8 @@ impl Engine {
         outcome
     }
 
-    /// Whoever takes a checkpoint comes through here: it writes to files that an opening which
-    /// displaced this one uses, long before it replaces the manifest.
+    /// Every checkpoint calls this: it writes to files that an opening which displaced this one
+    /// uses, long before it replaces the manifest.
     pub(crate) fn checkpoint_once(&self) -> Result<CheckpointReport> {
         self.check_manifest()?;
         match &self.pages {

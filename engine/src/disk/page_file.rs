@@ -73,10 +73,10 @@ const _: () = {
     assert!(ROWS_AT == 4 && EXPIRING_AT == 12 && ENTRY_BYTES == 20);
 };
 
-/// Rows that are removed between two looks at whether the database closes.
+/// Rows that are removed between two checks whether the database closes.
 const CHUNK_ROWS: usize = 1024;
 
-/// What the pool keeps for the engine.
+/// The engine's bytes in the pool's root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct EngineRoots {
     generation: u32,
@@ -153,17 +153,17 @@ impl CatalogEntry {
     }
 }
 
-/// What is seen of a page file without opening it.
+/// What can be read of a page file without opening it.
 pub(crate) struct Measured {
     pub(crate) size_bytes: u64,
     pub(crate) torn_bytes: u64,
 }
 
-/// A keyspace that was dropped or cleared and whose pages are still to be given back.
+/// A keyspace that was dropped or cleared and whose pages must still be released.
 struct Retired {
     space: Arc<Space>,
-    /// Once its root was given back: what is left, since it could not be read then. No checkpoint
-    /// names it any more.
+    /// After its root was released: the rest, which could not be read then. No checkpoint names it
+    /// any more.
     left: Option<Vec<PageId>>,
 }
 
@@ -171,7 +171,7 @@ struct Retired {
 pub(crate) struct PageFile {
     pool: Arc<Pool<PAGE>>,
     catalog: BTreeIndex,
-    /// What the catalog says; only what differs is written at a checkpoint's cut.
+    /// The catalog's entries; a checkpoint's cut writes only those that differ.
     entries: Mutex<HashMap<u32, CatalogEntry>>,
     retired: Mutex<Vec<Retired>>,
     /// How many there were since the database was opened.
@@ -194,7 +194,7 @@ impl PageFile {
             || manifest.keyspaces.iter().any(|entry| named(&entry.index)))
     }
 
-    /// Whether a new page file could be worked with in the memory that the options allow.
+    /// Whether the memory that the options allow suffices for a new page file.
     pub(crate) fn check_budget(options: &Builder, dir: &Path) -> Result<()> {
         let path = dir.join(PAGE_FILE);
         let pool_options = Options::new(options.page_budget() as u64);
@@ -269,7 +269,7 @@ impl PageFile {
         Ok(())
     }
 
-    /// Gives back the trees of keyspaces that were dropped and had pages when the process ended.
+    /// Releases the trees of keyspaces that were dropped and had pages when the process ended.
     fn release_orphans(&self, manifest: &Manifest) -> Result<()> {
         let _spending = self.pool.spend_reserve();
         let mut entries = lock(&self.entries);
@@ -301,11 +301,11 @@ impl PageFile {
         })
     }
 
-    /// Does what trees have put off and a checkpoint would publish undone. Before a checkpoint's
-    /// cut it is done beside commits, so that little is left for the cut itself.
+    /// Applies the pending frees of trees, which a checkpoint must not publish unapplied. This also
+    /// runs beside commits before a checkpoint's cut, so that little is left for the cut itself.
     ///
     /// # Errors
-    /// [`Error::DiskFull`]: something is left undone.
+    /// [`Error::DiskFull`]: some frees are still pending.
     pub(crate) fn apply_deferred(
         &self,
         spaces: &[Arc<Space>],
@@ -374,7 +374,7 @@ impl PageFile {
         self.pool.abandon_checkpoint(begun);
     }
 
-    /// Lets changes use up what is kept for reading while the disk is full: they undo others.
+    /// Lets changes use up the reserve for reading while the disk is full: they undo others.
     pub(crate) fn spend_reserve(&self) -> Spending<'_> {
         self.pool.spend_reserve()
     }
@@ -385,13 +385,13 @@ impl PageFile {
         self.pool.exceed_budget()
     }
 
-    /// Leaves the pages of a keyspace that is out of the catalog to the next checkpoint.
+    /// Lets the next checkpoint release the pages of a keyspace that is out of the catalog.
     pub(crate) fn retire(&self, space: Arc<Space>) {
         lock(&self.retired).push(Retired { space, left: None });
         self.retirements.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Gives back the pages of a keyspace that never came to be, which has no rows.
+    /// Releases the pages of a keyspace that was not created after all and has no rows.
     pub(crate) fn discard(&self, space: Space) {
         if let AnyIndex::BTree(tree) = space.index {
             // Its only page is in memory, and dirty: there is nothing to read or to write.
@@ -399,12 +399,12 @@ impl PageFile {
         }
     }
 
-    /// Gives back the pages of retired keyspaces. No checkpoint may begin meanwhile, or it would
-    /// name pages that are free. Of those to which somebody still has a handle only the root stays.
+    /// Releases the pages of retired keyspaces. No checkpoint may begin meanwhile, or it would name
+    /// pages that are free. Keyspaces with an open handle keep their root.
     ///
     /// # Errors
-    /// The first of what is in the way. Other keyspaces are given back all the same, and what is
-    /// left of this one by the next call.
+    /// The first error. Other keyspaces are released all the same, and the next call releases the
+    /// rest of this one.
     pub(crate) fn drop_retired(&self, is_closed: impl Fn() -> bool) -> Result<()> {
         let _spending = self.pool.spend_reserve();
         let retired = std::mem::take(&mut *lock(&self.retired));
@@ -417,7 +417,7 @@ impl PageFile {
         outcome
     }
 
-    /// Gives back the pages of one retired keyspace: what is left of it, and why.
+    /// Releases the pages of one retired keyspace; returns what is left of it, and why.
     fn drop_retired_one(
         &self,
         Retired { mut space, left }: Retired,
@@ -433,7 +433,7 @@ impl PageFile {
         let is_first = left.is_none();
         let mut left = left.unwrap_or_default();
         if is_first {
-            // Before its root is given back, which may then become another tree's.
+            // Before its root is released, which may then become another tree's.
             if let Err(error) = self.catalog.remove(&space.id.to_be_bytes()) {
                 return (Some(Retired { space, left: None }), Err(error.into()));
             }
@@ -447,7 +447,7 @@ impl PageFile {
             space,
             left: Some(left),
         });
-        // Pages that can never be read again are no reason to have no more checkpoints.
+        // Pages that can never be read again must not prevent all further checkpoints.
         (retired, if is_first { released } else { Ok(()) })
     }
 
@@ -456,14 +456,14 @@ impl PageFile {
         self.pool.compact();
     }
 
-    /// What a checkpoint that began now would need of the disk at most, in bytes, beside the space
-    /// that the file has.
+    /// The most disk space, in bytes, that a checkpoint would need now beside the space that the
+    /// file has.
     pub(crate) fn missing_bytes(&self) -> u64 {
         let backed = self.pool.backed_bytes();
         self.pool.unwritten_bytes().saturating_sub(backed)
     }
 
-    /// Whether [`is_short_of_blocks`](Self::is_short_of_blocks) is worth asking: one load.
+    /// Whether [`is_short_of_blocks`](Self::is_short_of_blocks) needs a check: one load.
     pub(crate) fn may_be_short_of_blocks(&self) -> bool {
         self.pool.may_be_short_of_blocks()
     }
@@ -494,7 +494,7 @@ impl PageFile {
         }
     }
 
-    /// Who needs a page: keys of keyspaces, or the engine itself.
+    /// What a page belongs to: keys of keyspaces, or the engine itself.
     pub(crate) fn who_needs(
         &self,
         page: PageId,
@@ -525,7 +525,7 @@ impl PageFile {
         self.pool.statistics()
     }
 
-    /// Memory that pages do without for a while: as much of this as they can spare.
+    /// Reserves memory of the pool's budget for something else: as much of this as pages can spare.
     pub(crate) fn reserve_memory(&self, bytes: usize) -> MemoryReservation<'_, PAGE> {
         self.pool.reserve_memory(bytes)
     }
@@ -543,7 +543,7 @@ impl PageFile {
 
 /// Opens the pool of pages. The logs before generation `needed` are gone.
 fn open_pool(options: &Builder, path: &Path, database_id: u128, needed: u32) -> Result<Pool<PAGE>> {
-    // Where no checkpoint was published, the logs have everything, and an empty file will do.
+    // Where no checkpoint was published, the logs have everything, and an empty file suffices.
     let may_create = needed == 0 && !options.read_only;
     let exists = options.vfs.exists(path);
     if !may_create && !exists.map_err(|e| Error::io("look for", path, e))? {
@@ -612,8 +612,8 @@ fn unknown_owner(path: &Path, bytes: &[u8]) -> Error {
     }))
 }
 
-/// Leaks pages of a dropped tree that a damaged page leads to: no operation asks for them any more,
-/// and nothing else is to fail for them.
+/// Leaks pages of a dropped tree that a damaged page leads to: no operation needs them any more,
+/// and nothing else should fail because of them.
 fn unless_damaged(outcome: Result<()>) -> Result<()> {
     match outcome {
         Err(Error::Corrupt(_)) => Ok(()),
@@ -622,7 +622,7 @@ fn unless_damaged(outcome: Result<()>) -> Result<()> {
     }
 }
 
-/// Removes all rows of a keyspace that nobody can write any more, but some may still read.
+/// Removes all rows of a keyspace that no thread can write any more, but some may still read.
 fn empty(space: &Space, is_closed: &impl Fn() -> bool) -> Result<()> {
     let mut buffer = Vec::new();
     loop {

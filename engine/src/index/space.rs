@@ -28,13 +28,13 @@ pub(crate) struct Space {
     length: StripedCounter,
     /// How many rows have an expiry.
     expiring: StripedCounter,
-    /// Where draws of random keys go on.
+    /// Where draws of random keys continue.
     pub(crate) cursors: Cursors,
     /// Set, under all stripes, when the keyspace was dropped or cleared.
     retired: AtomicBool,
 }
 
-/// An index, and what is known of its rows.
+/// An index, and the counters of its rows.
 pub(crate) struct StoredIndex {
     pub(crate) index: AnyIndex,
     pub(crate) rows: u64,
@@ -81,7 +81,7 @@ impl Space {
         self.expiring.sum()
     }
 
-    /// Brings a row into the expiry index, before it changes.
+    /// Adds a row to the expiry index, before the row changes.
     #[inline]
     fn precede(
         &self,
@@ -95,7 +95,7 @@ impl Space {
         }
     }
 
-    /// Takes a row that changed out of the expiry index, as it was there before.
+    /// Removes the old entry of a changed row from the expiry index.
     #[inline]
     fn follow(&self, expiries: &ExpiryIndex, key: &[u8], old: Option<u64>, new: Option<u64>) {
         if old == new {
@@ -109,12 +109,13 @@ impl Space {
         }
     }
 
-    /// Takes the rows of a retired keyspace out of the expiry index.
+    /// Removes the rows of a retired keyspace from the expiry index.
     pub(crate) fn forget_expiries(&self, expiries: &ExpiryIndex) {
         if self.expiring() == 0 {
             return;
         }
-        // Those that it misses go when they come due, since nobody has their keyspace.
+        // The sweeper removes entries that this misses when they are due, since their keyspace is
+        // gone.
         let all = ScanRange::starting_at(Bound::Unbounded, Direction::Forward);
         let _ = self.index.scan(&all, |key, bytes| {
             self.follow(expiries, key, Row::new(bytes).expiry_ms(), None);
@@ -209,7 +210,7 @@ impl Space {
             let is_full = gone.is_full();
             rows += gone.rows;
             self.length.add(-(gone.rows as i64));
-            // Not from within the tree, which lies on the same pages.
+            // Not from within the tree, which has latched pages of the same pool.
             for (key, expiry_ms) in gone.take() {
                 self.follow(expiries, &key, Some(expiry_ms), None);
             }
@@ -225,21 +226,21 @@ impl Space {
     }
 }
 
-/// What came of a removal of rows.
+/// The result of a removal of rows.
 pub(crate) struct RemovedRows {
-    /// Rows that went, and the last of them.
+    /// The number of rows removed, and the last of them.
     pub(crate) rows: u64,
     pub(crate) last: Option<Vec<u8>>,
-    /// Whether all were asked about.
+    /// Whether `wanted` saw all rows.
     pub(crate) is_all: bool,
     pub(crate) failed: Option<IndexError>,
 }
 
-/// Expiries that wait for rows to be removed, at most, and bytes of their keys.
+/// The most expiries that are collected before they are removed, and the most bytes of their keys.
 const MOST_EXPIRIES: usize = 1 << 14;
 const MOST_EXPIRY_BYTES: usize = 1 << 20;
 
-/// Rows that were removed, and what is still to be done for them.
+/// Removed rows whose entries of the expiry index must still be removed.
 #[derive(Default)]
 struct RemovedBatch {
     rows: u64,
@@ -271,7 +272,7 @@ impl RemovedBatch {
     }
 }
 
-/// Recovery: changes that happened once already, unless the row is newer.
+/// Recovery: repeats changes, unless the row is newer.
 impl Space {
     pub(crate) fn replay_put(
         &self,
@@ -338,7 +339,7 @@ impl Space {
         took.failed.map_or(Ok(()), Err)
     }
 
-    /// `make` writes the new row and returns true, or returns false for the row to go.
+    /// `make` writes the new row and returns true, or returns false to remove the row.
     fn replay(
         &self,
         expiries: &ExpiryIndex,
@@ -364,7 +365,7 @@ impl Space {
         };
         self.length
             .add(i64::from(present) - i64::from(replaced.present));
-        // Nobody sees it before all is replayed.
+        // No reader sees it before all is replayed.
         self.precede(expiries, key, expiry_ms)?;
         self.follow(expiries, key, replaced.expiry_ms, expiry_ms);
         Ok(())
@@ -397,9 +398,8 @@ mod tests {
         Timestamp::new(7, sequence)
     }
 
-    /// What the log has of a row, from whenever its files begin, leads to the row's last state,
-    /// whatever the tree had at first: so nothing but cost would tell whether older records are
-    /// skipped. Here the newer ones do not follow.
+    /// A log's records of a row lead to the row's last state, whatever the tree had at first: so
+    /// skipping older records would change only the cost. Here newer records do not follow.
     #[test]
     fn a_record_leaves_a_row_alone_that_is_as_new() {
         for kind in KINDS {

@@ -46,7 +46,7 @@ impl ClientMemory {
         self.limit_bytes.saturating_sub(self.used_bytes())
     }
 
-    /// A connection that held `before` bytes holds `now`, wanted or not.
+    /// A connection's memory changed from `before` to `now` bytes; there is no check of the limit.
     #[inline]
     pub(crate) fn change(&self, before: usize, now: usize) {
         if now > before {
@@ -85,8 +85,8 @@ impl ClientMemory {
         self.pressed.load(Ordering::Acquire)
     }
 
-    /// A worker's largest connection holds so many bytes: whether it is to be closed. `None`: some
-    /// worker has not said yet what its largest one holds.
+    /// Reports the bytes of a worker's largest connection; whether it is the largest of all, to be
+    /// closed. `None`: another worker has not reported yet.
     pub(crate) fn is_largest(&self, worker: usize, bytes: usize) -> Option<bool> {
         self.largest_bytes[worker].store(bytes, Ordering::SeqCst);
         let mut largest = (0, 0);

@@ -68,7 +68,7 @@ impl Worker {
                 }
                 shared.client_memory.relieved();
             }
-            // Those who have not spoken, or who have to close one, may be asleep.
+            // Workers that have not reported, or that have to close a connection, may be asleep.
             _ => shared.wake_workers(),
         }
     }

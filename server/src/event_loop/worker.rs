@@ -31,7 +31,7 @@ use crate::shared::{Shared, WorkerHandle};
 
 const WAKER: Token = Token(usize::MAX);
 const EVENTS: usize = 1024;
-/// How often idle connections are looked for.
+/// How often idle connections are closed.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a stopping worker tries to deliver the last replies.
 const LINGER: Duration = Duration::from_secs(2);
@@ -52,9 +52,9 @@ pub(crate) struct Worker {
     queue: Vec<usize>,
     /// Connections whose replies wait for a sync.
     pub(crate) waiting: Vec<usize>,
-    /// Connections to which more could be sent.
+    /// Connections whose sockets accept more.
     unsent: Vec<usize>,
-    /// Connections that are blocked, and when to look whether they fetch anything.
+    /// Blocked connections, and when to check whether they fetch anything.
     pub(crate) blocked: Vec<usize>,
     pub(crate) look_at: Option<Instant>,
     /// When the first of them has waited for long enough.
@@ -259,7 +259,7 @@ impl Worker {
         self.count_tick();
     }
 
-    /// What a tick works on.
+    /// The parts that a tick works on.
     #[inline]
     fn parts(&mut self) -> (&Shared, &mut Tick, ConnectionSlots<'_>) {
         let slots = ConnectionSlots {
@@ -270,7 +270,7 @@ impl Worker {
         (&self.shared, &mut self.tick, slots)
     }
 
-    /// Sends what a tick answered, and decides what comes next for each of its connections.
+    /// Sends a tick's answers, and decides what each of its connections does next.
     fn end_tick(&mut self) {
         let active = std::mem::take(&mut self.tick.active);
         // Those that had to leave something for the next tick are the first in it; the one that was
@@ -400,7 +400,7 @@ impl Worker {
         }
     }
 
-    /// Goes on with the requests that waited for the end of a pause, if it is over.
+    /// Runs the requests that waited for the end of a pause, if it is over.
     fn resume_paused(&mut self) {
         let Some(until) = self.paused_until else {
             return;
@@ -437,7 +437,7 @@ impl Worker {
         if sent > 0 {
             (peer.fetched, peer.buffers) = (true, false);
         }
-        // What holds nothing between ticks is not counted in them.
+        // A connection without memory between ticks is not counted.
         let is_counted = peer.memory_bytes > 0;
         let left = output.pending();
         output.release(&mut self.pool);
@@ -478,7 +478,7 @@ impl Worker {
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Closes the connections that `CLIENT KILL` named since the last look.
+    /// Closes the connections that `CLIENT KILL` named since the last check.
     fn close_killed(&mut self) {
         let kills = self.shared.clients.kills();
         if kills == self.kills_seen {

@@ -34,7 +34,7 @@ pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) content_type: &'static str,
     pub(super) body: String,
-    /// Asks the client to say who it is.
+    /// Asks the client for the password.
     pub(super) challenge: bool,
 }
 

@@ -190,7 +190,8 @@ impl Session {
             },
             Err(failure) => {
                 out.truncate(start);
-                // Who wants no reply would take an error for the reply to something else.
+                // A client that wants no reply would take an error for the reply to another
+                // request.
                 if is_meta || !classic::is_quiet(line) {
                     failure.reply(out);
                 }

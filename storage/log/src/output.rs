@@ -39,7 +39,7 @@ pub(crate) const MOST_EPOCHS_WITHOUT_BLOCK: u64 = EPOCH_GAP / 2;
 pub(crate) enum Fault {
     /// No space; the blocks wait to be written again.
     Full,
-    /// Anything else: nothing more can be promised.
+    /// Any other error: the log is poisoned.
     Failed(String),
 }
 
@@ -52,10 +52,10 @@ pub(crate) struct Output {
     pub(crate) newest: u64,
     /// The epoch that blocks close which are finished and not all written yet.
     closing: Option<u64>,
-    /// Whether there are records in the files that no closing makes count yet: of large buffers
-    /// that were written early, or of an epoch after the one that was closed.
+    /// Whether the files have records that no block closes yet: of large buffers that were written
+    /// early, or of an epoch after the one that was closed.
     uncovered: bool,
-    /// The sequence of a manifest that the next block of a group commit is to name.
+    /// The sequence of a manifest that the next block of a group commit must name.
     pub(crate) manifest: Option<u64>,
     /// Whether the files are sealed: nothing may be written until the switch to the next ones.
     pub(crate) sealed: bool,
@@ -103,7 +103,7 @@ impl Output {
         }
         let is_quiet = self.newest <= self.closed && self.manifest.is_none();
         if is_quiet && epoch - self.closed < MOST_EPOCHS_WITHOUT_BLOCK {
-            // Nothing happened since: no block has to say so.
+            // Nothing happened since: no block is needed.
             return Ok(());
         }
         let manifest = self.manifest.take();
@@ -158,7 +158,7 @@ impl Output {
         self.write_pending(log)
     }
 
-    /// Writes large buffers, without making them count yet.
+    /// Writes large buffers, without a block that closes them.
     pub(crate) fn write_large(
         &mut self,
         log: &LogState,
@@ -182,8 +182,8 @@ impl Output {
         self.write_pending(log)
     }
 
-    /// Writes a block that says that everything is durable. Only good for telling damage from
-    /// torn writes, so it waits neither for space nor for a sync.
+    /// Writes a block that says that everything is durable. It only serves to distinguish damage
+    /// from torn writes, so it waits neither for space nor for a sync.
     pub(crate) fn attest(&mut self, log: &LogState) -> Result<(), Fault> {
         let lengths = self
             .writers
@@ -283,14 +283,14 @@ impl Output {
         Ok(())
     }
 
-    /// Tries to have as much disk space reserved as there should be.
+    /// Tries to reserve disk space up to the configured amount.
     pub(crate) fn keep_reserve(&mut self) {
         self.writers
             .iter_mut()
             .for_each(SegmentWriter::keep_reserve);
     }
 
-    /// What a checkpoint could have of the space that is reserved, in bytes.
+    /// How many bytes of the reserved space a checkpoint could use.
     pub(crate) fn spendable(&self) -> u64 {
         self.writers.iter().map(SegmentWriter::spendable).sum()
     }
@@ -307,7 +307,8 @@ impl Output {
         self.spending
     }
 
-    /// Gives the reserve to a checkpoint, or takes back what there is when that is over.
+    /// Gives the reserve to a checkpoint, or reserves again what it can when the checkpoint has
+    /// ended.
     pub(crate) fn set_spending(&mut self, spending: bool) {
         self.spending = spending;
         let change = match spending {
@@ -328,7 +329,7 @@ impl Output {
         }
     }
 
-    /// Cuts off what was written ahead.
+    /// Truncates what was written ahead.
     pub(crate) fn trim(&mut self) {
         self.writers.iter_mut().for_each(SegmentWriter::trim_ahead);
     }
@@ -346,7 +347,7 @@ impl Output {
             .collect()
     }
 
-    /// Takes note that a file was synced while it had at least `length` bytes.
+    /// Records that a file was synced while it had at least `length` bytes.
     pub(crate) fn synced(&mut self, shard: usize, length: u64) {
         let writer = &mut self.writers[shard];
         writer.durable = writer.durable.max(length);
@@ -357,7 +358,7 @@ impl Output {
         self.writers[shard].path.display().to_string()
     }
 
-    /// Goes on in the files of the next generation; those of the last.
+    /// Switches to the files of the next generation; returns those of the last.
     pub(crate) fn switch(&mut self, writers: Vec<SegmentWriter>) -> Vec<SegmentWriter> {
         debug_assert!(!self.has_pending() && writers.len() == self.writers.len());
         self.sealed = false;

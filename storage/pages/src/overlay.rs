@@ -58,7 +58,7 @@ impl<const BLOCK: usize> Overlay<BLOCK> {
     fn scratch(&self) -> io::Result<&dyn VfsFile> {
         if self.scratch.get().is_none() {
             let made = self.vfs.scratch().map_err(failed)?;
-            // Whoever was first; the other file vanishes.
+            // The file that was made first is used; the other one vanishes.
             let _ = self.scratch.set(made);
         }
         match self.scratch.get() {

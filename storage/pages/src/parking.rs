@@ -15,7 +15,7 @@ pub(crate) trait Parking {
     /// that there is nothing to wait for; may also return early. `blocked` runs such that an
     /// `unpark` after the cause went away cannot be missed.
     fn park(&self, key: usize, blocked: impl FnOnce() -> bool);
-    /// Wakes all who sleep under the key.
+    /// Wakes all threads that sleep under the key.
     fn unpark(&self, key: usize);
 }
 

@@ -70,7 +70,8 @@ pub struct Pool<const PAGE: usize> {
     pub(crate) spare_backed: AtomicI64,
     /// Whether disk space can be reserved behind the file's end.
     pub(crate) can_reserve: AtomicBool,
-    /// Those who may exceed the budget on a full disk, and by how many pages it is exceeded.
+    /// How many [`Exceeding`](crate::Exceeding) guards exist, and by how many pages the budget is
+    /// exceeded.
     pub(crate) exceeding: AtomicUsize,
     pub(crate) beyond: AtomicUsize,
     /// Batches of evictions to come that take clean pages first.
