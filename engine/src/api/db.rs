@@ -22,8 +22,8 @@ use crate::options::Builder;
 
 /// An open database: a directory with named, ordered keyspaces.
 ///
-/// Share it between threads by reference or in an `Arc`. Dropping it closes it;
-/// [`Db::close`] does so and tells of errors.
+/// Share it between threads by reference or in an `Arc`. Dropping it closes it; [`Db::close`] does
+/// so and returns errors.
 ///
 /// ```
 /// use hedgerow::{Db, Durability, WriteOptions};
@@ -154,12 +154,12 @@ impl Db {
         Batch::new(Arc::clone(&self.engine))
     }
 
-    /// Runs `run` alone on what `locks` names, and commits what it wrote as one: atomic for
-    /// readers and for recovery. If `run` returns an error (or calls
-    /// [`Transaction::rollback`]), nothing happens.
+    /// Locks what `locks` names, calls `run`, and commits its writes as one: atomic for readers and
+    /// for recovery. If `run` returns an error (or calls [`Transaction::rollback`]), nothing
+    /// happens.
     ///
     /// Writers of the locked keys wait meanwhile, so be quick. Inside, use the transaction for
-    /// reading and writing; what takes locks by other ways is refused ([`Error::Nested`]).
+    /// reading and writing; other calls that take locks are refused ([`Error::Nested`]).
     ///
     /// ```
     /// # use hedgerow::{Db, Locks, WriteOptions};

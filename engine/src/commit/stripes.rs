@@ -35,12 +35,12 @@ const LOCKED: u64 = 1;
 const MULTI: u64 = 2;
 const FLAGS: u64 = LOCKED | MULTI;
 
-/// What a closed range counts in `multi`: above all commits of several keys.
+/// What a closed range adds to `multi`: more than all commits of several keys.
 pub(crate) const REMOVAL: usize = 1 << (usize::BITS / 2);
 
 pub(crate) struct Stripes {
     words: Box<[AtomicU64]>,
-    /// Commits of several keys under way, and closed ranges: one load tells of both.
+    /// Commits of several keys under way, and closed ranges: one load reads both.
     pub(crate) multi: CachePadded<AtomicUsize>,
     /// The closed ranges: see `removals`.
     pub(crate) closed: ClosedRanges,
@@ -50,7 +50,7 @@ pub(crate) struct Stripes {
 
 /// Groups of threads that count their batches together.
 const CONNECTION_SLOTS: usize = 16;
-/// How often a batch looks for a moment without commits of several keys.
+/// How often a batch checks for a moment without commits of several keys.
 const BATCH_ROUNDS: u32 = 300;
 
 /// A batch of reads under way. See [`Stripes::begin_batch`].
@@ -105,14 +105,14 @@ impl Stripes {
         self.take_many(locked)
     }
 
-    /// Locks all stripes, but beside batches of reads: for a commit that changes nothing which one
-    /// of them could read.
+    /// Locks all stripes without waiting for batches of reads: for a commit that changes nothing
+    /// that a batch could read.
     pub(crate) fn lock_all_beside_batches(&self) -> MultiGuard<'_> {
         self.multi.fetch_add(1, Ordering::SeqCst);
         self.take_many((0..STRIPES as u32).collect())
     }
 
-    /// Takes stripes for a commit that is counted.
+    /// Locks stripes for a commit that `multi` already counts.
     fn take_many(&self, locked: Vec<u32>) -> MultiGuard<'_> {
         debug_assert!(locked.is_sorted_by(|a, b| a < b), "ascending and distinct");
         let words = locked.iter().map(|&stripe| &self.words[stripe as usize]);
@@ -157,7 +157,7 @@ impl Stripes {
     pub(crate) fn await_multi(&self, keyspace: u32, key: &[u8]) {
         let word = &self.words[stripe_of(keyspace, key) as usize];
         let mut backoff = Backoff::new();
-        // A range is closed before its stripes are given back.
+        // A range is closed before its stripes are unlocked.
         while word.load(Ordering::Acquire) & MULTI != 0 || self.is_in_closed_range(keyspace, key) {
             backoff.wait();
         }
@@ -206,8 +206,8 @@ pub(crate) struct StripeGuard<'a> {
 }
 
 impl StripeGuard<'_> {
-    /// Takes the commit's timestamp from its log shard. The stripe remembers it from now
-    /// on, also if the index fails: a scan may have seen it, and no other shard may give it out.
+    /// Takes the commit's timestamp from its log shard. The stripe stores it from now on, also if
+    /// the index fails: a scan may have seen it, and no other shard may issue it.
     #[inline]
     pub(crate) fn take_timestamp(&mut self, shard: &mut ShardGuard<'_>) -> Timestamp {
         let timestamp = shard.timestamp(self.floor());
@@ -240,8 +240,8 @@ pub(crate) struct MultiGuard<'a> {
 }
 
 impl MultiGuard<'_> {
-    /// Takes the commit's timestamp from its log shard. Its stripes remember it from now
-    /// on, also if the index fails: a scan may have seen it, and no other shard may give it out.
+    /// Takes the commit's timestamp from its log shard. Its stripes store it from now on, also if
+    /// the index fails: a scan may have seen it, and no other shard may issue it.
     #[inline]
     pub(crate) fn take_timestamp(&mut self, shard: &mut ShardGuard<'_>) -> Timestamp {
         let timestamp = shard.timestamp(self.floor());
@@ -268,7 +268,7 @@ impl MultiGuard<'_> {
 
 impl Drop for MultiGuard<'_> {
     fn drop(&mut self) {
-        // Without a commit this lifts some stripes to the floor of others: harmless, a floor may
+        // Without a commit this raises some stripes to the floor of others: harmless, a floor may
         // always be higher.
         for &stripe in &self.locked {
             self.stripes.words[stripe as usize].store(self.after, Ordering::Release);

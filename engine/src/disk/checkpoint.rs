@@ -45,12 +45,12 @@ struct Run {
     to: Bound<Vec<u8>>,
 }
 
-/// Rows per visit of the index: what a scan pins does not outlast that.
+/// Rows per visit of the index: a scan stays pinned no longer than that.
 const CHUNK_ROWS: usize = 512;
 const CHUNK_BYTES: usize = 256 << 10;
-/// Parts per thread, so that recovery can share them out evenly.
+/// Parts per thread, so that recovery can divide them evenly.
 const PARTS_PER_THREAD: usize = 4;
-/// Keyspaces smaller than this are not cut.
+/// Keyspaces smaller than this are not divided into runs.
 const SMALL_ROWS: u64 = 10_000;
 
 fn log_outcome(outcome: &Result<CheckpointReport>) {
@@ -66,8 +66,8 @@ fn log_outcome(outcome: &Result<CheckpointReport>) {
     }
 }
 
-/// Lowers the calling thread's priority: where there is no core to spare, a checkpoint takes a
-/// quarter of one from those who serve, and not half. Elsewhere it costs nothing.
+/// Lowers the calling thread's priority: without an idle core a checkpoint takes a quarter of one
+/// from the workers, and not half. With one it costs nothing.
 fn yield_to_writers() {
     /// Of a weight of about a third of the normal one.
     #[cfg(target_os = "linux")]
@@ -79,7 +79,7 @@ fn yield_to_writers() {
 }
 
 impl Engine {
-    /// Refuses what needs files if there are none.
+    /// Refuses operations that need files in a database in memory alone.
     pub(crate) fn check_has_files(&self) -> Result<()> {
         if self.options.in_memory {
             return Err(Error::InMemory);
@@ -128,9 +128,9 @@ impl Engine {
             .map(|(_, newest)| *newest)
             .max()
             .unwrap_or(Timestamp::ZERO);
-        // A scan also sees what is gone, and that has no timestamp to look at; of a closed
-        // range there is none yet. The epoch after the current one is above every timestamp
-        // handed out by now.
+        // A scan also sees that rows are removed, and removals leave no timestamp in the index;
+        // that of a closed range does not exist yet. The epoch after the current one is above every
+        // timestamp taken by now.
         drop(self.removals.exclude());
         if !planted(PlantedBug::CheckpointTooEarly) {
             log.wait_durable(newest.epoch().max(log.epoch() + 1))?;
@@ -144,7 +144,7 @@ impl Engine {
         self.install_checkpoint(
             CheckpointEntry {
                 generation: rotation.generation,
-                // The logs that go with it may be all that tells of these epochs.
+                // The logs that the checkpoint replaces may be the only trace of these epochs.
                 timestamp: newest.max(Timestamp::new(rotation.epoch, 0)),
                 parts,
             },
@@ -165,12 +165,13 @@ impl Engine {
         pages.compact();
         let before = pages.statistics().writes;
         let mut begun = None;
-        // Random reads, which need keep nobody waiting; the cut does what comes until then.
+        // These are random reads, so they run before the cut, beside writers; the cut applies the
+        // rest.
         pages.apply_deferred(&self.spaces(), &self.expiries)?;
         let no_removals = self.removals.exclude();
         let rotated = log.rotate_at(|generation| {
             let spaces = self.spaces();
-            // What a commit left half done must not be published.
+            // A half-finished commit must not be published.
             begun = Some(
                 self.log()
                     .and_then(|_| pages.begin(generation, &spaces, &self.expiries)),
@@ -190,7 +191,7 @@ impl Engine {
             }
             (Ok(_), None) => unreachable!("a rotation that is done has run its cut"),
         };
-        // All of it is in the logs, durably: the rotation saw to that.
+        // The rotation made all of it durable in the logs.
         let finished = pages.finish(begun);
         finished.map_err(|error| self.stop_if_poisoned(error))?;
         let written = pages.statistics().writes - before;
@@ -211,8 +212,8 @@ impl Engine {
         Ok(report)
     }
 
-    /// What a page file holds after a failed sync is not known: as with the log, no write may be
-    /// accepted then.
+    /// After a failed sync the contents of a page file are unknown: as with the log, no write may
+    /// be accepted then.
     fn stop_if_poisoned(&self, error: Error) -> Error {
         if let Error::Poisoned(reason) = &error {
             tracing::error!(%reason, "the page file failed: no write is accepted until a restart");
@@ -226,7 +227,7 @@ impl Engine {
     pub(crate) fn last_checkpoint(&self) {
         let has_pages = self.pages.is_some();
         if has_pages && self.options.checkpoint_log_bytes.is_some() && self.log().is_ok() {
-            // If it fails, the logs have it all.
+            // If it fails, the logs have everything.
             log_outcome(&self.checkpoint_once());
         }
     }
@@ -255,7 +256,7 @@ impl Engine {
         self.counters
             .checkpoint_duration_ms
             .store(report.duration_ms, Ordering::Relaxed);
-        // Files that cannot be removed now go with the next checkpoint or opening.
+        // The next checkpoint or opening removes files that cannot be removed now.
         let _ = remove_obsolete(&*self.options.vfs, &self.dir, &manifest);
         Ok(())
     }
@@ -297,7 +298,7 @@ impl Engine {
         Ok(written.into_iter().map(|(_, outcome)| outcome).collect())
     }
 
-    /// Cuts all keyspaces into runs and shares them out to about `parts` parts.
+    /// Divides all keyspaces into runs, and the runs among about `parts` parts.
     fn plan(&self, parts: usize) -> Result<Vec<Vec<Run>>> {
         let spaces = self.spaces();
         let total: u64 = spaces.iter().map(|space| space.len()).sum();

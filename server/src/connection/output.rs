@@ -19,16 +19,16 @@ use hedgerow::Commit;
 use crate::connection::input::{BUFFER_BYTES, MAX_POOLED_BUFFERS, MAX_POOLED_BYTES, Pool};
 use crate::connection::reply_buffer::ReplyBuffer;
 
-/// Places for replies that wait which a connection keeps.
+/// Places for waiting replies that an idle connection keeps allocated.
 const MAX_IDLE_WAITING: usize = 64;
 
-/// What one connection is sent at once, so that others are served too.
+/// The most bytes that one connection is sent at once, so that others are served too.
 const FLUSH_BYTES: usize = 1 << 20;
 
-/// What sending came to.
+/// The result of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flushed {
-    /// All that may be sent is.
+    /// All that may be sent was sent.
     All,
     /// The socket takes no more for now.
     Blocked,
@@ -119,7 +119,7 @@ impl Output {
         self.buffer.position()
     }
 
-    /// The memory that is taken up.
+    /// The memory that the output uses.
     #[inline]
     pub(crate) fn capacity(&self) -> usize {
         self.buffer.capacity() + self.waiting.capacity() * size_of::<WaitingReply>()
@@ -137,7 +137,7 @@ impl Output {
         !self.had_small || self.pending() > 0
     }
 
-    /// Holds back the reply from the position `start` to the end, and all behind it.
+    /// Delays the reply from the position `start` to the end, and all replies behind it.
     #[inline]
     pub(crate) fn delay(&mut self, start: usize, until: AwaitedState, code: u32) {
         self.waiting.push_back(WaitingReply {
@@ -170,14 +170,14 @@ impl Output {
         !self.waiting.is_empty()
     }
 
-    /// Lets go the replies that waited for their commits to be written out.
+    /// Releases the replies that waited for their commits to be written out.
     #[inline]
     pub(crate) fn release_written_out(&mut self) {
         self.waiting
             .retain(|reply| reply.until != AwaitedState::WrittenOut);
     }
 
-    /// Lets go what waits first, as far as `durable_epoch` covers it.
+    /// Releases the first waiting replies, as far as `durable_epoch` covers them.
     pub(crate) fn release_durable(&mut self, durable_epoch: u64) {
         let covered = |reply: &WaitingReply| match reply.until {
             AwaitedState::Durable(commit) => commit.epoch() <= durable_epoch,
@@ -193,19 +193,19 @@ impl Output {
         self.waiting.back()?.awaited()
     }
 
-    /// When to let go what waits first, whatever is durable then.
+    /// When to release the first waiting reply, whatever is durable then.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.waiting.front()?.deadline
     }
 
-    /// Lets `write` put another reply in the place of the first that waits, which ends its wait.
+    /// Lets `write` replace the first waiting reply, which then waits no more.
     pub(crate) fn replace_first_waiting(&mut self, mut write: impl FnMut(&mut ReplyBuffer)) {
         let mut is_first = true;
         self.replace_waiting(|_| std::mem::take(&mut is_first), |_, buffer| write(buffer));
     }
 
-    /// Lets `write` put other replies in the places of those that wait and are `chosen`; these wait
-    /// no more. Costs a copy of the buffer, large values left out.
+    /// Lets `write` replace the waiting replies that are `chosen`; these wait no more. Costs a copy
+    /// of the buffer, large values left out.
     pub(crate) fn replace_waiting(
         &mut self,
         mut chosen: impl FnMut(&WaitingReply) -> bool,
@@ -262,7 +262,7 @@ impl Output {
         Ok(Flushed::All)
     }
 
-    /// Gives an empty buffer back, and room in a half-sent one.
+    /// Returns an empty buffer to the pool, and frees room in a half-sent one.
     pub(crate) fn release(&mut self, pool: &mut Pool) {
         if self.waiting.is_empty() && self.waiting.capacity() > MAX_IDLE_WAITING {
             self.waiting = VecDeque::new();

@@ -7,14 +7,14 @@ use std::time::Duration;
 use crate::connection::input::Filled;
 use crate::event_loop::worker::Worker;
 
-/// How often blocked connections are looked at: one that has fetched nothing in between may be
+/// How often blocked connections are checked: a client that has fetched nothing in between may be
 /// waiting for its requests to be read.
 const LOOK: Duration = Duration::from_millis(50);
-/// What a connection can hold back in requests: their places are 32-bit numbers.
+/// The most bytes of waiting requests of a connection: their places are 32-bit numbers.
 const LONGEST_INPUT_BYTES: usize = (u32::MAX / 2) as usize;
 
 impl Worker {
-    /// Counts what a connection holds, if that changed, and closes it if that is too much.
+    /// Counts a connection's memory, if it changed, and closes the connection if that is too much.
     pub(crate) fn count_memory(&mut self, slot: usize) {
         let (Some(peer), Some(session)) = (&mut self.peers[slot], &self.sessions[slot]) else {
             return;

@@ -204,17 +204,17 @@ pub(crate) struct SegmentWriter {
     allocated: u64,
     /// Bytes of the block written last.
     last_block: u64,
-    /// Whether zeros could not be written: blocks are worth trying all the same.
+    /// Whether zeros could not be written: blocks are written all the same.
     refused: bool,
-    /// Disk space to have reserved behind the blocks, in bytes; 0 for none.
+    /// Bytes of disk space to reserve behind the blocks; 0 for none.
     reserve: u64,
-    /// Up to where there is space for sure.
+    /// The offset up to which disk space is reserved.
     reserved: u64,
     /// Whether less than half of the reserve is left, and the disk has no more.
     short: bool,
     /// Whether the reserve is given to a checkpoint: until it is over nothing is reserved.
     spent: bool,
-    /// Whether the finished block seals the file: then nothing is kept behind it.
+    /// Whether the finished block seals the file: then nothing is reserved behind it.
     seals: bool,
 }
 
@@ -232,7 +232,7 @@ pub(crate) fn empty_buffer() -> Vec<u8> {
 
 /// A reserve is had in so many parts: if there is no space for all, then for as many as there is.
 const RESERVE_PARTS: u64 = 32;
-/// So many of them are left for the next opening.
+/// How many of them are left for the next opening.
 const LEAST_PARTS: u64 = 4;
 
 /// Finds how many parts of a reserve there is space for, by halving; `try_parts` reserves so many.
@@ -364,7 +364,7 @@ impl SegmentWriter {
                 true
             }
             Err(e) if is_disk_full(&e) => false,
-            // The file system cannot do that: the log does without.
+            // The file system cannot reserve: the log has no reserve.
             Err(_) => {
                 self.reserve = 0;
                 true
@@ -372,8 +372,8 @@ impl SegmentWriter {
         }
     }
 
-    /// What a checkpoint could have of the reserve, in bytes: all but what this file keeps, and
-    /// what the file of the next generation needs.
+    /// How many bytes of the reserve a checkpoint could use: all but those that this file keeps,
+    /// and those that the file of the next generation needs.
     pub(crate) fn spendable(&self) -> u64 {
         let reserved = self.reserved.saturating_sub(self.length);
         reserved.saturating_sub(2 * self.least_reserve())
@@ -395,7 +395,7 @@ impl SegmentWriter {
         self.reserved >= self.length + self.least_reserve()
     }
 
-    /// Gives the reserve back, but for what is left for the next opening, until the end of
+    /// Releases the reserve, but for the part for the next opening, until the end of
     /// [spending](Self::end_spending). Not while a block waits for space.
     pub(crate) fn spend(&mut self) {
         if self.reserve == 0 || self.pending {
@@ -406,7 +406,7 @@ impl SegmentWriter {
         self.reserve_parts(self.length, LEAST_PARTS);
     }
 
-    /// Reserves again what there is space for.
+    /// Reserves again as much as there is space for.
     pub(crate) fn end_spending(&mut self) {
         self.spent = false;
         self.keep_reserve();
@@ -462,7 +462,7 @@ impl SegmentWriter {
         self.seals = seals;
     }
 
-    /// Gives up the finished block, which holds no records, after it failed to be written.
+    /// Discards the finished block, which has no records, after it could not be written.
     pub(crate) fn discard_block(&mut self) {
         debug_assert!(self.pending && self.records == 0);
         self.pending = false;
@@ -497,8 +497,8 @@ impl SegmentWriter {
     }
 
     /// Writes zeros ahead of the blocks to come, if there is no room for two more like the last one
-    /// and these are small: as many as the file has bytes, within a limit. How many that were.
-    /// Where it fails, the file does without from then on.
+    /// and these are small: as many as the file has bytes, within a limit. How many that were. If
+    /// that fails, the file has no zeros ahead from then on.
     pub(crate) fn write_ahead(&mut self, most: u64) -> u64 {
         debug_assert!(!self.pending);
         let ahead = self.length.clamp(LEAST_AHEAD.min(most), most);

@@ -49,7 +49,7 @@ pub struct CheckpointInProgress {
 #[derive(Default)]
 struct NewTable {
     levels: Vec<Vec<u64>>,
-    /// Blocks written for it, and those it does without.
+    /// Blocks written for it, and those that it does not need any more.
     written: Vec<u32>,
     replaced: Vec<u32>,
 }
@@ -60,7 +60,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         self.epoch.load(Ordering::Acquire) % 2 == 1
     }
 
-    /// Makes all that was changed by operations that are over durable, beside those that go on:
+    /// Makes the changes of all finished operations durable, beside running ones:
     /// [`compact`](Self::compact), [`begin_checkpoint`](Self::begin_checkpoint) and
     /// [`finish_checkpoint`](Self::finish_checkpoint) in one.
     ///
@@ -73,10 +73,10 @@ impl<const PAGE: usize> Pool<PAGE> {
         self.finish_checkpoint(begun)
     }
 
-    /// The moment of a checkpoint: it will hold what was changed by operations that are over.
-    /// `owner` runs between two operations; what it returns (at most 512 bytes: where the tree's
-    /// root is, how far the log is covered) is found again at [`owner`](Self::owner) after a
-    /// reopen. Writes nothing. A checkpoint that was begun before and not finished is given up.
+    /// The moment of a checkpoint: it will have the changes of all finished operations. `owner`
+    /// runs between two operations; what it returns (at most 512 bytes: where the tree's root is,
+    /// how far the log is covered) is found again at [`owner`](Self::owner) after a reopen. Writes
+    /// nothing. An unfinished earlier checkpoint is abandoned.
     ///
     /// # Errors
     ///
@@ -104,8 +104,8 @@ impl<const PAGE: usize> Pool<PAGE> {
         Ok(begun)
     }
 
-    /// Writes a checkpoint and makes it durable, beside operations that go on. The cost follows
-    /// what was changed since the last one.
+    /// Writes a checkpoint and makes it durable, beside running operations. The cost is
+    /// proportional to the changes since the last one.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         Ok(())
     }
 
-    /// Gives up a checkpoint that was begun: what it would have written belongs to the next.
+    /// Abandons a checkpoint that was begun: its pages belong to the next one.
     pub fn abandon_checkpoint(&self, begun: &CheckpointInProgress) {
         let _exclusive = lock(&self.checkpointing);
         if self.is_under_way(begun) {
@@ -230,7 +230,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         }
     }
 
-    /// Leaves a copy of a page for the checkpoint under way, if that needs it. The caller has the
+    /// Saves a copy of a page for the checkpoint under way, if that needs it. The caller has the
     /// page's exclusive latch and is about to change it.
     #[cold]
     pub(crate) fn save(&self, page: PageId) {
@@ -408,8 +408,8 @@ impl<const PAGE: usize> Pool<PAGE> {
         self.shrink();
     }
 
-    /// Gives free space back to the file system, as far as that can be done. That it cannot is no
-    /// failure: the space will be used again.
+    /// Returns free space to the file system, as far as possible. If that fails, it is no error:
+    /// the space will be used again.
     fn shrink(&self) {
         let runs = {
             let mut space = lock(&self.space);
@@ -445,8 +445,8 @@ impl<const PAGE: usize> Pool<PAGE> {
         }
     }
 
-    /// Gives a checkpoint up: what it would have made durable is dirty, or in memory's table, as
-    /// if it had not been tried.
+    /// Abandons a checkpoint: its changes are dirty, or in the table in memory, as if it had not
+    /// been tried.
     fn abandon(&self, table: &NewTable) {
         let mut saved = lock(&self.saved);
         saved.pages.clear();

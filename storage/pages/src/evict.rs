@@ -33,13 +33,13 @@ use crate::write_batch::{CopiedPage, EvictedBatch, WriteBatch, WrittenBlock};
 
 /// Where some pages are cold, the hand stops at others once in so many rounds.
 const ROUNDS_OF_WARM: u32 = 4;
-/// Of so many pages one that is cold is too few for that.
+/// With fewer cold pages than one in so many, the hand stops at all pages alike.
 const FEW_COLD: usize = 32;
 
 /// Batches that take clean pages first after the disk was found full.
 pub(crate) const CLEAN_FIRST: u32 = 256;
 
-/// Which pages may go.
+/// Which pages may be evicted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Victims {
     Any,
@@ -47,7 +47,7 @@ pub(crate) enum Victims {
     Dirty,
 }
 
-/// Gives a block back that could not be written.
+/// Frees a block that could not be written.
 pub(crate) fn give_unwritten(space: &mut Space, block: u32, error: &std::io::Error) {
     match error.kind() {
         std::io::ErrorKind::StorageFull => space.blocks.give_unwritten(block),
@@ -73,7 +73,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             if victims != Victims::Any && failure.as_ref().is_some_and(|error| self.exceed(error)) {
                 return Ok(());
             }
-            // What cannot be written once is not tried again: the next caller does.
+            // A failed write is not repeated here: the next caller tries again.
             victims = match failure {
                 None => Victims::Any,
                 Some(_) => Victims::Clean,
@@ -125,7 +125,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         self.clean_first.store(left, Ordering::Relaxed);
     }
 
-    /// Pages that go together: a batch, which in a small pool is a small part of it.
+    /// How many pages are evicted together: a batch, which in a small pool is a small part of it.
     fn victims(&self) -> usize {
         self.batch.min(self.limit() / 8).max(1)
     }
