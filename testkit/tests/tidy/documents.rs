@@ -1,5 +1,6 @@
 //! What documents may say: paths that exist, flags and commands that exist.
 
+use std::fs;
 use std::path::Path;
 
 use crate::workspace::{Source, assert_none, files, rooms, root};
@@ -86,6 +87,29 @@ fn a_table_cut_in_two_is_found() {
     assert_eq!(rows_without_head(&cut), ["| 3 | 4 |"]);
 }
 
+#[test]
+fn links_to_sections_find_them() {
+    let root = root();
+    let mut problems = Vec::new();
+    let mut followed = 0;
+    for Source { path, text } in files("md") {
+        let folder = Path::new(&path).parent().unwrap_or(Path::new(""));
+        for (target, anchor) in links_to_sections(&without_code_blocks(&text)) {
+            let document = match target.as_str() {
+                "" => root.join(&path),
+                target => root.join(folder).join(target),
+            };
+            let document = fs::read_to_string(document).unwrap_or_default();
+            followed += 1;
+            if !anchors(&document).contains(&anchor) {
+                problems.push(format!("{path} links to {target}#{anchor}"));
+            }
+        }
+    }
+    assert!(followed > 20, "there are links to sections");
+    assert_none(&problems, "a link to a section names one that exists");
+}
+
 /// What a cited path of ours may begin with.
 fn our_folders() -> Vec<String> {
     let rooms = rooms().into_iter().map(|room| room.folder);
@@ -120,6 +144,36 @@ fn relative_links(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// Document (none for the same one) and anchor of `[text](document#anchor)`.
+fn links_to_sections(text: &str) -> Vec<(String, String)> {
+    let targets = text.split("](").skip(1);
+    let targets = targets.filter_map(|rest| rest.split(')').next()?.split_once('#'));
+    targets
+        .filter(|(document, _)| !document.contains("://"))
+        .map(|(document, anchor)| (document.to_owned(), anchor.to_owned()))
+        .collect()
+}
+
+/// The anchors that a document's headings make: small letters, blanks as dashes, and of all else
+/// only digits, dashes and underscores.
+fn anchors(text: &str) -> Vec<String> {
+    let text = without_code_blocks(text);
+    let headings = text.lines().filter(|line| line.starts_with('#'));
+    let anchor = |line: &str| {
+        let kept = line
+            .trim_start_matches('#')
+            .trim()
+            .chars()
+            .filter_map(|c| match c {
+                ' ' => Some('-'),
+                '-' | '_' => Some(c),
+                c => c.is_alphanumeric().then_some(c),
+            });
+        kept.collect::<String>().to_lowercase()
+    };
+    headings.map(anchor).collect()
+}
+
 /// Backticked words that name a file of ours: they begin with one of `folders` and hold no
 /// placeholder. A `::item` or `:line` behind the path is ignored.
 fn cited_paths(text: &str, folders: &[String]) -> Vec<String> {
@@ -146,6 +200,11 @@ fn the_citation_finder_finds() {
     let text = "see [x](docs/a.md#b), [y](https://e.org) and `engine/src/lib.rs::Db`, `a/b`, \
                 `trees/…`, `cli/`\n```\n`engine/none`\n```\n";
     assert_eq!(relative_links(text), ["docs/a.md"]);
+    assert_eq!(
+        links_to_sections(text),
+        [("docs/a.md".to_owned(), "b".to_owned())]
+    );
+    assert_eq!(anchors("# A `b`, or c?\n```\n# no\n```\n"), ["a-b-or-c"]);
     let folders = ["engine".to_owned(), "cli".to_owned()];
     let text = without_code_blocks(text);
     assert_eq!(cited_paths(&text, &folders), ["engine/src/lib.rs"]);
