@@ -211,15 +211,21 @@ impl Session {
         }
     }
 
-    /// Runs any request by itself and replies.
+    /// Runs any request by itself and replies. So many of its keys were answered already.
     pub(crate) fn execute(
         &mut self,
         shared: &Shared,
         request: &Request,
         input: &[u8],
         spans: &[Span],
+        answered_keys: usize,
         out: &mut ReplyBuffer,
     ) -> Effects {
-        each!(self, session => session.execute(shared, request, input, spans, out))
+        match self {
+            Session::Resp(session) => session.execute(shared, request, input, spans, out),
+            Session::Memcached(session) => {
+                session.execute(shared, request, input, spans, answered_keys, out)
+            }
+        }
     }
 }

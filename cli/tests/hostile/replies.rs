@@ -215,6 +215,78 @@ fn clients_that_do_not_read_hold_a_bounded_amount() {
     assert!(!server.log().contains("used up"), "{}", server.log());
 }
 
+/// Stores values of 1 MiB that differ, whose keys and contents it returns.
+fn store_different(server: &Server) -> Vec<(String, Vec<u8>)> {
+    let mut stream = connect(server.resp);
+    let different = (0..TIMES).map(|number| {
+        let key = format!("different-{number:02}");
+        let value: Vec<u8> = (0..MIB).map(|i| (i / 7 + number) as u8).collect();
+        let head = format!("*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${MIB}\r\n", key.len());
+        let request = [head.as_bytes(), &value, b"\r\n"].concat();
+        expect(&mut stream, &request, b"+OK\r\n");
+        (key, value)
+    });
+    different.collect()
+}
+
+/// Ten clients that read nothing ask for a hundred values each, which differ. `MGET` and `EXEC`
+/// show them as they were at one moment and so have to hold them: once, for all who ask. A `gat`
+/// looks at its keys as the values are fetched.
+#[test]
+fn values_that_many_clients_ask_for_are_held_once() {
+    const CLIENTS: usize = 10;
+    let server = Server::start(1024, &["--client-memory", "2GiB"]);
+    let stored = store_different(&server);
+    let before = server.peak_mib();
+    let mut probe = Probe::new(&server);
+    let keys: Vec<&str> = stored.iter().map(|(key, _)| key.as_str()).collect();
+    let keys = keys.join(" ");
+    let gets: String = stored
+        .iter()
+        .map(|(key, _)| format!("GET {key}\r\n"))
+        .collect();
+    let begun = format!("+OK\r\n{}*{TIMES}\r\n", "+QUEUED\r\n".repeat(TIMES));
+    let array = format!("*{TIMES}\r\n");
+    for (port, request, head, end) in [
+        (server.resp, format!("MGET {keys}\r\n"), array, ""),
+        (server.resp, format!("MULTI\r\n{gets}EXEC\r\n"), begun, ""),
+        (
+            server.memcached,
+            format!("gat 0 {keys}\r\n"),
+            String::new(),
+            "END\r\n",
+        ),
+    ] {
+        let ask = || {
+            let mut stream = connect(port);
+            stream.write_all(request.as_bytes()).unwrap();
+            // Its reply has begun.
+            stream.peek(&mut [0]).unwrap();
+            stream
+        };
+        let mut deaf: Vec<TcpStream> = (0..CLIENTS).map(|_| ask()).collect();
+        (0..20).for_each(|_| probe.ask());
+        let grown = server.peak_mib() - before;
+        println!("{:.6}: {grown} MiB more than before", request);
+        assert!(grown < 256, "{grown} MiB for 100 MiB after {request:.6}");
+        // One of them reads in the end.
+        expect(&mut deaf[0], b"", head.as_bytes());
+        for (key, value) in &stored {
+            let of_each = match end {
+                "" => format!("${MIB}\r\n"),
+                _ => format!("VALUE {key} 0 {MIB}\r\n"),
+            };
+            let one = [of_each.as_bytes(), value, b"\r\n"].concat();
+            let mut received = vec![0; one.len()];
+            deaf[0].read_exact(&mut received).unwrap();
+            assert!(received == one, "{key} of {request:.6}");
+        }
+        expect(&mut deaf[0], b"", end.as_bytes());
+    }
+    probe.report("10 clients that ask for 100 values and do not read");
+    assert!(!server.log().contains("used up"), "{}", server.log());
+}
+
 #[test]
 fn pipelines_that_are_written_before_they_are_read_are_answered() {
     // All replies together are many times as long as what the server may hold.

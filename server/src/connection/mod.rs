@@ -2,5 +2,6 @@
 //! fetched.
 
 pub(crate) mod input;
+pub(crate) mod large_values;
 pub(crate) mod output;
 pub(crate) mod reply_buffer;

@@ -7,113 +7,23 @@
 //! ```
 //!
 //! A value of at least [`LARGE_BYTES`] is a segment of its own, which vectored writes send from
-//! where it lies. Segments with the same content share one reference-counted block, so an `MGET`
-//! that names a key a hundred times has its value in memory once. Small replies are bytes in the
+//! where it lies. Segments with the same content share one reference-counted block, in this buffer
+//! and in all others ([`large_values`]): an `MGET` that names a key a hundred times has its value
+//! in memory once, and so have a hundred clients that ask for it. Small replies are bytes in the
 //! buffer.
 //!
 //! A position is a length of `bytes`. In all protocols bytes precede and follow a value within its
 //! reply, so no segment lies at a reply's beginning or end, and positions tell replies apart.
 
-use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSlice, Write};
 use std::ops::Range;
-use std::sync::Arc;
 
-/// A value of this length or more is a segment of its own.
-pub(crate) const LARGE_BYTES: usize = 32 << 10;
+use crate::connection::large_values::{self, LARGE_BYTES, LargeValue, Segments, sample};
+
 /// A buffer longer than this grows by an eighth instead of doubling.
 const EXACT_BYTES: usize = 1 << 20;
 /// Pieces that one write hands over.
 const PIECES: usize = 16;
-
-/// A large value and its position.
-struct Segment {
-    at: usize,
-    value: Arc<Vec<u8>>,
-}
-
-/// The length of a value and a few words of it: values that differ in them are not compared.
-type Sample = [u64; 5];
-
-fn sample(value: &[u8]) -> Sample {
-    let word = |i: usize| {
-        let from = (value.len() - 8) / 3 * i;
-        value[from..]
-            .first_chunk()
-            .map_or(0, |word| u64::from_le_bytes(*word))
-    };
-    [value.len() as u64, word(0), word(1), word(2), word(3)]
-}
-
-/// The large values of a buffer, in order.
-#[derive(Default)]
-struct Segments {
-    segments: VecDeque<Segment>,
-    /// How many were sent: the number of the first that is left.
-    first_number: u64,
-    /// The number of the last segment with a sample.
-    by_sample: HashMap<Sample, u64>,
-    /// What of the first one is sent.
-    sent_of_first: usize,
-    /// What is left to send.
-    unsent_bytes: usize,
-    /// The memory of the values, each counted once.
-    value_bytes: usize,
-}
-
-impl Segments {
-    /// A segment with this content, if there is one.
-    fn find(&self, sample: &Sample, value: &[u8]) -> Option<Arc<Vec<u8>>> {
-        let number = *self.by_sample.get(sample)?;
-        let index = usize::try_from(number.checked_sub(self.first_number)?).ok()?;
-        let found = &self.segments.get(index)?.value;
-        let is_same = std::ptr::eq(found.as_slice(), value) || **found == *value;
-        is_same.then(|| Arc::clone(found))
-    }
-
-    /// Appends a segment, whose number it returns.
-    fn push(&mut self, at: usize, sample: Sample, value: Arc<Vec<u8>>) -> u64 {
-        let number = self.first_number + self.segments.len() as u64;
-        if self.by_sample.len() > 64 + 2 * self.segments.len() {
-            let first = self.first_number;
-            self.by_sample.retain(|_, number| *number >= first);
-        }
-        self.by_sample.insert(sample, number);
-        self.unsent_bytes += value.len();
-        self.segments.push_back(Segment { at, value });
-        number
-    }
-
-    /// One segment less.
-    fn forget(&mut self, segment: &Segment) {
-        // Nobody outside of this buffer refers to its values between commands.
-        if Arc::strong_count(&segment.value) == 1 {
-            self.value_bytes -= segment.value.len();
-        }
-    }
-
-    /// `n` bytes of the first segment are sent.
-    fn advance(&mut self, n: usize) {
-        self.sent_of_first += n;
-        self.unsent_bytes -= n;
-        let sent_of_first = self.sent_of_first;
-        let is_sent = |first: &Segment| first.value.len() == sent_of_first;
-        if self.segments.front().is_some_and(is_sent)
-            && let Some(sent) = self.segments.pop_front()
-        {
-            self.forget(&sent);
-            self.sent_of_first = 0;
-            self.first_number += 1;
-        }
-    }
-
-    /// The memory that is taken up.
-    fn capacity(&self) -> usize {
-        self.value_bytes
-            + self.segments.capacity() * size_of::<Segment>()
-            + self.by_sample.capacity() * size_of::<(Sample, u64)>()
-    }
-}
 
 /// Replies that were encoded and not sent yet.
 pub(crate) struct ReplyBuffer {
@@ -248,7 +158,7 @@ impl ReplyBuffer {
     #[inline]
     pub(crate) fn put_value(&mut self, value: &[u8]) -> Option<u64> {
         if value.len() >= LARGE_BYTES {
-            return self.put_large(value, |value| Arc::new(value.to_vec()));
+            return self.put_large(value, <[u8]>::to_vec);
         }
         if self.admits(value.len()) {
             self.reserve(value.len());
@@ -260,36 +170,45 @@ impl ReplyBuffer {
     /// Appends a value that was copied already: a large one is not copied again.
     pub(crate) fn put_owned(&mut self, value: Vec<u8>) {
         if value.len() >= LARGE_BYTES {
-            self.put_large(value, Arc::new);
+            self.put_large(value, |value| value);
         } else {
             self.put_value(&value);
         }
     }
 
-    /// Appends a large value: the segment that has its content, or a new one made of it.
+    /// Appends a large value: that of a reply which has its content, or a copy that `copy` makes.
     fn put_large<V: AsRef<[u8]>>(
         &mut self,
         value: V,
-        make: impl FnOnce(V) -> Arc<Vec<u8>>,
+        copy: impl FnOnce(V) -> Vec<u8>,
     ) -> Option<u64> {
         let sample = sample(value.as_ref());
         let large = self.large.get_or_insert_default();
-        let value = match large.find(&sample, value.as_ref()) {
-            Some(shared) => shared,
-            None => {
-                let bytes = value.as_ref().len();
-                if self.bytes.len() + bytes > self.limit {
-                    self.exceed();
-                    return None;
-                }
-                large.value_bytes += bytes;
-                if self.limit != usize::MAX {
-                    self.limit -= bytes;
-                }
-                make(value)
-            }
-        };
-        Some(large.push(self.bytes.len(), sample, value))
+        if let Some(found) = large.find(&sample, value.as_ref()) {
+            return Some(large.push(self.bytes.len(), sample, found));
+        }
+        let bytes = value.as_ref().len();
+        if self.bytes.len() + bytes > self.limit {
+            self.exceed();
+            return None;
+        }
+        large.value_bytes += bytes;
+        if self.limit != usize::MAX {
+            self.limit -= bytes;
+        }
+        let value = large_values::shared(&sample, value, copy);
+        Some(large.push(self.bytes.len(), sample, LargeValue::new(value)))
+    }
+
+    /// Appends a segment of another buffer.
+    fn put_segment(&mut self, value: &LargeValue) {
+        let sample = sample(value.bytes());
+        let large = self.large.get_or_insert_default();
+        let found = large.find(&sample, value.bytes()).unwrap_or_else(|| {
+            large.value_bytes += value.bytes().len();
+            value.in_another_buffer()
+        });
+        large.push(self.bytes.len(), sample, found);
     }
 
     /// Appends the value of an earlier segment of the same reply.
@@ -306,8 +225,8 @@ impl ReplyBuffer {
             "a segment of the reply that is being encoded"
         );
         if let Some(segment) = segment {
-            let value = Arc::clone(&segment.value);
-            large.push(self.bytes.len(), sample(&value), value);
+            let value = segment.value.clone();
+            large.push(self.bytes.len(), sample(value.bytes()), value);
         }
     }
 
@@ -321,7 +240,7 @@ impl ReplyBuffer {
             let segments = large.segments.range(first..);
             for segment in segments.take_while(|segment| segment.at < range.end) {
                 self.extend_from_slice(&other.bytes[copied..segment.at]);
-                self.put_large(segment.value.as_slice(), |_| Arc::clone(&segment.value));
+                self.put_segment(&segment.value);
                 copied = segment.at;
             }
         }
@@ -348,7 +267,7 @@ impl ReplyBuffer {
                 .is_some_and(|last| last.at >= position)
             {
                 if let Some(last) = large.segments.pop_back() {
-                    large.unsent_bytes -= last.value.len();
+                    large.unsent_bytes -= last.value.bytes().len();
                     large.forget(&last);
                 }
             }
@@ -420,7 +339,10 @@ impl ReplyBuffer {
                 .flat_map(|segment| {
                     let before = &self.bytes[at..segment.at];
                     at = segment.at;
-                    [before, &segment.value[std::mem::take(&mut skipped)..]]
+                    [
+                        before,
+                        &segment.value.bytes()[std::mem::take(&mut skipped)..],
+                    ]
                 });
         for piece in inline_and_value.filter(|piece| !piece.is_empty()) {
             if count == PIECES || left == 0 {
@@ -444,7 +366,7 @@ impl ReplyBuffer {
                 let first = large.segments.front()?;
                 Some((
                     first.at - self.sent,
-                    first.value.len() - large.sent_of_first,
+                    first.value.bytes().len() - large.sent_of_first,
                 ))
             });
             let (before, value) = first.unwrap_or((n, 0));

@@ -5,6 +5,7 @@ use super::outcome::{Done, Failure, Outcome, put_number};
 use super::request::{Words, expiry_ms, number, signed};
 use super::{frame, stats};
 use crate::connection::reply_buffer::ReplyBuffer;
+use crate::protocol::request::LARGE_REPLIES_BYTES;
 use crate::shared::{Shared, now_ms};
 
 const BAD_FORMAT: Failure = Failure::Line("CLIENT_ERROR bad command line format");
@@ -33,7 +34,13 @@ pub(super) fn value_head(
     out.extend_from_slice(b"\r\n");
 }
 
-pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
+/// Runs a request, of whose keys so many were answered already.
+pub(super) fn run(
+    shared: &Shared,
+    words: Words<'_>,
+    answered_keys: usize,
+    out: &mut ReplyBuffer,
+) -> Outcome {
     let Some(command) = words.get(0) else {
         return Err(BAD_FORMAT);
     };
@@ -41,7 +48,7 @@ pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> O
         // A data block that did not end where its line said.
         b"" => Err(Failure::Line("CLIENT_ERROR bad data chunk")),
         b"get" | b"gets" => Err(BAD_FORMAT),
-        b"gat" | b"gats" => get_and_touch(shared, words, command == b"gats", out),
+        b"gat" | b"gats" => get_and_touch(shared, words, answered_keys, out),
         b"set" => store(shared, words, Mode::Set, out),
         b"add" => store(shared, words, Mode::Add, out),
         b"replace" => store(shared, words, Mode::Replace, out),
@@ -132,18 +139,30 @@ fn exptime(word: Option<&[u8]>) -> Result<Option<u64>, Failure> {
     Ok(expiry_ms(exptime, now_ms()))
 }
 
+/// `gat exptime key…` and `gats`: some keys at a time, as the client fetches their values.
 fn get_and_touch(
     shared: &Shared,
     words: Words<'_>,
-    with_cas: bool,
+    answered_keys: usize,
     out: &mut ReplyBuffer,
 ) -> Outcome {
     if words.len() < 3 {
         return Err(BAD_FORMAT);
     }
+    let with_cas = words.get(0) == Some(b"gats");
     let expiry_ms = exptime(words.get(1))?;
-    let mut last = None;
-    for i in 2..words.len() {
+    if answered_keys == 0 {
+        // Nothing is touched if a key is none.
+        (2..words.len()).try_for_each(|i| key(words, i).map(drop))?;
+    }
+    let (mut last, unsent) = (None, out.unsent());
+    for i in 2 + answered_keys..words.len() {
+        if out.unsent() - unsent >= LARGE_REPLIES_BYTES {
+            return Ok(Done::Partly {
+                commit: last,
+                answered_keys: i - 2,
+            });
+        }
         let key = key(words, i)?;
         let (found, commit) = items::touch(shared, key, expiry_ms)?;
         if let Some(found) = found {

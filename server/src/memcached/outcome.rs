@@ -8,6 +8,11 @@ use crate::connection::reply_buffer::ReplyBuffer;
 pub(crate) enum Done {
     Nothing,
     Wrote(Option<Commit>),
+    /// So many keys are answered, and the others are to be when the client has fetched more.
+    Partly {
+        commit: Option<Commit>,
+        answered_keys: usize,
+    },
     Quit,
 }
 

@@ -19,6 +19,8 @@ pub(crate) struct Session {
     /// Bytes of a refused item that are still to be passed over.
     skip_bytes: usize,
     authenticated: bool,
+    /// The last commit of a `gat` that is answered in several ticks.
+    touched: Option<Commit>,
 }
 
 /// The longest data block of a client that has not authenticated.
@@ -29,6 +31,7 @@ impl Session {
         Session {
             skip_bytes: 0,
             authenticated,
+            touched: None,
         }
     }
 
@@ -150,13 +153,14 @@ impl Session {
         }
     }
 
-    /// Runs a request by itself.
+    /// Runs a request by itself, from its first key on that was not answered yet.
     pub(crate) fn execute(
         &mut self,
         shared: &Shared,
         request: &Request,
         input: &[u8],
         spans: &[Span],
+        answered_keys: usize,
         out: &mut ReplyBuffer,
     ) -> Effects {
         let words = Words { input, spans };
@@ -173,7 +177,8 @@ impl Session {
         };
         let is_meta = request.code == Code::Meta as u32;
         out.limit(shared.reply_limit_bytes());
-        let mut outcome = run(shared, request.code, words, out);
+        let mut outcome = run(shared, request.code, words, answered_keys, out);
+        let touched = self.touched.take();
         if out.end_limit() {
             out.truncate(start);
             out.shrink();
@@ -183,7 +188,18 @@ impl Session {
         }
         match outcome {
             Ok(Done::Nothing) => Effects::default(),
-            Ok(Done::Wrote(commit)) => Effects::wrote(shared, commit),
+            Ok(Done::Wrote(commit)) => Effects::wrote(shared, commit.max(touched)),
+            // The end of the reply is what acknowledges all of it.
+            Ok(Done::Partly {
+                commit,
+                answered_keys,
+            }) => {
+                self.touched = commit.max(touched);
+                Effects {
+                    answered_keys: Some(answered_keys),
+                    ..Effects::default()
+                }
+            }
             Ok(Done::Quit) => Effects {
                 close: true,
                 ..Effects::default()
@@ -244,6 +260,7 @@ fn run(
     shared: &Shared,
     code: u32,
     words: Words<'_>,
+    answered_keys: usize,
     out: &mut ReplyBuffer,
 ) -> Result<Done, Failure> {
     match code {
@@ -258,8 +275,10 @@ fn run(
             meta::run(shared, words, out)
         }
         _ => {
-            stats::count_classic(shared, words.get(0).unwrap_or_default());
-            classic::run(shared, words, out)
+            if answered_keys == 0 {
+                stats::count_classic(shared, words.get(0).unwrap_or_default());
+            }
+            classic::run(shared, words, answered_keys, out)
         }
     }
 }

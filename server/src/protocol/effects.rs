@@ -19,6 +19,9 @@ pub(crate) struct Effects {
     pub(crate) close: bool,
     /// The request was none that the protocol knows.
     pub(crate) malformed: bool,
+    /// So many keys of the request are answered, and the others in a later tick: then the session
+    /// runs the request again.
+    pub(crate) answered_keys: Option<usize>,
 }
 
 impl Effects {

@@ -3,6 +3,10 @@
 /// A request of more arguments than this is timed whatever its command is.
 pub(crate) const MANY_ARGUMENTS: usize = 16;
 
+/// Large replies that a tick encodes after its first: what would be more waits for the next tick,
+/// so that nobody's megabytes hold up others.
+pub(crate) const LARGE_REPLIES_BYTES: usize = 2 << 20;
+
 /// A range of a connection's input: `Input::bytes()[start..end]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {

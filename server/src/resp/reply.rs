@@ -3,7 +3,8 @@
 //! One writer serves both versions of the protocol: RESP3 has types of its own for null, maps,
 //! doubles and booleans; RESP2 says them with what it has, as Redis does.
 
-use crate::connection::reply_buffer::{LARGE_BYTES, ReplyBuffer};
+use crate::connection::large_values::LARGE_BYTES;
+use crate::connection::reply_buffer::ReplyBuffer;
 
 /// Appends replies to a connection's output.
 pub(crate) struct Reply<'a> {

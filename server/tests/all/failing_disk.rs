@@ -228,3 +228,47 @@ fn memcached_clients_are_told_of_a_failing_disk_in_their_protocol() {
         }
     }
 }
+
+/// A `gat` whose values are sent over several ticks is acknowledged by its `END` alone.
+#[test]
+fn a_long_gat_ends_in_an_error_where_the_disk_fails() {
+    use std::io::{BufRead, BufReader, Read, Write};
+    const VALUE_BYTES: usize = 1 << 20;
+    let full = |disk: &FaultyVfs| disk.set_space(Some(0));
+    let broken = |disk: &FaultyVfs| {
+        let fault = Fault::Error(std::io::ErrorKind::Other);
+        disk.fail_from(CallKind::Write, 0, fault);
+        disk.fail_from(CallKind::Sync, 0, fault);
+    };
+    let faults: [fn(&FaultyVfs); 2] = [full, broken];
+    for durability in [Durability::Sync, Durability::Periodic] {
+        for fault in faults {
+            let started = OnFaultyDisk::new(IndexKind::Masstree, durability);
+            let mut client = started.resp();
+            for key in [b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h"] {
+                assert_eq!(client.call(&[b"SET", key, &[b'v'; VALUE_BYTES]]), ok());
+            }
+            let mut stream = std::net::TcpStream::connect(started.memcached()).unwrap();
+            stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+            fault(&started.disk);
+            stream
+                .write_all(b"gat 100 a b c d e f g h\r\nmn\r\n")
+                .unwrap();
+            let mut stream = BufReader::new(stream);
+            let mut next_line = || {
+                let mut line = String::new();
+                stream.read_line(&mut line).unwrap();
+                if line.starts_with("VALUE ") {
+                    stream.read_exact(&mut vec![0; VALUE_BYTES + 2]).unwrap();
+                }
+                line
+            };
+            let mut line = next_line();
+            while line.starts_with("VALUE ") {
+                line = next_line();
+            }
+            assert!(line.starts_with("SERVER_ERROR "), "{line}");
+            assert_eq!(next_line(), "MN\r\n");
+        }
+    }
+}

@@ -7,10 +7,7 @@ use crate::connection::reply_buffer::ReplyBuffer;
 use crate::protocol::request::{KeyPosition, Request};
 use crate::session::Session;
 
-/// Large replies that a tick encodes after its first: what would be more waits for the next tick,
-/// so that nobody's megabytes hold up others.
-pub(super) const LARGE_REPLIES_BYTES: usize = 2 << 20;
-/// A reply of up to this length never waits for that.
+/// A reply of up to this length never waits for the next tick, however many are large.
 pub(super) const SMALL_REPLY_BYTES: usize = 4 << 10;
 
 /// Whose key stands at a place of a batch.

@@ -2,9 +2,10 @@
 
 use hedgerow::{Keyspace, Row};
 
-use super::answers::{KeyOwner, LARGE_REPLIES_BYTES, ReadBatch, SMALL_REPLY_BYTES, answer};
+use super::answers::{KeyOwner, ReadBatch, SMALL_REPLY_BYTES, answer};
 use crate::connection::output::Output;
 use crate::connection::reply_buffer::ReplyBuffer;
+use crate::protocol::request::LARGE_REPLIES_BYTES;
 use crate::session::Session;
 
 /// What became of a key that came before those in front of it.

@@ -1,12 +1,12 @@
 //! Requests that run one by one: everything but plain reads and puts.
 
-use super::answers::{LARGE_REPLIES_BYTES, SMALL_REPLY_BYTES};
+use super::answers::SMALL_REPLY_BYTES;
 use super::requests::{
     BATCH_KEYS, BATCH_PER_CONNECTION, ConnectionSlots, Tick, TickWaits, over_limit,
 };
 use crate::connection::output::{AwaitedState, Output};
 use crate::protocol::effects::Effects;
-use crate::protocol::request::Kind;
+use crate::protocol::request::{Kind, LARGE_REPLIES_BYTES};
 use crate::shared::Shared;
 
 impl Tick {
@@ -82,7 +82,8 @@ impl Tick {
                 let (position, before) = (output.position(), output.pending());
                 let is_timed = session.may_take_long(request.code, input, named);
                 stopwatch.start(is_timed);
-                let ran = session.execute(shared, request, input, named, output.buffer());
+                let answered = std::mem::take(&mut active.next_key);
+                let ran = session.execute(shared, request, input, named, answered, output.buffer());
                 stopwatch.stop(active.slot, || named.first().map(|name| name.of(input)));
                 let reply_bytes = output.pending() - before;
                 // A command that is queued says nothing of the reply to `EXEC`.
@@ -94,6 +95,12 @@ impl Tick {
                     active.ran_large = true;
                 }
                 delay(shared, awaited, output, position, request.code, &ran);
+                if let Some(answered_keys) = ran.answered_keys {
+                    // It is parsed again, and goes on behind these.
+                    active.next_key = answered_keys;
+                    active.deferred = true;
+                    break;
+                }
                 active.ran_bytes = request.end as usize;
                 active.next += 1;
                 active.close |= ran.close;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use hedgerow::{Action, Row};
 
-use crate::connection::reply_buffer::LARGE_BYTES;
+use crate::connection::large_values::LARGE_BYTES;
 use crate::resp::command::Call;
 use crate::resp::commands::expiry::Deadline;
 use crate::resp::failure::wrong_arity;
