@@ -112,6 +112,45 @@ fn a_command_that_waits_for_its_turn_is_counted_once() {
 }
 
 #[test]
+fn a_key_that_waits_for_its_turn_is_counted_once() {
+    let started = Started::new(options());
+    let mut client = started.client();
+    client.call(&[b"SET", b"large", &vec![b'v'; 1 << 20]]);
+    client.call(&[b"SET", b"small", b"value"]);
+    // Keys in front of and behind the large values that are put off, found and not found.
+    let round = b"GET small\r\nGET none\r\nGET large\r\nGET none\r\nGET small\r\n";
+    client.send(&round.repeat(20));
+    for _ in 0..20 {
+        let replies: [Value; 5] = std::array::from_fn(|_| client.reply());
+        let [
+            Value::Bulk(first),
+            Value::Null,
+            Value::Bulk(large),
+            Value::Null,
+            Value::Bulk(last),
+        ] = &replies
+        else {
+            panic!("{replies:?}");
+        };
+        assert_eq!((first.len(), large.len(), last.len()), (5, 1 << 20, 5));
+    }
+    client.run("PING");
+    let all = info(&mut client, "everything");
+    let read = ["keyspace_hits", "keyspace_misses", "batched_reads"].map(|name| number(&all, name));
+    assert_eq!(read, [60.0, 40.0, 100.0]);
+
+    let line = format!("get{}\r\n", " small none large none".repeat(20));
+    let said = memcached(&started, &line);
+    assert_eq!(said.matches("VALUE ").count(), 40);
+    let said = memcached(&started, &format!("gat 0{}\r\n", " large".repeat(20)));
+    assert_eq!(said.matches("VALUE large ").count(), 20);
+    client.run("PING");
+    let all = stats(&started, "");
+    let read = ["cmd_get", "get_hits", "get_misses", "cmd_touch"].map(|name| all[name].as_str());
+    assert_eq!(read, ["180", "100", "80", "1"]);
+}
+
+#[test]
 fn stats_reset_resets_what_stats_counts_and_nothing_else() {
     let started = Started::new(options());
     let mut client = started.client();

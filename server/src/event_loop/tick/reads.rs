@@ -68,7 +68,7 @@ impl Tick {
                 answer_each(&keyspace, batch, first..first + 1, hits, sessions, outputs);
             }
             for &key in &order.deferred {
-                put_back(active, requests, owners[key]);
+                counts.batched_reads -= put_back(active, requests, &owners[key..]);
             }
         }
     }
@@ -139,11 +139,15 @@ impl QueuedRequests<'_> {
     }
 }
 
-/// Has a connection go on with this key in the next tick.
-fn put_back(active: &mut [Active], requests: &[Request], owner: KeyOwner) {
+/// Has a connection go on in the next tick with the first of these keys; how many of them, from
+/// there on, are its keys.
+fn put_back(active: &mut [Active], requests: &[Request], owners: &[KeyOwner]) -> u64 {
+    let Some(&owner) = owners.first() else {
+        return 0;
+    };
     let of_owner = |active: &&mut Active| active.slot == owner.slot as usize;
     let Some(active) = active.iter_mut().find(of_owner) else {
-        return;
+        return 0;
     };
     active.deferred = true;
     active.next = owner.request as usize;
@@ -153,6 +157,9 @@ fn put_back(active: &mut [Active], requests: &[Request], owner: KeyOwner) {
     } else {
         requests[active.next - 1].end as usize
     };
+    // A batch has the keys of a connection side by side.
+    let its_own = owners.iter().take_while(|next| next.slot == owner.slot);
+    its_own.count() as u64
 }
 
 /// Answers keys one by one: one that is alone, or those that a batch left since one of them could

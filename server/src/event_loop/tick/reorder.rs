@@ -13,7 +13,12 @@ use crate::session::Session;
 enum EarlyAnswer {
     /// Its answer lies in `aside`, between two positions. `large` is the length of its row, if that
     /// is large. A tick's large rows, and with them all positions, stay far below 4 GiB.
-    Encoded { from: u32, to: u32, large: u32 },
+    Encoded {
+        from: u32,
+        to: u32,
+        large: u32,
+        is_found: bool,
+    },
     /// Its row is too large for this tick.
     Deferred,
 }
@@ -54,7 +59,7 @@ impl Reorder {
                 *hits += u64::from(found);
                 answer(batch, i, row, sessions, outputs);
                 next += 1;
-                self.answer_early(&mut next, owners, outputs);
+                self.answer_early(&mut next, owners, hits, outputs);
                 return;
             }
             let is_small = row_bytes <= SMALL_REPLY_BYTES;
@@ -62,10 +67,10 @@ impl Reorder {
             let is_admitted = is_small
                 || self.large_bytes + aside_bytes + large <= LARGE_REPLIES_BYTES
                 || (i == next && self.large_bytes == 0);
-            // A key that is put back is looked up, and counted, again.
-            *hits += u64::from(found && is_admitted);
+            // What is put back is looked up again, and counts when it is answered.
             if i == next && is_admitted && !self.is_deferred(owners[i].slot, owners) {
                 self.large_bytes += large;
+                *hits += u64::from(found);
                 answer(batch, i, row, sessions, outputs);
                 next += 1;
             } else if is_admitted {
@@ -78,11 +83,12 @@ impl Reorder {
                     from: from as u32,
                     to: self.aside.position() as u32,
                     large: large as u32,
+                    is_found: found,
                 });
             } else {
                 self.early[i] = Some(EarlyAnswer::Deferred);
             }
-            self.answer_early(&mut next, owners, outputs);
+            self.answer_early(&mut next, owners, hits, outputs);
         });
         // Large values are the outputs' alone from here on.
         self.aside.clear();
@@ -98,34 +104,47 @@ impl Reorder {
 
     /// Answers the keys, from the next one in the order on, that were found early.
     #[inline]
-    fn answer_early(&mut self, next: &mut usize, owners: &[KeyOwner], outputs: &mut [Output]) {
+    fn answer_early(
+        &mut self,
+        next: &mut usize,
+        owners: &[KeyOwner],
+        hits: &mut u64,
+        outputs: &mut [Output],
+    ) {
         while let Some(&Some(early)) = self.early.get(*next) {
-            self.take_early(early, *next, owners, outputs);
+            *hits += u64::from(self.take_early(early, *next, owners, outputs));
             *next += 1;
         }
     }
 
-    /// The order has come to a key that was found early.
+    /// The order has come to a key that was looked up early; whether its row is in the replies.
     fn take_early(
         &mut self,
         early: EarlyAnswer,
         at: usize,
         owners: &[KeyOwner],
         outputs: &mut [Output],
-    ) {
+    ) -> bool {
         let slot = owners[at].slot;
         match early {
             // An earlier one of its connection has to come first.
             _ if self.is_deferred(slot, owners) => {}
             EarlyAnswer::Deferred => self.deferred.push(at),
-            EarlyAnswer::Encoded { from, to, large } => {
+            EarlyAnswer::Encoded {
+                from,
+                to,
+                large,
+                is_found,
+            } => {
                 self.large_bytes += large as usize;
                 let output = &mut outputs[slot as usize];
                 output
                     .buffer()
                     .append(&self.aside, from as usize..to as usize);
+                return is_found;
             }
         }
+        false
     }
 
     fn is_deferred(&self, slot: u32, owners: &[KeyOwner]) -> bool {
