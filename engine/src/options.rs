@@ -33,7 +33,7 @@ pub(crate) type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct Builder {
-    /// `None`: what the database has.
+    /// `None`: the kind of index that the database has.
     pub(crate) index: Option<IndexKind>,
     pub(crate) workers: usize,
     pub(crate) durability: Durability,
@@ -50,8 +50,8 @@ pub struct Builder {
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) read_only: bool,
     pub(crate) create: bool,
-    /// Opened for reading only: whether a page file must be whole. Otherwise what is left of it can
-    /// be read, and pages that are lost are errors when they are asked for.
+    /// Opened for reading only: whether a page file must be whole. Otherwise lost pages are errors
+    /// when a read needs them, and all others can be read.
     pub(crate) strict: bool,
     /// The database has no files: nothing is logged.
     pub(crate) in_memory: bool,
@@ -125,8 +125,8 @@ impl Builder {
         self
     }
 
-    /// The longest time before a commit's sync begins when nobody asks for it: at most 200 ms,
-    /// the default.
+    /// The longest time before a commit's sync begins without a request for it: at most 200 ms, the
+    /// default.
     pub fn flush_interval(mut self, interval: Duration) -> Self {
         self.flush_interval = interval;
         self
@@ -148,9 +148,9 @@ impl Builder {
         self
     }
 
-    /// Zeros that a log file is written ahead by at once, at most, where commits wait for their
-    /// sync. Such a sync takes two thirds of the time, and the log's bytes are written twice; 0
-    /// where the second counts for more. Default: 64 KiB.
+    /// The most zeros that are written ahead of a log file at once, in bytes, where commits wait
+    /// for their sync. Such a sync takes two thirds of the time, and the log's bytes are written
+    /// twice; 0 where bytes written matter more. Default: 64 KiB.
     pub fn log_ahead_bytes(mut self, bytes: u32) -> Self {
         self.log_ahead_bytes = bytes;
         self
@@ -163,9 +163,8 @@ impl Builder {
         self
     }
 
-    /// The longest row in bytes: the value, or all columns with their names. Whichever call writes
-    /// it, these are counted alone, without expiry, flags or anything else that a row consists of.
-    /// Default: 512 MiB; at most 1 GiB.
+    /// The longest row in bytes: the value, or all columns with their names. Every call counts
+    /// these alone, without expiry, flags or other parts of a row. Default: 512 MiB; at most 1 GiB.
     pub fn max_value_bytes(mut self, bytes: usize) -> Self {
         self.max_value_bytes = bytes;
         self
@@ -173,9 +172,9 @@ impl Builder {
 
     /// The most that a batch or transaction of several rows may write, in bytes of their keys and
     /// rows and some 32 for each; one row has [`max_value_bytes`](Self::max_value_bytes). Until a
-    /// commit is on the disk it is in memory about three times (what the caller wrote down, the
-    /// rows to be, the log's record), and recovery reads it as a whole, once for each worker.
-    /// Default: 1 GiB; at most 2 GiB, for recovery counts with 32 bits within a commit.
+    /// commit is on the disk it is in memory about three times (the caller's operations, the new
+    /// rows, the log's record), and recovery reads it as a whole, once for each worker. Default: 1
+    /// GiB; at most 2 GiB, for recovery counts with 32 bits within a commit.
     pub fn max_commit_bytes(mut self, bytes: usize) -> Self {
         self.max_commit_bytes = bytes;
         self
@@ -190,10 +189,9 @@ impl Builder {
         self
     }
 
-    /// How long nobody writes to a database of B-trees until it takes a checkpoint of what was
-    /// written before, so that the space of what was removed is given back; `None` for never for
-    /// this reason, as if [`checkpoint_log_bytes`](Self::checkpoint_log_bytes) is `None`. Default:
-    /// 10 s.
+    /// After how long without a write a database of B-trees takes a checkpoint, which frees the
+    /// space of removed rows; `None` for never for this reason, as if
+    /// [`checkpoint_log_bytes`](Self::checkpoint_log_bytes) is `None`. Default: 10 s.
     pub fn checkpoint_idle(mut self, idle: Option<Duration>) -> Self {
         self.checkpoint_idle = idle;
         self
@@ -237,8 +235,8 @@ impl Builder {
 
     /// Opens for reading only: recovers into memory and changes nothing on disk. Of B-trees, pages
     /// that the logs change stay in memory, beside what [`Builder::memory_limit`] allows the
-    /// others. A page file that is damaged is opened all the same: rows of pages that are lost are
-    /// errors when they are asked for, and all others can be read.
+    /// others. A damaged page file opens all the same: reads of rows in lost pages are errors, and
+    /// all others can be read.
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
         self

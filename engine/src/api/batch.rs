@@ -12,8 +12,8 @@ use crate::error::Result;
 /// Several writes that happen at once, or not at all. Made by [`Db::batch`](crate::Db::batch).
 ///
 /// Operations on one key apply in their order. Nothing happens before [`Batch::commit`]. A batch
-/// that grows beyond [`Builder::max_commit_bytes`](crate::Builder::max_commit_bytes) forgets its
-/// operations, to give their memory back, and cannot be committed.
+/// that grows beyond [`Builder::max_commit_bytes`](crate::Builder::max_commit_bytes) drops its
+/// operations, to free their memory, and cannot be committed.
 #[must_use = "a batch does nothing until it is committed"]
 pub struct Batch {
     engine: Arc<Engine>,
@@ -128,11 +128,11 @@ impl Batch {
         self.len == 0
     }
 
-    /// Makes it all happen, as one commit: one log record.
+    /// Applies all operations as one commit: one log record.
     ///
     /// # Errors
-    /// As for [`Keyspace::put_with`], and
-    /// [`Error::CommitTooLarge`](crate::Error::CommitTooLarge); nothing was written then.
+    /// As for [`Keyspace::put_with`], and [`Error::CommitTooLarge`](crate::Error::CommitTooLarge);
+    /// nothing was written then.
     pub fn commit(self, options: impl Into<WriteOptions>) -> Result<Commit> {
         self.check_size()?;
         let keys: Vec<(&Keyspace, &[u8])> = self

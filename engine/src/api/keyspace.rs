@@ -91,8 +91,8 @@ impl Keyspace {
     }
 
     /// Runs `read` on the row under `key`, without copying it; `None` if there is none. Keep it
-    /// short: what other threads remove or replace meanwhile stays in memory until it returns. It
-    /// may use this database in any way.
+    /// short: rows that other threads remove or replace meanwhile stay in memory until it returns.
+    /// It may use this database in any way.
     #[inline]
     pub fn read<R>(&self, key: &[u8], read: impl FnOnce(Row<'_>) -> R) -> Result<Option<R>> {
         self.engine.check_key(key)?;
@@ -122,12 +122,12 @@ impl Keyspace {
         self.read(key, |row| row.timestamp())
     }
 
-    /// Looks up many keys at once, overlapping their cache misses: several times faster than one
-    /// by one. Calls `read(i, row)` once for each `keys[i]`, in no particular order.
+    /// Looks up many keys at once, overlapping their cache misses: several times faster than one by
+    /// one. Calls `read(i, row)` once for each `keys[i]`, in no particular order.
     ///
     /// The batch sees each commit of several keys whole or not at all; against commits of single
-    /// keys it is no snapshot (for that use [`Db::transact`](crate::Db::transact)). `read` must
-    /// be short: such commits wait for it. It may read this database, but what takes locks is
+    /// keys it is no snapshot (for that use [`Db::transact`](crate::Db::transact)). `read` must be
+    /// short: such commits wait for it. It may read this database, but calls that take locks are
     /// refused ([`Error::Nested`]).
     pub fn get_many(
         &self,
@@ -166,7 +166,7 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Brings what writes of `keys` will touch into the cache, overlapping their misses. A hint.
+    /// Prefetches what writes of `keys` will touch, overlapping their cache misses. A hint.
     pub fn prefetch_many(&self, keys: &[&[u8]]) {
         if let Ok(space) = self.space() {
             space.index.as_dyn().prefetch_many(keys);
@@ -310,7 +310,7 @@ impl Keyspace {
         self.set_expiry(key, Some(expiry_ms))
     }
 
-    /// Makes a row stay; whether there is one that would have expired.
+    /// Removes a row's expiry; whether there is a row that had one.
     pub fn persist(&self, key: &[u8]) -> Result<bool> {
         self.set_expiry(key, None)
     }
@@ -328,8 +328,8 @@ impl Keyspace {
     }
 
     /// Iterates over a range in both directions. Each row is read whole, but the iteration as a
-    /// whole is no snapshot: rows that others write meanwhile may be seen or not. A row that
-    /// stays is seen exactly once. An item is an error where rows cannot be read, and the last.
+    /// whole is no snapshot: it may see concurrent writes or not. A row that stays is seen exactly
+    /// once. An item is an error where rows cannot be read, and the last.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -407,14 +407,14 @@ impl Keyspace {
     }
 
     /// Removes all rows of a range at once and returns how many there were: one commit and one
-    /// record of the log, so that after a crash all of them are gone or none. Durable like a
-    /// single write.
+    /// record of the log, so that after a crash all of them are gone or none. Durable like a single
+    /// write.
     ///
-    /// Writers of keys of the range, and those who read them one by one, wait until the rows are
-    /// out of memory, about as long as scanning and removing them takes; so do a checkpoint and
-    /// transactions on all keys. Scans do not wait and may see a part of the range gone. Whoever
-    /// writes or reads elsewhere waits for a moment at the beginning and the end. Clearing
-    /// a keyspace ([`Db::clear_keyspace`](crate::Db::clear_keyspace)) does not depend on its size.
+    /// Writers of keys of the range, and reads of single keys in it, wait until the rows are
+    /// removed from the index, about as long as scanning and removing them takes; so do a
+    /// checkpoint and transactions on all keys. Scans do not wait, and may miss a part of the rows.
+    /// Writes and reads of other keys wait for a moment at the beginning and the end. Clearing a
+    /// keyspace ([`Db::clear_keyspace`](crate::Db::clear_keyspace)) does not depend on its size.
     ///
     /// # Errors
     /// As for [`Keyspace::put_with`]. After [`Error::Index`] the rows before the one that could not

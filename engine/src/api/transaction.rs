@@ -37,7 +37,7 @@ use crate::row::{Row, TIMESTAMP_BYTES};
 pub enum Locks<'a> {
     /// These keys: only they may be written, and reads of them are stable.
     Keys(&'a [(&'a Keyspace, &'a [u8])]),
-    /// Everything: any key may be written, and the whole database stands still.
+    /// Everything: any key may be written; all other writes, and reads of single keys, wait.
     All,
 }
 
@@ -151,7 +151,7 @@ impl Transaction<'_> {
     }
 
     /// The version of the row under `key`: compare it with one remembered from before, to know
-    /// whether anybody wrote the key since (`WATCH`).
+    /// whether the key was written since (`WATCH`).
     pub fn version(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Timestamp>> {
         self.read(keyspace, key, |row| row.timestamp())
     }
@@ -208,7 +208,7 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// [`Error::NotLocked`] if the key is not among the locked ones. [`Error::CommitTooLarge`], as
-    /// for every write: the row stays as it was, and the transaction may go on.
+    /// for every write: the row stays as it was, and the transaction may continue.
     pub fn update<R>(
         &mut self,
         keyspace: &Keyspace,
@@ -265,7 +265,7 @@ impl Transaction<'_> {
         Ok(space)
     }
 
-    /// Keeps what a row is to be, in the place of what was kept before.
+    /// Stores a row's new contents, replacing an earlier write of the transaction.
     fn stage(&mut self, space: &Arc<Space>, key: &[u8], staged: Staged) -> Result<()> {
         if let Some(bytes) = staged.adds {
             self.engine.check_value(bytes)?;
@@ -334,12 +334,12 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Gives up everything written so far and to come; the closure may still return a result.
+    /// Discards all writes, earlier and later ones; the closure may still return a result.
     pub fn rollback(&mut self) {
         self.rolled_back = true;
     }
 
-    /// Brings all changes into the indexes, or none.
+    /// Applies all changes to the indexes, or none.
     fn install(&self, timestamp: Timestamp) -> Result<()> {
         let engine = self.engine;
         let mut buffer = Vec::new();
@@ -580,7 +580,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// Whether a range is closed that has to do with what is locked.
+    /// Whether a closed range overlaps the locked keys.
     #[cold]
     fn meets_closed_range(&self, locks: Locks<'_>) -> Result<bool> {
         let Locks::Keys(keys) = locks else {
@@ -595,7 +595,7 @@ impl Engine {
     }
 }
 
-/// The stripes to lock, in the order in which everybody locks them.
+/// The stripes to lock, in the order in which all threads lock them.
 fn lock_order(locks: Locks<'_>) -> Result<Vec<u32>> {
     let keys = match locks {
         Locks::All => return Ok((0..STRIPES as u32).collect()),
