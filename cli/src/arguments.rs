@@ -57,6 +57,9 @@ pub(crate) enum Command {
     /// Print all rows of all keyspaces in the form that `load` reads.
     #[command(after_help = examples::DUMP)]
     Dump(Dump),
+    /// Create, list and drop the keyspaces of a closed database.
+    #[command(subcommand, after_help = examples::KEYSPACE)]
+    Keyspace(KeyspaceCommand),
     /// Print numbers about a database.
     #[command(after_help = examples::STATS)]
     Stats(Stats),
@@ -427,6 +430,42 @@ pub(crate) struct Dump {
     /// Only this keyspace [default: all].
     #[arg(long, value_name = "NAME")]
     pub(crate) keyspace: Option<String>,
+}
+
+/// What to do with keyspaces.
+#[derive(Subcommand)]
+pub(crate) enum KeyspaceCommand {
+    /// Create an empty keyspace; the database is made if missing.
+    #[command(after_help = examples::KEYSPACE)]
+    Create(KeyspaceCreate),
+    /// Print the keyspaces with their indexes and numbers of rows.
+    #[command(after_help = examples::KEYSPACE)]
+    List(Data),
+    /// Remove a keyspace with all its rows.
+    #[command(after_help = examples::KEYSPACE)]
+    Drop(KeyspaceDrop),
+}
+
+/// Options of `keyspace create`.
+#[derive(Args)]
+pub(crate) struct KeyspaceCreate {
+    #[command(flatten)]
+    pub(crate) data: Data,
+    /// Its name.
+    pub(crate) name: String,
+    /// Its index: masstree, matryoshka or btree [default: masstree, or btree if the database has
+    /// it].
+    #[arg(long, value_name = "NAME", value_parser = index)]
+    pub(crate) index: Option<IndexKind>,
+}
+
+/// Options of `keyspace drop`.
+#[derive(Args)]
+pub(crate) struct KeyspaceDrop {
+    #[command(flatten)]
+    pub(crate) data: Data,
+    /// Its name.
+    pub(crate) name: String,
 }
 
 /// Options of `cli`.

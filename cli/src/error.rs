@@ -66,6 +66,18 @@ fn of_engine(error: &hedgerow::Error) -> String {
              into a new directory with --index {asked}",
             dir.display()
         ),
+        Engine::KeyspaceIndex {
+            keyspace,
+            asked,
+            found,
+        } => format!(
+            "keyspace {keyspace:?} has the index {found}, not {asked}; leave out --index, or dump \
+             it, drop it, and load it with --index {asked}"
+        ),
+        Engine::KeyspaceExists(name) => format!(
+            "keyspace {name:?} exists already; choose another name, or drop it with hedgerow \
+             keyspace drop"
+        ),
         Engine::ValueTooLong { bytes, limit } => {
             format!("the value has {bytes} bytes, the limit is {limit}; split it")
         }

@@ -55,6 +55,12 @@ Examples:
   hedgerow dump --keyspace db1 | gzip > db1.dump.gz
   hedgerow dump --json";
 
+pub(crate) const KEYSPACE: &str = "\
+Examples:
+  hedgerow keyspace create counters --index matryoshka
+  hedgerow keyspace list --json
+  hedgerow keyspace drop counters";
+
 pub(crate) const STATS: &str = "\
 Examples:
   hedgerow stats

@@ -15,6 +15,7 @@ mod dump;
 mod dump_file;
 mod error;
 mod examples;
+mod keyspaces;
 mod lines;
 mod load;
 mod logging;
@@ -59,6 +60,7 @@ fn run(arguments: Arguments) -> error::Result<()> {
         Command::Count(count) => data::count(count, &out),
         Command::Load(load) => load::load(load, &out),
         Command::Dump(dump) => dump::dump(dump, &out),
+        Command::Keyspace(keyspace) => keyspaces::run(keyspace, &out),
         Command::Stats(stats) => maintenance::stats(stats, &out),
         Command::Check(check) => maintenance::check(check, &out),
         Command::Checkpoint(checkpoint) => maintenance::checkpoint(checkpoint, &out),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::CommandFactory;
 use clap_complete::Shell;
-use hedgerow::CheckReport;
+use hedgerow::{CheckReport, Db, Statistics};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::{Arguments, Backup, Data, Restore, Stats};
@@ -17,30 +17,71 @@ use crate::size::{show_bytes, show_count, show_share};
 
 pub(crate) fn stats(stats: Stats, out: &Output) -> Result<()> {
     let db = open(&stats.data, false, true)?;
-    let mut groups = vec![("database".to_owned(), db.statistics())];
-    if stats.index {
-        for name in db.keyspaces() {
-            let keyspace = db.open_keyspace(&name)?;
-            groups.push((format!("keyspace {name}"), keyspace.index_statistics()?));
-        }
-    }
-    let json = groups.iter().map(|(group, list)| {
-        let numbers = list
-            .iter()
-            .map(|entry| (entry.name.to_owned(), number(entry.value)));
-        (group.clone(), Value::Object(numbers.collect::<Map<_, _>>()))
+    let groups = groups(&db, stats.index)?;
+    let json = groups.iter().map(|group| {
+        let mut fields: Map<_, _> = [(group.index.0.to_owned(), json!(group.index.1))]
+            .into_iter()
+            .collect();
+        let numbers = group.numbers.iter();
+        fields.extend(numbers.map(|entry| (entry.name.to_owned(), number(entry.value))));
+        (group.title.clone(), Value::Object(fields))
     });
     out.print(Value::Object(json.collect()), || {
         let mut text = String::new();
-        for (group, list) in &groups {
-            text += &format!("{group}\n");
-            for entry in list.iter() {
+        for group in &groups {
+            text += &format!("{}\n", group.title);
+            let (name, index, help) = group.index;
+            text += &format!("  {name:<32} {index:>16}  {help}\n");
+            for entry in group.numbers.iter() {
                 let value = show(entry.name, entry.value);
                 text += &format!("  {:<32} {value:>16}  {}\n", entry.name, entry.help);
             }
         }
         text.trim_end().to_owned()
     })
+}
+
+/// What `stats` prints under one title.
+struct Group {
+    title: String,
+    /// Name, value, and what it is.
+    index: (&'static str, &'static str, &'static str),
+    numbers: Statistics,
+}
+
+/// The numbers of the database, then those of each keyspace; with `walks`, of its tree, too.
+fn groups(db: &Db, walks: bool) -> Result<Vec<Group>> {
+    let help = "The index of keyspaces that are made without naming one.";
+    let mut groups = vec![Group {
+        title: "database".to_owned(),
+        index: ("default_index", db.default_index().name(), help),
+        numbers: db.statistics(),
+    }];
+    for name in db.keyspaces() {
+        let keyspace = db.open_keyspace(&name)?;
+        let numbers = match walks {
+            true => keyspace.index_statistics()?,
+            false => {
+                let mut rows = Statistics::new();
+                rows.push(
+                    "rows",
+                    keyspace.len() as f64,
+                    "Rows, expired ones until swept.",
+                );
+                rows
+            }
+        };
+        groups.push(Group {
+            title: format!("keyspace {name}"),
+            index: (
+                "index",
+                keyspace.index_kind()?.name(),
+                "The index it was made with.",
+            ),
+            numbers,
+        });
+    }
+    Ok(groups)
 }
 
 /// A number as JSON: an integer where it is one.

@@ -120,6 +120,19 @@ pub enum Error {
         /// What it has.
         found: &'static str,
     },
+    /// A keyspace exists with another index than the one asked for.
+    #[error(
+        "keyspace {keyspace:?} has the index {found}, not {asked}; open it without naming an \
+         index, or dump it, drop it, and load it into a new one with the index {asked}"
+    )]
+    KeyspaceIndex {
+        /// The keyspace.
+        keyspace: String,
+        /// What was asked for.
+        asked: &'static str,
+        /// What it has.
+        found: &'static str,
+    },
     /// A keyspace is a B-tree, and the database was opened without a page file.
     #[error(
         "keyspace {0:?} is a B-tree, but the database has no page file; put pages.hdg back, or \

@@ -59,6 +59,7 @@ pub use api::batch::Batch;
 pub use api::db::Db;
 pub use api::iterate::{Entry, Range};
 pub use api::keyspace::Keyspace;
+pub use api::keyspace_options::KeyspaceOptions;
 pub use api::statistics::{Statistic, Statistics};
 pub use api::transaction::{Locks, Transaction};
 pub use api::watch::Watch;

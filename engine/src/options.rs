@@ -33,7 +33,7 @@ pub(crate) type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct Builder {
-    /// `None`: the kind of index that the database has.
+    /// Of new keyspaces; `None`: see [`Builder::index`].
     pub(crate) index: Option<IndexKind>,
     pub(crate) workers: usize,
     pub(crate) durability: Durability,
@@ -86,6 +86,11 @@ impl Default for Builder {
     }
 }
 
+/// Why a database without files has no B-trees.
+pub(crate) const BTREE_IN_MEMORY: &str = "the index btree is for data larger than memory and \
+                                          needs a directory; choose another index for a database \
+                                          in memory";
+
 /// Memory for pages where no limit is named.
 pub(crate) const DEFAULT_PAGE_BUDGET: usize = 256 << 20;
 /// The highest limit of values: with columns of a byte each a row is four times as long, and
@@ -105,8 +110,9 @@ fn system_now_ms() -> u64 {
 }
 
 impl Builder {
-    /// The index of keyspaces created from now on. Existing ones keep theirs. Default: the B-tree
-    /// in a database of B-trees, Masstree in any other.
+    /// The index of keyspaces that are created from now on and name none themselves
+    /// ([`KeyspaceOptions`](crate::KeyspaceOptions)). Existing ones keep theirs. Default: the
+    /// B-tree in a database of B-trees, Masstree in any other.
     pub fn index(mut self, index: IndexKind) -> Self {
         self.index = Some(index);
         self
@@ -268,10 +274,7 @@ impl Builder {
     pub(crate) fn validate(&self) -> Result<()> {
         let invalid = |what: &str| Err(Error::InvalidOption(what.to_owned()));
         if self.in_memory && self.index == Some(IndexKind::BTree) {
-            return invalid(
-                "the index btree is for data larger than memory and needs a directory; choose \
-                 another index for a database in memory",
-            );
+            return invalid(BTREE_IN_MEMORY);
         }
         if self.workers == 0 || self.workers > 1024 {
             return invalid("workers must be between 1 and 1024");

@@ -3,6 +3,7 @@
 mod client;
 mod commands;
 mod dump;
+mod keyspaces;
 mod manners;
 mod process;
 mod prompt;

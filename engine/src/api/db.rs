@@ -9,6 +9,7 @@ use hedgerow_log::{Health, Log, Progress};
 
 use crate::api::batch::Batch;
 use crate::api::keyspace::Keyspace;
+use crate::api::keyspace_options::KeyspaceOptions;
 use crate::api::transaction::{Locks, Transaction};
 use crate::background;
 use crate::commit::Commit;
@@ -18,6 +19,7 @@ use crate::disk::backup::{BackupReport, CheckReport};
 use crate::disk::checkpoint::CheckpointReport;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::index::kind::IndexKind;
 use crate::options::Builder;
 
 /// An open database: a directory with named, ordered keyspaces.
@@ -95,22 +97,44 @@ impl Db {
     /// The keyspace of this name, created if there is none (unless the database was opened for
     /// reading only).
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
-        match self.open_keyspace(name) {
-            Err(Error::KeyspaceMissing(_)) => {
-                let space = self.engine.create_keyspace(name, true)?;
-                Ok(Keyspace::new(Arc::clone(&self.engine), space))
-            }
-            found => found,
-        }
+        self.keyspace_with(name, KeyspaceOptions::default())
+    }
+
+    /// The keyspace of this name, created with these options if there is none.
+    ///
+    /// # Errors
+    /// [`Error::KeyspaceIndex`]: it exists, with another index. As for
+    /// [`Db::create_keyspace_with`] if it has to be created.
+    pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        let space = match self.engine.find_keyspace(name) {
+            Some(space) => space,
+            None => self.engine.create_keyspace(name, options, true)?,
+        };
+        options.check(&space)?;
+        Ok(Keyspace::new(Arc::clone(&self.engine), space))
+    }
+
+    /// Creates a keyspace with the [default index](Db::default_index), durably.
+    ///
+    /// # Errors
+    /// As for [`Db::create_keyspace_with`].
+    pub fn create_keyspace(&self, name: &str) -> Result<Keyspace> {
+        self.create_keyspace_with(name, KeyspaceOptions::default())
     }
 
     /// Creates a keyspace, durably.
     ///
     /// # Errors
-    /// [`Error::KeyspaceExists`], [`Error::KeyspaceName`], or the manifest could not be stored.
-    pub fn create_keyspace(&self, name: &str) -> Result<Keyspace> {
-        let space = self.engine.create_keyspace(name, false)?;
+    /// [`Error::KeyspaceExists`], [`Error::KeyspaceName`], [`Error::OtherIndex`],
+    /// [`Error::InvalidOption`], or the manifest could not be stored.
+    pub fn create_keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        let space = self.engine.create_keyspace(name, options, false)?;
         Ok(Keyspace::new(Arc::clone(&self.engine), space))
+    }
+
+    /// The index of keyspaces that are created without naming one: see [`Builder::index`].
+    pub fn default_index(&self) -> IndexKind {
+        self.engine.kind
     }
 
     /// The keyspace of this name.

@@ -4,6 +4,7 @@ pub(crate) mod batch;
 pub(crate) mod db;
 pub(crate) mod iterate;
 pub(crate) mod keyspace;
+pub(crate) mod keyspace_options;
 #[cfg(test)]
 mod nested_calls;
 pub(crate) mod open;

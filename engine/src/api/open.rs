@@ -79,6 +79,7 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
         RecoveredLogs::open(Arc::clone(&vfs), dir, &mut manifest)?
     };
     let kind = choose_index(&options, dir, &manifest)?;
+    log_other_indexes(&options, &manifest);
     // On a full disk the log needs its space before recovery may use any.
     let new_log = match options.read_only {
         true => None,
@@ -131,6 +132,22 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
         wakeup: Wakeup::default(),
         lock: Mutex::new(lock),
     })
+}
+
+/// Tells of keyspaces that have another index than the one asked for, and keep it.
+fn log_other_indexes(options: &Builder, manifest: &Manifest) {
+    let Some(asked) = options.index.map(IndexKind::name) else {
+        return;
+    };
+    let others = manifest.keyspaces.iter();
+    let others = others.filter(|entry| entry.index != asked).count();
+    if others > 0 {
+        tracing::info!(
+            index = asked,
+            others,
+            "new keyspaces get this index; others keep the one that they were made with"
+        );
+    }
 }
 
 /// Opens the page file, if indexes of this kind have one, and the index of expiries.

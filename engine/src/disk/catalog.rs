@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use hedgerow_log::{Health, Manifest};
 
+use crate::api::keyspace_options::KeyspaceOptions;
 use crate::commit::stripes::STRIPES;
 use crate::commit::worker;
 use crate::disk::page_file::PageFile;
@@ -18,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::index::any_index::AnyIndex;
 use crate::index::kind::IndexKind;
 use crate::index::space::{Space, StoredIndex};
+use crate::options::BTREE_IN_MEMORY;
 
 const LONGEST_NAME: usize = 255;
 
@@ -54,11 +56,18 @@ impl Engine {
     }
 
     /// Creates a keyspace, or returns the one that exists if `or_open`.
-    pub(crate) fn create_keyspace(&self, name: &str, or_open: bool) -> Result<Arc<Space>> {
+    pub(crate) fn create_keyspace(
+        &self,
+        name: &str,
+        options: KeyspaceOptions,
+        or_open: bool,
+    ) -> Result<Arc<Space>> {
         if name.is_empty() || name.len() > LONGEST_NAME {
             return Err(Error::KeyspaceName { bytes: name.len() });
         }
         self.check_writable()?;
+        let kind = options.index.unwrap_or(self.kind);
+        self.check_index(kind)?;
         let mut manifest = self.manifest();
         if let Some(space) = self.find_keyspace(name) {
             return if or_open {
@@ -73,10 +82,10 @@ impl Engine {
         }
         self.make_durable()?;
         let mut changed = manifest.clone();
-        let id = changed.add_keyspace(name, self.kind.name()).id;
+        let id = changed.add_keyspace(name, kind.name()).id;
         // No checkpoint's cut may find a tree that no keyspace names yet.
         let _no_cut = self.removals.begin();
-        let space = new_space(id, name, self.kind, self.pages.as_deref())?;
+        let space = new_space(id, name, kind, self.pages.as_deref())?;
         if let Err(error) = self.replace_manifest(&mut changed) {
             self.discard(space);
             return Err(error);
@@ -86,6 +95,22 @@ impl Engine {
         self.change_catalog(|catalog| catalog.insert(Arc::clone(&space)));
         self.name_manifest(manifest.sequence);
         Ok(space)
+    }
+
+    /// Refuses an index that no keyspace of this database can have.
+    fn check_index(&self, asked: IndexKind) -> Result<()> {
+        let is_in_pages = asked == IndexKind::BTree;
+        if self.options.in_memory && is_in_pages {
+            return Err(Error::InvalidOption(BTREE_IN_MEMORY.to_owned()));
+        }
+        if is_in_pages != self.pages.is_some() {
+            return Err(Error::OtherIndex {
+                dir: self.dir.clone(),
+                asked: asked.name(),
+                found: self.kind.name(),
+            });
+        }
+        Ok(())
     }
 
     /// Releases the pages of a keyspace that was never in the catalog.

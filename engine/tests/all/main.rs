@@ -9,6 +9,7 @@ mod expiry;
 mod faults;
 mod full_disk;
 mod in_memory;
+mod keyspaces;
 mod limits;
 mod model;
 mod order;

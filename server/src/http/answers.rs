@@ -200,6 +200,13 @@ fn index_metrics(shared: &Shared, text: &mut String) {
         let family = families.entry(name).or_insert((kind, help, Vec::new()));
         family.2.push(line);
     };
+    sample(
+        "hedgerow_default_index".to_owned(),
+        "gauge",
+        "The index of keyspaces that are made without naming one.",
+        &format!("index=\"{}\"", shared.db.default_index().name()),
+        1.0,
+    );
     for index in &indexes {
         let labels = labels(index);
         let name = |name: &str| format!("hedgerow_index_{name}");

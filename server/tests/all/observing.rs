@@ -215,6 +215,8 @@ fn metrics_are_what_prometheus_takes_and_tell_all_of_every_index() {
                 .unwrap_or_else(|| panic!("no {key:?}"))
         };
         assert_eq!(of("hedgerow_index_rows", &labels("default")), 2000.0);
+        let default = format!("index=\"{}\"", kind.name());
+        assert_eq!(of("hedgerow_default_index", &default), 1.0);
         assert_eq!(of("hedgerow_index_rows", &labels("db3")), 1.0);
         assert_eq!(of("hedgerow_index_rows", &labels("qu\\\"o\\\\te")), 1.0);
         let keyspace = started.db.keyspace("default").unwrap();

@@ -212,6 +212,7 @@ fn error_stats(shared: &Shared, text: &mut String) {
 /// What the index of each keyspace is, and all that it tells of itself: its shape as of the last
 /// walk (`walked_s` seconds ago), and what it counts.
 fn index(shared: &Shared, text: &mut String) {
+    line(text, "default_index", shared.db.default_index().name());
     for index in index_statistics::indexes(&shared.db, &shared.index_walks) {
         let mut value = format!("index={},rows={}", index.kind, index.rows);
         if let Some((_, age_s)) = &index.shape {

@@ -1,0 +1,71 @@
+//! `hedgerow keyspace`: creating, listing and dropping the keyspaces of a closed database.
+
+use hedgerow::{Db, Error as Engine, KeyspaceOptions};
+use serde_json::json;
+
+use crate::arguments::{Data, KeyspaceCommand, KeyspaceCreate, KeyspaceDrop};
+use crate::data::{open, open_with};
+use crate::error::{Error, Result, writing};
+use crate::output::Output;
+use crate::size::show_count;
+
+pub(crate) fn run(command: KeyspaceCommand, out: &Output) -> Result<()> {
+    match command {
+        KeyspaceCommand::Create(create) => self::create(create, out),
+        KeyspaceCommand::List(data) => list(&data, out),
+        KeyspaceCommand::Drop(drop) => self::drop(drop, out),
+    }
+}
+
+fn create(KeyspaceCreate { data, name, index }: KeyspaceCreate, out: &Output) -> Result<()> {
+    // A database that is made has this index from the start.
+    let db = open_with(&data, index)?;
+    let keyspace = db.create_keyspace_with(&name, KeyspaceOptions { index })?;
+    let index = keyspace.index_kind()?.name();
+    db.close()?;
+    let json = json!({ "keyspace": name, "index": index });
+    out.print(json, || {
+        format!("keyspace {name:?} is made; its index is {index}")
+    })
+}
+
+fn list(data: &Data, out: &Output) -> Result<()> {
+    use std::io::Write;
+    let db = open(data, false, true)?;
+    let mut lines = out.lines();
+    for name in db.keyspaces() {
+        let keyspace = db.open_keyspace(&name)?;
+        let (index, rows) = (keyspace.index_kind()?.name(), keyspace.len());
+        let line = match out.json {
+            true => json!({ "keyspace": name, "index": index, "rows": rows }).to_string(),
+            false => format!("{name}\t{index}\t{} rows", show_count(rows)),
+        };
+        writeln!(lines, "{line}").map_err(writing)?;
+    }
+    lines.flush().map_err(writing)
+}
+
+fn drop(KeyspaceDrop { data, name }: KeyspaceDrop, out: &Output) -> Result<()> {
+    let db = open(&data, false, false)?;
+    let rows = db.open_keyspace(&name).map(|keyspace| keyspace.len());
+    let dropped = rows.and_then(|rows| db.drop_keyspace(&name).map(|()| rows));
+    let rows = dropped.map_err(|error| match error {
+        Engine::KeyspaceMissing(_) => missing(&db, &name),
+        error => error.into(),
+    })?;
+    db.close()?;
+    let json = json!({ "keyspace": name, "rows": rows });
+    out.print(json, || {
+        format!("dropped {name:?} and its {} rows", show_count(rows))
+    })
+}
+
+fn missing(db: &Db, name: &str) -> Error {
+    Error::Failed(match &db.keyspaces()[..] {
+        [] => format!("there is no keyspace {name:?}; the database has none yet"),
+        names => format!(
+            "there is no keyspace {name:?}; hedgerow keyspace list shows those that exist: {}",
+            names.join(", ")
+        ),
+    })
+}

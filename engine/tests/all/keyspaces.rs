@@ -1,0 +1,164 @@
+//! Each keyspace has the index that it was made with, beside others with other indexes.
+
+use std::sync::Arc;
+
+use hedgerow::{
+    Builder, Db, Durability, Error, IndexKind, KeyspaceOptions, Locks, Result, WriteOptions,
+};
+use hedgerow_vfs::MemoryVfs;
+
+const IN_MEMORY: [IndexKind; 2] = [IndexKind::Masstree, IndexKind::Matryoshka];
+
+fn with(index: IndexKind) -> KeyspaceOptions {
+    KeyspaceOptions { index: Some(index) }
+}
+
+fn builder(disk: &MemoryVfs) -> Builder {
+    Db::builder().vfs(Arc::new(disk.clone())).workers(2)
+}
+
+/// The message of an error, if it is one of these.
+fn refused<T>(outcome: Result<T>, is_it: impl FnOnce(&Error) -> bool) -> String {
+    let error = outcome.err().expect("it must be refused");
+    assert!(is_it(&error), "{error}");
+    error.to_string()
+}
+
+/// Name, kind and rows of a keyspace.
+type Contents = (String, IndexKind, Vec<(Vec<u8>, Vec<u8>)>);
+
+/// Names, kinds and rows of all keyspaces.
+fn everything(db: &Db) -> Vec<Contents> {
+    let names = db.keyspaces().into_iter();
+    let one = |name: String| {
+        let keyspace = db.open_keyspace(&name).unwrap();
+        let rows = keyspace.range(..).unwrap();
+        let rows = rows.map(|entry| entry.unwrap().to_pair()).collect();
+        (name, keyspace.index_kind().unwrap(), rows)
+    };
+    names.map(one).collect()
+}
+
+#[test]
+fn keyspaces_of_several_kinds_share_commits_and_come_back() {
+    let disk = MemoryVfs::new();
+    let db = builder(&disk).open("/db").unwrap();
+    let spaces = IN_MEMORY.map(|kind| db.keyspace_with(kind.name(), with(kind)).unwrap());
+    let [first, second] = &spaces;
+    for n in 0..1_000_u32 {
+        let (key, mut batch) = (n.to_be_bytes(), db.batch());
+        batch
+            .put(first, &key, b"first")
+            .put(second, &key, b"second");
+        batch.commit(Durability::Periodic).unwrap();
+    }
+    db.checkpoint().unwrap();
+    for space in &spaces {
+        space
+            .delete_range(100_u32.to_be_bytes()..900_u32.to_be_bytes())
+            .unwrap();
+    }
+    let locks = [(first, &b"moved"[..]), (second, &b"moved"[..])];
+    let moved = db.transact(Locks::Keys(&locks), &Durability::Sync.into(), |tx| {
+        tx.put(first, b"moved", b"here")?;
+        tx.put(second, b"moved", b"there")
+    });
+    moved.unwrap();
+    db.clear_keyspace(IndexKind::Matryoshka.name()).unwrap();
+    second
+        .put_with(b"after", b"clearing", &Durability::Sync.into())
+        .unwrap();
+    let before = everything(&db);
+    assert_eq!(before[0].1, IndexKind::Masstree);
+    assert_eq!((before[0].2.len(), before[1].2.len()), (201, 1));
+    assert_eq!(
+        before[1].1,
+        IndexKind::Matryoshka,
+        "cleared, and of its kind still"
+    );
+    // As a kill would leave the files, and with another default.
+    for default in IN_MEMORY {
+        let killed = builder(&disk.deep_clone())
+            .index(default)
+            .open("/db")
+            .unwrap();
+        assert_eq!(everything(&killed), before, "{default:?}");
+        assert_eq!(killed.default_index(), default);
+        killed.backup("/copy").unwrap();
+        killed.close().unwrap();
+    }
+    db.close().unwrap();
+    builder(&disk).read_only(true).open("/db").unwrap();
+    assert_eq!(builder(&disk).check("/db").unwrap().problems, []);
+}
+
+#[test]
+fn a_keyspace_is_not_opened_with_another_index_than_it_was_made_with() {
+    let disk = MemoryVfs::new();
+    let db = builder(&disk).open("/db").unwrap();
+    let plain = db.keyspace("plain").unwrap();
+    assert_eq!(plain.index_kind().unwrap(), db.default_index());
+    let is_it = |error: &Error| matches!(error, Error::KeyspaceIndex { .. });
+    let said = refused(
+        db.keyspace_with("plain", with(IndexKind::Matryoshka)),
+        is_it,
+    );
+    for word in ["\"plain\"", "masstree, not matryoshka", "drop it"] {
+        assert!(said.contains(word), "{said}");
+    }
+    db.keyspace_with("plain", with(IndexKind::Masstree))
+        .unwrap();
+    db.keyspace_with("plain", KeyspaceOptions::default())
+        .unwrap();
+    let exists = db.create_keyspace_with("plain", with(IndexKind::Masstree));
+    refused(exists, |error| matches!(error, Error::KeyspaceExists(_)));
+    assert_eq!(db.keyspaces(), ["plain"]);
+    db.close().unwrap();
+    let db = builder(&disk).read_only(true).open("/db").unwrap();
+    refused(
+        db.keyspace_with("plain", with(IndexKind::Matryoshka)),
+        is_it,
+    );
+    db.keyspace_with("plain", with(IndexKind::Masstree))
+        .unwrap();
+    let missing = db.keyspace_with("new", with(IndexKind::Masstree));
+    refused(missing, |error| matches!(error, Error::ReadOnly));
+}
+
+#[test]
+fn rows_expire_in_keyspaces_of_each_kind() {
+    let disk = MemoryVfs::new();
+    let at = |now_ms: u64| {
+        builder(&disk)
+            .sweep_interval(None)
+            .now(Box::new(move || now_ms))
+    };
+    let db = at(1_000).open("/db").unwrap();
+    for kind in IN_MEMORY {
+        let keyspace = db.keyspace_with(kind.name(), with(kind)).unwrap();
+        for (key, expiry_ms) in [(b"soon", 2_000), (b"late", 9_000)] {
+            let options = WriteOptions::default().expiry_ms(expiry_ms);
+            keyspace.put_with(key, b"value", &options).unwrap();
+        }
+    }
+    db.close().unwrap();
+    let db = at(5_000).open("/db").unwrap();
+    assert_eq!(db.sweep_expired().unwrap(), 2);
+    for kind in IN_MEMORY {
+        let keyspace = db.open_keyspace(kind.name()).unwrap();
+        assert_eq!((keyspace.len(), keyspace.expiring()), (1, 1));
+    }
+}
+
+#[test]
+fn a_database_in_memory_refuses_btrees() {
+    let db = Db::builder().open_in_memory().unwrap();
+    let said = refused(db.keyspace_with("big", with(IndexKind::BTree)), |error| {
+        matches!(error, Error::InvalidOption(_))
+    });
+    assert!(said.contains("needs a directory"), "{said}");
+    let small = db
+        .keyspace_with("small", with(IndexKind::Matryoshka))
+        .unwrap();
+    assert_eq!(small.index_kind().unwrap(), IndexKind::Matryoshka);
+}
