@@ -5,41 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use hedgerow_log::{
-    Checked, Error, Log, LogOptions, Manifest, Operation, OperationKind, Problem, RecoveredLogs,
-    Timestamp, check,
-};
+use hedgerow_log::{Checked, Error, Log, LogOptions, Manifest, Problem, RecoveredLogs, check};
 use hedgerow_vfs::{FaultyVfs, MemoryVfs, Vfs};
 
-use crate::{dir, memory};
-
-fn options() -> LogOptions {
-    LogOptions {
-        flush_interval: Duration::from_secs(3600),
-        full_disk_retry: Duration::from_millis(1),
-        reserve_bytes: 0,
-        ..LogOptions::default()
-    }
-}
-
-fn create(vfs: &Arc<dyn Vfs>, options: LogOptions) -> (Arc<Log>, Manifest) {
-    let mut manifest = Manifest::new(7);
-    let log = Log::create(Arc::clone(vfs), dir(), &mut manifest, options, 1).unwrap();
-    (log, manifest)
-}
+use crate::{append, create, dir, memory, numbers, options_without_reserve as options};
 
 fn put(log: &Log, number: u64, payload: &[u8]) -> u64 {
-    let mut guard = log.shard(0).unwrap();
-    let timestamp = guard.timestamp(Timestamp::ZERO);
-    let (keyspace, kind, key) = (0, OperationKind::Put, &number.to_be_bytes()[..]);
-    let operation = Operation {
-        keyspace,
-        kind,
-        key,
-        payload,
-    };
-    guard.append(timestamp, &[operation]);
-    timestamp.epoch()
+    let timestamp = append(log, 0, &[&number.to_be_bytes()], payload);
+    timestamp.unwrap().epoch()
 }
 
 fn commit(log: &Log, number: u64) {
@@ -79,19 +52,14 @@ fn recover(image: &MemoryVfs) -> Result<(Vec<u64>, u64), Error> {
     let vfs: Arc<dyn Vfs> = Arc::new(image.clone());
     let mut manifest = Manifest::load(image, dir())?;
     let logs = RecoveredLogs::open(vfs, dir(), &mut manifest)?;
-    let (mut commits, mut numbers) = (logs.commits(), Vec::new());
-    while let Some(commit) = commits.next()? {
-        let keys = commit.operations().map(|operation| operation.key.to_vec());
-        numbers.extend(keys.map(|key| u64::from_be_bytes(key.try_into().unwrap())));
-    }
-    Ok((numbers, logs.discarded_bytes()))
+    Ok((numbers(&logs)?, logs.discarded_bytes()))
 }
 
 #[test]
 fn zeros_ahead_of_blocks_are_no_torn_tail_and_are_cut_off_at_the_end() {
     let memory = memory();
     let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
-    let (log, mut manifest) = create(&vfs, options());
+    let (log, mut manifest) = create(&vfs, options(1));
     let all: Vec<u64> = (0..500).collect();
     (0..499).for_each(|number| commit(&log, number));
     let ahead = ahead_after(&log, 499);
@@ -120,11 +88,11 @@ fn a_log_that_is_synced_by_the_clock_is_written_once() {
     let vfs: Arc<dyn Vfs> = Arc::new(memory());
     let by_clock = LogOptions {
         flush_interval: Duration::from_millis(1),
-        ..options()
+        ..options(1)
     };
     let never = LogOptions {
         ahead_bytes: 0,
-        ..options()
+        ..options(1)
     };
     let (log, _) = create(&vfs, by_clock);
     for number in 0..20 {
@@ -140,7 +108,7 @@ fn a_log_that_is_synced_by_the_clock_is_written_once() {
     assert_eq!(ahead_after(&log, 20), 0);
     // Of large blocks the file system's journal is a small part.
     let vfs: Arc<dyn Vfs> = Arc::new(memory());
-    let (log, _) = create(&vfs, options());
+    let (log, _) = create(&vfs, options(1));
     for number in 0..20 {
         let epoch = put(&log, number, &[1; 100_000]);
         log.wait_durable(epoch).unwrap();
@@ -152,7 +120,7 @@ fn a_log_that_is_synced_by_the_clock_is_written_once() {
 fn zeros_behind_a_seal_were_not_cut_off_and_anything_else_is_damage() {
     let memory = memory();
     let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
-    let (log, _) = create(&vfs, options());
+    let (log, _) = create(&vfs, options(1));
     (0..9).for_each(|number| commit(&log, number));
     assert!(ahead_after(&log, 9) > 0);
     log.rotate().unwrap();
@@ -182,7 +150,7 @@ fn zeros_behind_a_seal_were_not_cut_off_and_anything_else_is_damage() {
 fn zeros_in_the_place_of_durable_blocks_are_damage() {
     let memory = memory();
     let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
-    let (log, mut manifest) = create(&vfs, options());
+    let (log, mut manifest) = create(&vfs, options(1));
     let lengths: Vec<usize> = (0..10)
         .map(|number| {
             commit(&log, number);
@@ -215,7 +183,7 @@ fn a_disk_without_room_for_zeros_loses_nothing() {
     let memory = memory();
     let faulty = FaultyVfs::new(Arc::new(memory.clone()));
     let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
-    let (log, _) = create(&vfs, options());
+    let (log, _) = create(&vfs, options(1));
     let number = AtomicU64::new(0);
     let commit = || commit(&log, number.fetch_add(1, Ordering::Relaxed));
     // Of the first 16 KiB of zeros a part is written.
@@ -246,7 +214,7 @@ fn a_disk_without_room_for_zeros_loses_nothing() {
 fn a_torn_block_is_what_was_torn_without_the_zeros_behind_it() {
     let memory = memory();
     let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
-    let (log, _) = create(&vfs, options());
+    let (log, _) = create(&vfs, options(1));
     (0..10).for_each(|number| commit(&log, number));
     let before = log.statistics().bytes as usize + 64;
     commit(&log, 10);

@@ -4,52 +4,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hedgerow_log::{
-    Error, Health, Log, LogOptions, Manifest, Operation, OperationKind, Progress, Timestamp,
-};
+use hedgerow_log::{Error, Health, Log, LogOptions, Operation, OperationKind, Progress, Timestamp};
 use hedgerow_vfs::Vfs;
 
-use crate::{dir, memory};
+use crate::{append, create, dir, memory, options};
 
 fn disk() -> Arc<dyn Vfs> {
     Arc::new(memory())
 }
 
-fn options(shards: u16) -> LogOptions {
-    // Long, so that nothing in these tests is due to the interval.
-    LogOptions {
-        shards,
-        flush_interval: Duration::from_secs(3600),
-        ..LogOptions::default()
-    }
-}
-
-fn open(vfs: &Arc<dyn Vfs>, options: LogOptions) -> (Arc<Log>, Manifest) {
-    let mut manifest = Manifest::new(7);
-    let log = Log::create(Arc::clone(vfs), dir(), &mut manifest, options, 1).unwrap();
-    (log, manifest)
-}
-
 fn put(log: &Log, shard: usize, key: &[u8]) -> Timestamp {
-    let mut guard = log.shard(shard).unwrap();
-    let timestamp = guard.timestamp(Timestamp::ZERO);
-    let kind = OperationKind::Put;
-    guard.append(
-        timestamp,
-        &[Operation {
-            keyspace: 0,
-            kind,
-            key,
-            payload: b"value",
-        }],
-    );
-    timestamp
+    append(log, shard, &[key], b"value").unwrap()
 }
 
 #[test]
 fn waiting_makes_a_commit_durable_with_one_sync() {
     let vfs = disk();
-    let (log, _) = open(&vfs, options(4));
+    let (log, _) = create(&vfs, options(4));
     for round in 1..=20 {
         let commit = put(&log, round % 4, b"key");
         assert!(log.durable_epoch() < commit.epoch());
@@ -72,7 +43,7 @@ fn waiting_makes_a_commit_durable_with_one_sync() {
 #[test]
 fn waiting_for_nothing_needs_no_disk() {
     let vfs = disk();
-    let (log, _) = open(&vfs, options(2));
+    let (log, _) = create(&vfs, options(2));
     log.wait_durable(log.epoch()).unwrap();
     log.wait_durable(log.epoch() + 100).unwrap();
     assert_eq!(log.statistics().blocks, 0);
@@ -81,7 +52,7 @@ fn waiting_for_nothing_needs_no_disk() {
 #[test]
 fn absurd_requests_use_up_no_epochs() {
     let vfs = disk();
-    let (log, _) = open(&vfs, options(1));
+    let (log, _) = create(&vfs, options(1));
     log.request_durable(u64::MAX);
     log.wait_durable(u64::MAX).unwrap();
     let commit = put(&log, 0, b"key");
@@ -92,7 +63,7 @@ fn absurd_requests_use_up_no_epochs() {
 #[test]
 fn a_subscriber_may_be_the_last_owner() {
     let vfs = disk();
-    let (log, _) = open(&vfs, options(1));
+    let (log, _) = create(&vfs, options(1));
     let (gone, dropped) = std::sync::mpsc::channel();
     let owned = Mutex::new(Some(Arc::clone(&log)));
     log.subscribe(Box::new(move |_| {
@@ -117,7 +88,7 @@ fn the_interval_makes_commits_durable_unasked() {
         flush_interval: Duration::from_millis(1),
         ..options(2)
     };
-    let (log, _) = open(&vfs, options);
+    let (log, _) = create(&vfs, options);
     for _ in 0..5 {
         let commit = put(&log, 1, b"key");
         while log.durable_epoch() < commit.epoch() {
@@ -129,7 +100,7 @@ fn the_interval_makes_commits_durable_unasked() {
 #[test]
 fn timestamps_rise_above_floor_shard_and_epoch() {
     let vfs = disk();
-    let (log, _) = open(&vfs, options(2));
+    let (log, _) = create(&vfs, options(2));
     let first = put(&log, 0, b"a");
     assert!(put(&log, 0, b"a") > first);
     let floor = Timestamp::new(first.epoch() + 50, 9);
@@ -155,7 +126,7 @@ fn timestamps_rise_above_floor_shard_and_epoch() {
 #[test]
 fn rotation_begins_new_files_and_makes_the_old_durable() {
     let vfs = disk();
-    let (log, manifest) = open(&vfs, options(3));
+    let (log, manifest) = create(&vfs, options(3));
     let commit = put(&log, 2, b"key");
     let point = log.rotate().unwrap();
     assert!(point.epoch >= commit.epoch() && log.durable_epoch() >= commit.epoch());
@@ -179,7 +150,7 @@ fn rotation_begins_new_files_and_makes_the_old_durable() {
 #[test]
 fn subscribers_hear_of_every_advance() {
     let vfs = disk();
-    let (log, _) = open(&vfs, options(1));
+    let (log, _) = create(&vfs, options(1));
     let heard = Arc::new(Mutex::new(Vec::new()));
     let inside = Arc::clone(&heard);
     log.subscribe(Box::new(move |progress| {
@@ -200,7 +171,7 @@ fn writers_on_many_threads_share_syncs_and_pass_the_limit() {
         write_threshold_bytes: 128,
         ..options(2)
     };
-    let (log, _) = open(&vfs, small);
+    let (log, _) = create(&vfs, small);
     let acknowledged = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for worker in 0..4 {
@@ -225,7 +196,7 @@ fn writers_on_many_threads_share_syncs_and_pass_the_limit() {
 #[test]
 fn writing_out_waits_for_rotations_and_shares_the_files_with_the_flusher() {
     let vfs = disk();
-    let (log, _) = open(
+    let (log, _) = create(
         &vfs,
         LogOptions {
             write_threshold_bytes: 2000,
@@ -260,7 +231,7 @@ fn an_idle_log_sleeps_and_wakes() {
         flush_interval: Duration::from_millis(1),
         ..options(1)
     };
-    let (log, _) = open(&vfs, options);
+    let (log, _) = create(&vfs, options);
     for _ in 0..3 {
         let commit = put(&log, 0, b"key");
         while log.durable_epoch() < commit.epoch() {

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use hedgerow_log::{
     CheckpointEntry, CheckpointWriter, Error, Health, Log, LogOptions, Manifest, Operation,
@@ -14,58 +13,24 @@ use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, RecordingVfs, Vfs};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::dir;
+use crate::{append, dir, memory, numbers, options_without_reserve as options};
 
 fn disk() -> (MemoryVfs, FaultyVfs, Arc<dyn Vfs>) {
-    let memory = MemoryVfs::new();
-    memory.create_dir_all(dir()).unwrap();
+    let memory = memory();
     let faulty = FaultyVfs::new(Arc::new(memory.clone()));
     let shared = Arc::new(faulty.clone());
     (memory, faulty, shared)
 }
 
-fn options(shards: u16) -> LogOptions {
-    LogOptions {
-        shards,
-        flush_interval: Duration::from_secs(3600),
-        full_disk_retry: Duration::from_millis(1),
-        reserve_bytes: 0,
-        ..LogOptions::default()
-    }
-}
-
 fn put(log: &Log, shard: usize, number: u64) -> Result<Timestamp> {
-    let mut guard = log.shard(shard)?;
-    let timestamp = guard.timestamp(Timestamp::ZERO);
-    let (kind, key) = (OperationKind::Put, &number.to_be_bytes());
-    guard.append(
-        timestamp,
-        &[Operation {
-            keyspace: 0,
-            kind,
-            key,
-            payload: &[1; 30],
-        }],
-    );
-    Ok(timestamp)
+    append(log, shard, &[&number.to_be_bytes()], &[1; 30])
 }
 
 /// The numbers in the logs, after recovering them.
 fn recover(vfs: Arc<dyn Vfs>) -> Result<BTreeSet<u64>> {
     let mut manifest = Manifest::load(&*vfs, dir())?;
     let logs = RecoveredLogs::open(vfs, dir(), &mut manifest)?;
-    numbers(&logs)
-}
-
-fn numbers(logs: &RecoveredLogs) -> Result<BTreeSet<u64>> {
-    let mut commits = logs.commits();
-    let mut numbers = BTreeSet::new();
-    while let Some(commit) = commits.next()? {
-        for operation in commit.operations() {
-            numbers.insert(u64::from_be_bytes(operation.key.try_into().unwrap()));
-        }
-    }
-    Ok(numbers)
+    Ok(numbers(&logs)?.into_iter().collect())
 }
 
 /// What a script achieved before it ran into an error, if it did.

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use hedgerow_log::{
     CheckpointEntry, CheckpointReader, CheckpointRecord, CheckpointWriter, Error, Log, LogOptions,
@@ -10,19 +9,13 @@ use hedgerow_log::{
 };
 use hedgerow_vfs::{MemoryVfs, OpenMode, Vfs};
 
-use crate::{dir, memory};
+use crate::{append, dir, memory, options};
 
 fn open(vfs: &MemoryVfs, manifest: &mut Manifest, shards: u16) -> (Vec<Entry>, Arc<Log>) {
     let vfs: Arc<dyn Vfs> = Arc::new(vfs.clone());
     let logs = RecoveredLogs::open(Arc::clone(&vfs), dir(), manifest).unwrap();
     let entries = read(&logs).unwrap();
-    let interval = Duration::from_secs(3600);
-    let options = LogOptions {
-        shards,
-        flush_interval: interval,
-        ..LogOptions::default()
-    };
-    let log = Log::create(vfs, dir(), manifest, options, logs.next_epoch()).unwrap();
+    let log = Log::create(vfs, dir(), manifest, options(shards), logs.next_epoch()).unwrap();
     (entries, log)
 }
 
@@ -54,19 +47,7 @@ fn read(logs: &RecoveredLogs) -> Result<Vec<Entry>, Error> {
 }
 
 fn put(log: &Log, shard: usize, keys: &[&[u8]]) -> Entry {
-    let kind = OperationKind::Put;
-    let operations: Vec<_> = keys
-        .iter()
-        .map(|key| Operation {
-            keyspace: 3,
-            kind,
-            key,
-            payload: b"some value",
-        })
-        .collect();
-    let mut guard = log.shard(shard).unwrap();
-    let timestamp = guard.timestamp(Timestamp::ZERO);
-    guard.append(timestamp, &operations);
+    let timestamp = append(log, shard, keys, b"some value").unwrap();
     (timestamp, keys.iter().map(|key| key.to_vec()).collect())
 }
 
@@ -347,11 +328,9 @@ fn what_the_flusher_wrote_early_survives_the_process_once_written_out() {
     let vfs = memory();
     let mut manifest = Manifest::new(1);
     let shared: Arc<dyn Vfs> = Arc::new(vfs.clone());
-    let flush_interval = Duration::from_secs(3600);
     let options = LogOptions {
-        flush_interval,
         write_threshold_bytes: 64,
-        ..LogOptions::default()
+        ..options(1)
     };
     let log = Log::create(shared, dir(), &mut manifest, options, 1).unwrap();
     let expected = [put(&log, 0, &[b"longer than the threshold"])];

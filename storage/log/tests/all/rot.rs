@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hedgerow_log::{
-    CheckpointEntry, CheckpointReader, CheckpointWriter, Error, Log, LogOptions, Manifest,
-    Operation, OperationKind, Problem, RecoveredLogs, Timestamp, check,
+    CheckpointEntry, CheckpointReader, CheckpointWriter, Error, Log, LogOptions, Manifest, Problem,
+    RecoveredLogs, Timestamp, check,
 };
 use hedgerow_vfs::{MemoryVfs, Vfs};
 
-use crate::dir;
+use crate::{append, dir, memory, options};
 
 type Found = (Vec<(Timestamp, Vec<u8>)>, Vec<Vec<u8>>);
 
@@ -50,24 +50,12 @@ fn problems(vfs: &MemoryVfs) -> Vec<Problem> {
 }
 
 fn put(log: &Log, shard: usize, key: &[u8]) {
-    let kind = OperationKind::Put;
-    let mut guard = log.shard(shard).unwrap();
-    let timestamp = guard.timestamp(Timestamp::ZERO);
-    guard.append(
-        timestamp,
-        &[Operation {
-            keyspace: 1,
-            kind,
-            key,
-            payload: b"payload",
-        }],
-    );
+    append(log, shard, &[key], b"payload").unwrap();
 }
 
 /// A database with a checkpoint, and logs of two generations and two shards; open.
 fn database(options: LogOptions) -> (MemoryVfs, Manifest, Arc<Log>) {
-    let vfs = MemoryVfs::new();
-    vfs.create_dir_all(dir()).unwrap();
+    let vfs = memory();
     let shared: Arc<dyn Vfs> = Arc::new(vfs.clone());
     let mut manifest = Manifest::new(0x1234_5678_9abc);
     manifest.add_keyspace("default", "masstree");
@@ -103,15 +91,6 @@ fn database(options: LogOptions) -> (MemoryVfs, Manifest, Arc<Log>) {
     (vfs, manifest, log)
 }
 
-fn quiet() -> LogOptions {
-    let flush_interval = Duration::from_secs(3600);
-    LogOptions {
-        shards: 2,
-        flush_interval,
-        ..LogOptions::default()
-    }
-}
-
 /// Calls `judge` with the database in which one bit is flipped, for every bit of every file.
 fn flip_each(vfs: &MemoryVfs, mut judge: impl FnMut(&MemoryVfs, &PathBuf, usize)) -> usize {
     let image = vfs.deep_clone();
@@ -133,7 +112,7 @@ fn flip_each(vfs: &MemoryVfs, mut judge: impl FnMut(&MemoryVfs, &PathBuf, usize)
 
 #[test]
 fn every_flipped_bit_of_a_closed_database_is_named() {
-    let (vfs, mut manifest, log) = database(quiet());
+    let (vfs, mut manifest, log) = database(options(2));
     manifest.record_end(log.close().unwrap());
     manifest.store(&vfs, dir()).unwrap();
     assert_eq!(problems(&vfs), []);
@@ -177,7 +156,7 @@ fn after_a_kill_every_flipped_bit_is_named_or_stands_in_the_unsynced_tail() {
     let (vfs, _, log) = database(LogOptions {
         flush_interval: interval,
         ahead_bytes: 0,
-        ..quiet()
+        ..options(2)
     });
     let witness = 64 + 8 + 2 * 16;
     // When nothing happens, the flusher leaves a block which says that all before is durable.
@@ -222,7 +201,7 @@ fn after_a_kill_every_flipped_bit_is_named_or_stands_in_the_unsynced_tail() {
 fn right_after_a_commit_a_flip_costs_at_most_that_commit() {
     let (vfs, _, log) = database(LogOptions {
         ahead_bytes: 4096,
-        ..quiet()
+        ..options(2)
     });
     assert!(log.statistics().bytes_ahead > 0);
     let whole = read(&vfs).unwrap();
@@ -246,13 +225,12 @@ fn right_after_a_commit_a_flip_costs_at_most_that_commit() {
 
 #[test]
 fn every_damaged_block_of_a_log_is_listed() {
-    let vfs = MemoryVfs::new();
-    vfs.create_dir_all(dir()).unwrap();
+    let vfs = memory();
     let mut manifest = Manifest::new(5);
     let options = LogOptions {
         shards: 1,
         ahead_bytes: 0,
-        ..quiet()
+        ..options(2)
     };
     let log = Log::create(Arc::new(vfs.clone()), dir(), &mut manifest, options, 1).unwrap();
     let mut starts = Vec::new();
