@@ -8,10 +8,11 @@ use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use hedgerow_index::{Direction, ScanRange};
+use hedgerow_index::{Direction, IndexError, ScanRange};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::index::any_index::AnyIndex;
 use crate::index::bounds::KeyRange;
 use crate::index::space::Space;
 use crate::row::Row;
@@ -24,14 +25,47 @@ pub(crate) fn scan(
     engine: &Engine,
     space: &Space,
     range: &ScanRange<'_>,
+    visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+) -> Result<()> {
+    scan_live(&space.index, range, || engine.now_ms(), visit)
+}
+
+/// What is scanned.
+trait Scan {
+    /// [`Index::scan`](hedgerow_index::Index::scan), with the closure compiled in where that pays.
+    fn scan(
+        &self,
+        range: &ScanRange<'_>,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> std::result::Result<(), IndexError>;
+}
+
+impl Scan for AnyIndex {
+    #[inline]
+    fn scan(
+        &self,
+        range: &ScanRange<'_>,
+        visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> std::result::Result<(), IndexError> {
+        AnyIndex::scan(self, range, visit)
+    }
+}
+
+/// [`scan`] of an index, at a time in Unix milliseconds.
+#[inline]
+fn scan_live(
+    index: &impl Scan,
+    range: &ScanRange<'_>,
+    now: impl Fn() -> u64,
     mut visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
 ) -> Result<()> {
     let mut now_ms = None;
     let is_limited = range.limit < usize::MAX;
-    let (mut expired, mut broke, mut last) = (0, false, Vec::new());
-    space.index.scan(range, |key, bytes| {
+    let (mut seen, mut expired, mut broke, mut last) = (0, 0, false, Vec::new());
+    index.scan(range, |key, bytes| {
+        seen += 1;
         let row = Row::new(bytes);
-        if row.is_expired(|| *now_ms.get_or_insert_with(|| engine.now_ms())) {
+        if row.is_expired(|| *now_ms.get_or_insert_with(&now)) {
             expired += 1;
         } else if visit(key, row).is_break() {
             broke = true;
@@ -43,11 +77,13 @@ pub(crate) fn scan(
         }
         ControlFlow::Continue(())
     })?;
-    if broke || expired == 0 || !is_limited {
+    // Fewer rows than asked for: the range has no more.
+    let has_ended = seen < range.limit;
+    if broke || expired == 0 || has_ended {
         return Ok(());
     }
-    let now_ms = now_ms.unwrap_or_else(|| engine.now_ms());
-    scan_behind(space, &range.limited(expired), last, now_ms, &mut visit)
+    let now_ms = now_ms.unwrap_or_else(now);
+    scan_behind(index, &range.limited(expired), last, now_ms, &mut visit)
 }
 
 /// The most rows that a scan asks the index for to find a few live ones.
@@ -57,7 +93,7 @@ const MOST_ROWS_AT_ONCE: usize = 1024;
 /// so that thousands of expired rows do not cost a descent for every few of them.
 #[cold]
 fn scan_behind(
-    space: &Space,
+    index: &impl Scan,
     range: &ScanRange<'_>,
     mut last: Vec<u8>,
     now_ms: u64,
@@ -70,7 +106,7 @@ fn scan_behind(
         let from = Bound::Excluded(behind.as_slice());
         let (mut seen, mut is_done) = (0, false);
         let rest = ScanRange { from, ..*range }.limited(rows);
-        space.index.scan(&rest, |key, bytes| {
+        index.scan(&rest, |key, bytes| {
             seen += 1;
             let row = Row::new(bytes);
             if !row.is_expired(|| now_ms) {
@@ -292,5 +328,90 @@ impl std::fmt::Debug for Range {
             .field("start", start)
             .field("end", end)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use hedgerow_index::Decision;
+    use hedgerow_log::Timestamp;
+
+    use super::*;
+    use crate::IndexKind;
+    use crate::row::write_header;
+
+    /// An index that counts how often it is asked.
+    struct Counted {
+        index: AnyIndex,
+        scans: Cell<usize>,
+    }
+
+    impl Scan for Counted {
+        fn scan(
+            &self,
+            range: &ScanRange<'_>,
+            visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        ) -> std::result::Result<(), IndexError> {
+            self.scans.set(self.scans.get() + 1);
+            self.index.scan(range, visit)
+        }
+    }
+
+    const NOW_MS: u64 = 1_000;
+
+    /// Rows `a` to `j`, of which the named ones have expired.
+    fn rows(expired: &[u8]) -> Counted {
+        let index = AnyIndex::in_memory(IndexKind::Masstree).unwrap();
+        for name in b'a'..=b'j' {
+            let expiry_ms = expired.contains(&name).then_some(NOW_MS - 1);
+            let timestamp = Timestamp::new(1, 1);
+            let put = |_: Option<&[u8]>, new: &mut Vec<u8>| {
+                write_header(new, timestamp, expiry_ms, 0, false);
+                Decision::Put(())
+            };
+            let part = hedgerow_index::ValuePart::Head;
+            index.update(&[name], part, &mut Vec::new(), put).unwrap();
+        }
+        let scans = Cell::new(0);
+        Counted { index, scans }
+    }
+
+    #[test]
+    fn an_index_is_asked_no_more_once_the_range_has_ended() {
+        let bounds = (Bound::Included(&b"b"[..]), Bound::Excluded(&b"h"[..]));
+        // Expired rows, limit, rows found, scans of the index.
+        let cases: [(&[u8], usize, &[u8], usize); 7] = [
+            (b"", 100, b"bcdefg", 1),
+            (b"c", 100, b"bdefg", 1),
+            (b"g", 7, b"bcdef", 1),
+            (b"bcdefg", 100, b"", 1),
+            (b"bcdefg", usize::MAX, b"", 1),
+            // As many as asked for, some expired: there may be more.
+            (b"cf", 3, b"bde", 2),
+            (b"c", 6, b"bdefg", 2),
+        ];
+        for direction in [Direction::Forward, Direction::Reverse] {
+            for (expired, limit, live, scans) in cases {
+                let index = rows(expired);
+                let range = ScanRange::between(bounds, direction).limited(limit);
+                let mut found = Vec::new();
+                let visit = |key: &[u8], _: Row<'_>| {
+                    found.extend_from_slice(key);
+                    ControlFlow::Continue(())
+                };
+                scan_live(&index, &range, || NOW_MS, visit).unwrap();
+                let context = format!("{} of {limit}, {direction:?}", expired.escape_ascii());
+                if direction == Direction::Reverse {
+                    found.reverse();
+                }
+                // Backwards a limit leaves out the first rows.
+                let is_whole = direction == Direction::Forward || limit >= 6;
+                assert!(!is_whole || found == live, "{context}: {found:?}");
+                assert_eq!(found.len(), live.len(), "{context}");
+                assert_eq!(index.scans.get(), scans, "{context}");
+            }
+        }
     }
 }
