@@ -83,10 +83,17 @@ impl Stripes {
     /// Waits while `is_closed` holds. The caller holds no stripe and no log shard.
     #[cold]
     pub(crate) fn await_closed_ranges(&self, is_closed: impl Fn() -> bool) {
+        #[cfg(test)]
+        self.count_wait(is_closed());
         let mut backoff = Backoff::new();
         while is_closed() {
             backoff.wait();
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn count_wait(&self, waits: bool) {
+        self.waited.fetch_add(waits.into(), Ordering::SeqCst);
     }
 }
 
@@ -123,9 +130,8 @@ impl Removals {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::{AtomicU32, AtomicUsize};
     use std::thread;
-    use std::time::Duration;
 
     use super::*;
     use crate::{Db, Keyspace, Locks, WriteOptions};
@@ -167,7 +173,6 @@ mod tests {
             keyspace.put(key, b"old").unwrap();
         }
         let finished = &AtomicU32::new(0);
-        let done = || finished.fetch_add(1, Ordering::SeqCst);
         thread::scope(|scope| {
             let under_way = engine.removals.begin();
             let all = engine.stripes.lock_many((0..STRIPES as u32).collect());
@@ -183,32 +188,23 @@ mod tests {
             assert_eq!(values(keyspace, &[b"a", b"z"]), [a, z]);
             assert_eq!(keyspace.delete_range("z"..).unwrap(), 1);
             assert_eq!(keyspace.count(..).unwrap(), 2);
-            scope.spawn(|| {
-                keyspace.get(b"m").unwrap();
-                done();
-            });
-            scope.spawn(|| {
-                values(keyspace, &[b"a", b"m"]);
-                done();
-            });
-            scope.spawn(|| {
-                keyspace.put(b"c", b"put").unwrap();
-                done();
-            });
-            scope.spawn(|| {
-                touch(db, keyspace, b"d");
-                done();
-            });
-            scope.spawn(|| {
-                keyspace.delete_range("n".."x").unwrap();
-                done();
-            });
-            scope.spawn(|| {
-                let options = WriteOptions::default();
-                db.transact(Locks::All, &options, |_| Ok(())).unwrap();
-                done();
-            });
-            thread::sleep(Duration::from_millis(50));
+            let waits: [Box<dyn FnOnce() + Send>; 6] = [
+                Box::new(|| drop(keyspace.get(b"m").unwrap())),
+                Box::new(|| drop(values(keyspace, &[b"a", b"m"]))),
+                Box::new(|| _ = keyspace.put(b"c", b"put").unwrap()),
+                Box::new(|| touch(db, keyspace, b"d")),
+                Box::new(|| _ = keyspace.delete_range("n".."x").unwrap()),
+                Box::new(|| {
+                    let options = WriteOptions::default();
+                    db.transact(Locks::All, &options, |_| Ok(())).unwrap();
+                }),
+            ];
+            for wait in waits {
+                meet(scope, &engine.stripes.waited, move || {
+                    wait();
+                    finished.fetch_add(1, Ordering::SeqCst);
+                });
+            }
             assert_eq!(finished.load(Ordering::SeqCst), 0);
             drop((closed, under_way));
         });
@@ -216,16 +212,16 @@ mod tests {
         assert_eq!(keyspace.count(..).unwrap(), 4);
     }
 
-    /// Returns once `waits`, in a thread of its own, waits for a guard of the caller; panics if it
-    /// ends without.
+    /// Returns once `waits`, in a thread of its own, is counted as waiting; panics if it ends
+    /// without.
     fn meet<'scope>(
         scope: &'scope thread::Scope<'scope, '_>,
-        removals: &Removals,
+        waited: &AtomicUsize,
         waits: impl FnOnce() + Send + 'scope,
     ) -> thread::ScopedJoinHandle<'scope, ()> {
-        let before = removals.waited.load(Ordering::SeqCst);
+        let before = waited.load(Ordering::SeqCst);
         let waiting = scope.spawn(waits);
-        while removals.waited.load(Ordering::SeqCst) == before {
+        while waited.load(Ordering::SeqCst) == before {
             assert!(!waiting.is_finished(), "it waited for nothing");
             thread::yield_now();
         }
@@ -244,7 +240,7 @@ mod tests {
         for operation in operations {
             thread::scope(|scope| {
                 let under_way = engine.removals.begin();
-                let waiting = meet(scope, &engine.removals, || operation(db));
+                let waiting = meet(scope, &engine.removals.waited, || operation(db));
                 assert!(!waiting.is_finished());
                 drop(under_way);
             });
@@ -261,7 +257,7 @@ mod tests {
         thread::scope(|scope| {
             let cut = engine.removals.exclude();
             let sweep = || assert_eq!(db.sweep_expired().unwrap(), 0);
-            meet(scope, &engine.removals, sweep);
+            meet(scope, &engine.removals.waited, sweep);
             assert_eq!(engine.expiries.count(), 1);
             drop(cut);
         });

@@ -46,6 +46,9 @@ pub(crate) struct Stripes {
     pub(crate) closed: ClosedRanges,
     /// Batches of reads under way, by groups of threads.
     batches: [CachePadded<AtomicUsize>; CONNECTION_SLOTS],
+    /// How many threads have waited for a closed range since the database was opened, for tests.
+    #[cfg(test)]
+    pub(crate) waited: AtomicUsize,
 }
 
 /// Groups of threads that count their batches together.
@@ -77,6 +80,8 @@ impl Stripes {
             multi: CachePadded::new(AtomicUsize::new(0)),
             closed: ClosedRanges::default(),
             batches: std::array::from_fn(|_| CachePadded::new(AtomicUsize::new(0))),
+            #[cfg(test)]
+            waited: AtomicUsize::new(0),
         }
     }
 
@@ -156,6 +161,8 @@ impl Stripes {
     #[cold]
     pub(crate) fn await_multi(&self, keyspace: u32, key: &[u8]) {
         let word = &self.words[stripe_of(keyspace, key) as usize];
+        #[cfg(test)]
+        self.count_wait(self.is_in_closed_range(keyspace, key));
         let mut backoff = Backoff::new();
         // A range is closed before its stripes are unlocked.
         while word.load(Ordering::Acquire) & MULTI != 0 || self.is_in_closed_range(keyspace, key) {
