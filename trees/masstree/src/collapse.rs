@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use hedgerow_simd::{Kernel, Task};
 
 use crate::configuration::{Configuration, Latch};
-use crate::descend::Found;
+use crate::descend::{Found, LayerEntry};
 use crate::key::{Key, LONG, class_of};
 use crate::node::border::{LAYER, SUFFIX, UNSTABLE};
 use crate::node::{Border, Interior, Node};
@@ -124,11 +124,8 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
     }
 
     /// Latches the border node with the entry of the layer that `path` (prefix and one more
-    /// byte) leads to; returns it with the slot and the entry's key.
-    fn latch_entry<'k, 'g, K: Kernel>(
-        &self,
-        path: &'k [u8],
-    ) -> Option<(&'g Border, usize, Key<'k>)> {
+    /// byte) leads to; returns the entry and its key.
+    fn latch_entry<'k, 'g, K: Kernel>(&self, path: &'k [u8]) -> Option<(LayerEntry<'g>, Key<'k>)> {
         let mut key = Key::new(path);
         let mut root = self.root();
         loop {
@@ -149,16 +146,18 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             if slot.is_none() {
                 Latch::<C>::unlock(&node.version);
             }
-            return Some((node, slot?, key));
+            let slot = slot?;
+            return Some((LayerEntry { node, slot }, key));
         }
     }
 
     fn collapse<K: Kernel>(&self, guard: &C::Guard<'_>, prefix: &[u8]) {
         let mut path = prefix.to_vec();
         path.push(0);
-        let Some((above, slot, key)) = self.latch_entry::<K>(&path) else {
+        let Some((entry, key)) = self.latch_entry::<K>(&path) else {
             return;
         };
+        let LayerEntry { node: above, slot } = entry;
         let layer = layer_root(above.value(slot));
         let Some(first) = latch_first::<C>(layer) else {
             Latch::<C>::unlock(&above.version);
@@ -178,7 +177,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         }
         let ancestors = delete_with_ancestors::<C>(first);
         if let Some(only) = single {
-            self.fold(guard, above, slot, &key, first, only);
+            self.fold(guard, entry, &key, first, only);
         }
         for ancestor in &ancestors {
             Latch::<C>::unlock(&ancestor.version);
@@ -199,12 +198,12 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
     fn fold(
         &self,
         guard: &C::Guard<'_>,
-        above: &Border,
-        slot: usize,
+        entry: LayerEntry<'_>,
         key: &Key<'_>,
         first: &Border,
         only: usize,
     ) {
+        let LayerEntry { node: above, slot } = entry;
         let length = first.length(only);
         let mut suffix = first.slice(only).to_be_bytes()[..usize::from(length.min(8))].to_vec();
         if length == SUFFIX {

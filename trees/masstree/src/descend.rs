@@ -19,14 +19,21 @@ use crate::statistics::Event;
 use crate::tree::{Masstree, layer_root};
 use crate::value::Value;
 
+/// The entry of a layer, in the layer above.
+#[derive(Clone, Copy)]
+pub(crate) struct LayerEntry<'g> {
+    pub node: &'g Border,
+    pub slot: usize,
+}
+
 /// What a border node says about a key.
 pub(crate) enum Found<'g> {
     /// No such key.
     Missing,
     /// Its value word.
     Value(u64),
-    /// It would be in this deeper layer, whose entry is in that node.
-    Layer(*mut Node, &'g Border, usize),
+    /// It would be in this deeper layer, which has that entry.
+    Layer(*mut Node, LayerEntry<'g>),
     /// The node was deleted: restart at the root.
     Restart,
 }
@@ -154,7 +161,9 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
                 match probe {
                     Probe::Missing => return Found::Missing,
                     Probe::Value(value) => return Found::Value(value),
-                    Probe::Layer(root, slot) => return Found::Layer(root, node, slot),
+                    Probe::Layer(root, slot) => {
+                        return Found::Layer(root, LayerEntry { node, slot });
+                    }
                     Probe::Unstable => std::hint::spin_loop(),
                 }
                 continue;

@@ -19,6 +19,13 @@ use crate::value::Value;
 use std::cmp::Ordering as Order;
 use std::sync::atomic::Ordering;
 
+/// What is left of a long key below a layer, and the key's value word.
+#[derive(Clone, Copy)]
+struct Remainder<'k> {
+    bytes: &'k [u8],
+    word: u64,
+}
+
 impl<V: Value, C: Configuration> Masstree<V, C> {
     /// Turns `slot` of the latched `node` into a layer that holds its present key and `key`
     /// (with `word`), and unlatches the node.
@@ -27,7 +34,12 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
     pub(crate) fn make_layer(&self, node: &Border, slot: usize, key: &Key<'_>, word: u64) {
         // SAFETY: the node is latched and pinned.
         let old = unsafe { node.suffix(slot) }.expect("a conflicting key has a suffix");
-        let layer = self.build_layers((old, node.value(slot)), (key.suffix(), word));
+        let old = Remainder {
+            bytes: old,
+            word: node.value(slot),
+        };
+        let bytes = key.suffix();
+        let layer = self.build_layers(old, Remainder { bytes, word });
         if !planted(PlantedBug::LayerNotUnstable) {
             node.set_length(slot, UNSTABLE);
         }
@@ -39,20 +51,20 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
     }
 
     /// A private tree of layers with two different keys.
-    fn build_layers(&self, one: (&[u8], u64), two: (&[u8], u64)) -> *mut Node {
-        let (mut low, mut high) = if one.0 < two.0 {
+    fn build_layers(&self, one: Remainder<'_>, two: Remainder<'_>) -> *mut Node {
+        let (mut low, mut high) = if one.bytes < two.bytes {
             (one, two)
         } else {
             (two, one)
         };
         let mut chain = Vec::new();
-        while low.0.len() > 8 && high.0.len() > 8 && low.0[..8] == high.0[..8] {
-            chain.push(slice_of(low.0));
-            low.0 = &low.0[8..];
-            high.0 = &high.0[8..];
+        while low.bytes.len() > 8 && high.bytes.len() > 8 && low.bytes[..8] == high.bytes[..8] {
+            chain.push(slice_of(low.bytes));
+            low.bytes = &low.bytes[8..];
+            high.bytes = &high.bytes[8..];
         }
         self.counters.count(Event::LayerCreation as usize);
-        let room = [low.0, high.0]
+        let room = [low.bytes, high.bytes]
             .iter()
             .map(|rest| rest.len().saturating_sub(8))
             .sum::<usize>();
@@ -62,10 +74,10 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         if room > 0 {
             node.set_bag(SuffixBag::allocate(SuffixBag::lines_for(room, 2)));
         }
-        debug_assert_eq!(low.0.cmp(high.0), Order::Less);
-        for (slot, (rest, value)) in [low, high].into_iter().enumerate() {
+        debug_assert_eq!(low.bytes.cmp(high.bytes), Order::Less);
+        for (slot, Remainder { bytes: rest, word }) in [low, high].into_iter().enumerate() {
             let class = class_of(rest.len());
-            node.fill(slot, slice_of(rest), class, value);
+            node.fill(slot, slice_of(rest), class, word);
             if class == LONG {
                 // SAFETY: the new node's bag is ours alone.
                 let fits = unsafe { SuffixBag::append(node.bag(), slot, &rest[8..]) };

@@ -65,7 +65,7 @@ impl<V: Value, C: Configuration> Drop for Masstree<V, C> {
                     for slot in (0..permutation.count()).map(|index| permutation.slot(index)) {
                         if border.length(slot) == LAYER {
                             let layer = release_forwarding(layer_root(border.value(slot)));
-                            nodes.push(climb(layer));
+                            nodes.push(root_at_rest(layer));
                         } else {
                             V::release(border.value(slot));
                         }
@@ -104,7 +104,7 @@ unsafe fn release_forwarding(node: *mut Node) -> *mut Node {
 /// # Safety
 ///
 /// `node` is linked and no operation is running.
-pub(crate) unsafe fn climb(node: *mut Node) -> *mut Node {
+pub(crate) unsafe fn root_at_rest(node: *mut Node) -> *mut Node {
     let mut node = node;
     loop {
         // SAFETY: linked nodes have linked parents; nothing changes meanwhile.

@@ -122,18 +122,18 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         self.insert_into_parent(node.as_node(), right.as_node(), right.low(), sequential);
     }
 
-    /// Puts the new key into the left half, whose order without it is `kept`.
+    /// Puts the new key into the left half, whose order without it is `remaining`.
     fn insert_left(
         &self,
         guard: &C::Guard<'_>,
         node: &Border,
         keys: &SplitKeys<'_>,
-        kept: Permutation,
+        remaining: Permutation,
         word: u64,
     ) {
         // Publishing first lets a full suffix bag be rebuilt without the moved keys.
-        node.publish(kept);
-        let (slot, order) = kept.insert(keys.index);
+        node.publish(remaining);
+        let (slot, order) = remaining.insert(keys.index);
         if keys.key.class() == LONG {
             self.store_suffix(guard, node, slot, keys.key.suffix());
         }

@@ -8,7 +8,7 @@ use hedgerow_index::Statistics;
 use crate::configuration::Configuration;
 use crate::node::border::{LAYER, SUFFIX};
 use crate::node::{Border, Interior, NODE_BYTES, Node, SuffixBag};
-use crate::release::climb;
+use crate::release::root_at_rest;
 use crate::tree::{Masstree, layer_root};
 use crate::value::Value;
 
@@ -188,6 +188,15 @@ impl Shape {
     }
 }
 
+/// A node that a walk has still to visit.
+struct Unvisited {
+    node: *mut Node,
+    /// Layers above its own.
+    layer: usize,
+    /// From 1 at the root of its layer.
+    level: usize,
+}
+
 impl<V: Value, C: Configuration> Masstree<V, C> {
     /// Numbers that show every mechanism at work. Walks the whole tree.
     pub fn statistics(&self) -> Statistics {
@@ -215,9 +224,13 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
     pub(crate) fn shape(&self) -> Shape {
         let guard = C::read(&self.entry);
         let mut shape = Shape::default();
-        let mut nodes = vec![(self.root(), 0_usize, 1_usize, true)];
-        while let Some((node, layer, level, is_root)) = nodes.pop() {
-            shape.layers += usize::from(is_root);
+        let root_of = |node, layer| {
+            let level = 1;
+            Unvisited { node, layer, level }
+        };
+        let mut nodes = vec![root_of(self.root(), 0)];
+        while let Some(Unvisited { node, layer, level }) = nodes.pop() {
+            shape.layers += usize::from(level == 1);
             shape.deepest_layer = shape.deepest_layer.max(layer);
             // SAFETY: reached under the guard through links read under it.
             let border = unsafe { (*node).version.stable() }.is_border();
@@ -229,14 +242,17 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
                 let border = unsafe { &*node.cast::<Border>() };
                 self.add_border(&mut shape, border, |root| {
                     // SAFETY: a layer pointer read under the guard.
-                    nodes.push((unsafe { climb(root) }, layer + 1, 1, true));
+                    nodes.push(root_of(unsafe { root_at_rest(root) }, layer + 1));
                 });
             } else {
                 shape.interior_nodes += 1;
                 // SAFETY: as above, and not a border node.
                 let interior = unsafe { &*node.cast::<Interior>() };
-                let children = 0..=interior.count();
-                nodes.extend(children.map(|i| (interior.child(i), layer, level + 1, false)));
+                nodes.extend((0..=interior.count()).map(|index| Unvisited {
+                    node: interior.child(index),
+                    layer,
+                    level: level + 1,
+                }));
             }
         }
         drop(guard);

@@ -14,7 +14,7 @@ use hedgerow_simd::{Kernel, Task};
 use hedgerow_sync::Version;
 
 use crate::configuration::{Configuration, Guard, Latch};
-use crate::descend::Found;
+use crate::descend::{Found, LayerEntry};
 use crate::key::{Key, LONG};
 use crate::node::border::{LAYER, SUFFIX};
 use crate::node::{Border, Node, SuffixBag, WIDTH};
@@ -44,8 +44,8 @@ pub(crate) struct Located<'k, 'g> {
     pub node: &'g Border,
     pub key: Key<'k>,
     pub place: KeyMatch,
-    /// The layer's entry: its node and slot; `None` in the first layer.
-    pub above: Option<(&'g Border, usize)>,
+    /// The entry of the key's layer; `None` in the first layer.
+    pub entry: Option<LayerEntry<'g>>,
 }
 
 struct Modify<'t, 'g, V: Value, C: Configuration, F> {
@@ -108,10 +108,10 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
                 };
                 // Layers above the key's own are passed as readers do, without latching.
                 if key.class() == LONG
-                    && let Found::Layer(layer, above, slot) = self.examine::<K>(node, version, &key)
+                    && let Found::Layer(layer, above) = self.examine::<K>(node, version, &key)
                 {
-                    root = self.adopt_root(guard, layer, above, slot);
-                    entry = Some((above, slot));
+                    root = self.adopt_root(guard, layer, above);
+                    entry = Some(above);
                     key = key.descend();
                     continue;
                 }
@@ -124,7 +124,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
                     && node.length(slot) == LAYER
                 {
                     root = layer_root(node.value(slot));
-                    entry = Some((node, slot));
+                    entry = Some(LayerEntry { node, slot });
                     Latch::<C>::unlock(&node.version);
                     key = key.descend();
                     continue;
@@ -133,7 +133,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
                     node,
                     key,
                     place,
-                    above: entry,
+                    entry,
                 };
             }
         }
@@ -184,14 +184,13 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         &self,
         guard: &C::Guard<'_>,
         layer: *mut Node,
-        above: &Border,
-        slot: usize,
+        entry: LayerEntry<'_>,
     ) -> *mut Node {
         // SAFETY: a layer pointer read under the guard is a pinned node.
         if unsafe { &(*layer).version }.load().is_root() {
             return layer;
         }
-        self.replace_root(guard, layer, above, slot)
+        self.replace_root(guard, layer, entry)
     }
 
     #[cold]
@@ -200,12 +199,12 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         &self,
         guard: &C::Guard<'_>,
         layer: *mut Node,
-        above: &Border,
-        slot: usize,
+        entry: LayerEntry<'_>,
     ) -> *mut Node {
         let Some((root, _)) = self.true_root(layer) else {
             return layer; // gone: the descent will notice and restart
         };
+        let LayerEntry { node: above, slot } = entry;
         Latch::<C>::lock(&above.version);
         let current = !above.version.load().is_deleted()
             && above.replacement().is_null()
@@ -236,7 +235,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             node,
             key,
             place,
-            above,
+            entry,
         } = located;
         let unlock = UnlockOnUnwind::<C>(node, std::marker::PhantomData);
         let present = match place {
@@ -253,7 +252,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
                 result
             }
             (Change::Put(word, result), KeyMatch::Absent) => {
-                self.insert::<K>(guard, node, &key, word, above);
+                self.insert::<K>(guard, node, &key, word, entry);
                 result
             }
             (Change::Put(word, result), KeyMatch::Conflict(slot)) => {
@@ -292,15 +291,15 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         node: &Border,
         key: &Key<'_>,
         word: u64,
-        above: Option<(&Border, usize)>,
+        entry: Option<LayerEntry<'_>>,
     ) {
         let permutation = node.permutation();
         let index = index_for::<K>(node, key);
         if permutation.count() == node.width() {
             if node.is_narrow() {
                 self.widen(node, key, index, word);
-                if let Some((above, slot)) = above {
-                    self.replace_root(guard, node.as_node(), above, slot);
+                if let Some(entry) = entry {
+                    self.replace_root(guard, node.as_node(), entry);
                 }
             } else {
                 self.split_border(guard, node, key, index, word);

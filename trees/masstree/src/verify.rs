@@ -16,7 +16,7 @@ use crate::configuration::Configuration;
 use crate::key::LONG;
 use crate::node::border::{LAYER, SUFFIX};
 use crate::node::{Border, Interior, Node};
-use crate::release::climb;
+use crate::release::root_at_rest;
 use crate::tree::{Masstree, layer_root};
 use crate::value::Value;
 
@@ -183,7 +183,7 @@ fn verify_border(
                 return Err("a long key without a suffix".into());
             }
             // SAFETY: as above; a layer's pointer leads up to its root.
-            LAYER => layers.push(unsafe { climb(layer_root(border.value(slot))) }),
+            LAYER => layers.push(unsafe { root_at_rest(layer_root(border.value(slot))) }),
             0..=SUFFIX => {}
             _ => return Err(format!("length class {length} at rest")),
         }

@@ -59,16 +59,16 @@ pub trait Kernel: Copy + 'static {
         line::below_shared_32(line, key)
     }
 
-    /// How many lanes of lines of [flipped](crate::flip) words are below `key`; lines are read as
-    /// in [`below_shared`](Self::below_shared). Cheaper than as many bits, the more so the more
-    /// lines.
+    /// How many lanes of lines are below `key`, of words with [flipped signs](crate::flip_sign).
+    /// Lines are read as in [`below_shared`](Self::below_shared). Cheaper than as many bits, the
+    /// more so the more lines.
     #[inline(always)]
     fn count_flipped<const LINES: usize>(lines: [&SharedLine; LINES], key: u64) -> usize {
         line::count_flipped(lines, key)
     }
 
-    /// As [`count_flipped`](Self::count_flipped), for lanes of 32 bits, [flipped](crate::flip_pair)
-    /// as such.
+    /// As [`count_flipped`](Self::count_flipped), for lanes of 32 bits, each with its
+    /// [sign flipped](crate::flip_signs).
     #[inline(always)]
     fn count_flipped_32<const LINES: usize>(lines: [&SharedLine; LINES], key: u32) -> usize {
         line::count_flipped_32(lines, key)
@@ -146,7 +146,7 @@ pub struct Binary;
 
 /// The number of leading indices in `0..count` for which `before` holds.
 #[inline(always)]
-fn halve(count: usize, before: impl Fn(usize) -> bool) -> usize {
+fn partition_point(count: usize, before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, count);
     while low < high {
         let middle = (low + high) / 2;
@@ -175,14 +175,14 @@ impl Kernel for Binary {
 
     #[inline(always)]
     fn below(slots: &Slots, order: u64, key: u64) -> usize {
-        halve(count_of(order), |index| {
+        partition_point(count_of(order), |index| {
             load(slots, slot_at(order, index)) < key
         })
     }
 
     #[inline(always)]
     fn rank(slots: &Slots, count: usize, key: u64) -> usize {
-        halve(count, |index| load(slots, index) <= key)
+        partition_point(count, |index| load(slots, index) <= key)
     }
 }
 

@@ -47,7 +47,7 @@ mod x86;
 pub use bytes::equal_bytes;
 pub use kernel::{Binary, Kernel, Linear, Scalar, live_slots};
 pub use level::{Level, Task};
-pub use line::{Line32, Line64, SharedLine, flip, flip_pair};
+pub use line::{Line32, Line64, SharedLine, flip_sign, flip_signs};
 
 use std::sync::atomic::AtomicU64;
 

@@ -55,18 +55,18 @@ pub(crate) fn below_shared_32(line: &SharedLine, key: u32) -> u32 {
     mask
 }
 
-/// A word for a line of flipped words, and the word of one: signed comparison, which is all that
-/// some processors have, orders flipped words as unsigned comparison orders words.
+/// Flips the sign bit of a word. Signed comparison, which is all that some processors have, orders
+/// flipped words as unsigned comparison orders the words themselves.
 #[inline(always)]
 #[must_use]
-pub fn flip(word: u64) -> u64 {
+pub fn flip_sign(word: u64) -> u64 {
     word ^ (1 << 63)
 }
 
 /// How many lanes of lines of flipped words are below `key`.
 #[inline(always)]
 pub(crate) fn count_flipped<const LINES: usize>(lines: [&SharedLine; LINES], key: u64) -> usize {
-    let key = flip(key) as i64;
+    let key = flip_sign(key) as i64;
     // Bits are cheaper to collect than sums, and to count all at once.
     const { assert!(LINES <= 8) };
     let mut mask = 0;
@@ -78,14 +78,14 @@ pub(crate) fn count_flipped<const LINES: usize>(lines: [&SharedLine; LINES], key
     mask.count_ones() as usize
 }
 
-/// [`flip`] for both 32-bit lanes of a word.
+/// [`flip_sign`] for both 32-bit lanes of a word.
 #[inline(always)]
 #[must_use]
-pub fn flip_pair(word: u64) -> u64 {
+pub fn flip_signs(word: u64) -> u64 {
     word ^ (1 << 63 | 1 << 31)
 }
 
-/// How many 32-bit lanes of lines of words that are flipped by [`flip_pair`] are below `key`.
+/// How many 32-bit lanes of lines of words that are flipped by [`flip_signs`] are below `key`.
 #[inline(always)]
 pub(crate) fn count_flipped_32<const LINES: usize>(lines: [&SharedLine; LINES], key: u32) -> usize {
     let key = (key ^ (1 << 31)) as i32;

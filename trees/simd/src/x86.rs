@@ -14,9 +14,10 @@ use std::sync::atomic::AtomicU64;
 
 use crate::Slots;
 use crate::kernel::{Kernel, live_slots};
-use crate::line::{Line32, Line64, SharedLine, flip};
+use crate::line::{Line32, Line64, SharedLine, flip_sign};
 
-const KEYS: u32 = 0x7fff;
+/// The slots of a node that can hold keys.
+const KEY_SLOTS: u32 = 0x7fff;
 
 /// 256-bit vectors.
 ///
@@ -57,7 +58,7 @@ fn equal_avx2(slots: &Slots, key: u64) -> u32 {
     let b = bits4(_mm256_cmpeq_epi64(load4(slots, 4), key));
     let c = bits4(_mm256_cmpeq_epi64(load4(slots, 8), key));
     let d = bits4(_mm256_cmpeq_epi64(load4(slots, 12), key));
-    (a | (b << 4) | (c << 8) | (d << 12)) & KEYS
+    (a | (b << 4) | (c << 8) | (d << 12)) & KEY_SLOTS
 }
 
 /// Slots above `key`.
@@ -233,7 +234,7 @@ fn flipped_below4(line: &SharedLine, first: usize, key: __m256i) -> __m256i {
 #[target_feature(enable = "avx2")]
 #[inline]
 fn count_flipped_avx2<const LINES: usize>(lines: [&SharedLine; LINES], key: u64) -> usize {
-    let key = _mm256_set1_epi64x(flip(key) as i64);
+    let key = _mm256_set1_epi64x(flip_sign(key) as i64);
     let halves = |line: &SharedLine| (flipped_below4(line, 0, key), flipped_below4(line, 4, key));
     if LINES == 1 {
         let (low, high) = halves(lines[0]);
@@ -402,7 +403,7 @@ fn equal_avx512(slots: &Slots, key: u64) -> u32 {
     let key = _mm512_set1_epi64(key as i64);
     let low = u32::from(_mm512_cmpeq_epu64_mask(load8(slots, 0), key));
     let high = u32::from(_mm512_cmpeq_epu64_mask(load8(slots, 8), key));
-    (low | (high << 8)) & KEYS
+    (low | (high << 8)) & KEY_SLOTS
 }
 
 /// Slots at or below `key`.
@@ -461,7 +462,7 @@ fn count_flipped_32_avx512<const LINES: usize>(lines: [&SharedLine; LINES], key:
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn count_flipped_avx512<const LINES: usize>(lines: [&SharedLine; LINES], key: u64) -> usize {
-    let key = _mm512_set1_epi64(flip(key) as i64);
+    let key = _mm512_set1_epi64(flip_sign(key) as i64);
     let mut count = 0;
     for line in lines {
         count += _mm512_cmplt_epi64_mask(load8(line, 0), key).count_ones() as usize;

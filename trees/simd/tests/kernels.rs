@@ -3,7 +3,8 @@
 use std::sync::atomic::AtomicU64;
 
 use hedgerow_simd::{
-    Kernel, Level, Line32, Line64, SharedLine, Slots, Task, WIDTH, flip, flip_pair, live_slots,
+    Kernel, Level, Line32, Line64, SharedLine, Slots, Task, WIDTH, flip_sign, flip_signs,
+    live_slots,
 };
 use proptest::prelude::*;
 
@@ -132,7 +133,7 @@ impl Task for LineCounts<'_> {
 
 proptest! {
     #[test]
-    fn lanes_below_are_counted(
+    fn elements_below_the_key_are_counted(
         words in proptest::collection::vec(slice(), 48),
         probe in slice(),
         choose in 0..48_usize,
@@ -181,11 +182,11 @@ proptest! {
     ) {
         let lanes: Vec<u32> = words.iter().map(|&word| word as u32).collect();
         let wide: [SharedLine; 3] = std::array::from_fn(|line| {
-            std::array::from_fn(|lane| flip(words[8 * line + lane]).into())
+            std::array::from_fn(|lane| flip_sign(words[8 * line + lane]).into())
         });
         let narrow: [SharedLine; 3] = std::array::from_fn(|line| {
             let words = pairs(&lanes[16 * line..]);
-            words.map(|word| flip_pair(word.into_inner()).into())
+            words.map(|word| flip_signs(word.into_inner()).into())
         });
         for key in [probe, words[choose]] {
             let count = |most: usize| words[..most].iter().filter(|&&word| word < key).count();
@@ -234,7 +235,7 @@ fn check_position(position: usize, edge: u64, other: u64) {
         std::array::from_fn(|at| live.get(at).map_or(0, |&slot| value(slot)).into());
     let wide: [u64; 8] = std::array::from_fn(value);
     let narrow: [u32; 16] = std::array::from_fn(|lane| value(lane) as u32);
-    let flipped: SharedLine = std::array::from_fn(|lane| flip(value(lane)).into());
+    let flipped: SharedLine = std::array::from_fn(|lane| flip_sign(value(lane)).into());
     let mask = |lanes: usize, hit: &dyn Fn(usize) -> bool| {
         (0..lanes).fold(0_u32, |mask, lane| mask | u32::from(hit(lane)) << lane)
     };
@@ -246,7 +247,7 @@ fn check_position(position: usize, edge: u64, other: u64) {
         );
         let below = mask(8, &|lane| value(lane) < key);
         let below_32 = mask(16, &|lane| narrow[lane] < key as u32);
-        let narrow_flipped = pairs(&narrow).map(|word| flip_pair(word.into_inner()).into());
+        let narrow_flipped = pairs(&narrow).map(|word| flip_signs(word.into_inner()).into());
         let lines = LineCounts {
             narrow: &[narrow; 3],
             wide: &[wide; 3],

@@ -23,6 +23,16 @@ pub(crate) struct Seen {
     slot_pages: HashMap<PageNumber, SlotSet>,
 }
 
+/// A node of a layer that the walk has still to visit.
+struct OpenNode {
+    page: PageNumber,
+    /// Levels above it in the layer.
+    depth: usize,
+    /// Its fences, as its parent's keys say.
+    lower: Vec<u8>,
+    upper: Vec<u8>,
+}
+
 impl Seen {
     /// Walks over a tree, checking every page.
     pub(crate) fn of_tree<C: Configuration, const PAGE: usize>(
@@ -46,8 +56,19 @@ impl Seen {
         prefix: &[u8],
     ) -> Result<(), String> {
         let mut leaf_depth = None;
-        let mut open = vec![(root, 0, Vec::new(), Vec::new())];
-        while let Some((page, depth, lower, upper)) = open.pop() {
+        let mut open = vec![OpenNode {
+            page: root,
+            depth: 0,
+            lower: Vec::new(),
+            upper: Vec::new(),
+        }];
+        while let Some(node) = open.pop() {
+            let OpenNode {
+                page,
+                depth,
+                lower,
+                upper,
+            } = node;
             self.pages += 1;
             let image = pages
                 .read(page)
@@ -74,8 +95,12 @@ impl Seen {
                 } else {
                     high.clone_from(&upper);
                 }
-                let child = image.child::<Comparison<C>>(index);
-                open.push((child, depth + 1, low, high.clone()));
+                open.push(OpenNode {
+                    page: image.child::<Comparison<C>>(index),
+                    depth: depth + 1,
+                    lower: low,
+                    upper: high.clone(),
+                });
                 low = high;
             }
         }

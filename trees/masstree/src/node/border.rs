@@ -50,7 +50,8 @@ pub const LAYER: u8 = 10;
 /// Length class of a slot that is being turned into a layer or back.
 pub const UNSTABLE: u8 = 11;
 
-const EXTRA: usize = WIDTH;
+/// The word behind the slices, and the one behind the values: no slot has them.
+const BEHIND_SLOTS: usize = WIDTH;
 
 /// The narrow widths, narrowest first.
 pub const NARROW: [usize; 2] = [2, 6];
@@ -102,7 +103,7 @@ const _: () = {
     assert!(offset_of!(Node, version) == offset_of!(Border, version));
     assert!(offset_of!(Node, parent) == offset_of!(Border, parent));
     assert!(8 * SLICES[1] == 64 && 8 * FULL_VALUES == 192);
-    assert!(8 * (FULL_VALUES + EXTRA + 1) == NODE_BYTES && 8 * SLICES[0] == 32);
+    assert!(8 * (FULL_VALUES + BEHIND_SLOTS + 1) == NODE_BYTES && 8 * SLICES[0] == 32);
     assert!(bytes_of(NARROW[0]) == 64 && bytes_of(NARROW[1]) == 128);
 };
 
@@ -117,9 +118,11 @@ impl Border {
         let node = Self::initialise(version, WIDTH, 64 * inline_lines);
         // SAFETY: new and ours.
         let border = unsafe { &*node };
-        border.word(SLICES[1] + EXTRA).store(low, Ordering::Relaxed);
         border
-            .word(FULL_VALUES + EXTRA)
+            .word(SLICES[1] + BEHIND_SLOTS)
+            .store(low, Ordering::Relaxed);
+        border
+            .word(FULL_VALUES + BEHIND_SLOTS)
             .store((inline_lines as u64) << 32, Ordering::Relaxed);
         if suffix_lines != 0 {
             // SAFETY: the block has `64 + 64 * suffix_lines` bytes from offset 320 on, which
@@ -279,7 +282,7 @@ impl Border {
         if self.is_narrow() {
             return 0;
         }
-        self.word(SLICES[1] + EXTRA).load(Ordering::Relaxed)
+        self.word(SLICES[1] + BEHIND_SLOTS).load(Ordering::Relaxed)
     }
 
     /// The right sibling; for a narrow node that was replaced, the replacement.
@@ -334,7 +337,9 @@ impl Border {
         if self.is_narrow() {
             return self.lengths[NARROW[1]].load(Ordering::Relaxed).into();
         }
-        self.word(FULL_VALUES + EXTRA).load(Ordering::Relaxed) & 0xffff
+        self.word(FULL_VALUES + BEHIND_SLOTS)
+            .load(Ordering::Relaxed)
+            & 0xffff
     }
 
     /// Sets [`removed`](Self::removed). For the latch holder.
@@ -343,7 +348,7 @@ impl Border {
             self.lengths[NARROW[1]].store(slots as u8, Ordering::Relaxed);
             return;
         }
-        let word = self.word(FULL_VALUES + EXTRA);
+        let word = self.word(FULL_VALUES + BEHIND_SLOTS);
         let lines = word.load(Ordering::Relaxed) & !0xffff;
         word.store(lines | slots, Ordering::Relaxed);
     }
@@ -419,6 +424,9 @@ impl Border {
         if self.is_narrow() {
             return 0;
         }
-        64 * (self.word(FULL_VALUES + EXTRA).load(Ordering::Relaxed) >> 32) as usize
+        64 * (self
+            .word(FULL_VALUES + BEHIND_SLOTS)
+            .load(Ordering::Relaxed)
+            >> 32) as usize
     }
 }

@@ -290,26 +290,32 @@ where
             (low, high, at) = (path.page, other, index as usize);
         }
         let half = pairs.len() / 2;
-        self.rebuild_pages(parent, at, (low, &pairs[..half]), (high, &pairs[half..]));
+        let (low_pairs, high_pairs) = pairs.split_at(half);
+        self.rebuild_page(low, low_pairs);
+        self.rebuild_page(high, high_pairs);
+        self.update_parent(parent, at, [low, high], high_pairs[0].0);
         Some(other)
     }
 
-    /// Gives two neighbouring pages, children `at` and `at + 1` of `parent`, these pairs.
-    pub(crate) fn rebuild_pages(
+    /// Gives a page these pairs.
+    pub(crate) fn rebuild_page(&mut self, page: u32, pairs: &[(K::NodeKey, V)]) {
+        *self.pages.get_mut(page) = S::Page::build(pairs);
+    }
+
+    /// Updates `parent` after its children `at` and `at + 1` were rebuilt; `key` is now the first
+    /// of the second.
+    pub(crate) fn update_parent(
         &mut self,
         parent: u32,
         at: usize,
-        low: (u32, &[(K::NodeKey, V)]),
-        high: (u32, &[(K::NodeKey, V)]),
+        children: [u32; 2],
+        key: K::NodeKey,
     ) {
-        *self.pages.get_mut(low.0) = S::Page::build(low.1);
-        *self.pages.get_mut(high.0) = S::Page::build(high.1);
-        let low_tag = tag(low.0, self.pages.get(low.0).tag());
-        let high_tag = tag(high.0, self.pages.get(high.0).tag());
+        let tags = children.map(|page| tag(page, self.pages.get(page).tag()));
         let node = self.node_mut(self.height - 1, parent);
-        node.set_key(at, high.1[0].0.before());
-        node.set_child(at, low_tag);
-        node.set_child(at + 1, high_tag);
+        node.set_key(at, key.before());
+        node.set_child(at, tags[0]);
+        node.set_child(at + 1, tags[1]);
     }
 
     /// Cuts the path's page, which holds `pairs`, in two, for `key`, which is above all of them if

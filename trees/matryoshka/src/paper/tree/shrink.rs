@@ -138,7 +138,9 @@ where
             node.set_child(index, left_tag);
         } else {
             let (low, high) = pairs.split_at(pairs.len() / 2);
-            self.rebuild_pages(parent, index, (left, low), (right, high));
+            self.rebuild_page(left, low);
+            self.rebuild_page(right, high);
+            self.update_parent(parent, index, [left, right], high[0].0);
         }
         self.scratch = pairs;
         [left, right]

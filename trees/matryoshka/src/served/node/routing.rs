@@ -3,8 +3,7 @@
 //! Separator `i` is at or above every key of child `i` and below every key of child `i + 1`.
 //! Places without a separator hold the greatest integer, which is below no key, so that a search
 //! needs no count. Sample `j` is the last place of line `j`: as many samples are below the key as
-//! whole lines are. Keys stand in their lines [flipped](hedgerow_simd::flip), as the search wants
-//! them.
+//! whole lines are. Lines hold keys with [flipped signs](hedgerow_simd::flip_sign), for the search.
 
 use std::marker::PhantomData;
 

@@ -12,7 +12,7 @@
 //! whole.
 
 use hedgerow_index::Direction;
-use hedgerow_simd::{Kernel, SharedLine, flip};
+use hedgerow_simd::{Kernel, SharedLine, flip_sign};
 
 use super::node_key::SharedNodeKey;
 use super::routing::Routing;
@@ -43,7 +43,7 @@ impl SharedNodeKey for u64 {
 
     #[inline(always)]
     fn flipped(self) -> u64 {
-        flip(self)
+        flip_sign(self)
     }
 
     #[inline(always)]
@@ -106,7 +106,7 @@ impl SharedNodeKey for u32 {
 
     #[inline(always)]
     fn flipped(self) -> u32 {
-        // What `flip_pair` does to each half of a word.
+        // What `flip_signs` does to each half of a word.
         self ^ (1 << 31)
     }
 

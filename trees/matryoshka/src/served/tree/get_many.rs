@@ -25,7 +25,15 @@ pub(crate) struct Lookup<'g, L: SharedNodeKey = u64> {
     /// The node to be read next.
     address: usize,
     /// The leaf line to be read next, once the page was.
-    leaf: Option<(&'g Page<L>, Version, usize)>,
+    leaf: Option<LeafLine<'g, L>>,
+}
+
+/// A leaf line of a page, and the page's version when the line was chosen.
+#[derive(Clone, Copy)]
+struct LeafLine<'g, L: SharedNodeKey> {
+    page: &'g Page<L>,
+    version: Version,
+    index: usize,
 }
 
 /// What a step achieved.
@@ -57,7 +65,12 @@ impl<'g, L: SharedNodeKey> Lookup<'g, L> {
 
     #[inline(always)]
     pub(crate) fn step<N: Kernel>(&mut self) -> Progress {
-        if let Some((page, version, index)) = self.leaf {
+        if let Some(line) = self.leaf {
+            let LeafLine {
+                page,
+                version,
+                index,
+            } = line;
             let leaf = page.leaf(index);
             let (rank, found) = leaf.find::<N>(self.key);
             let word = found.then(|| leaf.word(rank));
@@ -83,7 +96,12 @@ impl<'g, L: SharedNodeKey> Lookup<'g, L> {
             let page = unsafe { Page::at(self.address) };
             let index = page.route::<N>(self.key);
             page.leaf(index).prefetch();
-            self.leaf = Some((page, own_version, index));
+            let version = own_version;
+            self.leaf = Some(LeafLine {
+                page,
+                version,
+                index,
+            });
             return Progress::Running;
         }
         // SAFETY: as above, and an inner node.

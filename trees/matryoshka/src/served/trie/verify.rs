@@ -23,6 +23,15 @@ struct Seen<'g, C: Capacity> {
 /// A writer has closed the layer that a walk is in.
 struct Closed;
 
+/// What one walk counted.
+struct Counted {
+    shape: Shape,
+    trie: Trie,
+    /// [`Closed`] if a writer closed a layer while the walk was in it: all keys below it were
+    /// missed then, which may be all there are.
+    walked: Result<(), Closed>,
+}
+
 /// Walks for one answer: beside writers who close layers all the time, the last one counts.
 const MOST_WALKS: usize = 16;
 
@@ -113,18 +122,16 @@ impl<C: Capacity> MatryoshkaIndex<C> {
     }
 
     pub(crate) fn numbers(&self) -> Statistics {
-        let mut numbers = self.count();
+        let mut counted = self.count();
         for _ in 1..MOST_WALKS {
-            let Err(Closed) = numbers.2 else { break };
-            numbers = self.count();
+            let Err(Closed) = counted.walked else { break };
+            counted = self.count();
         }
-        let (shape, trie, _) = numbers;
-        self.show(&shape, &trie)
+        self.show(&counted.shape, &counted.trie)
     }
 
-    /// Walks once. `Closed` if a writer closed a layer while the walk was in it: all keys below it
-    /// were missed then, which may be all there are.
-    fn count(&self) -> (Shape, Trie, Result<(), Closed>) {
+    /// Walks once.
+    fn count(&self) -> Counted {
         let _guard = epoch::pin();
         let (mut shape, mut trie) = (Shape::default(), Trie::default());
         let walked = self.walk(
@@ -157,7 +164,11 @@ impl<C: Capacity> MatryoshkaIndex<C> {
                 false => Ok(()),
             },
         );
-        (shape, trie, walked)
+        Counted {
+            shape,
+            trie,
+            walked,
+        }
     }
 
     fn show(&self, shape: &Shape, trie: &Trie) -> Statistics {
