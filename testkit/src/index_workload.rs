@@ -1,10 +1,10 @@
 //! Random work on an index: by one thread beside the model, and by many threads with a recorded
 //! history.
 //!
-//! Both drivers take any [`Index`], so every tree of the family (and the model itself) goes
-//! through the same mill. Few keys and adversarial shapes make conflicts, splits and layer
-//! changes frequent; values carry a number of their own and a padding that depends on it, so a
-//! value that is torn, stale or freed too early cannot pass for a right one.
+//! Both drivers take any [`Index`], so every tree of the family (and the model itself) does the
+//! same work; as `dyn Index`, so that they are compiled once. Few keys and adversarial shapes make
+//! conflicts, splits and layer changes frequent. Values carry a number of their own and a padding
+//! that depends on it: a value that is torn, stale or freed too early cannot pass for a right one.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -53,7 +53,7 @@ fn decoded(bytes: &[u8]) -> u64 {
     decode_value(bytes).unwrap_or_else(|| panic!("a value that nobody wrote: {bytes:?}"))
 }
 
-fn put<I: Index>(index: &I, key: &[u8], number: u64, buffer: &mut Vec<u8>) {
+fn put(index: &dyn Index, key: &[u8], number: u64, buffer: &mut Vec<u8>) {
     index
         .update(key, ValuePart::Whole, buffer, &mut |_, new| {
             encode_value(number, new);
@@ -62,7 +62,7 @@ fn put<I: Index>(index: &I, key: &[u8], number: u64, buffer: &mut Vec<u8>) {
         .expect(FAILS);
 }
 
-fn remove<I: Index>(index: &I, key: &[u8], buffer: &mut Vec<u8>) -> bool {
+fn remove(index: &dyn Index, key: &[u8], buffer: &mut Vec<u8>) -> bool {
     index
         .modify(key, ValuePart::Whole, buffer, |old, _| match old {
             Some(_) => Decision::Remove(true),
@@ -74,7 +74,7 @@ fn remove<I: Index>(index: &I, key: &[u8], buffer: &mut Vec<u8>) -> bool {
 /// Runs `run` on an index and checks what the threads saw. The index may hold other keys only
 /// if nothing else removes or adds keys among `run.keys` meanwhile; those of `run.keys` must be
 /// absent at the start.
-pub fn check_concurrent<I: Index>(index: &I, run: &ConcurrentRun) -> Result<(), Violation> {
+pub fn check_concurrent(index: &dyn Index, run: &ConcurrentRun) -> Result<(), Violation> {
     let clock = Clock::start();
     let barrier = Barrier::new(run.threads);
     let histories: Vec<ThreadHistory> = std::thread::scope(|scope| {
@@ -98,8 +98,8 @@ pub fn check_concurrent<I: Index>(index: &I, run: &ConcurrentRun) -> Result<(), 
         .map_err(|problem| Violation(format!("verify after the run: {problem}")))
 }
 
-fn one_thread<I: Index>(
-    index: &I,
+fn one_thread(
+    index: &dyn Index,
     run: &ConcurrentRun,
     mut history: ThreadHistory,
     thread: usize,
@@ -137,8 +137,8 @@ fn one_thread<I: Index>(
 }
 
 /// A read-modify-write: replaces what is there, and inserts where nothing is.
-fn swap<I: Index>(
-    index: &I,
+fn swap(
+    index: &dyn Index,
     history: &mut ThreadHistory,
     key: usize,
     bytes: &[u8],
@@ -162,12 +162,7 @@ fn swap<I: Index>(
     });
 }
 
-fn get_many<I: Index>(
-    index: &I,
-    run: &ConcurrentRun,
-    history: &mut ThreadHistory,
-    rng: &mut StdRng,
-) {
+fn get_many(index: &dyn Index, run: &ConcurrentRun, history: &mut ThreadHistory, rng: &mut StdRng) {
     let count = rng.random_range(1..=20);
     let chosen: Vec<usize> = (0..count)
         .map(|_| rng.random_range(0..run.keys.len()))
@@ -188,7 +183,7 @@ fn get_many<I: Index>(
     });
 }
 
-fn scan<I: Index>(index: &I, run: &ConcurrentRun, history: &mut ThreadHistory, rng: &mut StdRng) {
+fn scan(index: &dyn Index, run: &ConcurrentRun, history: &mut ThreadHistory, rng: &mut StdRng) {
     let bound = random_bound(&run.keys, rng);
     let limit = rng.random_range(1..=run.keys.len() + 1);
     let from = bound.clone();
@@ -226,8 +221,8 @@ fn random_bound(keys: &[Vec<u8>], rng: &mut StdRng) -> ScanBound {
 
 /// Runs random operations on an empty index beside a `BTreeMap` and compares every answer; runs
 /// `verify` after every hundred operations.
-pub fn check_sequential<I: Index>(
-    index: &I,
+pub fn check_sequential(
+    index: &dyn Index,
     keys: &[Vec<u8>],
     operations: usize,
     seed: u64,
@@ -311,7 +306,7 @@ impl RandomRange {
     }
 
     /// What an index shows of the range; of values that it need not show, nothing.
-    fn scan<I: Index>(&self, index: &I) -> Vec<(Vec<u8>, u64)> {
+    fn scan(&self, index: &dyn Index) -> Vec<(Vec<u8>, u64)> {
         let mut pairs = Vec::new();
         index
             .scan(&self.range(), &mut |key, value| {
@@ -338,7 +333,7 @@ impl RandomRange {
     }
 }
 
-fn verify_against<I: Index>(index: &I, model: &BTreeMap<&[u8], u64>) -> Result<(), Violation> {
+fn verify_against(index: &dyn Index, model: &BTreeMap<&[u8], u64>) -> Result<(), Violation> {
     index.verify().map_err(Violation)?;
     for direction in [Direction::Forward, Direction::Reverse] {
         let all = RandomRange {

@@ -10,6 +10,7 @@
 //!   every tree and of the engine.
 //! * [`keys`]: key shapes that make trees take their rare paths.
 //! * [`index_workload`]: random work on any index, beside the model or with recorded threads.
+//! * [`index_properties`]: what holds of every index, on keys of all shapes.
 //! * [`int_workload`]: random work on any index of integers, beside the model.
 //! * [`int_churn`]: millions of operations on such an index, against an array.
 //! * [`int_report`]: the workloads of the Matryoshka report, then everything deleted.
@@ -29,6 +30,7 @@ pub mod disk_cuts;
 pub mod faults;
 pub mod fuzz;
 pub mod history;
+pub mod index_properties;
 pub mod index_workload;
 pub mod int_churn;
 pub mod int_report;

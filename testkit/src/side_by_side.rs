@@ -49,7 +49,7 @@ pub struct Share<'a> {
 impl Share<'_> {
     /// Whether there is another round to do: as long as this thread's own share is not done, or
     /// that of `other`. Called once before each round.
-    pub fn goes_on(&mut self, other: &Side) -> bool {
+    pub fn continues(&mut self, other: &Side) -> bool {
         if self.done >= self.side.rounds {
             self.finish();
             if other.is_finished() {
@@ -92,14 +92,14 @@ mod tests {
                 let (writers, readers) = (&writers, &readers);
                 scope.spawn(move || {
                     let mut share = writers.share();
-                    while share.goes_on(readers) {
+                    while share.continues(readers) {
                         assert!(thread == 0, "the second one ends at once");
                     }
                     share.rounds()
                 })
             });
             let mut share = readers.share();
-            while share.goes_on(&writers) {
+            while share.continues(&writers) {
                 thread::yield_now();
             }
             assert!(share.rounds() >= 100);

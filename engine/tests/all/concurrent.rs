@@ -149,7 +149,7 @@ fn batches_and_transactions_are_seen_whole(index: IndexKind) {
             let (moves, sums) = (&moves, &sums);
             scope.spawn(move || {
                 let mut share = moves.share();
-                while share.goes_on(sums) {
+                while share.continues(sums) {
                     let round = share.rounds() as u64;
                     let from = &keys[((round * 7 + writer) % ACCOUNTS) as usize];
                     let to = &keys[((round * 3 + writer * 5 + 1) % ACCOUNTS) as usize];
@@ -173,7 +173,7 @@ fn batches_and_transactions_are_seen_whole(index: IndexKind) {
         for _ in 0..2 {
             scope.spawn(|| {
                 let mut share = sums.share();
-                while share.goes_on(&moves) {
+                while share.continues(&moves) {
                     let (sum, commit) = db
                         .transact(Locks::Keys(&all), &options, |tx| {
                             let balances = keys.iter().map(|key| tx.get(&accounts, key));
@@ -209,7 +209,7 @@ fn single_reads_never_go_back_behind_a_batch(index: IndexKind) {
     thread::scope(|scope| {
         scope.spawn(|| {
             let mut share = batches.share();
-            while share.goes_on(&reads) {
+            while share.continues(&reads) {
                 let round = share.rounds();
                 let mut batch = db.batch();
                 // In turns from either side, so that no order of reading is safe by luck.
@@ -227,7 +227,7 @@ fn single_reads_never_go_back_behind_a_batch(index: IndexKind) {
         for _ in 0..2 {
             scope.spawn(|| {
                 let (mut newest, mut share) = (0, reads.share());
-                while share.goes_on(&batches) {
+                while share.continues(&batches) {
                     for key in &keys {
                         let seen = keyspace.get(key).unwrap().map_or(0, |value| number(&value));
                         assert!(seen >= newest, "saw batch {newest}, then {seen}");
@@ -268,7 +268,7 @@ fn checkpoints_and_backups_beside_writers(index: IndexKind) {
             let (writes, checkpoints) = (&writes, &checkpoints);
             scope.spawn(move || {
                 let mut share = writes.share();
-                while share.goes_on(checkpoints) {
+                while share.continues(checkpoints) {
                     let round = share.rounds() as u64;
                     let text = round.to_string();
                     let key = |name: &str| format!("{name} {w}").into_bytes();
@@ -287,7 +287,7 @@ fn checkpoints_and_backups_beside_writers(index: IndexKind) {
             });
         }
         let mut share = checkpoints.share();
-        while share.goes_on(&writes) {
+        while share.continues(&writes) {
             let i = share.rounds() - 1;
             if i >= 4 {
                 // The writers are not through: on a busy machine they come late.
@@ -356,7 +356,7 @@ fn scans_beside_writers_are_ordered_and_complete(index: IndexKind) {
             let (keyspace, writes, scans) = (&keyspace, &writes, &scans);
             scope.spawn(move || {
                 let mut share = writes.share();
-                while share.goes_on(scans) {
+                while share.continues(scans) {
                     for i in (odd..4000).step_by(4) {
                         keyspace.put(&i.to_be_bytes(), b"flickers").unwrap();
                         keyspace.remove(&i.to_be_bytes()).unwrap();
@@ -365,7 +365,7 @@ fn scans_beside_writers_are_ordered_and_complete(index: IndexKind) {
             });
         }
         let mut share = scans.share();
-        while share.goes_on(&writes) {
+        while share.continues(&writes) {
             let keys: Vec<Vec<u8>> = if share.rounds() % 2 == 0 {
                 keyspace
                     .range(..)

@@ -5,37 +5,21 @@ use std::ops::{Bound, ControlFlow};
 
 use hedgerow_index::Direction;
 use hedgerow_masstree::{Bytes, Masstree};
-use hedgerow_testkit::index_workload::{ConcurrentRun, check_concurrent};
-use hedgerow_testkit::keys::KeyShape;
+use hedgerow_testkit::index_properties::check_histories_of_every_shape;
 use hedgerow_testkit::side_by_side::Side;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 #[test]
 fn histories_are_linearizable_per_key_on_every_shape() {
-    for (number, shape) in KeyShape::all().into_iter().enumerate() {
-        let mut rng = StdRng::seed_from_u64(number as u64);
-        for count in [8, 40] {
-            let mut keys: Vec<Vec<u8>> = (0..count).map(|_| shape.key(&mut rng)).collect();
-            keys.sort();
-            keys.dedup();
-            let tree: Masstree<Bytes> = Masstree::new();
-            let run = ConcurrentRun {
-                keys,
-                threads: 3,
-                operations: 1_500,
-                remove_percent: 35,
-                seed: number as u64,
-            };
-            check_concurrent(&tree, &run)
-                .unwrap_or_else(|violation| panic!("{shape:?}, {count} keys: {violation:?}"));
+    for count in [8, 40] {
+        check_histories_of_every_shape(Masstree::<Bytes>::new, count, 1_500, |tree| {
             tree.maintain();
             tree.verify().expect("sound at rest");
-        }
+        });
     }
 }
 
-/// Keys of even numbers stay throughout; odd ones come and go.
 fn key(number: u64, layered: bool) -> Vec<u8> {
     if layered {
         let group = (number / 64).to_be_bytes();
@@ -64,7 +48,7 @@ fn keys_that_stay_are_always_found(layered: bool) {
             scope.spawn(move || {
                 let mine = |number: &u64| number % 2 == thread && !stays(*number);
                 let mut share = writes.share();
-                while share.goes_on(reads) {
+                while share.continues(reads) {
                     let round = share.rounds() as u64;
                     for number in (0..KEYS).filter(mine) {
                         assert_eq!(tree.put(&key(number, layered), number + round), None);
@@ -79,7 +63,7 @@ fn keys_that_stay_are_always_found(layered: bool) {
         scope.spawn(|| {
             let mut rng = StdRng::seed_from_u64(1);
             let mut share = reads.share();
-            while share.goes_on(&writes) {
+            while share.continues(&writes) {
                 let number = rng.random_range(0..KEYS / 50) * 50;
                 assert_eq!(
                     tree.get(&key(number, layered)),
@@ -93,7 +77,7 @@ fn keys_that_stay_are_always_found(layered: bool) {
         });
         scope.spawn(|| {
             let mut share = reads.share();
-            while share.goes_on(&writes) {
+            while share.continues(&writes) {
                 for direction in [Direction::Forward, Direction::Reverse] {
                     scan_sees_what_stays(&tree, direction, KEYS / 50, stays);
                 }

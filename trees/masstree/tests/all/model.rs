@@ -4,8 +4,12 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_index::{Direction, ScanRange};
+use hedgerow_index::Direction;
 use hedgerow_masstree::{Bytes, Level, Masstree, SingleThreaded};
+use hedgerow_testkit::index_properties::{
+    any_key, any_scan, check_batch, check_even_partitions, check_every_shape, check_long_keys,
+    check_scan, keys_of_every_shape,
+};
 use hedgerow_testkit::index_workload::check_sequential;
 use hedgerow_testkit::keys::KeyShape;
 use proptest::prelude::*;
@@ -15,29 +19,16 @@ use rand::{Rng, SeedableRng};
 
 #[test]
 fn every_key_shape_matches_the_model() {
-    for (number, shape) in KeyShape::all().into_iter().enumerate() {
-        let mut rng = StdRng::seed_from_u64(number as u64);
-        for few in [12, 60, 600] {
-            let keys: Vec<Vec<u8>> = (0..few).map(|_| shape.key(&mut rng)).collect();
-            let tree: Masstree<Bytes> = Masstree::new();
-            check_sequential(&tree, &keys, 6_000, number as u64)
-                .unwrap_or_else(|violation| panic!("{shape:?}, {few} keys: {violation:?}"));
-        }
-    }
+    check_every_shape(Masstree::<Bytes>::new, 6_000);
 }
 
 #[test]
 fn every_search_kernel_matches_the_model() {
-    let mut rng = StdRng::seed_from_u64(7);
-    let keys: Vec<Vec<u8>> = KeyShape::all()
-        .into_iter()
-        .flat_map(|shape| (0..20).map(move |_| shape))
-        .map(|shape| shape.key(&mut rng))
-        .collect();
+    let keys = keys_of_every_shape(20, 7);
     for level in Level::supported() {
         let tree: Masstree<Bytes> = Masstree::with_level(level);
         check_sequential(&tree, &keys, 8_000, 3)
-            .unwrap_or_else(|violation| panic!("{}: {violation:?}", level.name()));
+            .unwrap_or_else(|violation| panic!("{}: {violation}", level.name()));
     }
 }
 
@@ -174,38 +165,7 @@ fn a_large_layer_that_empties_goes_with_all_its_nodes() {
 #[test]
 fn keys_of_64_kib_and_values_of_all_sizes() {
     let tree: Masstree<Bytes> = Masstree::new();
-    let key = |fill: u8, count: usize| vec![fill; count];
-    let mut model = BTreeMap::new();
-    for count in [0, 1, 7, 8, 9, 4_095, 65_528, 65_535, 65_536] {
-        for fill in [0, 7, 255] {
-            let value = vec![fill; count * 3 % 100_000];
-            tree.put(&key(fill, count), &value);
-            model.insert(key(fill, count), value);
-        }
-    }
-    // Fifteen long suffixes in one node: the wide kind of suffix bag.
-    for first in 0..15_u8 {
-        let mut long = vec![first; 65_536];
-        long[0] = 100;
-        tree.put(&long, &[first]);
-        model.insert(long, vec![first]);
-    }
-    tree.verify().expect("sound");
-    let mut seen = Vec::new();
-    tree.scan(Bound::Unbounded, Direction::Forward, |key, value| {
-        seen.push((key.to_vec(), value.to_vec()));
-        ControlFlow::Continue(())
-    });
-    assert!(
-        seen.iter().map(|(k, v)| (k, v)).eq(model.iter()),
-        "scan differs"
-    );
-    for (key, value) in &model {
-        assert!(tree.get_with(key, |found| found == value) == Some(true));
-    }
-    for key in model.keys() {
-        assert!(tree.remove(key));
-    }
+    check_long_keys(&tree);
     tree.maintain();
     tree.verify().expect("sound");
     assert_eq!(tree.statistics().get("layers"), Some(1.0));
@@ -213,28 +173,7 @@ fn keys_of_64_kib_and_values_of_all_sizes() {
 
 #[test]
 fn partitions_cut_evenly() {
-    let tree: Masstree<u64> = Masstree::new();
-    for number in 0..20_000_u64 {
-        tree.put(
-            &number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(),
-            number,
-        );
-    }
-    let cuts = tree.partition(8);
-    assert_eq!(cuts.len(), 7);
-    let mut from = Bound::Unbounded;
-    for cut in cuts.iter().map(Some).chain([None]) {
-        let mut count = 0;
-        tree.scan(from, Direction::Forward, |key, _| {
-            if cut.is_some_and(|cut| key >= cut.as_slice()) {
-                return ControlFlow::Break(());
-            }
-            count += 1;
-            ControlFlow::Continue(())
-        });
-        assert!((1_250..5_000).contains(&count), "a part of {count} keys");
-        from = cut.map_or(Bound::Unbounded, |cut| Bound::Included(cut.as_slice()));
-    }
+    check_even_partitions(&Masstree::<Bytes>::new(), b"");
 }
 
 #[test]
@@ -285,89 +224,19 @@ fn a_decision_that_panics_leaves_the_tree_usable() {
     tree.verify().expect("sound");
 }
 
-fn key() -> impl Strategy<Value = Vec<u8>> {
-    let byte = prop_oneof![Just(0_u8), Just(b'a'), Just(255_u8), any::<u8>()];
-    prop_oneof![
-        proptest::collection::vec(byte.clone(), 0..12),
-        (0..65_usize, proptest::collection::vec(byte, 0..10)).prop_map(|(prefix, tail)| [
-            vec![b'a'; prefix],
-            tail
-        ]
-        .concat()),
-        (0..40_usize).prop_map(|count| vec![0; count]),
-        (0..2_000_000_000_u32).prop_map(|number| number.to_string().into_bytes()),
-    ]
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
     fn batches_find_what_single_gets_find(
-        present in proptest::collection::vec(key(), 0..200),
-        absent in proptest::collection::vec(key(), 0..60),
+        present in proptest::collection::vec(any_key(), 0..200),
+        absent in proptest::collection::vec(any_key(), 0..60),
     ) {
-        let tree: Masstree<Bytes> = Masstree::new();
-        for (number, key) in present.iter().enumerate() {
-            tree.put(key, &number.to_le_bytes());
-        }
-        let keys: Vec<&[u8]> = present.iter().chain(&absent).map(Vec::as_slice).collect();
-        let mut answers = vec![None; keys.len()];
-        tree.get_many(&keys, |index, value| {
-            assert!(answers[index].is_none(), "answered twice");
-            answers[index] = Some(value.map(<[u8]>::to_vec));
-        });
-        for (key, answer) in keys.iter().zip(answers) {
-            prop_assert_eq!(answer, Some(tree.get_with(key, <[u8]>::to_vec)));
-        }
-        tree.prefetch_many(&keys);
+        check_batch(&Masstree::<Bytes>::new(), &present, &absent)?;
     }
 
     #[test]
-    fn a_scan_visits_what_lies_between_any_bounds(
-        keys in proptest::collection::vec(key(), 0..120),
-        ends in (key(), key()),
-        kinds in (0..3, 0..3),
-        limit in prop_oneof![0..50_usize, Just(usize::MAX)],
-    ) {
-        let tree: Masstree<Bytes> = Masstree::new();
-        let mut model = BTreeMap::new();
-        for (number, key) in keys.into_iter().enumerate() {
-            tree.put(&key, &number.to_le_bytes());
-            model.insert(key, number);
-        }
-        let bound = |key, kind| match kind {
-            0 => Bound::Included(key),
-            1 => Bound::Excluded(key),
-            _ => Bound::Unbounded,
-        };
-        let bounds = (bound(&ends.0[..], kinds.0), bound(&ends.1[..], kinds.1));
-        for direction in [Direction::Forward, Direction::Reverse] {
-            let range = ScanRange::between(bounds, direction).limited(limit);
-            let mut seen = Vec::new();
-            tree.scan_range(&range, |key, value| {
-                seen.push((key.to_vec(), value.to_vec()));
-                ControlFlow::Continue(())
-            });
-            let pair = |(key, value): (&Vec<u8>, &usize)| {
-                (key.clone(), value.to_le_bytes().to_vec())
-            };
-            let expected: Vec<_> = if range.is_empty() {
-                Vec::new()
-            } else {
-                let pairs = model.range::<[u8], _>(bounds);
-                match direction {
-                    Direction::Forward => pairs.take(limit).map(pair).collect(),
-                    Direction::Reverse => pairs.rev().take(limit).map(pair).collect(),
-                }
-            };
-            prop_assert_eq!(&seen, &expected);
-            let mut keys = Vec::new();
-            tree.scan_range(&range.keys_only(), |key, _| {
-                keys.push(key.to_vec());
-                ControlFlow::Continue(())
-            });
-            prop_assert!(keys.iter().eq(expected.iter().map(|(key, _)| key)));
-        }
+    fn a_scan_visits_what_lies_between_any_bounds(case in any_scan()) {
+        check_scan(&Masstree::<Bytes>::new(), &case)?;
     }
 }

@@ -104,7 +104,7 @@ fn keys_that_stay_are_found_while_their_layers_widen_and_collapse() {
                 scope.spawn(move || {
                     let mut random = StdRng::seed_from_u64(round * 3 + writer);
                     let mut share = writes.share();
-                    while share.goes_on(reads) {
+                    while share.continues(reads) {
                         for step in 0..1_000_u64 {
                             let number = random.random_range(0..40);
                             let tail = [random.random_range(0..6_u8) * 3 + writer as u8, b'x'];
@@ -121,7 +121,7 @@ fn keys_that_stay_are_found_while_their_layers_widen_and_collapse() {
                 });
             }
             let mut share = reads.share();
-            while share.goes_on(&writes) {
+            while share.continues(&writes) {
                 let mut count = 0;
                 tree.scan(Bound::Unbounded, Direction::Forward, |key, _| {
                     count += usize::from(key.ends_with(b"m stays"));

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use hedgerow_index::{
-    Decision, Direction, Index, IndexExt, NotAscending, ScanRange, StatisticsKind,
-};
+use hedgerow_index::{Decision, Direction, Index, IndexExt, NotAscending, StatisticsKind};
 use hedgerow_matryoshka::{Capacity, Full, LoadError, MatryoshkaIndex};
 use hedgerow_simd::Level;
-use hedgerow_testkit::index_workload::{ConcurrentRun, check_concurrent, check_sequential};
+use hedgerow_testkit::index_properties::{
+    ScanCase, any_key, any_scan, check_batch, check_even_partitions, check_every_shape,
+    check_histories_of_every_shape, check_long_keys, check_scan, keys_of_every_shape,
+};
+use hedgerow_testkit::index_workload::check_sequential;
 use hedgerow_testkit::keys::KeyShape;
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -70,74 +72,35 @@ fn pairs<C: Capacity>(
     seen
 }
 
-fn every_shape<C: Capacity>(operations: usize) {
-    for (number, shape) in KeyShape::all().into_iter().enumerate() {
-        let mut rng = StdRng::seed_from_u64(number as u64);
-        for few in [12, 60, 600] {
-            let keys: Vec<Vec<u8>> = (0..few).map(|_| shape.key(&mut rng)).collect();
-            check_sequential(
-                &MatryoshkaIndex::<C>::new(),
-                &keys,
-                operations,
-                number as u64,
-            )
-            .unwrap_or_else(|violation| panic!("{shape:?}, {few} keys: {violation:?}"));
-        }
-    }
-}
-
 #[test]
 fn every_key_shape_matches_the_model() {
-    every_shape::<Tiny>(4_000);
-    every_shape::<Small>(4_000);
-    every_shape::<Full>(6_000);
+    check_every_shape(MatryoshkaIndex::<Tiny>::new, 4_000);
+    check_every_shape(MatryoshkaIndex::<Small>::new, 4_000);
+    check_every_shape(MatryoshkaIndex::<Full>::new, 6_000);
 }
 
 #[test]
 fn every_search_kernel_matches_the_model() {
-    let mut rng = StdRng::seed_from_u64(7);
-    let shapes = KeyShape::all();
-    let shapes = shapes
-        .into_iter()
-        .flat_map(|shape| (0..20).map(move |_| shape));
-    let keys: Vec<Vec<u8>> = shapes.map(|shape| shape.key(&mut rng)).collect();
+    let keys = keys_of_every_shape(20, 7);
     for level in Level::supported() {
-        check_sequential(
-            &MatryoshkaIndex::<Small>::with_level(level),
-            &keys,
-            8_000,
-            3,
-        )
-        .unwrap_or_else(|violation| panic!("{}: {violation:?}", level.name()));
+        let index = MatryoshkaIndex::<Small>::with_level(level);
+        check_sequential(&index, &keys, 8_000, 3)
+            .unwrap_or_else(|violation| panic!("{}: {violation}", level.name()));
     }
 }
 
-fn histories<C: Capacity>(counts: &[usize], operations: usize) {
-    for (number, shape) in KeyShape::all().into_iter().enumerate() {
-        let mut rng = StdRng::seed_from_u64(number as u64);
-        for &count in counts {
-            let mut keys: Vec<Vec<u8>> = (0..count).map(|_| shape.key(&mut rng)).collect();
-            keys.sort();
-            keys.dedup();
-            let index = MatryoshkaIndex::<C>::new();
-            let run = ConcurrentRun {
-                keys,
-                threads: 3,
-                operations,
-                remove_percent: 35,
-                seed: number as u64,
-            };
-            check_concurrent(&index, &run)
-                .unwrap_or_else(|violation| panic!("{shape:?}, {count} keys: {violation:?}"));
+fn histories<C: Capacity>(counts: &[usize]) {
+    for &count in counts {
+        check_histories_of_every_shape(MatryoshkaIndex::<C>::new, count, 1_500, |index| {
             index.verify().expect("sound at rest");
-        }
+        });
     }
 }
 
 #[test]
 fn histories_are_linearizable_per_key_on_every_shape() {
-    histories::<Tiny>(&[5, 40], 1_500);
-    histories::<Full>(&[8, 200], 1_500);
+    histories::<Tiny>(&[5, 40]);
+    histories::<Full>(&[8, 200]);
 }
 
 /// Keys that share 64 bytes, or eight, or none.
@@ -420,33 +383,7 @@ fn keys_within_one_slice_are_told_apart() {
 #[test]
 fn keys_of_64_kib_and_values_of_all_sizes() {
     let index: MatryoshkaIndex = MatryoshkaIndex::new();
-    let mut model = BTreeMap::new();
-    for count in [0, 1, 7, 8, 9, 4_095, 65_528, 65_535, 65_536] {
-        for fill in [0, 7, 255] {
-            let (key, value) = (vec![fill; count], vec![fill; count * 3 % 100_000]);
-            put(&index, &key, &value);
-            model.insert(key, value);
-        }
-    }
-    for first in 0..40_u8 {
-        let mut long = vec![first; 65_536];
-        long[0] = 100;
-        put(&index, &long, &[first]);
-        model.insert(long, vec![first]);
-    }
-    index.verify().expect("sound");
-    let seen = pairs(&index, Bound::Unbounded, Direction::Forward);
-    assert!(
-        seen == model.clone().into_iter().collect::<Vec<_>>(),
-        "scan differs"
-    );
-    for (key, value) in &model {
-        assert!(get(&index, key).as_ref() == Some(value));
-    }
-    for key in model.keys() {
-        assert!(remove(&index, key));
-    }
-    index.verify().expect("sound when empty");
+    check_long_keys(&index);
     assert_eq!(statistic(&index, "layers"), Some(0.0));
 }
 
@@ -582,96 +519,36 @@ fn a_bulk_load_of_byte_keys_is_one_moment_for_all_threads() {
 }
 
 #[test]
-fn partitions_cut_evenly() {
-    for prefix in [&b""[..], &b"a prefix that all keys share"[..]] {
-        let index: MatryoshkaIndex = MatryoshkaIndex::new();
-        for number in 0..20_000_u64 {
-            let tail = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
-            put(&index, &[prefix, &tail].concat(), b"v");
-        }
-        let cuts = index.partition(8).unwrap();
-        assert_eq!(cuts.len(), 7);
-        let mut from = Bound::Unbounded;
-        for cut in cuts.iter().map(Some).chain([None]) {
-            let mut count = 0;
-            let to = cut.map_or(Bound::Unbounded, |cut| Bound::Excluded(cut.as_slice()));
-            let range = ScanRange::between((from, to), Direction::Forward);
-            index.scan_range(&range, |_, _| {
-                count += 1;
-                ControlFlow::Continue(())
-            });
-            assert!((1_250..5_000).contains(&count), "a part of {count} keys");
-            from = cut.map_or(Bound::Unbounded, |cut| Bound::Included(cut.as_slice()));
-        }
-    }
+fn a_scan_visits_zeros_of_many_lengths() {
+    let case = ScanCase {
+        keys: [0, 32, 16, 17, 18, 9, 0].map(|len| vec![0; len]).into(),
+        lower: Bound::Included(Vec::new()),
+        upper: Bound::Unbounded,
+        limit: usize::MAX,
+    };
+    check_scan(&MatryoshkaIndex::<Small>::new(), &case).expect("all of them");
 }
 
-fn key() -> impl Strategy<Value = Vec<u8>> {
-    let byte = prop_oneof![Just(0_u8), Just(b'a'), Just(255_u8), any::<u8>()];
-    prop_oneof![
-        proptest::collection::vec(byte.clone(), 0..12),
-        (0..65_usize, proptest::collection::vec(byte, 0..10)).prop_map(|(prefix, tail)| [
-            vec![b'a'; prefix],
-            tail
-        ]
-        .concat()),
-        (0..40_usize).prop_map(|count| vec![0; count]),
-        (0..2_000_000_000_u32).prop_map(|number| number.to_string().into_bytes()),
-    ]
+#[test]
+fn partitions_cut_evenly() {
+    for prefix in [&b""[..], &b"a prefix that all keys share"[..]] {
+        check_even_partitions(&<MatryoshkaIndex>::new(), prefix);
+    }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn a_scan_visits_what_lies_between_any_bounds_and_batches_find_what_gets_find(
-        keys in proptest::collection::vec(key(), 0..150),
-        absent in proptest::collection::vec(key(), 0..40),
-        ends in (key(), key()),
-        kinds in (0..3, 0..3),
-        limit in prop_oneof![0..50_usize, Just(usize::MAX)],
+    fn a_scan_visits_what_lies_between_any_bounds(case in any_scan()) {
+        check_scan(&MatryoshkaIndex::<Small>::new(), &case)?;
+    }
+
+    #[test]
+    fn batches_find_what_single_gets_find(
+        present in proptest::collection::vec(any_key(), 0..150),
+        absent in proptest::collection::vec(any_key(), 0..40),
     ) {
-        let index = MatryoshkaIndex::<Small>::new();
-        let mut model = BTreeMap::new();
-        for (number, key) in keys.iter().enumerate() {
-            put(&index, key, &number.to_le_bytes());
-            model.insert(key.clone(), number.to_le_bytes().to_vec());
-        }
-        index.verify().expect("sound");
-        let bound = |key, kind| match kind {
-            0 => Bound::Included(key),
-            1 => Bound::Excluded(key),
-            _ => Bound::Unbounded,
-        };
-        let bounds = (bound(&ends.0[..], kinds.0), bound(&ends.1[..], kinds.1));
-        let own = |(key, value): (&Vec<u8>, &Vec<u8>)| (key.clone(), value.clone());
-        for direction in [Direction::Forward, Direction::Reverse] {
-            let range = ScanRange::between(bounds, direction).limited(limit);
-            let mut seen = Vec::new();
-            index.scan_range(&range, |key, value| {
-                seen.push((key.to_vec(), value.to_vec()));
-                ControlFlow::Continue(())
-            });
-            let expected: Vec<_> = if range.is_empty() {
-                Vec::new()
-            } else {
-                let pairs = model.range::<[u8], _>(bounds);
-                match direction {
-                    Direction::Forward => pairs.take(limit).map(own).collect(),
-                    Direction::Reverse => pairs.rev().take(limit).map(own).collect(),
-                }
-            };
-            prop_assert_eq!(seen, expected);
-        }
-        let all: Vec<&[u8]> = keys.iter().chain(&absent).map(Vec::as_slice).collect();
-        let mut answers = vec![None; all.len()];
-        index.get_many(&all, |at, value| {
-            assert!(answers[at].is_none(), "answered twice");
-            answers[at] = Some(value.map(<[u8]>::to_vec));
-        });
-        for (key, answer) in all.iter().zip(answers) {
-            prop_assert_eq!(answer, Some(model.get(*key).cloned()));
-        }
-        index.prefetch_many(&all);
+        check_batch(&MatryoshkaIndex::<Small>::new(), &present, &absent)?;
     }
 }
