@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::arrange::{Arrangement, Role};
 use crate::escape::unique_slug;
-use crate::finding::{Finding, finding};
+use crate::finding::{Finding, Spread, finding};
 use crate::number;
 use crate::plot::{Plot, plots};
 use crate::read::{Results, RunResults};
@@ -232,7 +232,11 @@ pub(crate) fn standing(finding: &Finding<'_>) -> (String, String) {
     match &finding.verdict {
         None => ("–".to_owned(), "–".to_owned()),
         Some(verdict) => {
-            let (least, median, most) = verdict.gains;
+            let Spread {
+                least,
+                median,
+                most,
+            } = verdict.gains;
             let spread = if verdict.places == 1 {
                 String::new()
             } else {

@@ -20,8 +20,13 @@ pub(crate) struct Verdict {
     pub gains: Spread,
 }
 
-/// The least, the median and the most of some ratios.
-pub(crate) type Spread = (f64, f64, f64);
+/// Where some ratios lie.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Spread {
+    pub least: f64,
+    pub median: f64,
+    pub most: f64,
+}
 
 /// Everyone's ratios to the baseline, over all places of an experiment.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,7 +98,11 @@ fn words(verdict: &Verdict) -> String {
     let Verdict {
         places,
         ahead,
-        gains: (least, median, most),
+        gains: Spread {
+            least,
+            median,
+            most,
+        },
     } = verdict;
     if *places == 1 {
         let standing = if *ahead == 1 {
@@ -170,14 +179,18 @@ fn gain(figures: &[(Role, f64)], better: Better) -> Option<f64> {
 /// The smallest, the median and the largest.
 fn spread(mut values: Vec<f64>) -> Option<Spread> {
     values.sort_by(f64::total_cmp);
-    let (first, last) = (*values.first()?, *values.last()?);
+    let (least, most) = (*values.first()?, *values.last()?);
     let middle = values.len() / 2;
     let median = if values.len() % 2 == 1 {
         values[middle]
     } else {
         f64::midpoint(values[middle - 1], values[middle])
     };
-    Some((first, median, last))
+    Some(Spread {
+        least,
+        median,
+        most,
+    })
 }
 
 /// Everyone's ratios to the baseline, over all places of an experiment.
@@ -230,7 +243,12 @@ fn in_words(overview: &Overview<'_>, baseline: &str) -> Vec<String> {
     .collect()
 }
 
-fn ratio_in_words(column: &Column<'_>, (least, median, most): Spread) -> String {
+fn ratio_in_words(column: &Column<'_>, spread: Spread) -> String {
+    let Spread {
+        least,
+        median,
+        most,
+    } = spread;
     let lower = match column.better {
         Better::Higher => "",
         Better::Lower => " ↓",

@@ -12,7 +12,7 @@ use crate::escape::{prose, xml};
 use crate::finding::{Overview, Spread};
 use crate::number;
 use crate::plot::Plot;
-use crate::svg::strip::{reach, strip};
+use crate::svg::strip::{axis_end, strip};
 use crate::svg::{self, STYLE};
 use crate::table::{Cell, Content, Table, bands};
 
@@ -94,12 +94,12 @@ fn summary(document: &Document<'_>) -> String {
         .sections
         .iter()
         .filter_map(|s| s.finding.verdict.as_ref());
-    let reach = reach(verdicts.map(|verdict| verdict.gains));
+    let axis_end = axis_end(verdicts.map(|verdict| verdict.gains));
     let _ = write!(
         text,
         "<small>{} to {}</small></th></tr></thead>\n<tbody>\n",
-        number::ratio(1.0 / reach),
-        number::ratio(reach)
+        number::ratio(1.0 / axis_end),
+        number::ratio(axis_end)
     );
     for section in &document.sections {
         let about = &section.arrangement.results.about;
@@ -111,7 +111,7 @@ fn summary(document: &Document<'_>) -> String {
             None => gain,
         };
         let verdict = section.finding.verdict.as_ref();
-        let drawn = verdict.map(|verdict| strip(verdict.gains, reach));
+        let drawn = verdict.map(|verdict| strip(verdict.gains, axis_end));
         let _ = writeln!(
             text,
             "<tr><th><a href=\"#x-{}\">{}</a></th><td class=\"text\">{}</td><td>{ahead}</td>\
@@ -279,13 +279,17 @@ fn overview(overview: &Overview<'_>, baseline: &str) -> String {
 fn spread(spread: Option<Spread>) -> String {
     match spread {
         None => "<td>–</td>".to_owned(),
-        Some((least, median, most)) if least < most => format!(
+        Some(Spread {
+            least,
+            median,
+            most,
+        }) if least < most => format!(
             "<td>{}<small>{}–{}</small></td>",
             number::ratio(median),
             number::ratio(least),
             number::ratio(most)
         ),
-        Some((_, median, _)) => format!("<td>{}</td>", number::ratio(median)),
+        Some(Spread { median, .. }) => format!("<td>{}</td>", number::ratio(median)),
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::document::{Document, Section, Standing, command, facts, run_numbers, standing};
 use crate::escape::{code, fenced, markdown};
-use crate::finding::Overview;
+use crate::finding::{Overview, Spread};
 use crate::number;
 use crate::table::{Cell, Content, Table};
 
@@ -149,7 +149,11 @@ fn overview(overview: &Overview<'_>, baseline: &str) -> String {
         for cell in cells {
             match *cell {
                 None => text += " – |",
-                Some((least, median, most)) => {
+                Some(Spread {
+                    least,
+                    median,
+                    most,
+                }) => {
                     let [least, median, most] = [least, median, most].map(number::ratio);
                     let _ = match least == most {
                         true => write!(text, " {median} |"),

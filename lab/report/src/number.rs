@@ -121,7 +121,7 @@ fn trimmed(text: &str) -> &str {
 pub(crate) fn moment(seconds_since_1970: u64) -> String {
     let days = (seconds_since_1970 / 86_400) as i64;
     let minutes = seconds_since_1970 % 86_400 / 60;
-    let (year, month, day) = civil(days);
+    let Date { year, month, day } = Date::of(days);
     format!(
         "{year}-{month:02}-{day:02} {:02}:{:02} UTC",
         minutes / 60,
@@ -129,26 +129,37 @@ pub(crate) fn moment(seconds_since_1970: u64) -> String {
     )
 }
 
-/// The date of a day since 1970, by the cycle of 400 years that the calendar repeats in,
-/// counted from a first of March so that leap days come last.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let cycle = days.div_euclid(146_097);
-    let day_of_cycle = days.rem_euclid(146_097);
-    let year_of_cycle = (day_of_cycle - day_of_cycle / 1_460 + day_of_cycle / 36_524
-        - day_of_cycle / 146_096)
-        / 365;
-    let day_of_year =
-        day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 {
-        shifted_month + 3
-    } else {
-        shifted_month - 9
-    };
-    let year = year_of_cycle + cycle * 400 + i64::from(month <= 2);
-    (year, month, day)
+/// A date of the calendar.
+struct Date {
+    year: i64,
+    /// From 1.
+    month: i64,
+    /// From 1.
+    day: i64,
+}
+
+impl Date {
+    /// The date of a day since 1970, by the cycle of 400 years that the calendar repeats in,
+    /// counted from a first of March so that leap days come last.
+    fn of(days: i64) -> Self {
+        let days = days + 719_468;
+        let cycle = days.div_euclid(146_097);
+        let day_of_cycle = days.rem_euclid(146_097);
+        let year_of_cycle = (day_of_cycle - day_of_cycle / 1_460 + day_of_cycle / 36_524
+            - day_of_cycle / 146_096)
+            / 365;
+        let day_of_year =
+            day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
+        let shifted_month = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+        let month = if shifted_month < 10 {
+            shifted_month + 3
+        } else {
+            shifted_month - 9
+        };
+        let year = year_of_cycle + cycle * 400 + i64::from(month <= 2);
+        Self { year, month, day }
+    }
 }
 
 #[cfg(test)]

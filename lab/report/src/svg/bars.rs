@@ -10,7 +10,7 @@ use crate::arrange::Role;
 use crate::escape::xml;
 use crate::number;
 use crate::plot::{Group, Mark, Panel, PanelContent, Plot};
-use crate::svg::drawn::{Drawn, range, values};
+use crate::svg::drawn::{Drawn, Interval, Point, range, values};
 use crate::svg::scale::Scale;
 use crate::svg::text::{self, Anchor};
 
@@ -35,12 +35,12 @@ pub(crate) fn panel(plot: &Plot<'_>, panel: &Panel, width: f64) -> Drawn {
     let mut top = 4.0;
     for line in text::wrap(&panel.title, width / 1.2, 3) {
         top += 15.0;
-        svg += &text::element((0.0, top), Anchor::Start, "b", &line, &line);
+        svg += &text::element(Point::new(0.0, top), Anchor::Start, "b", &line, &line);
     }
     top += 17.0;
     let unit = format!("{} {}", plot.column.unit, plot.column.arrow());
     let cut = text::cut(unit.trim(), width - 10.0);
-    svg += &text::element((0.0, top), Anchor::Start, "m", &cut, unit.trim());
+    svg += &text::element(Point::new(0.0, top), Anchor::Start, "m", &cut, unit.trim());
     top += 6.0;
     for group in groups {
         let values = if plot.groups_share_scale {
@@ -53,7 +53,7 @@ pub(crate) fn panel(plot: &Plot<'_>, panel: &Panel, width: f64) -> Drawn {
             top += 21.0;
             let heading = text::cut_bold(&group.heading, width);
             svg += &text::element(
-                (0.0, top - 3.0),
+                Point::new(0.0, top - 3.0),
                 Anchor::Start,
                 "b",
                 &heading,
@@ -74,17 +74,18 @@ pub(crate) fn panel(plot: &Plot<'_>, panel: &Panel, width: f64) -> Drawn {
 }
 
 /// The names take the same room in all groups of a panel, and so do the figures.
-fn columns(plot: &Plot<'_>, groups: &[Group], (low, high): (f64, f64), width: f64) -> Columns {
+fn columns(plot: &Plot<'_>, groups: &[Group], values: Interval, width: f64) -> Columns {
     let bars = || groups.iter().flat_map(|group| &group.bars);
     let names = bars().map(|(i, _)| name(plot, *i).1);
     let names = names.fold(0.0, f64::max) + 8.0;
     let figures = bars().map(|(_, bar)| text::width(&figure(bar)) + 16.0);
     let figures = figures.fold(0.0, f64::max);
     // Bars reach to the largest value itself: there is no tick to be hit.
-    let pixels = (names, (width - figures).max(names + 20.0));
+    let pixels = Interval::new(names, (width - figures).max(names + 20.0));
+    let with_zero = Interval::new(values.from.min(0.0), values.to.max(0.0));
     Columns {
         names,
-        scale: Scale::between((low.min(0.0), high.max(0.0)), pixels),
+        scale: Scale::between(with_zero, pixels),
     }
 }
 
@@ -130,14 +131,14 @@ fn rows(plot: &Plot<'_>, group: &Group, columns: &Columns, top: f64) -> String {
         } else {
             ""
         };
-        let at = (columns.names - 8.0, middle + 4.0);
+        let at = Point::new(columns.names - 8.0, middle + 4.0);
         svg += &text::element(at, Anchor::End, class, &name(plot, *i).0, contender.name);
         let mut end = zero;
         if let Ok(mark) = bar {
             svg += &drawn_bar(plot, *i, mark, columns, middle);
             end = columns.scale.at(mark.max).max(zero);
         }
-        texts += &text_behind(bar, (end + 7.0, middle + 4.0));
+        texts += &text_behind(bar, Point::new(end + 7.0, middle + 4.0));
     }
     let _ = writeln!(
         svg,
@@ -158,7 +159,8 @@ fn rows(plot: &Plot<'_>, group: &Group, columns: &Columns, top: f64) -> String {
     svg + &texts
 }
 
-fn text_behind(bar: &Result<Mark, u64>, (x, y): (f64, f64)) -> String {
+fn text_behind(bar: &Result<Mark, u64>, at: Point) -> String {
+    let Point { x, y } = at;
     match bar {
         Ok(mark) => {
             let median = number::figure(mark.median);
@@ -175,7 +177,7 @@ fn text_behind(bar: &Result<Mark, u64>, (x, y): (f64, f64)) -> String {
         }
         Err(_) => {
             let errors = figure(bar);
-            text::element((x, y), Anchor::Start, "e halo", &errors, &errors)
+            text::element(at, Anchor::Start, "e halo", &errors, &errors)
         }
     }
 }

@@ -12,8 +12,34 @@ pub(super) struct Drawn {
     pub(super) description: String,
 }
 
-/// The least and the largest value that a panel's scale must hold.
-pub(super) fn values(plot: &Plot<'_>, panel: &Panel) -> (f64, f64) {
+/// A point, in pixels from the top left corner.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Point {
+    pub(super) x: f64,
+    pub(super) y: f64,
+}
+
+/// An interval of values or, from the first to the last, of pixels.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Interval {
+    pub(super) from: f64,
+    pub(super) to: f64,
+}
+
+impl Interval {
+    pub(super) const fn new(from: f64, to: f64) -> Self {
+        Self { from, to }
+    }
+}
+
+impl Point {
+    pub(super) const fn new(x: f64, y: f64) -> Self {
+        Self { x, y }
+    }
+}
+
+/// The values that a panel's scale must hold.
+pub(super) fn values(plot: &Plot<'_>, panel: &Panel) -> Interval {
     let marks = if plot.shared_scale {
         plot.marks()
     } else {
@@ -22,10 +48,10 @@ pub(super) fn values(plot: &Plot<'_>, panel: &Panel) -> (f64, f64) {
     range(&marks)
 }
 
-/// The least and the largest value of `marks`.
-pub(super) fn range(marks: &[Mark]) -> (f64, f64) {
+/// From the least to the largest value of `marks`.
+pub(super) fn range(marks: &[Mark]) -> Interval {
     if marks.is_empty() {
-        return (0.0, 1.0);
+        return Interval::new(0.0, 1.0);
     }
     let least = marks
         .iter()
@@ -35,5 +61,5 @@ pub(super) fn range(marks: &[Mark]) -> (f64, f64) {
         .iter()
         .map(|mark| mark.max)
         .fold(f64::NEG_INFINITY, f64::max);
-    (least, most)
+    Interval::new(least, most)
 }

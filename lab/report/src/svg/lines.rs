@@ -9,7 +9,7 @@ use std::fmt::Write;
 use crate::escape::xml;
 use crate::number;
 use crate::plot::{Axis, Line, Mark, Panel, PanelContent, Plot};
-use crate::svg::drawn::{Drawn, values};
+use crate::svg::drawn::{Drawn, Interval, Point, values};
 use crate::svg::look;
 use crate::svg::scale::{Scale, labelled};
 use crate::svg::text::{self, Anchor};
@@ -48,10 +48,10 @@ pub(crate) fn panel(
     let mut top = 4.0;
     for line in text::wrap(&panel.title, width / 1.2, 3) {
         top += 15.0;
-        svg += &text::element((0.0, top), Anchor::Start, "b", &line, &line);
+        svg += &text::element(Point::new(0.0, top), Anchor::Start, "b", &line, &line);
     }
     top += 17.0;
-    let area = area(plot, panel, lines, (width, top), labels);
+    let area = area(plot, panel, lines, Point::new(width, top), labels);
     svg += &frame(plot, axis, &area, width);
     let banded = lines.len() <= MOST_BANDS;
     // Ours last, so that peers do not cover it.
@@ -76,15 +76,11 @@ fn ours(plot: &Plot<'_>, series: usize) -> bool {
     plot.series[series].contender.role == crate::arrange::Role::Ours
 }
 
-fn area(
-    plot: &Plot<'_>,
-    panel: &Panel,
-    lines: &[Line],
-    (width, top): (f64, f64),
-    labels: bool,
-) -> Area {
+/// The area from the left edge to `corner`, its top right corner.
+fn area(plot: &Plot<'_>, panel: &Panel, lines: &[Line], corner: Point, labels: bool) -> Area {
+    let Point { x: width, y: top } = corner;
     let (top, bottom) = (top + 10.0, top + 10.0 + AREA);
-    let y = Scale::of_values(values(plot, panel), plot.wide, (bottom, top));
+    let y = Scale::of_values(values(plot, panel), plot.wide, Interval::new(bottom, top));
     let widest = y
         .ticks
         .iter()
@@ -109,7 +105,7 @@ fn area(
         x: Scale::of_positions(
             &positions,
             plot.axis.as_ref().is_some_and(|axis| axis.logarithmic),
-            (left + 10.0, right - 6.0),
+            Interval::new(left + 10.0, right - 6.0),
         ),
         y,
         left,
@@ -132,7 +128,7 @@ fn frame(plot: &Plot<'_>, axis: &Axis, area: &Area, width: f64) -> String {
     }
     let unit_cut = text::cut(unit.trim(), width - 10.0);
     svg += &text::element(
-        (0.0, area.top - 12.0),
+        Point::new(0.0, area.top - 12.0),
         Anchor::Start,
         "m",
         &unit_cut,
@@ -147,7 +143,13 @@ fn frame(plot: &Plot<'_>, axis: &Axis, area: &Area, width: f64) -> String {
             "<path class=\"{class}\" d=\"M{left:.1} {y:.1}H{right:.1}\"/>"
         );
         let name = number::short(tick);
-        svg += &text::element((left - 6.0, y + 4.0), Anchor::End, "m", &name, &name);
+        svg += &text::element(
+            Point::new(left - 6.0, y + 4.0),
+            Anchor::End,
+            "m",
+            &name,
+            &name,
+        );
     }
     let labelled = labelled(&area.x, |tick| text::width(&number::short(tick)));
     for &tick in &area.x.ticks {
@@ -155,7 +157,13 @@ fn frame(plot: &Plot<'_>, axis: &Axis, area: &Area, width: f64) -> String {
         let _ = writeln!(svg, "<path class=\"axis\" d=\"M{x:.1} {bottom:.1}v4\"/>");
         if labelled.contains(&tick) {
             let name = number::short(tick);
-            svg += &text::element((x, bottom + 17.0), Anchor::Middle, "m", &name, &name);
+            svg += &text::element(
+                Point::new(x, bottom + 17.0),
+                Anchor::Middle,
+                "m",
+                &name,
+                &name,
+            );
         }
     }
     let _ = writeln!(
@@ -168,9 +176,23 @@ fn frame(plot: &Plot<'_>, axis: &Axis, area: &Area, width: f64) -> String {
         let half = text::width(&name) / 2.0;
         let x = f64::midpoint(left, right)
             .clamp(half.min(width / 2.0), (width - half).max(width / 2.0));
-        svg += &text::element((x, bottom + 34.0), Anchor::Middle, "m", &name, &axis.label);
+        svg += &text::element(
+            Point::new(x, bottom + 34.0),
+            Anchor::Middle,
+            "m",
+            &name,
+            &axis.label,
+        );
     }
     svg
+}
+
+/// A measured point of a line.
+struct Measured {
+    /// Its position on the axis, and in pixels.
+    position: f64,
+    x: f64,
+    mark: Mark,
 }
 
 /// One contender's line, spread and markers.
@@ -185,19 +207,20 @@ fn line(
     let class = if ours(plot, i) { " ours" } else { "" };
     let mut svg = format!("<g class=\"{}{class}\">\n", look::colour(series.look));
     for run in points.split(|(_, mark)| mark.is_none()) {
-        let placed: Vec<(f64, f64, Mark)> = run
-            .iter()
-            .filter_map(|(x, mark)| Some((*x, area.x.at(*x), (*mark)?)))
-            .collect();
+        let measured = run.iter().filter_map(|&(position, mark)| {
+            let (x, mark) = (area.x.at(position), mark?);
+            Some(Measured { position, x, mark })
+        });
+        let placed: Vec<Measured> = measured.collect();
         if band && placed.len() > 1 {
             svg += &spread(&placed, area);
         } else {
-            for (_, x, mark) in &placed {
+            for Measured { x, mark, .. } in &placed {
                 svg += &whisker(*x, mark, area);
             }
         }
         let mut path = String::new();
-        for (i, (_, x, mark)) in placed.iter().enumerate() {
+        for (i, Measured { x, mark, .. }) in placed.iter().enumerate() {
             let command = if i == 0 { 'M' } else { 'L' };
             let _ = write!(path, "{command}{x:.1} {:.1}", area.y.at(mark.median));
         }
@@ -205,9 +228,10 @@ fn line(
             let dash = look::dash(series.look);
             let _ = writeln!(svg, "<path class=\"line\"{dash} d=\"{path}\"/>");
         }
-        for (position, x, mark) in &placed {
+        for Measured { position, x, mark } in &placed {
             let tip = format!("<title>{}</title>", xml(&tip(plot, i, *position, mark)));
-            svg += &look::marker(series.look, (*x, area.y.at(mark.median)), &tip);
+            let at = Point::new(*x, area.y.at(mark.median));
+            svg += &look::marker(series.look, at, &tip);
             svg.push('\n');
         }
     }
@@ -215,13 +239,13 @@ fn line(
 }
 
 /// The band from the smallest to the largest round.
-fn spread(placed: &[(f64, f64, Mark)], area: &Area) -> String {
+fn spread(placed: &[Measured], area: &Area) -> String {
     let mut path = String::new();
-    for (i, (_, x, mark)) in placed.iter().enumerate() {
+    for (i, Measured { x, mark, .. }) in placed.iter().enumerate() {
         let command = if i == 0 { 'M' } else { 'L' };
         let _ = write!(path, "{command}{x:.1} {:.1}", area.y.at(mark.max));
     }
-    for (_, x, mark) in placed.iter().rev() {
+    for Measured { x, mark, .. } in placed.iter().rev() {
         let _ = write!(path, "L{x:.1} {:.1}", area.y.at(mark.min));
     }
     format!("<path class=\"band\" d=\"{path}Z\"/>\n")
@@ -254,23 +278,22 @@ fn tip(plot: &Plot<'_>, series: usize, x: f64, mark: &Mark) -> String {
 
 /// The name of each line at its end, moved apart where ends are close.
 fn end_labels(plot: &Plot<'_>, lines: &[Line], area: &Area) -> String {
-    let mut ends: Vec<(usize, f64, f64)> = Vec::new();
+    // Each line's series, and where it ends.
+    let mut ends: Vec<(usize, Point)> = Vec::new();
     for (i, points) in lines {
         if let Some((x, mark)) = points
             .iter()
             .rev()
             .find_map(|(x, mark)| Some((x, (*mark)?)))
         {
-            ends.push((*i, area.x.at(*x), area.y.at(mark.median)));
+            ends.push((*i, Point::new(area.x.at(*x), area.y.at(mark.median))));
         }
     }
-    ends.sort_by(|a, b| a.2.total_cmp(&b.2));
-    let wanted: Vec<f64> = ends.iter().map(|end| end.2).collect();
+    ends.sort_by(|(_, a), (_, b)| a.y.total_cmp(&b.y));
+    let wanted: Vec<f64> = ends.iter().map(|(_, end)| end.y).collect();
+    let placed = apart(&wanted, LABEL_STEP, Interval::new(area.top, area.bottom));
     let mut svg = String::new();
-    for ((i, x, y), at) in ends
-        .iter()
-        .zip(apart(&wanted, LABEL_STEP, (area.top, area.bottom)))
-    {
+    for ((i, Point { x, y }), at) in ends.iter().zip(placed) {
         let series = &plot.series[*i];
         let (from, to) = (x + 6.0, area.right + 12.0);
         let bend = (area.right + 2.0).max(from);
@@ -279,25 +302,25 @@ fn end_labels(plot: &Plot<'_>, lines: &[Line], area: &Area) -> String {
             "<g class=\"{}\"><path class=\"leader\" d=\"M{from:.1} {y:.1}H{bend:.1}L{to:.1} \
              {at:.1}\"/>{}</g>",
             look::colour(series.look),
-            look::marker(series.look, (area.right + 20.0, at), "")
+            look::marker(series.look, Point::new(area.right + 20.0, at), "")
         );
         let class = if ours(plot, *i) { "b" } else { "" };
         let name = series.contender.name;
-        let at = (area.right + 30.0, at + 4.0);
+        let at = Point::new(area.right + 30.0, at + 4.0);
         svg += &text::element(at, Anchor::Start, class, &label(plot, *i), name);
     }
     svg
 }
 
-/// Moves ascending positions apart to at least `step`, as little as that takes, within bounds
+/// Moves ascending positions apart to at least `step`, as little as that takes, within an interval
 /// as far as they fit.
-fn apart(wanted: &[f64], step: f64, (top, bottom): (f64, f64)) -> Vec<f64> {
+fn apart(wanted: &[f64], step: f64, within: Interval) -> Vec<f64> {
     let mut placed: Vec<f64> = Vec::new();
     for &y in wanted {
-        let least = placed.last().map_or(top, |before| before + step);
+        let least = placed.last().map_or(within.from, |before| before + step);
         placed.push(y.max(least));
     }
-    let mut most = bottom;
+    let mut most = within.to;
     for y in placed.iter_mut().rev() {
         *y = y.min(most);
         most = *y - step;
@@ -338,16 +361,14 @@ mod tests {
 
     #[test]
     fn labels_move_apart_and_stay_inside() {
+        let within = Interval::new(0.0, 200.0);
+        assert_eq!(apart(&[50.0, 52.0, 53.0], 15.0, within), [50.0, 65.0, 80.0]);
         assert_eq!(
-            apart(&[50.0, 52.0, 53.0], 15.0, (0.0, 200.0)),
-            [50.0, 65.0, 80.0]
-        );
-        assert_eq!(
-            apart(&[190.0, 195.0, 200.0], 15.0, (0.0, 200.0)),
+            apart(&[190.0, 195.0, 200.0], 15.0, within),
             [170.0, 185.0, 200.0]
         );
-        assert_eq!(apart(&[], 15.0, (0.0, 200.0)), Vec::<f64>::new());
-        let twelve = apart(&[100.0; 12], 15.0, (0.0, 210.0));
+        assert_eq!(apart(&[], 15.0, within), Vec::<f64>::new());
+        let twelve = apart(&[100.0; 12], 15.0, Interval::new(0.0, 210.0));
         assert!(
             twelve
                 .windows(2)

@@ -4,6 +4,8 @@
 //! colour, a marker and a dash pattern together; the markers of any twelve looks in a row
 //! differ, and so do the pairs of colour and marker of any twenty-four.
 
+use crate::svg::drawn::Point;
+
 /// Colours are classes of `plot.css`, one set for light and one for dark pages.
 const COLOURS: usize = 8;
 
@@ -42,7 +44,8 @@ pub(crate) fn dash(look: usize) -> String {
 }
 
 /// The marker at a point; `inside` is what the element holds, such as a tooltip.
-pub(crate) fn marker(look: usize, (x, y): (f64, f64), inside: &str) -> String {
+pub(super) fn marker(look: usize, at: Point, inside: &str) -> String {
+    let Point { x, y } = at;
     let (path, class) = MARKERS[look % MARKERS.len()];
     format!(
         "<path class=\"mark{class}\" d=\"{path}\" transform=\"translate({x:.1} {y:.1})\">\
@@ -51,14 +54,15 @@ pub(crate) fn marker(look: usize, (x, y): (f64, f64), inside: &str) -> String {
 }
 
 /// Line and marker, 28 by 12 pixels with the top left corner at the given point.
-pub(crate) fn swatch(look: usize, ours: bool, (x, y): (f64, f64)) -> String {
+pub(super) fn swatch(look: usize, ours: bool, at: Point) -> String {
+    let Point { x, y } = at;
     let class = if ours { " ours" } else { "" };
     let middle = y + 6.0;
     format!(
         "<g class=\"{}{class}\"><path class=\"line\"{} d=\"M{x:.1} {middle:.1}h28\"/>{}</g>\n",
         colour(look),
         dash(look),
-        marker(look, (x + 14.0, middle), "")
+        marker(look, Point::new(x + 14.0, middle), "")
     )
 }
 

@@ -18,7 +18,7 @@ use std::fmt::Write;
 use crate::arrange::Role;
 use crate::escape::xml;
 use crate::plot::Plot;
-use drawn::Drawn;
+use drawn::{Drawn, Point};
 use text::Anchor;
 
 /// The style of all plots.
@@ -102,7 +102,7 @@ pub(crate) fn legend<'a>(plot: &Plot<'a>) -> Vec<LegendEntry<'a>> {
     }
     let entries = plot.series.iter().map(|series| {
         let ours = series.contender.role == Role::Ours;
-        let swatch = look::swatch(series.look, ours, (0.0, 0.0));
+        let swatch = look::swatch(series.look, ours, Point::new(0.0, 0.0));
         let swatch = format!(
             "<svg class=\"hl\" width=\"28\" height=\"12\" viewBox=\"0 0 28 12\" \
              aria-hidden=\"true\">{}</svg>",
@@ -157,7 +157,7 @@ pub(crate) fn file(plot: &Plot<'_>, shared: &str) -> String {
     }
     for line in text::wrap(&reading(plot), inner, 3) {
         y += 15.0;
-        body += &text::element((MARGIN, y), Anchor::Start, "m", &line, &line);
+        body += &text::element(Point::new(MARGIN, y), Anchor::Start, "m", &line, &line);
     }
     let (width, height) = (inner + 2.0 * MARGIN, y + MARGIN);
     let descriptions: Vec<String> = drawn
@@ -180,12 +180,12 @@ fn heading(plot: &Plot<'_>, shared: &str, inner: f64, y: &mut f64) -> String {
     // Titles are larger and bolder than the text that widths are estimated for.
     for line in text::wrap(&plot.title, inner / 1.3, 3) {
         *y += 16.0;
-        svg += &text::element((MARGIN, *y), Anchor::Start, "t", &line, &line);
+        svg += &text::element(Point::new(MARGIN, *y), Anchor::Start, "t", &line, &line);
         *y += 2.0;
     }
     for line in text::wrap(shared, inner, 3) {
         *y += 15.0;
-        svg += &text::element((MARGIN, *y), Anchor::Start, "m", &line, &line);
+        svg += &text::element(Point::new(MARGIN, *y), Anchor::Start, "m", &line, &line);
     }
     *y += 10.0;
     let mut x = MARGIN;
@@ -199,9 +199,9 @@ fn heading(plot: &Plot<'_>, shared: &str, inner: f64, y: &mut f64) -> String {
             *y += 19.0;
         }
         let ours = series.contender.role == Role::Ours;
-        svg += &look::swatch(series.look, ours, (x, *y));
+        svg += &look::swatch(series.look, ours, Point::new(x, *y));
         let class = if ours { "b" } else { "" };
-        let at = (x + 36.0, *y + 10.0);
+        let at = Point::new(x + 36.0, *y + 10.0);
         svg += &text::element(at, Anchor::Start, class, &name, series.contender.name);
         x += needed + 18.0;
     }

@@ -1,12 +1,14 @@
 //! Scales: from values to pixels, with ticks at round numbers.
 
+use crate::svg::drawn::Interval;
+
 /// A scale from values to pixels.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Scale {
     low: f64,
     high: f64,
     logarithmic: bool,
-    pixels: (f64, f64),
+    pixels: Interval,
     /// Values to label, ascending.
     pub ticks: Vec<f64>,
 }
@@ -19,7 +21,7 @@ impl Scale {
         } else {
             (value - self.low) / (self.high - self.low)
         };
-        self.pixels.0 + share.clamp(0.0, 1.0) * (self.pixels.1 - self.pixels.0)
+        self.pixels.from + share.clamp(0.0, 1.0) * (self.pixels.to - self.pixels.from)
     }
 
     /// Whether equal distances are equal ratios.
@@ -29,15 +31,11 @@ impl Scale {
 
     /// A scale for measured values. It begins at zero, so that heights can be compared, unless
     /// it is to be logarithmic and the values allow it.
-    pub(crate) fn of_values(
-        (least, most): (f64, f64),
-        logarithmic: bool,
-        pixels: (f64, f64),
-    ) -> Self {
-        if logarithmic && least > 0.0 {
-            return Self::logarithmic(least, most, pixels, true);
+    pub(super) fn of_values(values: Interval, logarithmic: bool, pixels: Interval) -> Self {
+        if logarithmic && values.from > 0.0 {
+            return Self::logarithmic(values, pixels, true);
         }
-        let (low, high) = (least.min(0.0), most.max(0.0));
+        let (low, high) = (values.from.min(0.0), values.to.max(0.0));
         let high = if high > low { high } else { low + 1.0 };
         let step = step(high - low, 5.0);
         let low = (low / step).floor() * step;
@@ -55,7 +53,8 @@ impl Scale {
     }
 
     /// A scale between two values, without ticks.
-    pub(crate) fn between((low, high): (f64, f64), pixels: (f64, f64)) -> Self {
+    pub(super) fn between(values: Interval, pixels: Interval) -> Self {
+        let (low, high) = (values.from, values.to);
         Self {
             low,
             high: if high > low { high } else { low + 1.0 },
@@ -66,11 +65,11 @@ impl Scale {
     }
 
     /// A scale for positions. Its ticks are the positions themselves where they are few.
-    pub(crate) fn of_positions(positions: &[f64], logarithmic: bool, pixels: (f64, f64)) -> Self {
+    pub(super) fn of_positions(positions: &[f64], logarithmic: bool, pixels: Interval) -> Self {
         let least = positions.iter().copied().fold(f64::INFINITY, f64::min);
         let most = positions.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if logarithmic && least > 0.0 && most > least {
-            let mut scale = Self::logarithmic(least, most, pixels, false);
+            let mut scale = Self::logarithmic(Interval::new(least, most), pixels, false);
             if positions.len() <= 10 {
                 scale.ticks = positions.to_vec();
             }
@@ -100,7 +99,8 @@ impl Scale {
         }
     }
 
-    fn logarithmic(least: f64, most: f64, pixels: (f64, f64), widen: bool) -> Self {
+    fn logarithmic(values: Interval, pixels: Interval, widen: bool) -> Self {
+        let (least, most) = (values.from, values.to);
         let decades = |value: f64, up: bool| {
             let exponent = value.log10();
             if up {
@@ -185,8 +185,11 @@ pub(crate) fn labelled(scale: &Scale, width: impl Fn(f64) -> f64) -> Vec<f64> {
 mod tests {
     use super::*;
 
+    const PIXELS: Interval = Interval::new(0.0, 300.0);
+
     fn values(least: f64, most: f64) -> Scale {
-        Scale::of_values((least, most), most / least > 50.0, (200.0, 0.0))
+        let pixels = Interval::new(200.0, 0.0);
+        Scale::of_values(Interval::new(least, most), most / least > 50.0, pixels)
     }
 
     #[test]
@@ -228,19 +231,19 @@ mod tests {
 
     #[test]
     fn positions_are_their_own_ticks_where_they_are_few() {
-        let threads = Scale::of_positions(&[1.0, 2.0, 4.0, 8.0], true, (0.0, 300.0));
+        let threads = Scale::of_positions(&[1.0, 2.0, 4.0, 8.0], true, PIXELS);
         assert_eq!(threads.ticks, [1.0, 2.0, 4.0, 8.0]);
         assert!((threads.at(2.0) - 100.0).abs() < 1e-9);
-        let alone = Scale::of_positions(&[8.0], true, (0.0, 300.0));
+        let alone = Scale::of_positions(&[8.0], true, PIXELS);
         assert!((alone.at(8.0) - 150.0).abs() < 1e-9);
         let many: Vec<f64> = (0..50).map(f64::from).collect();
-        let many = Scale::of_positions(&many, false, (0.0, 300.0));
+        let many = Scale::of_positions(&many, false, PIXELS);
         assert_eq!(many.ticks, [0.0, 10.0, 20.0, 30.0, 40.0]);
     }
 
     #[test]
     fn labels_keep_their_distance() {
-        let crowd = Scale::of_positions(&[1.0, 2.0, 3.0, 4.0, 90.0, 96.0], false, (0.0, 300.0));
+        let crowd = Scale::of_positions(&[1.0, 2.0, 3.0, 4.0, 90.0, 96.0], false, PIXELS);
         let chosen = labelled(&crowd, |_| 20.0);
         assert_eq!(chosen, [1.0, 96.0]);
     }

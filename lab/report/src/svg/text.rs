@@ -5,6 +5,7 @@
 //! fit, and what does not fit is wrapped or cut with the whole of it in a tooltip.
 
 use crate::escape::xml;
+use crate::svg::drawn::Point;
 
 /// The size of all text in plots, in pixels.
 pub(crate) const SIZE: f64 = 12.0;
@@ -88,13 +89,14 @@ pub(crate) enum Anchor {
 
 /// A text element. `class` may be empty; `cut_from` is the whole text, if `text` is only a
 /// part of it.
-pub(crate) fn element(
-    (x, y): (f64, f64),
+pub(super) fn element(
+    at: Point,
     anchor: Anchor,
     class: &str,
     text: &str,
     cut_from: &str,
 ) -> String {
+    let Point { x, y } = at;
     let anchor = match anchor {
         Anchor::Start => "",
         Anchor::Middle => " text-anchor=\"middle\"",

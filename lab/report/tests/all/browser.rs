@@ -4,7 +4,7 @@
 //! opens the report on the fixture in headless Chromium, narrow and wide, light and dark, with
 //! `inspect.js` put into it, and reads from the resulting document what that found. Without
 //! Chromium (Debian package `chromium`) it prints `skipped: why` and passes. To look for
-//! oneself: `SCREENSHOTS=folder cargo test -p hedgerow-lab-report --test browser`.
+//! oneself: `SCREENSHOTS=folder cargo test -p hedgerow-lab-report browser`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
