@@ -56,11 +56,18 @@ type Counter = perf_event::Counter;
 #[cfg(not(target_os = "linux"))]
 enum Counter {}
 
-fn open() -> Vec<(&'static str, Counter)> {
-    tries()
-        .into_iter()
-        .filter_map(|(name, counter)| Some((name, counter.ok()?)))
-        .collect()
+/// A counter of the kernel that could be opened.
+struct Open {
+    name: &'static str,
+    counter: Counter,
+}
+
+fn open() -> Vec<Open> {
+    let opened = tries().into_iter().filter_map(|(name, counter)| {
+        let counter = counter.ok()?;
+        Some(Open { name, counter })
+    });
+    opened.collect()
 }
 
 #[cfg(target_os = "linux")]
@@ -105,27 +112,27 @@ fn tries() -> Vec<(&'static str, Result<Counter, String>)> {
 }
 
 #[cfg(target_os = "linux")]
-fn start((_, counter): &mut (&'static str, Counter)) {
+fn start(open: &mut Open) {
     // One that does not start counts nothing, and `stop` leaves it out.
-    let _ = counter.enable();
+    let _ = open.counter.enable();
 }
 
 /// The count, scaled up where the kernel let counters take turns.
 #[cfg(target_os = "linux")]
-fn stop((name, mut counter): (&'static str, Counter)) -> Option<(&'static str, u64)> {
-    counter.disable().ok()?;
-    let counted = counter.read_count_and_time().ok()?;
+fn stop(mut open: Open) -> Option<(&'static str, u64)> {
+    open.counter.disable().ok()?;
+    let counted = open.counter.read_count_and_time().ok()?;
     if counted.time_running == 0 {
         return None;
     }
     let share = counted.time_enabled as f64 / counted.time_running as f64;
-    Some((name, (counted.count as f64 * share) as u64))
+    Some((open.name, (counted.count as f64 * share) as u64))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn start(_: &mut (&'static str, Counter)) {}
+fn start(_: &mut Open) {}
 
 #[cfg(not(target_os = "linux"))]
-fn stop((_, counter): (&'static str, Counter)) -> Option<(&'static str, u64)> {
-    match counter {}
+fn stop(open: Open) -> Option<(&'static str, u64)> {
+    match open.counter {}
 }

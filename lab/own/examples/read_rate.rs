@@ -98,8 +98,8 @@ fn measure(path: &Path, pages: u32, reads: usize) -> Result<(), Box<dyn Error>> 
             }
             Ok(())
         }));
-        rates[2].push(rate(reads, || look(&pool, &wanted, 1)));
-        rates[3].push(rate(reads, || look(&pool, &wanted, BATCH)));
+        rates[2].push(rate(reads, || look_up(&pool, &wanted, 1)));
+        rates[3].push(rate(reads, || look_up(&pool, &wanted, BATCH)));
     }
     let names = ["pread", "read_many", "pool, one by one", "pool, load_many"];
     for (name, rates) in names.iter().zip(&mut rates) {
@@ -112,7 +112,7 @@ fn measure(path: &Path, pages: u32, reads: usize) -> Result<(), Box<dyn Error>> 
 }
 
 /// Looks pages up in batches, and checks them.
-fn look(pool: &Pool<PAGE>, wanted: &[PageId], batch: usize) -> Result<(), Box<dyn Error>> {
+fn look_up(pool: &Pool<PAGE>, wanted: &[PageId], batch: usize) -> Result<(), Box<dyn Error>> {
     for group in wanted.chunks(batch) {
         if batch > 1 {
             Pages::load_many(&pool, group);

@@ -89,7 +89,7 @@ pub fn run(arguments: &AdviseArguments) -> Result<()> {
             "no map could be measured on these keys".to_owned(),
         ));
     }
-    ranked.sort_by(|a, b| b.mops.0.total_cmp(&a.mops.0));
+    ranked.sort_by(|a, b| b.mops.median.total_cmp(&a.mops.median));
     println!("{}", verdict::table(&ranked));
     let advice = verdict::recommendation(&ranked, rounds);
     println!("{advice}");

@@ -17,13 +17,24 @@ pub struct Measured {
     pub rounds: Vec<Round>,
 }
 
+/// The throughput of some rounds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Throughput {
+    /// The median.
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}
+
 /// What a map's rounds come to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
     /// The map's name.
     pub name: String,
-    /// Millions of operations of the mix a second: median, smallest, largest.
-    pub mops: (f64, f64, f64),
+    /// Millions of operations of the mix a second.
+    pub mops: Throughput,
     /// Millions of loaded records a second, median.
     pub load_mops: f64,
     /// Memory for each record, median, with the values that the map only points to; none where
@@ -45,10 +56,10 @@ impl Measured {
             rounds
         };
         let mops = over(&|round| round.operations as f64 / round.mix_seconds / 1e6);
-        let mut held = Rounds::default();
+        let mut bytes_per_key = Rounds::default();
         let known = self.rounds.iter().filter_map(|round| round.bytes_per_key);
-        known.for_each(|bytes| held.push(bytes));
-        let held = (!held.is_empty()).then(|| held.median());
+        known.for_each(|bytes| bytes_per_key.push(bytes));
+        let bytes_per_key = (!bytes_per_key.is_empty()).then(|| bytes_per_key.median());
         let kinds = self
             .rounds
             .first()
@@ -59,9 +70,13 @@ impl Measured {
         });
         Figures {
             name: self.name.clone(),
-            mops: (mops.median(), mops.min(), mops.max()),
+            mops: Throughput {
+                median: mops.median(),
+                min: mops.min(),
+                max: mops.max(),
+            },
             load_mops: over(&|round| round.loaded as f64 / round.load_seconds / 1e6).median(),
-            bytes_per_key: held.map(|bytes| bytes + pointed_to as f64),
+            bytes_per_key: bytes_per_key.map(|bytes| bytes + pointed_to as f64),
             single_ns: single_ns.collect(),
         }
     }
@@ -91,8 +106,8 @@ pub fn table(ranked: &[Figures]) -> String {
     }
     text.push_str("  load Mops/s  bytes/key\n");
     for map in ranked {
-        let (median, min, max) = map.mops;
-        let ratio = median / best.mops.0;
+        let Throughput { median, min, max } = map.mops;
+        let ratio = median / best.mops.median;
         let spread = format!("{min:.2} to {max:.2}");
         let _ = write!(
             text,
@@ -137,7 +152,7 @@ pub fn recommendation(ranked: &[Figures], rounds: usize) -> String {
     // where it is clearly less.
     let peers: Vec<&Figures> = ranked
         .iter()
-        .filter(|map| map.mops.2 >= best.mops.1)
+        .filter(|map| map.mops.max >= best.mops.min)
         .collect();
     let leaner = peers.iter().filter(|map| much_leaner(map, best));
     let chosen = leaner
@@ -162,8 +177,8 @@ pub fn recommendation(ranked: &[Figures], rounds: usize) -> String {
         let _ = write!(
             text,
             " On your mix it does {:.2} million operations a second, {:.2} times as many as {}",
-            chosen.mops.0,
-            chosen.mops.0 / next.mops.0,
+            chosen.mops.median,
+            chosen.mops.median / next.mops.median,
             next.name
         );
         if rounds > 1 {

@@ -154,7 +154,7 @@ pub(super) fn work(entry: &StoreEntry, workload: &StoreWorkload, folder: &Path) 
         });
     }
     // The processor sees the lookups once before any of them is timed.
-    round.look(workload.records.min(workload.operations as usize) / 16)?;
+    round.look_up(workload.records.min(workload.operations as usize) / 16)?;
     for (planned, shares) in schedule.legs.iter().zip(drawn) {
         let read = read_bytes();
         let done = round.leg(planned, &shares)?;
@@ -313,7 +313,7 @@ impl Round<'_> {
     }
 
     /// Untimed lookups.
-    fn look(&self, count: usize) -> Result<()> {
+    fn look_up(&self, count: usize) -> Result<()> {
         let mut found = Vec::new();
         let longest = self.workload.longest_reading_seconds;
         let start = Instant::now();

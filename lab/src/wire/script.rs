@@ -50,7 +50,16 @@ pub struct Exchange<'a> {
 pub struct Script {
     requests: Vec<u8>,
     replies: Vec<u8>,
-    exchanges: Vec<(Range<usize>, Range<usize>, usize)>,
+    exchanges: Vec<Span>,
+}
+
+/// Where an exchange lies in the two buffers.
+#[derive(Debug, Clone)]
+struct Span {
+    request: Range<usize>,
+    reply: Range<usize>,
+    /// How many requests these are.
+    requests: usize,
 }
 
 impl Script {
@@ -63,11 +72,11 @@ impl Script {
     /// The `index`-th exchange.
     #[must_use]
     pub fn exchange(&self, index: usize) -> Exchange<'_> {
-        let (request, reply, requests) = &self.exchanges[index];
+        let span = &self.exchanges[index];
         Exchange {
-            request: &self.requests[request.clone()],
-            reply: &self.replies[reply.clone()],
-            requests: *requests,
+            request: &self.requests[span.request.clone()],
+            reply: &self.replies[span.reply.clone()],
+            requests: span.requests,
         }
     }
 
@@ -75,9 +84,11 @@ impl Script {
     pub(super) fn push(&mut self, requests: usize, build: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>)) {
         let (request_start, reply_start) = (self.requests.len(), self.replies.len());
         build(&mut self.requests, &mut self.replies);
-        let request = request_start..self.requests.len();
-        let reply = reply_start..self.replies.len();
-        self.exchanges.push((request, reply, requests));
+        self.exchanges.push(Span {
+            request: request_start..self.requests.len(),
+            reply: reply_start..self.replies.len(),
+            requests,
+        });
     }
 }
 

@@ -84,10 +84,19 @@ struct Inner {
     is_planted: bool,
 }
 
+/// Where a key is or would be.
+struct Position {
+    node: u32,
+    /// How many of the node's keys are below it.
+    place: usize,
+    /// Whether it is there.
+    found: bool,
+}
+
 impl Inner {
-    /// The node where the key is or would go, its place there, and whether it is there.
+    /// Where a key is or would be; `None` in an empty tree.
     #[inline(always)]
-    fn search(&self, probe: &Probe<'_>) -> Option<(u32, usize, bool)> {
+    fn search(&self, probe: &Probe<'_>) -> Option<Position> {
         if !self.is_planted {
             return None;
         }
@@ -97,15 +106,16 @@ impl Inner {
             let (place, found) = node.place(probe, &self.tails);
             let child = node.children[place];
             if found || child == NONE {
-                return Some((at, place, found));
+                let node = at;
+                return Some(Position { node, place, found });
             }
             at = child;
         }
     }
 
     fn found(&self, key: &[u8]) -> Option<(u32, usize)> {
-        let (at, place, found) = self.search(&Probe::new(key))?;
-        found.then_some((at, place))
+        let Position { node, place, found } = self.search(&Probe::new(key))?;
+        found.then_some((node, place))
     }
 }
 
@@ -117,9 +127,14 @@ impl Map for FourTree {
             inner.nodes.push(Node::new());
             inner.is_planted = true;
         }
-        let Some((at, place, found)) = inner.search(&probe) else {
+        let Some(position) = inner.search(&probe) else {
             return;
         };
+        let Position {
+            node: at,
+            place,
+            found,
+        } = position;
         if found {
             let rest = &mut inner.nodes.get_mut(at).rest;
             rest.values[place] = value;
