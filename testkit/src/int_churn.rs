@@ -86,7 +86,7 @@ pub fn churn<I: IntIndex<u64, Value = u64>>(
         } else {
             churn.remove(at)?;
         }
-        churn.look(rng.random_range(0..campaign.keys))?;
+        churn.look_up(rng.random_range(0..campaign.keys))?;
         if number.is_multiple_of(campaign.verify_every.max(1)) {
             churn.verify()?;
         }
@@ -134,7 +134,7 @@ impl<I: IntIndex<u64, Value = u64>> Churn<'_, I> {
     }
 
     /// Looks a number up, and every now and then what is next to it.
-    fn look(&mut self, number: u32) -> Result<(), String> {
+    fn look_up(&mut self, number: u32) -> Result<(), String> {
         let got = self.index.get(self.key(number));
         same("get", number, got, self.stored(number))?;
         self.report.answers += 1;

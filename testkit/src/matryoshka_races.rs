@@ -169,9 +169,17 @@ fn scan_in_a_replaced_page(rounds: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits for the latch of the page of `held` while it is held, to store `word` under `key`; who
-/// holds it then does `replace`, perhaps before the other comes to its turn.
-fn wait_for_page(map: &Map, held: u64, (key, word): (u64, u64), replace: impl FnOnce()) {
+/// What a writer stores while it waits for a page.
+#[derive(Clone, Copy)]
+struct Pair {
+    key: u64,
+    word: u64,
+}
+
+/// Stores a pair whose page, that of `latched_key`, is latched by another thread. That thread then
+/// does `replace`, maybe before the first one has its latch.
+fn wait_for_page(map: &Map, latched_key: u64, pair: Pair, replace: impl FnOnce()) {
+    let Pair { key, word } = pair;
     let (latched, coming) = (AtomicBool::new(false), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -179,7 +187,7 @@ fn wait_for_page(map: &Map, held: u64, (key, word): (u64, u64), replace: impl Fn
             coming.store(true, Ordering::Release);
             map.insert(key, word);
         });
-        map.update(held, |_| {
+        map.update(latched_key, |_| {
             latched.store(true, Ordering::Release);
             await_flag(&coming);
             thread::sleep(ARRIVAL);
@@ -189,8 +197,8 @@ fn wait_for_page(map: &Map, held: u64, (key, word): (u64, u64), replace: impl Fn
     });
 }
 
-/// Complains unless `key` has `word`.
-fn expect(map: &Map, (key, word): (u64, u64), what: &str) -> Result<(), String> {
+/// Complains unless the map has the pair.
+fn expect(map: &Map, Pair { key, word }: Pair, what: &str) -> Result<(), String> {
     let found = map.get(key);
     if found != Some(word) {
         return Err(format!("key {key}, {what}: {found:?}"));
@@ -198,12 +206,15 @@ fn expect(map: &Map, (key, word): (u64, u64), what: &str) -> Result<(), String> 
     map.verify()
 }
 
+/// What the second writer stores.
+const STORED: Pair = Pair { key: 210, word: 7 };
+
 /// The second writer found the full page, whose keys then moved to two others: it must follow.
 fn writer_at_a_split(rounds: usize) -> Result<(), String> {
     for _ in 0..rounds {
         let map = filled((10..=210).step_by(10));
-        wait_for_page(&map, 100, (210, 7), || fill(&map, 15..16));
-        expect(&map, (210, 7), "stored while its page was split")?;
+        wait_for_page(&map, 100, STORED, || fill(&map, 15..16));
+        expect(&map, STORED, "stored while its page was split")?;
         expect_count(&map, "page_splits", 1.0)?;
     }
     Ok(())
@@ -215,10 +226,10 @@ fn writer_at_a_merge(rounds: usize) -> Result<(), String> {
         let map = two_pages();
         clear(&map, 15..16);
         clear(&map, (10..RIGHT - 50).step_by(10));
-        wait_for_page(&map, RIGHT, (210, 7), || {
+        wait_for_page(&map, RIGHT, STORED, || {
             clear(&map, (RIGHT - 50..RIGHT - 30).step_by(10));
         });
-        expect(&map, (210, 7), "stored while its page was merged")?;
+        expect(&map, STORED, "stored while its page was merged")?;
         expect_count(&map, "page_merges", 1.0)?;
     }
     Ok(())

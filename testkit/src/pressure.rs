@@ -90,15 +90,15 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Looks at the counters now.
-    pub fn look(&mut self, db: &Db) {
+    /// Reads the counters.
+    pub fn read_counters(&mut self, db: &Db) {
         let statistics = db.statistics();
         let number = |name: &str| statistics.get(name).map_or(0, |value| value as u64);
-        self.note(number);
+        self.record(number);
     }
 
     /// Takes counters by name, wherever they were read.
-    pub fn note(&mut self, number: impl Fn(&str) -> u64) {
+    pub fn record(&mut self, number: impl Fn(&str) -> u64) {
         self.seen.evictions = number("pages_evicted_total");
         self.seen.page_reads = number("pages_read_total");
         self.seen.page_writes = number("pages_written_total");
@@ -136,7 +136,7 @@ mod tests {
     fn what_was_not_met_is_named() {
         let mut watch = Watch::default();
         for file_bytes in [0, 8 * LEAST_MEMORY as u64, 4096] {
-            watch.note(|name| {
+            watch.record(|name| {
                 if name == "pages_file_bytes" {
                     file_bytes
                 } else {

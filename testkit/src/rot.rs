@@ -236,11 +236,11 @@ fn at_rest<'a>(
     let mut killed = None;
     for round in 0..=LAST_ROUND {
         let db = open(Arc::new(disk.clone()), campaign).map_err(failed)?;
-        making.look();
+        making.remember_files();
         making.live(&db, round)?;
         if round < LAST_ROUND || ending.closed {
             db.close().map_err(failed)?;
-            making.look();
+            making.remember_files();
         } else {
             // What a kill leaves: everything synced is on the disk, nothing was closed.
             killed = Some(disk.deep_clone());
@@ -252,7 +252,7 @@ fn at_rest<'a>(
 
 impl Making {
     /// Remembers the files as they are.
-    fn look(&mut self) {
+    fn remember_files(&mut self) {
         if self.keeps_earlier {
             self.earlier.extend(self.disk.files());
         }
@@ -263,7 +263,7 @@ impl Making {
         let failed = |error: hedgerow::Error| format!("building the database: {error}");
         for name in KEYSPACES {
             db.keyspace(name).map_err(failed)?;
-            self.look();
+            self.remember_files();
         }
         let keyspace = db.keyspace("main").map_err(failed)?;
         let options = WriteOptions::default().durability(Durability::Sync);
@@ -278,12 +278,12 @@ impl Making {
             let key = format!("key{number}");
             let put = keyspace.put_with(key.as_bytes(), value.as_bytes(), &options);
             put.map_err(failed)?;
-            self.note(db, round)?;
+            self.record(db, round)?;
             let columns: [(&[u8], &[u8]); 2] = [(b"a", value.as_bytes()), (b"b", b"-")];
             let row = format!("row{number}");
             let put = keyspace.put_columns(row.as_bytes(), &columns);
             put.map_err(failed)?;
-            self.note(db, round)?;
+            self.record(db, round)?;
             if checkpoint_at == Some(number) {
                 self.checkpoint(db)?;
             }
@@ -292,18 +292,18 @@ impl Making {
             let keyspace = db.keyspace(name).map_err(failed)?;
             let put = keyspace.put_with(b"last", b"synced", &options);
             put.map_err(failed)?;
-            self.note(db, round)?;
+            self.record(db, round)?;
         }
         match self.ending.last {
             Last::Commits => {}
             Last::CatalogChanges => self.change_catalog(db, round)?,
             Last::Checkpoint => self.checkpoint(db)?,
         }
-        self.note(db, LAST_ROUND)
+        self.record(db, LAST_ROUND)
     }
 
-    /// Notes what the last process run of the database shows: a crash may go back to it.
-    fn note(&mut self, db: &Db, round: usize) -> Result<(), String> {
+    /// Records what the last process run of the database shows: a crash may go back to it.
+    fn record(&mut self, db: &Db, round: usize) -> Result<(), String> {
         if round == LAST_ROUND {
             self.states.push(fingerprint(db)?);
         }
@@ -311,23 +311,23 @@ impl Making {
     }
 
     fn checkpoint(&mut self, db: &Db) -> Result<(), String> {
-        self.look();
+        self.remember_files();
         db.checkpoint()
             .map_err(|error| format!("a checkpoint: {error}"))?;
-        self.look();
+        self.remember_files();
         Ok(())
     }
 
     /// Changes the catalog in every way, with a look behind each.
     fn change_catalog(&mut self, db: &Db, round: usize) -> Result<(), String> {
         let failed = |error: hedgerow::Error| format!("changing the catalog: {error}");
-        self.look();
+        self.remember_files();
         db.clear_keyspace("cleared").map_err(failed)?;
-        self.look();
+        self.remember_files();
         db.drop_keyspace("dropped").map_err(failed)?;
-        self.look();
+        self.remember_files();
         db.keyspace(&format!("late{round}")).map_err(failed)?;
-        self.look();
+        self.remember_files();
         Ok(())
     }
 }
@@ -379,13 +379,13 @@ fn press(db: &Db) -> hedgerow::Result<Pressure> {
                 batch.put(&keyspace, &pressure::key("row/", number), &value);
             }
             batch.commit(WriteOptions::default())?;
-            watch.look(db);
+            watch.read_counters(db);
         }
         if version == "first" {
             keyspace.delete_range("row/1".."row/~")?;
             for _ in 0..4 {
                 db.checkpoint()?;
-                watch.look(db);
+                watch.read_counters(db);
             }
         }
     }

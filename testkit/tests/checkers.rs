@@ -122,15 +122,33 @@ fn equal_timestamps_overlap() {
     rejected(&[put(0, 5, 1), get(6, 6, None)]);
 }
 
+/// An operation of a simulated history.
+#[derive(Debug, Clone)]
+struct Step {
+    kind: u8,
+    /// Nanoseconds between its call and its effect, and between that and its return.
+    before_ns: u64,
+    after_ns: u64,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let parts = (any::<u8>(), 0..60_u64, 0..60_u64);
+    parts.prop_map(|(kind, before_ns, after_ns)| Step {
+        kind,
+        before_ns,
+        after_ns,
+    })
+}
+
 /// Runs puts, removes and gets at random instants inside random intervals: linearizable by
 /// construction.
-fn simulate(steps: &[(u8, u64, u64)]) -> Vec<Operation> {
+fn simulate(steps: &[Step]) -> Vec<Operation> {
     let mut state = None;
     let mut operations = Vec::new();
-    for (i, &(kind, before, after)) in steps.iter().enumerate() {
+    for (i, step) in steps.iter().enumerate() {
         let instant = (i as u64 + 100) * 10;
-        let (called, returned) = (instant - before, instant + after);
-        operations.push(match kind % 3 {
+        let (called, returned) = (instant - step.before_ns, instant + step.after_ns);
+        operations.push(match step.kind % 3 {
             0 => {
                 state = Some(i as u64);
                 put(called, returned, i as u64)
@@ -148,7 +166,7 @@ fn simulate(steps: &[(u8, u64, u64)]) -> Vec<Operation> {
 proptest! {
     #[test]
     fn simulated_histories_are_accepted(
-        steps in prop::collection::vec((any::<u8>(), 0..60u64, 0..60u64), 0..200)
+        steps in prop::collection::vec(step(), 0..200)
     ) {
         let operations = simulate(&steps);
         prop_assert!(check_key(None, operations).is_ok());
@@ -157,7 +175,7 @@ proptest! {
     /// Swap one read's answer for a value that was overwritten long before.
     #[test]
     fn simulated_histories_with_one_stale_read_are_rejected(
-        steps in prop::collection::vec((any::<u8>(), 0..60u64, 0..60u64), 60..120)
+        steps in prop::collection::vec(step(), 60..120)
     ) {
         let mut operations = simulate(&steps);
         operations.insert(0, put(0, 1, u64::MAX));

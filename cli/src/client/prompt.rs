@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_not_kept() {
+    fn passwords_are_not_kept_in_the_history() {
         let is_public = |line: &str| is_public(&words::split(line.as_bytes()).unwrap());
         assert!(is_public("GET auth"));
         assert!(!is_public("auth secret"));

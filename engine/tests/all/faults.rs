@@ -191,7 +191,7 @@ struct Expected {
 }
 
 impl Expected {
-    fn note(&mut self, key: &[u8], value: Option<&[u8]>, acknowledged: bool) {
+    fn record(&mut self, key: &[u8], value: Option<&[u8]>, acknowledged: bool) {
         let states = self.keys.entry(key.to_vec()).or_insert_with(|| vec![None]);
         if acknowledged {
             states.clear();
@@ -223,18 +223,18 @@ fn live(index: IndexKind, vfs: &FaultyVfs, expected: &mut Expected, round: u8) {
     let text = [b'0' + round];
     for key in [&b"one"[..], b"two", b"three"] {
         let done = keyspace.put_with(key, &text, &sync()).is_ok();
-        expected.note(key, Some(&text), done);
+        expected.record(key, Some(&text), done);
     }
     let _ = db.checkpoint();
     let done = keyspace.remove_with(b"two", &sync()).is_ok();
-    expected.note(b"two", None, done);
+    expected.record(b"two", None, done);
     let mut batch = db.batch();
     batch
         .put(&keyspace, b"pair a", &text)
         .put(&keyspace, b"pair b", &text);
     let done = batch.commit(Durability::Sync).is_ok();
-    expected.note(b"pair a", Some(&text), done);
-    expected.note(b"pair b", Some(&text), done);
+    expected.record(b"pair a", Some(&text), done);
+    expected.record(b"pair b", Some(&text), done);
     if let Ok(scratch) = db.keyspace("scratch") {
         let _ = scratch.put(b"x", b"y");
         if db.clear_keyspace("scratch").is_ok() {
@@ -244,7 +244,7 @@ fn live(index: IndexKind, vfs: &FaultyVfs, expected: &mut Expected, round: u8) {
     }
     let _ = db.backup(Path::new("/backup").join(round.to_string()));
     let done = keyspace.put_with(b"last", &text, &sync()).is_ok();
-    expected.note(b"last", Some(&text), done);
+    expected.record(b"last", Some(&text), done);
     let _ = db.close();
 }
 

@@ -223,7 +223,7 @@ const LEAST_AHEAD: u64 = 16 << 10;
 
 // After a burst, or a large value, what a buffer has beyond this goes back to the allocator. There
 // are two buffers for each shard: under load each has twice what is worth writing, if that.
-const KEPT_BUFFER_BYTES: usize = 512 << 10;
+const RETAINED_BUFFER_BYTES: usize = 512 << 10;
 
 /// An empty buffer: room for a block header.
 pub(crate) fn empty_buffer() -> Vec<u8> {
@@ -492,7 +492,7 @@ impl SegmentWriter {
         self.records = 0;
         self.last_timestamp = Timestamp::ZERO;
         self.bytes.truncate(HEADER_BYTES);
-        self.bytes.shrink_to(KEPT_BUFFER_BYTES);
+        self.bytes.shrink_to(RETAINED_BUFFER_BYTES);
         Ok(written)
     }
 

@@ -24,18 +24,18 @@ use crate::pool::{Pool, lock};
 use crate::table::fan;
 
 /// Blocks that are kept for removals, at least.
-const LEAST_KEPT: usize = 16;
+const LEAST_RESERVED: usize = 16;
 
 impl<const PAGE: usize> Pool<PAGE> {
     /// Blocks that only removals may take.
-    fn kept_for_removals(&self) -> i64 {
-        self.reserve().max(LEAST_KEPT) as i64
+    fn reserved_for_removals(&self) -> i64 {
+        self.reserve().max(LEAST_RESERVED) as i64
     }
 
     /// After a checkpoint: takes the free blocks that a disk that is still full does not get back,
     /// those for removals and for the page table. They are free again once they are given.
     pub(crate) fn keep_blocks(&self, space: &mut Space) -> Vec<u32> {
-        let kept = self.kept_for_removals() as u64;
+        let kept = self.reserved_for_removals() as u64;
         let kept = (kept + self.table_blocks(kept)) as u32;
         if space.blocks.starved {
             match self.reserves() {
@@ -69,7 +69,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     ///
     /// The disk is full.
     pub(crate) fn back_page(&self) -> Result<(), Error> {
-        if self.spare_backed.fetch_sub(1, Ordering::Relaxed) > self.kept_for_removals() {
+        if self.spare_backed.fetch_sub(1, Ordering::Relaxed) > self.reserved_for_removals() {
             return Ok(());
         }
         self.reserve_blocks().inspect_err(|_| {
@@ -84,7 +84,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         let is_exempt = [&self.spending, &self.exceeding]
             .iter()
             .any(|exempt| exempt.load(Ordering::Relaxed) > 0);
-        if spare > self.kept_for_removals() || is_exempt || !self.reserves() {
+        if spare > self.reserved_for_removals() || is_exempt || !self.reserves() {
             return Ok(());
         }
         Err(self.io("reserve space in", io::ErrorKind::StorageFull.into()))
@@ -96,7 +96,7 @@ impl<const PAGE: usize> Pool<PAGE> {
 
     /// Counts the spare blocks anew, after reserving more if there are few.
     fn count_spare(&self) -> i64 {
-        let kept = self.kept_for_removals();
+        let kept = self.reserved_for_removals();
         let mut space = lock(&self.space);
         let mut spare = self.spare_blocks(&space);
         if spare <= kept && self.reserves() {
@@ -136,14 +136,15 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// Whether [`is_short_of_blocks`](Self::is_short_of_blocks) is worth asking: one load.
     #[must_use]
     pub fn may_be_short_of_blocks(&self) -> bool {
-        self.spare_backed.load(Ordering::Relaxed) < self.kept_for_removals() / 2 && self.reserves()
+        self.spare_backed.load(Ordering::Relaxed) < self.reserved_for_removals() / 2
+            && self.reserves()
     }
 
     /// Whether the disk is full and removals have used up half of the blocks that are kept for
     /// them: a checkpoint gives them new ones.
     #[must_use]
     pub fn is_short_of_blocks(&self) -> bool {
-        self.count_spare() < self.kept_for_removals() / 2 && self.reserves()
+        self.count_spare() < self.reserved_for_removals() / 2 && self.reserves()
     }
 
     /// Has the next checkpoint keep blocks for removals that it would give back to the disk, until

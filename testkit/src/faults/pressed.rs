@@ -29,7 +29,7 @@ impl Session {
         if !self.campaign.under_pressure {
             return;
         }
-        self.look();
+        self.read_counters();
         let scattered: Vec<u32> = (0..40).map(|n| n * (pressure::ROWS / 40)).collect();
         match round {
             0 => {
@@ -41,14 +41,14 @@ impl Session {
                 self.remove_rows();
                 for _ in 0..UNTIL_CUT_OFF {
                     self.attempt(|db| db.checkpoint().map(drop));
-                    self.look();
+                    self.read_counters();
                 }
             }
             _ => {
                 let some: Vec<u32> = (0..80).collect();
                 for numbers in some.chunks(AT_ONCE) {
                     self.put_rows(numbers, "again", Durability::Periodic);
-                    self.look();
+                    self.read_counters();
                 }
             }
         }
@@ -64,10 +64,10 @@ impl Session {
         }
     }
 
-    /// Looks at the page file's counters, if they count.
-    pub(super) fn look(&mut self) {
+    /// Reads the page file's counters, if they count.
+    pub(super) fn read_counters(&mut self) {
         if let (Some(db), Some(_)) = (&self.db, &self.pressure) {
-            self.watch.look(db);
+            self.watch.read_counters(db);
         }
     }
 

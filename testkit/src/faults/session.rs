@@ -272,7 +272,7 @@ impl Session {
 
     /// Forgets the database that is open, but for what happened to its page file.
     pub(super) fn end(&mut self) -> Option<Db> {
-        self.look();
+        self.read_counters();
         if let Some(pressure) = &mut self.pressure {
             pressure.add(&std::mem::take(&mut self.watch).seen());
         }

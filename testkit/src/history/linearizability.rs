@@ -148,7 +148,8 @@ impl Search {
     }
 
     /// Lets every running operation that is right here and changes nothing take effect.
-    fn apply_reads(&self, (state, mut done): Configuration) -> Configuration {
+    fn apply_reads(&self, configuration: Configuration) -> Configuration {
+        let (state, mut done) = configuration;
         for (i, running) in self.slots.iter().enumerate() {
             if let Some((_, action)) = running
                 && apply(state, *action) == Some(state)

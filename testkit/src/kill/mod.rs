@@ -136,7 +136,7 @@ impl Run<'_> {
         if let Some(moved) = self.moved.take() {
             moved.judge(&mut client).map_err(restarted)?;
         }
-        let evicted = self.look(&mut client)?;
+        let evicted = self.read_counters(&mut client)?;
         let kind = self.rng.random_range(0..16);
         let may_empty = !self.shrinks() && !in_trouble;
         if kind < 2 && may_empty {
@@ -200,8 +200,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Looks at the server's counters, if they count; says how many pages it evicted.
-    fn look(&mut self, client: &mut Client) -> Result<u64, String> {
+    /// Reads the server's counters, if they count; says how many pages it evicted.
+    fn read_counters(&mut self, client: &mut Client) -> Result<u64, String> {
         if !self.campaign.under_pressure {
             return Ok(0);
         }
@@ -210,7 +210,7 @@ impl Run<'_> {
             return Err(format!("INFO answered {reply:?}"));
         };
         let text = String::from_utf8_lossy(&text);
-        self.watch.note(|name| {
+        self.watch.record(|name| {
             let mut lines = text.lines();
             let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             value
@@ -220,7 +220,7 @@ impl Run<'_> {
         Ok(self.watch.seen().evictions)
     }
 
-    /// Looks at the server's counters until the page file met what this process run is for,
+    /// Reads the server's counters until the page file met what this process run is for,
     /// however long a busy machine takes; not for ever, and not when a writer has ended: whoever
     /// judges the campaign hears of that.
     fn await_pressure(
@@ -231,7 +231,7 @@ impl Run<'_> {
     ) -> Result<(), String> {
         let deadline = Instant::now() + TIMEOUT;
         loop {
-            self.look(client)?;
+            self.read_counters(client)?;
             if met(&self.watch.seen()) || !alive() || Instant::now() > deadline {
                 return Ok(());
             }
@@ -313,14 +313,14 @@ impl Run<'_> {
             let _full = live(lifetime, delay, address, checkpoint, trouble)?;
             let alive = || !threads.iter().any(thread::ScopedJoinHandle::is_finished);
             let looked = if trouble.is_some() {
-                self.look(&mut client).map(drop)
+                self.read_counters(&mut client).map(drop)
             } else if shrinks {
                 self.await_pressure(&mut client, alive, |seen| seen.shrinks > 0)
             } else if is_small {
                 let met = |seen: &Pressure| seen.growths > 0 && seen.evictions > 0;
                 self.await_pressure(&mut client, alive, met)
             } else {
-                self.look(&mut client).map(drop)
+                self.read_counters(&mut client).map(drop)
             };
             dead.store(true, Ordering::SeqCst);
             server.kill().map_err(|e| e.to_string())?;

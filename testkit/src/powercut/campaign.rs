@@ -117,7 +117,7 @@ pub fn run<S: Subject>(
             .map(|thread| {
                 scope.spawn(move || {
                     let numbers = (thread as u64..).step_by(threads);
-                    for number in numbers.take_while(|_| shared.goes_on(campaign)) {
+                    for number in numbers.take_while(|_| shared.continues(campaign)) {
                         chain(campaign, shared, subject(), number).inspect_err(|_| {
                             shared.failed.store(true, Ordering::Relaxed);
                         })?;
@@ -149,7 +149,7 @@ struct Shared {
 }
 
 impl Shared {
-    fn goes_on(&self, campaign: &PowerCutCampaign) -> bool {
+    fn continues(&self, campaign: &PowerCutCampaign) -> bool {
         self.images.load(Ordering::Relaxed) < campaign.images
             && !self.failed.load(Ordering::Relaxed)
     }
@@ -204,7 +204,7 @@ fn chain<S: Subject>(
             report.commits += verdicts.commits();
             report.boundaries += recording.operations() + 1;
         }
-        if !shared.goes_on(campaign) {
+        if !shared.continues(campaign) {
             break;
         }
         let cut = rng.random_range(0..=recording.operations());
@@ -245,7 +245,7 @@ impl<S: Subject> Judge<'_, S> {
         cuts.sort_unstable();
         for cut in cuts {
             for _ in 0..rng.random_range(1..=3) {
-                if !self.shared.goes_on(self.campaign) {
+                if !self.shared.continues(self.campaign) {
                     return Ok(());
                 }
                 let image = crash_image(self.recording, cut, rng);

@@ -102,7 +102,7 @@ impl DbSubject {
         let contents = workload::contents(&db)?;
         if let Some(pressure) = &mut self.pressure {
             let mut watch = Watch::default();
-            watch.look(&db);
+            watch.read_counters(&db);
             pressure.add(&watch.seen());
         }
         db.close()

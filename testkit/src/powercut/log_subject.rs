@@ -28,8 +28,15 @@ fn failed<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> String {
     move |error| format!("{what} failed: {error}")
 }
 
+/// What is left of a database after a power cut.
+struct Recovered {
+    manifest: Manifest,
+    next_epoch: u64,
+    contents: Contents,
+}
+
 /// Opens the database of a disk, new or not, and reads its commits back.
-fn recover(vfs: &Arc<dyn Vfs>) -> Result<(Manifest, u64, Contents), String> {
+fn recover(vfs: &Arc<dyn Vfs>) -> Result<Recovered, String> {
     let dir = Path::new(DATA);
     vfs.create_dir_all(dir)
         .map_err(failed("creating the directory"))?;
@@ -55,11 +62,11 @@ fn recover(vfs: &Arc<dyn Vfs>) -> Result<(Manifest, u64, Contents), String> {
             }
         }
     }
-    Ok((
+    Ok(Recovered {
         manifest,
-        logs.next_epoch(),
-        Contents::from([(NAME.to_owned(), rows)]),
-    ))
+        next_epoch: logs.next_epoch(),
+        contents: Contents::from([(NAME.to_owned(), rows)]),
+    })
 }
 
 fn row(value: &[u8]) -> Row {
@@ -78,7 +85,11 @@ impl Subject for LogSubject {
     ) -> Result<Verdicts, String> {
         self.process_runs += 1;
         let vfs: Arc<dyn Vfs> = Arc::<RecordingVfs>::clone(disk);
-        let (mut manifest, first_epoch, _) = recover(&vfs)?;
+        let Recovered {
+            mut manifest,
+            next_epoch: first_epoch,
+            ..
+        } = recover(&vfs)?;
         let options = LogOptions {
             shards: rng.random_range(1..=3),
             flush_interval: Duration::from_millis(rng.random_range(1..10)),
@@ -124,7 +135,11 @@ impl Subject for LogSubject {
     }
 
     fn recover(&mut self, disk: Arc<dyn Vfs>, rng: &mut StdRng) -> Result<Contents, String> {
-        let (mut manifest, first_epoch, contents) = recover(&disk)?;
+        let Recovered {
+            mut manifest,
+            next_epoch: first_epoch,
+            contents,
+        } = recover(&disk)?;
         if rng.random_bool(0.3) {
             // Opening it again without writing anything must not change what it holds.
             let options = LogOptions {

@@ -36,17 +36,31 @@ const NO_NAMES: &[Instead] = &[
     instead("carried", "replayed"),
     instead("held", "resident, allocated, locked, reserved"),
     instead("life lives", "process run, workload, history"),
+    instead("kept", "reserved, retained"),
+    instead("lane lanes", "slots"),
     instead("lots", "parking slots"),
+    instead("note notes", "record, version snapshot"),
+    instead("reach reaches", "subrange, extent"),
     instead("told", "reported, or what was decided"),
     instead("noted", "version snapshot"),
     instead("tell", "notify, report, wake"),
+    instead("turn turns", "tick, round"),
 ];
 
 /// A function's name of more words than this is a sentence.
 const MOST_WORDS_OF_A_NAME: usize = 4;
 
 /// Where a banned word is right. The list is exact: it can only get shorter.
-const EXCEPTED: &[Exception] = &[];
+const EXCEPTED: &[Exception] = &[
+    excepted(
+        "lab/own/src/comparison_trees/static_tree.rs",
+        "lane",
+        VECTOR,
+    ),
+    excepted("trees/matryoshka/src/node_key.rs", "lanes", VECTOR),
+];
+
+const VECTOR: &str = "an element of a vector register";
 
 /// Here the words are named.
 const THIS_FILE: &str = "testkit/tests/tidy/words.rs";
@@ -65,6 +79,10 @@ struct Exception {
     path: &'static str,
     word: &'static str,
     why: &'static str,
+}
+
+const fn excepted(path: &'static str, word: &'static str, why: &'static str) -> Exception {
+    Exception { path, word, why }
 }
 
 #[test]

@@ -27,7 +27,7 @@ impl Writer<'_> {
             } else {
                 self.step()?;
             }
-            self.look();
+            self.read_counters();
             if step == steps / 2 {
                 self.empty()?;
             }
@@ -40,8 +40,8 @@ impl Writer<'_> {
         format!("row{}/", self.thread)
     }
 
-    fn look(&self) {
-        self.process_run.watch().look(self.process_run.db);
+    fn read_counters(&self) {
+        self.process_run.watch().read_counters(self.process_run.db);
     }
 
     /// Writes those of the first rows that are missing.
@@ -57,7 +57,7 @@ impl Writer<'_> {
         });
         for numbers in missing.chunks(AT_ONCE) {
             self.put_rows(numbers.to_vec())?;
-            self.look();
+            self.read_counters();
         }
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Writer<'_> {
         for _ in 0..UNTIL_CUT_OFF {
             let checkpoint = self.process_run.db.checkpoint();
             checkpoint.map_err(failed("a checkpoint"))?;
-            self.look();
+            self.read_counters();
         }
         Ok(())
     }
