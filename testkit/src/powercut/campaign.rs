@@ -18,7 +18,8 @@ use rand::rngs::StdRng;
 use rand::seq::index::sample;
 use rand::{Rng, SeedableRng};
 
-use super::oracle::{Contents, Verdicts};
+use super::oracle::Contents;
+use super::verdicts::Verdicts;
 use crate::pressure::Pressure;
 
 /// Process runs of a chain before a new one begins on an empty disk.

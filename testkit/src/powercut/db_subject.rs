@@ -12,7 +12,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::campaign::Subject;
-use super::oracle::{Contents, Oracle, Verdicts};
+use super::oracle::{Contents, Oracle};
+use super::verdicts::Verdicts;
 use super::workload::{self, Backup, ProcessRun};
 use crate::databases::builder_of;
 use crate::pressure::{LEAST_MEMORY, Pressure, Watch};

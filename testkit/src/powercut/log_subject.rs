@@ -12,7 +12,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::campaign::Subject;
-use super::oracle::{Change, Content, Contents, Oracle, Row, Rows, Verdicts};
+use super::oracle::{Change, Content, Contents, Oracle, Row, Rows};
+use super::verdicts::Verdicts;
 
 const DATA: &str = "/data";
 const KEYSPACE: u32 = 1;

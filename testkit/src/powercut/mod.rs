@@ -5,6 +5,7 @@ pub mod campaign;
 pub mod db_subject;
 pub mod log_subject;
 pub mod oracle;
+pub mod verdicts;
 pub mod workload;
 
 pub use campaign::{PowerCutCampaign, PowerCutReport, Subject, run};

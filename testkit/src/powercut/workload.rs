@@ -4,11 +4,12 @@
 //! commits within it. Values are up to a few sectors long, so that they can tear.
 
 mod abandoned;
+mod administer;
 mod pressed;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,9 +25,6 @@ pub use pressed::THREADS as PRESSED_THREADS;
 
 /// The keyspaces that all threads write; they are created once and never dropped.
 const SHARED: [&str; 2] = ["main", "other"];
-/// The keyspaces that thread 0 creates, clears and drops.
-const SCRATCH: [&str; 2] = ["scratch-a", "scratch-b"];
-
 /// A backup that was finished during a process run.
 #[derive(Debug, Clone)]
 pub struct Backup {
@@ -68,8 +66,15 @@ fn failed<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> String {
     move |error| format!("{what} failed: {error}")
 }
 
-/// Part of a batch or transaction: where, which key, its new value, and that for the oracle.
-type Staged = (Keyspace, Vec<u8>, Option<Vec<u8>>, Change);
+/// A change of a batch or a transaction.
+struct Staged {
+    keyspace: Keyspace,
+    key: Vec<u8>,
+    /// The new value; `None` removes the key.
+    value: Option<Vec<u8>>,
+    /// The same for the oracle.
+    change: Change,
+}
 
 /// One writing thread.
 struct Writer<'a> {
@@ -167,30 +172,6 @@ impl Writer<'_> {
             83..87 => self.wait(),
             _ if self.thread == 0 => self.administer(),
             _ => self.put(),
-        }
-    }
-
-    fn administer(&mut self) -> Outcome {
-        if let Some(disk) = &self.process_run.faulty
-            && self.rng.random_bool(0.4)
-        {
-            return self.abandon_checkpoint(disk);
-        }
-        match self.rng.random_range(0..10) {
-            0..3 => self
-                .process_run
-                .db
-                .checkpoint()
-                .map(drop)
-                .map_err(failed("a checkpoint")),
-            3 | 4 => self.back_up(),
-            5..8 => self.change_keyspaces(),
-            _ => {
-                self.process_run
-                    .clock_ms
-                    .fetch_add(self.rng.random_range(1..400), Ordering::SeqCst);
-                Ok(())
-            }
         }
     }
 
@@ -423,7 +404,7 @@ impl Writer<'_> {
         for _ in 0..self.rng.random_range(2..=5) {
             let ((keyspace, incarnation), key) = (self.keyspace(), self.key("plain"));
             let same = |other: &Change| other.incarnation == incarnation && other.key == key;
-            if chosen.iter().any(|(.., change)| same(change)) {
+            if chosen.iter().any(|staged| same(&staged.change)) {
                 continue;
             }
             let value = self.rng.random_bool(0.8).then(|| self.value());
@@ -437,7 +418,12 @@ impl Writer<'_> {
                 key: key.clone(),
                 row,
             };
-            chosen.push((keyspace, key, value, change));
+            chosen.push(Staged {
+                keyspace,
+                key,
+                value,
+                change,
+            });
         }
         chosen
     }
@@ -446,13 +432,13 @@ impl Writer<'_> {
         let durability = self.durability();
         let chosen = self.several();
         let mut batch = self.process_run.db.batch();
-        for (keyspace, key, value, _) in &chosen {
-            match value {
-                Some(value) => batch.put(keyspace, key, value),
-                None => batch.remove(keyspace, key),
+        for staged in &chosen {
+            match &staged.value {
+                Some(value) => batch.put(&staged.keyspace, &staged.key, value),
+                None => batch.remove(&staged.keyspace, &staged.key),
             };
         }
-        let changes = chosen.into_iter().map(|(.., change)| change).collect();
+        let changes = chosen.into_iter().map(|staged| staged.change).collect();
         self.commit(changes, durability, || {
             batch.commit(WriteOptions::default().durability(durability))
         })
@@ -462,16 +448,18 @@ impl Writer<'_> {
         let durability = self.durability();
         let chosen = self.several();
         let db = self.process_run.db;
-        let changes = chosen.iter().map(|(.., change)| change.clone()).collect();
+        let changes = chosen.iter().map(|staged| staged.change.clone()).collect();
         let options = WriteOptions::default().durability(durability);
-        let locks: Vec<(&Keyspace, &[u8])> =
-            chosen.iter().map(|(k, key, ..)| (k, &key[..])).collect();
+        let locks = chosen
+            .iter()
+            .map(|staged| (&staged.keyspace, &staged.key[..]));
+        let locks: Vec<(&Keyspace, &[u8])> = locks.collect();
         self.commit(changes, durability, || {
             let (_, commit) = db.transact(Locks::Keys(&locks), &options, |tx| {
-                for (keyspace, key, value, _) in &chosen {
-                    match value {
-                        Some(value) => tx.put(keyspace, key, value)?,
-                        None => drop(tx.remove(keyspace, key)?),
+                for staged in &chosen {
+                    match &staged.value {
+                        Some(value) => tx.put(&staged.keyspace, &staged.key, value)?,
+                        None => drop(tx.remove(&staged.keyspace, &staged.key)?),
                     }
                 }
                 Ok(())
@@ -505,107 +493,6 @@ impl Writer<'_> {
         let operations = (self.process_run.operations)();
         self.process_run
             .with_oracle(|oracle| oracle.acknowledged(issued, operations));
-        Ok(())
-    }
-
-    /// Stores a row in a keyspace, durably, and moves it to another without waiting for that: the
-    /// row must then be in one of them, also if the first keyspace goes right after.
-    fn move_out_of(&mut self, name: &str) -> Outcome {
-        let open = |name| self.process_run.db.open_keyspace(name);
-        let from = open(name).map_err(failed("opening a keyspace"))?;
-        let to = open("main").map_err(failed("opening a keyspace"))?;
-        let (from_number, to_number) = self.process_run.with_oracle(|oracle| {
-            let number = |name| oracle.incarnation(name).expect("open keyspaces are alive");
-            (number(name), number("main"))
-        });
-        let (key, value) = (self.key("plain"), self.value());
-        let row = Some(Row {
-            content: Content::Plain(value.clone()),
-            expiry_ms: None,
-        });
-        let change = |incarnation, row| Change {
-            incarnation,
-            key: key.clone(),
-            row,
-        };
-        let sync = WriteOptions::default().durability(Durability::Sync);
-        self.commit(
-            vec![change(from_number, row.clone())],
-            Durability::Sync,
-            || from.put_with(&key, &value, &sync),
-        )?;
-        let changes = vec![change(from_number, None), change(to_number, row)];
-        let mut batch = self.process_run.db.batch();
-        batch.remove(&from, &key).put(&to, &key, &value);
-        self.commit(changes, Durability::Periodic, || {
-            batch.commit(Durability::Periodic)
-        })
-    }
-
-    fn back_up(&mut self) -> Outcome {
-        let started_at = (self.process_run.operations)();
-        let mut backups = self
-            .process_run
-            .backups
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let dir = Path::new("/").join(format!(
-            "backup-{}-{}",
-            self.process_run.number,
-            backups.len()
-        ));
-        self.process_run
-            .db
-            .backup(&dir)
-            .map_err(failed("a backup"))?;
-        let finished_at = (self.process_run.operations)();
-        backups.push(Backup {
-            dir,
-            started_at,
-            finished_at,
-        });
-        Ok(())
-    }
-
-    fn change_keyspaces(&mut self) -> Outcome {
-        let name = SCRATCH[self.rng.random_range(0..2)];
-        let alive = self
-            .process_run
-            .with_oracle(|oracle| oracle.incarnation(name))
-            .is_some();
-        if !alive {
-            let keyspace = self.process_run.create(name)?;
-            self.keyspaces.insert(name.to_owned(), keyspace);
-            return Ok(());
-        }
-        if self.rng.random_bool(0.5) {
-            self.move_out_of(name)?;
-        }
-        let started = (self.process_run.operations)();
-        if self.rng.random_bool(0.4) {
-            let event = self
-                .process_run
-                .with_oracle(|oracle| oracle.creating(name, started));
-            self.process_run
-                .db
-                .clear_keyspace(name)
-                .map_err(failed("clearing a keyspace"))?;
-            let done = (self.process_run.operations)();
-            self.process_run
-                .with_oracle(|oracle| oracle.keyspace_done(event, done));
-            return Ok(());
-        }
-        self.keyspaces.remove(name);
-        let event = self
-            .process_run
-            .with_oracle(|oracle| oracle.dropping(name, started));
-        self.process_run
-            .db
-            .drop_keyspace(name)
-            .map_err(failed("dropping a keyspace"))?;
-        let done = (self.process_run.operations)();
-        self.process_run
-            .with_oracle(|oracle| oracle.keyspace_done(event, done));
         Ok(())
     }
 }
