@@ -25,8 +25,7 @@ impl Direction {
 
     /// The other direction.
     #[inline(always)]
-    #[must_use]
-    pub fn reversed(self) -> Self {
+    fn reversed(self) -> Self {
         match self {
             Self::Forward => Self::Reverse,
             Self::Reverse => Self::Forward,

@@ -5,11 +5,11 @@
 //! `"ab"` from `"ab\0"`.
 
 /// Class of a key that goes on beyond its slice.
-pub const LONG: u8 = 9;
+pub(crate) const LONG: u8 = 9;
 
 /// A key and how many of its bytes upper layers have consumed.
 #[derive(Clone, Copy)]
-pub struct Key<'a> {
+pub(crate) struct Key<'a> {
     bytes: &'a [u8],
     offset: usize,
     slice: u64,
@@ -17,7 +17,7 @@ pub struct Key<'a> {
 
 /// The slice that `rest` begins with.
 #[inline(always)]
-pub fn slice_of(rest: &[u8]) -> u64 {
+pub(crate) fn slice_of(rest: &[u8]) -> u64 {
     if let Some(head) = rest.first_chunk::<8>() {
         return u64::from_be_bytes(*head);
     }
@@ -36,25 +36,25 @@ pub fn slice_of(rest: &[u8]) -> u64 {
 
 /// The length class of a key of which `remaining` bytes remain.
 #[inline(always)]
-pub fn class_of(remaining: usize) -> u8 {
+pub(crate) fn class_of(remaining: usize) -> u8 {
     remaining.min(usize::from(LONG)) as u8
 }
 
 /// The shortest key bytes whose slice is `slice`: without the trailing zeros.
-pub fn shortest_bytes(slice: u64) -> ([u8; 8], usize) {
+pub(crate) fn shortest_bytes(slice: u64) -> ([u8; 8], usize) {
     (slice.to_be_bytes(), 8 - slice.trailing_zeros() as usize / 8)
 }
 
 impl<'a> Key<'a> {
     /// A key at layer 0.
     #[inline(always)]
-    pub fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self::at(bytes, 0)
     }
 
     /// A key of which `offset` bytes are consumed.
     #[inline(always)]
-    pub fn at(bytes: &'a [u8], offset: usize) -> Self {
+    pub(crate) fn at(bytes: &'a [u8], offset: usize) -> Self {
         Self {
             bytes,
             offset,
@@ -64,36 +64,36 @@ impl<'a> Key<'a> {
 
     /// The slice at this layer.
     #[inline(always)]
-    pub fn slice(&self) -> u64 {
+    pub(crate) fn slice(&self) -> u64 {
         self.slice
     }
 
     /// The length class at this layer.
     #[inline(always)]
-    pub fn class(&self) -> u8 {
+    pub(crate) fn class(&self) -> u8 {
         class_of(self.bytes.len() - self.offset)
     }
 
     /// Bytes that upper layers consumed.
     #[inline(always)]
-    pub fn offset(&self) -> usize {
+    pub(crate) fn offset(&self) -> usize {
         self.offset
     }
 
     /// The whole key.
-    pub fn bytes(&self) -> &'a [u8] {
+    pub(crate) fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
     /// What follows the slice; only for class [`LONG`].
     #[inline(always)]
-    pub fn suffix(&self) -> &'a [u8] {
+    pub(crate) fn suffix(&self) -> &'a [u8] {
         &self.bytes[self.offset + 8..]
     }
 
     /// The key one layer down; only for class [`LONG`].
     #[inline(always)]
-    pub fn descend(&self) -> Self {
+    pub(crate) fn descend(&self) -> Self {
         Self::at(self.bytes, self.offset + 8)
     }
 }

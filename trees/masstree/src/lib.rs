@@ -67,6 +67,7 @@ mod release;
 mod remove;
 mod scan;
 mod scan_end;
+mod sibling_hint;
 mod snapshot;
 mod split;
 mod statistics;

@@ -16,9 +16,8 @@
 //! visited, excluded) from the top again.
 //!
 //! Dependent misses: a scan reads ahead. While it visits one node it has the snapshot of the next,
-//! whose value blocks are on their way, and its parent's further children are being fetched too
-//! (the parent is only a hint: what it says may be stale, and asking for a wrong line costs
-//! nothing but the line). An early snapshot is as good as a late one: it is validated when it is
+//! whose value blocks are on their way, and its parent's further children are being prefetched too
+//! ([`SiblingHint`]). An early snapshot is as good as a late one: it is validated when it is
 //! taken, no key ever moves to the right into an existing node, and what it names stays alive
 //! under the scan's pin. A scan of keys alone ([`ScanRange::values`]) never touches a value.
 //!
@@ -30,7 +29,6 @@
 
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
-use std::sync::atomic;
 
 use hedgerow_index::{Direction, KeyBound, ScanRange};
 use hedgerow_simd::{Kernel, Task};
@@ -38,31 +36,19 @@ use hedgerow_simd::{Kernel, Task};
 use crate::configuration::{Configuration, Guard};
 use crate::key::{Key, LONG, shortest_bytes};
 use crate::node::border::{LAYER, SUFFIX};
-use crate::node::{Border, Interior, Node, prefetch};
+use crate::node::{Border, Node};
+use crate::sibling_hint::SiblingHint;
 use crate::snapshot::{Entry, PositionLost, Snapshot};
 use crate::tree::{Masstree, layer_root};
 use crate::value::{Bytes, Value};
 
 const RENEW_NODES: usize = 512;
 
-/// How many siblings beyond the next a scan prefetches at once when it begins in a node.
-const SIBLINGS_AHEAD: usize = 3;
-
 /// Where a scan stands between look-ups from the top.
 struct Position {
     /// The bound; `None` for no bound.
     key: Option<Vec<u8>>,
     inclusive: bool,
-}
-
-/// The parent of the node that a scan is in, as a hint where to find siblings early.
-#[derive(Clone, Copy)]
-struct ParentHint<'t> {
-    parent: &'t Interior,
-    /// The child to prefetch next.
-    child: usize,
-    /// How many layers down it is.
-    depth: usize,
 }
 
 /// The snapshot that the scan left for the layer below it, so that coming back costs nothing. It
@@ -88,7 +74,7 @@ struct Scan<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUE
     /// The snapshot of a sibling, taken early; without a node when there is none.
     ahead: &'s mut Snapshot<'t>,
     upper: SavedSnapshot<'s, 't>,
-    hint: Option<ParentHint<'t>>,
+    hint: Option<SiblingHint<'t>>,
     /// Entries `..index` (reverse) or `index..` (forward) are still to be visited.
     index: usize,
     /// Border nodes of upper layers whose entry we are inside.
@@ -155,52 +141,6 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
         self.snapshot.take::<V, C, VALUES>(node, Self::DIRECTION)
     }
 
-    /// Prefetches siblings of the snapshot's node by its parent.
-    fn set_hint<K: Kernel>(&mut self) {
-        let Some(node) = self.snapshot.node else {
-            return;
-        };
-        if node.is_narrow() {
-            self.hint = None; // it has neither parent nor siblings
-            return;
-        }
-        // SAFETY: a parent of a pinned node is a pinned node; null at a root.
-        let parent = unsafe { node.parent.load(atomic::Ordering::Acquire).as_ref() };
-        self.hint = parent.map(|parent| ParentHint {
-            parent,
-            child: K::rank(&parent.slices, parent.count(), node.low()),
-            depth: self.above.len(),
-        });
-        // The next sibling itself was prefetched with the snapshot.
-        self.advance_hint();
-        for _ in 0..SIBLINGS_AHEAD {
-            self.prefetch_by_hint();
-        }
-    }
-
-    fn advance_hint(&mut self) {
-        if let Some(hint) = &mut self.hint {
-            // Wraps below zero: out of range, so the hint ends.
-            hint.child = match Self::DIRECTION {
-                Direction::Forward => hint.child + 1,
-                Direction::Reverse => hint.child.wrapping_sub(1),
-            };
-        }
-    }
-
-    /// Prefetches one more sibling, if the parent has one.
-    fn prefetch_by_hint(&mut self) {
-        self.advance_hint();
-        let Some(hint) = self.hint.filter(|hint| hint.depth == self.above.len()) else {
-            return;
-        };
-        if hint.child <= hint.parent.count() {
-            prefetch(hint.parent.child(hint.child));
-        } else {
-            self.hint = None;
-        }
-    }
-
     /// Snapshots the sibling in the direction of the scan early, if that succeeds: its value
     /// blocks are then fetched while the present node is visited.
     fn snapshot_ahead(&mut self) {
@@ -258,7 +198,9 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
     /// Looks the position up, and prefetches what follows it.
     fn begin<K: Kernel>(&mut self) {
         self.seek::<K>();
-        self.set_hint::<K>();
+        if let Some(node) = self.snapshot.node {
+            self.hint = SiblingHint::of::<K>(node, self.above.len(), Self::DIRECTION);
+        }
     }
 
     /// Looks the position up from the top.
@@ -370,7 +312,7 @@ impl<'t, 's, V: Value, C: Configuration, const FORWARD: bool, const VALUES: bool
             }
             None => return self.leave_layer(),
         }
-        self.prefetch_by_hint();
+        SiblingHint::prefetch_next(&mut self.hint, self.above.len(), Self::DIRECTION);
         if V::OWNING && VALUES {
             self.snapshot_ahead();
         }

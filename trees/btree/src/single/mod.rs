@@ -82,7 +82,7 @@ struct Place {
 
 impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
     /// Bytes after which keys are cut: about an eighth of a page.
-    pub const KEY_PREFIX_BYTES: usize = key_prefix_bytes::<C, PAGE>();
+    pub(crate) const KEY_PREFIX_BYTES: usize = key_prefix_bytes::<C, PAGE>();
 
     /// How many keys there are.
     #[must_use]

@@ -44,17 +44,17 @@ use hedgerow_sync::VersionWord;
 use super::{Interior, NODE_BYTES, Node, Permutation, SuffixBag, WIDTH};
 
 /// Length class of a key that goes on beyond its slice; its rest is in the suffix bag.
-pub const SUFFIX: u8 = 9;
+pub(crate) const SUFFIX: u8 = 9;
 /// Length class of a slot whose value is the root of a deeper layer.
-pub const LAYER: u8 = 10;
+pub(crate) const LAYER: u8 = 10;
 /// Length class of a slot that is being turned into a layer or back.
-pub const UNSTABLE: u8 = 11;
+pub(crate) const UNSTABLE: u8 = 11;
 
 /// The word behind the slices, and the one behind the values: no slot has them.
 const BEHIND_SLOTS: usize = WIDTH;
 
 /// The narrow widths, narrowest first.
-pub const NARROW: [usize; 2] = [2, 6];
+pub(crate) const NARROW: [usize; 2] = [2, 6];
 
 /// Which word of the block the slices begin at: in narrow nodes, in full ones.
 const SLICES: [usize; 2] = [4, 8];
@@ -64,7 +64,7 @@ const FULL_VALUES: usize = SLICES[1] + WIDTH + 1;
 
 /// What every border node begins with: the whole first line of a full one.
 #[repr(C, align(64))]
-pub struct Border {
+pub(crate) struct Border {
     /// Latch, dirty bits, counters, kind.
     pub version: VersionWord,
     /// Live slots and their order.
@@ -109,7 +109,7 @@ const _: () = {
 
 impl Border {
     /// A new empty full node with room for `suffix_lines` lines of inline suffixes (0 for none).
-    pub fn allocate(version: VersionWord, low: u64, suffix_lines: usize) -> *mut Border {
+    pub(crate) fn allocate(version: VersionWord, low: u64, suffix_lines: usize) -> *mut Border {
         let inline_lines = if suffix_lines == 0 {
             0
         } else {
@@ -137,7 +137,7 @@ impl Border {
     }
 
     /// A new empty layer of its own, with at least `slots` slots.
-    pub fn allocate_layer(slots: usize) -> *mut Border {
+    pub(crate) fn allocate_layer(slots: usize) -> *mut Border {
         let version = VersionWord::new(true, true);
         match NARROW.into_iter().find(|&width| width >= slots) {
             Some(width) => Self::initialise(version, width, 0),
@@ -162,13 +162,13 @@ impl Border {
 
     /// How many keys the node has room for.
     #[inline(always)]
-    pub fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         usize::from(self.width)
     }
 
     /// Whether the node is a narrow one.
     #[inline(always)]
-    pub fn is_narrow(&self) -> bool {
+    pub(crate) fn is_narrow(&self) -> bool {
         self.width() != WIDTH
     }
 
@@ -209,7 +209,7 @@ impl Border {
 
     /// A bit for every slot whose slice equals `slice`; free slots may be among them.
     #[inline(always)]
-    pub fn equal<K: Kernel>(&self, permutation: Permutation, slice: u64) -> u32 {
+    pub(crate) fn equal<K: Kernel>(&self, permutation: Permutation, slice: u64) -> u32 {
         if !self.is_narrow() {
             return K::equal(self.slots(), permutation.raw(), slice);
         }
@@ -220,7 +220,7 @@ impl Border {
 
     /// How many live slots hold a slice below `slice`.
     #[inline(always)]
-    pub fn below<K: Kernel>(&self, permutation: Permutation, slice: u64) -> usize {
+    pub(crate) fn below<K: Kernel>(&self, permutation: Permutation, slice: u64) -> usize {
         if !self.is_narrow() {
             return K::below(self.slots(), permutation.raw(), slice);
         }
@@ -231,54 +231,54 @@ impl Border {
 
     /// This node as what both kinds have in common.
     #[inline(always)]
-    pub fn as_node(&self) -> *mut Node {
+    pub(crate) fn as_node(&self) -> *mut Node {
         std::ptr::from_ref(self).cast::<Node>().cast_mut()
     }
 
     /// The permutation. Acquire: what it names was written before.
     #[inline(always)]
-    pub fn permutation(&self) -> Permutation {
+    pub(crate) fn permutation(&self) -> Permutation {
         Permutation::from_raw(self.permutation.load(Ordering::Acquire))
     }
 
     /// Publishes a permutation.
     #[inline(always)]
-    pub fn publish(&self, permutation: Permutation) {
+    pub(crate) fn publish(&self, permutation: Permutation) {
         self.permutation.store(permutation.raw(), Ordering::Release);
     }
 
     /// The slice of a slot.
     #[inline(always)]
-    pub fn slice(&self, slot: usize) -> u64 {
+    pub(crate) fn slice(&self, slot: usize) -> u64 {
         self.slice_word(slot).load(Ordering::Relaxed)
     }
 
     /// The length class of a slot.
     #[inline(always)]
-    pub fn length(&self, slot: usize) -> u8 {
+    pub(crate) fn length(&self, slot: usize) -> u8 {
         self.lengths[slot].load(Ordering::Acquire)
     }
 
     /// Changes the length class of a slot.
-    pub fn set_length(&self, slot: usize, length: u8) {
+    pub(crate) fn set_length(&self, slot: usize, length: u8) {
         self.lengths[slot].store(length, Ordering::Release);
     }
 
     /// The value word of a slot.
     #[inline(always)]
-    pub fn value(&self, slot: usize) -> u64 {
+    pub(crate) fn value(&self, slot: usize) -> u64 {
         self.value_word(slot).load(Ordering::Acquire)
     }
 
     /// Changes the value word of a slot. For the latch holder.
     #[inline(always)]
-    pub fn set_value(&self, slot: usize, value: u64) {
+    pub(crate) fn set_value(&self, slot: usize, value: u64) {
         self.value_word(slot).store(value, Ordering::Release);
     }
 
     /// The lowest slice of this node's range, constant over its life.
     #[inline(always)]
-    pub fn low(&self) -> u64 {
+    pub(crate) fn low(&self) -> u64 {
         if self.is_narrow() {
             return 0;
         }
@@ -287,7 +287,7 @@ impl Border {
 
     /// The right sibling; for a narrow node that was replaced, the replacement.
     #[inline(always)]
-    pub fn next(&self) -> *mut Border {
+    pub(crate) fn next(&self) -> *mut Border {
         if self.is_narrow() {
             return self.replacement();
         }
@@ -295,7 +295,7 @@ impl Border {
     }
 
     /// What replaced this narrow node, or null.
-    pub fn replacement(&self) -> *mut Border {
+    pub(crate) fn replacement(&self) -> *mut Border {
         // The replacement was stored before the root bit went.
         if !self.is_narrow() || self.version.load().is_root() {
             return std::ptr::null_mut();
@@ -305,21 +305,21 @@ impl Border {
 
     /// Empties this narrow node and makes it forward to `wider`, except for clearing its root
     /// bit, which is what publishes `wider`. For the latch holder, who marked the node.
-    pub fn set_replacement(&self, wider: *mut Border) {
+    pub(crate) fn set_replacement(&self, wider: *mut Border) {
         debug_assert!(self.is_narrow());
         self.publish(Permutation::empty());
         self.parent.store(wider.cast(), Ordering::Release);
     }
 
     /// Links the right sibling of a full node.
-    pub fn set_next(&self, next: *mut Border) {
+    pub(crate) fn set_next(&self, next: *mut Border) {
         debug_assert!(!self.is_narrow());
         self.next.store(next, Ordering::Release);
     }
 
     /// The left sibling.
     #[inline(always)]
-    pub fn prev(&self) -> *mut Border {
+    pub(crate) fn prev(&self) -> *mut Border {
         if self.is_narrow() {
             return std::ptr::null_mut();
         }
@@ -327,13 +327,13 @@ impl Border {
     }
 
     /// Links the left sibling of a full node.
-    pub fn set_prev(&self, prev: *mut Border) {
+    pub(crate) fn set_prev(&self, prev: *mut Border) {
         debug_assert!(!self.is_narrow());
         self.prev.store(prev, Ordering::Release);
     }
 
     /// Free slots whose reuse must count as an insert. For the latch holder.
-    pub fn removed(&self) -> u64 {
+    pub(crate) fn removed(&self) -> u64 {
         if self.is_narrow() {
             return self.lengths[NARROW[1]].load(Ordering::Relaxed).into();
         }
@@ -343,7 +343,7 @@ impl Border {
     }
 
     /// Sets [`removed`](Self::removed). For the latch holder.
-    pub fn set_removed(&self, slots: u64) {
+    pub(crate) fn set_removed(&self, slots: u64) {
         if self.is_narrow() {
             self.lengths[NARROW[1]].store(slots as u8, Ordering::Relaxed);
             return;
@@ -355,7 +355,7 @@ impl Border {
 
     /// Writes slice, length and value of a slot that no reader looks at (free, or under a
     /// dirty mark).
-    pub fn fill(&self, slot: usize, slice: u64, length: u8, value: u64) {
+    pub(crate) fn fill(&self, slot: usize, slice: u64, length: u8, value: u64) {
         self.slice_word(slot).store(slice, Ordering::Relaxed);
         self.lengths[slot].store(length, Ordering::Relaxed);
         self.set_value(slot, value);
@@ -374,12 +374,12 @@ impl Border {
 
     /// The suffix bag, or null.
     #[inline(always)]
-    pub fn bag(&self) -> *mut SuffixBag {
+    pub(crate) fn bag(&self) -> *mut SuffixBag {
         self.bag_word().load(Ordering::Acquire)
     }
 
     /// Publishes another bag. For the latch holder.
-    pub fn set_bag(&self, bag: *mut SuffixBag) {
+    pub(crate) fn set_bag(&self, bag: *mut SuffixBag) {
         self.bag_word().store(bag, Ordering::Release);
     }
 
@@ -389,7 +389,7 @@ impl Border {
     ///
     /// The node is owned or was reached under a pin that outlives `'a`.
     #[inline(always)]
-    pub unsafe fn suffix<'a>(&self, slot: usize) -> Option<&'a [u8]> {
+    pub(crate) unsafe fn suffix<'a>(&self, slot: usize) -> Option<&'a [u8]> {
         let bag = self.bag();
         if bag.is_null() {
             return None;
@@ -400,13 +400,13 @@ impl Border {
     }
 
     /// Whether the present bag lies in the node's own block.
-    pub fn has_inline_bag(&self) -> bool {
+    pub(crate) fn has_inline_bag(&self) -> bool {
         let bag = self.bag();
         !self.is_narrow() && bag.addr() == std::ptr::from_ref(self).addr() + NODE_BYTES
     }
 
     /// The external bag, or null.
-    pub fn external_bag(&self) -> *mut SuffixBag {
+    pub(crate) fn external_bag(&self) -> *mut SuffixBag {
         if self.has_inline_bag() {
             std::ptr::null_mut()
         } else {
@@ -415,12 +415,12 @@ impl Border {
     }
 
     /// Bytes of the node's own block.
-    pub fn block_bytes(&self) -> usize {
+    pub(crate) fn block_bytes(&self) -> usize {
         bytes_of(self.width()) + self.inline_suffix_bytes()
     }
 
     /// Bytes of inline suffix space in the node's own block.
-    pub fn inline_suffix_bytes(&self) -> usize {
+    pub(crate) fn inline_suffix_bytes(&self) -> usize {
         if self.is_narrow() {
             return 0;
         }

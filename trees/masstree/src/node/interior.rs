@@ -29,11 +29,11 @@ use hedgerow_sync::VersionWord;
 use super::WIDTH;
 
 /// Bytes of a node without inline suffixes.
-pub const NODE_BYTES: usize = 320;
+pub(crate) const NODE_BYTES: usize = 320;
 
 /// What a border and an interior node have in common.
 #[repr(C)]
-pub struct Node {
+pub(crate) struct Node {
     /// Latch, dirty bits, counters, kind.
     pub version: VersionWord,
     other: [AtomicU64; 5],
@@ -43,7 +43,7 @@ pub struct Node {
 
 /// An interior node.
 #[repr(C, align(64))]
-pub struct Interior {
+pub(crate) struct Interior {
     /// Latch, dirty bits, counters, kind.
     pub version: VersionWord,
     /// Separators in use; children are one more.
@@ -69,13 +69,13 @@ const _: () = {
 
 /// Prefetches every line of the node at `node`.
 #[inline(always)]
-pub fn prefetch(node: *const Node) {
+pub(crate) fn prefetch(node: *const Node) {
     hedgerow_memory::prefetch_lines::<{ NODE_BYTES / 64 }, _>(node);
 }
 
 impl Interior {
     /// A new node with no separators; the caller fills it before anyone sees it.
-    pub fn allocate(version: VersionWord) -> *mut Interior {
+    pub(crate) fn allocate(version: VersionWord) -> *mut Interior {
         let node = hedgerow_memory::allocate(NODE_BYTES)
             .as_ptr()
             .cast::<Interior>();
@@ -96,31 +96,31 @@ impl Interior {
 
     /// Separators in use. Acquire: see the module's promise.
     #[inline(always)]
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Acquire) as usize & 15
     }
 
     /// Child `index`.
     #[inline(always)]
-    pub fn child(&self, index: usize) -> *mut Node {
+    pub(crate) fn child(&self, index: usize) -> *mut Node {
         self.children[index].load(Ordering::Acquire)
     }
 
     /// Separator `index`.
     #[inline(always)]
-    pub fn slice(&self, index: usize) -> u64 {
+    pub(crate) fn slice(&self, index: usize) -> u64 {
         self.slices[index].load(Ordering::Relaxed)
     }
 
     /// Which child `child` is. The caller holds the latch; `child` is one.
-    pub fn index_of(&self, child: *const Node) -> usize {
+    pub(crate) fn index_of(&self, child: *const Node) -> usize {
         let index = (0..=self.count()).find(|&i| std::ptr::eq(self.child(i), child));
         index.expect("a node's parent has it as a child while the parent is latched")
     }
 
     /// Puts `right` after child `index`, with `separator` between. The caller holds the latch,
     /// marked the node, and saw room.
-    pub fn insert_child(&self, index: usize, separator: u64, right: *mut Node) {
+    pub(crate) fn insert_child(&self, index: usize, separator: u64, right: *mut Node) {
         let count = self.count();
         debug_assert!(count < WIDTH && index <= count);
         for i in (index..count).rev() {
@@ -134,7 +134,7 @@ impl Interior {
 
     /// Takes child `index` out together with the separator to its left, or to its right for
     /// child 0. The caller holds the latch, marked the node, and there are two children.
-    pub fn remove_child(&self, index: usize) {
+    pub(crate) fn remove_child(&self, index: usize) {
         let count = self.count();
         debug_assert!(count > 0 && index <= count);
         for i in index..count {

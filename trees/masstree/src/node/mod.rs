@@ -5,12 +5,12 @@
 //! keep the version at byte 0 and the parent at byte 48: [`Node`] is that common beginning, by
 //! which a descent reads a child before it knows its kind.
 
-pub mod border;
-pub mod interior;
-pub mod permutation;
-pub mod suffixes;
+pub(crate) mod border;
+mod interior;
+mod permutation;
+mod suffixes;
 
-pub use border::Border;
-pub use interior::{Interior, NODE_BYTES, Node, prefetch};
-pub use permutation::{Permutation, WIDTH};
-pub use suffixes::SuffixBag;
+pub(crate) use border::Border;
+pub(crate) use interior::{Interior, NODE_BYTES, Node, prefetch};
+pub(crate) use permutation::{Permutation, WIDTH};
+pub(crate) use suffixes::SuffixBag;

@@ -12,11 +12,11 @@
 //! look at are the last to be used again.
 
 /// Slots in a node.
-pub const WIDTH: usize = 15;
+pub(crate) const WIDTH: usize = 15;
 
 /// The decoded word; pure value, published and read through an atomic elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Permutation(u64);
+pub(crate) struct Permutation(u64);
 
 const IDENTITY: u64 = 0xedcb_a987_6543_2100;
 const ONES: u64 = 0x1111_1111_1111_1111;
@@ -27,43 +27,43 @@ const _: () = assert!(4 * (WIDTH + 1) == u64::BITS as usize && IDENTITY >> 60 ==
 
 impl Permutation {
     /// No keys; slots are used in ascending order.
-    pub const fn empty() -> Self {
+    pub(crate) const fn empty() -> Self {
         Self(IDENTITY)
     }
 
     /// `count` keys in slots `0..count`, in this order.
-    pub const fn sequential(count: usize) -> Self {
+    pub(crate) const fn sequential(count: usize) -> Self {
         debug_assert!(count <= WIDTH);
         Self(IDENTITY | count as u64)
     }
 
     /// From the word in a node.
     #[inline(always)]
-    pub const fn from_raw(raw: u64) -> Self {
+    pub(crate) const fn from_raw(raw: u64) -> Self {
         Self(raw)
     }
 
     /// The word to store.
     #[inline(always)]
-    pub const fn raw(self) -> u64 {
+    pub(crate) const fn raw(self) -> u64 {
         self.0
     }
 
     /// Live keys.
     #[inline(always)]
-    pub const fn count(self) -> usize {
+    pub(crate) const fn count(self) -> usize {
         (self.0 & 15) as usize
     }
 
     /// The slot at `index` of the order; indices from `count` on are free slots.
     #[inline(always)]
-    pub const fn slot(self, index: usize) -> usize {
+    pub(crate) const fn slot(self, index: usize) -> usize {
         ((self.0 >> (4 * index + 4)) & 15) as usize
     }
 
     /// Where `slot` stands in the order, live or free.
     #[inline(always)]
-    pub const fn index_of(self, slot: usize) -> usize {
+    pub(crate) const fn index_of(self, slot: usize) -> usize {
         let differing = (self.0 >> 4) ^ (slot as u64).wrapping_mul(ONES);
         // The lowest zero nibble; borrows only disturb nibbles above it.
         let zero = differing.wrapping_sub(ONES) & !differing & TOPS;
@@ -72,13 +72,13 @@ impl Permutation {
 
     /// Whether `slot` holds a live key.
     #[inline(always)]
-    pub const fn is_live(self, slot: usize) -> bool {
+    pub(crate) const fn is_live(self, slot: usize) -> bool {
         self.index_of(slot) < self.count()
     }
 
     /// Makes the first free slot the key at `index`; returns it and the new order.
     #[inline]
-    pub const fn insert(self, index: usize) -> (usize, Self) {
+    pub(crate) const fn insert(self, index: usize) -> (usize, Self) {
         let count = self.count();
         debug_assert!(count < WIDTH && index <= count);
         let slot = self.slot(count);
@@ -97,7 +97,7 @@ impl Permutation {
     /// Takes the key at `index` out; its slot becomes the last free one of a node that has
     /// `width` slots.
     #[inline]
-    pub const fn remove(self, index: usize, width: usize) -> Self {
+    pub(crate) const fn remove(self, index: usize, width: usize) -> Self {
         debug_assert!(index < self.count() && self.count() <= width && width <= WIDTH);
         let slot = self.slot(index) as u64;
         let below = (1_u64 << (4 * index + 4)) - 1;
@@ -111,13 +111,13 @@ impl Permutation {
 
     /// Keeps the first `count` keys.
     #[inline]
-    pub const fn truncate(self, count: usize) -> Self {
+    pub(crate) const fn truncate(self, count: usize) -> Self {
         debug_assert!(count <= self.count());
         Self((self.0 & !15) | count as u64)
     }
 
     /// Whether the word names each slot exactly once.
-    pub fn is_valid(self) -> bool {
+    pub(crate) fn is_valid(self) -> bool {
         let seen = (0..WIDTH).fold(0_u32, |seen, index| seen | 1 << self.slot(index));
         seen == 0x7fff && self.count() <= WIDTH
     }

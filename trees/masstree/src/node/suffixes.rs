@@ -27,7 +27,7 @@ use super::permutation::WIDTH;
 
 /// Header of a bag; the bytes follow.
 #[repr(C, align(64))]
-pub struct SuffixBag {
+pub(crate) struct SuffixBag {
     capacity_lines: u16,
     used_units: AtomicU16,
     entries: [AtomicU32; WIDTH],
@@ -43,7 +43,7 @@ const MAX_LINES: usize = 16_383;
 
 impl SuffixBag {
     /// Payload lines for `bytes` of suffixes in `count` pieces.
-    pub fn lines_for(bytes: usize, count: usize) -> usize {
+    pub(crate) fn lines_for(bytes: usize, count: usize) -> usize {
         let lines = bytes.div_ceil(64).max(1);
         if lines < 1024 {
             lines
@@ -53,7 +53,7 @@ impl SuffixBag {
     }
 
     /// Bytes of a bag with `lines` payload lines.
-    pub const fn block_bytes(lines: usize) -> usize {
+    pub(crate) const fn block_bytes(lines: usize) -> usize {
         64 + 64 * lines
     }
 
@@ -63,7 +63,7 @@ impl SuffixBag {
     ///
     /// `at` is 64-byte aligned and owns [`block_bytes`](Self::block_bytes)`(lines)` bytes that
     /// nobody else sees yet.
-    pub unsafe fn initialise(at: *mut SuffixBag, lines: usize) {
+    pub(crate) unsafe fn initialise(at: *mut SuffixBag, lines: usize) {
         debug_assert!(lines <= MAX_LINES);
         let bag = SuffixBag {
             capacity_lines: lines as u16,
@@ -75,7 +75,7 @@ impl SuffixBag {
     }
 
     /// A new external bag with `lines` payload lines.
-    pub fn allocate(lines: usize) -> *mut SuffixBag {
+    pub(crate) fn allocate(lines: usize) -> *mut SuffixBag {
         let block = hedgerow_memory::allocate(Self::block_bytes(lines));
         let bag = block.as_ptr().cast::<SuffixBag>();
         // SAFETY: the block is new, of this size, and 64-byte aligned (a multiple of 64).
@@ -84,7 +84,7 @@ impl SuffixBag {
     }
 
     /// Payload lines.
-    pub fn lines(&self) -> usize {
+    pub(crate) fn lines(&self) -> usize {
         usize::from(self.capacity_lines)
     }
 
@@ -99,7 +99,7 @@ impl SuffixBag {
     /// `this` points to a bag that stays allocated for `'a` (owned, or under a pin), through
     /// a pointer valid for the whole block.
     #[inline(always)]
-    pub unsafe fn get<'a>(this: *const SuffixBag, slot: usize) -> &'a [u8] {
+    pub(crate) unsafe fn get<'a>(this: *const SuffixBag, slot: usize) -> &'a [u8] {
         // SAFETY: the caller keeps the bag alive; the header is all atomics and constants.
         let bag = unsafe { &*this };
         let entry = bag.entries[slot].load(Ordering::Acquire);
@@ -119,7 +119,7 @@ impl SuffixBag {
     /// # Safety
     ///
     /// As [`get`](Self::get), and the caller is the only writer (owner or latch holder).
-    pub unsafe fn append(this: *mut SuffixBag, slot: usize, bytes: &[u8]) -> bool {
+    pub(crate) unsafe fn append(this: *mut SuffixBag, slot: usize, bytes: &[u8]) -> bool {
         // SAFETY: the caller keeps the bag alive.
         let bag = unsafe { &*this };
         let shift = bag.unit_shift();
