@@ -4,35 +4,24 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_bwtree::{BwTree, Configuration, Standard, Tiny};
+use hedgerow_bwtree::{BwTree, Standard, Tiny};
 use hedgerow_index::{Direction, ScanRange};
-use hedgerow_testkit::index_workload::check_sequential;
-use hedgerow_testkit::keys::KeyShape;
+use hedgerow_testkit::index_properties::{
+    any_key, any_scan, check_batch, check_even_partitions, check_every_shape, check_scan,
+};
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
-fn every_shape<C: Configuration>(operations: usize) {
-    for (number, shape) in KeyShape::all().into_iter().enumerate() {
-        let mut rng = StdRng::seed_from_u64(number as u64);
-        for few in [12, 60, 600] {
-            let keys: Vec<Vec<u8>> = (0..few).map(|_| shape.key(&mut rng)).collect();
-            let tree = BwTree::<C>::new();
-            check_sequential(&tree, &keys, operations, number as u64)
-                .unwrap_or_else(|violation| panic!("{shape:?}, {few} keys: {violation:?}"));
-        }
-    }
-}
-
 #[test]
 fn every_key_shape_matches_the_model() {
-    every_shape::<Standard>(4_000);
+    check_every_shape(BwTree::<Standard>::new, 4_000);
 }
 
 #[test]
 fn every_key_shape_matches_the_model_in_tiny_nodes() {
-    every_shape::<Tiny>(4_000);
+    check_every_shape(BwTree::<Tiny>::new, 4_000);
 }
 
 #[test]
@@ -128,27 +117,7 @@ fn ascending_inserts_leave_full_nodes_behind() {
 
 #[test]
 fn partitions_cut_evenly() {
-    let tree = BwTree::<Standard>::new();
-    for number in 0..20_000_u64 {
-        let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
-        tree.put(&key, b"");
-    }
-    let cuts = tree.partition(8);
-    assert_eq!(cuts.len(), 7);
-    let mut from = Bound::Unbounded;
-    for cut in cuts.iter().map(Some).chain([None]) {
-        let to = cut.map_or(Bound::Unbounded, |cut| Bound::Excluded(cut.as_slice()));
-        let mut count = 0;
-        tree.scan_range(
-            &ScanRange::between((from, to), Direction::Forward),
-            |_, _| {
-                count += 1;
-                ControlFlow::Continue(())
-            },
-        );
-        assert!((1_250..5_000).contains(&count), "a part of {count} keys");
-        from = cut.map_or(Bound::Unbounded, |cut| Bound::Included(cut.as_slice()));
-    }
+    check_even_partitions(&BwTree::<Standard>::new(), b"");
 }
 
 #[test]
@@ -163,41 +132,19 @@ fn a_decision_that_panics_leaves_the_tree_usable() {
     tree.verify().expect("sound");
 }
 
-fn key() -> impl Strategy<Value = Vec<u8>> {
-    let byte = prop_oneof![Just(0_u8), Just(b'a'), Just(255_u8), any::<u8>()];
-    prop_oneof![
-        proptest::collection::vec(byte.clone(), 0..12),
-        (0..65_usize, proptest::collection::vec(byte, 0..10)).prop_map(|(prefix, tail)| [
-            vec![b'a'; prefix],
-            tail
-        ]
-        .concat()),
-        (0..40_usize).prop_map(|count| vec![0; count]),
-        (0..2_000_000_000_u32).prop_map(|number| number.to_string().into_bytes()),
-    ]
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn batches_find_what_single_gets_find(
-        present in proptest::collection::vec(key(), 0..200),
-        absent in proptest::collection::vec(key(), 0..60),
+        present in proptest::collection::vec(any_key(), 0..200),
+        absent in proptest::collection::vec(any_key(), 0..60),
     ) {
-        let tree = BwTree::<Tiny>::new();
-        for (number, key) in present.iter().enumerate() {
-            tree.put(key, &number.to_le_bytes());
-        }
-        let keys: Vec<&[u8]> = present.iter().chain(&absent).map(Vec::as_slice).collect();
-        let mut answers = vec![None; keys.len()];
-        tree.get_many(&keys, |index, value| {
-            assert!(answers[index].is_none(), "answered twice");
-            answers[index] = Some(value.map(<[u8]>::to_vec));
-        });
-        for (key, answer) in keys.iter().zip(answers) {
-            prop_assert_eq!(answer, Some(tree.get_with(key, <[u8]>::to_vec)));
-        }
-        tree.prefetch_many(&keys);
+        check_batch(&BwTree::<Tiny>::new(), &present, &absent)?;
+    }
+
+    #[test]
+    fn a_scan_visits_what_lies_between_any_bounds(case in any_scan()) {
+        check_scan(&BwTree::<Tiny>::new(), &case)?;
     }
 }
