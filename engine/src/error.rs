@@ -290,6 +290,8 @@ impl From<IndexError> for Error {
     }
 }
 
+// For `?` within the engine: callers cannot name the error.
+#[doc(hidden)]
 impl From<hedgerow_pages::Error> for Error {
     fn from(error: hedgerow_pages::Error) -> Error {
         use hedgerow_pages::Error as Pages;
@@ -338,6 +340,8 @@ impl From<hedgerow_pages::Error> for Error {
     }
 }
 
+// For `?` within the engine, as above.
+#[doc(hidden)]
 impl From<hedgerow_log::Error> for Error {
     fn from(error: hedgerow_log::Error) -> Error {
         use hedgerow_log::Error as Log;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::workspace::{assert_none, files, manifest, rooms, root};
+use crate::workspace::{Source, assert_none, files, manifest, rooms, root};
 
 #[test]
 fn the_table_of_crates_is_complete_and_in_order() {
@@ -123,5 +123,29 @@ fn every_unsafe_block_is_justified() {
     assert_none(
         &problems,
         "each unsafe block names the invariant and who upholds it",
+    );
+}
+
+/// Callers of the engine have no name for the errors of the crates below it, so its documentation
+/// shows no conversion from them.
+#[test]
+fn the_engine_shows_no_error_that_callers_cannot_name() {
+    let mut problems = Vec::new();
+    for Source { path, text } in files("rs") {
+        if path != "engine/src/error.rs" {
+            continue;
+        }
+        let mut before = "";
+        for line in text.lines() {
+            let converts = line.starts_with("impl From<hedgerow_") || line.contains("#[from]");
+            if converts && before != "#[doc(hidden)]" {
+                problems.push(format!("{path}: {line}"));
+            }
+            before = line;
+        }
+    }
+    assert_none(
+        &problems,
+        "conversions within the engine are #[doc(hidden)]",
     );
 }
