@@ -2,15 +2,13 @@
 
 use std::ptr::NonNull;
 
-use hedgerow_sync::epoch::Guard;
-
 use crate::chunk;
 use crate::configuration::Configuration;
 use crate::events::Event;
 use crate::node::record::write_record;
 use crate::node::view::Change;
 use crate::node::{Body, Header, Kind, RecordRef};
-use crate::tree::{BwTree, Node, WordOf};
+use crate::tree::{BwTree, Guard, Node, WordOf};
 
 /// What became of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +35,7 @@ pub(crate) struct Attributes {
 impl<C: Configuration> BwTree<C> {
     /// Makes a change to a node, if it still is as it was: by a delta, or by consolidation where
     /// the chain is long enough or its chunk is full.
-    pub(crate) fn apply(&self, node: Node<'_>, change: &Change<'_>, guard: &Guard) -> Outcome {
+    pub(crate) fn apply(&self, node: Node<'_>, change: &Change<'_>, guard: &Guard<C>) -> Outcome {
         let header = node.head.header();
         let most = if header.level == 0 {
             C::LEAF_CHAIN

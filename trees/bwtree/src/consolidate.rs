@@ -3,8 +3,6 @@
 //!
 //! A node that turns out to be too large is split here: its items are at hand.
 
-use hedgerow_sync::epoch::Guard;
-
 use crate::configuration::Configuration;
 use crate::events::Event;
 use crate::node::draft::item_bytes;
@@ -12,7 +10,7 @@ use crate::node::record::FIXED_BYTES;
 use crate::node::view::{Change, View};
 use crate::node::{Draft, Kind, RecordRef};
 use crate::planted::{PlantedBug, planted};
-use crate::tree::{BwTree, Node, WordOf};
+use crate::tree::{BwTree, Guard, Node, WordOf};
 
 /// Room that every chunk has, so that a merge or abort fits behind a consolidation.
 const LEAST_DELTA_BYTES: usize = 2 * FIXED_BYTES;
@@ -34,7 +32,7 @@ impl<C: Configuration> BwTree<C> {
         &self,
         node: Node<'_>,
         change: Option<&Change<'_>>,
-        guard: &Guard,
+        guard: &Guard<C>,
     ) -> bool {
         let head = match node.head.kind() {
             Kind::Insert | Kind::Update | Kind::Delete if planted(PlantedBug::DeltaLost) => {
@@ -79,7 +77,7 @@ impl<C: Configuration> BwTree<C> {
         node: Node<'_>,
         new: RecordRef<'_>,
         view: &View<'_>,
-        guard: &Guard,
+        guard: &Guard<C>,
     ) -> bool {
         if !self.table.replace(node.id, node.head.word(), new.word()) {
             self.counters.count(Event::LostConsolidations as usize);

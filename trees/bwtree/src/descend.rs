@@ -6,14 +6,12 @@
 //! missing separator (**help-along**). A node that is frozen by a remove record sends the descent
 //! to the node that takes its keys, after the descent has seen to it that it has them.
 
-use hedgerow_sync::epoch::Guard;
-
 use crate::configuration::Configuration;
 use crate::events::Event;
 use crate::mapping_table::{NONE, NodeId, ROOT};
 use crate::node::Kind;
 use crate::node::route::Target;
-use crate::tree::{BwTree, Node};
+use crate::tree::{BwTree, Guard, Node};
 
 /// Whether a descent does what others left undone.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,7 +29,7 @@ impl<C: Configuration> BwTree<C> {
         &self,
         target: Target<'_>,
         help: Help,
-        guard: &'g Guard,
+        guard: &'g Guard<C>,
     ) -> Node<'g> {
         loop {
             if let Some(node) = self.find_from(ROOT, target, 0, help, guard) {
@@ -45,7 +43,7 @@ impl<C: Configuration> BwTree<C> {
         &self,
         target: Target<'_>,
         level: u8,
-        guard: &'g Guard,
+        guard: &'g Guard<C>,
     ) -> Option<Node<'g>> {
         self.find_from(ROOT, target, level, Help::Post, guard)
     }
@@ -58,7 +56,7 @@ impl<C: Configuration> BwTree<C> {
         target: Target<'_>,
         level: u8,
         help: Help,
-        guard: &'g Guard,
+        guard: &'g Guard<C>,
     ) -> Option<Node<'g>> {
         let mut id = start;
         loop {
@@ -92,7 +90,7 @@ impl<C: Configuration> BwTree<C> {
 
     /// The node at which to go on from a removed one, which has its keys by now.
     #[cold]
-    fn leave_removed(&self, node: Node<'_>, guard: &Guard) -> NodeId {
+    fn leave_removed(&self, node: Node<'_>, guard: &Guard<C>) -> NodeId {
         self.counters.count(Event::RemovedMet as usize);
         let into = node.head.into_node();
         if into == ROOT {

@@ -3,10 +3,9 @@
 //! A lookup takes effect when it loads the word of the leaf: at that moment the leaf was
 //! responsible for the key, and what its chain says of it was true.
 
-use hedgerow_sync::epoch;
-
 use crate::configuration::Configuration;
 use crate::descend::Help;
+use crate::epochs::Epochs;
 use crate::node::record::head_of;
 use crate::node::route::Target;
 use crate::tree::BwTree;
@@ -15,7 +14,7 @@ impl<C: Configuration> BwTree<C> {
     /// Runs `read` on the value of a key; `None` if there is none.
     #[inline]
     pub fn get_with<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        let guard = epoch::pin();
+        let guard = self.epochs.pin();
         let leaf = self.find_leaf(Target::At(key), Help::Least, &guard);
         let value = leaf.head.lookup(head_of(key), key).value?;
         Some(read(value.get()))

@@ -6,15 +6,15 @@
 //! reads first. So a level costs a batch about three misses, not three for each key.
 
 use hedgerow_memory::{prefetch_line, prefetch_lines};
-use hedgerow_sync::epoch::{self, Guard};
 
 use crate::configuration::Configuration;
 use crate::descend::Help;
+use crate::epochs::Epochs;
 use crate::mapping_table::{NodeId, ROOT};
 use crate::node::record::head_of;
 use crate::node::route::Target;
 use crate::node::{Kind, RecordRef};
-use crate::tree::{BwTree, Node};
+use crate::tree::{BwTree, Guard, Node};
 
 /// Keys that descend together: about as many misses as a core has under way at once.
 const BATCH: usize = 16;
@@ -22,7 +22,7 @@ const BATCH: usize = 16;
 impl<C: Configuration> BwTree<C> {
     /// Looks up all keys as [`hedgerow_index::Index::get_many`] does.
     pub fn get_many(&self, keys: &[&[u8]], mut read: impl FnMut(usize, Option<&[u8]>)) {
-        let guard = epoch::pin();
+        let guard = self.epochs.pin();
         for (batch, keys) in keys.chunks(BATCH).enumerate() {
             let heads = self.leaves_of(keys, &guard);
             for (index, (key, head)) in keys.iter().zip(&heads).enumerate() {
@@ -37,14 +37,14 @@ impl<C: Configuration> BwTree<C> {
 
     /// Brings the leaves of keys into the cache.
     pub fn prefetch_many(&self, keys: &[&[u8]]) {
-        let guard = epoch::pin();
+        let guard = self.epochs.pin();
         for keys in keys.chunks(BATCH) {
             self.leaves_of(keys, &guard);
         }
     }
 
     /// The chains of the leaves of at most [`BATCH`] keys.
-    fn leaves_of<'g>(&self, keys: &[&[u8]], guard: &'g Guard) -> [Option<RecordRef<'g>>; BATCH] {
+    fn leaves_of<'g>(&self, keys: &[&[u8]], guard: &'g Guard<C>) -> [Option<RecordRef<'g>>; BATCH] {
         let mut ids: [NodeId; BATCH] = [ROOT; BATCH];
         let mut leaves = [None; BATCH];
         let mut open = keys.len();
@@ -87,7 +87,7 @@ impl<C: Configuration> BwTree<C> {
         &self,
         node: Node<'g>,
         target: Target<'_>,
-        guard: &'g Guard,
+        guard: &'g Guard<C>,
     ) -> Result<RecordRef<'g>, NodeId> {
         let header = node.head.header();
         if header.kind == Kind::Remove {

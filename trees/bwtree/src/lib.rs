@@ -37,14 +37,18 @@
 //! * Values longer than [`INLINE_BYTES`] lie in blocks of their own.
 
 mod append;
+mod bulk_load;
 mod chunk;
 mod configuration;
 mod consolidate;
 mod descend;
+mod epochs;
 mod events;
 mod get;
 mod get_many;
 mod index;
+#[cfg(test)]
+mod interleavings;
 mod mapping_table;
 mod merge;
 mod node;
@@ -61,7 +65,8 @@ mod update;
 mod value;
 mod verify;
 
-pub use configuration::{Configuration, Standard, Tiny};
+pub use configuration::{Centralised, Configuration, CopyAndReplace, Standard, Tiny};
+pub use epochs::{CentralisedEpochs, CentralisedGuard, DecentralisedEpochs, Epochs};
 pub use hedgerow_index::Direction;
 /// Pins the thread: operations under an outer pin spend less on their own, but memory that
 /// anyone retires meanwhile is kept until it drops.

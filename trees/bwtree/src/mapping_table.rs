@@ -86,7 +86,7 @@ pub(crate) struct MappingTable<E: Entries> {
     unused: E::Word,
     /// The head of the free list.
     free: E::Word,
-    /// Ids in use, and those that wait for their epoch to end.
+    /// How often an id was used again.
     recycled: E::Word,
 }
 

@@ -24,8 +24,6 @@
 //! the epoch ends after it. Nobody who meets the id follows the chain unless the left neighbour
 //! still leads to the removed node.
 
-use hedgerow_sync::epoch::Guard;
-
 use crate::append::{Attributes, Outcome};
 use crate::configuration::Configuration;
 use crate::events::Event;
@@ -37,7 +35,7 @@ use crate::node::view::{Change, View};
 use crate::planted::{PlantedBug, planted};
 use crate::release::{allocate_remove, release_remove};
 use crate::separators::{offset_of_separator, search_items};
-use crate::tree::{BwTree, Node};
+use crate::tree::{BwTree, Guard, Node};
 
 impl<C: Configuration> BwTree<C> {
     fn most_items(level: u8) -> usize {
@@ -74,7 +72,7 @@ impl<C: Configuration> BwTree<C> {
     }
 
     /// Merges the node of a key on a level while it is underfull and has a neighbour to merge with.
-    pub(crate) fn merge_underfull(&self, level: u8, key: &[u8], guard: &Guard) {
+    pub(crate) fn merge_underfull(&self, level: u8, key: &[u8], guard: &Guard<C>) {
         while let Some(node) = self.find(Target::At(key), level, guard) {
             if node.id == ROOT {
                 return;
@@ -107,7 +105,7 @@ impl<C: Configuration> BwTree<C> {
     }
 
     /// One attempt to merge an underfull node. Returns whether it is worth looking again.
-    fn merge_child(&self, parent: Node<'_>, node: Node<'_>, key: &[u8], guard: &Guard) -> bool {
+    fn merge_child(&self, parent: Node<'_>, node: Node<'_>, key: &[u8], guard: &Guard<C>) -> bool {
         let level = node.head.header().level;
         let view = View::of(parent.head, None);
         if view.items.len() == 1 {
@@ -135,9 +133,10 @@ impl<C: Configuration> BwTree<C> {
             let pair = (self.node(children[left], guard), self.node(removed, guard));
             if [pair.0, pair.1]
                 .iter()
-                .any(|n| n.head.kind() == Kind::Remove)
+                .any(|child| child.head.kind() == Kind::Remove)
             {
-                return true;
+                // Another thread removes it, so the parent has changed since.
+                return self.table.load(parent.id) != parent.head.word();
             }
             if Self::may_merge(pair.0.head, pair.1.head) {
                 self.begin_merge(parent, children[left], removed, key, guard);
@@ -154,7 +153,7 @@ impl<C: Configuration> BwTree<C> {
         left: NodeId,
         removed: NodeId,
         key: &[u8],
-        guard: &Guard,
+        guard: &Guard<C>,
     ) {
         let header = parent.head.header();
         let attributes = Attributes {
@@ -185,7 +184,7 @@ impl<C: Configuration> BwTree<C> {
     }
 
     /// Does what is left to do of a merge whose abort is a parent's newest record.
-    pub(crate) fn complete_merge(&self, parent: Node<'_>, guard: &Guard) {
+    pub(crate) fn complete_merge(&self, parent: Node<'_>, guard: &Guard<C>) {
         let (left, removed) = parent.head.merging();
         let removed = self.freeze(removed, left, guard);
         self.merge_chain(removed, guard);
@@ -193,7 +192,7 @@ impl<C: Configuration> BwTree<C> {
     }
 
     /// Step 1: a remove record on a node. Returns the node with it.
-    pub(crate) fn freeze<'g>(&self, id: NodeId, into: NodeId, guard: &'g Guard) -> Node<'g> {
+    pub(crate) fn freeze<'g>(&self, id: NodeId, into: NodeId, guard: &'g Guard<C>) -> Node<'g> {
         loop {
             let node = self.node(id, guard);
             match node.head.kind() {
@@ -216,7 +215,7 @@ impl<C: Configuration> BwTree<C> {
 
     /// Step 2: a merge record on the left neighbour of a removed node, unless its keys belong to
     /// another node already.
-    pub(crate) fn merge_chain(&self, removed: Node<'_>, guard: &Guard) {
+    pub(crate) fn merge_chain(&self, removed: Node<'_>, guard: &Guard<C>) {
         let key = removed.head.key();
         let mut id = removed.head.into_node();
         loop {
@@ -240,7 +239,7 @@ impl<C: Configuration> BwTree<C> {
     }
 
     /// Puts a merge record on a node whose right neighbour is the removed one.
-    fn append_merge(&self, node: Node<'_>, removed: Node<'_>, guard: &Guard) {
+    fn append_merge(&self, node: Node<'_>, removed: Node<'_>, guard: &Guard<C>) {
         let chain = removed.head.chain_word();
         // SAFETY: the node led to the removed one after the guard began, so nobody had merged it
         // before that, and its chain is retired no earlier.
@@ -261,7 +260,7 @@ impl<C: Configuration> BwTree<C> {
     }
 
     /// Step 3: the abort makes way for the parent without the separator.
-    fn delete_separator(&self, parent: Node<'_>, removed: Node<'_>, guard: &Guard) {
+    fn delete_separator(&self, parent: Node<'_>, removed: Node<'_>, guard: &Guard<C>) {
         let separator = removed.head.key();
         let view = View::of(parent.head, None);
         let Ok(index) = search_items(&view.items, separator) else {

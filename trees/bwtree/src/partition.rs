@@ -1,14 +1,13 @@
 //! Cutting the key space into ranges of similar size, for parallel scans: by the separators of the
 //! highest level that has enough of them.
 
-use hedgerow_sync::epoch;
-
 use crate::configuration::Configuration;
+use crate::epochs::Epochs;
 use crate::mapping_table::{NONE, NodeId};
 use crate::node::Kind;
 use crate::node::route::Target;
 use crate::node::view::View;
-use crate::tree::BwTree;
+use crate::tree::{BwTree, Guard};
 
 /// Separators per part wanted, so that choosing evenly among them evens out the parts.
 const OVERSAMPLING: usize = 16;
@@ -18,7 +17,7 @@ impl<C: Configuration> BwTree<C> {
     /// of keys; fewer when the tree is small.
     pub fn partition(&self, parts: usize) -> Vec<Vec<u8>> {
         let wanted = parts.saturating_sub(1);
-        let guard = epoch::pin();
+        let guard = self.epochs.pin();
         let root = self.find_leaf_root_level(&guard);
         let mut separators = Vec::new();
         for level in (1..=root).rev() {
@@ -36,7 +35,7 @@ impl<C: Configuration> BwTree<C> {
         keys
     }
 
-    fn find_leaf_root_level(&self, guard: &epoch::Guard) -> u8 {
+    fn find_leaf_root_level(&self, guard: &Guard<C>) -> u8 {
         self.node(crate::mapping_table::ROOT, guard)
             .head
             .header()
@@ -46,7 +45,7 @@ impl<C: Configuration> BwTree<C> {
     /// The separators of all nodes of a level, in order; none if the tree is not that high any
     /// more.
     fn separators_of(&self, level: u8) -> Vec<Vec<u8>> {
-        let guard = epoch::pin();
+        let guard = self.epochs.pin();
         let mut separators: Vec<Vec<u8>> = Vec::new();
         let mut next: Option<NodeId> = None;
         loop {

@@ -1,5 +1,5 @@
 //! Bugs on purpose, one for each step of the protocols that only other threads can miss
-//! (`hedgerow-planted` says how and why). The tests of this crate must find each.
+//! (`hedgerow-planted` says how and why). `bwtree_races` in the testkit must find each.
 
 hedgerow_planted::bugs! {
     /// A consolidation leaves the newest delta out.

@@ -7,17 +7,16 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use hedgerow_sync::epoch::{self, Guard};
-
 use crate::chunk;
 use crate::configuration::Configuration;
+use crate::epochs::Epochs;
 use crate::events::Event;
 use crate::mapping_table::{NodeId, ROOT};
 use crate::node::record::write_record;
 use crate::node::view::View;
 use crate::node::{Body, Header, Kind, RecordRef};
 use crate::planted::{PlantedBug, planted};
-use crate::tree::{BwTree, WordOf};
+use crate::tree::{BwTree, Guard, WordOf};
 use crate::value::Block;
 
 impl<C: Configuration> BwTree<C> {
@@ -26,7 +25,7 @@ impl<C: Configuration> BwTree<C> {
     /// # Safety
     ///
     /// The chain is unreachable for operations that begin from now on, and retired once.
-    pub(crate) unsafe fn retire_chain(&self, head: RecordRef<'_>, guard: &Guard) {
+    pub(crate) unsafe fn retire_chain(&self, head: RecordRef<'_>, guard: &Guard<C>) {
         if head.kind() == Kind::Merge {
             // SAFETY: the merge was the only way to the chain of the removed node, whose remove
             // record leads nobody there any more: they find it merged.
@@ -34,7 +33,7 @@ impl<C: Configuration> BwTree<C> {
         }
         let chunk = chunk::word::<WordOf<C>>(head.base());
         // SAFETY: the caller's promise.
-        unsafe { epoch::retire(guard, move || chunk::release::<WordOf<C>>(chunk)) };
+        unsafe { C::Epochs::retire(guard, move || chunk::release::<WordOf<C>>(chunk)) };
     }
 
     /// Retires blocks of values.
@@ -42,10 +41,10 @@ impl<C: Configuration> BwTree<C> {
     /// # Safety
     ///
     /// No record that an operation can reach from now on names them.
-    pub(crate) unsafe fn retire_blocks(&self, blocks: &[Block], guard: &Guard) {
+    pub(crate) unsafe fn retire_blocks(&self, blocks: &[Block], guard: &Guard<C>) {
         for &block in blocks {
             // SAFETY: the caller's promise.
-            unsafe { epoch::retire(guard, move || block.release()) };
+            unsafe { C::Epochs::retire(guard, move || block.release()) };
         }
     }
 
@@ -54,7 +53,7 @@ impl<C: Configuration> BwTree<C> {
     /// # Safety
     ///
     /// Nothing leads to the id any more, and it is retired once.
-    pub(crate) unsafe fn retire_id(&self, id: NodeId, remove: RecordRef<'_>, guard: &Guard) {
+    pub(crate) unsafe fn retire_id(&self, id: NodeId, remove: RecordRef<'_>, guard: &Guard<C>) {
         let word = remove.word();
         let table = Arc::clone(&self.table);
         self.counters.count(Event::IdsRetired as usize);
@@ -68,7 +67,7 @@ impl<C: Configuration> BwTree<C> {
             table.recycle(id);
         };
         // SAFETY: the caller's promise.
-        unsafe { epoch::retire(guard, release) };
+        unsafe { C::Epochs::retire_id(guard, release) };
     }
 
     /// Frees a chain that was never published.

@@ -8,16 +8,16 @@
 use std::ops::{Bound, ControlFlow};
 
 use hedgerow_index::{Direction, ScanRange};
-use hedgerow_sync::epoch::{self, Guard};
 
 use crate::configuration::Configuration;
 use crate::descend::Help;
+use crate::epochs::Epochs;
 use crate::mapping_table::NONE;
 use crate::node::route::Target;
 use crate::node::view::View;
 use crate::node::{Item, Kind, RecordRef};
 use crate::planted::{PlantedBug, planted};
-use crate::tree::{BwTree, Node};
+use crate::tree::{BwTree, Guard, Node};
 
 /// Leaves that are visited before the scan lets go of what was retired meanwhile.
 const LEAVES_PER_PIN: usize = 32;
@@ -105,7 +105,7 @@ impl<C: Configuration> BwTree<C> {
 impl<V: FnMut(&[u8], &[u8]) -> ControlFlow<()>> Scan<'_, '_, V> {
     /// Visits a number of leaves under one pin.
     fn some_leaves<C: Configuration>(&mut self, tree: &BwTree<C>) -> ControlFlow<()> {
-        let guard = epoch::pin();
+        let guard = tree.epochs.pin();
         let direction = self.range.direction;
         let mut view = View::default();
         let mut leaf = tree.find_leaf(self.position.target(direction), Help::Least, &guard);
@@ -158,7 +158,7 @@ impl<V: FnMut(&[u8], &[u8]) -> ControlFlow<()>> Scan<'_, '_, V> {
         &mut self,
         tree: &BwTree<C>,
         leaf: RecordRef<'g>,
-        guard: &'g Guard,
+        guard: &'g Guard<C>,
     ) -> ControlFlow<(), Node<'g>> {
         let Some(high) = leaf.high() else {
             return ControlFlow::Break(());
@@ -186,7 +186,7 @@ impl<V: FnMut(&[u8], &[u8]) -> ControlFlow<()>> Scan<'_, '_, V> {
         &mut self,
         tree: &BwTree<C>,
         leaf: RecordRef<'g>,
-        guard: &'g Guard,
+        guard: &'g Guard<C>,
     ) -> ControlFlow<(), Node<'g>> {
         let low = leaf.low();
         if low.is_empty() {

@@ -13,8 +13,6 @@
 //! `merge`). While the chain of step 1 is the parent's, the new node has no separator and nobody
 //! can begin to remove it. So if it was alive in step 2, it still is in step 3.
 
-use hedgerow_sync::epoch::Guard;
-
 use crate::append::Outcome;
 use crate::configuration::Configuration;
 use crate::events::Event;
@@ -25,7 +23,7 @@ use crate::node::route::Target;
 use crate::node::view::{Change, View};
 use crate::node::{Kind, RecordRef};
 use crate::planted::{PlantedBug, planted};
-use crate::tree::{BwTree, Node};
+use crate::tree::{BwTree, Guard, Node};
 use crate::value::Stored;
 
 /// The index of a separator among the items of an inner node, or that at which it would be. The
@@ -51,7 +49,7 @@ pub(crate) fn offset_of_separator(head: RecordRef<'_>, key: &[u8]) -> u32 {
 impl<C: Configuration> BwTree<C> {
     /// Sees to it that the parent has the separator of a node of `level`, if that node is not
     /// removed.
-    pub(crate) fn post_separator(&self, level: u8, separator: &[u8], id: NodeId, guard: &Guard) {
+    pub(crate) fn post_separator(&self, level: u8, separator: &[u8], id: NodeId, guard: &Guard<C>) {
         debug_assert_ne!(id, ROOT);
         while let Some(parent) = self.find(Target::At(separator), level + 1, guard) {
             match parent.head.kind() {
@@ -72,7 +70,7 @@ impl<C: Configuration> BwTree<C> {
     }
 
     /// Posts a separator to a parent as it was found. Returns whether nothing is left to do.
-    fn post_once(&self, parent: Node<'_>, separator: &[u8], id: NodeId, guard: &Guard) -> bool {
+    fn post_once(&self, parent: Node<'_>, separator: &[u8], id: NodeId, guard: &Guard<C>) -> bool {
         // A parent that was split at this separator has the node as its first child.
         if separator == parent.head.low() {
             return true;

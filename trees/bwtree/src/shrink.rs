@@ -8,19 +8,17 @@
 //! Who meets the frozen child does step 2. A late thread finds that the root's first child is
 //! another node, or none, and has nothing to do.
 
-use hedgerow_sync::epoch::Guard;
-
 use crate::configuration::Configuration;
 use crate::events::Event;
 use crate::mapping_table::{NONE, ROOT};
 use crate::node::view::View;
 use crate::node::{Draft, Kind, RecordRef};
 use crate::release::{allocate_remove, release_remove};
-use crate::tree::{BwTree, Node, WordOf};
+use crate::tree::{BwTree, Guard, Node, WordOf};
 
 impl<C: Configuration> BwTree<C> {
     /// Moves the only child of the root into it, if it is the only node of its level.
-    pub(crate) fn shrink(&self, root: Node<'_>, guard: &Guard) {
+    pub(crate) fn shrink(&self, root: Node<'_>, guard: &Guard<C>) {
         if root.head.header().level == 0 || root.head.header().size != 1 {
             return;
         }
@@ -51,7 +49,7 @@ impl<C: Configuration> BwTree<C> {
     }
 
     /// Step 2, for a frozen child of the root.
-    pub(crate) fn finish_shrink(&self, child: Node<'_>, guard: &Guard) {
+    pub(crate) fn finish_shrink(&self, child: Node<'_>, guard: &Guard<C>) {
         loop {
             let root = self.node(ROOT, guard);
             let level = root.head.header().level;

@@ -11,8 +11,6 @@
 
 use std::ptr::NonNull;
 
-use hedgerow_sync::epoch::Guard;
-
 use crate::append::{Attributes, split_unpublished};
 use crate::configuration::Configuration;
 use crate::events::Event;
@@ -21,7 +19,7 @@ use crate::node::item::separator;
 use crate::node::record::KEYED_BYTES;
 use crate::node::view::View;
 use crate::node::{Draft, Item, KeyParts, Kind, RecordRef};
-use crate::tree::{BwTree, Node, WordOf};
+use crate::tree::{BwTree, Guard, Node, WordOf};
 use crate::value::Stored;
 
 /// Where a node is cut.
@@ -67,7 +65,7 @@ impl<C: Configuration> BwTree<C> {
         draft: &Draft<'_, '_>,
         view: &View<'_>,
         at_end: bool,
-        guard: &Guard,
+        guard: &Guard<C>,
     ) -> bool {
         let cut = cut(draft, at_end);
         if node.id == ROOT {
@@ -121,7 +119,7 @@ impl<C: Configuration> BwTree<C> {
     /// # Safety
     ///
     /// It came from [`new_node`](Self::new_node) and was not published.
-    unsafe fn discard_node(&self, id: NodeId, guard: &Guard) {
+    unsafe fn discard_node(&self, id: NodeId, guard: &Guard<C>) {
         let node = self.node(id, guard);
         // SAFETY: the caller's promise. The id can be used again at once, as nobody has read it.
         unsafe { self.release_unpublished(node.head) };
@@ -136,7 +134,7 @@ impl<C: Configuration> BwTree<C> {
         draft: &Draft<'_, '_>,
         view: &View<'_>,
         cut: &Cut,
-        guard: &Guard,
+        guard: &Guard<C>,
     ) -> bool {
         let right = self.new_node(&Draft {
             low: &cut.separator,

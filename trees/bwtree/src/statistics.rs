@@ -4,10 +4,10 @@
 //! happen, in striped counters and only on rare paths.
 
 use hedgerow_index::Statistics;
-use hedgerow_sync::epoch;
 
 use crate::chunk;
 use crate::configuration::Configuration;
+use crate::epochs::Epochs;
 use crate::events::EVENT_NAMES;
 use crate::mapping_table::{NONE, ROOT};
 use crate::node::Kind;
@@ -110,7 +110,7 @@ impl<C: Configuration> BwTree<C> {
 
     fn shape(&self) -> Shape {
         let mut shape = Shape::default();
-        let guard = epoch::pin();
+        let guard = self.epochs.pin();
         let root = self.node(ROOT, &guard).head.header().level;
         shape.height = usize::from(root) + 1;
         drop(guard);
@@ -122,7 +122,7 @@ impl<C: Configuration> BwTree<C> {
     fn add_level(&self, level: u8, shape: &mut Shape) {
         let mut position = Vec::new();
         loop {
-            let guard = epoch::pin();
+            let guard = self.epochs.pin();
             let Some(node) = self.find(Target::At(&position), level, &guard) else {
                 return;
             };

@@ -4,9 +4,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use hedgerow_sync::Counters;
-use hedgerow_sync::epoch::Guard;
 
 use crate::configuration::{Configuration, Standard};
+use crate::epochs::Epochs;
 use crate::events::EVENTS;
 use crate::mapping_table::{Entries, MappingTable, NodeId, ROOT};
 use crate::node::{Draft, RecordRef};
@@ -17,11 +17,15 @@ use crate::node::{Draft, RecordRef};
 pub struct BwTree<C: Configuration = Standard> {
     pub(crate) table: Arc<MappingTable<C::Entries>>,
     pub(crate) counters: Counters<EVENTS>,
+    pub(crate) epochs: C::Epochs,
     configuration: PhantomData<C>,
 }
 
 /// The atomic word of a configuration.
 pub(crate) type WordOf<C> = <<C as Configuration>::Entries as Entries>::Word;
+
+/// What an operation keeps while it runs.
+pub(crate) type Guard<C> = <<C as Configuration>::Epochs as Epochs>::Guard;
 
 /// A logical node as it was when its word was loaded.
 #[derive(Clone, Copy)]
@@ -53,13 +57,14 @@ impl<C: Configuration> BwTree<C> {
         Self {
             table: Arc::new(table),
             counters: Counters::new(),
+            epochs: C::Epochs::default(),
             configuration: PhantomData,
         }
     }
 
     /// The node of an id that was read under the guard.
     #[inline(always)]
-    pub(crate) fn node<'g>(&self, id: NodeId, _guard: &'g Guard) -> Node<'g> {
+    pub(crate) fn node<'g>(&self, id: NodeId, _guard: &'g Guard<C>) -> Node<'g> {
         // SAFETY: the id was reachable under this guard, so it is in use; what its word names is
         // retired, not freed, while the guard lives.
         let head = unsafe { RecordRef::of_word(self.table.load(id)) };

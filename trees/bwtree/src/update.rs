@@ -6,18 +6,18 @@
 //! longer has the key does it descend.
 
 use hedgerow_index::Decision;
-use hedgerow_sync::epoch::{self, Guard};
 
 use crate::append::Outcome;
 use crate::configuration::Configuration;
 use crate::descend::Help;
+use crate::epochs::Epochs;
 use crate::events::Event;
 use crate::mapping_table::ROOT;
 use crate::node::Kind;
 use crate::node::record::head_of;
 use crate::node::route::Target;
 use crate::node::view::Change;
-use crate::tree::{BwTree, Node};
+use crate::tree::{BwTree, Guard, Node};
 use crate::value::{NewValue, Stored};
 
 impl<C: Configuration> BwTree<C> {
@@ -30,7 +30,7 @@ impl<C: Configuration> BwTree<C> {
         new: &mut Vec<u8>,
         mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> R {
-        let guard = epoch::pin();
+        let guard = self.epochs.pin();
         let head = head_of(key);
         let mut leaf = self.leaf_to_change(key, &guard);
         loop {
@@ -69,7 +69,7 @@ impl<C: Configuration> BwTree<C> {
         }
     }
 
-    fn delete(&self, leaf: Node<'_>, key: &[u8], offset: u32, guard: &Guard) -> Outcome {
+    fn delete(&self, leaf: Node<'_>, key: &[u8], offset: u32, guard: &Guard<C>) -> Outcome {
         let change = Change {
             kind: Kind::Delete,
             key,
@@ -92,7 +92,7 @@ impl<C: Configuration> BwTree<C> {
 
     /// The leaf of a key, without a merge on top.
     #[inline]
-    fn leaf_to_change<'g>(&self, key: &[u8], guard: &'g Guard) -> Node<'g> {
+    fn leaf_to_change<'g>(&self, key: &[u8], guard: &'g Guard<C>) -> Node<'g> {
         loop {
             let leaf = self.find_leaf(Target::At(key), Help::Post, guard);
             if leaf.head.kind() != Kind::Merge {
@@ -104,7 +104,12 @@ impl<C: Configuration> BwTree<C> {
 
     /// The leaf of a key after a lost compare-and-swap: the same node if it still has the key.
     #[cold]
-    fn leaf_to_change_again<'g>(&self, lost: Node<'_>, key: &[u8], guard: &'g Guard) -> Node<'g> {
+    fn leaf_to_change_again<'g>(
+        &self,
+        lost: Node<'_>,
+        key: &[u8],
+        guard: &'g Guard<C>,
+    ) -> Node<'g> {
         let leaf = self.node(lost.id, guard);
         let header = leaf.head.header();
         let same = !matches!(header.kind, Kind::Remove | Kind::Merge)

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use hedgerow_sync::epoch::{self, Guard};
-
 use crate::configuration::Configuration;
+use crate::epochs::Epochs;
 use crate::events::Event;
 use crate::mapping_table::{NONE, NodeId, ROOT};
 use crate::node::view::View;
 use crate::node::{Kind, RecordRef};
-use crate::tree::{BwTree, Node};
+use crate::tree::{BwTree, Guard, Node};
 
 /// The nodes of one level: from low key to id, as the level above has them.
 type Level = Vec<(Vec<u8>, NodeId)>;
@@ -23,7 +22,7 @@ impl<C: Configuration> BwTree<C> {
     ///
     /// The first violation.
     pub fn verify(&self) -> Result<(), String> {
-        let guard = epoch::pin();
+        let guard = self.epochs.pin();
         let root = self.node(ROOT, &guard);
         let mut expected: Level = vec![(Vec::new(), ROOT)];
         let mut seen = BTreeMap::new();
@@ -39,7 +38,7 @@ impl<C: Configuration> BwTree<C> {
         level: u8,
         expected: &Level,
         seen: &mut BTreeMap<NodeId, u8>,
-        guard: &Guard,
+        guard: &Guard<C>,
     ) -> Result<Level, String> {
         let mut children = Vec::new();
         for (index, (low, id)) in expected.iter().enumerate() {

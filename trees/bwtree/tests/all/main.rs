@@ -2,3 +2,4 @@
 
 mod concurrent;
 mod model;
+mod table_2;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_bwtree::{BwTree, Standard, Tiny};
-use hedgerow_index::{Direction, ScanRange};
+use hedgerow_bwtree::{BwTree, Centralised, Configuration, CopyAndReplace, Standard, Tiny};
+use hedgerow_index::{Direction, NotAscending, ScanRange};
 use hedgerow_testkit::index_properties::{
     any_key, any_scan, check_batch, check_even_partitions, check_every_shape, check_scan,
 };
@@ -22,6 +22,12 @@ fn every_key_shape_matches_the_model() {
 #[test]
 fn every_key_shape_matches_the_model_in_tiny_nodes() {
     check_every_shape(BwTree::<Tiny>::new, 4_000);
+}
+
+#[test]
+fn the_forms_for_comparison_match_the_model() {
+    check_every_shape(BwTree::<Centralised>::new, 1_000);
+    check_every_shape(BwTree::<CopyAndReplace>::new, 1_000);
 }
 
 #[test]
@@ -113,6 +119,55 @@ fn ascending_inserts_leave_full_nodes_behind() {
     tree.verify().expect("sound");
     let leaves = tree.statistics().get("leaves").expect("counted");
     assert!(leaves < 15_000.0 / 110.0, "{leaves} leaves");
+}
+
+/// A loaded tree answers as one that was filled, and goes on from there.
+fn loaded<C: Configuration>() {
+    for count in [0, 1, 2, 4, 5, 9, 21, 300, 5_000_u32] {
+        let pairs = || (0..count).map(|number| ((number * 3).to_be_bytes(), number.to_string()));
+        let tree = BwTree::<C>::bulk_load(pairs()).expect("ascending");
+        tree.verify().expect("sound when loaded");
+        assert_eq!(tree.statistics().get("keys"), Some(f64::from(count)));
+        let found = |number: u32| tree.get_with(&number.to_be_bytes(), <[u8]>::to_vec);
+        for (key, value) in pairs() {
+            assert_eq!(
+                tree.get_with(&key, <[u8]>::to_vec),
+                Some(value.into_bytes())
+            );
+        }
+        assert_eq!(found(1), None);
+        (0..count * 3).for_each(|number| {
+            tree.put(&number.to_be_bytes(), b"more");
+        });
+        tree.verify().expect("sound when filled");
+        (0..count * 3).for_each(|number| assert!(tree.remove(&number.to_be_bytes())));
+        tree.verify().expect("sound when emptied");
+        assert_eq!(tree.statistics().get("leaves"), Some(1.0));
+    }
+}
+
+#[test]
+fn loaded_trees_match_filled_ones() {
+    loaded::<Tiny>();
+    loaded::<Standard>();
+}
+
+#[test]
+fn long_keys_and_values_can_be_loaded() {
+    let pair = |number: u8| (vec![number; 20_000], vec![number; 5_000]);
+    let tree = BwTree::<Standard>::bulk_load((0..40).map(pair)).expect("ascending");
+    tree.verify().expect("sound");
+    for (key, value) in (0..40).map(pair) {
+        assert!(tree.get_with(&key, |found| found == value) == Some(true));
+    }
+}
+
+#[test]
+fn a_load_names_the_key_that_does_not_ascend() {
+    for keys in [["a", "b", "b"], ["a", "c", "b"]] {
+        let loaded = BwTree::<Tiny>::bulk_load(keys.map(|key| (key, "")));
+        assert_eq!(loaded.err(), Some(NotAscending { position: 2 }));
+    }
 }
 
 #[test]
