@@ -13,6 +13,7 @@ use std::panic::{UnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::bwtree_races;
 use crate::db_races;
 use crate::matryoshka_races;
 use crate::powercut::{self, DbSubject, LogSubject, PowerCutCampaign};
@@ -35,6 +36,7 @@ const OWN_FAULT: [i32; 6] = [4, 5, 6, 7, 8, 11];
 enum Plant {
     Log(hedgerow_log::PlantedBug),
     Engine(hedgerow::PlantedBug),
+    Bwtree(hedgerow_bwtree::PlantedBug),
     Masstree(hedgerow_masstree::PlantedBug),
     Matryoshka(hedgerow_matryoshka::PlantedBug),
 }
@@ -45,6 +47,7 @@ impl fmt::Display for Plant {
         match self {
             Plant::Log(bug) => write!(f, "log/{bug:?}"),
             Plant::Engine(bug) => write!(f, "engine/{bug:?}"),
+            Plant::Bwtree(bug) => write!(f, "bwtree/{bug:?}"),
             Plant::Masstree(bug) => write!(f, "masstree/{bug:?}"),
             Plant::Matryoshka(bug) => write!(f, "matryoshka/{bug:?}"),
         }
@@ -55,10 +58,12 @@ impl Plant {
     fn all() -> impl Iterator<Item = Plant> {
         let log = hedgerow_log::PlantedBug::ALL.iter();
         let engine = hedgerow::PlantedBug::ALL.iter();
+        let bwtree = hedgerow_bwtree::PlantedBug::ALL.iter();
         let masstree = hedgerow_masstree::PlantedBug::ALL.iter();
         let matryoshka = hedgerow_matryoshka::PlantedBug::ALL.iter();
         log.map(|&bug| Plant::Log(bug))
             .chain(engine.map(|&bug| Plant::Engine(bug)))
+            .chain(bwtree.map(|&bug| Plant::Bwtree(bug)))
             .chain(masstree.map(|&bug| Plant::Masstree(bug)))
             .chain(matryoshka.map(|&bug| Plant::Matryoshka(bug)))
     }
@@ -68,6 +73,7 @@ impl Plant {
         match self {
             Plant::Log(bug) => hedgerow_log::plant(Some(bug)),
             Plant::Engine(bug) => hedgerow::plant(Some(bug)),
+            Plant::Bwtree(bug) => hedgerow_bwtree::plant(Some(bug)),
             Plant::Masstree(bug) => hedgerow_masstree::plant(Some(bug)),
             Plant::Matryoshka(bug) => hedgerow_matryoshka::plant(Some(bug)),
         }
@@ -80,6 +86,7 @@ impl Plant {
             Plant::Log(_) => Campaign::CutsOfLog,
             Plant::Engine(BatchesNotAwaited | CommitsNotAwaited) => Campaign::RacesOfEngine,
             Plant::Engine(_) => Campaign::CutsOfEngine,
+            Plant::Bwtree(_) => Campaign::RacesOfBwtree,
             Plant::Masstree(_) => Campaign::RacesOfMasstree,
             Plant::Matryoshka(_) => Campaign::RacesOfMatryoshka,
         }
@@ -91,15 +98,17 @@ enum Campaign {
     CutsOfLog,
     CutsOfEngine,
     RacesOfEngine,
+    RacesOfBwtree,
     RacesOfMasstree,
     RacesOfMatryoshka,
 }
 
 impl Campaign {
-    const ALL: [Campaign; 5] = [
+    const ALL: [Campaign; 6] = [
         Campaign::CutsOfLog,
         Campaign::CutsOfEngine,
         Campaign::RacesOfEngine,
+        Campaign::RacesOfBwtree,
         Campaign::RacesOfMasstree,
         Campaign::RacesOfMatryoshka,
     ];
@@ -109,6 +118,7 @@ impl Campaign {
             Campaign::CutsOfLog => "power cuts, log",
             Campaign::CutsOfEngine => "power cuts, engine",
             Campaign::RacesOfEngine => "races, engine",
+            Campaign::RacesOfBwtree => "races, Bw-tree",
             Campaign::RacesOfMasstree => "races, tree",
             Campaign::RacesOfMatryoshka => "races, matryoshka",
         }
@@ -120,6 +130,7 @@ impl Campaign {
             Campaign::CutsOfLog => power_cuts_of_log(seed, 500),
             Campaign::CutsOfEngine => power_cuts_of_engine(seed, 500),
             Campaign::RacesOfEngine => races_of_db(20),
+            Campaign::RacesOfBwtree => race_tests(&bwtree_races::RACE_TESTS, &[100]),
             Campaign::RacesOfMasstree => race_tests(&tree_races::RACE_TESTS, &[100]),
             Campaign::RacesOfMatryoshka => race_tests(&matryoshka_races::RACE_TESTS, &[100]),
         }
@@ -131,6 +142,7 @@ impl Campaign {
             Campaign::CutsOfLog => power_cuts_of_log(seed, MAX_IMAGES),
             Campaign::CutsOfEngine => power_cuts_of_engine(seed, MAX_IMAGES),
             Campaign::RacesOfEngine => races_of_db(500),
+            Campaign::RacesOfBwtree => race_tests(&bwtree_races::RACE_TESTS, &[100, 10, 1]),
             Campaign::RacesOfMasstree => race_tests(&tree_races::RACE_TESTS, &[100, 10, 1]),
             Campaign::RacesOfMatryoshka => race_tests(&matryoshka_races::RACE_TESTS, &[100, 10, 1]),
         }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use hedgerow_btree::BTreeIndex;
 use hedgerow_btree::configuration::Adaptive;
+use hedgerow_bwtree::{BwTree, Standard, Tiny};
 use hedgerow_index::Index;
 use hedgerow_masstree::{Bytes, Masstree};
 use hedgerow_matryoshka::MatryoshkaIndex;
@@ -40,6 +41,8 @@ fn histories(keys: &[Vec<u8>], threads: usize, seed: u64) {
     mixtures(Masstree::<Bytes>::default, keys, threads, seed);
     mixtures(<MatryoshkaIndex>::default, keys, threads, seed);
     mixtures(small_btree, keys, threads, seed);
+    mixtures(BwTree::<Tiny>::new, keys, threads, seed);
+    mixtures(BwTree::<Standard>::new, keys, threads, seed);
 }
 
 /// A B-tree of small pages, in as little memory as a pool can work in.
@@ -112,6 +115,8 @@ fn long_sequences_beside_the_model() {
     sequences(Masstree::<Bytes>::default, seed);
     sequences(<MatryoshkaIndex>::default, seed);
     sequences(small_btree, seed);
+    sequences(BwTree::<Tiny>::new, seed);
+    sequences(BwTree::<Standard>::new, seed);
 }
 
 fn sequences<I: Index>(make: impl Fn() -> I, seed: u64) {
@@ -133,6 +138,7 @@ fn zeros_of_every_length_beside_the_model() {
         zeros(Masstree::<Bytes>::default, seed + round);
         zeros(<MatryoshkaIndex>::default, seed + round);
         zeros(small_btree, seed + round);
+        zeros(BwTree::<Tiny>::new, seed + round);
     }
 }
 
