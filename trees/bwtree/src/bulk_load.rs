@@ -1,5 +1,6 @@
 //! A tree from pairs in ascending order: each level is written from left to right, its nodes full,
-//! without deltas and without a descent.
+//! without deltas, without room for them, and without a descent. The first change of a node
+//! consolidates it, which gives it that room.
 
 use hedgerow_index::NotAscending;
 
@@ -154,7 +155,7 @@ impl<C: Configuration> BwTree<C> {
     }
 
     fn write_node(&self, id: NodeId, draft: &Draft<'_, '_>) {
-        let base = draft.build::<WordOf<C>>(Self::delta_bytes(draft.level));
+        let base = draft.build::<WordOf<C>>(0);
         let word = base.as_ptr().expose_provenance() as u64;
         if id == ROOT {
             let guard = self.epochs.pin();

@@ -153,6 +153,16 @@ fn loaded_trees_match_filled_ones() {
 }
 
 #[test]
+fn a_loaded_tree_takes_at_most_30_bytes_for_each_pair_of_16() {
+    let key = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+    let mut keys: Vec<[u8; 8]> = (0..200_000).map(key).collect();
+    keys.sort_unstable();
+    let tree = BwTree::<Standard>::bulk_load(keys.iter().map(|key| (key, key))).expect("ascending");
+    let bytes = tree.statistics().get("bytes_per_key");
+    assert!(bytes.is_some_and(|bytes| bytes <= 30.0), "{bytes:?}");
+}
+
+#[test]
 fn long_keys_and_values_can_be_loaded() {
     let pair = |number: u8| (vec![number; 20_000], vec![number; 5_000]);
     let tree = BwTree::<Standard>::bulk_load((0..40).map(pair)).expect("ascending");
