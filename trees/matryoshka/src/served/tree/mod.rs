@@ -399,6 +399,11 @@ impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
         latch.load().is_border().then(keys)
     }
 
+    /// The root; `None` when the tree is gone. Under a guard it is alive.
+    pub(crate) fn top(&self) -> Option<Node<L>> {
+        self.root().map(Node::top)
+    }
+
     /// All nodes, children after their parents and in key order. Beside writers the list may lack
     /// some nodes or have some twice. Under a guard all are alive, as each address was linked when
     /// it was read.
@@ -417,15 +422,19 @@ pub(crate) struct Node<L> {
 }
 
 impl<L: SharedNodeKey> Node<L> {
-    /// The node at an address as a root, and all nodes below it, as [`Tree::nodes`] has them.
-    fn subtree(address: usize) -> Vec<Self> {
-        let root = Self {
+    /// The node at an address, as a root.
+    fn top(address: usize) -> Self {
+        Self {
             address,
             level: 0,
             low: None,
             high: None,
-        };
-        let (mut nodes, mut stack) = (Vec::new(), vec![root]);
+        }
+    }
+
+    /// The node at an address as a root, and all nodes below it, as [`Tree::nodes`] has them.
+    fn subtree(address: usize) -> Vec<Self> {
+        let (mut nodes, mut stack) = (Vec::new(), vec![Self::top(address)]);
         while let Some(node) = stack.pop() {
             nodes.push(node);
             let Some(inner) = node.inner() else { continue };
@@ -470,6 +479,23 @@ impl<L: SharedNodeKey> Node<L> {
             let pairs = page.pairs();
             if self.version().validate(version) {
                 return Some(pairs);
+            }
+        }
+    }
+
+    /// The separators and children of an inner node as they were at one moment, also beside
+    /// writers: so each child was linked then. `None` for a page, and for a node that is not linked
+    /// any more.
+    pub(crate) fn branches(self) -> Option<(Vec<L>, Vec<Self>)> {
+        let inner = self.inner()?;
+        loop {
+            let version = self.version().stable();
+            if version.is_deleted() {
+                return None;
+            }
+            let (separators, children) = (inner.separators(), inner.children());
+            if self.version().validate(version) {
+                return Some((separators, children.into_iter().map(Self::top).collect()));
             }
         }
     }

@@ -149,6 +149,20 @@ impl<C: Capacity> MatryoshkaIndex<C> {
         tree.keys_of_one_page() == Some(1) && self.only_layer(tree).is_some()
     }
 
+    /// The layer that holds all of a tree, if one does.
+    fn only_layer<'g>(&'g self, tree: &'g Tree<C>) -> Option<Layer<'g, C>> {
+        let pages = tree.nodes().into_iter().filter_map(|node| node.pairs());
+        let words: Vec<u64> = pages.flatten().map(|pair| pair.1).collect();
+        match words[..] {
+            // SAFETY: read and validated under the caller's guard.
+            [word] => match unsafe { entry::<C>(word) } {
+                Entry::Layer(layer) => Some(layer),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Folds a layer, if it is still where it was and still small.
     fn fold_layer<N: Kernel>(&self, reference: &LayerReference<'_, C>, guard: &Guard) -> Outcome {
         let mut unlinked = Vec::new();

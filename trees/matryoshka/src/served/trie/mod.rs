@@ -24,7 +24,7 @@
 //!
 //! * `item`, `bucket`, `layer`: the blocks. `entry`, `tag`: which of them a word names. `slice`:
 //!   slices and common prefixes.
-//! * `map`: the index. `find`, `update`, `fold`, `scan`, `load`, `verify`.
+//! * `map`: the index. `find`, `update`, `fold`, `scan`, `partition`, `load`, `verify`.
 
 mod bucket;
 mod entry;
@@ -34,6 +34,7 @@ mod item;
 mod layer;
 mod load;
 mod map;
+mod partition;
 mod scan;
 mod slice;
 mod tag;

@@ -1,4 +1,4 @@
-//! Visiting keys in order, through all layers, and cutting the key space into parts.
+//! Visiting keys in order, through all layers.
 //!
 //! A stack of trees, one for each layer that the scan is in; nothing is latched, and nothing is
 //! allocated before the first layer. Until the first key beyond the bound, layers whose prefix says
@@ -14,7 +14,7 @@ use std::ops::{Bound, ControlFlow};
 
 use hedgerow_index::{Direction, KeyBound, ScanRange};
 use hedgerow_simd::{Kernel, Task};
-use hedgerow_sync::epoch::{self, Guard};
+use hedgerow_sync::epoch::Guard;
 
 use super::bucket::Bucket;
 use super::entry::{Entry, entry, prefetch};
@@ -213,7 +213,7 @@ fn is_behind(slice: u64, other: u64, direction: Direction) -> bool {
 
 /// The least key that begins with `prefix` and has this slice behind it: keys are padded with zeros
 /// to slices, so that it is the one without any at its end.
-fn least_key(prefix: &[u8], slice: u64) -> Vec<u8> {
+pub(super) fn least_key(prefix: &[u8], slice: u64) -> Vec<u8> {
     let bytes = slice.to_be_bytes();
     let zeros = (slice.trailing_zeros() / 8) as usize;
     [prefix, &bytes[..bytes.len() - zeros]].concat()
@@ -306,50 +306,6 @@ where
                     None => return,
                 },
             }
-        }
-    }
-}
-
-impl<C: Capacity> MatryoshkaIndex<C> {
-    /// Keys that cut the first tree with more than one slice into parts of similar numbers of
-    /// leaf lines.
-    pub(crate) fn split_keys(&self, parts: usize) -> Vec<Vec<u8>> {
-        let _guard = epoch::pin();
-        let (mut tree, mut prefix) = (&self.tree, Vec::new());
-        loop {
-            let pages = tree.nodes().into_iter().filter_map(|node| node.page());
-            let lines: Vec<u64> = pages
-                .flat_map(|page| (0..page.lines()).map(|line| page.leaf(line).key(0)))
-                .collect();
-            let wanted = parts.saturating_sub(1).min(lines.len().saturating_sub(1));
-            let mut split_keys: Vec<Vec<u8>> = (1..=wanted)
-                .map(|cut| lines[cut * lines.len() / (wanted + 1)])
-                .map(|slice| [&prefix[..], &slice.to_be_bytes()].concat())
-                .collect();
-            // Writers may have moved lines while they were listed.
-            split_keys.sort_unstable();
-            split_keys.dedup();
-            let Some(layer) = self.only_layer(tree).filter(|_| split_keys.is_empty()) else {
-                return split_keys;
-            };
-            (tree, prefix) = (layer.tree, layer.prefix.to_vec());
-        }
-    }
-
-    /// The layer that holds all of a tree, if one does.
-    pub(crate) fn only_layer<'g>(&'g self, tree: &'g Tree<C>) -> Option<Layer<'g, C>> {
-        let pages = tree.nodes().into_iter().filter_map(|node| node.page());
-        let words: Vec<u64> = pages
-            .flat_map(|page| page.pairs())
-            .map(|pair| pair.1)
-            .collect();
-        match words[..] {
-            // SAFETY: read under the caller's guard, from a place that was in use.
-            [word] => match unsafe { entry::<C>(word) } {
-                Entry::Layer(layer) => Some(layer),
-                _ => None,
-            },
-            _ => None,
         }
     }
 }
