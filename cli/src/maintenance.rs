@@ -19,7 +19,7 @@ pub(crate) fn stats(stats: Stats, out: &Output) -> Result<()> {
     let db = open(&stats.data, false, true)?;
     let groups = groups(&db, stats.index)?;
     let json = groups.iter().map(|group| {
-        let mut fields: Map<_, _> = [(group.index.0.to_owned(), json!(group.index.1))]
+        let mut fields: Map<_, _> = [(group.index.label.to_owned(), json!(group.index.name))]
             .into_iter()
             .collect();
         let numbers = group.numbers.iter();
@@ -30,8 +30,8 @@ pub(crate) fn stats(stats: Stats, out: &Output) -> Result<()> {
         let mut text = String::new();
         for group in &groups {
             text += &format!("{}\n", group.title);
-            let (name, index, help) = group.index;
-            text += &format!("  {name:<32} {index:>16}  {help}\n");
+            let IndexName { label, name, help } = &group.index;
+            text += &format!("  {label:<32} {name:>16}  {help}\n");
             for entry in group.numbers.iter() {
                 let value = show(entry.name, entry.value);
                 text += &format!("  {:<32} {value:>16}  {}\n", entry.name, entry.help);
@@ -44,17 +44,26 @@ pub(crate) fn stats(stats: Stats, out: &Output) -> Result<()> {
 /// What `stats` prints under one title.
 struct Group {
     title: String,
-    /// Name, value, and what it is.
-    index: (&'static str, &'static str, &'static str),
+    index: IndexName,
     numbers: Statistics,
+}
+
+/// The line of a group that names an index.
+struct IndexName {
+    label: &'static str,
+    name: &'static str,
+    help: &'static str,
 }
 
 /// The numbers of the database, then those of each keyspace; with `walks`, of its tree, too.
 fn groups(db: &Db, walks: bool) -> Result<Vec<Group>> {
-    let help = "The index of keyspaces that are made without naming one.";
     let mut groups = vec![Group {
         title: "database".to_owned(),
-        index: ("default_index", db.default_index().name(), help),
+        index: IndexName {
+            label: "default_index",
+            name: db.default_index().name(),
+            help: "The index of keyspaces that are made without naming one.",
+        },
         numbers: db.statistics(),
     }];
     for name in db.keyspaces() {
@@ -73,11 +82,11 @@ fn groups(db: &Db, walks: bool) -> Result<Vec<Group>> {
         };
         groups.push(Group {
             title: format!("keyspace {name}"),
-            index: (
-                "index",
-                keyspace.index_kind()?.name(),
-                "The index it was made with.",
-            ),
+            index: IndexName {
+                label: "index",
+                name: keyspace.index_kind()?.name(),
+                help: "The index it was made with.",
+            },
             numbers,
         });
     }

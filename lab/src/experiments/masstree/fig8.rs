@@ -63,22 +63,24 @@ fn maps(registry: &Registry) -> Vec<Contestant> {
         let mut map = inline.clone();
         map.entry.name = SMALL_PAGES;
         maps.push(Contestant {
-            environment: vec![environment(HEDGEROW_SMALL_PAGES)],
+            environment: environment(HEDGEROW_SMALL_PAGES),
             ..Contestant::from(map)
         });
     }
     maps
 }
 
-fn environment((name, value): (&'static str, &str)) -> (&'static str, String) {
-    (name, value.to_owned())
+/// The environment of a contestant, of one variable.
+fn environment(variable: (&'static str, &str)) -> Vec<(&'static str, String)> {
+    let (name, value) = variable;
+    vec![(name, value.to_owned())]
 }
 
 /// A comparison tree; from the step that adds them on, with superpages.
 fn in_superpages(map: MapEntry) -> Contestant {
     let environment = match map.entry.name {
         trees::BINARY | trees::ARENA => Vec::new(),
-        _ => vec![environment(GLIBC_SUPERPAGES)],
+        _ => environment(GLIBC_SUPERPAGES),
     };
     Contestant {
         environment,
