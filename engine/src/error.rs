@@ -169,8 +169,8 @@ pub enum Error {
     /// commit as a whole, as it happened as a whole.
     #[error(
         "the commit would have {bytes} bytes or more, the limit is {limit}; write the rows in \
-         several \
-         batches or transactions, or raise the limit (`max_commit_bytes`)"
+         several batches or transactions, or raise the limit (`--max-commit-bytes`, \
+         `max_commit_bytes`)"
     )]
     CommitTooLarge {
         /// Bytes of keys and rows up to the one that was too much.

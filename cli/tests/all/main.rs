@@ -4,6 +4,7 @@ mod client;
 mod commands;
 mod dump;
 mod keyspaces;
+mod limits;
 mod manners;
 mod process;
 mod prompt;
