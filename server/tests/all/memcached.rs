@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::support::{Started, TIMEOUT};
+use crate::support::{Client, Started, TIMEOUT};
 use hedgerow_server::ServerOptions;
 
 fn start() -> Started {
@@ -406,6 +406,34 @@ fn a_flush_with_a_delay_removes_what_is_there_when_it_is_due() {
         ),
         "STORED\r\nOK\r\nEND\r\n"
     );
+}
+
+/// Workers look for a flush that is due every second: time for two looks.
+const LOOKS_FOR_A_FLUSH: Duration = Duration::from_millis(2_500);
+
+#[test]
+fn a_flush_that_comes_due_during_a_pause_waits_for_its_end() {
+    let server = start();
+    let (mut stream, mut pauser) = (connect(&server), server.client());
+    // On a slow machine the flush may come before the pause: then once more.
+    let is_paused_in_time = |stream: &mut TcpStream, pauser: &mut Client| {
+        pauser.run("CLIENT UNPAUSE");
+        ask(stream, b"set a 0 0 1\r\nx\r\nflush_all 1\r\n");
+        pauser.run("CLIENT PAUSE 3600000 WRITE");
+        ask(stream, b"get a\r\n") != "END\r\n"
+    };
+    while !is_paused_in_time(&mut stream, &mut pauser) {}
+    let began = Instant::now();
+    while began.elapsed() < LOOKS_FOR_A_FLUSH {
+        assert_eq!(
+            ask(&mut stream, b"get a\r\n"),
+            "VALUE a 0 1\r\nx\r\nEND\r\n",
+            "flushed during the pause"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    pauser.run("CLIENT UNPAUSE");
+    crate::support::eventually(|| (ask(&mut stream, b"get a\r\n") == "END\r\n").then_some(()));
 }
 
 /// Whatever a memcached client sends that may change something.
