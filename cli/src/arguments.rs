@@ -164,7 +164,9 @@ impl From<Durability> for hedgerow::Durability {
 /// The kind of index that a name means.
 pub(crate) fn index(name: &str) -> Result<IndexKind, String> {
     IndexKind::from_name(name).ok_or_else(|| {
-        format!("there is no index {name:?}; this program knows masstree, matryoshka and btree")
+        format!(
+            "there is no index {name:?}; this program knows masstree, matryoshka, bwtree and btree"
+        )
     })
 }
 
@@ -192,8 +194,9 @@ pub(crate) struct Serve {
     /// Where /metrics and /healthz are, or `none` [default: 127.0.0.1:7380].
     #[arg(long, value_name = "ADDR", env = "HEDGEROW_HTTP", value_parser = address::listen)]
     pub(crate) http: Option<Listen>,
-    /// The index of new keyspaces: masstree or matryoshka, in memory, or btree, in a file of pages
-    /// and larger than memory if need be [default: masstree, or btree if the database has it].
+    /// The index of new keyspaces: masstree, matryoshka or bwtree, in memory, or btree, in a file
+    /// of pages and larger than memory if need be [default: masstree, or btree if the database has
+    /// it].
     #[arg(long, value_name = "NAME", env = "HEDGEROW_INDEX", value_parser = index)]
     pub(crate) index: Option<IndexKind>,
     /// Memory for the data, like 4GiB: indexes in memory refuse writes beyond it, btree keeps what
@@ -398,8 +401,8 @@ pub(crate) struct Load {
     /// The keyspace that rows go to [default: `default`; of a dump: those that it names].
     #[arg(long, value_name = "NAME")]
     pub(crate) keyspace: Option<String>,
-    /// The index of keyspaces that are made: masstree, matryoshka or btree [default: masstree, or
-    /// btree if the database has it].
+    /// The index of keyspaces that are made: masstree, matryoshka, bwtree or btree [default:
+    /// masstree, or btree if the database has it].
     #[arg(long, value_name = "NAME", env = "HEDGEROW_INDEX", value_parser = index)]
     pub(crate) index: Option<IndexKind>,
     /// Take keys and values as they are, without escapes.
@@ -453,8 +456,8 @@ pub(crate) struct KeyspaceCreate {
     pub(crate) data: Data,
     /// Its name.
     pub(crate) name: String,
-    /// Its index: masstree, matryoshka or btree [default: masstree, or btree if the database has
-    /// it].
+    /// Its index: masstree, matryoshka, bwtree or btree [default: masstree, or btree if the
+    /// database has it].
     #[arg(long, value_name = "NAME", value_parser = index)]
     pub(crate) index: Option<IndexKind>,
 }

@@ -81,6 +81,11 @@ fn killed_servers_keep_what_they_acknowledged_on_failing_disks_over_matryoshka()
 }
 
 #[test]
+fn killed_servers_keep_what_they_acknowledged_on_failing_disks_over_bwtrees() {
+    kill_on_failing_disks(IndexKind::BwTree);
+}
+
+#[test]
 fn killed_servers_keep_what_they_acknowledged_on_failing_disks_over_btrees() {
     kill_on_failing_disks(IndexKind::BTree);
 }

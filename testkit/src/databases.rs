@@ -5,6 +5,13 @@ use hedgerow::{Builder, Db, IndexKind};
 /// About the least memory in which a pool of pages works.
 pub const LITTLE_MEMORY: usize = 1 << 20;
 
+/// The kinds of index whose keyspaces can live in one database, all in memory.
+pub const IN_MEMORY: [IndexKind; 3] = [
+    IndexKind::Masstree,
+    IndexKind::Matryoshka,
+    IndexKind::BwTree,
+];
+
 /// Options of a database with this index (the default one, if `None`). B-trees get so little
 /// memory that pages come and go.
 pub fn builder_of(index: Option<IndexKind>) -> Builder {
@@ -18,12 +25,13 @@ pub fn builder_of(index: Option<IndexKind>) -> Builder {
 }
 
 /// Makes tests of functions of an [`IndexKind`]: each runs over the default index, over Matryoshka,
-/// and over B-trees with [`LITTLE_MEMORY`], in modules of these names.
+/// over the Bw-tree, and over B-trees with [`LITTLE_MEMORY`], in modules of these names.
 #[macro_export]
 macro_rules! over_each_index {
     ($($test:ident),+ $(,)?) => {
         $crate::over_each_index!(@in masstree, Masstree: $($test),+);
         $crate::over_each_index!(@in matryoshka, Matryoshka: $($test),+);
+        $crate::over_each_index!(@in bwtree, BwTree: $($test),+);
         $crate::over_each_index!(@in btree, BTree: $($test),+);
     };
     (@in $module:ident, $index:ident: $($test:ident),+) => {

@@ -56,7 +56,10 @@ fn what_makes_no_sense_is_refused_in_one_line_with_the_remedy() {
     fails(
         hedgerow(dir, &unknown),
         2,
-        &["no index \"hash\"", "masstree, matryoshka and btree"],
+        &[
+            "no index \"hash\"",
+            "masstree, matryoshka, bwtree and btree",
+        ],
     );
     done(hedgerow(dir, &["keyspace", "create", "a"]));
     fails(

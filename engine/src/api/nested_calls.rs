@@ -376,6 +376,11 @@ fn every_call_within_every_closure_returns_over_matryoshka() {
 }
 
 #[test]
+fn every_call_within_every_closure_returns_over_bwtree() {
+    check_all(IndexKind::BwTree);
+}
+
+#[test]
 fn every_call_within_every_closure_returns_over_btree() {
     check_all(IndexKind::BTree);
 }

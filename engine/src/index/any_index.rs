@@ -7,6 +7,7 @@
 use std::ops::ControlFlow;
 
 use hedgerow_btree::BTreeIndex;
+use hedgerow_bwtree::BwTree;
 #[cfg(feature = "locked-map")]
 use hedgerow_index::LockedMap;
 use hedgerow_index::{Decision, Index, IndexError, IndexExt, ScanRange, ValuePart};
@@ -20,6 +21,7 @@ use crate::index::kind::IndexKind;
 pub(crate) enum AnyIndex {
     Masstree(Masstree<Bytes>),
     Matryoshka(MatryoshkaIndex),
+    BwTree(BwTree),
     #[cfg(feature = "locked-map")]
     LockedMap(LockedMap),
     BTree(BTreeIndex),
@@ -31,6 +33,7 @@ impl AnyIndex {
         match kind {
             IndexKind::Masstree => Some(AnyIndex::Masstree(Masstree::new())),
             IndexKind::Matryoshka => Some(AnyIndex::Matryoshka(MatryoshkaIndex::new())),
+            IndexKind::BwTree => Some(AnyIndex::BwTree(BwTree::new())),
             #[cfg(feature = "locked-map")]
             IndexKind::LockedMap => Some(AnyIndex::LockedMap(LockedMap::default())),
             IndexKind::BTree => None,
@@ -43,6 +46,7 @@ impl AnyIndex {
         match self {
             AnyIndex::Masstree(index) => index,
             AnyIndex::Matryoshka(index) => index,
+            AnyIndex::BwTree(index) => index,
             #[cfg(feature = "locked-map")]
             AnyIndex::LockedMap(index) => index,
             AnyIndex::BTree(index) => index,
@@ -54,6 +58,7 @@ impl AnyIndex {
         match self {
             AnyIndex::Masstree(_) => IndexKind::Masstree,
             AnyIndex::Matryoshka(_) => IndexKind::Matryoshka,
+            AnyIndex::BwTree(_) => IndexKind::BwTree,
             #[cfg(feature = "locked-map")]
             AnyIndex::LockedMap(_) => IndexKind::LockedMap,
             AnyIndex::BTree(_) => IndexKind::BTree,

@@ -10,6 +10,9 @@ pub enum IndexKind {
     /// Matryoshka: a trie of B+-trees of flat pages of cache lines, whose readers take no locks.
     /// All in memory.
     Matryoshka,
+    /// The Bw-tree: delta records behind a mapping table, changed by compare-and-swap alone. All in
+    /// memory.
+    BwTree,
     /// The B-tree of "B-Trees Are Back", in a file of pages of which as many are in memory as
     /// [`Builder::memory_limit`](crate::Builder::memory_limit) allows: for data larger than memory.
     /// All keyspaces of a database are such trees, or none.
@@ -25,6 +28,7 @@ impl IndexKind {
         match self {
             IndexKind::Masstree => "masstree",
             IndexKind::Matryoshka => "matryoshka",
+            IndexKind::BwTree => "bwtree",
             IndexKind::BTree => "btree",
             #[cfg(feature = "locked-map")]
             IndexKind::LockedMap => "locked-map",
@@ -36,6 +40,7 @@ impl IndexKind {
         let kinds = [
             IndexKind::Masstree,
             IndexKind::Matryoshka,
+            IndexKind::BwTree,
             IndexKind::BTree,
             #[cfg(feature = "locked-map")]
             IndexKind::LockedMap,

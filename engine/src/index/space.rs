@@ -377,9 +377,10 @@ mod tests {
     use super::*;
     use crate::row::TIMESTAMP_BYTES;
 
-    const KINDS: [IndexKind; 3] = [
+    const KINDS: [IndexKind; 4] = [
         IndexKind::Masstree,
         IndexKind::Matryoshka,
+        IndexKind::BwTree,
         IndexKind::LockedMap,
     ];
 

@@ -10,7 +10,12 @@ use hedgerow::{Db, Durability, IndexKind};
 use hedgerow_server::{Server, ServerOptions};
 use hedgerow_vfs::{CallKind, Fault, FaultyVfs, SystemVfs};
 
-const INDEXES: [IndexKind; 3] = [IndexKind::Masstree, IndexKind::Matryoshka, IndexKind::BTree];
+pub const INDEXES: [IndexKind; 4] = [
+    IndexKind::Masstree,
+    IndexKind::Matryoshka,
+    IndexKind::BwTree,
+    IndexKind::BTree,
+];
 
 /// A server of one worker on a disk that fails when asked to.
 struct OnFaultyDisk {

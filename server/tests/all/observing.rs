@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use hedgerow::{Db, IndexKind};
 use hedgerow_server::{Server, ServerOptions};
 
+use crate::failing_disk::INDEXES;
 use crate::support::*;
 
 pub fn options() -> ServerOptions {
@@ -190,7 +191,7 @@ fn the_parser_refuses_what_prometheus_refuses() {
 
 #[test]
 fn metrics_are_what_prometheus_takes_and_tell_all_of_every_index() {
-    for kind in [IndexKind::Masstree, IndexKind::Matryoshka, IndexKind::BTree] {
+    for kind in INDEXES {
         let started = over(kind);
         let mut client = started.client();
         for i in 0..2000 {
@@ -495,7 +496,7 @@ impl Drop for Stop<'_> {
 
 #[test]
 fn indexes_are_walked_beside_writers() {
-    for kind in [IndexKind::Masstree, IndexKind::Matryoshka, IndexKind::BTree] {
+    for kind in INDEXES {
         let started = over(kind);
         let keyspace = started.db.keyspace("default").unwrap();
         // These stay; others of all lengths come and go between them.

@@ -8,6 +8,7 @@ use super::campaign::KillCampaign;
 use super::ledger::Promise;
 use super::server::Server;
 use super::trouble::Trouble;
+use crate::databases::IN_MEMORY;
 use crate::pressure::LEAST_MEMORY;
 
 /// The options of one start.
@@ -24,7 +25,7 @@ pub(super) struct Start {
 
 impl Start {
     pub(super) fn random(rng: &mut StdRng, campaign: &KillCampaign) -> Self {
-        let any = [IndexKind::Masstree, IndexKind::Matryoshka][rng.random_range(0..2)];
+        let any = IN_MEMORY[rng.random_range(0..IN_MEMORY.len())];
         Start {
             workers: rng.random_range(1..=3),
             durability: ["sync", "sync", "periodic", "periodic", "periodic", "none"]

@@ -15,7 +15,7 @@ use super::campaign::Subject;
 use super::oracle::{Contents, Oracle};
 use super::verdicts::Verdicts;
 use super::workload::{self, Backup, ProcessRun};
-use crate::databases::builder_of;
+use crate::databases::{IN_MEMORY, builder_of};
 use crate::pressure::{LEAST_MEMORY, Pressure, Watch};
 
 /// Where the database lies on the modelled disks.
@@ -71,7 +71,7 @@ impl DbSubject {
     /// Opens the database; every opening has options of its own.
     fn open(&self, vfs: Arc<dyn Vfs>, dir: &Path, rng: &mut StdRng) -> Result<Db, String> {
         let clock_ms = Arc::clone(&self.clock_ms);
-        let any = [IndexKind::Masstree, IndexKind::Matryoshka][rng.random_range(0..2)];
+        let any = IN_MEMORY[rng.random_range(0..IN_MEMORY.len())];
         let builder = builder_of(Some(self.index.unwrap_or(any)));
         let (builder, log_bytes) = match self.pressure {
             None => (builder, [4 << 10, 64 << 10]),

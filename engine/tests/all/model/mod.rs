@@ -42,6 +42,11 @@ proptest! {
         agrees(IndexKind::Matryoshka, &steps);
     }
 
+    #[test]
+    fn the_engine_over_a_bwtree_agrees_with_the_model(steps in vec(step(), 1..120)) {
+        agrees(IndexKind::BwTree, &steps);
+    }
+
     /// If this passes and the other fails, look at the tree first.
     #[test]
     fn the_engine_over_a_locked_map_agrees_with_the_model(steps in vec(step(), 1..120)) {
