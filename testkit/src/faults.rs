@@ -213,30 +213,43 @@ impl<'a> Base<'a> {
             report.pressure.get_or_insert_default().add(&pressure);
         }
         let facts = &session.facts;
+        let acknowledged = disk.recording.operations();
         facts
             .check(open(disk.vfs(), self.campaign))
             .map_err(|error| format!("after a restart: {error}"))?;
-        self.cut_power(disk, facts, report)
+        self.cut_power(disk, acknowledged, facts, report)
     }
 
-    /// Cuts the power at random moments from the last acknowledgement on.
+    /// Cuts the power behind the last operation, and at random moments from the last
+    /// acknowledgement on: within the process run that recovers what the fault left.
     fn cut_power(
         &self,
         disk: &Disk,
+        acknowledged: usize,
         facts: &Facts,
         report: &mut FaultReport,
     ) -> Result<(), String> {
         let seed = self.campaign.seed ^ report.cases as u64;
         let mut rng = StdRng::seed_from_u64(seed);
         let end = disk.recording.operations();
-        for _ in 0..self.campaign.cuts {
+        let cuts = (0..self.campaign.cuts).map(|cut| match cut {
+            0 => end,
+            _ => rng.random_range(acknowledged..=end),
+        });
+        let mut moments: Vec<usize> = cuts.collect();
+        // The recording replays its operations once where they come in order.
+        moments.sort_unstable();
+        for moment in moments {
             let image = disk
                 .recording
-                .crash_image(end, &mut |n| rng.random_range(0..n));
+                .crash_image(moment, &mut |n| rng.random_range(0..n));
             report.images += 1;
             facts
                 .check(open(Arc::new(image), self.campaign))
-                .map_err(|e| format!("after a power cut: {e}"))?;
+                .map_err(|e| {
+                    let (cut, all) = (moment - acknowledged, end - acknowledged);
+                    format!("after a power cut behind {cut} of {all} operations of a restart: {e}")
+                })?;
         }
         Ok(())
     }

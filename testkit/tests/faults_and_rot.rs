@@ -20,7 +20,7 @@ fn faults(index: Option<IndexKind>, stride: usize, under_pressure: bool) -> Faul
         seed: seed(),
         stride,
         first: 0,
-        cuts: 1,
+        cuts: 2,
         index,
         under_pressure,
     };
