@@ -7,6 +7,7 @@
 //!
 //! ```text
 //! used:  │ address of the newest record (even) │
+//! retired:  │ address of the remove record │ 1 │ 0 │
 //! free:  │ id of the next free entry     │ 1 │
 //! head of the free list:  │ tag u32 │ id u32 │
 //! ```
@@ -29,6 +30,10 @@ pub(crate) type NodeId = u32;
 
 /// No node.
 pub(crate) const NONE: NodeId = 0;
+
+/// The bit of the word of an id that is retired: its remove record is freed when the epoch ends,
+/// by whichever thread. Records are aligned to 8 bytes.
+const RETIRED: u64 = 2;
 
 /// The root: its id stays while its level changes.
 pub(crate) const ROOT: NodeId = 1;
@@ -104,6 +109,24 @@ impl<E: Entries> MappingTable<E> {
     #[inline(always)]
     pub fn load(&self, id: NodeId) -> u64 {
         self.entries.word(id).load(Ordering::Acquire)
+    }
+
+    /// The address of a node's newest record, if the id is in use or retired.
+    #[inline(always)]
+    pub fn record(&self, id: NodeId) -> u64 {
+        self.load(id) & !RETIRED
+    }
+
+    /// Says of a node whose newest record is a remove record that its id is retired.
+    pub fn mark_retired(&self, id: NodeId, word: u64) {
+        self.install(id, word | RETIRED);
+    }
+
+    /// The addresses of the newest records of ids that are in use, not retired.
+    pub fn in_use(&self) -> impl Iterator<Item = u64> {
+        let ids = ROOT..ROOT + self.ever_used() as NodeId;
+        ids.map(|id| self.load(id))
+            .filter(|word| *word != 0 && word & (1 | RETIRED) == 0)
     }
 
     /// The address of a node's word, to prefetch it.

@@ -11,7 +11,7 @@ use crate::chunk;
 use crate::configuration::Configuration;
 use crate::epochs::Epochs;
 use crate::events::Event;
-use crate::mapping_table::{NodeId, ROOT};
+use crate::mapping_table::NodeId;
 use crate::node::record::write_record;
 use crate::node::view::View;
 use crate::node::{Body, Header, Kind, RecordRef};
@@ -61,6 +61,7 @@ impl<C: Configuration> BwTree<C> {
             table.recycle(id);
             return;
         }
+        self.table.mark_retired(id, word);
         let release = move || {
             // SAFETY: the epoch has ended, so no operation that could reach the id is running.
             unsafe { release_remove(word) };
@@ -123,13 +124,10 @@ pub(crate) unsafe fn release_remove(word: u64) {
 
 impl<C: Configuration> Drop for BwTree<C> {
     fn drop(&mut self) {
-        for id in ROOT..ROOT + self.table.ever_used() as NodeId {
-            let word = self.table.load(id);
-            // Free entries are odd; what is retired has its release in the epoch's lists.
-            if word == 0 || word & 1 == 1 {
-                continue;
-            }
-            // SAFETY: the tree is this thread's alone, so every record that it names is alive and
+        // What is retired is released through the epoch's lists, at this moment perhaps, by another
+        // thread: the record of such an id must not be read.
+        for word in self.table.in_use() {
+            // SAFETY: the tree is this thread's alone, so every record of an id in use is alive and
             // used by nobody.
             unsafe {
                 let head = RecordRef::of_word(word);

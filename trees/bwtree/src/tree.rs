@@ -67,7 +67,7 @@ impl<C: Configuration> BwTree<C> {
     pub(crate) fn node<'g>(&self, id: NodeId, _guard: &'g Guard<C>) -> Node<'g> {
         // SAFETY: the id was reachable under this guard, so it is in use; what its word names is
         // retired, not freed, while the guard lives.
-        let head = unsafe { RecordRef::of_word(self.table.load(id)) };
+        let head = unsafe { RecordRef::of_word(self.table.record(id)) };
         Node { id, head }
     }
 }

@@ -118,3 +118,24 @@ fn keys_that_stay_are_always_found() {
     });
     tree.verify().expect("sound");
 }
+
+/// What a tree retired is released by whichever thread collects, also while the tree is dropped.
+#[test]
+fn trees_are_dropped_while_others_release_what_they_retired() {
+    std::thread::scope(|scope| {
+        for thread in 0..8_u64 {
+            scope.spawn(move || {
+                for round in 0..400 {
+                    let tree = BwTree::<Tiny>::new();
+                    let keys = (0..600_u64).map(|key| (key * 7 + thread + round) % 601);
+                    for key in keys.clone() {
+                        tree.put(&key.to_be_bytes(), b"value");
+                    }
+                    for key in keys.filter(|key| key % 50 != 0) {
+                        tree.remove(&key.to_be_bytes());
+                    }
+                }
+            });
+        }
+    });
+}
