@@ -73,6 +73,7 @@ const PACES: &[(&str, Pace)] = &[
     ("hedgerow inline", times(0.6)),
     ("hedgerow single-threaded", times(0.5)),
     ("hedgerow index", times(0.8)),
+    ("bwtree", times(0.9)),
     ("btree adaptive", times(0.8)),
     ("btree baseline", times(1.2)),
     ("btree fingerprint", times(0.8)),

@@ -26,7 +26,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
-const USAGE: &str = "operation_cost masstree|btree|matryoshka short|long \
+const USAGE: &str = "operation_cost masstree|btree|matryoshka|bwtree short|long \
                      none|get|put|insert|scan|reverse|range|keys|get_many COUNT";
 
 /// Keys that are there before the operation.

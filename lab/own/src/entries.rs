@@ -11,8 +11,8 @@ use hedgerow_matryoshka::{
 };
 
 use crate::{
-    BTreeMark, Batched, Empty, Engine, Indexed, Inline, Integer, Integers, Paged, SharedPaged,
-    Words,
+    BTreeMark, Batched, Delta, Empty, Engine, Indexed, Inline, Integer, Integers, Paged,
+    SharedPaged, Words,
 };
 
 /// An entry of our own.
@@ -150,6 +150,10 @@ pub fn maps() -> Vec<MapEntry> {
         MapEntry {
             entry: entry("matryoshka index", true),
             build: concurrent::<Indexed<MatryoshkaIndex>>(),
+        },
+        MapEntry {
+            entry: entry("bwtree", true),
+            build: concurrent::<Indexed<Delta>>(),
         },
         MapEntry {
             entry: own(

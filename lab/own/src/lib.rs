@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod btree;
+mod bwtree;
 pub mod comparison_trees;
 mod empty;
 mod engine;
@@ -18,6 +19,7 @@ mod matryoshka;
 mod standard;
 
 pub use btree::{Paged, SharedPaged};
+pub use bwtree::Delta;
 pub use empty::Empty;
 pub use engine::Engine;
 pub use entries::{concurrent, maps, ordered, own, single, stores, unordered};

@@ -182,6 +182,12 @@ pub trait InlinedIndex: Default + Send + Sync {
 
     /// Visits the pairs of a range.
     fn scan_range(&self, range: &ScanRange<'_>, visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>);
+
+    /// Fills the empty index with ascending pairs at once; whether it can, and was empty.
+    fn bulk_load<'k>(&self, pairs: impl Iterator<Item = (&'k [u8], [u8; 8])>) -> bool {
+        drop(pairs);
+        false
+    }
 }
 
 macro_rules! inlined_index {
@@ -224,7 +230,7 @@ inlined_index!(MatryoshkaIndex);
 
 /// A tree with values in blocks, as the engine's index.
 #[derive(Default)]
-pub struct Indexed<I = Masstree<Bytes>>(I);
+pub struct Indexed<I = Masstree<Bytes>>(pub(super) I);
 
 fn word(value: &[u8]) -> u64 {
     value
@@ -292,6 +298,13 @@ impl<I: InlinedIndex> Map for Indexed<I> {
             for key in some.iter() {
                 self.put_with(key, value_of(key).wrapping_add(add), &mut new);
             }
+        }
+    }
+
+    fn load_sorted_run(&self, keys: KeyRange<'_>) {
+        let pairs = keys.iter().map(|key| (key, value_of(key).to_le_bytes()));
+        if !self.0.bulk_load(pairs) {
+            self.put_run(keys, 0);
         }
     }
 
