@@ -5,9 +5,10 @@
 //! written there afterwards. Replay removes the rows of the range that are older. The commit
 //! removes the first rows while it has all stripes locked, and those are often all. If there are
 //! more, it unlocks the stripes, and only the range stays closed to writers and to readers of
-//! single keys ([`removals`](crate::commit::removals)) until the last row is removed. A B-tree is
-//! emptied a leaf at a time, which takes about as long as a scan of the range; with other indexes
-//! it takes as long as so many removals. Scans do not wait, and may see a part of the rows.
+//! single keys ([`removals`](crate::commit::removals)) until the last row is removed. A B-tree or
+//! Bw-tree is emptied a leaf at a time, which takes about as long as a scan of the range; with
+//! other indexes it takes as long as so many removals. Scans do not wait, and may see a part of the
+//! rows.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;

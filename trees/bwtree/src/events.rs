@@ -19,12 +19,13 @@ pub(crate) enum Event {
     Aborts,
     Merges,
     RootShrinks,
+    RangeLeaves,
     IdsRetired,
     IdsDiscarded,
 }
 
 /// How many kinds of events there are.
-pub(crate) const EVENTS: usize = 17;
+pub(crate) const EVENTS: usize = 18;
 
 /// Their names and what they say.
 pub(crate) const EVENT_NAMES: [(&str, &str); EVENTS] = [
@@ -70,6 +71,10 @@ pub(crate) const EVENT_NAMES: [(&str, &str); EVENTS] = [
     ),
     ("merges", "Nodes merged into their left neighbours."),
     ("root_shrinks", "Levels taken away."),
+    (
+        "range_leaves",
+        "Leaves that removals of ranges replaced by what is left of them.",
+    ),
     ("ids_retired", "Ids of removed nodes, to be used again."),
     (
         "ids_discarded",

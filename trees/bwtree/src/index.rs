@@ -1,7 +1,10 @@
 //! [`hedgerow_index::Index`]: how the engine sees the tree.
 
+use std::ops::Bound;
+
 use hedgerow_index::{
-    Decide, Index, IndexError, ScanRange, Statistics, StatisticsKind, ValuePart, Visit,
+    Decide, Index, IndexError, RangeDecision, ScanRange, Statistics, StatisticsKind, ValuePart,
+    Visit,
 };
 
 use crate::configuration::Configuration;
@@ -40,6 +43,16 @@ impl<C: Configuration> Index for BwTree<C> {
         decide: &mut Decide<'_>,
     ) -> Result<(), IndexError> {
         self.update_with(key, new, decide);
+        Ok(())
+    }
+
+    fn remove_range(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        decide: &mut dyn FnMut(&[u8], &[u8]) -> RangeDecision,
+    ) -> Result<(), IndexError> {
+        BwTree::remove_range(self, from, to, decide);
         Ok(())
     }
 

@@ -8,7 +8,7 @@
 //!  ┌────┬─────────┐        ┌──────┬────────┬────────┬───────────────────┐
 //!  │ id │ address ├───────►│ free │ newest │ … delta│ base node: sorted │
 //!  └────┴─────────┘        └──────┴────────┴────────┴───────────────────┘
-//!    ▲                            one file per verb: get, get_many, update, scan, partition
+//!    ▲                            one file per verb: get, get_many, update, scan, remove_range
 //!    └── all links between        of the structure: split, separators, merge, shrink
 //!        nodes are ids            of a chain: append, consolidate, node/
 //! ```
@@ -51,10 +51,12 @@ mod index;
 mod interleavings;
 mod mapping_table;
 mod merge;
+mod multimap;
 mod node;
 mod partition;
 mod planted;
 mod release;
+mod remove_range;
 mod scan;
 mod separators;
 mod shrink;
@@ -72,6 +74,7 @@ pub use hedgerow_index::Direction;
 /// anyone retires meanwhile is kept until it drops.
 pub use hedgerow_sync::epoch::pin;
 pub use mapping_table::{Entries, MOST_NODES, ReservedEntries};
+pub use multimap::{BwMultimap, PairTooLong};
 #[cfg(feature = "planted-bugs")]
 pub use planted::{PlantedBug, plant};
 pub use tree::BwTree;

@@ -64,10 +64,9 @@ impl<C: Configuration> BwTree<C> {
             return false;
         }
         // Counted as a split counts them, and less than it allows: what was merged is not split.
-        let bytes: usize = [left, right]
-            .iter()
-            .map(|&head| item_bytes(&View::of(head, None).items))
-            .sum();
+        let mut merged = View::of(left, None);
+        merged.load(right, None);
+        let bytes = item_bytes(&merged.items);
         4 * bytes <= 3 * C::NODE_BYTES
     }
 

@@ -22,12 +22,16 @@ pub(crate) struct Draft<'a, 'i> {
     pub items: &'i [Item<'a>],
 }
 
-/// Bytes of keys and values, if no prefix were left out.
+/// Bytes of ascending items in one node: keys, whose common prefix counts once, and values.
 pub(crate) fn item_bytes(items: &[Item<'_>]) -> usize {
+    let (Some(first), Some(last)) = (items.first(), items.last()) else {
+        return 0;
+    };
+    let prefix_bytes = shared_bytes(first.key, last.key);
     let bytes = items
         .iter()
-        .map(|item| item.key.len() + item.value.bytes().len() + 4);
-    bytes.sum()
+        .map(|item| item.key.len() - prefix_bytes + item.value.bytes().len() + 4);
+    prefix_bytes + bytes.sum::<usize>()
 }
 
 /// Sizes of a base node that is to be written.

@@ -2,4 +2,6 @@
 
 mod concurrent;
 mod model;
+mod multimap;
+mod remove_range;
 mod table_2;
