@@ -30,8 +30,9 @@ impl<const N: usize> Counters<N> {
         self.add(index, 1);
     }
 
+    /// Adds `n` to counter `index`.
     #[inline]
-    fn add(&self, index: usize, n: i64) {
+    pub fn add(&self, index: usize, n: i64) {
         self.stripes[threads::number() % STRIPES][index].fetch_add(n, Ordering::Relaxed);
     }
 

@@ -1,8 +1,14 @@
 //! What is decided when a tree's type is written: capacities, thresholds, where the mapping table
-//! lies.
+//! lies, and which mechanisms of the papers are left out.
+//!
+//! The forms for comparison take a configuration and change one thing of it, so they combine:
+//! `RetryFromRoot<Tiny>`, `ReplayConsolidation<Centralised>`. Without a parameter they change
+//! [`Standard`].
+
+use std::marker::PhantomData;
 
 use crate::epochs::{CentralisedEpochs, DecentralisedEpochs, Epochs};
-use crate::mapping_table::{Entries, ReservedEntries};
+use crate::mapping_table::{Entries, PlainEntries, ReservedEntries};
 
 /// Compile-time choices of a tree.
 pub trait Configuration: Send + Sync + Sized + 'static {
@@ -24,6 +30,28 @@ pub trait Configuration: Send + Sync + Sized + 'static {
     const LEAF_DELTA_BYTES: usize;
     /// Bytes for deltas in a chunk of an inner node.
     const INNER_DELTA_BYTES: usize;
+    /// Where a writer looks again after a lost compare-and-swap.
+    const RETRY: Retry = Retry::AtNode;
+    /// How a consolidation applies deltas.
+    const CONSOLIDATION: Consolidation = Consolidation::ByOffsets;
+}
+
+/// Where a writer looks again that lost a compare-and-swap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// At the same node, and at the root only if that node is removed or gave the key away.
+    AtNode,
+    /// At the root.
+    AtRoot,
+}
+
+/// How a consolidation applies deltas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consolidation {
+    /// By the offsets that deltas name: the items between two deltas are taken over as they are.
+    ByOffsets,
+    /// One after the other, oldest first, to a copy of the items, which is then sorted.
+    ByReplay,
 }
 
 /// The tree as it is served.
@@ -58,34 +86,86 @@ impl Configuration for Tiny {
     const INNER_DELTA_BYTES: usize = 256;
 }
 
-/// [`Standard`] with one list of garbage for all threads, as the first Bw-tree had it.
-#[derive(Debug)]
-pub enum Centralised {}
+/// A configuration that changes something of another one.
+macro_rules! form {
+    (
+        $(#[$doc:meta])*
+        $name:ident, entries $entries:ty, epochs $epochs:ty,
+        retry $retry:expr, consolidation $consolidation:expr
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $name<C = Standard>(PhantomData<C>);
 
-impl Configuration for Centralised {
-    type Entries = ReservedEntries;
-    type Epochs = CentralisedEpochs;
-    const LEAF_ITEMS: usize = Standard::LEAF_ITEMS;
-    const INNER_ITEMS: usize = Standard::INNER_ITEMS;
-    const NODE_BYTES: usize = Standard::NODE_BYTES;
-    const LEAF_CHAIN: u16 = Standard::LEAF_CHAIN;
-    const INNER_CHAIN: u16 = Standard::INNER_CHAIN;
-    const LEAF_DELTA_BYTES: usize = Standard::LEAF_DELTA_BYTES;
-    const INNER_DELTA_BYTES: usize = Standard::INNER_DELTA_BYTES;
+        impl<C: Configuration> Configuration for $name<C> {
+            type Entries = $entries;
+            type Epochs = $epochs;
+            const LEAF_ITEMS: usize = C::LEAF_ITEMS;
+            const INNER_ITEMS: usize = C::INNER_ITEMS;
+            const NODE_BYTES: usize = C::NODE_BYTES;
+            const LEAF_CHAIN: u16 = C::LEAF_CHAIN;
+            const INNER_CHAIN: u16 = C::INNER_CHAIN;
+            const LEAF_DELTA_BYTES: usize = C::LEAF_DELTA_BYTES;
+            const INNER_DELTA_BYTES: usize = C::INNER_DELTA_BYTES;
+            const RETRY: Retry = $retry;
+            const CONSOLIDATION: Consolidation = $consolidation;
+        }
+    };
 }
 
-/// [`Standard`] without delta records: every change copies its node and replaces it.
-#[derive(Debug)]
-pub enum CopyAndReplace {}
+form!(
+    /// One list of garbage for all threads, as the first Bw-tree had it.
+    Centralised, entries C::Entries, epochs CentralisedEpochs,
+    retry C::RETRY, consolidation C::CONSOLIDATION
+);
 
-impl Configuration for CopyAndReplace {
-    type Entries = ReservedEntries;
-    type Epochs = DecentralisedEpochs;
-    const LEAF_ITEMS: usize = Standard::LEAF_ITEMS;
-    const INNER_ITEMS: usize = Standard::INNER_ITEMS;
-    const NODE_BYTES: usize = Standard::NODE_BYTES;
+form!(
+    /// A writer that loses a compare-and-swap descends from the root again, as in OpenBw-Tree.
+    RetryFromRoot, entries C::Entries, epochs C::Epochs,
+    retry Retry::AtRoot, consolidation C::CONSOLIDATION
+);
+
+form!(
+    /// Consolidations apply deltas one after the other and sort, as in the first Bw-tree.
+    ReplayConsolidation, entries C::Entries, epochs C::Epochs,
+    retry C::RETRY, consolidation Consolidation::ByReplay
+);
+
+form!(
+    /// Entries of the mapping table and markers of chunks are compared and stored by two plain
+    /// instructions, not by one compare-and-swap. That is right for one thread at a time alone, so
+    /// a tree of this form can be sent to another thread, but not shared:
+    ///
+    /// ```
+    /// fn is_sent<T: Send>(_: T) {}
+    /// is_sent(hedgerow_bwtree::BwTree::<hedgerow_bwtree::WithoutCompareAndSwap>::new());
+    /// ```
+    ///
+    /// ```compile_fail
+    /// fn is_shared<T: Sync>(_: T) {}
+    /// is_shared(hedgerow_bwtree::BwTree::<hedgerow_bwtree::WithoutCompareAndSwap>::new());
+    /// ```
+    ///
+    /// The free list of ids keeps its compare-and-swaps: any thread may release what an epoch
+    /// retained, and gives ids back there.
+    WithoutCompareAndSwap, entries PlainEntries, epochs C::Epochs,
+    retry C::RETRY, consolidation C::CONSOLIDATION
+);
+
+/// Without delta records: every change copies its node and replaces it.
+#[derive(Debug)]
+pub struct CopyAndReplace<C = Standard>(PhantomData<C>);
+
+impl<C: Configuration> Configuration for CopyAndReplace<C> {
+    type Entries = C::Entries;
+    type Epochs = C::Epochs;
+    const LEAF_ITEMS: usize = C::LEAF_ITEMS;
+    const INNER_ITEMS: usize = C::INNER_ITEMS;
+    const NODE_BYTES: usize = C::NODE_BYTES;
     const LEAF_CHAIN: u16 = 0;
     const INNER_CHAIN: u16 = 0;
     const LEAF_DELTA_BYTES: usize = 0;
     const INNER_DELTA_BYTES: usize = 0;
+    const RETRY: Retry = C::RETRY;
+    const CONSOLIDATION: Consolidation = C::CONSOLIDATION;
 }

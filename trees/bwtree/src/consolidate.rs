@@ -3,7 +3,7 @@
 //!
 //! A node that turns out to be too large is split here: its items are at hand.
 
-use crate::configuration::Configuration;
+use crate::configuration::{Configuration, Consolidation};
 use crate::events::Event;
 use crate::node::draft::item_bytes;
 use crate::node::record::FIXED_BYTES;
@@ -40,7 +40,10 @@ impl<C: Configuration> BwTree<C> {
             }
             _ => node.head,
         };
-        let view = View::of(head, change);
+        let view = match C::CONSOLIDATION {
+            Consolidation::ByOffsets => View::of(head, change),
+            Consolidation::ByReplay => View::replayed(head, change),
+        };
         let header = node.head.header();
         let draft = Draft {
             level: header.level,
@@ -62,12 +65,23 @@ impl<C: Configuration> BwTree<C> {
         let base = unsafe { RecordRef::new(base) };
         let done = self.publish(node, base, &view, guard);
         if done {
-            self.counters.count(Event::Consolidations as usize);
+            self.count_consolidation(header.level);
         } else {
             // SAFETY: it was not published.
             unsafe { self.release_unpublished(base) };
         }
         done
+    }
+
+    /// Counts a chain of a level that was replaced by a base node.
+    pub(crate) fn count_consolidation(&self, level: u8) {
+        self.counters.count(Event::Consolidations as usize);
+        if level > 0 {
+            self.counters.count(Event::InnerConsolidations as usize);
+        }
+        if matches!(C::CONSOLIDATION, Consolidation::ByReplay) {
+            self.counters.count(Event::ReplayedConsolidations as usize);
+        }
     }
 
     /// Replaces a node's chain by another one that has what the view says; on success retires what
@@ -83,6 +97,9 @@ impl<C: Configuration> BwTree<C> {
             self.counters.count(Event::LostConsolidations as usize);
             return false;
         }
+        let deltas = node.head.header().depth;
+        self.counters
+            .add(Event::ConsolidatedDeltas as usize, deltas.into());
         // SAFETY: the compare-and-swap made the chain unreachable for operations that begin now,
         // and the view has the blocks that the new chain does not name.
         unsafe {

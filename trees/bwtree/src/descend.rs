@@ -73,6 +73,7 @@ impl<C: Configuration> BwTree<C> {
                 if help == Help::Post
                     && let Some(separator) = high
                 {
+                    self.counters.count(Event::HelpedSeparators as usize);
                     self.post_separator(header.level, separator, header.right, guard);
                 }
                 id = header.right;

@@ -11,7 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hedgerow_sync::epoch;
 
 /// A scheme of epochs.
-pub trait Epochs: Default + Send + Sync + 'static {
+///
+/// # Safety
+///
+/// What is retired is released only when every guard has been dropped that was alive then.
+pub unsafe trait Epochs: Default + Send + Sync + 'static {
     /// Keeps what a running operation may read.
     type Guard;
 
@@ -41,7 +45,8 @@ pub trait Epochs: Default + Send + Sync + 'static {
 #[derive(Debug, Default)]
 pub struct DecentralisedEpochs;
 
-impl Epochs for DecentralisedEpochs {
+// SAFETY: crossbeam-epoch keeps what is retired until all threads that are pinned have unpinned.
+unsafe impl Epochs for DecentralisedEpochs {
     type Guard = epoch::Guard;
 
     #[inline(always)]
@@ -85,7 +90,8 @@ fn lock(epochs: &Mutex<Central>) -> MutexGuard<'_, Central> {
     epochs.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Epochs for CentralisedEpochs {
+// SAFETY: garbage has an epoch, and waits until no guard of that epoch or an earlier one is left.
+unsafe impl Epochs for CentralisedEpochs {
     type Guard = CentralisedGuard;
 
     fn pin(&self) -> CentralisedGuard {

@@ -11,12 +11,17 @@ pub(crate) enum Event {
     LostAppends,
     LostConsolidations,
     Consolidations,
+    InnerConsolidations,
+    ReplayedConsolidations,
+    ConsolidatedDeltas,
     ChunksFull,
     LeafSplits,
     InnerSplits,
     RootGrowths,
     SeparatorsPosted,
+    HelpedSeparators,
     Aborts,
+    HelpedMerges,
     Merges,
     RootShrinks,
     RangeLeaves,
@@ -25,7 +30,7 @@ pub(crate) enum Event {
 }
 
 /// How many kinds of events there are.
-pub(crate) const EVENTS: usize = 18;
+pub(crate) const EVENTS: usize = 23;
 
 /// Their names and what they say.
 pub(crate) const EVENT_NAMES: [(&str, &str); EVENTS] = [
@@ -53,10 +58,22 @@ pub(crate) const EVENT_NAMES: [(&str, &str); EVENTS] = [
         "lost_consolidations",
         "Consolidated nodes whose compare-and-swap failed.",
     ),
-    ("consolidations", "Chains replaced by a base node."),
+    (
+        "consolidations",
+        "Chains replaced by a base node, splits not counted.",
+    ),
+    ("inner_consolidations", "Of these, those of inner nodes."),
+    (
+        "replayed_consolidations",
+        "Of these, those that applied deltas one by one, not by their offsets.",
+    ),
+    (
+        "consolidated_deltas",
+        "Delta records on chains that were replaced: with `deltas`, all that were appended.",
+    ),
     (
         "chunks_full",
-        "Of these, those for which the chunk had no room for a delta.",
+        "Changes for which the chunk had no room, so that the node was consolidated.",
     ),
     ("leaf_splits", "Leaves split because they were full."),
     ("inner_splits", "Inner nodes split because they were full."),
@@ -66,8 +83,16 @@ pub(crate) const EVENT_NAMES: [(&str, &str); EVENTS] = [
         "Separators of split nodes put on their parents.",
     ),
     (
+        "helped_separators",
+        "Nodes met whose parent lacked their separator, and for which it was posted.",
+    ),
+    (
         "aborts",
         "Merges begun: parents closed to other changes until a merge is done.",
+    ),
+    (
+        "helped_merges",
+        "Unfinished merges met, and completed before anything else.",
     ),
     ("merges", "Nodes merged into their left neighbours."),
     ("root_shrinks", "Levels taken away."),

@@ -8,10 +8,11 @@ use hedgerow_index::{
 };
 
 use crate::configuration::Configuration;
+use crate::mapping_table::Entries;
 use crate::tree::BwTree;
 
 /// Values lie in memory, so a head is all of its value.
-impl<C: Configuration> Index for BwTree<C> {
+impl<C: Configuration<Entries: Entries<Sharing = ()>>> Index for BwTree<C> {
     fn get(
         &self,
         key: &[u8],

@@ -7,12 +7,13 @@
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hedgerow_index::{Direction, ScanRange};
 use hedgerow_modelled::Modelled;
 use hedgerow_sync::word::Word;
-use shuttle::thread;
+use shuttle::scheduler::RandomScheduler;
+use shuttle::{Runner, thread};
 
 use crate::configuration::{Configuration, Tiny};
 use crate::epochs::{CentralisedEpochs, CentralisedGuard, Epochs};
@@ -24,8 +25,11 @@ const IDS: usize = 64;
 /// A few entries on words of shuttle's.
 struct FewEntries<W>(Vec<W>);
 
-impl<W: Word + 'static> Entries for FewEntries<W> {
+// SAFETY: a word for each id, as atomic as `W`. Twins with wrong words free no memory.
+unsafe impl<W: Word + 'static> Entries for FewEntries<W> {
     type Word = W;
+    type Shared = W;
+    type Sharing = ();
 
     fn reserve() -> Self {
         Self((0..IDS).map(|_| W::new(0)).collect())
@@ -85,7 +89,8 @@ impl Word for Blind {
 #[derive(Default)]
 struct IdsAtOnce(CentralisedEpochs);
 
-impl Epochs for IdsAtOnce {
+// SAFETY: it frees no memory; ids that are used again too early are what its test looks for.
+unsafe impl Epochs for IdsAtOnce {
     type Guard = CentralisedGuard;
 
     fn pin(&self) -> CentralisedGuard {
@@ -105,7 +110,8 @@ impl Epochs for IdsAtOnce {
 #[derive(Default)]
 struct Endless;
 
-impl Epochs for Endless {
+// SAFETY: it frees nothing.
+unsafe impl Epochs for Endless {
     type Guard = ();
 
     fn pin(&self) {}
@@ -138,7 +144,9 @@ modelled!(NotComparing, Blind, Endless);
 modelled!(RecyclingAtOnce, Modelled, IdsAtOnce);
 
 /// A tree with these keys, each of which is its own value.
-fn tree<C: Configuration>(keys: impl IntoIterator<Item = u8>) -> Arc<BwTree<C>> {
+fn tree<C: Configuration<Entries: Entries<Sharing = ()>>>(
+    keys: impl IntoIterator<Item = u8>,
+) -> Arc<BwTree<C>> {
     let tree = BwTree::new();
     keys.into_iter().for_each(|key| {
         tree.put(&[key], &[key]);
@@ -147,7 +155,10 @@ fn tree<C: Configuration>(keys: impl IntoIterator<Item = u8>) -> Arc<BwTree<C>> 
 }
 
 /// Runs each list of steps in a thread: positive numbers are put, negative ones removed.
-fn run<C: Configuration>(tree: &Arc<BwTree<C>>, threads: &[&'static [i16]]) {
+fn run<C: Configuration<Entries: Entries<Sharing = ()>>>(
+    tree: &Arc<BwTree<C>>,
+    threads: &[&'static [i16]],
+) {
     let threads = threads.iter().map(|&steps| {
         let tree = Arc::clone(tree);
         thread::spawn(move || {
@@ -192,7 +203,7 @@ fn explore(run: impl Fn() + Send + Sync + Clone + 'static) {
     shuttle::check_pct(run, schedules, 3);
 }
 
-fn appends<C: Configuration>() {
+fn appends<C: Configuration<Entries: Entries<Sharing = ()>>>() {
     let tree = tree::<C>([10]);
     run(&tree, &[&[1, 2], &[3, -10]]);
     expect(&tree, &[1, 2, 3]);
@@ -264,7 +275,7 @@ fn a_parent_that_splits_beside_a_merge_keeps_its_children() {
 
 /// The first leaf is emptied and takes over the second, whose keys one thread reads; then the third
 /// splits, and its new neighbour takes the second one's id.
-fn reads_beside_recycling<C: Configuration>() {
+fn reads_beside_recycling<C: Configuration<Entries: Entries<Sharing = ()>>>() {
     let tree = tree::<C>((1..=12).map(|number| number * 10));
     let reader = {
         let tree = Arc::clone(&tree);
@@ -292,7 +303,7 @@ fn readers_meet_no_id_that_was_used_again() {
 
 /// As [`reads_beside_recycling`], but a scan in the first leaf waits for all of it, so that its
 /// next step is to the second leaf's id.
-fn scan_beside_recycling<C: Configuration>() {
+fn scan_beside_recycling<C: Configuration<Entries: Entries<Sharing = ()>>>() {
     let tree = tree::<C>((1..=12).map(|number| number * 10));
     let mut found = Vec::new();
     let all = ScanRange::starting_at(Bound::Unbounded, Direction::Forward);
@@ -322,6 +333,40 @@ fn a_scan_meets_no_id_that_was_used_again() {
 #[should_panic(expected = "a key was lost")]
 fn ids_used_again_at_once_are_noticed() {
     shuttle::check_random(scan_beside_recycling::<RecyclingAtOnce>, 1);
+}
+
+/// What one thread leaves half done, another one completes: the same schedules in every run.
+#[test]
+fn threads_complete_what_others_began() {
+    const HELP: [&str; 2] = ["helped_separators", "helped_merges"];
+    let helped = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+    let sums = Arc::clone(&helped);
+    let run = move || {
+        let tree = tree::<Shipped>((1..=14).map(|number| number * 10));
+        run(
+            &tree,
+            &[
+                &[-10, -20, -30, -40, -50],
+                &[121, 123, 125],
+                &[122, 124, 126],
+            ],
+        );
+        let mut expected: Vec<u8> = (6..=14).map(|n| n * 10).chain(121..=126).collect();
+        expected.sort_unstable();
+        expect(&tree, &expected);
+        let counters = tree.counters();
+        for (sum, name) in sums.iter().zip(HELP) {
+            sum.fetch_add(
+                counters.get(name).expect("counted") as u64,
+                Ordering::Relaxed,
+            );
+        }
+    };
+    let scheduler = RandomScheduler::new_from_seed(17, 1_000);
+    Runner::new(scheduler, shuttle::Config::default()).run(run);
+    for (sum, name) in helped.iter().zip(HELP) {
+        assert!(sum.load(Ordering::Relaxed) > 0, "{name}");
+    }
 }
 
 /// Ids are taken from the free list and given back by two threads: none is given to both.

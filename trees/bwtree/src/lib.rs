@@ -67,13 +67,16 @@ mod update;
 mod value;
 mod verify;
 
-pub use configuration::{Centralised, Configuration, CopyAndReplace, Standard, Tiny};
+pub use configuration::{
+    Centralised, Configuration, Consolidation, CopyAndReplace, ReplayConsolidation, Retry,
+    RetryFromRoot, Standard, Tiny, WithoutCompareAndSwap,
+};
 pub use epochs::{CentralisedEpochs, CentralisedGuard, DecentralisedEpochs, Epochs};
 pub use hedgerow_index::Direction;
 /// Pins the thread: operations under an outer pin spend less on their own, but memory that
 /// anyone retires meanwhile is kept until it drops.
 pub use hedgerow_sync::epoch::pin;
-pub use mapping_table::{Entries, MOST_NODES, ReservedEntries};
+pub use mapping_table::{Entries, MOST_NODES, PlainEntries, PlainWord, ReservedEntries};
 pub use multimap::{BwMultimap, PairTooLong};
 #[cfg(feature = "planted-bugs")]
 pub use planted::{PlantedBug, plant};

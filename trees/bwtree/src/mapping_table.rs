@@ -20,6 +20,7 @@
 //! **No ABA in entries.** A thread that compares an entry with an address is pinned since before it
 //! loaded that address; so the record is not freed, and no other can have its address.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hedgerow_memory::Mapping;
@@ -42,9 +43,18 @@ pub(crate) const ROOT: NodeId = 1;
 pub const MOST_NODES: usize = 1 << 28;
 
 /// Where the words of the table lie.
-pub trait Entries: Send + Sync + 'static {
-    /// The atomic word.
+///
+/// # Safety
+///
+/// Each id has a word of its own, which stays where it is. Words load what was stored last; their
+/// compare-and-exchange compares and stores in one atomic step, or `Sharing` is not `Sync`.
+pub unsafe trait Entries: Send + Sync + 'static {
+    /// The word of an entry, and of a chunk's marker.
     type Word: Word + 'static;
+    /// The word of the free list's head and of counters, which any thread changes.
+    type Shared: Word + 'static;
+    /// `()` if threads may share a tree, a type that is not `Sync` if they may not.
+    type Sharing: Send + 'static;
     /// Room for all ids, zero.
     fn reserve() -> Self;
     /// The word of an id.
@@ -57,10 +67,8 @@ pub trait Entries: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct ReservedEntries(Mapping);
 
-impl Entries for ReservedEntries {
-    type Word = AtomicU64;
-
-    fn reserve() -> Self {
+impl ReservedEntries {
+    fn new() -> Self {
         match Mapping::reserve(MOST_NODES * size_of::<u64>()) {
             Ok(mapping) => Self(mapping),
             Err(error) => panic!(
@@ -72,11 +80,97 @@ impl Entries for ReservedEntries {
     }
 
     #[inline(always)]
-    fn word(&self, id: u32) -> &AtomicU64 {
+    fn entry(&self, id: u32) -> &AtomicU64 {
         debug_assert!((id as usize) < MOST_NODES);
         // SAFETY: the mapping has a zeroed word for every id below `MOST_NODES`; `allocate` gives
         // out no other, and all accesses are atomic.
         unsafe { self.0.start().cast::<AtomicU64>().add(id as usize).as_ref() }
+    }
+}
+
+// SAFETY: the words are atomic, one for each id, in a mapping that stays.
+unsafe impl Entries for ReservedEntries {
+    type Word = AtomicU64;
+    type Shared = AtomicU64;
+    type Sharing = ();
+
+    fn reserve() -> Self {
+        Self::new()
+    }
+
+    #[inline(always)]
+    fn word(&self, id: u32) -> &AtomicU64 {
+        self.entry(id)
+    }
+
+    fn capacity(&self) -> usize {
+        MOST_NODES
+    }
+}
+
+/// [`ReservedEntries`] that are compared and stored by two plain instructions.
+#[derive(Debug)]
+pub struct PlainEntries(ReservedEntries);
+
+/// A word whose compare-and-exchange is a load and a store: right while one thread changes it.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct PlainWord(AtomicU64);
+
+impl Word for PlainWord {
+    #[inline(always)]
+    fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
+    }
+
+    #[inline(always)]
+    fn load(&self, _: Ordering) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn store(&self, value: u64, _: Ordering) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn compare_exchange_weak(
+        &self,
+        current: u64,
+        new: u64,
+        _: Ordering,
+        _: Ordering,
+    ) -> Result<u64, u64> {
+        let found = self.0.load(Ordering::Relaxed);
+        if found != current {
+            return Err(found);
+        }
+        self.0.store(new, Ordering::Relaxed);
+        Ok(found)
+    }
+
+    fn fence(_: Ordering) {}
+
+    fn pause(rounds: &mut u32) {
+        AtomicU64::pause(rounds);
+    }
+}
+
+// SAFETY: as for `ReservedEntries`, but for the compare-and-exchange, so it is not shared.
+unsafe impl Entries for PlainEntries {
+    type Word = PlainWord;
+    type Shared = AtomicU64;
+    type Sharing = Cell<()>;
+
+    fn reserve() -> Self {
+        Self(ReservedEntries::new())
+    }
+
+    #[inline(always)]
+    fn word(&self, id: u32) -> &PlainWord {
+        let word: *const AtomicU64 = self.0.entry(id);
+        // SAFETY: a plain word is an atomic one in memory, and all its accesses are atomic.
+        unsafe { &*word.cast::<PlainWord>() }
     }
 
     fn capacity(&self) -> usize {
@@ -88,20 +182,20 @@ impl Entries for ReservedEntries {
 pub(crate) struct MappingTable<E: Entries> {
     entries: E,
     /// The first id that was never used.
-    unused: E::Word,
+    unused: E::Shared,
     /// The head of the free list.
-    free: E::Word,
+    free: E::Shared,
     /// How often an id was used again.
-    recycled: E::Word,
+    recycled: E::Shared,
 }
 
 impl<E: Entries> MappingTable<E> {
     pub fn new() -> Self {
         Self {
             entries: E::reserve(),
-            unused: E::Word::new(u64::from(ROOT)),
-            free: E::Word::new(0),
-            recycled: E::Word::new(0),
+            unused: E::Shared::new(u64::from(ROOT)),
+            free: E::Shared::new(0),
+            recycled: E::Shared::new(0),
         }
     }
 

@@ -121,6 +121,7 @@ impl<C: Configuration> BwTree<C> {
         };
         let children: Vec<NodeId> = view.items.iter().map(|item| item.value.meta()).collect();
         if children[index] != node.id {
+            self.counters.count(Event::HelpedSeparators as usize);
             self.post_separator(level, node.head.low(), node.id, guard);
             return true;
         }
@@ -166,7 +167,7 @@ impl<C: Configuration> BwTree<C> {
                 self.counters.count(Event::Aborts as usize);
                 let aborted = self.node(parent.id, guard);
                 if aborted.head.kind() == Kind::Abort {
-                    self.complete_merge(aborted, guard);
+                    self.finish_merge(aborted, guard);
                 }
                 let above = self.node(parent.id, guard).head;
                 if above.kind() != Kind::Remove && parent.id != ROOT && Self::is_underfull(above) {
@@ -182,8 +183,13 @@ impl<C: Configuration> BwTree<C> {
         }
     }
 
-    /// Does what is left to do of a merge whose abort is a parent's newest record.
+    /// Does what another thread left to do of a merge whose abort is a parent's newest record.
     pub(crate) fn complete_merge(&self, parent: Node<'_>, guard: &Guard<C>) {
+        self.counters.count(Event::HelpedMerges as usize);
+        self.finish_merge(parent, guard);
+    }
+
+    fn finish_merge(&self, parent: Node<'_>, guard: &Guard<C>) {
         let (left, removed) = parent.head.merging();
         let removed = self.freeze(removed, left, guard);
         self.merge_chain(removed, guard);

@@ -5,7 +5,9 @@
 //! decentralised scheme of OpenBw-Tree.
 
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+use hedgerow_sync::Counters;
 
 use crate::chunk;
 use crate::configuration::Configuration;
@@ -33,7 +35,7 @@ impl<C: Configuration> BwTree<C> {
         }
         let chunk = chunk::word::<WordOf<C>>(head.base());
         // SAFETY: the caller's promise.
-        unsafe { C::Epochs::retire(guard, move || chunk::release::<WordOf<C>>(chunk)) };
+        unsafe { C::Epochs::retire(guard, counted(move || chunk::release::<WordOf<C>>(chunk))) };
     }
 
     /// Retires blocks of values.
@@ -44,7 +46,7 @@ impl<C: Configuration> BwTree<C> {
     pub(crate) unsafe fn retire_blocks(&self, blocks: &[Block], guard: &Guard<C>) {
         for &block in blocks {
             // SAFETY: the caller's promise.
-            unsafe { C::Epochs::retire(guard, move || block.release()) };
+            unsafe { C::Epochs::retire(guard, counted(move || block.release())) };
         }
     }
 
@@ -68,7 +70,7 @@ impl<C: Configuration> BwTree<C> {
             table.recycle(id);
         };
         // SAFETY: the caller's promise.
-        unsafe { C::Epochs::retire_id(guard, release) };
+        unsafe { C::Epochs::retire_id(guard, counted(release)) };
     }
 
     /// Frees a chain that was never published.
@@ -80,6 +82,29 @@ impl<C: Configuration> BwTree<C> {
         // SAFETY: the caller's promise.
         unsafe { chunk::release::<WordOf<C>>(chunk::word::<WordOf<C>>(head.base())) };
     }
+}
+
+const RETIRED: usize = 0;
+const RELEASED: usize = 1;
+
+/// What all trees of the process retired and released: their epochs' lists are not a tree's own.
+static RECLAMATION: LazyLock<Counters<2>> = LazyLock::new(Counters::new);
+
+/// A release that is counted, and that it is waited for.
+fn counted(release: impl FnOnce() + Send) -> impl FnOnce() + Send {
+    RECLAMATION.count(RETIRED);
+    move || {
+        release();
+        RECLAMATION.count(RELEASED);
+    }
+}
+
+/// Chunks, blocks and ids that the trees of this process have retired, and those of them that were
+/// released; the others wait for the end of an epoch.
+pub(crate) fn retired_and_released() -> (u64, u64) {
+    // In this order, so that no release is counted whose retirement is not.
+    let released = RECLAMATION.sum(RELEASED);
+    (RECLAMATION.sum(RETIRED), released)
 }
 
 /// A remove record in a block of its own.

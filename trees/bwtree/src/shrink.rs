@@ -33,6 +33,7 @@ impl<C: Configuration> BwTree<C> {
             }
             _ if header.right != NONE => {
                 if let Some(separator) = child.head.high() {
+                    self.counters.count(Event::HelpedSeparators as usize);
                     self.post_separator(header.level, separator, header.right, guard);
                 }
             }

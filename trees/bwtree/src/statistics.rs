@@ -13,6 +13,7 @@ use crate::mapping_table::{NONE, ROOT};
 use crate::node::Kind;
 use crate::node::route::Target;
 use crate::node::view::View;
+use crate::release::retired_and_released;
 use crate::tree::{BwTree, WordOf};
 
 /// The shape of a tree at rest.
@@ -46,6 +47,17 @@ impl<C: Configuration> BwTree<C> {
             "ids_recycled",
             recycled,
             "Ids that a new node took from a removed one.",
+        );
+        let (retired, released) = retired_and_released();
+        statistics.push(
+            "garbage_retired",
+            retired as f64,
+            "Chunks, long values and ids that all Bw-trees of the process have retired.",
+        );
+        statistics.push(
+            "garbage_released",
+            released as f64,
+            "Of these, those that were released; the others wait for the end of an epoch.",
         );
         let ids = self.table.ever_used() as f64;
         statistics.push(

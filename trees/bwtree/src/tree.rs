@@ -19,6 +19,7 @@ pub struct BwTree<C: Configuration = Standard> {
     pub(crate) counters: Counters<EVENTS>,
     pub(crate) epochs: C::Epochs,
     configuration: PhantomData<C>,
+    sharing: PhantomData<<C::Entries as Entries>::Sharing>,
 }
 
 /// The atomic word of a configuration.
@@ -59,6 +60,7 @@ impl<C: Configuration> BwTree<C> {
             counters: Counters::new(),
             epochs: C::Epochs::default(),
             configuration: PhantomData,
+            sharing: PhantomData,
         }
     }
 

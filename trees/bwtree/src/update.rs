@@ -3,12 +3,12 @@
 //! Which of them, follows from what the chain says of the key (Table 2 of the thesis): an update of
 //! a key that is there, an insert of one that is not, a delete of one that is. A writer whose
 //! compare-and-swap fails looks at the same node again, and only where that node is removed or no
-//! longer has the key does it descend.
+//! longer has the key does it descend; or always, as a type ([`Retry`]).
 
 use hedgerow_index::Decision;
 
 use crate::append::Outcome;
-use crate::configuration::Configuration;
+use crate::configuration::{Configuration, Retry};
 use crate::descend::Help;
 use crate::epochs::Epochs;
 use crate::events::Event;
@@ -110,6 +110,10 @@ impl<C: Configuration> BwTree<C> {
         key: &[u8],
         guard: &'g Guard<C>,
     ) -> Node<'g> {
+        if matches!(C::RETRY, Retry::AtRoot) {
+            self.counters.count(Event::RootRetries as usize);
+            return self.leaf_to_change(key, guard);
+        }
         let leaf = self.node(lost.id, guard);
         let header = leaf.head.header();
         let same = !matches!(header.kind, Kind::Remove | Kind::Merge)

@@ -44,6 +44,19 @@ impl<'a> KeyParts<'a> {
         }
     }
 
+    /// Compares keys of one node: each is whole or has the node's prefix.
+    #[inline]
+    pub fn order(&self, other: &Self) -> Ordering {
+        match (self.prefix.is_empty(), other.prefix.is_empty()) {
+            (_, true) => self.compare(other.suffix),
+            (true, false) => other.compare(self.suffix).reverse(),
+            (false, false) => {
+                debug_assert_eq!(self.prefix, other.prefix);
+                self.suffix.cmp(other.suffix)
+            }
+        }
+    }
+
     /// Appends the key's bytes.
     #[inline]
     pub fn append_to(&self, bytes: &mut Vec<u8>) {

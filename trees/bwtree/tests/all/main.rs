@@ -1,6 +1,7 @@
 //! The Bw-tree from outside.
 
 mod concurrent;
+mod forms;
 mod model;
 mod multimap;
 mod remove_range;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_bwtree::{BwTree, Centralised, Configuration, CopyAndReplace, Standard, Tiny};
+use hedgerow_bwtree::{BwTree, Configuration, Standard, Tiny};
 use hedgerow_index::{Direction, NotAscending, ScanRange};
 use hedgerow_testkit::index_properties::{
     any_key, any_scan, check_batch, check_even_partitions, check_every_shape, check_scan,
@@ -22,12 +22,6 @@ fn every_key_shape_matches_the_model() {
 #[test]
 fn every_key_shape_matches_the_model_in_tiny_nodes() {
     check_every_shape(BwTree::<Tiny>::new, 4_000);
-}
-
-#[test]
-fn the_forms_for_comparison_match_the_model() {
-    check_every_shape(BwTree::<Centralised>::new, 1_000);
-    check_every_shape(BwTree::<CopyAndReplace>::new, 1_000);
 }
 
 #[test]
