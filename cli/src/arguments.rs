@@ -104,7 +104,7 @@ pub(crate) struct Data {
     )]
     pub(crate) data: PathBuf,
     /// Memory for the data while the command runs, like 4GiB [default: no limit; 256MiB for a
-    /// database of B-trees].
+    /// database with B-trees].
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_MEMORY", value_parser = size::bytes)]
     pub(crate) memory: Option<u64>,
 }
@@ -195,8 +195,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ADDR", env = "HEDGEROW_HTTP", value_parser = address::listen)]
     pub(crate) http: Option<Listen>,
     /// The index of new keyspaces: masstree, matryoshka or bwtree, in memory, or btree, in a file
-    /// of pages and larger than memory if need be [default: masstree, or btree if the database has
-    /// it].
+    /// of pages and larger than memory if need be [default: masstree, or btree where all keyspaces
+    /// have it].
     #[arg(long, value_name = "NAME", env = "HEDGEROW_INDEX", value_parser = index)]
     pub(crate) index: Option<IndexKind>,
     /// Memory for the data, like 4GiB: indexes in memory refuse writes beyond it, btree keeps what
@@ -287,7 +287,7 @@ pub(crate) struct Serve {
     /// [default: 1GiB].
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_CHECKPOINT_LOG", value_parser = size::bytes)]
     pub(crate) checkpoint_log: Option<u64>,
-    /// Checkpoint a database of B-trees when nobody has written for this long; 0 for never
+    /// Checkpoint a database with B-trees when nobody has written for this long; 0 for never
     /// [default: 10s].
     #[arg(
         long,
@@ -296,7 +296,7 @@ pub(crate) struct Serve {
         value_parser = size::duration
     )]
     pub(crate) checkpoint_idle: Option<Duration>,
-    /// Checkpoint a database of B-trees this long after the first write that the last checkpoint
+    /// Checkpoint a database with B-trees this long after the first write that the last checkpoint
     /// lacks; 0 for never [default: 5m].
     #[arg(
         long,
@@ -402,7 +402,7 @@ pub(crate) struct Load {
     #[arg(long, value_name = "NAME")]
     pub(crate) keyspace: Option<String>,
     /// The index of keyspaces that are made: masstree, matryoshka, bwtree or btree [default:
-    /// masstree, or btree if the database has it].
+    /// masstree, or btree where all keyspaces have it].
     #[arg(long, value_name = "NAME", env = "HEDGEROW_INDEX", value_parser = index)]
     pub(crate) index: Option<IndexKind>,
     /// Take keys and values as they are, without escapes.
@@ -456,8 +456,8 @@ pub(crate) struct KeyspaceCreate {
     pub(crate) data: Data,
     /// Its name.
     pub(crate) name: String,
-    /// Its index: masstree, matryoshka, bwtree or btree [default: masstree, or btree if the
-    /// database has it].
+    /// Its index: masstree, matryoshka, bwtree or btree [default: masstree, or btree where all
+    /// keyspaces have it].
     #[arg(long, value_name = "NAME", value_parser = index)]
     pub(crate) index: Option<IndexKind>,
 }

@@ -61,11 +61,6 @@ fn of_engine(error: &hedgerow::Error) -> String {
             "{} cannot be written ({source}); change its permissions",
             dir.display()
         ),
-        Engine::OtherIndex { dir, asked, found } => format!(
-            "{} has the index {found}, not {asked}; leave out --index, or dump it and load that \
-             into a new directory with --index {asked}",
-            dir.display()
-        ),
         Engine::KeyspaceIndex {
             keyspace,
             asked,

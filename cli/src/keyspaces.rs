@@ -18,7 +18,6 @@ pub(crate) fn run(command: KeyspaceCommand, out: &Output) -> Result<()> {
 }
 
 fn create(KeyspaceCreate { data, name, index }: KeyspaceCreate, out: &Output) -> Result<()> {
-    // A database that is made has this index from the start.
     let db = open_with(&data, index)?;
     let keyspace = db.create_keyspace_with(&name, KeyspaceOptions { index })?;
     let index = keyspace.index_kind()?.name();

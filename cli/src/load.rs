@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use hedgerow::{KeySpan, Keyspace};
+use hedgerow::{KeySpan, Keyspace, KeyspaceOptions};
 use serde_json::json;
 
 use crate::arguments::Load;
@@ -171,7 +171,12 @@ impl Loader<'_> {
     fn run(&mut self, interruption: &Interruption) -> Result<()> {
         if !matches!(self.form, Form::Dump { .. }) {
             let name = self.load.keyspace.as_deref().unwrap_or("default");
-            self.keyspace = Some(self.db.keyspace(name)?);
+            self.keyspace = Some(self.db.keyspace_with(
+                name,
+                KeyspaceOptions {
+                    index: self.load.index,
+                },
+            )?);
             self.read.keyspaces = 1;
         }
         loop {
@@ -283,7 +288,12 @@ impl Loader<'_> {
             Line::Keyspace(name) => {
                 self.store().map_err(Trouble::Failed)?;
                 let name = self.load.keyspace.as_deref().unwrap_or(&name);
-                let keyspace = self.db.keyspace(name);
+                let keyspace = self.db.keyspace_with(
+                    name,
+                    KeyspaceOptions {
+                        index: self.load.index,
+                    },
+                );
                 self.keyspace = Some(keyspace.map_err(|error| Error::from(error).to_string())?);
                 self.read.keyspaces += 1;
                 Ok(None)

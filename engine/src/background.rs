@@ -13,7 +13,7 @@ use hedgerow_log::Timestamp;
 use crate::commit::worker;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::index::expiry::Expiring;
+use crate::index::expiry::{Expiring, ExpiryIndex};
 use crate::index::space::Space;
 use crate::row::Row;
 use crate::schedule::{CheckpointLimits, CheckpointState, Schedule};
@@ -64,7 +64,7 @@ fn checkpoint_when_due(engine: &Arc<Engine>, limits: CheckpointLimits) {
         }
         let Some(log) = &engine.log else { return };
         // What recovery lost keeps checkpoints from succeeding.
-        let pages = engine.pages.as_ref().filter(|_| engine.lost.records() == 0);
+        let pages = engine.pages().filter(|_| engine.lost.records() == 0);
         if poll % SPACE_POLLS == 0 {
             file = pages.map(|pages| pages.file_space());
         }
@@ -80,6 +80,7 @@ fn checkpoint_when_due(engine: &Arc<Engine>, limits: CheckpointLimits) {
             replayed_bytes,
             checkpoints: counters.checkpoints.load(Ordering::Relaxed),
             checkpoint_bytes: counters.checkpoint_bytes.load(Ordering::Relaxed),
+            part_bytes: counters.part_bytes.load(Ordering::Relaxed),
             file,
         };
         if !schedule.is_due(state) || Instant::now() < not_before {
@@ -140,9 +141,15 @@ impl Sweeper {
         {
             self.behind = None;
         }
+        let (in_memory, in_pages) = engine.expiries.both();
+        sweep_from(engine, in_memory, Bound::Unbounded)?;
+        let Some(in_pages) = in_pages else {
+            return Ok(());
+        };
         let from = self.behind.as_ref().map(|(entry, _)| entry.clone());
         let is_whole = from.is_none();
-        let swept = sweep_from(engine, from.map_or(Bound::Unbounded, Bound::Excluded))?;
+        let from = from.map_or(Bound::Unbounded, Bound::Excluded);
+        let swept = sweep_from(engine, in_pages, from)?;
         if is_whole {
             let unreadable = &engine.counters.unreadable;
             unreadable.store(swept.unreadable, Ordering::Relaxed);
@@ -164,7 +171,13 @@ impl Sweeper {
 
 /// Removes rows that have expired; how many. See [`Db::sweep_expired`](crate::Db::sweep_expired).
 pub(crate) fn sweep(engine: &Arc<Engine>) -> Result<u64> {
-    let swept = sweep_from(engine, Bound::Unbounded)?;
+    let (in_memory, in_pages) = engine.expiries.both();
+    let mut swept = sweep_from(engine, in_memory, Bound::Unbounded)?;
+    if let Some(in_pages) = in_pages {
+        let rows = swept.rows;
+        swept = sweep_from(engine, in_pages, Bound::Unbounded)?;
+        swept.rows += rows;
+    }
     engine
         .counters
         .unreadable
@@ -177,7 +190,11 @@ pub(crate) fn sweep(engine: &Arc<Engine>) -> Result<u64> {
 
 /// Removes the expired rows whose entries are behind `from`; skips those whose pages cannot be
 /// read.
-fn sweep_from(engine: &Arc<Engine>, mut from: Bound<Vec<u8>>) -> Result<SweepResult> {
+fn sweep_from(
+    engine: &Arc<Engine>,
+    expiries: &ExpiryIndex,
+    mut from: Bound<Vec<u8>>,
+) -> Result<SweepResult> {
     // A row's stripe may be the caller's own.
     if worker::must_not_wait() {
         return Err(Error::Nested);
@@ -185,9 +202,7 @@ fn sweep_from(engine: &Arc<Engine>, mut from: Bound<Vec<u8>>) -> Result<SweepRes
     let now_ms = engine.now_ms();
     let mut swept = SweepResult::default();
     loop {
-        let due = engine
-            .expiries
-            .due(from.as_ref().map(Vec::as_slice), now_ms, SWEEP_CHUNK);
+        let due = expiries.due(from.as_ref().map(Vec::as_slice), now_ms, SWEEP_CHUNK);
         let due = match due {
             Ok(due) => due,
             Err(error) => {
@@ -202,7 +217,7 @@ fn sweep_from(engine: &Arc<Engine>, mut from: Bound<Vec<u8>>) -> Result<SweepRes
             }
         };
         for expiring in due.rows {
-            match sweep_row(engine, &expiring, now_ms) {
+            match sweep_row(engine, expiries, &expiring, now_ms) {
                 Ok(removed) => {
                     let removed = u64::from(removed);
                     swept.rows += removed;
@@ -226,12 +241,17 @@ fn sweep_from(engine: &Arc<Engine>, mut from: Bound<Vec<u8>>) -> Result<SweepRes
 }
 
 /// Removes a row that has expired, or an entry that has no such row; whether there was a row.
-fn sweep_row(engine: &Arc<Engine>, expiring: &Expiring, now_ms: u64) -> Result<bool> {
+fn sweep_row(
+    engine: &Arc<Engine>,
+    expiries: &ExpiryIndex,
+    expiring: &Expiring,
+    now_ms: u64,
+) -> Result<bool> {
     let space = engine.catalog().by_id.get(&expiring.keyspace).cloned();
     let Some(space) = space else {
         // Of a keyspace that was dropped; in no commit, as below.
         let _no_cut = engine.removals.begin();
-        engine.expiries.remove_found(expiring)?;
+        expiries.remove_found(expiring)?;
         return Ok(false);
     };
     let removed = engine.remove_if(&space, &expiring.key, |row| {
@@ -239,12 +259,17 @@ fn sweep_row(engine: &Arc<Engine>, expiring: &Expiring, now_ms: u64) -> Result<b
     })?;
     match removed {
         Some(removed) => Ok(removed.timestamp > Timestamp::ZERO),
-        None => drop_stale(engine, &space, expiring).map(|()| false),
+        None => drop_stale(engine, expiries, &space, expiring).map(|()| false),
     }
 }
 
 /// Drops an entry that a change left behind which could not remove it.
-fn drop_stale(engine: &Engine, handle: &Arc<Space>, found: &Expiring) -> Result<()> {
+fn drop_stale(
+    engine: &Engine,
+    expiries: &ExpiryIndex,
+    handle: &Arc<Space>,
+    found: &Expiring,
+) -> Result<()> {
     // It is in no commit, and a checkpoint's cut must not fall into it.
     let _no_cut = engine.removals.begin();
     let (space, _stripe) = engine.lock_key(handle, &found.key)?;
@@ -252,7 +277,7 @@ fn drop_stale(engine: &Engine, handle: &Arc<Space>, found: &Expiring) -> Result<
         Row::new(bytes).expiry_ms()
     })?;
     if space.id == found.keyspace && expiry_ms.flatten() != Some(found.expiry_ms) {
-        engine.expiries.remove_found(found)?;
+        expiries.remove_found(found)?;
     }
     Ok(())
 }

@@ -6,18 +6,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use hedgerow_index::IndexError;
-use hedgerow_log::{Log, Manifest};
+use hedgerow_log::{FORMAT_VERSION, Log, Manifest};
 use hedgerow_vfs::FileLock;
 
 use crate::commit::removals::Removals;
 use crate::commit::stripes::Stripes;
 use crate::commit::watches::Watches;
 use crate::disk::lost::LostRecords;
-use crate::disk::page_file::PageFile;
+use crate::disk::page_file::{PageFile, manifest_format};
 use crate::error::{Error, Result};
-use crate::index::expiry::ExpiryIndex;
+use crate::index::expiry::Expiries;
 use crate::index::kind::IndexKind;
 use crate::index::space::Space;
+use crate::memory_shares::MemoryShares;
 use crate::options::Builder;
 use crate::wakeup::Wakeup;
 
@@ -38,6 +39,11 @@ impl Catalog {
         self.by_id.remove(&space.id);
         self.by_name.remove(&space.name);
     }
+
+    /// Whether the index of any keyspace lives in memory.
+    pub(crate) fn has_rows_in_memory(&self) -> bool {
+        self.by_id.values().any(|space| !space.kind.is_in_pages())
+    }
 }
 
 /// Counted since the database was opened.
@@ -47,6 +53,8 @@ pub(crate) struct Counters {
     pub(crate) checkpoint_failures: AtomicU64,
     pub(crate) checkpoint_bytes: AtomicU64,
     pub(crate) checkpoint_duration_ms: AtomicU64,
+    /// Of the newest checkpoint, the files that have rows of keyspaces in memory.
+    pub(crate) part_bytes: AtomicU64,
     pub(crate) expired: AtomicU64,
     /// Of those that the last sweep of everything came to.
     pub(crate) unreadable: AtomicU64,
@@ -66,11 +74,13 @@ pub(crate) struct Engine {
     pub(crate) log: Option<Arc<Log>>,
     /// The index of new keyspaces.
     pub(crate) kind: IndexKind,
-    /// Where the keyspaces are, if they are B-trees.
-    pub(crate) pages: Option<Arc<PageFile>>,
+    /// Where the B-trees are. Set when the first is created, if not at the opening.
+    pub(crate) page_file: OnceLock<Arc<PageFile>>,
+    /// What indexes in memory and pages have of the limit.
+    pub(crate) memory: MemoryShares,
     pub(crate) stripes: Stripes,
     pub(crate) removals: Removals,
-    pub(crate) expiries: ExpiryIndex,
+    pub(crate) expiries: Expiries,
     pub(crate) watches: Watches,
     pub(crate) catalog: RwLock<Catalog>,
     /// As it is on disk. Held while it is changed and stored.
@@ -89,6 +99,12 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
+    /// The page file, if the database has one: one load.
+    #[inline]
+    pub(crate) fn pages(&self) -> Option<&PageFile> {
+        self.page_file.get().map(AsRef::as_ref)
+    }
+
     #[inline]
     pub(crate) fn now_ms(&self) -> u64 {
         (self.options.now)()
@@ -145,6 +161,9 @@ impl Engine {
     /// write is accepted any more.
     pub(crate) fn replace_manifest(&self, manifest: &mut Manifest) -> Result<()> {
         manifest.sequence += 1;
+        // Of an attempt to make a page file that failed, a part may be there.
+        let has_pages = self.pages().is_some() || manifest.format_version == FORMAT_VERSION;
+        manifest.format_version = manifest_format(manifest, has_pages);
         let replaced = manifest.replace(&*self.options.vfs, &self.dir);
         replaced.map_err(|error| self.stop_if_displaced(error))
     }
@@ -170,7 +189,7 @@ impl Engine {
         checked.map_err(|error| self.stop_if_displaced(error))
     }
 
-    fn stop_if_displaced(&self, error: hedgerow_log::Error) -> Error {
+    pub(crate) fn stop_if_displaced(&self, error: hedgerow_log::Error) -> Error {
         if let hedgerow_log::Error::Displaced { .. } = &error {
             let _ = self.broken.set(error.to_string());
         }
@@ -188,26 +207,21 @@ impl Engine {
         self.catalog().by_name.values().cloned().collect()
     }
 
-    /// Refuses what would grow memory beyond its limit.
+    /// Those keyspaces whose indexes live in memory, in order of their names.
+    pub(crate) fn spaces_in_memory(&self) -> Vec<Arc<Space>> {
+        let mut spaces = self.spaces();
+        spaces.retain(|space| !space.kind.is_in_pages());
+        spaces
+    }
+
+    /// Refuses what would grow the memory of a keyspace's index beyond its limit: two loads.
     #[inline]
-    pub(crate) fn check_memory(&self) -> Result<()> {
+    pub(crate) fn check_memory(&self, space: &Space) -> Result<()> {
         match self.options.memory_limit {
-            Some(limit_bytes)
-                if hedgerow_memory::reserved_bytes() > limit_bytes && self.pages.is_none() =>
-            {
-                check_live_memory(limit_bytes)
+            Some(limit_bytes) if !space.kind.is_in_pages() => {
+                self.memory.check(limit_bytes, self.pages())
             }
             _ => Ok(()),
         }
     }
-}
-
-/// Pools keep what was released for later, so what they reserve does not fall; what is in use
-/// does. Counting that takes a mutex per size class, which is for those who are near the limit.
-#[cold]
-fn check_live_memory(limit_bytes: usize) -> Result<()> {
-    if hedgerow_memory::live_bytes() > limit_bytes {
-        return Err(Error::OutOfMemory { limit_bytes });
-    }
-    Ok(())
 }

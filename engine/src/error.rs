@@ -107,19 +107,6 @@ pub enum Error {
         /// The violated invariant.
         what: String,
     },
-    /// The database has keyspaces with another index than the one asked for.
-    #[error(
-        "{} has the index {found}, not {asked}; open it without naming an index, or dump it and \
-         load that into a new directory", dir.display()
-    )]
-    OtherIndex {
-        /// The database's directory.
-        dir: PathBuf,
-        /// What was asked for.
-        asked: &'static str,
-        /// What it has.
-        found: &'static str,
-    },
     /// A keyspace exists with another index than the one asked for.
     #[error(
         "keyspace {keyspace:?} has the index {found}, not {asked}; open it without naming an \

@@ -49,6 +49,7 @@ mod disk;
 mod engine;
 mod error;
 mod index;
+mod memory_shares;
 mod options;
 mod planted;
 mod row;

@@ -112,7 +112,7 @@ fn system_now_ms() -> u64 {
 impl Builder {
     /// The index of keyspaces that are created from now on and name none themselves
     /// ([`KeyspaceOptions`](crate::KeyspaceOptions)). Existing ones keep theirs. Default: the
-    /// B-tree in a database of B-trees, Masstree in any other.
+    /// B-tree where all keyspaces are B-trees, Masstree in any other database.
     pub fn index(mut self, index: IndexKind) -> Self {
         self.index = Some(index);
         self
@@ -187,9 +187,9 @@ impl Builder {
     }
 
     /// Log bytes after which a checkpoint is taken by itself; `None` for only when asked.
-    /// The log may always grow to the size of the last checkpoint. A database of B-trees also takes
-    /// one when 64 MiB and two thirds of its file are dead, and for the reasons below. Default: 256
-    /// MiB.
+    /// The log may always grow to the size of the last checkpoint. A database with B-trees also
+    /// takes one when 64 MiB and two thirds of its file are dead, and for the reasons below.
+    /// Default: 256 MiB.
     pub fn checkpoint_log_bytes(mut self, bytes: Option<u64>) -> Self {
         self.checkpoint_log_bytes = bytes;
         self
@@ -203,7 +203,7 @@ impl Builder {
         self
     }
 
-    /// How long after the first commit that the last checkpoint lacks a database of B-trees takes
+    /// How long after the first commit that the last checkpoint lacks a database with B-trees takes
     /// one; `None` as for [`checkpoint_idle`](Self::checkpoint_idle). Default: 5 minutes.
     pub fn checkpoint_interval(mut self, interval: Option<Duration>) -> Self {
         self.checkpoint_interval = interval;
@@ -266,7 +266,7 @@ impl Builder {
         self
     }
 
-    /// Memory for the pool of a database of B-trees.
+    /// Memory for the page file.
     pub(crate) fn page_budget(&self) -> usize {
         self.memory_limit.unwrap_or(DEFAULT_PAGE_BUDGET)
     }

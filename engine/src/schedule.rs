@@ -47,6 +47,8 @@ pub(crate) struct CheckpointState {
     /// Checkpoints since the database was opened, and the size of the last one.
     pub(crate) checkpoints: u64,
     pub(crate) checkpoint_bytes: u64,
+    /// Of the last checkpoint, the rows of keyspaces in memory.
+    pub(crate) part_bytes: u64,
     /// `None` for indexes in memory.
     pub(crate) file: Option<FileSpace>,
 }
@@ -95,6 +97,10 @@ impl Schedule {
             return true;
         }
         let Some(file) = state.file else { return false };
+        // A checkpoint of the pages writes the rows in memory, too.
+        if state.log_bytes < state.part_bytes {
+            return false;
+        }
         let has_passed = |limit: Option<Duration>, since: Duration| {
             limit.is_some_and(|limit| state.now.saturating_sub(since) >= limit)
         };

@@ -5,7 +5,15 @@ use hedgerow::{Builder, Db, IndexKind};
 /// About the least memory in which a pool of pages works.
 pub const LITTLE_MEMORY: usize = 1 << 20;
 
-/// The kinds of index whose keyspaces can live in one database, all in memory.
+/// All kinds of index that a keyspace can have.
+pub const ALL_KINDS: [IndexKind; 4] = [
+    IndexKind::Masstree,
+    IndexKind::Matryoshka,
+    IndexKind::BwTree,
+    IndexKind::BTree,
+];
+
+/// Those of them whose rows live in memory.
 pub const IN_MEMORY: [IndexKind; 3] = [
     IndexKind::Masstree,
     IndexKind::Matryoshka,

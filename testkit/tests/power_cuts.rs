@@ -43,6 +43,14 @@ fn the_engine_keeps_its_promises_in_a_page_file() {
 }
 
 #[test]
+fn the_engine_keeps_its_promises_with_keyspaces_of_all_kinds() {
+    let report = run(&campaign(5_000), DbSubject::mixed).unwrap_or_else(|e| panic!("{e}"));
+    println!("{report:?}");
+    assert!(report.images >= 5_000 && report.distinct_images > 300 && report.second_level > 60);
+    assert!(report.abandoned > 0, "no checkpoint was abandoned");
+}
+
+#[test]
 fn the_engine_keeps_its_promises_with_ten_times_as_much_data_as_memory() {
     let mut campaign = campaign(300);
     campaign.cuts_per_life = Some(40);

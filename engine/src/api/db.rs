@@ -125,8 +125,8 @@ impl Db {
     /// Creates a keyspace, durably.
     ///
     /// # Errors
-    /// [`Error::KeyspaceExists`], [`Error::KeyspaceName`], [`Error::OtherIndex`],
-    /// [`Error::InvalidOption`], or the manifest could not be stored.
+    /// [`Error::KeyspaceExists`], [`Error::KeyspaceName`], [`Error::InvalidOption`],
+    /// or the manifest could not be stored.
     pub fn create_keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         let space = self.engine.create_keyspace(name, options, false)?;
         Ok(Keyspace::new(Arc::clone(&self.engine), space))
@@ -367,7 +367,7 @@ impl Db {
             Some(log) => close_log(engine, log),
             None => Ok(()),
         };
-        if let Some(pages) = &engine.pages {
+        if let Some(pages) = engine.pages() {
             pages.stop();
         }
         engine

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Instant;
 
-use hedgerow_log::{LogOptions, Manifest, NewLog, RecoveredLogs};
+use hedgerow_log::{KeyspaceEntry, LogOptions, Manifest, NewLog, RecoveredLogs};
 use hedgerow_vfs::MemoryVfs;
 
 use crate::api::db::Db;
@@ -17,10 +17,10 @@ use crate::disk::lost::LostRecords;
 use crate::disk::page_file::PageFile;
 use crate::disk::replay::{Recovered, Recovery};
 use crate::engine::{Counters, Engine};
-use crate::error::{Error, Result};
-use crate::index::any_index::AnyIndex;
-use crate::index::expiry::ExpiryIndex;
+use crate::error::Result;
+use crate::index::expiry::Expiries;
 use crate::index::kind::IndexKind;
+use crate::memory_shares::MemoryShares;
 use crate::options::Builder;
 use crate::wakeup::Wakeup;
 
@@ -73,21 +73,22 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
     let lock = directory::lock_directory(&*vfs, dir, options.read_only)?;
     let mut manifest = directory::load_or_create(&options, dir)?;
     let started = Instant::now();
-    let logs = if options.read_only {
-        RecoveredLogs::open_read_only(Arc::clone(&vfs), dir, &manifest)?
-    } else {
-        RecoveredLogs::open(Arc::clone(&vfs), dir, &mut manifest)?
+    let logs = match options.read_only {
+        true => RecoveredLogs::open_read_only(Arc::clone(&vfs), dir, &manifest)?,
+        false => RecoveredLogs::open(Arc::clone(&vfs), dir, &mut manifest)?,
     };
-    let kind = choose_index(&options, dir, &manifest)?;
-    log_other_indexes(&options, &manifest);
+    let has_pages = has_page_file(&options, dir, &manifest)?;
+    let kind = default_index(&options, &manifest, has_pages);
     // On a full disk the log needs its space before recovery may use any.
-    let new_log = match options.read_only {
-        true => None,
-        false => Some(new_log(&options, dir, &manifest, logs.next_epoch())?),
+    let create = || new_log(&options, dir, &manifest, logs.next_epoch());
+    let new_log = (!options.read_only).then(create).transpose()?;
+    let (expiries, memory) = (Expiries::default(), MemoryShares::all_in_memory());
+    let page_file = match has_pages {
+        true => open_pages(&options, dir, &manifest, &expiries, &memory)?.into(),
+        false => OnceLock::new(),
     };
-    let (pages, expiries) = open_pages(&options, dir, &manifest, kind)?;
-    let catalog = Engine::first_catalog(&manifest, pages.as_deref())?;
-    let expiries = ExpiryIndex::new(expiries);
+    let pages = page_file.get().map(AsRef::as_ref);
+    let catalog = Engine::first_catalog(&manifest, pages)?;
     let (counters, lost) = (Counters::default(), LostRecords::default());
     let recovery = Recovery {
         vfs: &options.vfs,
@@ -97,15 +98,16 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
         threads: options.workers,
         progress: options.progress.as_ref(),
         // Pages keep to their own.
-        memory_limit: options.memory_limit.filter(|_| pages.is_none()),
-        pages: pages.as_deref(),
+        memory_limit: options
+            .memory_limit
+            .filter(|_| catalog.has_rows_in_memory()),
+        memory: &memory,
+        pages,
         lost: &lost,
         next_keyspace_id: manifest.next_keyspace_id,
     };
-    count_recovered(recovery.run(&manifest, &logs)?, &manifest, &logs, &counters);
-    counters
-        .recovery_duration_ms
-        .store(started.elapsed().as_millis() as u64, Ordering::Relaxed);
+    let all = recovery.run(&manifest, &logs)?;
+    count_recovered(all, started, &manifest, &logs, &counters);
     let begin = |new_log: NewLog| {
         // Leftovers of a checkpoint that did not finish; they can also go later.
         let _ = hedgerow_log::remove_obsolete(&*vfs, dir, &manifest);
@@ -117,7 +119,8 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
         dir: dir.to_path_buf(),
         log,
         kind,
-        pages,
+        page_file,
+        memory,
         stripes: Stripes::new(),
         removals: Removals::default(),
         expiries,
@@ -150,48 +153,51 @@ fn log_other_indexes(options: &Builder, manifest: &Manifest) {
     }
 }
 
-/// Opens the page file, if indexes of this kind have one, and the index of expiries.
+/// Whether a database has a page file, or gets one now: one that is new and whose keyspaces are to
+/// be B-trees. Any other gets it with its first B-tree.
+fn has_page_file(options: &Builder, dir: &Path, manifest: &Manifest) -> Result<bool> {
+    let is_btree = |entry: &KeyspaceEntry| entry.index == IndexKind::BTree.name();
+    if options.read_only
+        && !manifest.keyspaces.is_empty()
+        && !manifest.keyspaces.iter().any(is_btree)
+    {
+        // It may be one that was never finished, and nothing is in it.
+        return Ok(false);
+    }
+    let is_new = manifest.keyspaces.is_empty() && manifest.checkpoint.is_none();
+    let wants_one = options.index == Some(IndexKind::BTree) && !options.read_only;
+    Ok((is_new && wants_one) || PageFile::is_needed(options, dir, manifest)?)
+}
+
+/// The index of keyspaces that are created without naming one.
+fn default_index(options: &Builder, manifest: &Manifest, has_pages: bool) -> IndexKind {
+    log_other_indexes(options, manifest);
+    let is_btree = |entry: &KeyspaceEntry| entry.index == IndexKind::BTree.name();
+    match options.index {
+        Some(asked) => asked,
+        None if has_pages && manifest.keyspaces.iter().all(is_btree) => IndexKind::BTree,
+        None => IndexKind::default(),
+    }
+}
+
+/// Opens the page file, which is made if there is none.
 fn open_pages(
     options: &Builder,
     dir: &Path,
     manifest: &Manifest,
-    kind: IndexKind,
-) -> Result<(Option<Arc<PageFile>>, AnyIndex)> {
-    match AnyIndex::in_memory(kind) {
-        Some(index) => Ok((None, index)),
-        None => {
-            let (pages, index) = PageFile::open(options, dir, manifest)?;
-            Ok((Some(pages), index))
-        }
-    }
+    expiries: &Expiries,
+    memory: &MemoryShares,
+) -> Result<Arc<PageFile>> {
+    let (pages, entries) = PageFile::open(options, dir, manifest)?;
+    expiries.set_in_pages(entries);
+    memory.give_all_to_pages();
+    Ok(pages)
 }
 
-/// The index that a database has, or that it is to have.
-fn choose_index(options: &Builder, dir: &Path, manifest: &Manifest) -> Result<IndexKind> {
-    let refused = |asked: IndexKind, found: &'static str| {
-        Err(Error::OtherIndex {
-            dir: dir.to_path_buf(),
-            asked: asked.name(),
-            found,
-        })
-    };
-    let has_pages = PageFile::is_needed(options, dir, manifest)?;
-    match (options.index, manifest.keyspaces.first()) {
-        (None | Some(IndexKind::BTree), _) if has_pages => Ok(IndexKind::BTree),
-        (Some(asked), _) if has_pages => refused(asked, IndexKind::BTree.name()),
-        (Some(IndexKind::BTree), Some(entry)) => {
-            let found = IndexKind::from_name(&entry.index);
-            refused(IndexKind::BTree, found.map_or("unknown", IndexKind::name))
-        }
-        // An empty database that may not be changed: any will do.
-        (Some(IndexKind::BTree), None) if options.read_only => Ok(IndexKind::default()),
-        (asked, _) => Ok(asked.unwrap_or_default()),
-    }
-}
-
-/// Counts what recovery did, for statistics.
+/// Counts what recovery did, which the opening's start began, for statistics.
 fn count_recovered(
     recovered: Recovered,
+    started: Instant,
     manifest: &Manifest,
     logs: &RecoveredLogs,
     counters: &Counters,
@@ -200,6 +206,10 @@ fn count_recovered(
         (&counters.recovered_records, recovered.records),
         (&counters.recovery_batches, recovered.batches),
         (&counters.recovery_overwritten, recovered.overwritten),
+        (
+            &counters.recovery_duration_ms,
+            started.elapsed().as_millis() as u64,
+        ),
     ] {
         counter.store(count, Ordering::Relaxed);
     }
@@ -216,9 +226,10 @@ fn count_recovered(
         .checkpoint
         .iter()
         .flat_map(|checkpoint| &checkpoint.parts);
-    counters
-        .checkpoint_bytes
-        .store(checkpoint.map(|part| part.len).sum(), Ordering::Relaxed);
+    let part_bytes = checkpoint.map(|part| part.len).sum();
+    for counter in [&counters.checkpoint_bytes, &counters.part_bytes] {
+        counter.store(part_bytes, Ordering::Relaxed);
+    }
 }
 
 /// Makes the files of the log that this opening will write.

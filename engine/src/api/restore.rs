@@ -94,7 +94,7 @@ impl Db {
         for space in self.engine().spaces() {
             space.index.as_dyn().verify().map_err(|what| {
                 let keyspace = space.name.clone();
-                if self.engine().pages.is_none() {
+                if space.index.tree().is_none() {
                     return Error::IndexInvariant { keyspace, what };
                 }
                 Error::Corrupt(Box::new(Problem {

@@ -11,7 +11,7 @@ pub use hedgerow_index::{Statistic, Statistics};
 
 use crate::api::db::Db;
 use crate::api::keyspace::Keyspace;
-use crate::disk::page_file::PAGE;
+use crate::disk::page_roots::PAGE;
 use crate::engine::{Counters, Engine};
 use crate::error::Result;
 use crate::index::kind::IndexKind;
@@ -39,7 +39,7 @@ impl Db {
             expiring as f64,
             "Rows that have an expiry.",
         );
-        let pool = engine.pages.as_ref().map(|pages| pages.statistics());
+        let pool = engine.pages().map(|pages| pages.statistics());
         let resident = pool.map_or(0, |pool| pool.resident) as f64 * PAGE as f64;
         let reserved = hedgerow_memory::reserved_bytes() as f64 + resident;
         list.push(
@@ -49,7 +49,7 @@ impl Db {
         );
         let live = hedgerow_memory::live_bytes() as f64 + resident;
         list.push("memory_live_bytes", live, "Of that, in use.");
-        let limit = match engine.pages {
+        let limit = match engine.pages() {
             Some(_) => engine.options.page_budget(),
             None => engine.options.memory_limit.unwrap_or(0),
         };
@@ -70,7 +70,11 @@ impl Db {
 }
 
 fn push_pages(engine: &Engine, pool: &PoolStatistics, list: &mut Statistics) {
-    let budget = engine.options.page_budget() as f64;
+    let taken = match engine.options.memory_limit {
+        Some(_) => engine.memory.taken(true),
+        None => 0,
+    };
+    let budget = engine.options.page_budget().saturating_sub(taken) as f64;
     list.push("pages_budget_bytes", budget, "Memory that pages may take.");
     for (name, value, help) in [
         ("pages_resident", pool.resident, "Pages in memory."),
@@ -356,7 +360,7 @@ impl Keyspace {
     pub fn index_statistics_in_memory(&self) -> Result<Option<Statistics>> {
         let space = self.space()?;
         let may_walk = match space.index.kind() {
-            IndexKind::BTree => self.engine.pages.as_ref().is_some_and(|pages| {
+            IndexKind::BTree => self.engine.pages().is_some_and(|pages| {
                 let pool = pages.statistics();
                 pool.live <= pool.resident + FEW_PAGES
             }),

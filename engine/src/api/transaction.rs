@@ -271,7 +271,7 @@ impl Transaction<'_> {
             self.engine.check_value(bytes)?;
         }
         if staged.row.is_some() {
-            self.engine.check_memory()?;
+            self.engine.check_memory(space)?;
         }
         let replaced = self.staged_row(space.id, key);
         let others = self.staged_bytes - replaced.map_or(0, |staged| staged.log_bytes(key));
@@ -344,9 +344,15 @@ impl Transaction<'_> {
         let engine = self.engine;
         let mut buffer = Vec::new();
         let mut undo = Undo::default();
-        for StagedRows { space, rows } in self.staged.values() {
+        // What can fail comes first. A row in memory is never taken back, since a checkpoint that
+        // scans its keyspace may have copied it meanwhile.
+        let (in_pages, in_memory): (Vec<_>, Vec<_>) = self
+            .staged
+            .values()
+            .partition(|staged| staged.space.kind.is_in_pages());
+        for StagedRows { space, rows } in in_pages.into_iter().chain(in_memory) {
             let keys = rows.keys().map(Vec::as_slice);
-            let mut ahead = LoadAhead::new(space, engine.pages.as_deref(), keys, rows.len());
+            let mut ahead = LoadAhead::new(space, engine.pages(), keys, rows.len());
             for (key, staged) in rows {
                 if let Some(ahead) = &mut ahead {
                     ahead.step();

@@ -253,15 +253,15 @@ mod tests {
         let db = &database();
         let engine = db.keyspace("rows").unwrap().engine;
         let nobody = u32::MAX;
-        engine.expiries.add(nobody, b"key", 1).unwrap();
+        engine.expiries.both().0.add(nobody, b"key", 1).unwrap();
         thread::scope(|scope| {
             let cut = engine.removals.exclude();
             let sweep = || assert_eq!(db.sweep_expired().unwrap(), 0);
             meet(scope, &engine.removals.waited, sweep);
-            assert_eq!(engine.expiries.count(), 1);
+            assert_eq!(engine.expiries.both().0.count(), 1);
             drop(cut);
         });
-        assert_eq!(engine.expiries.count(), 0);
+        assert_eq!(engine.expiries.both().0.count(), 0);
     }
 
     #[test]

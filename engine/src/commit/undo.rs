@@ -9,7 +9,8 @@ use crate::engine::Engine;
 use crate::index::space::Space;
 use crate::row::Row;
 
-/// Rows as they were, in the order in which they changed. Stays empty for indexes in memory.
+/// Rows as they were, in the order in which they changed. Stays empty for indexes in memory, which
+/// do not fail: of a commit of rows of both, those come last.
 #[derive(Default)]
 pub(crate) struct Undo<'a> {
     rows: Vec<RowBefore<'a>>,
@@ -34,7 +35,7 @@ impl<'a> Undo<'a> {
 
     /// Makes all rows what they were.
     pub(crate) fn run(self, engine: &Engine) -> Result<(), IndexError> {
-        let _spending = engine.pages.as_ref().map(|pages| pages.spend_reserve());
+        let _spending = engine.pages().map(|pages| pages.spend_reserve());
         let mut buffer = Vec::new();
         let expiries = &engine.expiries;
         for RowBefore { space, key, row } in self.rows.into_iter().rev() {

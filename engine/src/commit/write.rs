@@ -42,7 +42,7 @@ impl Engine {
     ) -> Result<Commit> {
         self.check_key(key)?;
         self.check_value(value.len())?;
-        self.check_memory()?;
+        self.check_memory(handle)?;
         let WriteOptions {
             expiry_ms,
             user_flags,
@@ -148,7 +148,7 @@ impl Engine {
                 Some(change) => {
                     if let RowChange::Put(built) = change {
                         built.adds.map_or(Ok(()), |bytes| self.check_value(bytes))?;
-                        self.check_memory()?;
+                        self.check_memory(&space)?;
                     }
                     Some(self.apply(&space, key, &mut stripe, change, scratch)?)
                 }

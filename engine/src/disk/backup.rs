@@ -13,7 +13,8 @@ use hedgerow_pages::copy_file as copy_pages;
 use hedgerow_vfs::{OpenMode, Vfs};
 
 use crate::disk::directory::create_durably;
-use crate::disk::page_file::{PAGE, PAGE_FILE};
+use crate::disk::page_file::PAGE_FILE;
+use crate::disk::page_roots::PAGE;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
@@ -75,7 +76,7 @@ impl Engine {
             return error.into();
         };
         // A page that could not be read may be whole: the error of the disk says so by itself.
-        let (Some(pages), CorruptPage { page, .. }) = (&self.pages, &error) else {
+        let (Some(pages), CorruptPage { page, .. }) = (self.pages(), &error) else {
             return error.into();
         };
         Error::Corrupt(Box::new(Problem {

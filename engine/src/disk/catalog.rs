@@ -13,7 +13,7 @@ use hedgerow_log::{Health, Manifest};
 use crate::api::keyspace_options::KeyspaceOptions;
 use crate::commit::stripes::STRIPES;
 use crate::commit::worker;
-use crate::disk::page_file::PageFile;
+use crate::disk::page_file::{PageFile, checkpoint_generation, manifest_format};
 use crate::engine::{Catalog, Engine};
 use crate::error::{Error, Result};
 use crate::index::any_index::AnyIndex;
@@ -68,6 +68,9 @@ impl Engine {
         self.check_writable()?;
         let kind = options.index.unwrap_or(self.kind);
         self.check_index(kind)?;
+        // What makes a page file, or brings one up to the last checkpoint, excludes checkpoints.
+        let needs_page_file = self.needs_page_file(kind, &self.manifest());
+        let _exclusive = needs_page_file.then(|| self.checkpointing());
         let mut manifest = self.manifest();
         if let Some(space) = self.find_keyspace(name) {
             return if or_open {
@@ -81,11 +84,14 @@ impl Engine {
             return Err(Error::DiskFull);
         }
         self.make_durable()?;
+        if self.needs_page_file(kind, &manifest) {
+            self.make_page_file(&mut manifest)?;
+        }
         let mut changed = manifest.clone();
         let id = changed.add_keyspace(name, kind.name()).id;
         // No checkpoint's cut may find a tree that no keyspace names yet.
         let _no_cut = self.removals.begin();
-        let space = new_space(id, name, kind, self.pages.as_deref())?;
+        let space = new_space(id, name, kind, self.pages())?;
         if let Err(error) = self.replace_manifest(&mut changed) {
             self.discard(space);
             return Err(error);
@@ -99,23 +105,49 @@ impl Engine {
 
     /// Refuses an index that no keyspace of this database can have.
     fn check_index(&self, asked: IndexKind) -> Result<()> {
-        let is_in_pages = asked == IndexKind::BTree;
-        if self.options.in_memory && is_in_pages {
-            return Err(Error::InvalidOption(BTREE_IN_MEMORY.to_owned()));
+        match self.options.in_memory && asked.is_in_pages() {
+            true => Err(Error::InvalidOption(BTREE_IN_MEMORY.to_owned())),
+            false => Ok(()),
         }
-        if is_in_pages != self.pages.is_some() {
-            return Err(Error::OtherIndex {
-                dir: self.dir.clone(),
-                asked: asked.name(),
-                found: self.kind.name(),
-            });
+    }
+
+    /// Whether a keyspace of this kind needs a page file that is not there, or not up to date.
+    fn needs_page_file(&self, kind: IndexKind, manifest: &Manifest) -> bool {
+        let is_current = |pages: &PageFile| pages.generation() >= checkpoint_generation(manifest);
+        kind.is_in_pages() && !self.pages().is_some_and(is_current)
+    }
+
+    /// Makes the page file, for the first B-tree. No checkpoint is under way.
+    fn make_page_file(&self, manifest: &mut Manifest) -> Result<()> {
+        let in_place = manifest.check_in_place(&*self.options.vfs, &self.dir);
+        in_place.map_err(|error| self.stop_if_displaced(error))?;
+        let _no_removals = self.removals.exclude();
+        if self.pages().is_none() {
+            // An earlier program must not take the file for all that there is.
+            let mut changed = manifest.clone();
+            changed.sequence += 1;
+            changed.format_version = manifest_format(&changed, true);
+            let stored = changed.replace(&*self.options.vfs, &self.dir);
+            stored.map_err(|error| self.stop_if_displaced(error))?;
+            *manifest = changed;
+            let (pages, entries) = PageFile::open(&self.options, &self.dir, manifest)?;
+            self.expiries.set_in_pages(entries);
+            self.memory.give_all_to_pages();
+            if let Some(limit_bytes) = self.options.memory_limit {
+                self.memory.grow(limit_bytes, &pages);
+            }
+            let _ = self.page_file.set(pages);
         }
-        Ok(())
+        let Some(pages) = self.pages() else {
+            return Ok(());
+        };
+        let published = pages.publish_from(manifest, &self.expiries);
+        published.map_err(|error| self.stop_if_poisoned(error))
     }
 
     /// Releases the pages of a keyspace that was never in the catalog.
     fn discard(&self, space: Space) {
-        if let Some(pages) = &self.pages {
+        if let Some(pages) = self.pages() {
             pages.discard(space);
         }
     }
@@ -132,8 +164,8 @@ impl Engine {
             manifest.keyspaces.retain(|entry| entry.name != name);
             let id = manifest.add_keyspace(name, space.kind.name()).id;
             // One page for all that will be free.
-            let _spending = self.pages.as_ref().map(|pages| pages.spend_reserve());
-            new_space(id, name, space.kind, self.pages.as_deref()).map(Some)
+            let _spending = self.pages().map(|pages| pages.spend_reserve());
+            new_space(id, name, space.kind, self.pages()).map(Some)
         })
     }
 
@@ -188,7 +220,7 @@ impl Engine {
         drop(manifest);
         self.name_manifest(sequence);
         space.forget_expiries(&self.expiries);
-        if let Some(pages) = &self.pages {
+        if let Some(pages) = self.pages() {
             pages.retire(space);
         }
         Ok(())

@@ -7,6 +7,10 @@
 //! 4. Publish the checkpoint in the manifest; then remove the files that it replaces.
 //!
 //! That is for indexes in memory; `page_file.rs` has the checkpoint of a page file.
+//! Where a database has both, one rotation serves both: its cut begins the checkpoint of pages,
+//! which is published first; then the part files are written; then the manifest names the
+//! generation and the parts. After a crash before that, the manifest names the earlier checkpoint
+//! with its parts and logs, and rows of the page file that are newer than a record keep it out.
 //!
 //! The scan is fuzzy. Replaying the logs from the rotation on makes it exact: see `recovery.rs`.
 
@@ -18,9 +22,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use hedgerow_index::{Direction, ScanRange};
-use hedgerow_log::{CheckpointEntry, CheckpointWriter, PartEntry, Timestamp, remove_obsolete};
+use hedgerow_log::{CheckpointEntry, CheckpointWriter, Log, PartEntry, Timestamp, remove_obsolete};
 
-use crate::disk::page_file::{PAGE, PageFile};
+use crate::disk::page_file::PageFile;
+use crate::disk::page_roots::PAGE;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::space::Space;
@@ -97,7 +102,7 @@ impl Engine {
     pub(crate) fn checkpoint_exclusively(&self) -> Result<CheckpointReport> {
         self.check_has_files()?;
         self.check_writable()?;
-        let outcome = match self.checkpoint_once() {
+        let outcome = match self.checkpoint_once(false) {
             Err(Error::DiskFull) => self.checkpoint_from_reserve(),
             outcome => outcome,
         };
@@ -106,11 +111,11 @@ impl Engine {
     }
 
     /// Every checkpoint calls this: it writes to files that an opening which displaced this one
-    /// uses, long before it replaces the manifest.
-    pub(crate) fn checkpoint_once(&self) -> Result<CheckpointReport> {
+    /// uses, long before it replaces the manifest. The last one goes on though the database closes.
+    pub(crate) fn checkpoint_once(&self, is_last: bool) -> Result<CheckpointReport> {
         self.check_manifest()?;
-        match &self.pages {
-            Some(pages) => self.checkpoint_pages(pages),
+        match self.pages() {
+            Some(pages) => self.checkpoint_pages(pages, is_last),
             None => self.checkpoint_rows(),
         }
     }
@@ -122,20 +127,7 @@ impl Engine {
         let log = self.log()?;
         let replayed = self.counters.replayed_log_bytes.load(Ordering::Relaxed);
         let rotation = log.rotate()?;
-        let parts = self.write_parts(rotation.generation)?;
-        let newest = parts
-            .iter()
-            .map(|(_, newest)| *newest)
-            .max()
-            .unwrap_or(Timestamp::ZERO);
-        // A scan also sees that rows are removed, and removals leave no timestamp in the index;
-        // that of a closed range does not exist yet. The epoch after the current one is above every
-        // timestamp taken by now.
-        drop(self.removals.exclude());
-        if !planted(PlantedBug::CheckpointTooEarly) {
-            log.wait_durable(newest.epoch().max(log.epoch() + 1))?;
-        }
-        let parts: Vec<PartEntry> = parts.into_iter().map(|(part, _)| part).collect();
+        let (parts, newest) = self.write_rows(log, rotation.generation, false)?;
         let report = CheckpointReport {
             records: parts.iter().map(|part| part.records).sum(),
             size_bytes: parts.iter().map(|part| part.len).sum(),
@@ -154,8 +146,34 @@ impl Engine {
         Ok(report)
     }
 
-    /// A checkpoint of a database of B-trees: see `page_file.rs`.
-    fn checkpoint_pages(&self, pages: &PageFile) -> Result<CheckpointReport> {
+    /// Writes the rows of keyspaces in memory into part files, and waits until all that they may
+    /// have seen is durable: the parts, and the newest timestamp in them.
+    fn write_rows(
+        &self,
+        log: &Log,
+        generation: u32,
+        is_last: bool,
+    ) -> Result<(Vec<PartEntry>, Timestamp)> {
+        let parts = self.write_parts(generation, is_last)?;
+        let newest = parts
+            .iter()
+            .map(|(_, newest)| *newest)
+            .max()
+            .unwrap_or(Timestamp::ZERO);
+        // A scan also sees what is gone, and that has no timestamp to look at; of a closed
+        // range there is none yet. The epoch after the current one is above every timestamp
+        // handed out by now.
+        drop(self.removals.exclude());
+        if !planted(PlantedBug::CheckpointTooEarly) {
+            log.wait_durable(newest.epoch().max(log.epoch() + 1))?;
+        }
+        let parts = parts.into_iter().map(|(part, _)| part).collect();
+        Ok((parts, newest))
+    }
+
+    /// A checkpoint of a database that has a page file: of its pages (see `page_file.rs`), and of
+    /// the rows of keyspaces in memory. The last one, while the database closes, is not given up.
+    fn checkpoint_pages(&self, pages: &PageFile, is_last: bool) -> Result<CheckpointReport> {
         self.lost.check_none()?;
         tracing::info!(kind = "pages", "checkpoint started");
         let started = Instant::now();
@@ -195,16 +213,21 @@ impl Engine {
         let finished = pages.finish(begun);
         finished.map_err(|error| self.stop_if_poisoned(error))?;
         let written = pages.statistics().writes - before;
+        let (parts, newest) = match self.spaces_in_memory().is_empty() {
+            true => Default::default(),
+            false => self.write_rows(log, rotation.generation, is_last)?,
+        };
+        let part_bytes: u64 = parts.iter().map(|part| part.len).sum();
         let report = CheckpointReport {
             records: self.spaces().iter().map(|space| space.len()).sum(),
-            size_bytes: written * PAGE as u64,
+            size_bytes: written * PAGE as u64 + part_bytes,
             duration_ms: started.elapsed().as_millis() as u64,
         };
         self.install_checkpoint(
             CheckpointEntry {
                 generation: rotation.generation,
-                timestamp: Timestamp::new(rotation.epoch, 0),
-                parts: Vec::new(),
+                timestamp: newest.max(Timestamp::new(rotation.epoch, 0)),
+                parts,
             },
             &report,
             replayed,
@@ -214,7 +237,7 @@ impl Engine {
 
     /// After a failed sync the contents of a page file are unknown: as with the log, no write may
     /// be accepted then.
-    fn stop_if_poisoned(&self, error: Error) -> Error {
+    pub(crate) fn stop_if_poisoned(&self, error: Error) -> Error {
         if let Error::Poisoned(reason) = &error {
             tracing::error!(%reason, "the page file failed: no write is accepted until a restart");
             let _ = self.broken.set(reason.clone());
@@ -225,10 +248,10 @@ impl Engine {
     /// Brings the page file up to date when the database closes, so that the next opening has
     /// nothing to replay. The caller holds `checkpointing`.
     pub(crate) fn last_checkpoint(&self) {
-        let has_pages = self.pages.is_some();
+        let has_pages = self.pages().is_some();
         if has_pages && self.options.checkpoint_log_bytes.is_some() && self.log().is_ok() {
             // If it fails, the logs have everything.
-            log_outcome(&self.checkpoint_once());
+            log_outcome(&self.checkpoint_once(true));
         }
     }
 
@@ -241,6 +264,7 @@ impl Engine {
     ) -> Result<()> {
         let mut manifest = self.manifest();
         let mut changed = manifest.clone();
+        let part_bytes = checkpoint.parts.iter().map(|part| part.len).sum();
         changed.install_checkpoint(checkpoint);
         // If this fails, the old or the new manifest is in place, and the files of both are.
         self.replace_manifest(&mut changed)?;
@@ -250,6 +274,9 @@ impl Engine {
             .replayed_log_bytes
             .fetch_sub(replayed, Ordering::Relaxed);
         self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
+        self.counters
+            .part_bytes
+            .store(part_bytes, Ordering::Relaxed);
         self.counters
             .checkpoint_bytes
             .store(report.size_bytes, Ordering::Relaxed);
@@ -261,8 +288,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes all rows into part files; each with its newest timestamp.
-    fn write_parts(&self, generation: u32) -> Result<Vec<(PartEntry, Timestamp)>> {
+    /// Writes all rows of keyspaces in memory into part files; each with its newest timestamp.
+    fn write_parts(&self, generation: u32, is_last: bool) -> Result<Vec<(PartEntry, Timestamp)>> {
         // Leave cores to the writers.
         let threads = (self.options.workers / 2).max(1);
         let groups = self.plan(threads.max(self.options.workers) * PARTS_PER_THREAD)?;
@@ -275,7 +302,7 @@ impl Engine {
                 let Some(runs) = groups.get(part) else {
                     return Ok(());
                 };
-                let outcome = self.write_part(generation, part as u32, runs)?;
+                let outcome = self.write_part(generation, part as u32, runs, is_last)?;
                 written
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
@@ -300,7 +327,7 @@ impl Engine {
 
     /// Divides all keyspaces into runs, and the runs among about `parts` parts.
     fn plan(&self, parts: usize) -> Result<Vec<Vec<Run>>> {
-        let spaces = self.spaces();
+        let spaces = self.spaces_in_memory();
         let total: u64 = spaces.iter().map(|space| space.len()).sum();
         let share = (total / parts as u64).max(SMALL_ROWS);
         let mut groups: Vec<Vec<Run>> = Vec::new();
@@ -340,6 +367,7 @@ impl Engine {
         generation: u32,
         part: u32,
         runs: &[Run],
+        is_last: bool,
     ) -> Result<(PartEntry, Timestamp)> {
         let database_id = self.manifest().database_id;
         let vfs = Arc::clone(&self.options.vfs);
@@ -349,7 +377,7 @@ impl Engine {
         for run in runs {
             let mut from = run.from.clone();
             while let Some(last) = chunk.fill(&run.space, &from, &run.to)? {
-                if self.is_closed() {
+                if self.is_closed() && !is_last {
                     return Err(Error::Closed);
                 }
                 for (key, row) in chunk.rows() {

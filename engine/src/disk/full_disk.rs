@@ -29,11 +29,11 @@ impl Engine {
             let _ = remove_obsolete(&*self.options.vfs, &self.dir, &self.manifest());
         };
         clean_up();
-        if let Some(pages) = &self.pages {
+        if let Some(pages) = self.pages() {
             pages.keep_space();
         }
         let _spent = log.spend_reserve();
-        let outcome = self.checkpoint_once();
+        let outcome = self.checkpoint_once(false);
         if outcome.is_err() {
             clean_up();
         }
@@ -42,10 +42,10 @@ impl Engine {
 
     /// Whether a checkpoint is likely to fit what is reserved.
     fn fits_reserve(&self) -> bool {
-        let needed = match &self.pages {
-            Some(pages) => pages.missing_bytes(),
-            None => self.spaces().iter().map(|space| space.len()).sum::<u64>() * LEAST_ROW_BYTES,
-        };
+        let in_pages = self.pages().map_or(0, |pages| pages.missing_bytes());
+        let in_memory = self.spaces_in_memory();
+        let rows: u64 = in_memory.iter().map(|space| space.len()).sum();
+        let needed = in_pages + rows * LEAST_ROW_BYTES;
         self.log().is_ok_and(|log| needed <= log.spendable_bytes())
     }
 
@@ -53,7 +53,7 @@ impl Engine {
     /// Two loads where the disk is not full. The caller holds no stripe and no log shard.
     #[inline]
     pub(crate) fn make_room_for_removal(&self) {
-        let (Some(pages), Some(log)) = (&self.pages, &self.log) else {
+        let (Some(pages), Some(log)) = (self.pages(), &self.log) else {
             return;
         };
         if log.is_short() || pages.may_be_short_of_blocks() {

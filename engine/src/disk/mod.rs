@@ -8,6 +8,7 @@ pub(crate) mod directory;
 pub(crate) mod full_disk;
 pub(crate) mod lost;
 pub(crate) mod page_file;
+pub(crate) mod page_roots;
 pub(crate) mod progress;
 pub(crate) mod recovery;
 pub(crate) mod redo;

@@ -1,20 +1,9 @@
-//! The page file of a database whose keyspaces are B-trees: larger than memory, if need be.
+//! The page file of a database: its B-trees, larger than memory, if need be.
 //!
 //! One [`Pool`] for the database, in `pages.hdg`. Besides the trees of the keyspaces it holds two
 //! of the engine's own: the *catalog* (keyspace id → root page, rows, rows with an expiry) and the
-//! expiry index. The 512 bytes that the pool reserves for its owner say where those two are, and
-//! from which log generation on the file lacks commits:
-//!
-//! ```text
-//!  0          4                8               12                   16            24           32
-//! ┌──────────┬────────────────┬───────────────┬────────────────────┬─────────────┬────────────┐
-//! │version 1 │log generation  │catalog's root │expiry index's root │catalog's len│expiries    │
-//! └──────────┴────────────────┴───────────────┴────────────────────┴─────────────┴────────────┘
-//!
-//! catalog: keyspace id, big endian (4)   →   root page (4) · rows (8) · rows with an expiry (8)
-//! ```
-//!
-//! Integers are little-endian, but for those in keys. A length is how many entries a tree has.
+//! expiry index. Its root says where those two are, and from which log generation on the file lacks
+//! commits (`page_roots.rs`).
 //!
 //! **A checkpoint** is a rotation of the logs. At its cut, while no commit is under way, the pool's
 //! epoch advances. So the state is exact: all commits of the older generations, none of the newer.
@@ -32,16 +21,17 @@ use std::ops::{Bound, ControlFlow};
 
 use hedgerow_btree::BTreeIndex;
 use hedgerow_index::{Decision, Direction, Index, IndexErrorKind, ScanRange, ValuePart};
-use hedgerow_log::{Manifest, Problem};
+use hedgerow_log::{FORMAT_VERSION, KeyspaceEntry, Manifest, PLAIN_FORMAT_VERSION};
 use hedgerow_pages::{
     CheckpointInProgress, Exceeding, MemoryReservation, Options, PageCleaner, PageId, Pool,
     PoolStatistics, Spending,
 };
 use hedgerow_vfs::{OpenMode, Vfs};
 
+use crate::disk::page_roots::{CatalogEntry, EngineRoots, PAGE, engine_roots, not_this_databases};
 use crate::error::{Error, Result};
 use crate::index::any_index::AnyIndex;
-use crate::index::expiry::ExpiryIndex;
+use crate::index::expiry::Expiries;
 use crate::index::kind::IndexKind;
 use crate::index::space::{Space, StoredIndex};
 use crate::options::Builder;
@@ -49,109 +39,9 @@ use crate::schedule::FileSpace;
 
 /// The file's name in the database's directory.
 pub(crate) const PAGE_FILE: &str = "pages.hdg";
-pub(crate) const PAGE: usize = 4096;
-
-const VERSION: u32 = 1;
-
-// Where each field of the owner's bytes begins: behind the one before.
-const GENERATION_AT: usize = size_of::<u32>();
-const CATALOG_ROOT_AT: usize = GENERATION_AT + size_of::<u32>();
-const EXPIRIES_ROOT_AT: usize = CATALOG_ROOT_AT + size_of::<PageId>();
-const CATALOG_LEN_AT: usize = EXPIRIES_ROOT_AT + size_of::<PageId>();
-const EXPIRIES_LEN_AT: usize = CATALOG_LEN_AT + size_of::<u64>();
-const ENGINE_ROOTS_BYTES: usize = EXPIRIES_LEN_AT + size_of::<u64>();
-
-// The same of an entry of the catalog.
-const ROWS_AT: usize = size_of::<PageId>();
-const EXPIRING_AT: usize = ROWS_AT + size_of::<u64>();
-const ENTRY_BYTES: usize = EXPIRING_AT + size_of::<u64>();
-
-// Both as they are drawn above.
-const _: () = {
-    assert!(GENERATION_AT == 4 && CATALOG_ROOT_AT == 8 && EXPIRIES_ROOT_AT == 12);
-    assert!(CATALOG_LEN_AT == 16 && EXPIRIES_LEN_AT == 24 && ENGINE_ROOTS_BYTES == 32);
-    assert!(ROWS_AT == 4 && EXPIRING_AT == 12 && ENTRY_BYTES == 20);
-};
 
 /// Rows that are removed between two checks whether the database closes.
 const CHUNK_ROWS: usize = 1024;
-
-/// The engine's bytes in the pool's root.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct EngineRoots {
-    generation: u32,
-    catalog: (PageId, u64),
-    expiries: (PageId, u64),
-}
-
-impl EngineRoots {
-    fn encode(self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(ENGINE_ROOTS_BYTES);
-        for number in [
-            VERSION,
-            self.generation,
-            self.catalog.0.0,
-            self.expiries.0.0,
-        ] {
-            bytes.extend_from_slice(&number.to_le_bytes());
-        }
-        for len in [self.catalog.1, self.expiries.1] {
-            bytes.extend_from_slice(&len.to_le_bytes());
-        }
-        bytes
-    }
-
-    fn decode(bytes: &[u8]) -> Option<EngineRoots> {
-        let bytes: &[u8; ENGINE_ROOTS_BYTES] = bytes.try_into().ok()?;
-        let word = |at: usize| {
-            bytes[at..]
-                .first_chunk()
-                .map_or(0, |b| u32::from_le_bytes(*b))
-        };
-        let long = |at: usize| {
-            bytes[at..]
-                .first_chunk()
-                .map_or(0, |b| u64::from_le_bytes(*b))
-        };
-        (word(0) == VERSION).then(|| EngineRoots {
-            generation: word(GENERATION_AT),
-            catalog: (PageId(word(CATALOG_ROOT_AT)), long(CATALOG_LEN_AT)),
-            expiries: (PageId(word(EXPIRIES_ROOT_AT)), long(EXPIRIES_LEN_AT)),
-        })
-    }
-}
-
-/// An entry of the catalog.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct CatalogEntry {
-    root: PageId,
-    rows: u64,
-    expiring: u64,
-}
-
-impl CatalogEntry {
-    fn encode(self) -> [u8; ENTRY_BYTES] {
-        let mut bytes = [0; ENTRY_BYTES];
-        bytes[..ROWS_AT].copy_from_slice(&self.root.0.to_le_bytes());
-        bytes[ROWS_AT..EXPIRING_AT].copy_from_slice(&self.rows.to_le_bytes());
-        bytes[EXPIRING_AT..].copy_from_slice(&self.expiring.to_le_bytes());
-        bytes
-    }
-
-    fn decode(bytes: &[u8]) -> Option<CatalogEntry> {
-        let bytes: &[u8; ENTRY_BYTES] = bytes.try_into().ok()?;
-        let long = |at: usize| {
-            bytes[at..]
-                .first_chunk()
-                .map_or(0, |b| u64::from_le_bytes(*b))
-        };
-        Some(CatalogEntry {
-            root: PageId(bytes.first_chunk().map_or(0, |b| u32::from_le_bytes(*b))),
-            rows: long(ROWS_AT),
-            expiring: long(EXPIRING_AT),
-        })
-    }
-}
 
 /// What can be read of a page file without opening it.
 pub(crate) struct Measured {
@@ -189,9 +79,8 @@ impl PageFile {
     pub(crate) fn is_needed(options: &Builder, dir: &Path, manifest: &Manifest) -> Result<bool> {
         let path = dir.join(PAGE_FILE);
         let exists = options.vfs.exists(&path);
-        let named = |index: &str| IndexKind::from_name(index) == Some(IndexKind::BTree);
         Ok(exists.map_err(|e| Error::io("look for", &path, e))?
-            || manifest.keyspaces.iter().any(|entry| named(&entry.index)))
+            || manifest.keyspaces.iter().any(is_btree))
     }
 
     /// Whether the memory that the options allow suffices for a new page file.
@@ -224,8 +113,10 @@ impl PageFile {
         manifest: &Manifest,
     ) -> Result<(Arc<PageFile>, AnyIndex)> {
         let path = dir.join(PAGE_FILE);
-        let checkpoint = manifest.checkpoint.as_ref();
-        let needed = checkpoint.map_or(0, |entry| entry.generation);
+        let needed = match manifest.keyspaces.iter().any(is_btree) {
+            true => checkpoint_generation(manifest),
+            false => 0,
+        };
         let pool = Arc::new(open_pool(options, &path, manifest.database_id, needed)?);
         let owner = engine_roots(&pool, &path, needed)?;
         let tree = |place: Option<(PageId, u64)>| match place {
@@ -255,6 +146,24 @@ impl PageFile {
             file.release_orphans(manifest)?;
         }
         Ok((Arc::new(file), AnyIndex::BTree(expiries)))
+    }
+
+    /// Makes sure that the file counts as one that has the commits of all generations before the
+    /// manifest's checkpoint. The caller knows that there is no B-tree which could have any, and
+    /// lets no checkpoint and no removal run.
+    pub(crate) fn publish_from(&self, manifest: &Manifest, expiries: &Expiries) -> Result<()> {
+        let needed = checkpoint_generation(manifest);
+        if self.generation() >= needed {
+            return Ok(());
+        }
+        let begun = self.begin(needed, &[], expiries)?;
+        self.finish(begun)
+    }
+
+    /// The generation of the logs from which on the file lacks commits, as its root says.
+    pub(crate) fn generation(&self) -> u32 {
+        let roots = EngineRoots::decode(&self.pool.owner());
+        roots.map_or(0, |roots| roots.generation)
     }
 
     fn load_entries(&self) -> Result<()> {
@@ -306,11 +215,7 @@ impl PageFile {
     ///
     /// # Errors
     /// [`Error::DiskFull`]: some frees are still pending.
-    pub(crate) fn apply_deferred(
-        &self,
-        spaces: &[Arc<Space>],
-        expiries: &ExpiryIndex,
-    ) -> Result<()> {
+    pub(crate) fn apply_deferred(&self, spaces: &[Arc<Space>], expiries: &Expiries) -> Result<()> {
         let retired = lock(&self.retired);
         let retired = retired.iter().map(|retired| &retired.space);
         let trees = spaces.iter().chain(retired);
@@ -328,7 +233,7 @@ impl PageFile {
         &self,
         generation: u32,
         spaces: &[Arc<Space>],
-        expiries: &ExpiryIndex,
+        expiries: &Expiries,
     ) -> Result<CheckpointInProgress> {
         self.apply_deferred(spaces, expiries)?;
         let (mut entries, retired) = (lock(&self.entries), lock(&self.retired));
@@ -499,7 +404,7 @@ impl PageFile {
         &self,
         page: PageId,
         spaces: &[Arc<Space>],
-        expiries: &ExpiryIndex,
+        expiries: &Expiries,
     ) -> String {
         let of_spaces = spaces.iter().filter_map(|space| {
             let whose = format!("keyspace {:?}", space.name);
@@ -530,6 +435,14 @@ impl PageFile {
         self.pool.reserve_memory(bytes)
     }
 
+    /// Takes memory from the pages for good: as much of `bytes` as they can spare. How much it is.
+    pub(crate) fn take_memory(&self, bytes: usize) -> usize {
+        let reservation = self.pool.reserve_memory(bytes);
+        let taken = reservation.bytes();
+        std::mem::forget(reservation);
+        taken
+    }
+
     /// How many pages fit in memory now.
     pub(crate) fn room(&self) -> usize {
         self.pool.limit()
@@ -538,6 +451,24 @@ impl PageFile {
     /// Stops the thread behind the pool.
     pub(crate) fn stop(&self) {
         lock(&self.cleaner).take();
+    }
+}
+
+fn is_btree(entry: &KeyspaceEntry) -> bool {
+    IndexKind::from_name(&entry.index).is_some_and(IndexKind::is_in_pages)
+}
+
+/// The generation of a manifest's checkpoint: 0 without one.
+pub(crate) fn checkpoint_generation(manifest: &Manifest) -> u32 {
+    let checkpoint = manifest.checkpoint.as_ref();
+    checkpoint.map_or(0, |entry| entry.generation)
+}
+
+/// The format of a manifest of a database that has a page file, or has none.
+pub(crate) fn manifest_format(manifest: &Manifest, has_pages: bool) -> u32 {
+    match has_pages && !manifest.keyspaces.iter().all(is_btree) {
+        true => FORMAT_VERSION,
+        false => PLAIN_FORMAT_VERSION,
     }
 }
 
@@ -556,60 +487,6 @@ fn open_pool(options: &Builder, path: &Path, database_id: u128, needed: u32) -> 
     pool_options.read_only = options.read_only;
     pool_options.salvage = options.read_only && !options.strict;
     Ok(Pool::open(&options.vfs, path, &pool_options)?)
-}
-
-/// Where the engine's trees begin in the page file; `None` if it is new. The logs before generation
-/// `needed` are gone.
-fn engine_roots(pool: &Pool<PAGE>, path: &Path, needed: u32) -> Result<Option<EngineRoots>> {
-    let bytes = pool.owner();
-    let roots = EngineRoots::decode(&bytes);
-    if roots.is_none() && !bytes.is_empty() {
-        return Err(unknown_owner(path, &bytes));
-    }
-    let generation = roots.as_ref().map_or(0, |roots| roots.generation);
-    if generation < needed {
-        let what = format!(
-            "it ends at log generation {generation}, and the logs before {needed} are gone"
-        );
-        return Err(not_this_databases(path, what));
-    }
-    Ok(roots)
-}
-
-/// The error of a page file that is missing, or older than the logs.
-fn not_this_databases(path: &Path, what: String) -> Error {
-    Error::Corrupt(Box::new(Problem {
-        file: path.to_path_buf(),
-        offset: 0,
-        what,
-        affected: "all rows".to_owned(),
-        remedy: "put the page file that belongs to this database back, or restore a backup"
-            .to_owned(),
-    }))
-}
-
-/// What is wrong with an owner's record that does not decode.
-fn unknown_owner(path: &Path, bytes: &[u8]) -> Error {
-    let file = path.to_path_buf();
-    let found = bytes.first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
-    if found > VERSION {
-        return Error::NewerFormat {
-            file,
-            found,
-            supported: VERSION,
-        };
-    }
-    let what = match found {
-        VERSION => format!("its root says of the engine's trees {} bytes", bytes.len()),
-        _ => format!("its root has format version {found} of the engine, which never was"),
-    };
-    Error::Corrupt(Box::new(Problem {
-        file,
-        offset: 0,
-        what,
-        affected: "all rows".to_owned(),
-        remedy: "restore a backup".to_owned(),
-    }))
 }
 
 /// Leaks pages of a dropped tree that a damaged page leads to: no operation needs them any more,
@@ -643,36 +520,5 @@ fn empty(space: &Space, is_closed: &impl Fn() -> bool) -> Result<()> {
                     Decision::Remove(())
                 })?;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn owner_and_entries_come_back_and_other_versions_do_not() {
-        let owner = EngineRoots {
-            generation: 7,
-            catalog: (PageId(1), 3),
-            expiries: (PageId(2), u64::MAX),
-        };
-        let mut bytes = owner.encode();
-        assert_eq!(EngineRoots::decode(&bytes), Some(owner));
-        assert_eq!(EngineRoots::decode(&bytes[1..]), None);
-        for (version, words) in [(VERSION + 1, "newer"), (0, "version 0"), (VERSION, "bytes")] {
-            bytes[..4].copy_from_slice(&version.to_le_bytes());
-            let decodes = EngineRoots::decode(&bytes).is_some();
-            assert_eq!(decodes, version == VERSION);
-            let said = unknown_owner(Path::new("pages.hdg"), &bytes).to_string();
-            assert!(said.contains(words), "{said}");
-        }
-        let entry = CatalogEntry {
-            root: PageId(9),
-            rows: 10,
-            expiring: 11,
-        };
-        assert_eq!(CatalogEntry::decode(&entry.encode()), Some(entry));
-        assert_eq!(CatalogEntry::decode(&[0; ENTRY_BYTES - 1]), None);
     }
 }

@@ -23,6 +23,7 @@ use crate::disk::redo;
 use crate::disk::replay::{REPORT_EVERY_BYTES, Recovered, Recovery};
 use crate::error::{Error, Result};
 use crate::index::space::Space;
+use crate::memory_shares::MemoryShares;
 use crate::row::{Row, TIMESTAMP_BYTES};
 
 impl Recovery<'_> {
@@ -44,13 +45,20 @@ impl Recovery<'_> {
     }
 
     fn replay_all(&self, manifest: &Manifest, logs: &RecoveredLogs) -> Result<Recovered> {
-        if let Some(pages) = self.pages {
-            return redo::redo(self, pages, logs);
-        }
         let loaded = match &manifest.checkpoint {
-            Some(checkpoint) => self.load_checkpoint(manifest.database_id, checkpoint)?,
-            None => 0,
+            Some(checkpoint) if !checkpoint.parts.is_empty() || self.pages.is_none() => {
+                self.load_checkpoint(manifest.database_id, checkpoint)?
+            }
+            _ => 0,
         };
+        if let Some(pages) = self.pages {
+            let redone = redo::redo(self, pages, logs)?;
+            self.check_memory()?;
+            return Ok(Recovered {
+                records: loaded + redone.records,
+                ..redone
+            });
+        }
         let total_bytes = logs.total_bytes();
         let replayed = AtomicU64::new(0);
         self.on_all_threads(self.threads, |thread| {
@@ -65,11 +73,15 @@ impl Recovery<'_> {
     }
 
     /// Refuses what would need far more memory than there may be.
-    fn check_memory(&self) -> Result<()> {
+    pub(crate) fn check_memory(&self) -> Result<()> {
         let Some(limit_bytes) = self.memory_limit else {
             return Ok(());
         };
-        let most_bytes = limit_bytes.saturating_add(limit_bytes / 4);
+        if let Some(pages) = self.pages {
+            self.memory.grow(limit_bytes, pages);
+        }
+        let most_bytes = MemoryShares::most(limit_bytes, self.pages.is_some());
+        let most_bytes = most_bytes.saturating_add(most_bytes / 4);
         if hedgerow_memory::reserved_bytes() <= most_bytes {
             return Ok(());
         }

@@ -1,4 +1,5 @@
-//! Redo in the order of keys: the logs of a database whose pages are not all in memory.
+//! Redo in the order of keys: the logs of a database whose pages are not all in memory. Keyspaces
+//! in memory beside them take their records from the same batches.
 //!
 //! In log order each record would touch another page, and in a small pool each would cost a read,
 //! and the write of the page that it evicts. So recovery collects a batch of records that fills a
@@ -243,6 +244,7 @@ impl Redo<'_> {
         self.recovery.on_all_threads(parts.len(), |thread| {
             self.apply_part(parts[thread], &progress)
         })?;
+        self.recovery.check_memory()?;
         self.done_bytes = bytes_read;
         self.batch.clear();
         Ok(())

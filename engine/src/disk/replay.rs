@@ -15,8 +15,9 @@ use crate::disk::lost::LostRecords;
 use crate::disk::page_file::PageFile;
 use crate::disk::progress::{ProgressCallback, RecoveryPhase, RecoveryProgress};
 use crate::error::{Error, Result};
-use crate::index::expiry::ExpiryIndex;
+use crate::index::expiry::Expiries;
 use crate::index::space::Space;
+use crate::memory_shares::MemoryShares;
 use crate::planted::{PlantedBug, planted};
 use crate::row::{ColumnChanges, Row};
 
@@ -27,11 +28,13 @@ pub(crate) struct Recovery<'a> {
     pub(crate) vfs: &'a Arc<dyn Vfs>,
     pub(crate) dir: &'a Path,
     pub(crate) spaces: &'a HashMap<u32, Arc<Space>>,
-    pub(crate) expiries: &'a ExpiryIndex,
+    pub(crate) expiries: &'a Expiries,
     pub(crate) threads: usize,
     pub(crate) progress: Option<&'a ProgressCallback>,
+    /// Of keyspaces in memory; `None` if there are none.
     pub(crate) memory_limit: Option<usize>,
-    /// Where the trees are, if in a page file.
+    pub(crate) memory: &'a MemoryShares,
+    /// The page file, if the database has one.
     pub(crate) pages: Option<&'a PageFile>,
     /// What could not be replayed.
     pub(crate) lost: &'a LostRecords,

@@ -19,9 +19,11 @@
 //! which the sweeper removes when it is due, but never a row without its entry.
 
 use std::ops::{Bound, ControlFlow};
+use std::sync::OnceLock;
 
 use hedgerow_btree::BTreeIndex;
 use hedgerow_index::{Decision, Direction, IndexError, MAX_KEY_BYTES, ScanRange, ValuePart};
+use hedgerow_masstree::Masstree;
 
 use crate::index::any_index::AnyIndex;
 
@@ -45,6 +47,49 @@ const _: () = {
 
 /// Bytes of entries that are copied at once, beyond which no further one is.
 const MOST_DUE_BYTES: usize = 4 << 20;
+
+/// The entries of all rows: those of rows in memory in an index in memory, those of rows in the
+/// page file beside them in that file. So recovery finds each kind's entries as it finds its rows.
+pub(crate) struct Expiries {
+    in_memory: ExpiryIndex,
+    /// Set when the database gets a page file.
+    in_pages: OnceLock<ExpiryIndex>,
+}
+
+impl Default for Expiries {
+    fn default() -> Expiries {
+        Expiries {
+            in_memory: ExpiryIndex::new(AnyIndex::Masstree(Masstree::new())),
+            in_pages: OnceLock::new(),
+        }
+    }
+}
+
+impl Expiries {
+    /// The page file is there, and this is its index.
+    pub(crate) fn set_in_pages(&self, index: AnyIndex) {
+        let _ = self.in_pages.set(ExpiryIndex::new(index));
+    }
+
+    /// The index for the rows of a keyspace with this index.
+    #[inline]
+    pub(crate) fn of(&self, index: &AnyIndex) -> &ExpiryIndex {
+        match (index.tree(), self.in_pages.get()) {
+            (Some(_), Some(in_pages)) => in_pages,
+            _ => &self.in_memory,
+        }
+    }
+
+    /// The index of rows in memory; that of rows in the page file, if there is one.
+    pub(crate) fn both(&self) -> (&ExpiryIndex, Option<&ExpiryIndex>) {
+        (&self.in_memory, self.in_pages.get())
+    }
+
+    /// The tree in the page file, if there is one.
+    pub(crate) fn tree(&self) -> Option<&BTreeIndex> {
+        self.in_pages.get().and_then(ExpiryIndex::tree)
+    }
+}
 
 pub(crate) struct ExpiryIndex {
     index: AnyIndex,
@@ -83,7 +128,7 @@ impl ExpiryIndex {
     }
 
     /// The tree in a page file, if it is there.
-    pub(crate) fn tree(&self) -> Option<&BTreeIndex> {
+    fn tree(&self) -> Option<&BTreeIndex> {
         self.index.tree()
     }
 

@@ -15,7 +15,6 @@ pub enum IndexKind {
     BwTree,
     /// The B-tree of "B-Trees Are Back", in a file of pages of which as many are in memory as
     /// [`Builder::memory_limit`](crate::Builder::memory_limit) allows: for data larger than memory.
-    /// All keyspaces of a database are such trees, or none.
     BTree,
     /// A `BTreeMap` under one lock, for tests. With the feature `locked-map` only.
     #[cfg(feature = "locked-map")]
@@ -33,6 +32,11 @@ impl IndexKind {
             #[cfg(feature = "locked-map")]
             IndexKind::LockedMap => "locked-map",
         }
+    }
+
+    /// Whether such an index lives in the page file, and not in memory.
+    pub(crate) fn is_in_pages(self) -> bool {
+        self == IndexKind::BTree
     }
 
     /// The kind of this name.

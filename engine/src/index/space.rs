@@ -16,7 +16,7 @@ use crate::commit::watches::Watches;
 use crate::index::any_index::AnyIndex;
 use crate::index::bounds::Bounds;
 use crate::index::cursors::Cursors;
-use crate::index::expiry::ExpiryIndex;
+use crate::index::expiry::Expiries;
 use crate::index::kind::IndexKind;
 use crate::row::{self, ColumnChanges, Columns, Row};
 
@@ -83,21 +83,16 @@ impl Space {
 
     /// Adds a row to the expiry index, before the row changes.
     #[inline]
-    fn precede(
-        &self,
-        expiries: &ExpiryIndex,
-        key: &[u8],
-        new: Option<u64>,
-    ) -> Result<(), IndexError> {
+    fn precede(&self, expiries: &Expiries, key: &[u8], new: Option<u64>) -> Result<(), IndexError> {
         match new {
-            Some(expiry_ms) => expiries.add(self.id, key, expiry_ms),
+            Some(expiry_ms) => expiries.of(&self.index).add(self.id, key, expiry_ms),
             None => Ok(()),
         }
     }
 
     /// Removes the old entry of a changed row from the expiry index.
     #[inline]
-    fn follow(&self, expiries: &ExpiryIndex, key: &[u8], old: Option<u64>, new: Option<u64>) {
+    fn follow(&self, expiries: &Expiries, key: &[u8], old: Option<u64>, new: Option<u64>) {
         if old == new {
             return;
         }
@@ -105,12 +100,12 @@ impl Space {
             .add(i64::from(new.is_some()) - i64::from(old.is_some()));
         if let Some(expiry_ms) = old {
             // An entry that cannot be removed now is removed when it is due.
-            let _ = expiries.remove(self.id, key, expiry_ms);
+            let _ = expiries.of(&self.index).remove(self.id, key, expiry_ms);
         }
     }
 
     /// Removes the rows of a retired keyspace from the expiry index.
-    pub(crate) fn forget_expiries(&self, expiries: &ExpiryIndex) {
+    pub(crate) fn forget_expiries(&self, expiries: &Expiries) {
         if self.expiring() == 0 {
             return;
         }
@@ -137,7 +132,7 @@ impl Space {
     #[inline]
     pub(crate) fn install(
         &self,
-        expiries: &ExpiryIndex,
+        expiries: &Expiries,
         key: &[u8],
         expiry_ms: Option<u64>,
         buffer: &mut Vec<u8>,
@@ -160,7 +155,7 @@ impl Space {
     /// Removes a row. The caller holds the key's stripe, or is the only thread that writes the key.
     pub(crate) fn remove_row(
         &self,
-        expiries: &ExpiryIndex,
+        expiries: &Expiries,
         watches: &Watches,
         key: &[u8],
         buffer: &mut Vec<u8>,
@@ -182,7 +177,7 @@ impl Space {
     /// sees to it that nobody else writes them.
     pub(crate) fn remove_rows(
         &self,
-        expiries: &ExpiryIndex,
+        expiries: &Expiries,
         (start, end): Bounds<'_>,
         mut wanted: impl FnMut(&[u8], Row<'_>) -> RangeDecision,
     ) -> RemovedRows {
@@ -276,7 +271,7 @@ impl RemovedBatch {
 impl Space {
     pub(crate) fn replay_put(
         &self,
-        expiries: &ExpiryIndex,
+        expiries: &Expiries,
         key: &[u8],
         timestamp: Timestamp,
         body: &[u8],
@@ -292,7 +287,7 @@ impl Space {
     /// `changes` is the payload of a `PutColumns` record.
     pub(crate) fn replay_columns(
         &self,
-        expiries: &ExpiryIndex,
+        expiries: &Expiries,
         key: &[u8],
         timestamp: Timestamp,
         changes: &[u8],
@@ -312,7 +307,7 @@ impl Space {
 
     pub(crate) fn replay_remove(
         &self,
-        expiries: &ExpiryIndex,
+        expiries: &Expiries,
         key: &[u8],
         timestamp: Timestamp,
         buffer: &mut Vec<u8>,
@@ -324,7 +319,7 @@ impl Space {
     /// `is_own` says are this thread's.
     pub(crate) fn replay_remove_range(
         &self,
-        expiries: &ExpiryIndex,
+        expiries: &Expiries,
         bounds: Bounds<'_>,
         timestamp: Timestamp,
         is_own: impl Fn(&[u8]) -> bool,
@@ -342,7 +337,7 @@ impl Space {
     /// `make` writes the new row and returns true, or returns false to remove the row.
     fn replay(
         &self,
-        expiries: &ExpiryIndex,
+        expiries: &Expiries,
         key: &[u8],
         timestamp: Timestamp,
         buffer: &mut Vec<u8>,
@@ -410,7 +405,7 @@ mod tests {
                 expiring: 0,
             };
             let space = Space::new(1, "rows", kind, stored);
-            let expiries = ExpiryIndex::new(index(kind));
+            let expiries = Expiries::default();
             let (key, mut buffer) = (&b"key"[..], Vec::new());
             let newest = body(b"newest", Some(900));
             space

@@ -13,7 +13,7 @@ const IN_MEMORY: [IndexKind; 3] = [
     IndexKind::BwTree,
 ];
 
-fn with(index: IndexKind) -> KeyspaceOptions {
+pub(crate) fn with(index: IndexKind) -> KeyspaceOptions {
     KeyspaceOptions { index: Some(index) }
 }
 
@@ -29,10 +29,10 @@ fn refused<T>(outcome: Result<T>, is_it: impl FnOnce(&Error) -> bool) -> String 
 }
 
 /// Name, kind and rows of a keyspace.
-type Contents = (String, IndexKind, Vec<(Vec<u8>, Vec<u8>)>);
+pub(crate) type Contents = (String, IndexKind, Vec<(Vec<u8>, Vec<u8>)>);
 
 /// Names, kinds and rows of all keyspaces.
-fn everything(db: &Db) -> Vec<Contents> {
+pub(crate) fn everything(db: &Db) -> Vec<Contents> {
     let names = db.keyspaces().into_iter();
     let one = |name: String| {
         let keyspace = db.open_keyspace(&name).unwrap();

@@ -11,6 +11,7 @@ mod full_disk;
 mod in_memory;
 mod keyspaces;
 mod limits;
+mod mixed;
 mod model;
 mod order;
 mod page_file;

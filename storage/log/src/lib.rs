@@ -62,7 +62,7 @@ pub use health::{Health, Progress};
 pub use log::{Log, SpentReserve};
 pub use manifest::{
     CheckpointEntry, FORMAT_VERSION, IncarnationEnd, IncarnationEntry, KeyspaceEntry,
-    MANIFEST_FILE, Manifest, PartEntry,
+    MANIFEST_FILE, Manifest, PLAIN_FORMAT_VERSION, PartEntry,
 };
 pub use new_log::NewLog;
 pub use options::LogOptions;

@@ -26,6 +26,9 @@
 //!  sequence, from version 2 on
 //! ```
 //!
+//! Version 3 has the body of version 2. It is written where a database has a page file beside
+//! keyspaces in memory, which a program that knows version 2 alone would take for one or the other.
+//!
 //! [`Manifest`] says what the fields mean.
 
 use std::io;
@@ -57,16 +60,20 @@ const _: () = {
     assert!(DATABASE_ID_BYTES == size_of::<u128>() as u64);
 };
 
-/// The newest manifest format this code reads, and the one it writes.
+/// The newest manifest format this code reads: the one of a database that has a page file beside
+/// keyspaces in memory.
+pub const FORMAT_VERSION: u32 = 3;
+/// The format of any other database, with the same body.
 /// Version 2 has a sequence; in version 1 it was always 0.
-pub const FORMAT_VERSION: u32 = 2;
+pub const PLAIN_FORMAT_VERSION: u32 = 2;
 
 /// What a database consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// Made up at creation; in every file, so that files of two databases are never mixed up.
     pub database_id: u128,
-    /// The version of the format this was read from (or will be written in).
+    /// The version of the format this was read from, and will be written in, but for versions
+    /// before [`PLAIN_FORMAT_VERSION`], which are not written any more.
     pub format_version: u32,
     /// The number of the last opening for writing.
     pub incarnation: u32,
@@ -175,7 +182,7 @@ impl Manifest {
     pub fn new(database_id: u128) -> Manifest {
         Manifest {
             database_id,
-            format_version: FORMAT_VERSION,
+            format_version: PLAIN_FORMAT_VERSION,
             incarnation: 0,
             sequence: 0,
             log_floor: 1,
@@ -377,7 +384,8 @@ impl Manifest {
         varint::push(&mut body, self.sequence);
         let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
         bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        let version = self.format_version.max(PLAIN_FORMAT_VERSION);
+        bytes.extend_from_slice(&version.to_le_bytes());
         bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
         let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[VERSION_AT..CRC_AT]), &body);
         bytes.extend_from_slice(&crc.to_le_bytes());

@@ -119,6 +119,9 @@ struct PowerCutFlags {
     /// The log alone instead of the whole engine.
     #[arg(long)]
     log_only: bool,
+    /// Keyspaces of all kinds of indexes beside each other.
+    #[arg(long, conflicts_with_all = ["log_only", "index"])]
+    mixed: bool,
     /// Cut so many of a process run's boundaries at random [default: all; 60 with B-trees, whose
     /// process runs have thousands].
     #[arg(long)]
@@ -246,6 +249,7 @@ fn cut_power(flags: PowerCutFlags, seed: u64, index: Option<IndexKind>) -> Resul
         images,
         threads,
         log_only,
+        mixed,
         cuts_per_life,
         failures,
     } = flags;
@@ -259,6 +263,8 @@ fn cut_power(flags: PowerCutFlags, seed: u64, index: Option<IndexKind>) -> Resul
     };
     let report = if log_only {
         powercut::run(&campaign, LogSubject::default)
+    } else if mixed {
+        powercut::run(&campaign, DbSubject::mixed)
     } else if under_pressure {
         // A quarter of the images are of process runs that abandon checkpoints, which those whose
         // memory is scarce cannot.

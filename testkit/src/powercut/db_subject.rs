@@ -15,8 +15,17 @@ use super::campaign::Subject;
 use super::oracle::{Contents, Oracle};
 use super::verdicts::Verdicts;
 use super::workload::{self, Backup, ProcessRun};
-use crate::databases::{IN_MEMORY, builder_of};
+use crate::databases::{ALL_KINDS, IN_MEMORY, builder_of};
 use crate::pressure::{LEAST_MEMORY, Pressure, Watch};
+
+/// Indexes of the keyspaces that all threads write, where all kinds are beside each other. Of the
+/// last mixture B-trees come and go, and so the page file is made later.
+const MIXTURES: [[IndexKind; 2]; 4] = [
+    [IndexKind::Masstree, IndexKind::BTree],
+    [IndexKind::BTree, IndexKind::Matryoshka],
+    [IndexKind::BwTree, IndexKind::BTree],
+    [IndexKind::Masstree, IndexKind::BwTree],
+];
 
 /// Where the database lies on the modelled disks.
 const DATA: &str = "/data";
@@ -32,6 +41,8 @@ pub struct DbSubject {
     abandoned: usize,
     /// Backups finished in the current process run.
     backups: Vec<Backup>,
+    /// The indexes of the shared keyspaces, if keyspaces of all kinds are beside each other.
+    mixed: Option<[IndexKind; 2]>,
     /// What happened to page files, if they are to be under pressure.
     pressure: Option<Pressure>,
 }
@@ -45,6 +56,7 @@ impl Default for DbSubject {
             process_runs: 0,
             abandoned: 0,
             backups: Vec::new(),
+            mixed: None,
             pressure: None,
         }
     }
@@ -55,6 +67,14 @@ impl DbSubject {
     pub fn of_index(index: IndexKind) -> DbSubject {
         DbSubject {
             index: Some(index),
+            ..DbSubject::default()
+        }
+    }
+
+    /// A database whose keyspaces are of all kinds: each opening has another default.
+    pub fn mixed() -> DbSubject {
+        DbSubject {
+            mixed: Some(MIXTURES[0]),
             ..DbSubject::default()
         }
     }
@@ -71,8 +91,17 @@ impl DbSubject {
     /// Opens the database; every opening has options of its own.
     fn open(&self, vfs: Arc<dyn Vfs>, dir: &Path, rng: &mut StdRng) -> Result<Db, String> {
         let clock_ms = Arc::clone(&self.clock_ms);
-        let any = IN_MEMORY[rng.random_range(0..IN_MEMORY.len())];
-        let builder = builder_of(Some(self.index.unwrap_or(any)));
+        let is_mixed = self.mixed.is_some();
+        let kinds = match is_mixed {
+            true => &ALL_KINDS[..],
+            false => &IN_MEMORY[..],
+        };
+        let any = kinds[rng.random_range(0..kinds.len())];
+        let builder = match is_mixed {
+            // Without a limit: it would count the memory of all tests of the process.
+            true => Db::builder().index(any),
+            false => builder_of(Some(self.index.unwrap_or(any))),
+        };
         let (builder, log_bytes) = match self.pressure {
             None => (builder, [4 << 10, 64 << 10]),
             Some(_) => (
@@ -150,10 +179,14 @@ impl Subject for DbSubject {
         rng: &mut StdRng,
     ) -> Result<Verdicts, String> {
         self.process_runs += 1;
+        if let (Some(mixture), 1) = (&mut self.mixed, self.process_runs) {
+            *mixture = MIXTURES[rng.random_range(0..MIXTURES.len())];
+        }
         let vfs: Arc<dyn Vfs> = Arc::<RecordingVfs>::clone(disk);
         remove_backups(&*vfs)?;
         // Where memory is scarce, commits need writes of pages, too, which must not fail.
-        let is_abandoning = self.index == Some(IndexKind::BTree) && self.pressure.is_none();
+        let has_pages = self.index == Some(IndexKind::BTree) || self.mixed.is_some();
+        let is_abandoning = has_pages && self.pressure.is_none();
         let faulty = is_abandoning.then(|| FaultyVfs::new(Arc::clone(&vfs)));
         let vfs = faulty
             .clone()
@@ -174,6 +207,7 @@ impl Subject for DbSubject {
             faulty,
             abandoned: AtomicUsize::new(0),
             number: self.process_runs,
+            mixed: self.mixed,
             pressure: self.pressure.map(|_| Mutex::default()),
         };
         workload::prepare(&process_run)?;

@@ -13,18 +13,23 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hedgerow::{Action, Commit, Db, Durability, Error, Keyspace, Locks, Timestamp, WriteOptions};
+use hedgerow::{
+    Action, Commit, Db, Durability, Error, IndexKind, Keyspace, KeyspaceOptions, Locks, Timestamp,
+    WriteOptions,
+};
 use hedgerow_vfs::FaultyVfs;
 use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::oracle::{Change, Content, Contents, Oracle, Row, Rows};
+use crate::databases::ALL_KINDS;
 use crate::pressure::Watch;
 
 pub use pressed::THREADS as PRESSED_THREADS;
 
 /// The keyspaces that all threads write; they are created once and never dropped.
 const SHARED: [&str; 2] = ["main", "other"];
+
 /// A backup that was finished during a process run.
 #[derive(Debug, Clone)]
 pub struct Backup {
@@ -56,6 +61,9 @@ pub struct ProcessRun<'a> {
     pub abandoned: AtomicUsize,
     /// Distinguishes the backups of different process runs.
     pub number: usize,
+    /// The indexes of the keyspaces that all threads write, if there are keyspaces of all kinds;
+    /// otherwise they have the default.
+    pub mixed: Option<[IndexKind; 2]>,
     /// What happened to the page file, if the process run is to put it under pressure.
     pub pressure: Option<Mutex<Watch>>,
 }
@@ -149,9 +157,14 @@ impl ProcessRun<'_> {
     fn create(&self, name: &str) -> Outcome<Keyspace> {
         let started = (self.operations)();
         let event = self.with_oracle(|oracle| oracle.creating(name, started));
+        let index = self.mixed.map(|mixture| {
+            let shared = SHARED.iter().position(|shared| *shared == name);
+            // Others are of another kind in each process run.
+            shared.map_or(ALL_KINDS[self.number % ALL_KINDS.len()], |at| mixture[at])
+        });
         let keyspace = self
             .db
-            .create_keyspace(name)
+            .create_keyspace_with(name, KeyspaceOptions { index })
             .map_err(failed("creating a keyspace"))?;
         let done = (self.operations)();
         self.with_oracle(|oracle| oracle.keyspace_done(event, done));

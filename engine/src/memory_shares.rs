@@ -1,0 +1,96 @@
+//! One limit of memory for indexes in memory and for pages.
+//!
+//! Without a page file, indexes in memory may have all of it. With one, the pages have what those
+//! indexes leave, and a quarter at least: where an index in memory grows, the pages give up memory
+//! in steps of a sixty-fourth of the limit, and what is beyond three quarters is refused, like
+//! anything beyond the limit in a database without pages. They do not get it back before the
+//! database is opened anew, for memory that was released is kept for rows to come.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::disk::page_file::PageFile;
+use crate::error::{Error, Result};
+
+/// Parts of the limit that move from pages to indexes in memory at once: one of so many.
+const STEPS: usize = 64;
+
+/// What indexes in memory may have of a limit.
+pub(crate) struct MemoryShares {
+    in_memory: AtomicUsize,
+    /// Held while memory moves from the pages to indexes in memory.
+    moving: Mutex<()>,
+}
+
+impl MemoryShares {
+    /// The shares of a database without a page file: all for indexes in memory.
+    pub(crate) fn all_in_memory() -> MemoryShares {
+        MemoryShares {
+            in_memory: AtomicUsize::new(usize::MAX),
+            moving: Mutex::new(()),
+        }
+    }
+
+    /// The most that indexes in memory can have of a limit.
+    pub(crate) fn most(limit_bytes: usize, has_pages: bool) -> usize {
+        match has_pages {
+            true => limit_bytes - limit_bytes / 4,
+            false => limit_bytes,
+        }
+    }
+
+    /// What was taken from the pages for indexes in memory.
+    pub(crate) fn taken(&self, has_pages: bool) -> usize {
+        match has_pages {
+            true => self.in_memory.load(Ordering::Relaxed),
+            false => 0,
+        }
+    }
+
+    /// The database has got a page file, whose pages have all of the limit now.
+    pub(crate) fn give_all_to_pages(&self) {
+        self.in_memory.store(0, Ordering::Relaxed);
+    }
+
+    /// Refuses what would grow indexes in memory beyond what they can have.
+    #[inline]
+    pub(crate) fn check(&self, limit_bytes: usize, pages: Option<&PageFile>) -> Result<()> {
+        let share = self.in_memory.load(Ordering::Relaxed).min(limit_bytes);
+        if hedgerow_memory::reserved_bytes() <= share {
+            return Ok(());
+        }
+        self.check_live(limit_bytes, pages)
+    }
+
+    /// Allocators keep what was released for later, so what they reserve does not fall; what is in
+    /// use does. Counting that takes a mutex per size class, which is for those who are near the
+    /// limit.
+    #[cold]
+    fn check_live(&self, limit_bytes: usize, pages: Option<&PageFile>) -> Result<()> {
+        let share = match pages {
+            Some(pages) => self.grow(limit_bytes, pages),
+            None => limit_bytes,
+        };
+        if hedgerow_memory::live_bytes() > share {
+            return Err(Error::OutOfMemory { limit_bytes });
+        }
+        Ok(())
+    }
+
+    /// Takes memory from the pages, so that indexes in memory have what they use, as far as that is
+    /// possible; what they have then.
+    pub(crate) fn grow(&self, limit_bytes: usize, pages: &PageFile) -> usize {
+        let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        let share = self.in_memory.load(Ordering::Relaxed);
+        let used = hedgerow_memory::reserved_bytes();
+        let most = MemoryShares::most(limit_bytes, true);
+        if used <= share || share >= most {
+            return share;
+        }
+        let step = (limit_bytes / STEPS).max(1);
+        let wanted = used.next_multiple_of(step).min(most) - share;
+        let share = share + pages.take_memory(wanted).min(wanted);
+        self.in_memory.store(share, Ordering::Relaxed);
+        share
+    }
+}
