@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use crate::chunk;
 use crate::configuration::Configuration;
 use crate::events::Event;
+use crate::node::key::filter_of;
 use crate::node::record::write_record;
 use crate::node::view::Change;
 use crate::node::{Body, Header, Kind, RecordRef};
@@ -50,6 +51,7 @@ impl<C: Configuration> BwTree<C> {
                     second: change.second,
                 },
                 _ => Body::Value {
+                    filter: node.head.filter() | filter_of(change.key),
                     key: change.key,
                     value: change.value,
                 },
@@ -147,6 +149,7 @@ pub(crate) fn split_unpublished<'g, C: Configuration>(
     separator: &[u8],
 ) -> RecordRef<'g> {
     let body = Body::Value {
+        filter: 0,
         key: separator,
         value: crate::value::Stored::bare(0),
     };

@@ -1,14 +1,17 @@
 //! Pre-allocated chunks: a base node with room for its deltas in front of it.
 //!
 //! ```text
-//! byte 0         8            12        16
-//!     │ marker W │ size_bytes │ base_at │ … free … │◄ newest delta │ … │ oldest │ base node │
+//! │ … free … │◄ newest delta │ … │ oldest │ marker W │ size_bytes │ base_at │ base node │
+//! 0                                       │◄ of a cache line, 16 bytes     ►│
 //! ```
 //!
 //! A thread that appends a delta first claims its bytes by moving the marker towards the front with
 //! one compare-and-swap, then writes them, then publishes them through the mapping table. If that
 //! fails, the bytes stay unused. A chunk without room for a delta makes its writer consolidate. A
-//! chain so lies in one block, newest first, and is freed by one call.
+//! chain so lies in one block, newest first, and is freed by one call. The marker shares a cache
+//! line with what every operation reads of the base node.
+//!
+//! A chunk takes a whole block of its size class; what the rounding adds is room for deltas.
 
 use std::mem::offset_of;
 use std::ptr::NonNull;
@@ -18,8 +21,10 @@ use hedgerow_sync::word::Word;
 
 use crate::mapping_table::exchange;
 use crate::node::base::Base;
+use crate::node::record::{BEFORE_BASE_BYTES, LINE_BYTES};
 use crate::planted::{PlantedBug, planted};
 
+/// What lies just before a base node.
 #[repr(C)]
 struct Chunk<W> {
     /// Bytes from the chunk's start to its oldest claimed delta.
@@ -36,74 +41,82 @@ const _: () = {
     use std::sync::atomic::AtomicU64;
     assert!(offset_of!(Chunk<AtomicU64>, size_bytes) == 8);
     assert!(offset_of!(Chunk<AtomicU64>, base_at) == 12);
-    assert!(chunk_header_bytes::<AtomicU64>() == 16);
+    assert!(chunk_header_bytes::<AtomicU64>() == BEFORE_BASE_BYTES);
 };
 
-/// A new chunk: where its base node is to be written, how far that is from the chunk's start, and
-/// the whole size in bytes.
-pub(crate) struct NewChunk {
-    pub base: NonNull<u8>,
-    pub base_at: u32,
-}
-
-/// A chunk for a base node of `base_bytes`, with room for `delta_bytes` of deltas.
-pub(crate) fn allocate<W: Word>(delta_bytes: usize, base_bytes: usize) -> NewChunk {
-    let base_at = chunk_header_bytes::<W>() + delta_bytes.next_multiple_of(8);
-    let size_bytes = base_at + base_bytes;
+/// A chunk for a base node of `base_bytes`, with room for at least `delta_bytes` of deltas. Returns
+/// where the base node is to be written.
+pub(crate) fn allocate<W: Word>(delta_bytes: usize, base_bytes: usize) -> NonNull<u8> {
+    let header_bytes = chunk_header_bytes::<W>();
+    let end_bytes = (header_bytes + base_bytes).next_multiple_of(LINE_BYTES);
+    let wanted = delta_bytes.next_multiple_of(LINE_BYTES) + end_bytes;
+    // Classes of multiples of a line are multiples of a line.
+    let size_bytes = hedgerow_memory::block_bytes(wanted) / LINE_BYTES * LINE_BYTES;
+    let header_at = size_bytes - end_bytes;
     let chunk = hedgerow_memory::allocate(size_bytes);
-    // SAFETY: the block is new, aligned to 8 bytes, and larger than a chunk's header.
+    // SAFETY: the block is new, aligned to 64 bytes, and the header and the base node behind it end
+    // where the block ends at the latest.
     unsafe {
-        chunk.cast::<Chunk<W>>().write(Chunk {
-            marker: W::new(base_at as u64),
-            size_bytes: u32::try_from(size_bytes).expect("a node is below 4 GiB"),
-            base_at: base_at as u32,
-        });
         chunk.as_ptr().expose_provenance();
-        NewChunk {
-            base: chunk.add(base_at),
-            base_at: base_at as u32,
-        }
+        let header = chunk.add(header_at);
+        header.cast::<Chunk<W>>().write(Chunk {
+            marker: W::new(header_at as u64),
+            size_bytes: u32::try_from(size_bytes).expect("a node is below 4 GiB"),
+            base_at: (header_at + header_bytes) as u32,
+        });
+        header.add(header_bytes)
     }
 }
 
-fn chunk_of<W: Word>(base: Base<'_>) -> NonNull<Chunk<W>> {
-    // SAFETY: base nodes lie in chunks of the tree's word type, at the distance that they name.
-    unsafe { base.record().address().sub(base.chunk_distance()).cast() }
+/// The header of a base node's chunk.
+#[inline(always)]
+fn header_of<'g, W: Word>(base: Base<'g>) -> &'g Chunk<W> {
+    let address = base.record().address();
+    // SAFETY: base nodes lie behind the headers of chunks of the tree's word type, which are as
+    // alive as they; the marker is atomic, all else immutable.
+    unsafe { address.sub(chunk_header_bytes::<W>()).cast().as_ref() }
+}
+
+/// Where the chunk of a base node begins.
+#[inline(always)]
+fn start_of<W: Word>(base: Base<'_>) -> NonNull<u8> {
+    let base_at = header_of::<W>(base).base_at as usize;
+    // SAFETY: a base node lies `base_at` bytes behind its chunk's start.
+    unsafe { base.record().address().sub(base_at) }
 }
 
 /// Claims room for a delta; `None` if the chunk is full. Returns its address.
 pub(crate) fn claim<W: Word>(base: Base<'_>, bytes: usize) -> Option<NonNull<u8>> {
     debug_assert!(bytes.is_multiple_of(8));
-    let chunk = chunk_of::<W>(base);
-    // SAFETY: the chunk is as alive as its base node, and its marker is atomic.
-    let marker = unsafe { &chunk.as_ref().marker };
-    let overrun = if planted(PlantedBug::ChunkOverrun) {
-        24
-    } else {
-        0
-    };
+    let marker = &header_of::<W>(base).marker;
     loop {
         let end = marker.load(Ordering::Relaxed);
-        let start = (end as usize).checked_sub(bytes)?;
-        if start + overrun < chunk_header_bytes::<W>() {
-            return None;
-        }
+        let start = match (end as usize).checked_sub(bytes) {
+            Some(start) => start,
+            None if planted(PlantedBug::ChunkOverrun) && bytes - end as usize <= 24 => 0,
+            None => return None,
+        };
         if exchange(marker, end, start as u64).is_ok() {
-            // SAFETY: within the chunk, by the check above.
-            return Some(unsafe { chunk.cast::<u8>().add(start) });
+            // SAFETY: within the chunk, as the subtraction did not go below its start.
+            return Some(unsafe { start_of::<W>(base).add(start) });
         }
     }
 }
 
 /// Bytes of a chunk, its base node included.
 pub(crate) fn size_bytes<W: Word>(base: Base<'_>) -> usize {
-    // SAFETY: as in `claim`; the field is immutable.
-    unsafe { chunk_of::<W>(base).as_ref().size_bytes as usize }
+    header_of::<W>(base).size_bytes as usize
 }
 
-/// The chunk of a base node as a word, to release it later.
+/// Bytes of a chunk in front of its base node: header and room for deltas.
+pub(crate) fn delta_bytes<W: Word>(base: Base<'_>) -> usize {
+    header_of::<W>(base).base_at as usize
+}
+
+/// The header of a base node's chunk as a word, to release the chunk later.
 pub(crate) fn word<W: Word>(base: Base<'_>) -> u64 {
-    chunk_of::<W>(base).as_ptr().expose_provenance() as u64
+    let header: *const Chunk<W> = header_of(base);
+    header.expose_provenance() as u64
 }
 
 /// Frees a chunk with all its records.
@@ -112,14 +125,16 @@ pub(crate) fn word<W: Word>(base: Base<'_>) -> u64 {
 ///
 /// `word` came from [`word`] with the same word type; nobody uses a record of the chunk any more.
 pub(crate) unsafe fn release<W: Word>(word: u64) {
-    let chunk = std::ptr::with_exposed_provenance_mut::<Chunk<W>>(word as usize);
-    let Some(chunk) = NonNull::new(chunk) else {
+    let header = std::ptr::with_exposed_provenance_mut::<Chunk<W>>(word as usize);
+    let Some(header) = NonNull::new(header) else {
         return;
     };
-    // SAFETY: the caller owns the chunk, which came from `allocate` with this size.
+    // SAFETY: the caller owns the chunk, which came from `allocate` with this size and has its
+    // header so far from its start.
     unsafe {
-        let size_bytes = chunk.as_ref().size_bytes as usize;
-        chunk.drop_in_place();
-        hedgerow_memory::release(chunk.cast(), size_bytes);
+        let size_bytes = header.as_ref().size_bytes as usize;
+        let header_at = header.as_ref().base_at as usize - chunk_header_bytes::<W>();
+        header.drop_in_place();
+        hedgerow_memory::release(header.cast::<u8>().sub(header_at), size_bytes);
     }
 }

@@ -61,13 +61,13 @@ pub enum Standard {}
 impl Configuration for Standard {
     type Entries = ReservedEntries;
     type Epochs = DecentralisedEpochs;
-    const LEAF_ITEMS: usize = 128;
+    const LEAF_ITEMS: usize = 256;
     const INNER_ITEMS: usize = 128;
     const NODE_BYTES: usize = 8 << 10;
-    const LEAF_CHAIN: u16 = 12;
-    const INNER_CHAIN: u16 = 2;
-    const LEAF_DELTA_BYTES: usize = 768;
-    const INNER_DELTA_BYTES: usize = 256;
+    const LEAF_CHAIN: u16 = 24;
+    const INNER_CHAIN: u16 = 0;
+    const LEAF_DELTA_BYTES: usize = 24 * 64;
+    const INNER_DELTA_BYTES: usize = 0;
 }
 
 /// Nodes so small that every kind of change of the structure happens all the time; for tests.
@@ -82,7 +82,7 @@ impl Configuration for Tiny {
     const NODE_BYTES: usize = 1 << 10;
     const LEAF_CHAIN: u16 = 4;
     const INNER_CHAIN: u16 = 3;
-    const LEAF_DELTA_BYTES: usize = 320;
+    const LEAF_DELTA_BYTES: usize = 192;
     const INNER_DELTA_BYTES: usize = 256;
 }
 

@@ -10,6 +10,8 @@ use crate::configuration::Configuration;
 use crate::events::Event;
 use crate::mapping_table::{NONE, NodeId, ROOT};
 use crate::node::Kind;
+use crate::node::base::prefetch_base;
+use crate::node::record::LINE_BYTES;
 use crate::node::route::Target;
 use crate::tree::{BwTree, Guard, Node};
 
@@ -86,7 +88,29 @@ impl<C: Configuration> BwTree<C> {
                 return None;
             }
             id = node.head.child_of(target);
+            self.prefetch_child(id, header.level);
         }
+    }
+
+    /// Asks for what a search reads first of a child of a node of a level.
+    #[inline(always)]
+    fn prefetch_child(&self, id: NodeId, parent_level: u8) {
+        let word = self.table.load(id);
+        if parent_level == 1 {
+            prefetch_base(word, const { Self::base_lines(0) });
+        } else {
+            prefetch_base(word, const { Self::base_lines(1) });
+        }
+    }
+
+    /// Cache lines of attributes, fences, heads and children of a node that is three quarters full.
+    pub(crate) const fn base_lines(level: u8) -> usize {
+        let bytes = if level == 0 {
+            4 * C::LEAF_ITEMS
+        } else {
+            8 * C::INNER_ITEMS
+        };
+        2 + (bytes * 3 / 4) / LINE_BYTES
     }
 
     /// The node at which to go on from a removed one, which has its keys by now.

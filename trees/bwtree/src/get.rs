@@ -6,7 +6,6 @@
 use crate::configuration::Configuration;
 use crate::descend::Help;
 use crate::epochs::Epochs;
-use crate::node::record::head_of;
 use crate::node::route::Target;
 use crate::tree::BwTree;
 
@@ -16,7 +15,7 @@ impl<C: Configuration> BwTree<C> {
     pub fn get_with<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let guard = self.epochs.pin();
         let leaf = self.find_leaf(Target::At(key), Help::Least, &guard);
-        let value = leaf.head.lookup(head_of(key), key).value?;
+        let value = leaf.head.lookup(key).value?;
         Some(read(value.get()))
     }
 

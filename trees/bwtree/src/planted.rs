@@ -12,6 +12,6 @@ hedgerow_planted::bugs! {
     AbortIgnored,
     /// A scan goes on at the right neighbour that it saw, whatever became of it.
     ScanSkipsMerge,
-    /// A delta is claimed beyond the front of its chunk.
+    /// A delta is claimed in a chunk that has no room for it, over older ones.
     ChunkOverrun,
 }

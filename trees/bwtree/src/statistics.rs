@@ -144,7 +144,7 @@ impl<C: Configuration> BwTree<C> {
             shape.deltas += usize::from(header.depth);
             shape.longest_chain = shape.longest_chain.max(usize::from(header.depth));
             shape.chunk_bytes += hedgerow_memory::block_bytes(size_bytes);
-            shape.delta_bytes += base.chunk_distance();
+            shape.delta_bytes += chunk::delta_bytes::<WordOf<C>>(base);
             if level == 0 {
                 shape.keys += header.size as usize;
                 shape.leaves += 1;

@@ -14,7 +14,6 @@ use crate::epochs::Epochs;
 use crate::events::Event;
 use crate::mapping_table::ROOT;
 use crate::node::Kind;
-use crate::node::record::head_of;
 use crate::node::route::Target;
 use crate::node::view::Change;
 use crate::tree::{BwTree, Guard, Node};
@@ -31,10 +30,9 @@ impl<C: Configuration> BwTree<C> {
         mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> R {
         let guard = self.epochs.pin();
-        let head = head_of(key);
         let mut leaf = self.leaf_to_change(key, &guard);
         loop {
-            let found = leaf.head.lookup(head, key);
+            let found = leaf.head.lookup(key);
             new.clear();
             let decision = decide(found.value.as_ref().map(Stored::get), new);
             let present = found.value.is_some();

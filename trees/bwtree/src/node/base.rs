@@ -1,12 +1,16 @@
 //! Base nodes: sorted items in one immutable block, at the end of a chunk.
 //!
 //! ```text
-//! byte 0    │ attributes (module `record`)                              │ 32
-//! byte 32   │ chunk_distance │ low_bytes │ high_bytes │ prefix_bytes    │ 4 × u32
-//! byte 48   │ heads: u32 × size │ starts: u32 × (size + 1)              │
-//!           │ low key │ high key │ prefix │ items …                     │
-//! item of a leaf:         │ meta u32 │ value or its block │ suffix │
-//! item of an inner node:  │ child u32 │ suffix │
+//! byte 0    │ attributes (module `record`)                                           │ 32
+//! byte 32   │ low_bytes │ high_bytes │ prefix_bytes │ stride │ value_meta │ heads_at │ 6 × u32
+//! byte 56   │ prefix │ low key │ high key │ – │ heads: u32 × size │ …
+//!
+//! then, of a leaf whose items have all the same size (`stride` says which):
+//!           │ (value │ suffix) × size
+//! of another leaf:
+//!           │ starts: u32 × (size + 1) │ (meta u32 │ value or its block │ suffix) × size
+//! of an inner node:
+//!           │ children: u32 × size │ starts: u32 × (size + 1) │ suffix × size
 //! ```
 //!
 //! All keys of a node begin with its **prefix**, which is stored once; an item has the rest, its
@@ -14,6 +18,10 @@
 //! which lie side by side, and reads suffixes only where heads are equal. The first item of an
 //! inner node has the node's low key, which is not stored again and never compared: a search that
 //! has come here has a key that is not below it.
+//!
+//! What a lookup reads lies in as few cache lines as can be, and where they lie is known early: the
+//! attributes and fences share a line or two at the node's beginning, heads follow, and the place
+//! of an item of a leaf with a stride follows from its index.
 
 use std::cmp::Ordering;
 
@@ -21,35 +29,43 @@ use hedgerow_memory::prefetch_line;
 
 use crate::mapping_table::NodeId;
 use crate::node::item::{Item, KeyParts};
-use crate::node::record::{HEADER_BYTES, Kind, RecordRef};
+use crate::node::key::{compare, equal, head_of};
+use crate::node::record::{HEADER_BYTES, Kind, LINE_BYTES, RecordRef};
 use crate::value::Stored;
 
-pub(super) const CHUNK_DISTANCE_AT: usize = HEADER_BYTES;
-pub(super) const LOW_BYTES_AT: usize = 36;
-pub(super) const HIGH_BYTES_AT: usize = 40;
-pub(super) const PREFIX_BYTES_AT: usize = 44;
-pub(super) const HEADS_AT: usize = 48;
+pub(super) const LOW_BYTES_AT: usize = HEADER_BYTES;
+pub(super) const HIGH_BYTES_AT: usize = 36;
+pub(super) const PREFIX_BYTES_AT: usize = 40;
+pub(super) const STRIDE_AT: usize = 44;
+pub(super) const VALUE_META_AT: usize = 48;
+pub(super) const HEADS_AT_AT: usize = 52;
+pub(super) const PREFIX_AT: usize = 56;
 
-const _: () = assert!(CHUNK_DISTANCE_AT == 32 && HEADS_AT == PREFIX_BYTES_AT + 4);
+const _: () = assert!(LOW_BYTES_AT == 32 && PREFIX_AT == HEADS_AT_AT + 4);
 
 /// The `high_bytes` of the last node of a level.
 pub(super) const NO_HIGH: u32 = u32::MAX;
+
+/// The `stride` of a node whose items differ in size.
+pub(super) const NO_STRIDE: u32 = 0;
 
 /// A base node.
 #[derive(Clone, Copy)]
 pub(crate) struct Base<'g>(RecordRef<'g>);
 
-/// The first four bytes of a suffix as an integer that compares as they do.
+/// How many heads are below one: a search that no branch depends on.
 #[inline(always)]
-fn short_head(suffix: &[u8]) -> u32 {
-    match suffix.first_chunk() {
-        Some(chunk) => u32::from_be_bytes(*chunk),
-        None => {
-            let mut bytes = [0; 4];
-            bytes[..suffix.len()].copy_from_slice(suffix);
-            u32::from_be_bytes(bytes)
-        }
+fn count_below(heads: &[u32], head: u32) -> usize {
+    let mut size = heads.len();
+    let mut low = 0;
+    while size > 0 {
+        let half = size - size / 2;
+        // SAFETY: `low + size` is never more than the number of heads.
+        let below = unsafe { *heads.get_unchecked(low + half - 1) } < head;
+        low = if below { low + half } else { low };
+        size /= 2;
     }
+    low
 }
 
 impl<'g> Base<'g> {
@@ -82,35 +98,57 @@ impl<'g> Base<'g> {
     }
 
     #[inline(always)]
-    fn bytes_at(self, at: usize, count: usize) -> &'g [u8] {
+    pub(super) fn bytes_at(self, at: usize, count: usize) -> &'g [u8] {
         // SAFETY: callers name bytes of this base node, which is immutable for `'g`.
         unsafe { std::slice::from_raw_parts(self.0.address().as_ptr().add(at), count) }
     }
 
-    /// Bytes from the chunk's start to this node.
     #[inline(always)]
-    pub fn chunk_distance(self) -> usize {
-        self.u32_at(CHUNK_DISTANCE_AT) as usize
+    pub(super) fn heads_at(self) -> usize {
+        self.u32_at(HEADS_AT_AT) as usize
     }
 
     #[inline(always)]
     fn heads(self) -> &'g [u32] {
         // SAFETY: a base node has `size` heads, 4-byte aligned, immutable for `'g`.
         unsafe {
-            let heads = self.0.address().as_ptr().add(HEADS_AT).cast::<u32>();
-            std::slice::from_raw_parts(heads, self.size())
+            let heads = self.0.address().as_ptr().add(self.heads_at());
+            std::slice::from_raw_parts(heads.cast::<u32>(), self.size())
         }
     }
 
+    /// Bytes of each item of a leaf; `None` if they differ.
+    #[inline(always)]
+    pub(super) fn stride(self) -> Option<usize> {
+        match self.u32_at(STRIDE_AT) {
+            NO_STRIDE => None,
+            stride => Some(stride as usize),
+        }
+    }
+
+    /// The meta word of all values of a leaf with a stride.
+    #[inline(always)]
+    pub(super) fn value_meta(self) -> u32 {
+        self.u32_at(VALUE_META_AT)
+    }
+
+    /// Where what follows the heads begins.
+    #[inline(always)]
+    pub(super) fn behind_heads(self) -> usize {
+        self.heads_at() + 4 * self.size()
+    }
+
+    /// Where an item's own bytes begin, in a node without a stride.
     #[inline(always)]
     fn start(self, index: usize) -> usize {
         debug_assert!(index <= self.size());
-        self.u32_at(HEADS_AT + 4 * (self.size() + index)) as usize
+        let children = if self.is_leaf() { 0 } else { 4 * self.size() };
+        self.u32_at(self.behind_heads() + children + 4 * index) as usize
     }
 
     #[inline(always)]
     fn low_at(self) -> usize {
-        HEADS_AT + 4 * (2 * self.size() + 1)
+        PREFIX_AT + self.u32_at(PREFIX_BYTES_AT) as usize
     }
 
     /// The lowest key that belongs here.
@@ -128,59 +166,77 @@ impl<'g> Base<'g> {
     }
 
     #[inline(always)]
-    fn prefix(self) -> &'g [u8] {
-        let high_bytes = match self.u32_at(HIGH_BYTES_AT) {
-            NO_HIGH => 0,
-            bytes => bytes as usize,
-        };
-        let at = self.low_at() + self.u32_at(LOW_BYTES_AT) as usize + high_bytes;
-        self.bytes_at(at, self.u32_at(PREFIX_BYTES_AT) as usize)
+    pub(super) fn prefix(self) -> &'g [u8] {
+        self.bytes_at(PREFIX_AT, self.u32_at(PREFIX_BYTES_AT) as usize)
     }
 
-    /// The value word of an item and the byte at which its suffix begins.
+    /// The value and the suffix of an item of a leaf.
     #[inline(always)]
-    fn value_at(self, index: usize) -> (Stored<'g>, usize) {
-        let start = self.start(index);
-        // SAFETY: an item begins with four bytes for its meta word or child.
-        let meta = unsafe { self.0.address().add(start).cast::<u32>().read_unaligned() };
-        let bytes = if self.is_leaf() {
-            Stored::bytes_of(meta)
-        } else {
-            0
+    fn leaf_item(self, index: usize) -> (Stored<'g>, &'g [u8]) {
+        let (meta, at, end) = match self.stride() {
+            Some(stride) => {
+                let at = self.behind_heads() + stride * index;
+                (self.value_meta(), at, at + stride)
+            }
+            None => {
+                let start = self.start(index);
+                // SAFETY: such an item begins with four bytes for its meta word.
+                let meta = unsafe { self.0.address().add(start).cast::<u32>().read_unaligned() };
+                (meta, start + 4, self.start(index + 1))
+            }
         };
-        let value = Stored::new(meta, self.bytes_at(start + 4, bytes));
-        (value, start + 4 + bytes)
+        let bytes = Stored::bytes_of(meta);
+        let value = Stored::new(meta, self.bytes_at(at, bytes));
+        (value, self.bytes_at(at + bytes, end - at - bytes))
     }
 
     #[inline(always)]
     fn suffix(self, index: usize) -> &'g [u8] {
-        let (_, at) = self.value_at(index);
-        self.bytes_at(at, self.start(index + 1) - at)
+        if self.is_leaf() {
+            return self.leaf_item(index).1;
+        }
+        let start = self.start(index);
+        self.bytes_at(start, self.start(index + 1) - start)
     }
 
     /// The value of an item; of an inner node's, its meta word is the child.
     #[inline(always)]
     pub fn value(self, index: usize) -> Stored<'g> {
-        self.value_at(index).0
+        if self.is_leaf() {
+            self.leaf_item(index).0
+        } else {
+            Stored::bare(self.child(index))
+        }
     }
 
     /// The child of an item of an inner node.
     #[inline(always)]
     pub fn child(self, index: usize) -> NodeId {
-        self.value(index).meta()
+        debug_assert!(!self.is_leaf() && index < self.size());
+        self.u32_at(self.behind_heads() + 4 * index)
+    }
+
+    /// The key of an item.
+    #[inline]
+    pub fn key(self, index: usize) -> KeyParts<'g> {
+        if index == 0 && !self.is_leaf() {
+            KeyParts::whole(self.low())
+        } else {
+            KeyParts::new(self.prefix(), self.suffix(index))
+        }
     }
 
     /// An item.
     #[inline]
     pub fn item(self, index: usize) -> Item<'g> {
-        let (value, at) = self.value_at(index);
-        let key = if index == 0 && !self.is_leaf() {
-            KeyParts::whole(self.low())
+        if self.is_leaf() {
+            let (value, suffix) = self.leaf_item(index);
+            let key = KeyParts::new(self.prefix(), suffix);
+            Item { key, value }
         } else {
-            let suffix = self.bytes_at(at, self.start(index + 1) - at);
-            KeyParts::new(self.prefix(), suffix)
-        };
-        Item { key, value }
+            let (key, value) = (self.key(index), self.value(index));
+            Item { key, value }
+        }
     }
 
     /// The index of a key, or that at which it would be. The first item of an inner node counts as
@@ -193,23 +249,29 @@ impl<'g> Base<'g> {
             return Err(first.min(heads.len()));
         }
         let prefix = self.prefix();
-        let common = prefix.len().min(key.len());
-        match key[..common].cmp(&prefix[..common]) {
-            Ordering::Less => return Err(first),
-            Ordering::Greater => return Err(heads.len()),
-            Ordering::Equal if common < prefix.len() => return Err(first),
-            Ordering::Equal => {}
+        let suffix = match key.split_at_checked(prefix.len()) {
+            Some((begin, suffix)) if equal(begin, prefix) => suffix,
+            _ if key < prefix => return Err(first),
+            _ => return Err(heads.len()),
+        };
+        let head = (head_of(suffix) >> 32) as u32;
+        let low = first + count_below(&heads[first..], head);
+        if low == heads.len() || heads[low] != head {
+            return Err(low);
         }
-        let suffix = &key[common..];
-        let head = short_head(suffix);
-        let mut low = first + heads[first..].partition_point(|&other| other < head);
-        let mut high = low;
-        while high < heads.len() && heads[high] == head {
-            high += 1;
-        }
+        self.search_equal(low, head, suffix)
+    }
+
+    /// The index of a suffix among the items from `low` on, the first one with its head.
+    #[inline]
+    fn search_equal(self, mut low: usize, head: u32, suffix: &[u8]) -> Result<usize, usize> {
+        let equal_heads = self.heads()[low..]
+            .iter()
+            .take_while(|&&other| other == head);
+        let mut high = low + equal_heads.count();
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.suffix(middle).cmp(suffix) {
+            match compare(self.suffix(middle), suffix) {
                 Ordering::Less => low = middle + 1,
                 Ordering::Greater => high = middle,
                 Ordering::Equal => return Ok(middle),
@@ -217,14 +279,15 @@ impl<'g> Base<'g> {
         }
         Err(low)
     }
+}
 
-    /// Asks for the lines that a search reads first.
-    #[inline]
-    pub fn prefetch_heads(self) {
-        let heads = self.0.address().as_ptr().wrapping_add(HEADS_AT);
-        for line in 0..(4 * self.size()).div_ceil(64) {
-            prefetch_line(heads.wrapping_add(64 * line));
-        }
+/// Asks for the first `lines` cache lines of the base node of a chain, by its word in the mapping
+/// table alone: attributes, fences, and heads.
+#[inline(always)]
+pub(crate) fn prefetch_base(word: u64, lines: usize) {
+    let base = RecordRef::base_line_of(word);
+    for line in 0..lines {
+        prefetch_line(base.wrapping_add(LINE_BYTES * line));
     }
 }
 

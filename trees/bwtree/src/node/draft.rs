@@ -7,10 +7,13 @@ use hedgerow_sync::word::Word;
 use crate::chunk;
 use crate::mapping_table::NodeId;
 use crate::node::base::{
-    CHUNK_DISTANCE_AT, HEADS_AT, HIGH_BYTES_AT, LOW_BYTES_AT, NO_HIGH, PREFIX_BYTES_AT,
+    HEADS_AT_AT, HIGH_BYTES_AT, LOW_BYTES_AT, NO_HIGH, NO_STRIDE, PREFIX_AT, PREFIX_BYTES_AT,
+    STRIDE_AT, VALUE_META_AT,
 };
 use crate::node::item::{Item, shared_bytes};
+use crate::node::key::head_of;
 use crate::node::record::{Header, Kind};
+use crate::value::Stored;
 
 /// What a base node is made from.
 #[derive(Clone, Copy)]
@@ -37,6 +40,11 @@ pub(crate) fn item_bytes(items: &[Item<'_>]) -> usize {
 /// Sizes of a base node that is to be written.
 struct Measure {
     prefix_bytes: usize,
+    /// Bytes of each item of a leaf, and the meta word of its value; 0 if they differ.
+    stride: usize,
+    value_meta: u32,
+    heads_at: usize,
+    /// Where the items' own bytes begin.
     heap_at: usize,
     bytes: usize,
 }
@@ -47,104 +55,177 @@ impl<'a> Draft<'a, '_> {
         &self.items[usize::from(self.level > 0).min(self.items.len())..]
     }
 
+    /// The bytes of each key and the meta word of each value, where all items of a leaf have the
+    /// same.
+    fn same_sizes(&self) -> Option<(usize, u32)> {
+        let first = self.items.first().filter(|_| self.level == 0)?;
+        let (key_bytes, meta) = (first.key.len(), first.value.meta());
+        let mut items = self.items.iter();
+        let same = items.all(|i| i.key.len() == key_bytes && i.value.meta() == meta);
+        (same && first.value.block().is_none()).then_some((key_bytes, meta))
+    }
+
     fn measure(&self) -> Measure {
         let stored = self.stored_items();
         let prefix_bytes = match (stored.first(), stored.last()) {
             (Some(first), Some(last)) => shared_bytes(first.key, last.key),
             _ => 0,
         };
-        let arrays = 4 * (2 * self.items.len() + 1);
+        let count = self.items.len();
         let fences = self.low.len() + self.high.map_or(0, <[u8]>::len);
-        let heap_at = HEADS_AT + arrays + fences + prefix_bytes;
-        let values: usize = self.items.iter().map(|i| 4 + i.value.bytes().len()).sum();
+        let heads_at = (PREFIX_AT + prefix_bytes + fences).next_multiple_of(4);
+        let behind_heads = heads_at + 4 * count;
+        let sizes = self.same_sizes().map(|(key_bytes, meta)| {
+            let stride = key_bytes - prefix_bytes + Stored::bytes_of(meta);
+            (stride, meta)
+        });
+        if let Some((stride, value_meta)) = sizes.filter(|(stride, _)| *stride > 0) {
+            return Measure {
+                prefix_bytes,
+                stride,
+                value_meta,
+                heads_at,
+                heap_at: behind_heads,
+                bytes: behind_heads + stride * count,
+            };
+        }
+        let children = if self.level > 0 { 4 * count } else { 0 };
+        let heap_at = behind_heads + children + 4 * (count + 1);
+        let value = |item: &Item<'_>| match self.level {
+            0 => 4 + item.value.bytes().len(),
+            _ => 0,
+        };
+        let values: usize = self.items.iter().map(value).sum();
         let suffixes: usize = stored.iter().map(|i| i.key.len() - prefix_bytes).sum();
-        let bytes = (heap_at + values + suffixes).next_multiple_of(8);
         Measure {
             prefix_bytes,
+            stride: NO_STRIDE as usize,
+            value_meta: 0,
+            heads_at,
             heap_at,
-            bytes,
+            bytes: heap_at + values + suffixes,
         }
     }
 
     /// Writes the node into a new chunk with room for `delta_bytes` of deltas.
     pub fn build<W: Word>(&self, delta_bytes: usize) -> NonNull<u8> {
         let measure = self.measure();
-        let chunk = chunk::allocate::<W>(delta_bytes, measure.bytes);
-        // SAFETY: the chunk is new, with `measure.bytes` for the base node.
-        unsafe { self.write(&chunk, &measure) };
-        chunk.base
+        let base = chunk::allocate::<W>(delta_bytes, measure.bytes);
+        let output = Output {
+            base,
+            bytes: measure.bytes,
+        };
+        self.write_attributes(&output, &measure);
+        self.write_items(&output, &measure);
+        base
     }
 
-    /// # Safety
-    ///
-    /// The chunk is new and has room for the measured node.
-    unsafe fn write(&self, chunk: &chunk::NewChunk, measure: &Measure) {
-        let base = chunk.base;
+    fn write_attributes(&self, output: &Output, measure: &Measure) {
+        output.put_header(self.level, self.items.len(), self.right);
+        let high_bytes = self.high.map_or(NO_HIGH as usize, <[u8]>::len);
+        output.put_u32(LOW_BYTES_AT, self.low.len());
+        output.put_u32(HIGH_BYTES_AT, high_bytes);
+        output.put_u32(PREFIX_BYTES_AT, measure.prefix_bytes);
+        output.put_u32(STRIDE_AT, measure.stride);
+        output.put_u32(VALUE_META_AT, measure.value_meta as usize);
+        output.put_u32(HEADS_AT_AT, measure.heads_at);
+        if let Some(first) = self.stored_items().first() {
+            first.key.copy_range(0, measure.prefix_bytes, |at, bytes| {
+                output.put(PREFIX_AT + at, bytes)
+            });
+        }
+        let low_at = PREFIX_AT + measure.prefix_bytes;
+        output.put(low_at, self.low);
+        output.put(low_at + self.low.len(), self.high.unwrap_or_default());
+    }
+
+    fn write_items(&self, output: &Output, measure: &Measure) {
         let count = self.items.len();
-        let put = |at: usize, bytes: &[u8]| {
-            debug_assert!(at + bytes.len() <= measure.bytes);
-            // SAFETY: all bytes lie within the measured node, which is the caller's alone.
-            unsafe {
-                base.add(at)
-                    .copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+        let is_leaf = self.level == 0;
+        let has_stride = measure.stride != NO_STRIDE as usize;
+        let heads_at = measure.heads_at;
+        let starts_at = heads_at + 4 * count + if is_leaf { 0 } else { 4 * count };
+        let mut at = measure.heap_at;
+        for (index, item) in self.items.iter().enumerate() {
+            if !has_stride {
+                output.put_u32(starts_at + 4 * index, at);
             }
-        };
-        let put_u32 = |at: usize, number: usize| put(at, &(number as u32).to_ne_bytes());
+            if is_leaf {
+                if !has_stride {
+                    output.put_u32(at, item.value.meta() as usize);
+                    at += 4;
+                }
+                output.put(at, item.value.bytes());
+                at += item.value.bytes().len();
+            } else {
+                let child = item.value.meta() as usize;
+                output.put_u32(heads_at + 4 * count + 4 * index, child);
+            }
+            let mut head = 0;
+            if index > 0 || is_leaf {
+                let suffix_bytes = item.key.len() - measure.prefix_bytes;
+                let copy = |offset, bytes: &[u8]| output.put(at + offset, bytes);
+                item.key
+                    .copy_range(measure.prefix_bytes, item.key.len(), copy);
+                head = head_of(output.written(at, suffix_bytes)) >> 32;
+                at += suffix_bytes;
+            }
+            output.put_u32(heads_at + 4 * index, head as usize);
+        }
+        if !has_stride {
+            output.put_u32(starts_at + 4 * count, at);
+        }
+    }
+}
+
+/// A base node that is being written: the bytes of a new chunk behind its header.
+pub(super) struct Output {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+impl Output {
+    /// Writes the attributes that all records have.
+    #[inline]
+    fn put_header(&self, level: u8, size: usize, right: NodeId) {
         let header = Header {
             kind: Kind::Base,
-            level: self.level,
+            level,
             depth: 0,
-            size: count as u32,
-            right: self.right,
+            size: size as u32,
+            right,
             offset: 0,
             next: 0,
             base: 0,
             bound: 0,
             key_bytes: 0,
         };
-        // SAFETY: as above; chunks are 8-byte aligned and so are base nodes in them.
-        unsafe { base.cast::<Header>().write(header) };
-        put_u32(CHUNK_DISTANCE_AT, chunk.base_at as usize);
-        put_u32(LOW_BYTES_AT, self.low.len());
-        put_u32(
-            HIGH_BYTES_AT,
-            self.high.map_or(NO_HIGH as usize, <[u8]>::len),
-        );
-        put_u32(PREFIX_BYTES_AT, measure.prefix_bytes);
-        let mut at = HEADS_AT + 4 * (2 * count + 1);
-        put(at, self.low);
-        at += self.low.len();
-        let high = self.high.unwrap_or_default();
-        put(at, high);
-        at += high.len();
-        if let Some(first) = self.stored_items().first() {
-            first
-                .key
-                .copy_range(0, measure.prefix_bytes, |offset, bytes| {
-                    put(at + offset, bytes)
-                });
+        // SAFETY: the chunk is new and has room for the node; base nodes are 8-byte aligned.
+        unsafe { self.base.cast::<Header>().write(header) };
+    }
+
+    #[inline(always)]
+    pub(super) fn put(&self, at: usize, bytes: &[u8]) {
+        debug_assert!(at + bytes.len() <= self.bytes);
+        // SAFETY: all bytes lie within the measured node, which is the writer's alone.
+        unsafe {
+            let from = NonNull::from(bytes).cast();
+            self.base
+                .add(at)
+                .copy_from_nonoverlapping(from, bytes.len());
         }
-        at = measure.heap_at;
-        for (index, item) in self.items.iter().enumerate() {
-            let mut head = [0; 4];
-            put_u32(HEADS_AT + 4 * (count + index), at);
-            put_u32(at, item.value.meta() as usize);
-            put(at + 4, item.value.bytes());
-            at += 4 + item.value.bytes().len();
-            if index > 0 || self.level == 0 {
-                let key_bytes = item.key.len();
-                item.key
-                    .copy_range(measure.prefix_bytes, key_bytes, |offset, bytes| {
-                        put(at + offset, bytes);
-                        let room = head.len().saturating_sub(offset).min(bytes.len());
-                        if room > 0 {
-                            head[offset..offset + room].copy_from_slice(&bytes[..room]);
-                        }
-                    });
-                at += key_bytes - measure.prefix_bytes;
-            }
-            put_u32(HEADS_AT + 4 * index, u32::from_be_bytes(head) as usize);
-        }
-        put_u32(HEADS_AT + 4 * (2 * count), at);
+    }
+
+    #[inline(always)]
+    pub(super) fn put_u32(&self, at: usize, number: usize) {
+        self.put(at, &(number as u32).to_ne_bytes());
+    }
+
+    /// Bytes that were written.
+    #[inline(always)]
+    fn written(&self, at: usize, count: usize) -> &[u8] {
+        debug_assert!(at + count <= self.bytes);
+        // SAFETY: the caller has written these bytes of the node.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(at), count) }
     }
 }

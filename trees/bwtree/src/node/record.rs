@@ -11,7 +11,7 @@
 //!        u8     u8      u16     u32    u32     u32      u32    u32    u32     u32        = 32
 //!
 //! deltas with a key, from byte 32:
-//!      │ head u64 │ meta u32 │ second_bytes u32 │ key … │ value …, or second key … │
+//!      │ filter u64 │ meta u32 │ second_bytes u32 │ key … │ value …, or second key … │
 //! merge:   │ chain u64 │                 the newest record of what was the right neighbour
 //! abort:   │ left u32 │ removed u32 │     the nodes that are being merged
 //! remove:  │ chain u64 │ into u32 │ – u32 │ key … │   the frozen chain, the node that takes its keys,
@@ -24,6 +24,13 @@
 //! | high key | of the record that `bound` names: the base node, or the split above it |
 //! | right neighbour, size, depth, offset | fields of the same names |
 //!
+//! A delta of a leaf has a **filter**: a bit for each key that it or an older delta of its chain is
+//! about. A lookup whose key has no bit in the newest delta's filter goes to the base node at once.
+//!
+//! The mapping table's word for a chain is the newest record's address with, in its upper 16 bits,
+//! the distance from there to the base node in units of 8 bytes (0 if that is too far). So a reader
+//! who has the word can ask for both at the same time.
+//!
 //! A record is written before the compare-and-swap that publishes it and is immutable afterwards,
 //! so readers need no atomics once they have loaded the mapping table's word.
 
@@ -32,6 +39,7 @@ use std::mem::{offset_of, size_of};
 use std::ptr::NonNull;
 
 use crate::mapping_table::NodeId;
+use crate::node::key::equal;
 use crate::value::Stored;
 
 /// What a record is.
@@ -90,7 +98,7 @@ pub(crate) const IN_BASE: u32 = 1 << 31;
 
 /// Bytes of the attributes.
 pub(crate) const HEADER_BYTES: usize = 32;
-const HEAD_AT: usize = 32;
+const BODY_AT: usize = 32;
 const META_AT: usize = 40;
 const SECOND_AT: usize = 44;
 /// Bytes of a delta before its key.
@@ -108,20 +116,24 @@ const _: () = {
     assert!(offset_of!(Header, offset) == 12 && offset_of!(Header, next) == 16);
     assert!(offset_of!(Header, base) == 20 && offset_of!(Header, bound) == 24);
     assert!(offset_of!(Header, key_bytes) == 28);
-    assert!(META_AT == HEAD_AT + 8 && SECOND_AT == META_AT + 4 && KEYED_BYTES == SECOND_AT + 4);
+    assert!(META_AT == BODY_AT + 8 && SECOND_AT == META_AT + 4 && KEYED_BYTES == SECOND_AT + 4);
 };
 
-/// The first eight bytes of a key as an integer that compares as they do.
+/// Bytes of a cache line.
+pub(crate) const LINE_BYTES: usize = 64;
+
+/// Bytes between the beginning of a cache line and a base node: its chunk's header.
+pub(crate) const BEFORE_BASE_BYTES: usize = 16;
+
+/// Bits of an address in user space.
+const ADDRESS_BITS: u32 = 48;
+/// Bytes in which the word of a chain counts the distance to the base node.
+const DISTANCE_UNIT: u32 = 8;
+
+/// The address in a word of the mapping table.
 #[inline(always)]
-pub(crate) fn head_of(key: &[u8]) -> u64 {
-    match key.first_chunk() {
-        Some(chunk) => u64::from_be_bytes(*chunk),
-        None => {
-            let mut bytes = [0; 8];
-            bytes[..key.len()].copy_from_slice(key);
-            u64::from_be_bytes(bytes)
-        }
-    }
+fn address_of(word: u64) -> usize {
+    (word & ((1 << ADDRESS_BITS) - 1)) as usize
 }
 
 /// A published record, which stays as it is for `'g`.
@@ -161,7 +173,7 @@ impl<'g> RecordRef<'g> {
     /// The word was loaded from the table under a guard that lives for `'g`, and is no free entry.
     #[inline(always)]
     pub unsafe fn of_word(word: u64) -> Self {
-        let raw = std::ptr::with_exposed_provenance_mut::<u8>(word as usize);
+        let raw = std::ptr::with_exposed_provenance_mut::<u8>(address_of(word));
         debug_assert!(!raw.is_null());
         // SAFETY: words of used entries are addresses of records and never 0; what the table names
         // is retired, not freed, so it outlives the guard.
@@ -176,7 +188,24 @@ impl<'g> RecordRef<'g> {
     /// The word of the mapping table that names it.
     #[inline(always)]
     pub fn word(self) -> u64 {
-        self.address.as_ptr().expose_provenance() as u64
+        let header = self.header();
+        let units = match header.kind {
+            Kind::Remove => 0,
+            _ => u64::from(header.base / DISTANCE_UNIT),
+        };
+        let address = self.address.as_ptr().expose_provenance() as u64;
+        debug_assert!(address < 1 << ADDRESS_BITS);
+        let fits = units < 1 << (u64::BITS - ADDRESS_BITS);
+        address | if fits { units } else { 0 } << ADDRESS_BITS
+    }
+
+    /// Where the base node's first cache line begins, by the word of a chain; a guess, to prefetch
+    /// it.
+    #[inline(always)]
+    pub fn base_line_of(word: u64) -> *const u8 {
+        let distance = (word >> ADDRESS_BITS) as usize * DISTANCE_UNIT as usize;
+        let base = std::ptr::without_provenance::<u8>(address_of(word) + distance);
+        base.wrapping_sub(BEFORE_BASE_BYTES)
     }
 
     /// Bytes from this record to an older one of its chunk.
@@ -238,7 +267,7 @@ impl<'g> RecordRef<'g> {
     #[inline]
     pub fn chain_word(self) -> u64 {
         debug_assert!(matches!(self.kind(), Kind::Merge | Kind::Remove));
-        self.u64_at(HEAD_AT)
+        self.u64_at(BODY_AT)
     }
 
     /// What a merge leads to: the chain of the node that was removed.
@@ -249,10 +278,20 @@ impl<'g> RecordRef<'g> {
         unsafe { Self::of_word(self.chain_word()) }
     }
 
-    /// The first eight bytes of a delta's key.
+    /// Whether it is a change of one key of a leaf.
     #[inline(always)]
-    pub fn head(self) -> u64 {
-        self.u64_at(HEAD_AT)
+    pub fn is_leaf_delta(self) -> bool {
+        matches!(self.kind(), Kind::Insert | Kind::Update | Kind::Delete)
+    }
+
+    /// The bits of the keys that this and older deltas of a leaf are about.
+    #[inline(always)]
+    pub fn filter(self) -> u64 {
+        if self.is_leaf_delta() {
+            self.u64_at(BODY_AT)
+        } else {
+            0
+        }
     }
 
     /// The key of a delta.
@@ -263,8 +302,8 @@ impl<'g> RecordRef<'g> {
 
     /// Whether a delta is about a key.
     #[inline(always)]
-    pub fn is_of(self, head: u64, key: &[u8]) -> bool {
-        self.head() == head && self.key() == key
+    pub fn is_of(self, key: &[u8]) -> bool {
+        equal(self.key(), key)
     }
 
     /// The value of an insert or update.
@@ -298,7 +337,7 @@ impl<'g> RecordRef<'g> {
     /// Of an abort: the node that grows, and the one that goes.
     pub fn merging(self) -> (NodeId, NodeId) {
         debug_assert_eq!(self.kind(), Kind::Abort);
-        (self.u32_at(HEAD_AT), self.u32_at(HEAD_AT + 4))
+        (self.u32_at(BODY_AT), self.u32_at(BODY_AT + 4))
     }
 
     /// Of a remove record: the node that takes the keys.
@@ -311,8 +350,9 @@ impl<'g> RecordRef<'g> {
 /// What follows a record's attributes.
 #[derive(Clone, Copy)]
 pub(crate) enum Body<'a> {
-    /// A delta of a leaf, or a split (with no value).
+    /// A delta of a leaf, or a split (with no value and no filter).
     Value {
+        filter: u64,
         key: &'a [u8],
         value: Stored<'a>,
     },
@@ -340,7 +380,7 @@ impl Body<'_> {
     /// Bytes of a record with this body, a multiple of 8.
     pub fn record_bytes(&self) -> usize {
         let bytes = match self {
-            Body::Value { key, value } => KEYED_BYTES + key.len() + value.bytes().len(),
+            Body::Value { key, value, .. } => KEYED_BYTES + key.len() + value.bytes().len(),
             Body::Separator { key, second, .. } => {
                 KEYED_BYTES + key.len() + second.map_or(0, <[u8]>::len)
             }
@@ -365,9 +405,9 @@ pub(crate) unsafe fn write_record(at: NonNull<u8>, mut header: Header, body: &Bo
         }
     };
     match *body {
-        Body::Value { key, value } => {
+        Body::Value { filter, key, value } => {
             header.key_bytes = key.len() as u32;
-            put(HEAD_AT, &head_of(key).to_ne_bytes());
+            put(BODY_AT, &filter.to_ne_bytes());
             put(META_AT, &value.meta().to_ne_bytes());
             put(SECOND_AT, &0_u32.to_ne_bytes());
             put(KEYED_BYTES, key);
@@ -376,20 +416,20 @@ pub(crate) unsafe fn write_record(at: NonNull<u8>, mut header: Header, body: &Bo
         Body::Separator { key, child, second } => {
             header.key_bytes = key.len() as u32;
             let second_bytes = second.map_or(NO_SECOND, |second| second.len() as u32);
-            put(HEAD_AT, &head_of(key).to_ne_bytes());
+            put(BODY_AT, &0_u64.to_ne_bytes());
             put(META_AT, &child.to_ne_bytes());
             put(SECOND_AT, &second_bytes.to_ne_bytes());
             put(KEYED_BYTES, key);
             put(KEYED_BYTES + key.len(), second.unwrap_or_default());
         }
-        Body::Merge { chain } => put(HEAD_AT, &chain.to_ne_bytes()),
+        Body::Merge { chain } => put(BODY_AT, &chain.to_ne_bytes()),
         Body::Abort { left, removed } => {
-            put(HEAD_AT, &left.to_ne_bytes());
-            put(HEAD_AT + 4, &removed.to_ne_bytes());
+            put(BODY_AT, &left.to_ne_bytes());
+            put(BODY_AT + 4, &removed.to_ne_bytes());
         }
         Body::Remove { chain, into, key } => {
             header.key_bytes = key.len() as u32;
-            put(HEAD_AT, &chain.to_ne_bytes());
+            put(BODY_AT, &chain.to_ne_bytes());
             put(META_AT, &into.to_ne_bytes());
             put(KEYED_BYTES, key);
         }

@@ -1,6 +1,8 @@
 //! Finding one thing in a chain: the child that leads to a key, or a key's value.
 
 use crate::mapping_table::NodeId;
+use crate::node::base::Base;
+use crate::node::key::{compare, filter_of};
 use crate::node::record::{IN_BASE, Kind, RecordRef};
 use crate::value::Stored;
 
@@ -21,8 +23,8 @@ impl Target<'_> {
     pub fn is_beyond(self, high: Option<&[u8]>) -> bool {
         match (high, self) {
             (None, _) => false,
-            (Some(high), Target::At(key)) => key >= high,
-            (Some(high), Target::Before(key)) => key > high,
+            (Some(high), Target::At(key)) => compare(key, high).is_ge(),
+            (Some(high), Target::Before(key)) => compare(key, high).is_gt(),
             (Some(_), Target::Last) => true,
         }
     }
@@ -52,6 +54,9 @@ impl<'g> RecordRef<'g> {
     pub fn child_of(self, target: Target<'_>) -> NodeId {
         let mut record = self;
         loop {
+            if record.kind() == Kind::Base {
+                return record.base().child_of(target);
+            }
             match record.kind() {
                 Kind::InsertSeparator | Kind::DeleteSeparator => {
                     if target.is_from(record.key()) && !target.is_beyond(record.second()) {
@@ -67,67 +72,75 @@ impl<'g> RecordRef<'g> {
                         record.next()
                     };
                 }
-                Kind::Base => {
-                    let base = record.base();
-                    let index = match target {
-                        Target::At(key) => match base.search(key) {
-                            Ok(index) => index,
-                            Err(index) => index - 1,
-                        },
-                        Target::Before(key) => {
-                            let (Ok(index) | Err(index)) = base.search(key);
-                            index - 1
-                        }
-                        Target::Last => base.size() - 1,
-                    };
-                    return base.child(index);
-                }
                 _ => record = record.next(),
             }
         }
     }
 
-    /// What a leaf has of a key, which is not beyond it; `head` is the key's.
+    /// What a leaf has of a key, which is not beyond it.
     #[inline]
-    pub fn lookup(self, head: u64, key: &[u8]) -> Lookup<'g> {
+    pub fn lookup(self, key: &[u8]) -> Lookup<'g> {
+        let bit = filter_of(key);
         let mut record = self;
         loop {
-            match record.kind() {
-                Kind::Insert | Kind::Update if record.is_of(head, key) => {
-                    return Lookup {
-                        value: Some(record.value()),
-                        offset: record.header().offset,
-                    };
-                }
-                Kind::Delete if record.is_of(head, key) => {
-                    return Lookup {
-                        value: None,
-                        offset: record.header().offset,
-                    };
-                }
-                Kind::Base => {
-                    let base = record.base();
-                    return match base.search(key) {
-                        Ok(index) => Lookup {
-                            value: Some(base.value(index)),
-                            offset: index as u32 | IN_BASE,
-                        },
-                        Err(index) => Lookup {
-                            value: None,
-                            offset: index as u32,
-                        },
-                    };
-                }
-                Kind::Merge => {
-                    let right = record.chain();
-                    record = if key >= right.low() {
-                        right
-                    } else {
-                        record.next()
-                    };
-                }
-                _ => record = record.next(),
+            if record.kind() == Kind::Base {
+                return record.base().lookup(key);
             }
+            if record.is_leaf_delta() {
+                record = if record.filter() & bit == 0 {
+                    record.base().record()
+                } else if record.is_of(key) {
+                    return Lookup {
+                        value: (record.kind() != Kind::Delete).then(|| record.value()),
+                        offset: record.header().offset,
+                    };
+                } else {
+                    record.next()
+                };
+            } else if record.kind() == Kind::Merge {
+                let right = record.chain();
+                record = if compare(key, right.low()).is_ge() {
+                    right
+                } else {
+                    record.next()
+                };
+            } else {
+                record = record.next();
+            }
+        }
+    }
+}
+
+impl<'g> Base<'g> {
+    /// The child of an inner node that leads to a target.
+    #[inline]
+    fn child_of(self, target: Target<'_>) -> NodeId {
+        let index = match target {
+            Target::At(key) => match self.search(key) {
+                Ok(index) => index,
+                Err(index) => index - 1,
+            },
+            Target::Before(key) => {
+                let (Ok(index) | Err(index)) = self.search(key);
+                index - 1
+            }
+            Target::Last => self.size() - 1,
+        };
+        self.child(index)
+    }
+
+    /// What the base node of a leaf has of a key.
+    #[inline]
+    fn lookup(self, key: &[u8]) -> Lookup<'g> {
+        match self.search(key) {
+            Ok(index) => Lookup {
+                value: Some(self.value(index)),
+                offset: index as u32 | IN_BASE,
+            },
+            Err(index) => Lookup {
+                value: None,
+                offset: index as u32,
+            },
         }
     }
 }
