@@ -13,6 +13,9 @@ use std::ptr::NonNull;
 #[cfg(all(target_os = "linux", not(miri)))]
 const MOST_VECTORS: usize = 64;
 
+/// Asks the kernel to count no swap space for what is not touched; Miri knows no such request.
+const NO_SWAP_RESERVED: libc::c_int = if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
+
 /// Address space of a fixed size, zero until written. Unmapped on drop.
 #[derive(Debug)]
 pub struct Mapping {
@@ -43,7 +46,7 @@ impl Mapping {
                 std::ptr::null_mut(),
                 size_bytes,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | NO_SWAP_RESERVED,
                 -1,
                 0,
             )

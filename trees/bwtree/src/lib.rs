@@ -53,6 +53,9 @@ mod mapping_table;
 mod merge;
 mod multimap;
 mod node;
+mod one_thread;
+#[cfg(test)]
+mod one_thread_tests;
 mod partition;
 mod planted;
 mod release;
@@ -78,6 +81,7 @@ pub use hedgerow_index::Direction;
 pub use hedgerow_sync::epoch::pin;
 pub use mapping_table::{Entries, MOST_NODES, PlainEntries, PlainWord, ReservedEntries};
 pub use multimap::{BwMultimap, PairTooLong};
+pub use one_thread::OneThread;
 #[cfg(feature = "planted-bugs")]
 pub use planted::{PlantedBug, plant};
 pub use tree::BwTree;

@@ -1,9 +1,12 @@
 //! A tree that is filled and emptied again and again takes no more ids and no more memory than the
 //! first times. A process of its own, since other tests' memory and pins would count.
+//!
+//! `HEDGEROW_TEST_SCALE` multiplies the keys; 67 makes 2 million. With `--nocapture` it prints each
+//! round, the memory that the process has resident included.
 
 use hedgerow_bwtree::{BwTree, Standard};
 
-const KEYS: u64 = 30_000;
+const KEYS: f64 = 30_000.0;
 const ROUNDS: usize = 10;
 
 /// Spreads numbers, so that keys come in no order.
@@ -11,33 +14,70 @@ fn key(number: u64) -> [u8; 8] {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
 }
 
+fn keys() -> u64 {
+    let scale = std::env::var("HEDGEROW_TEST_SCALE").map_or(1.0, |scale| {
+        scale.parse().expect("HEDGEROW_TEST_SCALE is a number")
+    });
+    (KEYS * scale) as u64
+}
+
+/// The memory that the process has resident, in KiB, where the kernel says it.
+fn resident_kib() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Whole MiB.
+fn mib(bytes: usize) -> usize {
+    bytes >> 20
+}
+
+fn fill(tree: &BwTree<Standard>, keys: u64, long: &[u8]) {
+    for number in 0..keys {
+        // Some values have a block of their own.
+        let value = if number % 16 == 0 { long } else { &key(number) };
+        assert!(!tree.put(&key(number), value));
+    }
+    tree.verify().expect("sound when full");
+}
+
+fn empty(tree: &BwTree<Standard>, keys: u64, round: usize) {
+    for number in 0..keys {
+        // Another order in each round: keys is a multiple of 8.
+        assert!(tree.remove(&key(number ^ (round as u64 & 7))));
+    }
+    tree.verify().expect("sound when empty");
+}
+
 #[test]
 fn ids_and_memory_are_used_again() {
+    let keys = keys().next_multiple_of(8);
     let tree = BwTree::<Standard>::new();
     let long = vec![7; 1_000];
-    let mut ids = Vec::new();
-    let mut bytes = Vec::new();
+    let (mut ids, mut bytes, mut reserved) = (Vec::new(), Vec::new(), Vec::new());
+    println!("round  ids ever used  recycled  live MiB full, empty  reserved  resident");
     for round in 0..ROUNDS {
-        for number in 0..KEYS {
-            // Some values have a block of their own.
-            let value = if number % 16 == 0 {
-                &long[..]
-            } else {
-                &key(number)[..]
-            };
-            assert!(!tree.put(&key(number), value));
-        }
-        tree.verify().expect("sound when full");
-        for number in 0..KEYS {
-            assert!(tree.remove(&key(number ^ (round as u64 & 7))));
-        }
-        tree.verify().expect("sound when empty");
+        fill(&tree, keys, &long);
+        let full_bytes = hedgerow_memory::live_bytes();
+        empty(&tree, keys, round);
         let statistics = tree.statistics();
         assert_eq!(statistics.get("leaves"), Some(1.0), "{statistics:?}");
         // What is retired last is freed when other pins follow.
         (0..10_000).for_each(|number| assert!(!tree.contains(&key(number))));
         ids.push(statistics.get("ids_ever_used").expect("counted"));
         bytes.push(hedgerow_memory::live_bytes());
+        reserved.push(hedgerow_memory::reserved_bytes());
+        println!(
+            "{:>5}  {:>13}  {:>8}  {:>13}, {:>5}  {:>8}  {:>8}",
+            round + 1,
+            ids[round],
+            statistics.get("ids_recycled").expect("counted"),
+            mib(full_bytes),
+            mib(bytes[round]),
+            mib(reserved[round]),
+            resident_kib().map_or_else(|| "–".to_owned(), |kib| (kib >> 10).to_string()),
+        );
     }
     assert!(
         ids[ROUNDS - 1] <= 1.5 * ids[1] && tree.counters().get("ids_recycled") > Some(ids[0]),
@@ -46,5 +86,9 @@ fn ids_and_memory_are_used_again() {
     assert!(
         bytes[ROUNDS - 1] <= bytes[1] + (1 << 20),
         "bytes in use when empty, by rounds: {bytes:?}"
+    );
+    assert!(
+        reserved[ROUNDS - 1] <= reserved[1] + reserved[1] / 4,
+        "bytes taken from the system, by rounds: {reserved:?}"
     );
 }
