@@ -126,6 +126,19 @@ pub enum Error {
          restore a backup"
     )]
     NoPageFile(String),
+    /// The kernel gives no address space for the index of a keyspace.
+    #[error(
+        "no address space for keyspace {keyspace:?} with the index {index} ({source}); raise the \
+         limit of the process (ulimit -v), or choose another index"
+    )]
+    AddressSpace {
+        /// The keyspace.
+        keyspace: String,
+        /// Its index.
+        index: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// The page file of a database of B-trees cannot be used: why, and what to do.
     #[error("{0}")]
     PageFile(Box<str>),

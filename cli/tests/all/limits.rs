@@ -1,6 +1,8 @@
-//! Limits that the command passes on: the size of a commit, and the space in `TMPDIR`.
+//! Limits that the command passes on: the size of a commit, the space in `TMPDIR`, and the address
+//! space of the process.
 
 use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 use hedgerow::{Db, IndexKind};
 use hedgerow_testkit::kill::client::{Client, Reply};
@@ -129,4 +131,37 @@ fn a_tmpdir_that_is_missing_is_named() {
     // Nothing was changed.
     let counted = hedgerow(dir, &["count", "--data", "data", "--memory", "64MiB"]);
     assert_eq!(done(counted).trim(), "20000");
+}
+
+/// Runs the command in a process that has 1.5 GB of addresses.
+fn with_few_addresses(dir: &Path, words: &[&str]) -> Output {
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "ulimit -v 1500000 && exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_hedgerow"))
+        .args(words)
+        .args(["--data", "data"])
+        .current_dir(dir);
+    shell
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    spawn(&mut shell).wait_with_output().unwrap()
+}
+
+#[test]
+fn an_index_that_reserves_more_addresses_than_there_are_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let wanted = ["\"wide\"", "bwtree", "ulimit -v", "another index"];
+    done(with_few_addresses(dir, &["put", "key", "value"]));
+    let create = ["keyspace", "create", "wide", "--index", "bwtree"];
+    fails(with_few_addresses(dir, &create), 1, &wanted);
+    let listed = ["keyspace", "list"];
+    assert!(!done(with_few_addresses(dir, &listed)).contains("wide"));
+    // One that is there already cannot be opened either, and nothing is lost.
+    done(hedgerow(dir, &[&create[..], &["--data", "data"]].concat()));
+    fails(with_few_addresses(dir, &listed), 1, &wanted);
+    let rows = hedgerow(dir, &["count", "--data", "data"]);
+    assert_eq!(done(rows).trim(), "1");
 }

@@ -363,7 +363,7 @@ mod tests {
 
     /// Rows `a` to `j`, of which the named ones have expired.
     fn rows(expired: &[u8]) -> Counted {
-        let index = AnyIndex::in_memory(IndexKind::Masstree).unwrap();
+        let index = AnyIndex::in_memory(IndexKind::Masstree).unwrap().unwrap();
         for name in b'a'..=b'j' {
             let expiry_ms = expired.contains(&name).then_some(NOW_MS - 1);
             let timestamp = Timestamp::new(1, 1);

@@ -25,7 +25,12 @@ const LONGEST_NAME: usize = 255;
 
 /// A keyspace of this id: empty, or as the page file has it.
 fn new_space(id: u32, name: &str, kind: IndexKind, pages: Option<&PageFile>) -> Result<Space> {
-    let stored = match (AnyIndex::in_memory(kind), pages) {
+    let in_memory = AnyIndex::in_memory(kind).map_err(|source| Error::AddressSpace {
+        keyspace: name.to_owned(),
+        index: kind.name(),
+        source,
+    })?;
+    let stored = match (in_memory, pages) {
         (Some(index), _) => StoredIndex {
             index,
             rows: 0,

@@ -4,6 +4,7 @@
 //! Index`](Index), at one indirect call for each callback (a few instructions beside the hundreds
 //! of a descent), and so are all trees where speed does not matter.
 
+use std::io;
 use std::ops::ControlFlow;
 
 use hedgerow_btree::BTreeIndex;
@@ -28,16 +29,17 @@ pub(crate) enum AnyIndex {
 }
 
 impl AnyIndex {
-    /// An empty index of a kind that lives in memory; `None` for one that needs a page file.
-    pub(crate) fn in_memory(kind: IndexKind) -> Option<AnyIndex> {
-        match kind {
+    /// An empty index of a kind that lives in memory; `None` for one that needs a page file. Fails
+    /// where the kernel does not give the address space that an index reserves.
+    pub(crate) fn in_memory(kind: IndexKind) -> io::Result<Option<AnyIndex>> {
+        Ok(match kind {
             IndexKind::Masstree => Some(AnyIndex::Masstree(Masstree::new())),
             IndexKind::Matryoshka => Some(AnyIndex::Matryoshka(MatryoshkaIndex::new())),
-            IndexKind::BwTree => Some(AnyIndex::BwTree(BwTree::new())),
+            IndexKind::BwTree => Some(AnyIndex::BwTree(BwTree::try_new()?)),
             #[cfg(feature = "locked-map")]
             IndexKind::LockedMap => Some(AnyIndex::LockedMap(LockedMap::default())),
             IndexKind::BTree => None,
-        }
+        })
     }
 
     /// The index with its type forgotten.

@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn rows_come_due_in_order_and_leave_when_changed() {
-        let index = ExpiryIndex::new(AnyIndex::in_memory(IndexKind::default()).unwrap());
+        let index = ExpiryIndex::new(AnyIndex::in_memory(IndexKind::default()).unwrap().unwrap());
         let replace = |keyspace, key: &[u8], old: Option<u64>, new: Option<u64>| {
             if let Some(old) = old {
                 index.remove(keyspace, key, old).unwrap();
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn an_entry_of_the_earlier_form_is_read_and_goes_by_its_own_key() {
-        let index = ExpiryIndex::new(AnyIndex::in_memory(IndexKind::default()).unwrap());
+        let index = ExpiryIndex::new(AnyIndex::in_memory(IndexKind::default()).unwrap().unwrap());
         let key = vec![b'k'; 300];
         let entry = [&entry_of(7, 3, &key[..248]).0[..], &[0x5a; 8]].concat();
         let put = index
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn what_is_due_goes_on_behind_an_entry() {
-        let index = ExpiryIndex::new(AnyIndex::in_memory(IndexKind::default()).unwrap());
+        let index = ExpiryIndex::new(AnyIndex::in_memory(IndexKind::default()).unwrap().unwrap());
         let longest: Vec<_> = (0..3).map(|n| vec![b'k'; MAX_KEY_BYTES - n]).collect();
         longest.iter().for_each(|key| index.add(1, key, 5).unwrap());
         (0..100u64).for_each(|n| index.add(1, &n.to_be_bytes(), n).unwrap());

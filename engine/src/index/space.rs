@@ -380,7 +380,8 @@ mod tests {
     ];
 
     fn index(kind: IndexKind) -> AnyIndex {
-        AnyIndex::in_memory(kind).expect("it needs no file")
+        let made = AnyIndex::in_memory(kind).expect("there is address space");
+        made.expect("it needs no file")
     }
 
     fn body(value: &[u8], expiry_ms: Option<u64>) -> Vec<u8> {

@@ -5,6 +5,7 @@
 //! each; afterwards every answer is compared and the tree verified. Twins that leave a step out
 //! must fail: a word whose compare-and-swap does not compare, and epochs that recycle ids at once.
 
+use std::io;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,8 +32,8 @@ unsafe impl<W: Word + 'static> Entries for FewEntries<W> {
     type Shared = W;
     type Sharing = ();
 
-    fn reserve() -> Self {
-        Self((0..IDS).map(|_| W::new(0)).collect())
+    fn reserve() -> io::Result<Self> {
+        Ok(Self((0..IDS).map(|_| W::new(0)).collect()))
     }
 
     fn word(&self, id: u32) -> &W {
@@ -373,7 +374,7 @@ fn threads_complete_what_others_began() {
 #[test]
 fn the_free_list_gives_each_id_to_one_thread() {
     explore(|| {
-        let table = Arc::new(MappingTable::<FewEntries<Modelled>>::new());
+        let table = Arc::new(MappingTable::<FewEntries<Modelled>>::new().unwrap());
         let ids: Vec<_> = (0..3).map(|_| table.allocate()).collect();
         ids.into_iter().for_each(|id| table.recycle(id));
         let threads = [0, 1].map(|_| {

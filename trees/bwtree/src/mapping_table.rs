@@ -26,6 +26,7 @@
 //! loaded that address; so the record is not freed, and no other can have its address.
 
 use std::cell::Cell;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hedgerow_memory::Mapping;
@@ -61,7 +62,13 @@ pub unsafe trait Entries: Send + Sync + 'static {
     /// `()` if threads may share a tree, a type that is not `Sync` if they may not.
     type Sharing: Send + 'static;
     /// Room for all ids, zero.
-    fn reserve() -> Self;
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says when it does not give so much address space.
+    fn reserve() -> io::Result<Self>
+    where
+        Self: Sized;
     /// The word of an id.
     fn word(&self, id: u32) -> &Self::Word;
     /// How many ids there can be, with id 0, which is never used.
@@ -73,15 +80,8 @@ pub unsafe trait Entries: Send + Sync + 'static {
 pub struct ReservedEntries(Mapping);
 
 impl ReservedEntries {
-    fn new() -> Self {
-        match Mapping::reserve(MOST_NODES * size_of::<u64>()) {
-            Ok(mapping) => Self(mapping),
-            Err(error) => panic!(
-                "no {} GiB of address space for the mapping table of a Bw-tree ({error}); raise \
-                 the limit on address space (ulimit -v)",
-                (MOST_NODES * size_of::<u64>()) >> 30
-            ),
-        }
+    fn new() -> io::Result<Self> {
+        Mapping::reserve(MOST_NODES * size_of::<u64>()).map(Self)
     }
 
     #[inline(always)]
@@ -99,7 +99,7 @@ unsafe impl Entries for ReservedEntries {
     type Shared = AtomicU64;
     type Sharing = ();
 
-    fn reserve() -> Self {
+    fn reserve() -> io::Result<Self> {
         Self::new()
     }
 
@@ -167,8 +167,8 @@ unsafe impl Entries for PlainEntries {
     type Shared = AtomicU64;
     type Sharing = Cell<()>;
 
-    fn reserve() -> Self {
-        Self(ReservedEntries::new())
+    fn reserve() -> io::Result<Self> {
+        ReservedEntries::new().map(Self)
     }
 
     #[inline(always)]
@@ -195,13 +195,13 @@ pub(crate) struct MappingTable<E: Entries> {
 }
 
 impl<E: Entries> MappingTable<E> {
-    pub fn new() -> Self {
-        Self {
-            entries: E::reserve(),
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            entries: E::reserve()?,
             unused: E::Shared::new(u64::from(ROOT)),
             free: E::Shared::new(0),
             recycled: E::Shared::new(0),
-        }
+        })
     }
 
     /// The word of a node: the address of its newest record.

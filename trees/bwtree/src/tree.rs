@@ -1,5 +1,6 @@
 //! The tree itself: the mapping table and the event counters.
 
+use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -41,9 +42,20 @@ impl<C: Configuration> BwTree<C> {
     ///
     /// # Panics
     ///
-    /// If the process is limited to less address space.
+    /// If the process is limited to less address space; [`try_new`](Self::try_new) says so.
     pub fn new() -> Self {
-        let table = MappingTable::new();
+        Self::try_new().unwrap_or_else(|error| {
+            panic!("no address space for a Bw-tree ({error}); raise its limit (ulimit -v)")
+        })
+    }
+
+    /// As [`new`](Self::new).
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says when it does not give so much address space.
+    pub fn try_new() -> io::Result<Self> {
+        let table = MappingTable::new()?;
         let root = Draft {
             level: 0,
             low: &[],
@@ -55,13 +67,13 @@ impl<C: Configuration> BwTree<C> {
         let id = table.allocate();
         debug_assert_eq!(id, ROOT);
         table.install(id, root.as_ptr().expose_provenance() as u64);
-        Self {
+        Ok(Self {
             table: Arc::new(table),
             counters: Counters::new(),
             epochs: C::Epochs::default(),
             configuration: PhantomData,
             sharing: PhantomData,
-        }
+        })
     }
 
     /// The node of an id that was read under the guard.
