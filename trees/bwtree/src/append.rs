@@ -3,7 +3,8 @@
 use std::ptr::NonNull;
 
 use crate::chunk;
-use crate::configuration::Configuration;
+use crate::configuration::{Configuration, Deltas};
+use crate::delta_blocks;
 use crate::events::Event;
 use crate::node::key::filter_of;
 use crate::node::record::write_record;
@@ -92,25 +93,36 @@ impl<C: Configuration> BwTree<C> {
             Kind::Abort => node.head.next(),
             _ => node.head,
         };
-        let Some(at) = chunk::claim::<WordOf<C>>(below.base(), body.record_bytes()) else {
+        let has_block = matches!(C::DELTAS, Deltas::InBlocks) && body.is_about_a_key();
+        let place = if has_block {
+            delta_blocks::allocate(below.base().record(), body.record_bytes())
+        } else {
+            chunk::claim::<WordOf<C>>(below.base(), body.record_bytes())
+        };
+        let Some(at) = place else {
             return Outcome::ChunkFull;
         };
-        // SAFETY: the claimed bytes are this thread's alone, and below the chain's records.
+        // SAFETY: the bytes are this thread's alone, in the chunk or in a block that is near.
         let record = unsafe { write_above(at, below, attributes, body) };
         if self.table.replace(node.id, node.head.word(), record.word()) {
             Outcome::Appended
         } else {
             self.counters.count(Event::LostAppends as usize);
+            if has_block {
+                // SAFETY: just allocated with this size, and not published.
+                unsafe { hedgerow_memory::release(at, body.record_bytes()) };
+            }
             Outcome::Lost
         }
     }
 }
 
-/// Writes a record in front of an older one of the same chunk.
+/// Writes a record in front of an older one.
 ///
 /// # Safety
 ///
-/// `at` was claimed in the chunk of `below` with the body's size, and is not published.
+/// `at` was claimed in the chunk of `below`, or allocated for its chain, with the body's size, and
+/// is not published.
 unsafe fn write_above<'g>(
     at: NonNull<u8>,
     below: RecordRef<'g>,
@@ -137,7 +149,7 @@ unsafe fn write_above<'g>(
         bound: record.distance_to(bound),
         key_bytes: 0,
     };
-    // SAFETY: the caller claimed the record's bytes; claims are multiples of 8.
+    // SAFETY: the caller claimed or allocated the record's bytes, in multiples of 8.
     unsafe { write_record(at, header, body) };
     record
 }

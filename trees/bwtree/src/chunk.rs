@@ -20,6 +20,7 @@ use std::sync::atomic::Ordering;
 use hedgerow_sync::word::Word;
 
 use crate::mapping_table::exchange;
+use crate::node::RecordRef;
 use crate::node::base::Base;
 use crate::node::record::{BEFORE_BASE_BYTES, LINE_BYTES};
 use crate::planted::{PlantedBug, planted};
@@ -101,6 +102,11 @@ pub(crate) fn claim<W: Word>(base: Base<'_>, bytes: usize) -> Option<NonNull<u8>
             return Some(unsafe { start_of::<W>(base).add(start) });
         }
     }
+}
+
+/// Whether a record of a base node's chain lies in its chunk.
+pub(crate) fn contains<W: Word>(base: Base<'_>, record: RecordRef<'_>) -> bool {
+    (start_of::<W>(base)..=base.record().address()).contains(&record.address())
 }
 
 /// Bytes of a chunk, its base node included.

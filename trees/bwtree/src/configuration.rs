@@ -34,6 +34,17 @@ pub trait Configuration: Send + Sync + Sized + 'static {
     const RETRY: Retry = Retry::AtNode;
     /// How a consolidation applies deltas.
     const CONSOLIDATION: Consolidation = Consolidation::ByOffsets;
+    /// Where delta records about keys lie.
+    const DELTAS: Deltas = Deltas::InChunk;
+}
+
+/// Where delta records about keys lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deltas {
+    /// In the chunk of their base node, in front of it.
+    InChunk,
+    /// Each in a block of its own.
+    InBlocks,
 }
 
 /// Where a writer looks again that lost a compare-and-swap.
@@ -86,12 +97,20 @@ impl Configuration for Tiny {
     const INNER_DELTA_BYTES: usize = 256;
 }
 
+/// Room for deltas in a chunk, if they lie there.
+const fn in_chunk(deltas: Deltas, bytes: usize) -> usize {
+    match deltas {
+        Deltas::InChunk => bytes,
+        Deltas::InBlocks => 0,
+    }
+}
+
 /// A configuration that changes something of another one.
 macro_rules! form {
     (
         $(#[$doc:meta])*
         $name:ident, entries $entries:ty, epochs $epochs:ty,
-        retry $retry:expr, consolidation $consolidation:expr
+        retry $retry:expr, consolidation $consolidation:expr, deltas $deltas:expr
     ) => {
         $(#[$doc])*
         #[derive(Debug)]
@@ -105,10 +124,11 @@ macro_rules! form {
             const NODE_BYTES: usize = C::NODE_BYTES;
             const LEAF_CHAIN: u16 = C::LEAF_CHAIN;
             const INNER_CHAIN: u16 = C::INNER_CHAIN;
-            const LEAF_DELTA_BYTES: usize = C::LEAF_DELTA_BYTES;
-            const INNER_DELTA_BYTES: usize = C::INNER_DELTA_BYTES;
+            const LEAF_DELTA_BYTES: usize = in_chunk($deltas, C::LEAF_DELTA_BYTES);
+            const INNER_DELTA_BYTES: usize = in_chunk($deltas, C::INNER_DELTA_BYTES);
             const RETRY: Retry = $retry;
             const CONSOLIDATION: Consolidation = $consolidation;
+            const DELTAS: Deltas = $deltas;
         }
     };
 }
@@ -116,19 +136,19 @@ macro_rules! form {
 form!(
     /// One list of garbage for all threads, as the first Bw-tree had it.
     Centralised, entries C::Entries, epochs CentralisedEpochs,
-    retry C::RETRY, consolidation C::CONSOLIDATION
+    retry C::RETRY, consolidation C::CONSOLIDATION, deltas C::DELTAS
 );
 
 form!(
     /// A writer that loses a compare-and-swap descends from the root again, as in OpenBw-Tree.
     RetryFromRoot, entries C::Entries, epochs C::Epochs,
-    retry Retry::AtRoot, consolidation C::CONSOLIDATION
+    retry Retry::AtRoot, consolidation C::CONSOLIDATION, deltas C::DELTAS
 );
 
 form!(
     /// Consolidations apply deltas one after the other and sort, as in the first Bw-tree.
     ReplayConsolidation, entries C::Entries, epochs C::Epochs,
-    retry C::RETRY, consolidation Consolidation::ByReplay
+    retry C::RETRY, consolidation Consolidation::ByReplay, deltas C::DELTAS
 );
 
 form!(
@@ -149,7 +169,13 @@ form!(
     /// The free list of ids keeps its compare-and-swaps: any thread may release what an epoch
     /// retained, and gives ids back there.
     WithoutCompareAndSwap, entries PlainEntries, epochs C::Epochs,
-    retry C::RETRY, consolidation C::CONSOLIDATION
+    retry C::RETRY, consolidation C::CONSOLIDATION, deltas C::DELTAS
+);
+
+form!(
+    /// Delta records lie in blocks of their own, not in chunks (module `delta_blocks`).
+    WithoutChunks, entries C::Entries, epochs C::Epochs,
+    retry C::RETRY, consolidation C::CONSOLIDATION, deltas Deltas::InBlocks
 );
 
 /// Without delta records: every change copies its node and replaces it.
@@ -168,4 +194,5 @@ impl<C: Configuration> Configuration for CopyAndReplace<C> {
     const INNER_DELTA_BYTES: usize = 0;
     const RETRY: Retry = C::RETRY;
     const CONSOLIDATION: Consolidation = C::CONSOLIDATION;
+    const DELTAS: Deltas = C::DELTAS;
 }

@@ -41,6 +41,7 @@ mod bulk_load;
 mod chunk;
 mod configuration;
 mod consolidate;
+mod delta_blocks;
 mod descend;
 mod epochs;
 mod events;
@@ -71,8 +72,8 @@ mod value;
 mod verify;
 
 pub use configuration::{
-    Centralised, Configuration, Consolidation, CopyAndReplace, ReplayConsolidation, Retry,
-    RetryFromRoot, Standard, Tiny, WithoutCompareAndSwap,
+    Centralised, Configuration, Consolidation, CopyAndReplace, Deltas, ReplayConsolidation, Retry,
+    RetryFromRoot, Standard, Tiny, WithoutChunks, WithoutCompareAndSwap,
 };
 pub use epochs::{CentralisedEpochs, CentralisedGuard, DecentralisedEpochs, Epochs};
 pub use hedgerow_index::Direction;

@@ -287,6 +287,7 @@ mod tests {
             b"", b"\0", b"\0\0", b"\0\x01", b"\0\xff", b"\x01", b"a", b"a\0", b"a\0b", b"ab",
             b"\xff",
         ];
+        let parts = &parts[..if cfg!(miri) { 5 } else { parts.len() }];
         let pairs = parts
             .iter()
             .flat_map(|key| parts.iter().map(|value| (*key, *value)));

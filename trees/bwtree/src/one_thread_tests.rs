@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::configuration::{
     Centralised, Configuration, CopyAndReplace, ReplayConsolidation, RetryFromRoot, Tiny,
-    WithoutCompareAndSwap,
+    WithoutChunks, WithoutCompareAndSwap,
 };
 use crate::multimap::BwMultimap;
 use crate::one_thread::OneThread;
@@ -116,6 +116,7 @@ fn forms_of_many_threads() {
 #[test]
 fn forms_of_one_thread() {
     beside_a_map::<WithoutCompareAndSwap<Tiny>>();
+    beside_a_map::<WithoutCompareAndSwap<WithoutChunks<Tiny>>>();
 }
 
 #[test]

@@ -10,7 +10,8 @@ use std::sync::{Arc, LazyLock};
 use hedgerow_sync::Counters;
 
 use crate::chunk;
-use crate::configuration::Configuration;
+use crate::configuration::{Configuration, Deltas};
+use crate::delta_blocks;
 use crate::epochs::Epochs;
 use crate::events::Event;
 use crate::mapping_table::NodeId;
@@ -34,8 +35,28 @@ impl<C: Configuration> BwTree<C> {
             unsafe { self.retire_chain(head.chain(), guard) };
         }
         let chunk = chunk::word::<WordOf<C>>(head.base());
-        // SAFETY: the caller's promise.
-        unsafe { C::Epochs::retire(guard, counted(move || chunk::release::<WordOf<C>>(chunk))) };
+        match C::DELTAS {
+            Deltas::InChunk => {
+                let release = move || {
+                    // SAFETY: the caller's promise, and the epoch has ended.
+                    unsafe { chunk::release::<WordOf<C>>(chunk) }
+                };
+                // SAFETY: the caller's promise.
+                unsafe { C::Epochs::retire(guard, counted(release)) };
+            }
+            Deltas::InBlocks => {
+                let word = head.word();
+                let release = move || {
+                    // SAFETY: as above; the deltas are freed before the chunk that they lead to.
+                    unsafe {
+                        delta_blocks::release::<WordOf<C>>(RecordRef::of_word(word));
+                        chunk::release::<WordOf<C>>(chunk);
+                    }
+                };
+                // SAFETY: the caller's promise.
+                unsafe { C::Epochs::retire(guard, counted(release)) };
+            }
+        }
     }
 
     /// Retires blocks of values.
@@ -80,7 +101,13 @@ impl<C: Configuration> BwTree<C> {
     /// Nobody else knows it.
     pub(crate) unsafe fn release_unpublished(&self, head: RecordRef<'_>) {
         // SAFETY: the caller's promise.
-        unsafe { chunk::release::<WordOf<C>>(chunk::word::<WordOf<C>>(head.base())) };
+        unsafe {
+            let chunk = chunk::word::<WordOf<C>>(head.base());
+            if matches!(C::DELTAS, Deltas::InBlocks) {
+                delta_blocks::release::<WordOf<C>>(head);
+            }
+            chunk::release::<WordOf<C>>(chunk);
+        }
     }
 }
 

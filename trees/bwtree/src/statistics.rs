@@ -6,7 +6,8 @@
 use hedgerow_index::Statistics;
 
 use crate::chunk;
-use crate::configuration::Configuration;
+use crate::configuration::{Configuration, Deltas};
+use crate::delta_blocks;
 use crate::epochs::Epochs;
 use crate::events::EVENT_NAMES;
 use crate::mapping_table::{NONE, ROOT};
@@ -145,6 +146,11 @@ impl<C: Configuration> BwTree<C> {
             shape.longest_chain = shape.longest_chain.max(usize::from(header.depth));
             shape.chunk_bytes += hedgerow_memory::block_bytes(size_bytes);
             shape.delta_bytes += chunk::delta_bytes::<WordOf<C>>(base);
+            if matches!(C::DELTAS, Deltas::InBlocks) {
+                let bytes = delta_blocks::bytes::<WordOf<C>>(node.head);
+                shape.chunk_bytes += bytes;
+                shape.delta_bytes += bytes;
+            }
             if level == 0 {
                 shape.keys += header.size as usize;
                 shape.leaves += 1;

@@ -4,7 +4,7 @@
 //! `HEDGEROW_TEST_SCALE` multiplies the keys; 67 makes 2 million. With `--nocapture` it prints each
 //! round, the memory that the process has resident included.
 
-use hedgerow_bwtree::{BwTree, Standard};
+use hedgerow_bwtree::{BwTree, Configuration, Standard, WithoutChunks};
 
 const KEYS: f64 = 30_000.0;
 const ROUNDS: usize = 10;
@@ -33,7 +33,7 @@ fn mib(bytes: usize) -> usize {
     bytes >> 20
 }
 
-fn fill(tree: &BwTree<Standard>, keys: u64, long: &[u8]) {
+fn fill(tree: &BwTree<impl Configuration>, keys: u64, long: &[u8]) {
     for number in 0..keys {
         // Some values have a block of their own.
         let value = if number % 16 == 0 { long } else { &key(number) };
@@ -42,7 +42,7 @@ fn fill(tree: &BwTree<Standard>, keys: u64, long: &[u8]) {
     tree.verify().expect("sound when full");
 }
 
-fn empty(tree: &BwTree<Standard>, keys: u64, round: usize) {
+fn empty(tree: &BwTree<impl Configuration>, keys: u64, round: usize) {
     for number in 0..keys {
         // Another order in each round: keys is a multiple of 8.
         assert!(tree.remove(&key(number ^ (round as u64 & 7))));
@@ -52,8 +52,14 @@ fn empty(tree: &BwTree<Standard>, keys: u64, round: usize) {
 
 #[test]
 fn ids_and_memory_are_used_again() {
+    churn::<Standard>();
+    churn::<WithoutChunks>();
+}
+
+fn churn<C: Configuration>() {
     let keys = keys().next_multiple_of(8);
-    let tree = BwTree::<Standard>::new();
+    let tree = BwTree::<C>::new();
+    println!("{}", std::any::type_name::<C>());
     let long = vec![7; 1_000];
     let (mut ids, mut bytes, mut reserved) = (Vec::new(), Vec::new(), Vec::new());
     println!("round  ids ever used  recycled  live MiB full, empty  reserved  resident");

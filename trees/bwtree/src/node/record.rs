@@ -3,7 +3,8 @@
 //!
 //! A logical node is a chain of delta records that ends in a base node. The mapping table names
 //! its newest record. Deltas and their base lie in one chunk (module `chunk`), newer ones in front
-//! of older ones, so links are distances in bytes towards higher addresses:
+//! of older ones, so links are distances in units of 8 bytes. (As a form for comparison, deltas lie
+//! in blocks of their own, module `delta_blocks`; distances may then be negative.)
 //!
 //! ```text
 //! byte  0      1      2       4      8       12       16     20     24      28
@@ -83,11 +84,11 @@ pub(crate) struct Header {
     /// Where in the base node the key is or would be, with [`IN_BASE`]; of a split, how many of
     /// the base node's items stay.
     pub offset: u32,
-    /// Bytes from this record to the next older one.
+    /// Distance from this record to the next older one.
     pub next: u32,
-    /// Bytes from this record to the base node.
+    /// Distance from this record to the base node.
     pub base: u32,
-    /// Bytes from this record to the one that has the high key.
+    /// Distance from this record to the one that has the high key.
     pub bound: u32,
     /// Bytes of a delta's key.
     pub key_bytes: u32,
@@ -127,7 +128,7 @@ pub(crate) const BEFORE_BASE_BYTES: usize = 16;
 
 /// Bits of an address in user space.
 const ADDRESS_BITS: u32 = 48;
-/// Bytes in which the word of a chain counts the distance to the base node.
+/// Bytes in which distances between records are counted.
 const DISTANCE_UNIT: u32 = 8;
 
 /// The address in a word of the mapping table.
@@ -191,7 +192,7 @@ impl<'g> RecordRef<'g> {
         let header = self.header();
         let units = match header.kind {
             Kind::Remove => 0,
-            _ => u64::from(header.base / DISTANCE_UNIT),
+            _ => u64::from(header.base),
         };
         let address = self.address.as_ptr().expose_provenance() as u64;
         debug_assert!(address < 1 << ADDRESS_BITS);
@@ -208,10 +209,12 @@ impl<'g> RecordRef<'g> {
         base.wrapping_sub(BEFORE_BASE_BYTES)
     }
 
-    /// Bytes from this record to an older one of its chunk.
+    /// The distance from this record to another one of its chain.
     #[inline(always)]
-    pub fn distance_to(self, older: Self) -> u32 {
-        (older.address.addr().get() - self.address.addr().get()) as u32
+    pub fn distance_to(self, other: Self) -> u32 {
+        let bytes = other.address.addr().get() as isize - self.address.addr().get() as isize;
+        debug_assert!(i32::try_from(bytes / DISTANCE_UNIT as isize).is_ok());
+        (bytes / DISTANCE_UNIT as isize) as u32
     }
 
     /// The record that has the high key of a chain in one chunk.
@@ -234,8 +237,13 @@ impl<'g> RecordRef<'g> {
 
     #[inline(always)]
     pub fn follow(self, distance: u32) -> Self {
-        // SAFETY: distances lead to older records of the same chunk.
-        unsafe { Self::new(self.address.add(distance as usize)) }
+        let units = distance as i32 as isize;
+        let address = self.address.addr().get();
+        // The other record may lie in a block of its own.
+        let address = address.wrapping_add_signed(units * DISTANCE_UNIT as isize);
+        let raw = std::ptr::with_exposed_provenance_mut::<u8>(address);
+        // SAFETY: distances lead to other records of the chain, whose blocks are exposed.
+        unsafe { Self::new(NonNull::new_unchecked(raw)) }
     }
 
     #[inline(always)]
@@ -328,6 +336,16 @@ impl<'g> RecordRef<'g> {
         (bytes != NO_SECOND).then(|| self.bytes_at(at, bytes as usize))
     }
 
+    /// Bytes of a delta that is about a key.
+    pub fn delta_bytes(self) -> usize {
+        let behind_key = match self.kind() {
+            Kind::InsertSeparator | Kind::DeleteSeparator => self.second().map_or(0, <[u8]>::len),
+            _ => Stored::bytes_of(self.u32_at(META_AT)),
+        };
+        let bytes = KEYED_BYTES + self.header().key_bytes as usize + behind_key;
+        bytes.next_multiple_of(8)
+    }
+
     /// Of a split: how many of the base node's items stay.
     #[inline(always)]
     pub fn offset(self) -> usize {
@@ -377,6 +395,12 @@ pub(crate) enum Body<'a> {
 }
 
 impl Body<'_> {
+    /// Whether it is a delta about a key, not one of a split, merge or removal of a node.
+    #[inline(always)]
+    pub fn is_about_a_key(&self) -> bool {
+        matches!(self, Body::Value { .. } | Body::Separator { .. })
+    }
+
     /// Bytes of a record with this body, a multiple of 8.
     pub fn record_bytes(&self) -> usize {
         let bytes = match self {

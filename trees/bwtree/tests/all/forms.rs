@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use hedgerow_bwtree::{
     BwTree, Centralised, Configuration, CopyAndReplace, Entries, ReplayConsolidation,
-    RetryFromRoot, Standard, Tiny, WithoutCompareAndSwap,
+    RetryFromRoot, Standard, Tiny, WithoutChunks, WithoutCompareAndSwap,
 };
 use hedgerow_index::{
     Decide, Decision, Index, IndexError, RangeDecision, ScanRange, Statistics, StatisticsKind,
@@ -119,6 +119,16 @@ fn consolidation_by_replay() {
     shared::<ReplayConsolidation>();
     shared::<ReplayConsolidation<Tiny>>();
     shared::<ReplayConsolidation<RetryFromRoot<Centralised<Tiny>>>>();
+}
+
+#[test]
+fn no_chunks() {
+    shared::<WithoutChunks>();
+    shared::<WithoutChunks<Tiny>>();
+    shared::<WithoutChunks<RetryFromRoot<Centralised<Tiny>>>>();
+    // No chunk is full: consolidations are due to long chains alone.
+    assert_eq!(filled::<WithoutChunks>().1.get("chunks_full"), Some(0.0));
+    assert_eq!(filled::<WithoutChunks>().0, filled::<Standard>().0);
 }
 
 #[test]

@@ -1,0 +1,66 @@
+//! Delta records in blocks of their own, as the first Bw-tree had them, for comparison.
+//!
+//! Each insert, update, delete and separator record is allocated by itself, wherever the allocator
+//! has room, and freed with its chain. A descent so follows links from block to block, where
+//! chunks have the chain in few cache lines. Records of splits, merges and aborts stay in the
+//! chunk of their base node: there is at most one of each, and it must have room.
+//!
+//! Links are distances of 32 bits in units of 8 bytes, so a block lies at most 8 GiB from its base
+//! node. One that the allocator places farther away is given back, and the node consolidated.
+
+use std::ptr::NonNull;
+
+use hedgerow_sync::word::Word;
+
+use crate::chunk;
+use crate::node::RecordRef;
+use crate::node::record::Kind;
+
+/// The farthest that a delta may lie from its base node, so that any two of a chain reach each
+/// other.
+const FARTHEST_BYTES: usize = 8 << 30;
+
+/// A block for a delta of a chain; `None` if it lies too far away.
+pub(crate) fn allocate(base: RecordRef<'_>, bytes: usize) -> Option<NonNull<u8>> {
+    let block = hedgerow_memory::allocate(bytes);
+    block.as_ptr().expose_provenance();
+    if block.addr().get().abs_diff(base.address().addr().get()) < FARTHEST_BYTES {
+        return Some(block);
+    }
+    // SAFETY: just allocated, with this size.
+    unsafe { hedgerow_memory::release(block, bytes) };
+    None
+}
+
+/// The records of a chain that lie in blocks of their own.
+fn blocks_of<'g, W: Word>(head: RecordRef<'g>) -> impl Iterator<Item = RecordRef<'g>> {
+    let base = head.base();
+    let next = |record: &RecordRef<'g>| (record.kind() != Kind::Base).then(|| record.next());
+    // The next record is found before one is shown, so that it can be freed.
+    let mut following = Some(head);
+    let records = std::iter::from_fn(move || {
+        let record = following?;
+        following = next(&record);
+        Some(record)
+    });
+    records.filter(move |&record| !chunk::contains::<W>(base, record))
+}
+
+/// Bytes of the blocks of a chain's deltas.
+pub(crate) fn bytes<W: Word>(head: RecordRef<'_>) -> usize {
+    blocks_of::<W>(head)
+        .map(|record| hedgerow_memory::block_bytes(record.delta_bytes()))
+        .sum()
+}
+
+/// Frees the blocks of a chain's deltas.
+///
+/// # Safety
+///
+/// Nobody uses the deltas any more, and each is freed once.
+pub(crate) unsafe fn release<W: Word>(head: RecordRef<'_>) {
+    for record in blocks_of::<W>(head) {
+        // SAFETY: the block came from `allocate` with the size of its record; the caller owns it.
+        unsafe { hedgerow_memory::release(record.address(), record.delta_bytes()) };
+    }
+}
