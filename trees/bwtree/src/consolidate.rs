@@ -3,10 +3,13 @@
 //!
 //! A node that turns out to be too large is split here: its items are at hand.
 
+use std::ptr::NonNull;
+
 use crate::configuration::{Configuration, Consolidation};
 use crate::events::Event;
 use crate::node::draft::item_bytes;
 use crate::node::record::FIXED_BYTES;
+use crate::node::splice::Spliced;
 use crate::node::view::{Change, View};
 use crate::node::{Draft, Kind, RecordRef};
 use crate::planted::{PlantedBug, planted};
@@ -40,6 +43,14 @@ impl<C: Configuration> BwTree<C> {
             }
             _ => node.head,
         };
+        if matches!(C::CONSOLIDATION, Consolidation::ByOffsets)
+            && let Some(spliced) = Spliced::of(head, change)
+            && spliced.count() <= C::LEAF_ITEMS
+            && spliced.item_bytes() <= C::NODE_BYTES
+        {
+            let base = spliced.build::<WordOf<C>>(Self::delta_bytes(0));
+            return self.publish_consolidated(node, base, &View::default(), guard);
+        }
         let view = match C::CONSOLIDATION {
             Consolidation::ByOffsets => View::of(head, change),
             Consolidation::ByReplay => View::replayed(head, change),
@@ -61,11 +72,22 @@ impl<C: Configuration> BwTree<C> {
             return self.split(node, &draft, &view, at_end, guard);
         }
         let base = draft.build::<WordOf<C>>(Self::delta_bytes(header.level));
+        self.publish_consolidated(node, base, &view, guard)
+    }
+
+    /// Replaces a node's chain by a base node that was written for it.
+    fn publish_consolidated(
+        &self,
+        node: Node<'_>,
+        base: NonNull<u8>,
+        view: &View<'_>,
+        guard: &Guard<C>,
+    ) -> bool {
         // SAFETY: just written, and this thread's alone.
         let base = unsafe { RecordRef::new(base) };
-        let done = self.publish(node, base, &view, guard);
+        let done = self.publish(node, base, view, guard);
         if done {
-            self.count_consolidation(header.level);
+            self.count_consolidation(node.head.header().level);
         } else {
             // SAFETY: it was not published.
             unsafe { self.release_unpublished(base) };

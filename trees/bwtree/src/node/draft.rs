@@ -110,33 +110,26 @@ impl<'a> Draft<'a, '_> {
     /// Writes the node into a new chunk with room for `delta_bytes` of deltas.
     pub fn build<W: Word>(&self, delta_bytes: usize) -> NonNull<u8> {
         let measure = self.measure();
-        let base = chunk::allocate::<W>(delta_bytes, measure.bytes);
-        let output = Output {
-            base,
-            bytes: measure.bytes,
-        };
-        self.write_attributes(&output, &measure);
-        self.write_items(&output, &measure);
-        base
-    }
-
-    fn write_attributes(&self, output: &Output, measure: &Measure) {
-        output.put_header(self.level, self.items.len(), self.right);
-        let high_bytes = self.high.map_or(NO_HIGH as usize, <[u8]>::len);
-        output.put_u32(LOW_BYTES_AT, self.low.len());
-        output.put_u32(HIGH_BYTES_AT, high_bytes);
-        output.put_u32(PREFIX_BYTES_AT, measure.prefix_bytes);
-        output.put_u32(STRIDE_AT, measure.stride);
-        output.put_u32(VALUE_META_AT, measure.value_meta as usize);
-        output.put_u32(HEADS_AT_AT, measure.heads_at);
+        let output = Output::new::<W>(delta_bytes, measure.bytes);
+        let mut prefix = Vec::with_capacity(measure.prefix_bytes);
         if let Some(first) = self.stored_items().first() {
-            first.key.copy_range(0, measure.prefix_bytes, |at, bytes| {
-                output.put(PREFIX_AT + at, bytes)
-            });
+            let copy = |_, bytes: &[u8]| prefix.extend_from_slice(bytes);
+            first.key.copy_range(0, measure.prefix_bytes, copy);
         }
-        let low_at = PREFIX_AT + measure.prefix_bytes;
-        output.put(low_at, self.low);
-        output.put(low_at + self.low.len(), self.high.unwrap_or_default());
+        let layout = Layout {
+            level: self.level,
+            count: self.items.len(),
+            right: self.right,
+            prefix: &prefix,
+            low: self.low,
+            high: self.high,
+            stride: measure.stride,
+            value_meta: measure.value_meta,
+        };
+        debug_assert_eq!(layout.heads_at(), measure.heads_at);
+        layout.write(&output);
+        self.write_items(&output, &measure);
+        output.base()
     }
 
     fn write_items(&self, output: &Output, measure: &Measure) {
@@ -178,6 +171,43 @@ impl<'a> Draft<'a, '_> {
     }
 }
 
+/// What a base node has besides its items.
+pub(super) struct Layout<'a> {
+    pub level: u8,
+    pub count: usize,
+    pub right: NodeId,
+    pub prefix: &'a [u8],
+    pub low: &'a [u8],
+    pub high: Option<&'a [u8]>,
+    /// Bytes of each item of a leaf, and the meta word of its value; 0 if they differ.
+    pub stride: usize,
+    pub value_meta: u32,
+}
+
+impl Layout<'_> {
+    /// Where the heads begin.
+    pub fn heads_at(&self) -> usize {
+        let fences = self.low.len() + self.high.map_or(0, <[u8]>::len);
+        (PREFIX_AT + self.prefix.len() + fences).next_multiple_of(4)
+    }
+
+    /// Writes all that lies before the heads.
+    pub fn write(&self, output: &Output) {
+        output.put_header(self.level, self.count, self.right);
+        let high_bytes = self.high.map_or(NO_HIGH as usize, <[u8]>::len);
+        output.put_u32(LOW_BYTES_AT, self.low.len());
+        output.put_u32(HIGH_BYTES_AT, high_bytes);
+        output.put_u32(PREFIX_BYTES_AT, self.prefix.len());
+        output.put_u32(STRIDE_AT, self.stride);
+        output.put_u32(VALUE_META_AT, self.value_meta as usize);
+        output.put_u32(HEADS_AT_AT, self.heads_at());
+        output.put(PREFIX_AT, self.prefix);
+        let low_at = PREFIX_AT + self.prefix.len();
+        output.put(low_at, self.low);
+        output.put(low_at + self.low.len(), self.high.unwrap_or_default());
+    }
+}
+
 /// A base node that is being written: the bytes of a new chunk behind its header.
 pub(super) struct Output {
     base: NonNull<u8>,
@@ -185,6 +215,17 @@ pub(super) struct Output {
 }
 
 impl Output {
+    /// Room for a base node of `bytes`, in a new chunk with room for `delta_bytes` of deltas.
+    pub fn new<W: Word>(delta_bytes: usize, bytes: usize) -> Self {
+        let base = chunk::allocate::<W>(delta_bytes, bytes);
+        Self { base, bytes }
+    }
+
+    /// The node.
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
     /// Writes the attributes that all records have.
     #[inline]
     fn put_header(&self, level: u8, size: usize, right: NodeId) {

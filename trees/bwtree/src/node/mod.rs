@@ -7,6 +7,7 @@ pub(crate) mod key;
 pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod route;
+pub(crate) mod splice;
 pub(crate) mod view;
 
 pub(crate) use draft::Draft;
