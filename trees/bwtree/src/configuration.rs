@@ -36,6 +36,8 @@ pub trait Configuration: Send + Sync + Sized + 'static {
     const CONSOLIDATION: Consolidation = Consolidation::ByOffsets;
     /// Where delta records about keys lie.
     const DELTAS: Deltas = Deltas::InChunk;
+    /// Whether a split leaves all items in the old node, under a split record.
+    const SPLIT_RECORDS: bool = false;
 }
 
 /// Where delta records about keys lie.
@@ -110,7 +112,8 @@ macro_rules! form {
     (
         $(#[$doc:meta])*
         $name:ident, entries $entries:ty, epochs $epochs:ty,
-        retry $retry:expr, consolidation $consolidation:expr, deltas $deltas:expr
+        retry $retry:expr, consolidation $consolidation:expr, deltas $deltas:expr,
+        split records $records:expr
     ) => {
         $(#[$doc])*
         #[derive(Debug)]
@@ -129,6 +132,7 @@ macro_rules! form {
             const RETRY: Retry = $retry;
             const CONSOLIDATION: Consolidation = $consolidation;
             const DELTAS: Deltas = $deltas;
+            const SPLIT_RECORDS: bool = $records;
         }
     };
 }
@@ -136,19 +140,22 @@ macro_rules! form {
 form!(
     /// One list of garbage for all threads, as the first Bw-tree had it.
     Centralised, entries C::Entries, epochs CentralisedEpochs,
-    retry C::RETRY, consolidation C::CONSOLIDATION, deltas C::DELTAS
+    retry C::RETRY, consolidation C::CONSOLIDATION, deltas C::DELTAS,
+    split records C::SPLIT_RECORDS
 );
 
 form!(
     /// A writer that loses a compare-and-swap descends from the root again, as in OpenBw-Tree.
     RetryFromRoot, entries C::Entries, epochs C::Epochs,
-    retry Retry::AtRoot, consolidation C::CONSOLIDATION, deltas C::DELTAS
+    retry Retry::AtRoot, consolidation C::CONSOLIDATION, deltas C::DELTAS,
+    split records C::SPLIT_RECORDS
 );
 
 form!(
     /// Consolidations apply deltas one after the other and sort, as in the first Bw-tree.
     ReplayConsolidation, entries C::Entries, epochs C::Epochs,
-    retry C::RETRY, consolidation Consolidation::ByReplay, deltas C::DELTAS
+    retry C::RETRY, consolidation Consolidation::ByReplay, deltas C::DELTAS,
+    split records C::SPLIT_RECORDS
 );
 
 form!(
@@ -169,13 +176,23 @@ form!(
     /// The free list of ids keeps its compare-and-swaps: any thread may release what an epoch
     /// retained, and gives ids back there.
     WithoutCompareAndSwap, entries PlainEntries, epochs C::Epochs,
-    retry C::RETRY, consolidation C::CONSOLIDATION, deltas C::DELTAS
+    retry C::RETRY, consolidation C::CONSOLIDATION, deltas C::DELTAS,
+    split records C::SPLIT_RECORDS
 );
 
 form!(
     /// Delta records lie in blocks of their own, not in chunks (module `delta_blocks`).
     WithoutChunks, entries C::Entries, epochs C::Epochs,
-    retry C::RETRY, consolidation C::CONSOLIDATION, deltas Deltas::InBlocks
+    retry C::RETRY, consolidation C::CONSOLIDATION, deltas Deltas::InBlocks,
+    split records C::SPLIT_RECORDS
+);
+
+form!(
+    /// A split leaves all items in the old node, under a split record that says which of them stay,
+    /// as in the papers.
+    SplitRecords, entries C::Entries, epochs C::Epochs,
+    retry C::RETRY, consolidation C::CONSOLIDATION, deltas C::DELTAS,
+    split records true
 );
 
 /// Without delta records: every change copies its node and replaces it.
@@ -195,4 +212,5 @@ impl<C: Configuration> Configuration for CopyAndReplace<C> {
     const RETRY: Retry = C::RETRY;
     const CONSOLIDATION: Consolidation = C::CONSOLIDATION;
     const DELTAS: Deltas = C::DELTAS;
+    const SPLIT_RECORDS: bool = C::SPLIT_RECORDS;
 }

@@ -6,6 +6,8 @@
 //! missing separator (**help-along**). A node that is frozen by a remove record sends the descent
 //! to the node that takes its keys, after the descent has seen to it that it has them.
 
+use hedgerow_memory::prefetch_line;
+
 use crate::configuration::Configuration;
 use crate::events::Event;
 use crate::mapping_table::{NONE, NodeId, ROOT};
@@ -24,6 +26,20 @@ pub(crate) enum Help {
     Post,
 }
 
+impl Node<'_> {
+    /// Whether a target lies beyond the node, or the node is frozen.
+    #[inline(always)]
+    fn is_left_of(&self, target: Target<'_>) -> bool {
+        self.head.kind() == Kind::Remove || target.is_beyond(self.head.high())
+    }
+
+    /// Asks for the line in front of the newest record, where the next one is written.
+    #[inline(always)]
+    fn prefetch_room(&self) {
+        prefetch_line(self.head.address().as_ptr().wrapping_sub(LINE_BYTES));
+    }
+}
+
 impl<C: Configuration> BwTree<C> {
     /// The leaf of a target.
     #[inline]
@@ -33,10 +49,46 @@ impl<C: Configuration> BwTree<C> {
         help: Help,
         guard: &'g Guard<C>,
     ) -> Node<'g> {
-        loop {
-            if let Some(node) = self.find_from(ROOT, target, 0, help, guard) {
+        let mut start = ROOT;
+        if let Target::At(key) = target {
+            let node = self.descend_base_nodes(key, guard);
+            if node.head.header().level == 0 && !node.is_left_of(target) {
+                if help == Help::Post {
+                    node.prefetch_room();
+                }
                 return node;
             }
+            start = node.id;
+        }
+        loop {
+            if let Some(node) = self.find_from(start, target, 0, help, guard) {
+                return node;
+            }
+            start = ROOT;
+        }
+    }
+
+    /// Descends towards a key for as long as inner nodes are base nodes without deltas that have
+    /// the key: the usual way to a leaf. Returns the leaf, or the node where it is not so.
+    #[inline(always)]
+    fn descend_base_nodes<'g>(&self, key: &[u8], guard: &'g Guard<C>) -> Node<'g> {
+        let mut id = ROOT;
+        loop {
+            let node = self.node(id, guard);
+            let header = node.head.header();
+            if header.kind != Kind::Base || header.level == 0 {
+                return node;
+            }
+            let base = node.head.base();
+            if Target::At(key).is_beyond(base.high()) {
+                return node;
+            }
+            let (Ok(index) | Err(index)) = match base.search_level(key, 1) {
+                Err(index) => Err(index - 1),
+                found => found,
+            };
+            id = base.child(index);
+            self.prefetch_child(id, header.level);
         }
     }
 

@@ -29,7 +29,8 @@
 //!
 //! # Deviations from the papers
 //!
-//! * A split's step 2 consolidates: the split record lies on a base node that was made for it.
+//! * A split's step 2 consolidates and leaves the lower items alone in the old node; the papers'
+//!   split record is a form ([`SplitRecords`]).
 //! * The root keeps its id; it grows and shrinks by one compare-and-swap each (modules `split`,
 //!   `shrink`).
 //! * A separator record for a key also says where its range ends, so that a descent stops at the
@@ -73,7 +74,7 @@ mod verify;
 
 pub use configuration::{
     Centralised, Configuration, Consolidation, CopyAndReplace, Deltas, ReplayConsolidation, Retry,
-    RetryFromRoot, Standard, Tiny, WithoutChunks, WithoutCompareAndSwap,
+    RetryFromRoot, SplitRecords, Standard, Tiny, WithoutChunks, WithoutCompareAndSwap,
 };
 pub use epochs::{CentralisedEpochs, CentralisedGuard, DecentralisedEpochs, Epochs};
 pub use hedgerow_index::Direction;

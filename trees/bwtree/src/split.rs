@@ -1,10 +1,14 @@
 //! Splitting a node in three steps, and the growth of the root.
 //!
 //! 1. The upper items go into a new node, the **right neighbour**, which nobody knows yet.
-//! 2. One compare-and-swap replaces the chain by a consolidated base node with a **split record**
-//!    on it. From then on keys from the split key on belong to the new node, and whoever finds the
-//!    old one goes on to the right.
+//! 2. One compare-and-swap replaces the chain by a consolidated base node of the lower items, whose
+//!    high key is the split key. From then on keys from the split key on belong to the new node,
+//!    and whoever finds the old one goes on to the right.
 //! 3. The parent gets the **separator** (module `separators`).
+//!
+//! The papers put a **split record** on the old items instead
+//! ([`SplitRecords`](crate::SplitRecords)). As the items are at hand when a node turns out to be
+//! too large, step 2 costs less without: it copies half of them.
 //!
 //! The root has an id that never changes. It grows by one compare-and-swap: its items go into two
 //! new nodes, and it becomes an inner node above them.
@@ -76,17 +80,19 @@ impl<C: Configuration> BwTree<C> {
             items: &draft.items[cut.stay..],
             ..*draft
         });
-        let split_bytes = (KEYED_BYTES + cut.separator.len()).next_multiple_of(8);
-        let left = draft.build::<WordOf<C>>(Self::delta_bytes(draft.level) + split_bytes);
-        let attributes = Attributes {
-            kind: Kind::Split,
-            size: cut.stay as u32,
-            right: right_id,
-            offset: cut.stay as u32,
+        let left = if C::SPLIT_RECORDS {
+            Self::left_with_record(draft, &cut, right_id)
+        } else {
+            let left = Draft {
+                high: Some(&cut.separator),
+                right: right_id,
+                items: &draft.items[..cut.stay],
+                ..*draft
+            };
+            let left = left.build::<WordOf<C>>(Self::delta_bytes(draft.level));
+            // SAFETY: just written, and this thread's alone.
+            unsafe { RecordRef::new(left) }
         };
-        // SAFETY: just written, and this thread's alone.
-        let left = unsafe { RecordRef::new(left) };
-        let left = split_unpublished::<C>(left, attributes, &cut.separator);
         if !self.publish(node, left, view, guard) {
             // SAFETY: neither was published.
             unsafe {
@@ -103,6 +109,21 @@ impl<C: Configuration> BwTree<C> {
         self.counters.count(event as usize);
         self.post_separator(draft.level, &cut.separator, right_id, guard);
         true
+    }
+
+    /// The left node with all items, and a split record that says how many of them stay.
+    fn left_with_record<'g>(draft: &Draft<'_, '_>, cut: &Cut, right: NodeId) -> RecordRef<'g> {
+        let split_bytes = (KEYED_BYTES + cut.separator.len()).next_multiple_of(8);
+        let left = draft.build::<WordOf<C>>(Self::delta_bytes(draft.level) + split_bytes);
+        let attributes = Attributes {
+            kind: Kind::Split,
+            size: cut.stay as u32,
+            right,
+            offset: cut.stay as u32,
+        };
+        // SAFETY: just written, and this thread's alone.
+        let left = unsafe { RecordRef::new(left) };
+        split_unpublished::<C>(left, attributes, &cut.separator)
     }
 
     /// A node of its own for a draft.

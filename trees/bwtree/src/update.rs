@@ -29,12 +29,25 @@ impl<C: Configuration> BwTree<C> {
         new: &mut Vec<u8>,
         mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> R {
+        self.modify(key, new, |present, new| {
+            new.clear();
+            decide(present, new)
+        })
+    }
+
+    /// As [`update_with`](Self::update_with), with the new value in any form.
+    #[inline]
+    fn modify<N: AsRef<[u8]>, R>(
+        &self,
+        key: &[u8],
+        mut new: N,
+        mut decide: impl FnMut(Option<&[u8]>, &mut N) -> Decision<R>,
+    ) -> R {
         let guard = self.epochs.pin();
         let mut leaf = self.leaf_to_change(key, &guard);
         loop {
             let found = leaf.head.lookup(key);
-            new.clear();
-            let decision = decide(found.value.as_ref().map(Stored::get), new);
+            let decision = decide(found.value.as_ref().map(Stored::get), &mut new);
             let present = found.value.is_some();
             let (outcome, result) = match decision {
                 Decision::Keep(result) => return result,
@@ -44,7 +57,7 @@ impl<C: Configuration> BwTree<C> {
                     (outcome, result)
                 }
                 Decision::Put(result) => {
-                    let value = NewValue::new(new);
+                    let value = NewValue::new(new.as_ref());
                     let change = Change {
                         kind: if present { Kind::Update } else { Kind::Insert },
                         key,
@@ -128,17 +141,12 @@ impl<C: Configuration> BwTree<C> {
     /// Stores `value` under `key`; says whether the key was there before.
     #[inline]
     pub fn put(&self, key: &[u8], value: &[u8]) -> bool {
-        self.update_with(key, &mut Vec::new(), |present, new| {
-            new.extend_from_slice(value);
-            Decision::Put(present.is_some())
-        })
+        self.modify(key, value, |present, _| Decision::Put(present.is_some()))
     }
 
     /// Removes `key`; says whether it was there.
     #[inline]
     pub fn remove(&self, key: &[u8]) -> bool {
-        self.update_with(key, &mut Vec::new(), |present, _| {
-            Decision::Remove(present.is_some())
-        })
+        self.modify(key, [], |present, _| Decision::Remove(present.is_some()))
     }
 }

@@ -53,19 +53,30 @@ pub(super) const NO_STRIDE: u32 = 0;
 #[derive(Clone, Copy)]
 pub(crate) struct Base<'g>(RecordRef<'g>);
 
-/// How many heads are below one: a search that no branch depends on.
+/// Heads that are compared at once.
+const WINDOW: usize = 16;
+
+/// How many of the heads, which ascend, are below one. No branch depends on a head: the last of
+/// each sixteen tell how many sixteens are below, and all of the next sixteen are compared at once.
 #[inline(always)]
 fn count_below(heads: &[u32], head: u32) -> usize {
-    let mut size = heads.len();
-    let mut low = 0;
-    while size > 0 {
-        let half = size - size / 2;
-        // SAFETY: `low + size` is never more than the number of heads.
-        let below = unsafe { *heads.get_unchecked(low + half - 1) } < head;
-        low = if below { low + half } else { low };
-        size /= 2;
+    let below = |some: &[u32]| {
+        some.iter()
+            .map(|&other| u32::from(other < head))
+            .sum::<u32>()
+    };
+    let Some(last_window) = heads.len().checked_sub(WINDOW) else {
+        return below(heads) as usize;
+    };
+    let (windows, _) = heads.as_chunks::<WINDOW>();
+    let whole = windows
+        .iter()
+        .map(|window| usize::from(window[WINDOW - 1] < head));
+    let from = (whole.sum::<usize>() * WINDOW).min(last_window);
+    match heads[from..].first_chunk::<WINDOW>() {
+        Some(window) => from + below(window) as usize,
+        None => from,
     }
-    low
 }
 
 impl<'g> Base<'g> {
@@ -243,7 +254,18 @@ impl<'g> Base<'g> {
     /// lower than every key.
     #[inline]
     pub fn search(self, key: &[u8]) -> Result<usize, usize> {
-        let first = usize::from(!self.is_leaf());
+        if self.is_leaf() {
+            self.search_level(key, 0)
+        } else {
+            self.search_level(key, 1)
+        }
+    }
+
+    /// As [`search`](Self::search), of which the caller knows whether the first item counts as
+    /// lower than every key: `first` is 1 in inner nodes.
+    #[inline(always)]
+    pub fn search_level(self, key: &[u8], first: usize) -> Result<usize, usize> {
+        debug_assert_eq!(first, usize::from(!self.is_leaf()));
         let heads = self.heads();
         if heads.len() <= first {
             return Err(first.min(heads.len()));

@@ -132,7 +132,7 @@ impl<'g> Base<'g> {
     /// What the base node of a leaf has of a key.
     #[inline]
     fn lookup(self, key: &[u8]) -> Lookup<'g> {
-        match self.search(key) {
+        match self.search_level(key, 0) {
             Ok(index) => Lookup {
                 value: Some(self.value(index)),
                 offset: index as u32 | IN_BASE,

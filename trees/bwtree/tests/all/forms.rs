@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use hedgerow_bwtree::{
     BwTree, Centralised, Configuration, CopyAndReplace, Entries, ReplayConsolidation,
-    RetryFromRoot, Standard, Tiny, WithoutChunks, WithoutCompareAndSwap,
+    RetryFromRoot, SplitRecords, Standard, Tiny, WithoutChunks, WithoutCompareAndSwap,
 };
 use hedgerow_index::{
     Decide, Decision, Index, IndexError, RangeDecision, ScanRange, Statistics, StatisticsKind,
@@ -119,6 +119,13 @@ fn consolidation_by_replay() {
     shared::<ReplayConsolidation>();
     shared::<ReplayConsolidation<Tiny>>();
     shared::<ReplayConsolidation<RetryFromRoot<Centralised<Tiny>>>>();
+}
+
+#[test]
+fn splits_with_records() {
+    shared::<SplitRecords>();
+    shared::<SplitRecords<Tiny>>();
+    shared::<SplitRecords<ReplayConsolidation<Tiny>>>();
 }
 
 #[test]
