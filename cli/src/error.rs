@@ -76,7 +76,16 @@ fn of_engine(error: &hedgerow::Error) -> String {
         Engine::ValueTooLong { bytes, limit } => {
             format!("the value has {bytes} bytes, the limit is {limit}; split it")
         }
-        Engine::OutOfMemory { limit_bytes } => format!(
+        Engine::OutOfMemory {
+            limit_bytes,
+            share_bytes,
+        } if share_bytes < limit_bytes => format!(
+            "keyspaces in memory use their {} of the memory limit of {}, and pages of B-trees have \
+             the rest; delete rows from them, or raise --memory",
+            show_bytes(*share_bytes as u64),
+            show_bytes(*limit_bytes as u64)
+        ),
+        Engine::OutOfMemory { limit_bytes, .. } => format!(
             "memory use is at its limit of {}; delete rows or raise --memory",
             show_bytes(*limit_bytes as u64)
         ),

@@ -17,6 +17,7 @@ use crate::disk::page_file::{PageFile, manifest_format};
 use crate::error::{Error, Result};
 use crate::index::expiry::Expiries;
 use crate::index::kind::IndexKind;
+use crate::index::retired::RetiredSpaces;
 use crate::index::space::Space;
 use crate::memory_shares::MemoryShares;
 use crate::options::Builder;
@@ -83,6 +84,8 @@ pub(crate) struct Engine {
     pub(crate) expiries: Expiries,
     pub(crate) watches: Watches,
     pub(crate) catalog: RwLock<Catalog>,
+    /// Keyspaces in memory that were cleared or dropped.
+    pub(crate) retired: RetiredSpaces,
     /// As it is on disk. Held while it is changed and stored.
     pub(crate) manifest: Mutex<Manifest>,
     /// Held while checkpoint files are written or copied.
@@ -219,7 +222,8 @@ impl Engine {
     pub(crate) fn check_memory(&self, space: &Space) -> Result<()> {
         match self.options.memory_limit {
             Some(limit_bytes) if !space.kind.is_in_pages() => {
-                self.memory.check(limit_bytes, self.pages())
+                let release = || Ok(self.retired.release(|| self.is_closed())?);
+                self.memory.check(limit_bytes, self.pages(), release)
             }
             _ => Ok(()),
         }

@@ -195,14 +195,14 @@ pub enum Error {
         /// What was in the way of the first one.
         first: String,
     },
-    /// The memory limit is reached. Reads and removes go on.
-    #[error(
-        "memory use is at its limit of {limit_bytes} bytes; remove rows, or raise the limit \
-         (`--memory`, `memory_limit`)"
-    )]
+    /// The memory limit is reached. Reads and removes go on, and so do writes to B-trees.
+    #[error("{}", out_of_memory(*limit_bytes, *share_bytes))]
     OutOfMemory {
         /// The limit.
         limit_bytes: usize,
+        /// What keyspaces in memory may have of it: less than all where pages of B-trees have the
+        /// rest.
+        share_bytes: usize,
     },
     /// The rows need more memory than the limit allows, and a quarter on top. Nothing on disk was
     /// changed.
@@ -269,6 +269,20 @@ pub enum Error {
         /// What the file layer said.
         source: io::Error,
     },
+}
+
+fn out_of_memory(limit_bytes: usize, share_bytes: usize) -> String {
+    match share_bytes < limit_bytes {
+        true => format!(
+            "keyspaces in memory use their {share_bytes} bytes of the memory limit of \
+             {limit_bytes} bytes, and pages of B-trees have the rest; remove rows from them, or \
+             raise the limit (`--memory`, `memory_limit`)"
+        ),
+        false => format!(
+            "memory use is at its limit of {limit_bytes} bytes; remove rows, or raise the limit \
+             (`--memory`, `memory_limit`)"
+        ),
+    }
 }
 
 impl Error {

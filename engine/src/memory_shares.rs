@@ -52,29 +52,47 @@ impl MemoryShares {
         self.in_memory.store(0, Ordering::Relaxed);
     }
 
-    /// Refuses what would grow indexes in memory beyond what they can have.
+    /// Refuses what would grow indexes in memory beyond what they can have. `release` gives back
+    /// the memory of keyspaces that are gone.
     #[inline]
-    pub(crate) fn check(&self, limit_bytes: usize, pages: Option<&PageFile>) -> Result<()> {
+    pub(crate) fn check(
+        &self,
+        limit_bytes: usize,
+        pages: Option<&PageFile>,
+        release: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
         let share = self.in_memory.load(Ordering::Relaxed).min(limit_bytes);
         if hedgerow_memory::reserved_bytes() <= share {
             return Ok(());
         }
-        self.check_live(limit_bytes, pages)
+        self.check_live(limit_bytes, pages, release)
     }
 
     /// Allocators keep what was released for later, so what they reserve does not fall; what is in
     /// use does. Counting that takes a mutex per size class, which is for those who are near the
     /// limit.
     #[cold]
-    fn check_live(&self, limit_bytes: usize, pages: Option<&PageFile>) -> Result<()> {
-        let share = match pages {
+    fn check_live(
+        &self,
+        limit_bytes: usize,
+        pages: Option<&PageFile>,
+        release: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let share_bytes = match pages {
             Some(pages) => self.grow(limit_bytes, pages),
             None => limit_bytes,
         };
-        if hedgerow_memory::live_bytes() > share {
-            return Err(Error::OutOfMemory { limit_bytes });
+        if hedgerow_memory::live_bytes() <= share_bytes {
+            return Ok(());
         }
-        Ok(())
+        release()?;
+        if hedgerow_memory::live_bytes() <= share_bytes {
+            return Ok(());
+        }
+        Err(Error::OutOfMemory {
+            limit_bytes,
+            share_bytes,
+        })
     }
 
     /// Takes memory from the pages, so that indexes in memory have what they use, as far as that is

@@ -6,6 +6,11 @@ hedgerow_planted::bugs! {
     BatchSplit,
     /// A checkpoint is published before the epochs that it saw are durable.
     CheckpointTooEarly,
+    /// Where a database has a page file, rows in memory are scanned before the logs are rotated.
+    RowsBeforeRotation,
+    /// Where a database has a page file, the manifest names a checkpoint whose pages are not
+    /// published yet.
+    ManifestBeforePages,
     /// Recovery forgets when rows expire.
     ExpiryIgnored,
     /// Recovery forgets that a range was removed.

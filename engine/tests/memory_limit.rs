@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hedgerow::{Db, Error, WriteOptions};
+use hedgerow::{Db, Error, Keyspace, WriteOptions};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 
 #[test]
@@ -20,7 +20,7 @@ fn memory_has_a_limit_that_removing_makes_room_under() {
         }
         assert!(stored < 100_000, "the limit is never reached");
     };
-    assert!(matches!(error, Error::OutOfMemory { limit_bytes } if limit_bytes == limit));
+    assert!(matches!(error, Error::OutOfMemory { limit_bytes, .. } if limit_bytes == limit));
     assert!(error.to_string().contains("memory_limit"));
     assert!(stored > 1000, "{stored}");
     assert!(hedgerow_memory::live_bytes() < limit + (1 << 20));
@@ -45,4 +45,22 @@ fn memory_has_a_limit_that_removing_makes_room_under() {
         keyspace.remove(b"none").unwrap();
         keyspace.get(b"none").unwrap();
     }
+    // The handle keeps the index that was cleared, and not its rows.
+    for _ in 0..3 {
+        while keyspace.put(&stored.to_be_bytes(), &[7; 1000]).is_ok() {
+            stored += 1;
+        }
+        assert!(keyspace.len() > 1000, "{}", keyspace.len());
+        db.clear_keyspace("k").unwrap();
+        put_again(&keyspace);
+    }
+}
+
+/// Stores a row, for which there is memory: what was removed is reclaimed as operations go by.
+fn put_again(keyspace: &Keyspace) {
+    let done = (0..100_000).any(|_| {
+        keyspace.remove(b"none").unwrap();
+        keyspace.put(b"again", &[7; 1000]).is_ok()
+    });
+    assert!(done, "the memory of cleared rows never comes back");
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use hedgerow::{Builder, Db, Error, IndexKind, KeyspaceOptions};
+use hedgerow::{Builder, Db, Durability, Error, IndexKind, KeyspaceOptions};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 
 const LIMIT: usize = 48 << 20;
@@ -53,10 +53,28 @@ fn pages_give_way_to_rows_in_memory_down_to_a_quarter() {
         }
         assert!(stored < 100_000, "the limit is never reached");
     };
-    assert!(
-        matches!(error, Error::OutOfMemory { limit_bytes: LIMIT }),
-        "{error}"
-    );
+    let Error::OutOfMemory {
+        limit_bytes: LIMIT,
+        share_bytes,
+    } = error
+    else {
+        panic!("{error}");
+    };
+    assert!(share_bytes <= LIMIT / 4 * 3, "{share_bytes}");
+    for words in [
+        "in memory",
+        "B-trees",
+        "remove rows",
+        "--memory",
+        "memory_limit",
+    ] {
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    // A commit of rows of both is refused as a whole.
+    let mut batch = db.batch();
+    batch.put(&pages, b"half", b"").put(&memory, b"half", b"");
+    assert!(batch.commit(Durability::Periodic).is_err());
+    assert_eq!(pages.get(b"half").unwrap(), None);
     assert!(
         hedgerow_memory::live_bytes() > LIMIT / 2,
         "three quarters are for rows in memory"
@@ -73,4 +91,12 @@ fn pages_give_way_to_rows_in_memory_down_to_a_quarter() {
     assert_eq!(db.open_keyspace("memory").unwrap().len(), u64::from(stored));
     assert_eq!(db.open_keyspace("pages").unwrap().len(), 70_000);
     check_shares(&db);
+    // What was cleared makes room, though there is a handle.
+    let memory = db.open_keyspace("memory").unwrap();
+    db.clear_keyspace("memory").unwrap();
+    let done = (0..100_000).any(|_| {
+        memory.remove(b"none").unwrap();
+        memory.put(b"again", &[7; 1000]).is_ok()
+    });
+    assert!(done, "the memory of cleared rows never comes back");
 }

@@ -20,6 +20,7 @@ use crate::engine::{Counters, Engine};
 use crate::error::Result;
 use crate::index::expiry::Expiries;
 use crate::index::kind::IndexKind;
+use crate::index::retired::RetiredSpaces;
 use crate::memory_shares::MemoryShares;
 use crate::options::Builder;
 use crate::wakeup::Wakeup;
@@ -126,6 +127,7 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
         expiries,
         watches: Watches::default(),
         catalog: RwLock::new(catalog),
+        retired: RetiredSpaces::default(),
         manifest: Mutex::new(manifest),
         checkpointing: Mutex::new(()),
         counters,

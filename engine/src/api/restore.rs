@@ -46,7 +46,15 @@ impl Builder {
             builder.open(backup)?.verify()?;
         }
         make_empty(&*self.vfs, dir)?;
-        Ok(copy_database(&self.vfs, backup, dir, &manifest)?)
+        let pages = backup.join(PAGE_FILE);
+        let has_pages = self.vfs.exists(&pages);
+        let has_pages = has_pages.map_err(|e| Error::io("look for", &pages, e))?;
+        Ok(copy_database(
+            &self.vfs,
+            (backup, has_pages),
+            dir,
+            &manifest,
+        )?)
     }
 
     /// Verifies every file of a closed database; see [`Db::check`]. Uses the builder's file

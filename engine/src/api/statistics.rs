@@ -332,6 +332,17 @@ impl Keyspace {
             .statistics(StatisticsKind::All)?)
     }
 
+    /// Bytes of this keyspace's index with all rows: of memory, or for a B-tree of the pages in
+    /// use. Walks it all, and so reads a B-tree's pages.
+    ///
+    /// # Errors
+    /// As [`index_kind`](Self::index_kind), or a page cannot be read.
+    pub fn index_bytes(&self) -> Result<u64> {
+        let statistics = self.index_statistics()?;
+        let number = |name| statistics.get(name).unwrap_or(0.0);
+        Ok((number("bytes_per_key") * number("keys").max(1.0)).round() as u64)
+    }
+
     /// Which tree this keyspace's index is.
     ///
     /// # Errors

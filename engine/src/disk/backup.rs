@@ -65,7 +65,9 @@ impl Engine {
             copy
         };
         // Nothing that the last checkpoint refers to is written over before the next.
-        let copied = copy_database(vfs, &self.dir, target, &manifest);
+        // One that could not be made is no part of the database.
+        let has_pages = self.pages().is_some();
+        let copied = copy_database(vfs, (&self.dir, has_pages), target, &manifest);
         copied.map_err(|error| self.with_keys(error))
     }
 
@@ -119,11 +121,12 @@ impl From<CopyError> for Error {
     }
 }
 
-/// Copies what a manifest names into an empty directory, verifying all of it. If that fails, the
+/// Copies what a manifest names into an empty directory, and the page file if there is one,
+/// verifying all of it. If that fails, the
 /// directory is empty again, as far as that can be done: nothing there looks like a backup.
 pub(crate) fn copy_database(
     vfs: &Arc<dyn Vfs>,
-    from: &Path,
+    from: (&Path, bool),
     to: &Path,
     manifest: &Manifest,
 ) -> std::result::Result<BackupReport, CopyError> {
@@ -161,15 +164,14 @@ fn verify_copy(vfs: &Arc<dyn Vfs>, copy: &Path) -> Result<()> {
 /// Copies what a manifest names, the manifest last.
 fn copy_files(
     vfs: &Arc<dyn Vfs>,
-    from: &Path,
+    (from, has_pages): (&Path, bool),
     to: &Path,
     manifest: &Manifest,
 ) -> std::result::Result<BackupReport, CopyError> {
     let mut report = BackupReport::default();
     let mut directories = vec![to.to_path_buf()];
-    let pages = from.join(PAGE_FILE);
-    let has_pages = vfs.exists(&pages);
-    if has_pages.map_err(|e| Error::io("look for", &pages, e))? {
+    if has_pages {
+        let pages = from.join(PAGE_FILE);
         let database = manifest.database_id as u64;
         let copied = copy_pages::<PAGE>(vfs, &pages, &to.join(PAGE_FILE), database);
         report.size_bytes += copied.map_err(CopyError::Pages)?;

@@ -128,6 +128,7 @@ impl Engine {
         in_place.map_err(|error| self.stop_if_displaced(error))?;
         let _no_removals = self.removals.exclude();
         if self.pages().is_none() {
+            PageFile::check_budget(&self.options, &self.dir)?;
             // An earlier program must not take the file for all that there is.
             let mut changed = manifest.clone();
             changed.sequence += 1;
@@ -225,8 +226,12 @@ impl Engine {
         drop(manifest);
         self.name_manifest(sequence);
         space.forget_expiries(&self.expiries);
-        if let Some(pages) = self.pages() {
-            pages.retire(space);
+        match self.pages() {
+            Some(pages) if space.kind.is_in_pages() => pages.retire(space),
+            _ => self.retired.push(space),
+        }
+        if self.options.sweep_interval.is_none() {
+            self.retired.release(|| self.is_closed())?;
         }
         Ok(())
     }

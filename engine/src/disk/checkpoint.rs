@@ -171,6 +171,19 @@ impl Engine {
         Ok((parts, newest))
     }
 
+    /// The same, where there may be no keyspace in memory: then there is nothing to wait for.
+    fn write_rows_beside_pages(
+        &self,
+        log: &Log,
+        generation: u32,
+        is_last: bool,
+    ) -> Result<(Vec<PartEntry>, Timestamp)> {
+        match self.spaces_in_memory().is_empty() {
+            true => Ok((Vec::new(), Timestamp::ZERO)),
+            false => self.write_rows(log, generation, is_last),
+        }
+    }
+
     /// A checkpoint of a database that has a page file: of its pages (see `page_file.rs`), and of
     /// the rows of keyspaces in memory. The last one, while the database closes, is not given up.
     fn checkpoint_pages(&self, pages: &PageFile, is_last: bool) -> Result<CheckpointReport> {
@@ -186,6 +199,8 @@ impl Engine {
         // These are random reads, so they run before the cut, beside writers; the cut applies the
         // rest.
         pages.apply_deferred(&self.spaces(), &self.expiries)?;
+        let early = planted(PlantedBug::RowsBeforeRotation)
+            .then(|| self.write_rows_beside_pages(log, log.statistics().generation + 1, is_last));
         let no_removals = self.removals.exclude();
         let rotated = log.rotate_at(|generation| {
             let spaces = self.spaces();
@@ -210,13 +225,17 @@ impl Engine {
             (Ok(_), None) => unreachable!("a rotation that is done has run its cut"),
         };
         // The rotation made all of it durable in the logs.
-        let finished = pages.finish(begun);
-        finished.map_err(|error| self.stop_if_poisoned(error))?;
-        let written = pages.statistics().writes - before;
-        let (parts, newest) = match self.spaces_in_memory().is_empty() {
-            true => Default::default(),
-            false => self.write_rows(log, rotation.generation, is_last)?,
+        let publish = || {
+            let finished = pages.finish(begun);
+            finished.map_err(|error| self.stop_if_poisoned(error))
         };
+        let unpublished = match planted(PlantedBug::ManifestBeforePages) {
+            true => Some(publish),
+            false => publish().map(|()| None)?,
+        };
+        let written = pages.statistics().writes - before;
+        let write = || self.write_rows_beside_pages(log, rotation.generation, is_last);
+        let (parts, newest) = early.unwrap_or_else(write)?;
         let part_bytes: u64 = parts.iter().map(|part| part.len).sum();
         let report = CheckpointReport {
             records: self.spaces().iter().map(|space| space.len()).sum(),
@@ -232,6 +251,7 @@ impl Engine {
             &report,
             replayed,
         )?;
+        unpublished.map_or(Ok(()), |publish| publish())?;
         Ok(report)
     }
 

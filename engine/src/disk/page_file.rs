@@ -40,9 +40,6 @@ use crate::schedule::FileSpace;
 /// The file's name in the database's directory.
 pub(crate) const PAGE_FILE: &str = "pages.hdg";
 
-/// Rows that are removed between two checks whether the database closes.
-const CHUNK_ROWS: usize = 1024;
-
 /// What can be read of a page file without opening it.
 pub(crate) struct Measured {
     pub(crate) size_bytes: u64,
@@ -329,7 +326,7 @@ impl PageFile {
         is_closed: &impl Fn() -> bool,
     ) -> (Option<Retired>, Result<()>) {
         if Arc::get_mut(&mut space).is_none() {
-            let emptied = unless_damaged(empty(&space, is_closed));
+            let emptied = unless_damaged(space.empty(is_closed).map_err(Error::from));
             return (Some(Retired { space, left }), emptied);
         }
         let Some(tree) = space.index.tree() else {
@@ -496,29 +493,5 @@ fn unless_damaged(outcome: Result<()>) -> Result<()> {
         Err(Error::Corrupt(_)) => Ok(()),
         Err(Error::Index(error)) if error.kind() == IndexErrorKind::Damaged => Ok(()),
         outcome => outcome,
-    }
-}
-
-/// Removes all rows of a keyspace that no thread can write any more, but some may still read.
-fn empty(space: &Space, is_closed: &impl Fn() -> bool) -> Result<()> {
-    let mut buffer = Vec::new();
-    loop {
-        let mut keys: Vec<Vec<u8>> = Vec::new();
-        let all = ScanRange::starting_at(Bound::Unbounded, Direction::Forward);
-        let some = all.limited(CHUNK_ROWS).keys_only();
-        space.index.scan(&some, |key, _| {
-            keys.push(key.to_vec());
-            ControlFlow::Continue(())
-        })?;
-        if keys.is_empty() || is_closed() {
-            return Ok(());
-        }
-        for key in keys {
-            space
-                .index
-                .update(&key, ValuePart::Head, &mut buffer, |_, _| {
-                    Decision::Remove(())
-                })?;
-        }
     }
 }

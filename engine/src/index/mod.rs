@@ -5,4 +5,5 @@ pub(crate) mod bounds;
 pub(crate) mod cursors;
 pub(crate) mod expiry;
 pub(crate) mod kind;
+pub(crate) mod retired;
 pub(crate) mod space;

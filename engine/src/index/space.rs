@@ -245,6 +245,33 @@ struct RemovedBatch {
     expiring_bytes: usize,
 }
 
+/// Rows that are removed between two checks whether the database closes.
+const CHUNK_ROWS: usize = 1024;
+
+impl Space {
+    /// Removes all rows of a keyspace that no thread can write any more, but some may still read.
+    pub(crate) fn empty(&self, is_closed: &impl Fn() -> bool) -> Result<(), IndexError> {
+        let mut buffer = Vec::new();
+        loop {
+            let mut keys: Vec<Vec<u8>> = Vec::new();
+            let all = ScanRange::starting_at(Bound::Unbounded, Direction::Forward);
+            let some = all.limited(CHUNK_ROWS).keys_only();
+            self.index.scan(&some, |key, _| {
+                keys.push(key.to_vec());
+                ControlFlow::Continue(())
+            })?;
+            if keys.is_empty() || is_closed() {
+                return Ok(());
+            }
+            for key in keys {
+                let remove = |_: Option<&[u8]>, _: &mut Vec<u8>| Decision::Remove(());
+                self.index
+                    .update(&key, ValuePart::Head, &mut buffer, remove)?;
+            }
+        }
+    }
+}
+
 impl RemovedBatch {
     fn push(&mut self, key: &[u8], expiry_ms: Option<u64>) {
         self.rows += 1;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hedgerow::{Builder, Db, Durability, IndexKind, KeyspaceOptions, Locks, WriteOptions};
+use hedgerow::{Builder, Db, Durability, Health, IndexKind, KeyspaceOptions, Locks, WriteOptions};
 use hedgerow_log::{FORMAT_VERSION, Manifest, PLAIN_FORMAT_VERSION};
 use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, Vfs};
 
@@ -13,7 +13,12 @@ use crate::keyspaces::{everything, with};
 
 const DIR: &str = "/db";
 const PAGES: &str = "/db/pages.hdg";
-const KINDS: [IndexKind; 3] = [IndexKind::Masstree, IndexKind::Matryoshka, IndexKind::BTree];
+const KINDS: [IndexKind; 4] = [
+    IndexKind::Masstree,
+    IndexKind::Matryoshka,
+    IndexKind::BwTree,
+    IndexKind::BTree,
+];
 
 fn builder(vfs: &dyn Fn() -> Arc<dyn Vfs>) -> Builder {
     Db::builder()
@@ -40,7 +45,7 @@ fn write(db: &Db, numbers: std::ops::Range<u32>) {
             batch.put(space, &key(n), &n.to_le_bytes().repeat(10));
         }
         batch.commit(Durability::Periodic).unwrap();
-        let space = &spaces[n as usize % 3];
+        let space = &spaces[n as usize % KINDS.len()];
         if n % 5 == 0 {
             let options = WriteOptions::default().expiry_ms(u64::from(n) + 1);
             space.put_with(&key(n), b"expires", &options).unwrap();
@@ -183,6 +188,7 @@ fn a_database_in_memory_gets_a_page_file_with_its_first_btree() {
             let made = db.keyspace_with("pages", with(IndexKind::BTree));
             let files = disk.deep_clone();
             faulty.heal();
+            check_copy_of_failed(&db, &disk);
             if disk.exists(Path::new(PAGES)).unwrap() {
                 assert_eq!(
                     version(&files),
@@ -209,6 +215,50 @@ fn a_database_in_memory_gets_a_page_file_with_its_first_btree() {
                 break;
             }
         }
+    }
+}
+
+/// A page file that could not be made, if there is one, is in the way of no backup.
+fn check_copy_of_failed(db: &Db, disk: &MemoryVfs) {
+    if db.health() != Health::Healthy {
+        return;
+    }
+    db.backup("/copy").unwrap();
+    assert_eq!(on(disk).check("/copy").unwrap().problems, []);
+    let copy = on(disk).open("/copy").unwrap();
+    assert_eq!(copy.open_keyspace("memory").unwrap().len(), 50);
+}
+
+#[test]
+fn a_first_btree_without_memory_for_its_pages_changes_nothing() {
+    let disk = MemoryVfs::new();
+    let db = on(&disk).memory_limit(Some(64 << 10)).open(DIR).unwrap();
+    let error = db
+        .keyspace_with("pages", with(IndexKind::BTree))
+        .unwrap_err();
+    assert!(error.to_string().contains("--memory"), "{error}");
+    assert!(!error.to_string().contains('\n'), "{error}");
+    assert_eq!(db.keyspaces(), [""; 0]);
+    let manifest = Manifest::load(&disk, Path::new(DIR)).unwrap();
+    assert_eq!(manifest.format_version, PLAIN_FORMAT_VERSION);
+    assert!(!disk.exists(Path::new(PAGES)).unwrap());
+    db.keyspace("memory").unwrap();
+    db.close().unwrap();
+}
+
+#[test]
+fn the_bytes_of_an_index_grow_with_its_rows() {
+    let disk = MemoryVfs::new();
+    let db = on(&disk).open(DIR).unwrap();
+    for kind in KINDS {
+        let keyspace = db.keyspace_with(kind.name(), with(kind)).unwrap();
+        for n in 0..1_000_u32 {
+            keyspace.put(&key(n), &[7; 500]).unwrap();
+        }
+        let bytes = keyspace.index_bytes().unwrap();
+        assert!((500_000..5_000_000).contains(&bytes), "{kind:?} {bytes}");
+        db.clear_keyspace(kind.name()).unwrap();
+        assert!(keyspace.index_bytes().unwrap() < 100_000, "{kind:?}");
     }
 }
 
