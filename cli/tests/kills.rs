@@ -23,6 +23,7 @@ fn campaign(dir: &tempfile::TempDir, index: Option<IndexKind>) -> KillCampaign {
         data: dir.path().join("data"),
         kills: KILLS,
         index,
+        mixed: false,
         under_pressure: false,
         writers: 3,
         seed: seed(),
@@ -58,6 +59,15 @@ fn kill_on_failing_disks(index: IndexKind) {
 fn killed_servers_keep_what_they_acknowledged() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     kill(&campaign(&dir, None));
+}
+
+#[test]
+fn killed_servers_keep_what_they_acknowledged_with_keyspaces_of_all_kinds() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    kill(&KillCampaign {
+        mixed: true,
+        ..campaign(&dir, None)
+    });
 }
 
 #[test]

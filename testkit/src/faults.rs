@@ -215,7 +215,7 @@ impl<'a> Base<'a> {
         let facts = &session.facts;
         let acknowledged = disk.recording.operations();
         facts
-            .check(open(disk.vfs(), self.campaign))
+            .check(self.campaign, open(disk.vfs(), self.campaign))
             .map_err(|error| format!("after a restart: {error}"))?;
         self.cut_power(disk, acknowledged, facts, report)
     }
@@ -245,7 +245,7 @@ impl<'a> Base<'a> {
                 .crash_image(moment, &mut |n| rng.random_range(0..n));
             report.images += 1;
             facts
-                .check(open(Arc::new(image), self.campaign))
+                .check(self.campaign, open(Arc::new(image), self.campaign))
                 .map_err(|e| {
                     let (cut, all) = (moment - acknowledged, end - acknowledged);
                     format!("after a power cut behind {cut} of {all} operations of a restart: {e}")
@@ -270,6 +270,7 @@ mod tests {
             cuts: 0,
             index: None,
             under_pressure: false,
+            mixed: false,
         };
         let base = Base::new(&campaign).unwrap();
         let disk = base.disk();

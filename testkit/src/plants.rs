@@ -81,10 +81,13 @@ impl Plant {
 
     /// The campaign that must turn red.
     fn campaign(self) -> Campaign {
-        use hedgerow::PlantedBug::{BatchesNotAwaited, CommitsNotAwaited};
+        use hedgerow::PlantedBug::{
+            BatchesNotAwaited, CommitsNotAwaited, ManifestBeforePages, RowsBeforeRotation,
+        };
         match self {
             Plant::Log(_) => Campaign::CutsOfLog,
             Plant::Engine(BatchesNotAwaited | CommitsNotAwaited) => Campaign::RacesOfEngine,
+            Plant::Engine(RowsBeforeRotation | ManifestBeforePages) => Campaign::CutsOfMixture,
             Plant::Engine(_) => Campaign::CutsOfEngine,
             Plant::Bwtree(_) => Campaign::RacesOfBwtree,
             Plant::Masstree(_) => Campaign::RacesOfMasstree,
@@ -97,6 +100,7 @@ impl Plant {
 enum Campaign {
     CutsOfLog,
     CutsOfEngine,
+    CutsOfMixture,
     RacesOfEngine,
     RacesOfBwtree,
     RacesOfMasstree,
@@ -104,9 +108,10 @@ enum Campaign {
 }
 
 impl Campaign {
-    const ALL: [Campaign; 6] = [
+    const ALL: [Campaign; 7] = [
         Campaign::CutsOfLog,
         Campaign::CutsOfEngine,
+        Campaign::CutsOfMixture,
         Campaign::RacesOfEngine,
         Campaign::RacesOfBwtree,
         Campaign::RacesOfMasstree,
@@ -117,6 +122,7 @@ impl Campaign {
         match self {
             Campaign::CutsOfLog => "power cuts, log",
             Campaign::CutsOfEngine => "power cuts, engine",
+            Campaign::CutsOfMixture => "power cuts, keyspaces of all kinds",
             Campaign::RacesOfEngine => "races, engine",
             Campaign::RacesOfBwtree => "races, Bw-tree",
             Campaign::RacesOfMasstree => "races, tree",
@@ -129,6 +135,7 @@ impl Campaign {
         match self {
             Campaign::CutsOfLog => power_cuts_of_log(seed, 500),
             Campaign::CutsOfEngine => power_cuts_of_engine(seed, 500),
+            Campaign::CutsOfMixture => power_cuts_of_mixture(seed, 500),
             Campaign::RacesOfEngine => races_of_db(20),
             Campaign::RacesOfBwtree => race_tests(&bwtree_races::RACE_TESTS, &[100]),
             Campaign::RacesOfMasstree => race_tests(&tree_races::RACE_TESTS, &[100]),
@@ -141,6 +148,7 @@ impl Campaign {
         match self {
             Campaign::CutsOfLog => power_cuts_of_log(seed, MAX_IMAGES),
             Campaign::CutsOfEngine => power_cuts_of_engine(seed, MAX_IMAGES),
+            Campaign::CutsOfMixture => power_cuts_of_mixture(seed, MAX_IMAGES),
             Campaign::RacesOfEngine => races_of_db(500),
             Campaign::RacesOfBwtree => race_tests(&bwtree_races::RACE_TESTS, &[100, 10, 1]),
             Campaign::RacesOfMasstree => race_tests(&tree_races::RACE_TESTS, &[100, 10, 1]),
@@ -249,6 +257,10 @@ fn power_cuts_of_log(seed: u64, images: usize) -> Result<(), String> {
 
 fn power_cuts_of_engine(seed: u64, images: usize) -> Result<(), String> {
     powercut::run(&campaign(seed, images), DbSubject::default).map(drop)
+}
+
+fn power_cuts_of_mixture(seed: u64, images: usize) -> Result<(), String> {
+    powercut::run(&campaign(seed, images), DbSubject::mixed).map(drop)
 }
 
 fn races_of_db(rounds: usize) -> Result<(), String> {

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hedgerow::{Db, Durability, IndexKind, WriteOptions};
+use hedgerow::{Db, Durability, IndexKind, KeyspaceOptions, WriteOptions};
 use hedgerow_log::MANIFEST_FILE;
 use hedgerow_vfs::{MemoryVfs, Vfs};
 use rand::rngs::StdRng;
@@ -38,6 +38,8 @@ pub struct RotCampaign {
     pub index: Option<IndexKind>,
     /// Ten times as much data as memory, in a page file that grew and shrank; for B-trees.
     pub under_pressure: bool,
+    /// Keyspaces in memory beside one that is a B-tree.
+    pub mixed: bool,
 }
 
 /// What a campaign did.
@@ -185,7 +187,11 @@ fn fingerprint(db: &Db) -> Result<Fingerprint, String> {
 }
 
 fn open(vfs: Arc<dyn Vfs>, campaign: &RotCampaign) -> hedgerow::Result<Db> {
-    let builder = builder_of(campaign.index);
+    let index = match campaign.mixed {
+        true => None,
+        false => campaign.index,
+    };
+    let builder = builder_of(index);
     let builder = match campaign.under_pressure {
         true => builder.memory_limit(Some(LEAST_MEMORY)),
         false => builder,
@@ -199,6 +205,8 @@ fn open(vfs: Arc<dyn Vfs>, campaign: &RotCampaign) -> hedgerow::Result<Db> {
 
 /// In all process runs of the database, at first.
 const KEYSPACES: [&str; 3] = ["main", "cleared", "dropped"];
+/// Their indexes, where there are several kinds.
+const MIXTURE: [IndexKind; 3] = [IndexKind::BTree, IndexKind::Masstree, IndexKind::BwTree];
 /// The last of a database's process runs, from 0.
 const LAST_ROUND: usize = 2;
 
@@ -210,6 +218,7 @@ struct Making {
     earlier: BTreeSet<(PathBuf, Vec<u8>)>,
     /// Earlier versions are for small files; page files under pressure are not.
     keeps_earlier: bool,
+    mixed: bool,
 }
 
 /// Builds a small database with all kinds of files: a checkpoint, logs before and behind it.
@@ -225,6 +234,7 @@ fn at_rest<'a>(
         states: Vec::new(),
         earlier: BTreeSet::new(),
         keeps_earlier: !campaign.under_pressure,
+        mixed: campaign.mixed,
     };
     let disk = making.disk.clone();
     if campaign.under_pressure {
@@ -261,8 +271,10 @@ impl Making {
     /// One process run of the database, without its end.
     fn live(&mut self, db: &Db, round: usize) -> Result<(), String> {
         let failed = |error: hedgerow::Error| format!("building the database: {error}");
-        for name in KEYSPACES {
-            db.keyspace(name).map_err(failed)?;
+        for (name, kind) in KEYSPACES.into_iter().zip(MIXTURE) {
+            let index = self.mixed.then_some(kind);
+            db.keyspace_with(name, KeyspaceOptions { index })
+                .map_err(failed)?;
             self.remember_files();
         }
         let keyspace = db.keyspace("main").map_err(failed)?;

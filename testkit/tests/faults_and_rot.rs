@@ -15,7 +15,12 @@ fn seed() -> u64 {
     seed
 }
 
-fn faults(index: Option<IndexKind>, stride: usize, under_pressure: bool) -> FaultReport {
+fn faults(
+    index: Option<IndexKind>,
+    stride: usize,
+    under_pressure: bool,
+    mixed: bool,
+) -> FaultReport {
     let campaign = FaultCampaign {
         seed: seed(),
         stride,
@@ -23,14 +28,15 @@ fn faults(index: Option<IndexKind>, stride: usize, under_pressure: bool) -> Faul
         cuts: 2,
         index,
         under_pressure,
+        mixed,
     };
     let report = faults::run(&campaign).unwrap_or_else(|e| panic!("{e}"));
     println!("{report:?}");
     report
 }
 
-fn small_faults(index: Option<IndexKind>) {
-    let report = faults(index, 6, false);
+fn small_faults(index: Option<IndexKind>, mixed: bool) {
+    let report = faults(index, 6, false, mixed);
     assert!(report.cases > 100 && report.poisoned > 10);
     assert!(report.full_disks > 10 && report.resumed > 10 && report.lost_syncs > 10);
     assert!(report.full_openings > 10);
@@ -38,29 +44,35 @@ fn small_faults(index: Option<IndexKind>) {
 
 #[test]
 fn faults_and_full_disks_lose_nothing_acknowledged() {
-    small_faults(None);
+    small_faults(None, false);
 }
 
 #[test]
 fn faults_and_full_disks_lose_nothing_acknowledged_in_a_page_file() {
-    small_faults(Some(IndexKind::BTree));
+    small_faults(Some(IndexKind::BTree), false);
+}
+
+#[test]
+fn faults_and_full_disks_lose_nothing_acknowledged_in_memory_beside_a_page_file() {
+    small_faults(None, true);
 }
 
 #[test]
 fn faults_and_full_disks_lose_nothing_acknowledged_with_ten_times_as_much_data_as_memory() {
     // The campaign itself asks for evictions, writes of pages, growth and shrinking.
-    let report = faults(Some(IndexKind::BTree), 97, true);
+    let report = faults(Some(IndexKind::BTree), 97, true, false);
     assert!(report.cases > 20 && report.full_disks > 4 && report.pressure.is_some());
     // Pages go to the file in few writes of many.
     assert!(report.by_kind[&CallKind::Read] > 2 && report.by_kind[&CallKind::Write] > 5);
 }
 
-fn rot(flips: usize, index: Option<IndexKind>, under_pressure: bool) -> RotReport {
+fn rot(flips: usize, index: Option<IndexKind>, under_pressure: bool, mixed: bool) -> RotReport {
     let campaign = RotCampaign {
         flips,
         seed: seed(),
         index,
         under_pressure,
+        mixed,
     };
     let report = rot::run(&campaign).unwrap_or_else(|e| panic!("{e}"));
     println!("{report:?}");
@@ -74,13 +86,17 @@ fn rot(flips: usize, index: Option<IndexKind>, under_pressure: bool) -> RotRepor
 
 #[test]
 fn rot_and_old_files_are_found_and_never_served() {
-    let report = rot(1_500, None, false);
+    let report = rot(1_500, None, false, false);
     assert!(report.refused + report.unused > 1_400 && report.torn < 100);
     assert!(report.refused > 1_300 && report.harmless >= report.unused);
 }
 
 fn rot_in_pages(flips: usize, under_pressure: bool) {
-    let report = rot(flips, Some(IndexKind::BTree), under_pressure);
+    let report = rot(flips, Some(IndexKind::BTree), under_pressure, false);
+    check_pages(&report);
+}
+
+fn check_pages(report: &RotReport) {
     let pages = report
         .files
         .iter()
@@ -88,6 +104,11 @@ fn rot_in_pages(flips: usize, under_pressure: bool) {
     // Blocks that are free, or of a checkpoint that was replaced, may rot.
     let (_, (flips, refused)) = pages.expect("a page file");
     assert!(*refused > 0 && refused < flips);
+}
+
+#[test]
+fn rot_in_a_page_file_beside_rows_in_memory_is_found_and_never_served() {
+    check_pages(&rot(1_000, None, false, true));
 }
 
 #[test]

@@ -47,6 +47,9 @@ struct Arguments {
     /// The index of the database, such as btree; not for churn [default: any of those in memory].
     #[arg(long, global = true, value_parser = index)]
     index: Option<IndexKind>,
+    /// Keyspaces of all kinds of indexes beside each other; for power-cut, kill, fault and rot.
+    #[arg(long, global = true, conflicts_with = "index")]
+    mixed: bool,
     #[command(subcommand)]
     campaign: Campaign,
 }
@@ -119,9 +122,6 @@ struct PowerCutFlags {
     /// The log alone instead of the whole engine.
     #[arg(long)]
     log_only: bool,
-    /// Keyspaces of all kinds of indexes beside each other.
-    #[arg(long, conflicts_with_all = ["log_only", "index"])]
-    mixed: bool,
     /// Cut so many of a process run's boundaries at random [default: all; 60 with B-trees, whose
     /// process runs have thousands].
     #[arg(long)]
@@ -169,7 +169,7 @@ fn main() -> ExitCode {
     let seed = arguments.seed.unwrap_or_else(rand::random);
     println!("seed {seed}");
     let start = Instant::now();
-    let outcome = run(arguments.campaign, seed, arguments.index);
+    let outcome = run(arguments.campaign, seed, arguments.index, arguments.mixed);
     let seconds = start.elapsed().as_secs_f64();
     match outcome {
         Ok(figures) => {
@@ -191,11 +191,16 @@ fn file_system(name: &str) -> Result<FileSystem, String> {
     FileSystem::from_name(name).ok_or_else(|| format!("{name:?} is neither ext4 nor xfs"))
 }
 
-fn run(campaign: Campaign, seed: u64, index: Option<IndexKind>) -> Result<String, String> {
+fn run(
+    campaign: Campaign,
+    seed: u64,
+    index: Option<IndexKind>,
+    mixed: bool,
+) -> Result<String, String> {
     let under_pressure = index == Some(IndexKind::BTree);
     match campaign {
-        Campaign::PowerCut(flags) => cut_power(flags, seed, index),
-        Campaign::Kill(flags) => kill_servers(flags, seed, index),
+        Campaign::PowerCut(flags) => cut_power(flags, seed, index, mixed),
+        Campaign::Kill(flags) => kill_servers(flags, seed, index, mixed),
         Campaign::Disk(flags) => cut_disks(flags, seed, index),
         Campaign::Fault {
             stride,
@@ -209,6 +214,7 @@ fn run(campaign: Campaign, seed: u64, index: Option<IndexKind>) -> Result<String
                 cuts,
                 index,
                 under_pressure,
+                mixed,
             };
             Ok(format!("{:#?}", faults::run(&campaign)?))
         }
@@ -218,6 +224,7 @@ fn run(campaign: Campaign, seed: u64, index: Option<IndexKind>) -> Result<String
                 seed,
                 index,
                 under_pressure,
+                mixed,
             };
             Ok(format!("{:#?}", rot::run(&campaign)?))
         }
@@ -244,12 +251,16 @@ fn run(campaign: Campaign, seed: u64, index: Option<IndexKind>) -> Result<String
     }
 }
 
-fn cut_power(flags: PowerCutFlags, seed: u64, index: Option<IndexKind>) -> Result<String, String> {
+fn cut_power(
+    flags: PowerCutFlags,
+    seed: u64,
+    index: Option<IndexKind>,
+    mixed: bool,
+) -> Result<String, String> {
     let PowerCutFlags {
         images,
         threads,
         log_only,
-        mixed,
         cuts_per_life,
         failures,
     } = flags;
@@ -288,7 +299,12 @@ fn cut_power(flags: PowerCutFlags, seed: u64, index: Option<IndexKind>) -> Resul
     Ok(format!("{:#?}", report?))
 }
 
-fn kill_servers(flags: KillFlags, seed: u64, index: Option<IndexKind>) -> Result<String, String> {
+fn kill_servers(
+    flags: KillFlags,
+    seed: u64,
+    index: Option<IndexKind>,
+    mixed: bool,
+) -> Result<String, String> {
     let KillFlags {
         kills,
         writers,
@@ -310,6 +326,7 @@ fn kill_servers(flags: KillFlags, seed: u64, index: Option<IndexKind>) -> Result
         writers,
         seed,
         index,
+        mixed,
         under_pressure: index == Some(IndexKind::BTree) && !failing_disk,
         small_disk: disk.as_ref().map(|_| dir.path().to_path_buf()),
         limits_files: failing_disk,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hedgerow::{Db, IndexKind};
+use hedgerow::{Db, IndexKind, Keyspace, KeyspaceOptions};
 use hedgerow_vfs::Vfs;
 
 use crate::databases::builder_of;
@@ -28,11 +28,32 @@ pub struct FaultCampaign {
     pub index: Option<IndexKind>,
     /// Ten times as much data as memory, in a page file that grows and shrinks; for B-trees.
     pub under_pressure: bool,
+    /// Half of the keys in a B-tree and half in memory, with commits that change both.
+    pub mixed: bool,
+}
+
+impl FaultCampaign {
+    /// The keyspace that a key is in.
+    pub(super) fn keyspace_of(&self, db: &Db, key: &[u8]) -> hedgerow::Result<Keyspace> {
+        if !self.mixed {
+            return db.keyspace("main");
+        }
+        let (name, index) = match key.last().is_some_and(|byte| byte % 2 == 1) {
+            true => ("memory", IndexKind::Masstree),
+            false => ("main", IndexKind::BTree),
+        };
+        db.keyspace_with(name, KeyspaceOptions { index: Some(index) })
+    }
 }
 
 /// Opens the database of a campaign.
 pub(super) fn open(vfs: Arc<dyn Vfs>, campaign: &FaultCampaign) -> hedgerow::Result<Db> {
-    let builder = builder_of(campaign.index);
+    let index = match campaign.mixed {
+        // The memory of B-trees would be a limit for indexes in memory, of all tests.
+        true => None,
+        false => campaign.index,
+    };
+    let builder = builder_of(index);
     let builder = match campaign.under_pressure {
         true => builder.memory_limit(Some(LEAST_MEMORY)),
         false => builder,

@@ -5,6 +5,8 @@ use std::fmt;
 
 use hedgerow::{Db, Error};
 
+use super::campaign::FaultCampaign;
+
 /// What was asked of each key and acknowledged.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Facts {
@@ -55,12 +57,16 @@ impl Facts {
         }
     }
 
-    pub(super) fn check(&self, db: hedgerow::Result<Db>) -> Result<(), String> {
+    pub(super) fn check(
+        &self,
+        campaign: &FaultCampaign,
+        db: hedgerow::Result<Db>,
+    ) -> Result<(), String> {
         let db = db.map_err(|error| format!("opening: {error}"))?;
         let wrong = |error: Error| error.to_string();
-        let keyspace = db.keyspace("main").map_err(wrong)?;
         let mut found = BTreeMap::new();
         for (key, facts) in &self.keys {
+            let keyspace = campaign.keyspace_of(&db, key).map_err(wrong)?;
             let value = keyspace.get(key).map_err(wrong)?;
             if !facts.allows(value.as_ref()) {
                 return Err(format!(

@@ -80,9 +80,9 @@ impl Session {
             .iter()
             .map(|(key, value)| (&key[..], Some(&value[..])))
             .collect();
-        self.commit(&states, durability, |db, keyspace| {
+        self.commit(&states, durability, |db, keyspaces| {
             let mut batch = db.batch();
-            for (key, value) in &rows {
+            for ((key, value), keyspace) in rows.iter().zip(keyspaces) {
                 batch.put(keyspace, key, value);
             }
             batch
@@ -104,7 +104,11 @@ impl Session {
             .collect();
         let states: Vec<(&[u8], Option<&[u8]>)> = keys.iter().map(|key| (&key[..], None)).collect();
         let options = WriteOptions::default().durability(Durability::Sync);
-        self.commit(&states, Durability::Sync, |_, keyspace| {
+        self.commit(&states, Durability::Sync, |_, keyspaces| {
+            // Not mixed: it is that of all.
+            let Some(keyspace) = keyspaces.first() else {
+                return Ok(());
+            };
             keyspace
                 .delete_range_with(range.clone(), &options)
                 .map(drop)

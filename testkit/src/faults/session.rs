@@ -121,9 +121,14 @@ impl Session {
         }
     }
 
-    pub(super) fn keyspace(&mut self) -> Option<Keyspace> {
-        match self.db.as_ref()?.keyspace("main") {
-            Ok(keyspace) => Some(keyspace),
+    /// The keyspaces of some keys.
+    fn keyspaces(&mut self, states: &[(&[u8], Option<&[u8]>)]) -> Option<Vec<Keyspace>> {
+        let db = self.db.as_ref()?;
+        let keyspaces = states
+            .iter()
+            .map(|(key, _)| self.campaign.keyspace_of(db, key));
+        match keyspaces.collect() {
+            Ok(keyspaces) => Some(keyspaces),
             Err(error) => {
                 self.fail(&error);
                 None
@@ -131,21 +136,21 @@ impl Session {
         }
     }
 
-    /// One commit over some keys, each with its new state.
+    /// One commit over some keys, each with its new state. `run` gets the keyspace of each.
     pub(super) fn commit(
         &mut self,
         states: &[(&[u8], Option<&[u8]>)],
         durability: Durability,
-        run: impl FnOnce(&Db, &Keyspace) -> hedgerow::Result<()>,
+        run: impl FnOnce(&Db, &[Keyspace]) -> hedgerow::Result<()>,
     ) {
-        let Some(keyspace) = self.keyspace() else {
+        let Some(keyspaces) = self.keyspaces(states) else {
             return;
         };
         for (key, state) in states {
             self.facts.issue(key, *state);
         }
         let was_poisoned = self.poisoned;
-        match run(self.db.as_ref().expect("it has a keyspace"), &keyspace) {
+        match run(self.db.as_ref().expect("it has keyspaces"), &keyspaces) {
             Err(error) => self.fail(&error),
             Ok(()) => {
                 if was_poisoned {
@@ -162,8 +167,8 @@ impl Session {
             }
         }
         // Reads go on whatever happened to the write.
-        for (key, _) in states {
-            self.read_back(&keyspace, key);
+        for ((key, _), keyspace) in states.iter().zip(&keyspaces) {
+            self.read_back(keyspace, key);
         }
     }
 
@@ -191,8 +196,8 @@ impl Session {
     pub(super) fn put(&mut self, key: &str, value: &str, durability: Durability) {
         let options = WriteOptions::default().durability(durability);
         let states = [(key.as_bytes(), Some(value.as_bytes()))];
-        self.commit(&states, durability, |_, keyspace| {
-            keyspace
+        self.commit(&states, durability, |_, keyspaces| {
+            keyspaces[0]
                 .put_with(key.as_bytes(), value.as_bytes(), &options)
                 .map(drop)
         });
@@ -202,9 +207,9 @@ impl Session {
         self.commit(
             &[(key.as_bytes(), None)],
             Durability::Sync,
-            |db, keyspace| {
+            |db, keyspaces| {
                 let mut batch = db.batch();
-                batch.remove(keyspace, key.as_bytes());
+                batch.remove(&keyspaces[0], key.as_bytes());
                 batch
                     .commit(WriteOptions::default().durability(Durability::Sync))
                     .map(drop)
@@ -220,10 +225,10 @@ impl Session {
         self.commit(
             &[a, b].map(|key| (key.as_bytes(), Some(value.as_bytes()))),
             durability,
-            |db, keyspace| {
+            |db, keyspaces| {
                 let mut batch = db.batch();
-                batch.put(keyspace, a.as_bytes(), value.as_bytes());
-                batch.put(keyspace, b.as_bytes(), value.as_bytes());
+                batch.put(&keyspaces[0], a.as_bytes(), value.as_bytes());
+                batch.put(&keyspaces[1], b.as_bytes(), value.as_bytes());
                 batch
                     .commit(WriteOptions::default().durability(durability))
                     .map(drop)

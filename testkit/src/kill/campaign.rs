@@ -19,6 +19,8 @@ pub struct KillCampaign {
     pub seed: u64,
     /// The index of the database; `None`: any of those in memory.
     pub index: Option<IndexKind>,
+    /// Keyspaces of all kinds of indexes beside each other, and transactions that change several.
+    pub mixed: bool,
     /// Ten times as much data as memory, and a page file that grows and shrinks; for B-trees.
     pub under_pressure: bool,
     /// A disk without much space, on which `data` lies. It is filled in every other process run,

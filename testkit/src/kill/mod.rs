@@ -13,6 +13,7 @@ mod between_databases;
 mod campaign;
 pub mod client;
 pub mod ledger;
+mod mixture;
 mod old_manifests;
 pub mod server;
 mod start;
@@ -31,7 +32,8 @@ use rand::{Rng, SeedableRng};
 use crate::pressure::{Pressure, Watch};
 use between_databases::Move;
 use client::{Client, Reply};
-use ledger::{Ledger, Promise};
+use ledger::{Ledger, Promise, State};
+use mixture::{DATABASES, database_of, queue_select};
 use old_manifests::Manifests;
 use server::Server;
 use start::Start;
@@ -86,6 +88,9 @@ pub fn run(campaign: &KillCampaign) -> Result<KillReport, String> {
         manifests: Manifests::default(),
         report: KillReport::default(),
     };
+    if campaign.mixed {
+        mixture::create_keyspaces(campaign)?;
+    }
     while run.report.kills < campaign.kills {
         let round = run.report.kills;
         let start = Start::random(&mut run.rng, campaign);
@@ -188,14 +193,17 @@ impl Run<'_> {
     /// Reads all keys, judges them and starts new ledgers from what is there.
     fn read_back(&mut self, client: &mut Client, promise: Promise) -> Result<(), String> {
         for (writer, ledger) in self.ledgers.iter_mut().enumerate() {
-            let keys = (0..KEYS).map(|number| key(writer, number)).collect();
-            read_back(client, keys, ledger, promise, &mut self.report)
+            let keys: Vec<_> = (0..KEYS).map(|number| key(writer, number)).collect();
+            let found = match self.campaign.mixed {
+                true => read_mixture(client, keys)?,
+                false => client.read_values(&keys)?,
+            };
+            judge(found, ledger, promise, &mut self.report)
                 .map_err(|e| format!("writer {writer}: {e}"))?;
         }
         if let Some(rows) = &mut self.rows {
-            let keys = ballast::keys();
-            read_back(client, keys, rows, promise, &mut self.report)
-                .map_err(|e| format!("ballast: {e}"))?;
+            let found = client.read_values(&ballast::keys())?;
+            judge(found, rows, promise, &mut self.report).map_err(|e| format!("ballast: {e}"))?;
         }
         Ok(())
     }
@@ -241,16 +249,14 @@ impl Run<'_> {
 
     /// Removes everything at once, with nobody else writing, and kills the server about then.
     fn flush_and_kill(&mut self, mut server: Server, mut client: Client) -> Result<(), String> {
-        let writers = 0..self.ledgers.len();
-        let of_writers: Vec<Vec<_>> = writers
-            .map(|writer| {
-                (0..KEYS)
-                    .map(|number| (key(writer, number), None))
-                    .collect()
-            })
-            .collect();
-        for (ledger, changes) in self.ledgers.iter_mut().zip(of_writers) {
-            ledger.issue(changes);
+        // One database after the other is emptied.
+        let databases = if self.campaign.mixed { DATABASES } else { 1 };
+        for (writer, ledger) in self.ledgers.iter_mut().enumerate() {
+            for database in 0..databases {
+                let keys = (0..KEYS).map(|number| key(writer, number));
+                let keys = keys.filter(|key| databases == 1 || database_of(key) == database);
+                ledger.issue(keys.map(|key| (key, None)).collect());
+            }
         }
         if let Some(rows) = &mut self.rows {
             rows.issue(ballast::keys().into_iter().map(|key| (key, None)).collect());
@@ -262,8 +268,10 @@ impl Run<'_> {
             if let Reply::Error(message) = reply {
                 return Err(format!("FLUSHALL: {message}"));
             }
-            let ledgers = self.ledgers.iter_mut().chain(&mut self.rows);
-            ledgers.for_each(Ledger::acknowledge);
+            for _ in 0..databases {
+                self.ledgers.iter_mut().for_each(Ledger::acknowledge);
+            }
+            self.rows.iter_mut().for_each(Ledger::acknowledge);
         }
         thread::sleep(Duration::from_micros(self.rng.random_range(0..5_000)));
         server.kill().map_err(|e| e.to_string())
@@ -286,7 +294,7 @@ impl Run<'_> {
             Duration::from_micros(self.rng.random_range(1_000..50_000))
         };
         let dead = AtomicBool::new(false);
-        let may_fail = trouble.is_some();
+        let (may_fail, mixed) = (trouble.is_some(), self.campaign.mixed);
         let address = server.address();
         let delay = lifetime.mul_f64(self.rng.random_range(0.0..1.0));
         let (mut ledgers, mut rows) = (std::mem::take(&mut self.ledgers), self.rows.take());
@@ -301,7 +309,8 @@ impl Run<'_> {
             for (writer, ledger) in ledgers.iter_mut().enumerate() {
                 let seed = self.rng.random();
                 threads.push(scope.spawn(move || {
-                    unless_dead(Writer::new(writer, ledger, seed, may_fail).write(address, dead))
+                    let writer = Writer::new(writer, ledger, seed, may_fail, mixed);
+                    unless_dead(writer.write(address, dead))
                 }));
             }
             if let Some(rows) = &mut rows {
@@ -360,15 +369,30 @@ fn live(
     Ok(full)
 }
 
-/// Reads one ledger's keys, judges them and starts it anew from what is there.
-fn read_back(
-    client: &mut Client,
-    keys: Vec<Vec<u8>>,
+/// Reads keys of several databases.
+fn read_mixture(client: &mut Client, keys: Vec<Vec<u8>>) -> Result<State, String> {
+    let mut found = State::new();
+    let mut of_databases = vec![Vec::new(); DATABASES];
+    for key in keys {
+        of_databases[database_of(&key)].push(key);
+    }
+    // The first comes last, and stays selected.
+    for keys in of_databases.iter().rev() {
+        queue_select(client, &keys[0]);
+        client.send().map_err(|e| format!("SELECT: {e}"))?;
+        client.receive().map_err(|e| format!("SELECT: {e}"))?;
+        found.extend(client.read_values(keys)?);
+    }
+    Ok(found)
+}
+
+/// Judges what was found of one ledger's keys, and starts it anew from that.
+fn judge(
+    found: State,
     ledger: &mut Ledger,
     promise: Promise,
     report: &mut KillReport,
 ) -> Result<(), String> {
-    let found = client.read_values(&keys)?;
     let survived = ledger.check(&found)?;
     let (issued, acknowledged) = ledger.counts();
     report.issued += issued;

@@ -8,8 +8,11 @@ use super::campaign::KillCampaign;
 use super::ledger::Promise;
 use super::server::Server;
 use super::trouble::Trouble;
-use crate::databases::IN_MEMORY;
+use crate::databases::{ALL_KINDS, IN_MEMORY};
 use crate::pressure::LEAST_MEMORY;
+
+/// Memory of a server with keyspaces of all kinds: far more than its rows need.
+const MIXED_MEMORY: usize = 128 << 20;
 
 /// The options of one start.
 #[derive(Debug, Clone)]
@@ -25,7 +28,11 @@ pub(super) struct Start {
 
 impl Start {
     pub(super) fn random(rng: &mut StdRng, campaign: &KillCampaign) -> Self {
-        let any = IN_MEMORY[rng.random_range(0..IN_MEMORY.len())];
+        let kinds = match campaign.mixed {
+            true => &ALL_KINDS[..],
+            false => &IN_MEMORY[..],
+        };
+        let any = kinds[rng.random_range(0..kinds.len())];
         Start {
             workers: rng.random_range(1..=3),
             durability: ["sync", "sync", "periodic", "periodic", "periodic", "none"]
@@ -42,8 +49,12 @@ impl Start {
         let mut flags = vec!["--workers", &workers, "--durability", self.durability];
         flags.extend(["--checkpoint-log", self.checkpoint_log]);
         flags.extend(["--index", self.index.name()]);
-        let memory = LEAST_MEMORY.to_string();
-        if self.index == IndexKind::BTree {
+        let memory = match campaign.mixed {
+            true => MIXED_MEMORY,
+            false => LEAST_MEMORY,
+        };
+        let memory = memory.to_string();
+        if campaign.mixed || self.index == IndexKind::BTree {
             flags.extend(["--memory", &memory]);
         }
         let longest_file = match &self.trouble {

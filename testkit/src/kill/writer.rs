@@ -11,6 +11,7 @@ use rand::{Rng, SeedableRng};
 
 use super::client::{Client, Reply};
 use super::ledger::Ledger;
+use super::mixture::queue_select;
 
 /// Keys of each writer.
 pub(super) const KEYS: usize = 12;
@@ -46,10 +47,18 @@ pub(super) struct Writer<'l> {
     values: u64,
     /// Whether the disk may fail: then errors of the log are no errors of the server.
     may_fail: bool,
+    /// Whether the keys are in several databases.
+    mixed: bool,
 }
 
 impl<'l> Writer<'l> {
-    pub(super) fn new(number: usize, ledger: &'l mut Ledger, seed: u64, may_fail: bool) -> Self {
+    pub(super) fn new(
+        number: usize,
+        ledger: &'l mut Ledger,
+        seed: u64,
+        may_fail: bool,
+        mixed: bool,
+    ) -> Self {
         Writer {
             number,
             ledger,
@@ -57,12 +66,13 @@ impl<'l> Writer<'l> {
             rng: StdRng::seed_from_u64(seed),
             values: 0,
             may_fail,
+            mixed,
         }
     }
 
     /// Sends pipelines of commits, some of them with a `WAITAOF` in between or behind, until the
     /// connection is lost or `dead` says so.
-    pub(super) fn write(&mut self, address: SocketAddr, dead: &AtomicBool) -> io::Result<()> {
+    pub(super) fn write(mut self, address: SocketAddr, dead: &AtomicBool) -> io::Result<()> {
         let mut client = Client::connect(address)?;
         while !dead.load(Ordering::SeqCst) {
             let mut sent = Vec::new();
@@ -129,12 +139,48 @@ impl<'l> Writer<'l> {
         value
     }
 
+    /// Queues one commit of a random kind, of keys that may be in different databases.
+    fn queue_mixed_commit(
+        &mut self,
+        client: &mut Client,
+        a: Vec<u8>,
+        b: Vec<u8>,
+        value: Vec<u8>,
+    ) -> usize {
+        let changes = match self.rng.random_range(0..6) {
+            0 | 1 => vec![(a, Some(value))],
+            2 => vec![(a, None)],
+            3 | 4 => vec![(a, Some(value.clone())), (b, Some(value))],
+            _ => vec![(a, Some(value)), (b, None)],
+        };
+        let is_one = changes.len() == 1;
+        if !is_one {
+            client.queue(&[b"MULTI"]);
+        }
+        for (key, value) in &changes {
+            queue_select(client, key);
+            match value {
+                Some(value) => client.queue(&[b"SET", key, value]),
+                None => client.queue(&[b"DEL", key]),
+            }
+        }
+        if !is_one {
+            client.queue(&[b"EXEC"]);
+        }
+        let replies = 2 * changes.len() + if is_one { 0 } else { 2 };
+        self.ledger.issue(changes);
+        replies
+    }
+
     /// Queues one commit of a random kind and returns how many replies it has.
     fn queue_commit(&mut self, client: &mut Client) -> usize {
         let value = self.value();
         let first = self.rng.random_range(0..KEYS);
         let second = (first + self.rng.random_range(1..KEYS)) % KEYS;
         let (a, b) = (key(self.number, first), key(self.number, second));
+        if self.mixed {
+            return self.queue_mixed_commit(client, a, b, value);
+        }
         match self.rng.random_range(0..10) {
             0..6 => {
                 client.queue(&[b"SET", &a, &value]);
