@@ -443,7 +443,7 @@ pub(crate) enum KeyspaceCommand {
     Create(KeyspaceCreate),
     /// Print the keyspaces with their indexes and numbers of rows.
     #[command(after_help = examples::KEYSPACE)]
-    List(Data),
+    List(KeyspaceList),
     /// Remove a keyspace with all its rows.
     #[command(after_help = examples::KEYSPACE)]
     Drop(KeyspaceDrop),
@@ -460,6 +460,16 @@ pub(crate) struct KeyspaceCreate {
     /// keyspaces have it].
     #[arg(long, value_name = "NAME", value_parser = index)]
     pub(crate) index: Option<IndexKind>,
+}
+
+/// Options of `keyspace list`.
+#[derive(Args)]
+pub(crate) struct KeyspaceList {
+    #[command(flatten)]
+    pub(crate) data: Data,
+    /// Print the bytes of each index, too; reads all pages of each btree.
+    #[arg(long)]
+    pub(crate) bytes: bool,
 }
 
 /// Options of `keyspace drop`.

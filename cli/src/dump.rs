@@ -69,9 +69,10 @@ impl Writer<'_> {
     }
 
     fn keyspace(&mut self, db: &Db, name: &str) -> Result<()> {
-        self.line(|line| dump_file::write_keyspace(name, line))?;
-        self.end.keyspaces += 1;
         let keyspace = db.open_keyspace(name)?;
+        let index = keyspace.index_kind()?;
+        self.line(|line| dump_file::write_keyspace(name, index, line))?;
+        self.end.keyspaces += 1;
         let mut outcome = Ok(());
         let all = (Bound::Unbounded, Bound::Unbounded);
         let missing = readable::scan(&keyspace, all, Direction::Forward, |key, row| {

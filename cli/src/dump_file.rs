@@ -1,11 +1,11 @@
 //! The lines of a dump that are no rows: its head, where keyspaces begin, and its end.
 //!
 //! ```text
-//! \hedgerow-dump ⇥ 2 ⇥ keyspaces=2             version of the format; how many keyspaces follow
-//! \keyspace ⇥ accounts                         the rows behind this line are of this keyspace
+//! \hedgerow-dump ⇥ 3 ⇥ keyspaces=2             version of the format; how many keyspaces follow
+//! \keyspace ⇥ accounts ⇥ index=btree           the rows behind this line are of this keyspace
 //! alice ⇥ 70                                   rows: rows.rs
 //! \missing ⇥ from ⇥ to                         keys that could not be read; no `to`: to the end
-//! \keyspace ⇥ default
+//! \keyspace ⇥ default ⇥ index=masstree
 //! \end ⇥ complete ⇥ keyspaces=2 ⇥ rows=1 ⇥ crc32c=1a2b3c4d
 //! ```
 //!
@@ -13,20 +13,24 @@
 //! None of these lines is a row, as the backslash at its beginning begins no escape. A dump without
 //! its last line was cut off. That line says first whether rows are missing, and its numbers must
 //! be those of what was read, so no part of it passes for the whole. Its checksum is the CRC-32C of
-//! all lines before it, line ends included, as eight hexadecimal digits. Version 1 has no checksum.
+//! all lines before it, line ends included, as eight hexadecimal digits. Version 1 has no checksum,
+//! and version 2 does not name the indexes of keyspaces.
+
+use hedgerow::IndexKind;
 
 use crate::text;
 
 /// The version of the format.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// The last version whose dumps have no checksum.
 const WITHOUT_CHECKSUM: u32 = 1;
 
 // The versions as they are described above.
-const _: () = assert!(VERSION == 2 && WITHOUT_CHECKSUM == 1);
+const _: () = assert!(VERSION == 3 && WITHOUT_CHECKSUM == 1);
 
 const HEAD: &[u8] = b"\\hedgerow-dump\t";
 const KEYSPACE: &[u8] = b"\\keyspace\t";
+const INDEX: &str = "index=";
 const MISSING: &[u8] = b"\\missing\t";
 const END: &[u8] = b"\\end\t";
 const COMPLETE: &str = "complete";
@@ -35,8 +39,8 @@ const INCOMPLETE: &str = "incomplete";
 /// A line of a dump.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
-    /// The rows of this keyspace follow.
-    Keyspace(String),
+    /// The rows of the keyspace of this name follow; its index, from version 3 on.
+    Keyspace(String, Option<IndexKind>),
     /// Keys that the dump lacks, as it shows them.
     Missing(String),
     /// Nothing follows.
@@ -74,9 +78,12 @@ pub(crate) fn write_head(keyspaces: u64, out: &mut Vec<u8>) {
 }
 
 /// Writes the line before a keyspace's rows, without its end.
-pub(crate) fn write_keyspace(name: &str, out: &mut Vec<u8>) {
+pub(crate) fn write_keyspace(name: &str, index: IndexKind, out: &mut Vec<u8>) {
     out.extend_from_slice(KEYSPACE);
     text::escape(name.as_bytes(), out);
+    out.push(b'\t');
+    out.extend_from_slice(INDEX.as_bytes());
+    out.extend_from_slice(index.name().as_bytes());
 }
 
 /// Writes the line that stands for keys that could not be read, without its end.
@@ -135,11 +142,8 @@ pub(crate) fn read_head(line: &[u8]) -> Result<Option<Head>, String> {
 
 /// Reads a line behind the first one.
 pub(crate) fn read(line: &[u8]) -> Result<Line<'_>, String> {
-    if let Some(name) = line.strip_prefix(KEYSPACE) {
-        let name = String::from_utf8(text::unescape(name)?);
-        return name
-            .map(Line::Keyspace)
-            .map_err(|_| "the name of the keyspace is no UTF-8".into());
+    if let Some(fields) = line.strip_prefix(KEYSPACE) {
+        return read_keyspace(fields);
     }
     if let Some(keys) = line.strip_prefix(MISSING) {
         let shown = String::from_utf8_lossy(keys);
@@ -152,6 +156,29 @@ pub(crate) fn read(line: &[u8]) -> Result<Line<'_>, String> {
         Some(end) => read_end(end).map(Line::End),
         None => Ok(Line::Row(line)),
     }
+}
+
+fn read_keyspace(fields: &[u8]) -> Result<Line<'_>, String> {
+    let mut fields = fields.split(|&byte| byte == b'\t');
+    let name = text::unescape(fields.next().unwrap_or_default())?;
+    let name = String::from_utf8(name).map_err(|_| "the name of the keyspace is no UTF-8")?;
+    let index = match (fields.next(), fields.next()) {
+        (None, _) => None,
+        (Some(field), None) => Some(read_index(field, &name)?),
+        (Some(_), Some(_)) => return Err(format!("the line of keyspace {name:?} is damaged")),
+    };
+    Ok(Line::Keyspace(name, index))
+}
+
+fn read_index(field: &[u8], keyspace: &str) -> Result<IndexKind, String> {
+    let field = String::from_utf8_lossy(field);
+    let known = field.strip_prefix(INDEX).and_then(IndexKind::from_name);
+    known.ok_or_else(|| {
+        format!(
+            "keyspace {keyspace:?} has {field:?}, which is no index that this program knows; use a \
+             newer program"
+        )
+    })
 }
 
 fn read_end(fields: &[u8]) -> Result<End, String> {
@@ -210,8 +237,18 @@ mod tests {
         assert!(!older.has_checksum && older.keyspaces == 3);
         assert_eq!(read_head(b"key\tvalue"), Ok(None));
         let name = "a\tb\\ü";
-        let written = line(|out| write_keyspace(name, out));
-        assert_eq!(read(&written), Ok(Line::Keyspace(name.into())));
+        let written = line(|out| write_keyspace(name, IndexKind::BTree, out));
+        let keyspace = |index| Ok(Line::Keyspace(name.to_owned(), index));
+        assert_eq!(read(&written), keyspace(Some(IndexKind::BTree)));
+        let older = written.strip_suffix(b"\tindex=btree").unwrap();
+        assert_eq!(read(older), keyspace(None));
+        for (line, words) in [
+            (&b"\\keyspace\ta\tindex=hash"[..], "index=hash"),
+            (b"\\keyspace\ta\tindex=btree\tb", "damaged"),
+        ] {
+            let error = read(line).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
         for (complete, checksum) in [(true, Some(0xab)), (false, Some(u32::MAX)), (true, None)] {
             let end = End {
                 complete,
@@ -245,8 +282,8 @@ mod tests {
 
     #[test]
     fn newer_dumps_are_refused() {
-        let error = read_head(b"\\hedgerow-dump\t3\tanything").unwrap_err();
-        assert!(error.contains("version 3"), "{error}");
+        let error = read_head(b"\\hedgerow-dump\t4\tanything").unwrap_err();
+        assert!(error.contains("version 4"), "{error}");
         assert!(read_head(b"\\hedgerow-dump\t1").is_err());
     }
 }

@@ -3,16 +3,16 @@
 use hedgerow::{Db, Error as Engine, KeyspaceOptions};
 use serde_json::json;
 
-use crate::arguments::{Data, KeyspaceCommand, KeyspaceCreate, KeyspaceDrop};
+use crate::arguments::{KeyspaceCommand, KeyspaceCreate, KeyspaceDrop, KeyspaceList};
 use crate::data::{open, open_with};
 use crate::error::{Error, Result, writing};
 use crate::output::Output;
-use crate::size::show_count;
+use crate::size::{show_bytes, show_count};
 
 pub(crate) fn run(command: KeyspaceCommand, out: &Output) -> Result<()> {
     match command {
         KeyspaceCommand::Create(create) => self::create(create, out),
-        KeyspaceCommand::List(data) => list(&data, out),
+        KeyspaceCommand::List(list) => self::list(&list, out),
         KeyspaceCommand::Drop(drop) => self::drop(drop, out),
     }
 }
@@ -28,16 +28,27 @@ fn create(KeyspaceCreate { data, name, index }: KeyspaceCreate, out: &Output) ->
     })
 }
 
-fn list(data: &Data, out: &Output) -> Result<()> {
+fn list(list: &KeyspaceList, out: &Output) -> Result<()> {
     use std::io::Write;
-    let db = open(data, false, true)?;
+    let db = open(&list.data, false, true)?;
     let mut lines = out.lines();
     for name in db.keyspaces() {
         let keyspace = db.open_keyspace(&name)?;
         let (index, rows) = (keyspace.index_kind()?.name(), keyspace.len());
-        let line = match out.json {
-            true => json!({ "keyspace": name, "index": index, "rows": rows }).to_string(),
-            false => format!("{name}\t{index}\t{} rows", show_count(rows)),
+        let bytes = list.bytes.then(|| keyspace.index_bytes()).transpose()?;
+        let line = match (out.json, bytes) {
+            (true, None) => json!({ "keyspace": name, "index": index, "rows": rows }).to_string(),
+            (true, Some(bytes)) => {
+                let numbers = json!({
+                    "keyspace": name, "index": index, "rows": rows, "bytes": bytes,
+                });
+                numbers.to_string()
+            }
+            (false, None) => format!("{name}\t{index}\t{} rows", show_count(rows)),
+            (false, Some(bytes)) => {
+                let (rows, bytes) = (show_count(rows), show_bytes(bytes));
+                format!("{name}\t{index}\t{rows} rows\t{bytes}")
+            }
         };
         writeln!(lines, "{line}").map_err(writing)?;
     }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use hedgerow::{KeySpan, Keyspace, KeyspaceOptions};
+use hedgerow::{IndexKind, KeySpan, Keyspace, KeyspaceOptions};
 use serde_json::json;
 
 use crate::arguments::Load;
@@ -171,12 +171,7 @@ impl Loader<'_> {
     fn run(&mut self, interruption: &Interruption) -> Result<()> {
         if !matches!(self.form, Form::Dump { .. }) {
             let name = self.load.keyspace.as_deref().unwrap_or("default");
-            self.keyspace = Some(self.db.keyspace_with(
-                name,
-                KeyspaceOptions {
-                    index: self.load.index,
-                },
-            )?);
+            self.keyspace = Some(self.open(name, None)?);
             self.read.keyspaces = 1;
         }
         loop {
@@ -205,6 +200,19 @@ impl Loader<'_> {
             )));
         }
         Ok(())
+    }
+
+    /// Opens a keyspace. One that is made gets the index that was asked for, or else that of the
+    /// dump; one that exists keeps its own, which must be the one that was asked for.
+    fn open(&self, name: &str, of_dump: Option<IndexKind>) -> hedgerow::Result<Keyspace> {
+        let asked = self.load.index;
+        match self.db.open_keyspace(name) {
+            Ok(keyspace) if asked.is_none() => Ok(keyspace),
+            _ => {
+                let index = asked.or(of_dump);
+                self.db.keyspace_with(name, KeyspaceOptions { index })
+            }
+        }
     }
 
     /// Takes a line, with its end.
@@ -285,15 +293,10 @@ impl Loader<'_> {
                 self.lines.bar.suspend(|| eprintln!("{reported}"));
                 Ok(None)
             }
-            Line::Keyspace(name) => {
+            Line::Keyspace(name, index) => {
                 self.store().map_err(Trouble::Failed)?;
                 let name = self.load.keyspace.as_deref().unwrap_or(&name);
-                let keyspace = self.db.keyspace_with(
-                    name,
-                    KeyspaceOptions {
-                        index: self.load.index,
-                    },
-                );
+                let keyspace = self.open(name, index);
                 self.keyspace = Some(keyspace.map_err(|error| Error::from(error).to_string())?);
                 self.read.keyspaces += 1;
                 Ok(None)

@@ -113,6 +113,19 @@ fn promise(settings: &Settings) -> String {
     }
 }
 
+/// What `--index` does not change, where it names another index than the first database has.
+fn other_index(settings: &Settings, db: &Db) -> Option<String> {
+    let asked = settings.index?.name();
+    let first = db.open_keyspace("default").ok()?;
+    let found = first.index_kind().ok()?.name();
+    (found != asked).then(|| {
+        format!(
+            "{asked} for new keyspaces; \"default\" stays {found} (to change it: dump, keyspace \
+             drop, load --index {asked})"
+        )
+    })
+}
+
 /// Tells where the server listens and what it promises.
 fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Result<()> {
     let addresses = server.addresses();
@@ -147,7 +160,11 @@ fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Resu
         ] {
             text += &format!("\n  {name:<10} {}", address.as_deref().unwrap_or("off"));
         }
-        text + &format!("\n  {:<10} {}", "promise", promise(settings))
+        text += &format!("\n  {:<10} {}", "promise", promise(settings));
+        if let Some(other) = other_index(settings, db) {
+            text += &format!("\n  {:<10} {other}", "index");
+        }
+        text
     })
 }
 

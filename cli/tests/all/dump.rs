@@ -144,7 +144,16 @@ fn round_trip(seed: u64, to: &str) {
     let words = ["load", "--data", "to", "--index", to, "all.dump"];
     done(hedgerow(dir, &words));
     assert_eq!(contents(&dir.join("to")), before);
-    assert_eq!(done(hedgerow(dir, &["dump", "--data", "to"])), dump);
+    let again = done(hedgerow(dir, &["dump", "--data", "to"]));
+    let lines = |dump: &str| {
+        let lines = dump.lines().filter(|line| !line.starts_with("\\end\t"));
+        let lines = lines.map(|line| match line.starts_with("\\keyspace\t") {
+            true => line.replace("\tindex=masstree", &format!("\tindex={to}")),
+            false => line.to_owned(),
+        });
+        lines.collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&again), lines(&dump));
     let stats = done(hedgerow(dir, &["stats", "--data", "to"]));
     let has_pages = stats.contains("pages_budget_bytes");
     assert_eq!(has_pages, to == "btree", "{stats}");
@@ -159,6 +168,38 @@ fn every_kind_of_row_of_every_keyspace_round_trips() {
     for index in ["masstree", "btree"] {
         round_trip(seed, index);
     }
+}
+
+#[test]
+fn keyspaces_of_a_dump_get_the_indexes_that_they_had() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let indexes = ["masstree", "matryoshka", "bwtree", "btree"];
+    for index in indexes {
+        let create = ["keyspace", "create", index, "--index", index];
+        done(hedgerow(dir, &create));
+        let load = ["load", "--keyspace", index, "--value", index];
+        done(hedgerow_with(dir, &load, b"a\nb\nc\n"));
+    }
+    let dump = done(hedgerow(dir, &["dump"]));
+    let list = done(hedgerow(dir, &["keyspace", "list"]));
+    std::fs::write(dir.join("all.dump"), &dump).unwrap();
+    let to = |words: &[&str]| done(hedgerow(dir, &[words, &["--data", "to"]].concat()));
+    to(&["load", "all.dump"]);
+    assert_eq!(to(&["keyspace", "list"]), list);
+    assert_eq!(to(&["dump"]), dump);
+    // One that is there keeps its own, unless another one is asked for.
+    to(&["keyspace", "drop", "bwtree"]);
+    to(&["keyspace", "create", "bwtree", "--index", "btree"]);
+    to(&["load", "all.dump"]);
+    let kept = list.replace("bwtree\tbwtree", "bwtree\tbtree");
+    assert_eq!(to(&["keyspace", "list"]), kept);
+    let words = ["load", "--data", "to", "--index", "matryoshka", "all.dump"];
+    fails(
+        hedgerow(dir, &words),
+        1,
+        &["\"btree\" has the index btree", "leave out --index"],
+    );
 }
 
 /// A database of two keyspaces in `data`, and its dump.
@@ -179,7 +220,7 @@ fn a_dump_that_was_cut_off_anywhere_is_refused_by_name() {
     let dir = dir.path();
     let dump = dumped(dir);
     assert!(
-        dump.starts_with("\\hedgerow-dump\t2\tkeyspaces=2\n"),
+        dump.starts_with("\\hedgerow-dump\t3\tkeyspaces=2\n"),
         "{dump}"
     );
     assert!(
@@ -256,7 +297,8 @@ fn dumps_of_the_version_without_checksums_load() {
     let dir = dir.path();
     let dump = dumped(dir);
     let (lines, _) = dump.rsplit_once("\tcrc32c=").unwrap();
-    let older = format!("{lines}\n").replacen("dump\t2", "dump\t1", 1);
+    let older = format!("{lines}\n").replacen("dump\t3", "dump\t1", 1);
+    let older = older.replace("\tindex=masstree", "");
     done(hedgerow_with(
         dir,
         &["load", "--data", "to"],
@@ -280,8 +322,8 @@ fn a_dump_with_lines_too_few_or_too_many_is_refused() {
     fails(load("few", &without), 1, &["60 rows", "59", "incomplete"]);
     let twice = format!("{dump}{dump}");
     fails(load("twice", &twice), 1, &["line 65", "one dump at a time"]);
-    let newer = dump.replacen("dump\t2", "dump\t3", 1);
-    fails(load("newer", &newer), 2, &["version 3", "newer program"]);
+    let newer = dump.replacen("dump\t3", "dump\t4", 1);
+    fails(load("newer", &newer), 2, &["version 4", "newer program"]);
     assert!(!dir.join("newer").exists());
     let incomplete = dump.replacen("\\end\tcomplete", "\\end\tincomplete", 1);
     let said = [

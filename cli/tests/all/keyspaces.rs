@@ -1,5 +1,7 @@
 //! `hedgerow keyspace`.
 
+use std::io::BufRead;
+
 use crate::process::{done, fails, hedgerow, hedgerow_with};
 
 #[test]
@@ -47,6 +49,72 @@ fn keyspaces_are_made_listed_and_dropped() {
 }
 
 #[test]
+fn keyspaces_of_all_kinds_are_in_one_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let indexes = ["masstree", "matryoshka", "bwtree", "btree"];
+    for default in indexes {
+        let data = format!("of-{default}");
+        let run = |words: &[&str]| done(hedgerow(dir, &[words, &["--data", &data]].concat()));
+        run(&["keyspace", "create", "first", "--index", default]);
+        for index in indexes {
+            let said = run(&["keyspace", "create", index, "--index", index]);
+            assert!(said.ends_with(&format!("its index is {index}\n")), "{said}");
+            run(&["put", "key", "value", "--keyspace", index]);
+        }
+        let list = run(&["keyspace", "list", "--bytes"]);
+        for line in list.lines().filter(|line| !line.starts_with("first")) {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let [name, index, rows, bytes] = fields[..] else {
+                panic!("{line}");
+            };
+            assert!(name == index && rows == "1 rows", "{line}");
+            assert!(bytes.ends_with("iB") || bytes.ends_with(" B"), "{line}");
+        }
+        let json = run(&["keyspace", "list", "--bytes", "--json"]);
+        assert!(
+            json.lines().all(|line| line.contains("\"bytes\":")),
+            "{json}"
+        );
+        run(&["check"]);
+        run(&["keyspace", "drop", "btree"]);
+        assert_eq!(run(&["get", "key", "--keyspace", "bwtree"]), "value\n");
+    }
+}
+
+#[test]
+fn a_server_says_that_keyspaces_keep_their_index() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let create = ["keyspace", "create", "default", "--index", "matryoshka"];
+    done(hedgerow(
+        dir.path(),
+        &[&create[..], &["--data", "data"]].concat(),
+    ));
+    let mut server = std::process::Command::new(env!("CARGO_BIN_EXE_hedgerow"))
+        .args(["serve", "--index", "btree", "--resp", "127.0.0.1:0"])
+        .args(["--memcached", "none", "--http", "none", "--data"])
+        .arg(&data)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let said = std::io::BufReader::new(server.stdout.take().unwrap());
+    let kept = said.lines().map_while(Result::ok);
+    let kept = kept.take(6).find(|line| line.contains("stays matryoshka"));
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let kept = kept.expect("it says so");
+    for words in [
+        "btree for new keyspaces",
+        "keyspace drop",
+        "load --index btree",
+    ] {
+        assert!(kept.contains(words), "{kept}");
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_in_one_line_with_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
@@ -72,6 +140,34 @@ fn what_makes_no_sense_is_refused_in_one_line_with_the_remedy() {
         1,
         &["no keyspace \"b\"", "keyspace list", "exist: a"],
     );
+    let load = ["load", "--keyspace", "a", "--index", "btree"];
+    fails(
+        hedgerow_with(dir, &load, b"key\n"),
+        1,
+        &[
+            "\"a\" has the index masstree, not btree",
+            "leave out --index",
+            "dump",
+        ],
+    );
+    let too_long = "k".repeat(65_537);
+    for index in ["masstree", "matryoshka", "bwtree", "btree"] {
+        let create = ["keyspace", "create", index, "--index", index];
+        done(hedgerow(dir, &create));
+        let put = ["put", &too_long, "v", "--keyspace", index];
+        fails(
+            hedgerow(dir, &put),
+            1,
+            &["65537 bytes", "65536", "shorter key"],
+        );
+    }
+    let small = ["keyspace", "create", "p", "--index", "btree"];
+    let small = [&small[..], &["--data", "small", "--memory", "64KiB"]].concat();
+    done(hedgerow(
+        dir,
+        &["keyspace", "create", "m", "--data", "small"],
+    ));
+    fails(hedgerow(dir, &small), 1, &["--memory"]);
     let nameless = ["keyspace", "create", ""];
     fails(hedgerow(dir, &nameless), 1, &["1 to 255 bytes"]);
 }
