@@ -51,6 +51,15 @@ impl Position {
         }
     }
 
+    /// The key, and whether it is left out.
+    fn bound(&self) -> Option<(&[u8], bool)> {
+        match self {
+            Position::At(key) => Some((key, false)),
+            Position::Beyond(key) => Some((key, true)),
+            Position::End => None,
+        }
+    }
+
     /// Of the items of a leaf, how many lie before the position; in reverse, how many do not lie
     /// behind it.
     fn below(&self, items: &[Item<'_>], direction: Direction) -> usize {
@@ -110,16 +119,28 @@ impl<V: FnMut(&[u8], &[u8]) -> ControlFlow<()>> Scan<'_, '_, V> {
         let mut view = View::default();
         let mut leaf = tree.find_leaf(self.position.target(direction), Help::Least, &guard);
         for _ in 0..LEAVES_PER_PIN {
-            view.items.clear();
-            view.garbage.clear();
-            view.load(leaf.head, None);
-            self.visit_items(&view.items)?;
+            self.visit_leaf(leaf.head, &mut view)?;
             leaf = match direction {
                 Direction::Forward => self.next_leaf(tree, leaf.head, &guard)?,
                 Direction::Reverse => self.previous_leaf(tree, leaf.head, &guard)?,
             };
         }
         ControlFlow::Continue(())
+    }
+
+    fn visit_leaf<'g>(&mut self, head: RecordRef<'g>, view: &mut View<'g>) -> ControlFlow<()> {
+        if head.kind() == Kind::Merge {
+            view.items.clear();
+            view.garbage.clear();
+            view.load(head, None);
+            return self.visit_items(&view.items);
+        }
+        let position = std::mem::replace(&mut self.position, Position::End);
+        let items = view.ordered(head);
+        match self.range.direction {
+            Direction::Forward => items.forward(position.bound(), |item| self.show(&item)),
+            Direction::Reverse => items.reverse(position.bound(), |item| self.show(&item)),
+        }
     }
 
     fn visit_items(&mut self, items: &[Item<'_>]) -> ControlFlow<()> {

@@ -10,9 +10,8 @@
 //! compared it with the node's high key. So a consolidation takes no more than that many items of
 //! the base node, and the others are left behind with it.
 
-use std::cmp::Ordering;
-
 use crate::node::item::{Item, KeyParts};
+use crate::node::ordered::{Newest, Ordered};
 use crate::node::record::{IN_BASE, Kind, RecordRef};
 use crate::value::{Block, Stored};
 
@@ -27,24 +26,6 @@ pub(crate) struct Change<'a> {
     pub second: Option<&'a [u8]>,
     /// Where in the base node the key is or would be.
     pub offset: u32,
-}
-
-/// The newest delta of a key.
-#[derive(Clone, Copy)]
-struct Newest<'a> {
-    offset: u32,
-    key: &'a [u8],
-    value: Option<Stored<'a>>,
-}
-
-impl Newest<'_> {
-    fn place(&self) -> u32 {
-        self.offset & !IN_BASE
-    }
-
-    fn order(&self, other: &Self) -> Ordering {
-        (self.place(), self.key).cmp(&(other.place(), other.key))
-    }
 }
 
 /// What a consolidation takes from a chain.
@@ -78,6 +59,17 @@ impl<'a> View<'a> {
     }
 
     fn load_chain(&mut self, head: RecordRef<'a>, change: Option<&Change<'a>>) {
+        let (base, stay) = self.load_deltas(head, change);
+        self.merge(base, stay);
+    }
+
+    /// Puts the deltas of a chain in order, the newest one of each key. Returns the base node, and
+    /// how many of its items stay.
+    fn load_deltas(
+        &mut self,
+        head: RecordRef<'a>,
+        change: Option<&Change<'a>>,
+    ) -> (RecordRef<'a>, usize) {
         self.deltas.clear();
         if let Some(change) = change {
             let gone = matches!(change.kind, Kind::Delete | Kind::DeleteSeparator);
@@ -112,7 +104,15 @@ impl<'a> View<'a> {
             });
             record = record.next();
         }
-        self.merge(record, stay);
+        (record, stay)
+    }
+
+    /// A chain, but a merge, as items that can be walked in order without a copy of them.
+    pub fn ordered(&mut self, head: RecordRef<'a>) -> Ordered<'a, '_> {
+        debug_assert_ne!(head.kind(), Kind::Merge);
+        self.garbage.clear();
+        let (base, stay) = self.load_deltas(head, None);
+        Ordered::new(base.base(), stay, &self.deltas)
     }
 
     /// Keeps a delta, in the order of keys, unless there is a newer one of its key.
@@ -138,7 +138,7 @@ impl<'a> View<'a> {
             self.items
                 .extend((next..place).map(|index| base.item(index)));
             next = next.max(place);
-            if delta.offset & IN_BASE != 0 {
+            if delta.is_in_base() {
                 if is_leaf {
                     self.leave_out(Some(base.value(next)));
                 }
