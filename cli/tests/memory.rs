@@ -143,6 +143,54 @@ fn a_server_keeps_to_its_memory_with_large_values() {
     assert!(peak > LARGE_BUDGET, "all of it is in use");
 }
 
+/// Rows of a B-tree fill the memory; then rows in memory take their part of it, and no more.
+#[test]
+fn a_server_keeps_to_its_memory_with_keyspaces_of_both_kinds() {
+    const BOTH: u64 = 64 << 20;
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let program = Path::new(env!("CARGO_BIN_EXE_hedgerow"));
+    let created = std::process::Command::new(program)
+        .args(["keyspace", "create", "db1", "--index", "masstree", "--data"])
+        .arg(&data)
+        .output()
+        .unwrap();
+    assert!(created.status.success(), "{created:?}");
+    let flags = ["--index", "btree", "--memory", "64MiB", "--workers", "2"];
+    let flags = [&flags[..], &["--checkpoint-log", "1GiB"]].concat();
+    let mut server = Server::spawn(program, &data, &flags).unwrap();
+    let mut client = server.connect().unwrap();
+    let ok = Reply::Simple("OK".into());
+    set(&mut client, 0..120_000);
+    assert!(peak_bytes(&server) > BOTH, "all of it is in use");
+    expect(&mut client, &[b"SELECT", b"1"], &ok);
+    let mut stored = 0;
+    let refused = loop {
+        match client
+            .call(&[b"SET", &key(stored), &value(stored)])
+            .unwrap()
+        {
+            Reply::Error(why) => break why,
+            reply => assert_eq!(reply, ok),
+        }
+        stored += 1;
+        assert!(stored < 100_000, "the limit is never reached");
+    };
+    for words in ["OOM ", "keyspaces in memory", "B-trees", "--memory"] {
+        assert!(refused.contains(words), "{refused}");
+    }
+    let least = BOTH / 2 / value(0).len() as u64;
+    assert!(u64::from(stored) > least, "{stored}");
+    get(&mut client, 0..1_000);
+    expect(&mut client, &[b"SELECT", b"0"], &ok);
+    set(&mut client, 120_000..130_000);
+    get(&mut client, (0..1_000).map(|n| n * 100));
+    let peak = peak_bytes(&server);
+    println!("{stored} rows in memory, {peak} bytes at most");
+    let allowed = BOTH + BOTH / 10 + BESIDES;
+    assert!(peak < allowed, "{peak} bytes");
+}
+
 /// Numbers of rows, far apart from each other.
 fn scattered(count: u32) -> impl Iterator<Item = u32> {
     (0..count).map(|n| n.wrapping_mul(0x9e37_79b9) % ROWS)
