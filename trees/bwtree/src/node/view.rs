@@ -12,7 +12,7 @@
 
 use crate::node::item::{Item, KeyParts};
 use crate::node::ordered::{Newest, Ordered};
-use crate::node::record::{IN_BASE, Kind, RecordRef};
+use crate::node::record::{Kind, RecordRef};
 use crate::value::{Block, Stored};
 
 /// A change of one key that is applied as if it were the newest delta.
