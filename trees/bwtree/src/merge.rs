@@ -123,7 +123,8 @@ impl<C: Configuration> BwTree<C> {
         if children[index] != node.id {
             self.counters.count(Event::HelpedSeparators as usize);
             self.post_separator(level, node.head.low(), node.id, guard);
-            return true;
+            // A parent that stays as it is would be the same the next time.
+            return self.table.load(parent.id) != parent.head.word();
         }
         let candidates = [index.checked_sub(1), Some(index)];
         for left in candidates.into_iter().flatten() {
