@@ -18,8 +18,8 @@ use crate::tree::BwTree;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-const STEPS: usize = if cfg!(miri) { 250 } else { 6_000 };
-const NUMBERS: u32 = if cfg!(miri) { 45 } else { 400 };
+const STEPS: usize = if cfg!(miri) { 100 } else { 6_000 };
+const NUMBERS: u32 = if cfg!(miri) { 40 } else { 400 };
 
 /// Keys of different lengths, some of which begin with others, in no order.
 fn key(number: u32) -> Vec<u8> {
