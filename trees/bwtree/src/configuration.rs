@@ -79,7 +79,7 @@ impl Configuration for Standard {
     const NODE_BYTES: usize = 8 << 10;
     const LEAF_CHAIN: u16 = 24;
     const INNER_CHAIN: u16 = 0;
-    const LEAF_DELTA_BYTES: usize = 24 * 64;
+    const LEAF_DELTA_BYTES: usize = 22 * 64;
     const INNER_DELTA_BYTES: usize = 0;
 }
 
