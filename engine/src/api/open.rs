@@ -17,6 +17,8 @@ use crate::disk::lost::LostRecords;
 use crate::disk::page_file::PageFile;
 use crate::disk::replay::{Recovered, Recovery};
 use crate::engine::{Counters, Engine};
+#[cfg(doc)]
+use crate::error::Error;
 use crate::error::Result;
 use crate::index::expiry::Expiries;
 use crate::index::kind::IndexKind;
