@@ -3,7 +3,8 @@
 //! The keys of a batch descend together, a level at a time. Each step has three parts, and each
 //! part runs over all keys before the next begins: ask for the mapping table's entries; load them
 //! and ask for the newest records and for what the search in the base node reads first; search.
-//! So a level costs a batch about two misses, not two for each key.
+//! So a level costs a batch about two misses, not two for each key. In the leaves, the batch first
+//! finds the place of each key and asks for its item, and then reads the items.
 
 use hedgerow_memory::prefetch_line;
 
@@ -12,7 +13,7 @@ use crate::descend::Help;
 use crate::epochs::Epochs;
 use crate::mapping_table::{NodeId, ROOT};
 use crate::node::base::prefetch_base;
-use crate::node::route::Target;
+use crate::node::route::{Located, Target};
 use crate::node::{Kind, RecordRef};
 use crate::tree::{BwTree, Guard, Node};
 
@@ -25,8 +26,13 @@ impl<C: Configuration> BwTree<C> {
         let guard = self.epochs.pin();
         for (batch, keys) in keys.chunks(BATCH).enumerate() {
             let heads = self.leaves_of(keys, &guard);
-            for (index, (key, head)) in keys.iter().zip(&heads).enumerate() {
-                let value = head.and_then(|head| head.lookup(key).value);
+            let mut located = [None; BATCH];
+            for ((place, key), head) in located.iter_mut().zip(keys).zip(heads) {
+                *place = head.map(|head| head.locate(key));
+                place.iter().for_each(Located::prefetch_item);
+            }
+            for (index, place) in located[..keys.len()].iter().enumerate() {
+                let value = place.and_then(|place| place.lookup().value);
                 read(
                     batch * BATCH + index,
                     value.as_ref().map(|value| value.get()),

@@ -265,6 +265,16 @@ impl<'g> Base<'g> {
     /// lower than every key: `first` is 1 in inner nodes.
     #[inline(always)]
     pub fn search_level(self, key: &[u8], first: usize) -> Result<usize, usize> {
+        match self.candidate(key, first) {
+            Ok(candidate) => self.search_equal(candidate),
+            Err(index) => Err(index),
+        }
+    }
+
+    /// The first item whose head is that of a key; where there is none, the index at which the key
+    /// would be. Reads heads alone.
+    #[inline(always)]
+    pub fn candidate<'k>(self, key: &'k [u8], first: usize) -> Result<Candidate<'k>, usize> {
         debug_assert_eq!(first, usize::from(!self.is_leaf()));
         let heads = self.heads();
         if heads.len() <= first {
@@ -277,29 +287,61 @@ impl<'g> Base<'g> {
             _ => return Err(heads.len()),
         };
         let head = (head_of(suffix) >> 32) as u32;
-        let low = first + count_below(&heads[first..], head);
-        if low == heads.len() || heads[low] != head {
-            return Err(low);
+        let index = first + count_below(&heads[first..], head);
+        if index == heads.len() || heads[index] != head {
+            return Err(index);
         }
-        self.search_equal(low, head, suffix)
+        Ok(Candidate {
+            index,
+            head,
+            suffix,
+        })
     }
 
-    /// The index of a suffix among the items from `low` on, the first one with its head.
+    /// What is read first of an item of a leaf, to prefetch it.
+    #[inline(always)]
+    pub fn item_address(self, index: usize) -> *const u8 {
+        let at = match self.stride() {
+            Some(stride) => self.behind_heads() + stride * index,
+            None => self.behind_heads() + 4 * index,
+        };
+        self.0.address().as_ptr().wrapping_add(at)
+    }
+
+    /// The index of a key, whose candidate is known, or that at which it would be.
     #[inline]
-    fn search_equal(self, mut low: usize, head: u32, suffix: &[u8]) -> Result<usize, usize> {
+    pub fn search_equal(self, candidate: Candidate<'_>) -> Result<usize, usize> {
+        let mut low = candidate.index;
         let equal_heads = self.heads()[low..]
             .iter()
-            .take_while(|&&other| other == head);
+            .take_while(|&&other| other == candidate.head);
         let mut high = low + equal_heads.count();
         while low < high {
             let middle = low + (high - low) / 2;
-            match compare(self.suffix(middle), suffix) {
+            match compare(self.suffix(middle), candidate.suffix) {
                 Ordering::Less => low = middle + 1,
                 Ordering::Greater => high = middle,
                 Ordering::Equal => return Ok(middle),
             }
         }
         Err(low)
+    }
+}
+
+/// What a search knows of a key once it has counted heads: the first item with the same one.
+#[derive(Clone, Copy)]
+pub(crate) struct Candidate<'k> {
+    index: usize,
+    head: u32,
+    /// The key behind the node's prefix.
+    suffix: &'k [u8],
+}
+
+impl Candidate<'_> {
+    /// Which item it is.
+    #[inline(always)]
+    pub fn index(self) -> usize {
+        self.index
     }
 }
 

@@ -1,7 +1,9 @@
 //! Finding one thing in a chain: the child that leads to a key, or a key's value.
 
+use hedgerow_memory::prefetch_line;
+
 use crate::mapping_table::NodeId;
-use crate::node::base::Base;
+use crate::node::base::{Base, Candidate};
 use crate::node::key::{compare, filter_of};
 use crate::node::record::{IN_BASE, Kind, RecordRef};
 use crate::value::Stored;
@@ -80,20 +82,28 @@ impl<'g> RecordRef<'g> {
     /// What a leaf has of a key, which is not beyond it.
     #[inline]
     pub fn lookup(self, key: &[u8]) -> Lookup<'g> {
+        self.locate(key).lookup()
+    }
+
+    /// Where in a leaf a key is, which is not beyond it: the walk of the chain and the count of
+    /// heads, without a look at the base node's items.
+    #[inline]
+    pub fn locate<'k>(self, key: &'k [u8]) -> Located<'g, 'k> {
         let bit = filter_of(key);
         let mut record = self;
         loop {
             if record.kind() == Kind::Base {
-                return record.base().lookup(key);
+                let base = record.base();
+                return Located::InBase(base, base.candidate(key, 0));
             }
             if record.is_leaf_delta() {
                 record = if record.filter() & bit == 0 {
                     record.base().record()
                 } else if record.is_of(key) {
-                    return Lookup {
+                    return Located::InDelta(Lookup {
                         value: (record.kind() != Kind::Delete).then(|| record.value()),
                         offset: record.header().offset,
-                    };
+                    });
                 } else {
                     record.next()
                 };
@@ -107,6 +117,48 @@ impl<'g> RecordRef<'g> {
             } else {
                 record = record.next();
             }
+        }
+    }
+}
+
+/// Where in a leaf a key is.
+#[derive(Clone, Copy)]
+pub(crate) enum Located<'g, 'k> {
+    /// A delta says what the leaf has of it.
+    InDelta(Lookup<'g>),
+    /// The base node says it: by the item with the key's head, or by having none.
+    InBase(Base<'g>, Result<Candidate<'k>, usize>),
+}
+
+impl<'g> Located<'g, '_> {
+    /// Asks for the item of the base node that [`lookup`](Self::lookup) reads, if it reads one.
+    #[inline(always)]
+    pub fn prefetch_item(&self) {
+        if let Located::InBase(base, Ok(candidate)) = self {
+            prefetch_line(base.item_address(candidate.index()));
+        }
+    }
+
+    /// What the leaf has of the key.
+    #[inline(always)]
+    pub fn lookup(self) -> Lookup<'g> {
+        let (base, candidate) = match self {
+            Located::InDelta(lookup) => return lookup,
+            Located::InBase(base, candidate) => (base, candidate),
+        };
+        let found = match candidate {
+            Ok(candidate) => base.search_equal(candidate),
+            Err(index) => Err(index),
+        };
+        match found {
+            Ok(index) => Lookup {
+                value: Some(base.value(index)),
+                offset: index as u32 | IN_BASE,
+            },
+            Err(index) => Lookup {
+                value: None,
+                offset: index as u32,
+            },
         }
     }
 }
@@ -127,20 +179,5 @@ impl<'g> Base<'g> {
             Target::Last => self.size() - 1,
         };
         self.child(index)
-    }
-
-    /// What the base node of a leaf has of a key.
-    #[inline]
-    fn lookup(self, key: &[u8]) -> Lookup<'g> {
-        match self.search_level(key, 0) {
-            Ok(index) => Lookup {
-                value: Some(self.value(index)),
-                offset: index as u32 | IN_BASE,
-            },
-            Err(index) => Lookup {
-                value: None,
-                offset: index as u32,
-            },
-        }
     }
 }
