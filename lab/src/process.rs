@@ -29,6 +29,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Server {
     child: Child,
     address: SocketAddr,
+    readers: Option<SocketAddr>,
     /// Its files; removed with it.
     _directory: TempDir,
     empty_bytes: u64,
@@ -75,6 +76,7 @@ impl Server {
         Ok(Self {
             child,
             address,
+            readers: None,
             _directory: directory,
             empty_bytes,
         })
@@ -84,6 +86,19 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The same server, which listens at another address for requests that only read.
+    #[must_use]
+    pub fn with_readers(mut self, readers: SocketAddr) -> Self {
+        self.readers = Some(readers);
+        self
+    }
+
+    /// Where it listens for requests that only read.
+    #[must_use]
+    pub fn readers_address(&self) -> SocketAddr {
+        self.readers.unwrap_or(self.address)
     }
 
     /// Its resident memory in bytes.

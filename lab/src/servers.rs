@@ -3,12 +3,14 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use hedgerow_lab_contender::{Promises, StoreError, Unavailable};
-use hedgerow_lab_peers::{Protocol, ServerPeer, ServerSettings, mysql_client, servers};
+use hedgerow_lab_contender::{Promises, Unavailable};
+use hedgerow_lab_peers::{Prepare, Protocol, ServerPeer, ServerSettings, mysql_client, servers};
 
 use crate::experiment::Participant;
-use crate::process::Server;
+use crate::process::{Server, free_address};
+use crate::wire::wait_for_table;
 use crate::{LabError, Result};
 use hedgerow_lab_own::own;
 
@@ -20,6 +22,37 @@ pub const OURS_BY_MEMCACHED: &str = "hedgerow server, memcached protocol";
 
 /// Ours, by RESP, without a log.
 pub const OURS_IN_MEMORY: &str = "hedgerow server in memory";
+
+/// What a server of ours does to keep what it acknowledges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeping {
+    /// Nothing: no files.
+    InMemory,
+    /// A log, synced as `--durability` says.
+    Log(&'static str),
+}
+
+/// Ours by RESP over each index that the Bw-tree's experiments compare, with what logging and
+/// syncing add.
+const OVER_INDEXES: [(&str, &str, Keeping); 9] = [
+    ("hedgerow bwtree in memory", "bwtree", Keeping::InMemory),
+    (
+        "hedgerow bwtree periodic",
+        "bwtree",
+        Keeping::Log("periodic"),
+    ),
+    ("hedgerow bwtree sync", "bwtree", Keeping::Log("sync")),
+    ("hedgerow btree in memory", "btree", Keeping::InMemory),
+    ("hedgerow btree periodic", "btree", Keeping::Log("periodic")),
+    ("hedgerow btree sync", "btree", Keeping::Log("sync")),
+    ("hedgerow masstree in memory", "masstree", Keeping::InMemory),
+    (
+        "hedgerow masstree periodic",
+        "masstree",
+        Keeping::Log("periodic"),
+    ),
+    ("hedgerow masstree sync", "masstree", Keeping::Log("sync")),
+];
 
 /// The core that servers run on.
 pub const SERVER_CORE: usize = 0;
@@ -48,7 +81,7 @@ pub fn named(names: &[&str]) -> Vec<ServerPeer> {
 pub fn participant(server: &ServerPeer) -> Participant {
     let client = match server.protocol {
         Protocol::MySql => mysql_client().map(drop),
-        Protocol::Resp | Protocol::Memcached => Ok(()),
+        Protocol::Resp | Protocol::Memcached | Protocol::HandlerSocket => Ok(()),
     };
     Participant {
         entry: server.entry.clone(),
@@ -63,14 +96,37 @@ pub fn participant(server: &ServerPeer) -> Participant {
 ///
 /// When there is none here, or it does not start.
 pub fn start(name: &str, settings: &ServerSettings) -> Result<(ServerPeer, Server)> {
+    start_on(Some(SERVER_CORE), name, settings)
+}
+
+/// Starts the server of this name on a core, or wherever the system puts it.
+///
+/// # Errors
+///
+/// Those of [`start`].
+pub fn start_on(
+    core: Option<usize>,
+    name: &str,
+    settings: &ServerSettings,
+) -> Result<(ServerPeer, Server)> {
     let mut found = named(&[name]);
     let peer = found
         .pop()
         .ok_or_else(|| LabError::Usage(format!("no server is called {name}")))?;
     let program = peer.program.as_deref().map_err(LabError::unavailable)?;
-    let server = Server::start(program, Some(SERVER_CORE), |folder, address| {
-        (peer.prepare)(folder, address, settings).map_err(LabError::from_display)
+    let readers = free_address()?;
+    let settings = ServerSettings {
+        readers_port: readers.port(),
+        ..*settings
+    };
+    let server = Server::start(program, core, |folder, address| {
+        (peer.prepare)(folder, address, &settings).map_err(LabError::from_display)
     })?;
+    if peer.protocol == Protocol::HandlerSocket {
+        wait_for_table(server.address())?;
+        wait_for_table(readers)?;
+        return Ok((peer, server.with_readers(readers)));
+    }
     Ok((peer, server))
 }
 
@@ -82,7 +138,7 @@ fn own_servers() -> Vec<ServerPeer> {
         variable_keys: true,
         longest_key: Some(hedgerow::MAX_KEY_BYTES),
     };
-    let server = |name, protocol, promises, prepare| ServerPeer {
+    let server = |name, protocol, promises, prepare: Prepare| ServerPeer {
         entry: own(name, promises),
         licence: "MIT OR Apache-2.0",
         usage: "the binary beside the lab's",
@@ -94,26 +150,38 @@ fn own_servers() -> Vec<ServerPeer> {
         durable: false,
         ..promises
     };
-    vec![
-        server(
-            OURS,
-            Protocol::Resp,
-            promises,
-            |folder, address, settings| own_arguments(Some(folder), "resp", address, settings),
-        ),
+    let started = |index, protocol, keeping| -> Prepare {
+        Arc::new(move |folder: &Path, address, settings: &ServerSettings| {
+            Ok(own_arguments(
+                index, protocol, keeping, folder, address, settings,
+            ))
+        })
+    };
+    let log = Keeping::Log("periodic");
+    let mut all = vec![
+        server(OURS, Protocol::Resp, promises, started(None, "resp", log)),
         server(
             OURS_BY_MEMCACHED,
             Protocol::Memcached,
             promises,
-            |folder, address, settings| own_arguments(Some(folder), "memcached", address, settings),
+            started(None, "memcached", log),
         ),
         server(
             OURS_IN_MEMORY,
             Protocol::Resp,
             volatile,
-            |_, address, settings| own_arguments(None, "resp", address, settings),
+            started(None, "resp", Keeping::InMemory),
         ),
-    ]
+    ];
+    all.extend(OVER_INDEXES.map(|(name, index, keeping)| {
+        let promises = match keeping {
+            Keeping::InMemory => volatile,
+            Keeping::Log(_) => promises,
+        };
+        let prepare = started(Some(index), "resp", keeping);
+        server(name, Protocol::Resp, promises, prepare)
+    }));
+    all
 }
 
 /// Ours lies beside this program.
@@ -128,32 +196,41 @@ fn own_program() -> std::result::Result<PathBuf, Unavailable> {
         })
 }
 
-/// The arguments of ours: its files in `folder`, or nowhere.
+/// The arguments of ours, with its files in `folder` where it has some. B-trees, which go to their
+/// file when their memory is full, get what a server may take.
 fn own_arguments(
-    folder: Option<&Path>,
+    index: Option<&str>,
     protocol: &str,
+    keeping: Keeping,
+    folder: &Path,
     address: SocketAddr,
     settings: &ServerSettings,
-) -> std::result::Result<Vec<String>, StoreError> {
+) -> Vec<String> {
     let other = match protocol {
         "resp" => "memcached",
         _ => "resp",
     };
     let mut arguments = vec!["serve".to_owned()];
-    match folder {
-        None => arguments.push("--in-memory".to_owned()),
-        Some(folder) => arguments.extend([
+    match keeping {
+        Keeping::InMemory => arguments.push("--in-memory".to_owned()),
+        Keeping::Log(durability) => arguments.extend([
             "--data".to_owned(),
             folder.join("data").display().to_string(),
             "--durability".to_owned(),
-            "periodic".to_owned(),
+            durability.to_owned(),
         ]),
     }
-    let rest = format!(
+    let mut rest = format!(
         "--workers {} --http 127.0.0.1:0 --{protocol} {address} --{other} 127.0.0.1:0 \
          --max-connections {}",
         settings.threads, settings.connections
     );
+    if let Some(index) = index {
+        rest += &format!(" --index {index}");
+    }
+    if index == Some("btree") {
+        rest += &format!(" --memory {}", settings.memory_bytes);
+    }
     arguments.extend(rest.split_whitespace().map(str::to_owned));
-    Ok(arguments)
+    arguments
 }

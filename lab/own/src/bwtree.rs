@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
-use hedgerow_bwtree::{BwTree, Configuration, Entries, Standard};
+use hedgerow_bwtree::{BwTree, Configuration, Standard};
 use hedgerow_index::{Decision, ScanRange};
 
 use super::masstree::InlinedIndex;
@@ -27,7 +27,7 @@ impl<C: Configuration> Delta<C> {
     }
 }
 
-impl<C: Configuration<Entries: Entries<Sharing = ()>>> InlinedIndex for Delta<C> {
+impl<C: Configuration> InlinedIndex for Delta<C> {
     #[inline]
     fn get_with<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
         self.tree().get_with(key, read)
@@ -69,7 +69,7 @@ impl<C: Configuration<Entries: Entries<Sharing = ()>>> InlinedIndex for Delta<C>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Indexed;
+    use crate::masstree::Indexed;
     use hedgerow_lab_contender::{Map, value_of};
     use hedgerow_lab_data::{KeySet, Keys};
 

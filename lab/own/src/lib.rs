@@ -9,6 +9,7 @@
 
 mod btree;
 mod bwtree;
+mod bwtree_forms;
 pub mod comparison_trees;
 mod empty;
 mod engine;
@@ -20,6 +21,7 @@ mod standard;
 
 pub use btree::{Paged, SharedPaged};
 pub use bwtree::Delta;
+pub use bwtree_forms::{bwtree_chains, bwtree_chunks, bwtree_epochs, bwtree_forms};
 pub use empty::Empty;
 pub use engine::Engine;
 pub use entries::{concurrent, maps, ordered, own, single, stores, unordered};

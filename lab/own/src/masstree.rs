@@ -165,7 +165,7 @@ impl<C: Configuration> Map for Inline<C> {
 
 /// An index whose operations have their callbacks compiled in, as the engine calls its default
 /// index: [`Index`](hedgerow_index::Index) would cost an indirect call for each.
-pub trait InlinedIndex: Default + Send + Sync {
+pub trait InlinedIndex: Default {
     /// Runs `read` on the value of `key`.
     fn get_with<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R>;
 

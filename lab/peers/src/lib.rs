@@ -23,5 +23,7 @@ mod stores;
 pub use maps::maps;
 pub use registry::{Limits, MapPeer, StorePeer};
 pub use rows::{ConnectRows, RowClient, mysql_client};
-pub use servers::{Prepare, Protocol, ServerPeer, ServerSettings, servers};
+pub use servers::{
+    HANDLER_SOCKET_PREAMBLE, Prepare, Protocol, ServerPeer, ServerSettings, servers,
+};
 pub use stores::stores;

@@ -34,5 +34,5 @@ pub use record::{
     Better, Experiment, Figure, Machine, Measured, Participant, Record, Round, Run, SCHEMA,
     Skipped, X,
 };
-pub use rounds::{Rounds, figures, significant};
+pub use rounds::{EXECUTION_TIME, Rounds, figures, significant};
 pub use write::{ReportError, render, write_report};

@@ -4,7 +4,7 @@
 //! figures when an experiment is over. Both are made here, so a run that was cut comes to the
 //! same figures as one that was not, of the rounds that it had.
 
-use crate::record::{Figure, Measured, Round};
+use crate::record::{Better, Figure, Measured, Round, X};
 
 /// The same figure measured in several rounds.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -53,10 +53,90 @@ impl Rounds {
     }
 }
 
+/// A column of this name over an axis of numbers is shown in two more forms: by how much it falls
+/// as the number grows (scaling), and how much the rounds differ (their standard deviation).
+pub const EXECUTION_TIME: &str = "execution time";
+
 /// The figures that the rounds of one experiment come to, places and contenders in the order
 /// in which they first appear. Ratios are to `baseline`, each within its round.
+///
+/// [`EXECUTION_TIME`] comes with its scaling and its standard deviation.
 #[must_use]
 pub fn figures(rounds: &[Round], baseline: &str) -> Vec<Figure> {
+    let rounds = &with_scaling(rounds);
+    let figures = measured(rounds, baseline).into_iter();
+    let figures = figures.flat_map(|figure| {
+        let deviation = deviation(&figure);
+        [Some(figure), deviation]
+    });
+    figures.flatten().collect()
+}
+
+/// Adds to each round that has an [`EXECUTION_TIME`] what percentage that is of the same
+/// contender's in the same round at the least number of the axis.
+fn with_scaling(rounds: &[Round]) -> Vec<Round> {
+    let same = |a: &Round, b: &Round| {
+        (a.round, &a.contender, &a.parameters) == (b.round, &b.contender, &b.parameters)
+    };
+    let at = |round: &Round| match round.x {
+        Some(X::Number(x)) => Some(x),
+        _ => None,
+    };
+    let scaled = rounds.iter().map(|round| {
+        let mut with = round.clone();
+        let others = rounds.iter().filter(|other| same(round, other));
+        let others = others.filter_map(|other| Some((at(other)?, other)));
+        let others: Vec<(f64, &Round)> = others.collect();
+        let Some((least, first)) = others.iter().min_by(|a, b| a.0.total_cmp(&b.0)) else {
+            return with;
+        };
+        let is_alone = others.iter().all(|(x, _)| x == least);
+        if let (false, Some(own), Some(first)) = (is_alone, time_of(round), time_of(first)) {
+            with.figures.push(Measured {
+                column: format!("{EXECUTION_TIME}, scaling"),
+                unit: format!("% of that at {least}"),
+                better: Better::Lower,
+                figure: significant(100.0 * own / first),
+            });
+        }
+        with
+    });
+    scaled.collect()
+}
+
+fn time_of(round: &Round) -> Option<f64> {
+    let mut figures = round.figures.iter();
+    let time = figures.find(|figure| figure.column == EXECUTION_TIME)?;
+    (time.figure > 0.0).then_some(time.figure)
+}
+
+/// The standard deviation of an [`EXECUTION_TIME`], in percent of the mean: that of the rounds as a
+/// sample. What each round adds is how far it is from the mean.
+fn deviation(figure: &Figure) -> Option<Figure> {
+    let rounds = &figure.rounds;
+    let is_sample = figure.column == EXECUTION_TIME && figure.median.is_some() && rounds.len() > 1;
+    let mean = rounds.iter().sum::<f64>() / rounds.len().max(1) as f64;
+    if !is_sample || mean <= 0.0 {
+        return None;
+    }
+    let apart = rounds.iter().map(|time| 100.0 * (time - mean).abs() / mean);
+    let apart: Vec<f64> = apart.map(significant).collect();
+    let squares: f64 = apart.iter().map(|apart| apart * apart).sum();
+    let deviation = significant((squares / (rounds.len() - 1) as f64).sqrt());
+    Some(Figure {
+        column: format!("{EXECUTION_TIME}, standard deviation"),
+        unit: "% of the mean".to_owned(),
+        median: Some(deviation),
+        min: apart.iter().copied().min_by(f64::total_cmp),
+        max: apart.iter().copied().max_by(f64::total_cmp),
+        rounds: apart,
+        ratio: None,
+        ..figure.clone()
+    })
+}
+
+/// The figures of what was measured.
+fn measured(rounds: &[Round], baseline: &str) -> Vec<Figure> {
     let mut places: Vec<Vec<&Round>> = Vec::new();
     for round in rounds {
         let place = places.iter_mut().find(|place| {
@@ -216,6 +296,44 @@ mod tests {
         let figures = figures(&rounds, "a");
         assert_eq!((figures[0].errors, figures[0].median), (2, None));
         assert_eq!((figures[0].ratio, figures[0].rounds.len()), (None, 2));
+    }
+
+    #[test]
+    fn execution_times_come_with_their_scaling_and_standard_deviation() {
+        let mut rounds = Vec::new();
+        for (nth, (one, eight)) in [(10.0, 5.0), (20.0, 6.0), (30.0, 15.0)].iter().enumerate() {
+            rounds.push(round("a", nth as u32, 8.0, *eight));
+            rounds.push(round("a", nth as u32, 1.0, *one));
+        }
+        rounds.push(round("b", 0, 1.0, 7.0));
+        for round in &mut rounds {
+            round.figures[0].column = EXECUTION_TIME.to_owned();
+        }
+        let figures = figures(&rounds, "a");
+        let of = |contender: &str, x: f64, form: &str| {
+            let column = format!("{EXECUTION_TIME}, {form}");
+            let mut figures = figures.iter().filter(|f| f.contender == contender);
+            figures.find(|f| f.x == Some(X::Number(x)) && f.column == column)
+        };
+        let scaling = of("a", 8.0, "scaling").expect("two numbers");
+        assert_eq!(scaling.rounds, [50.0, 30.0, 50.0]);
+        assert_eq!(
+            (scaling.median, &*scaling.unit),
+            (Some(50.0), "% of that at 1")
+        );
+        let least = of("a", 1.0, "scaling").expect("two numbers");
+        assert_eq!(least.rounds, [100.0; 3]);
+        let deviation = of("a", 1.0, "standard deviation").expect("three rounds");
+        assert_eq!((deviation.median, deviation.max), (Some(50.0), Some(50.0)));
+        assert_eq!(deviation.rounds, [50.0, 0.0, 50.0]);
+        for form in ["scaling", "standard deviation"] {
+            assert!(
+                of("b", 1.0, form).is_none(),
+                "one number, one round: {form}"
+            );
+        }
+        let others = [round("a", 0, 1.0, 3.0), round("a", 0, 2.0, 4.0)];
+        assert_eq!(super::figures(&others, "a").len(), 2, "no other column");
     }
 
     #[test]

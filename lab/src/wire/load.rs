@@ -161,7 +161,8 @@ pub fn play_once(address: SocketAddr, script: &Script, connections: usize) -> Re
 
 /// Plays each script once on a connection of its own, all at once; requests per second.
 ///
-/// Connections are visited in turn. One that has played its script is left open.
+/// Preambles are said before the clock starts. Connections are visited in turn. One that has
+/// played its script is left open.
 ///
 /// # Errors
 ///
@@ -171,6 +172,12 @@ pub fn play_each(address: SocketAddr, scripts: &[Script]) -> Result<f64> {
         .iter()
         .map(|_| Connection::open(address))
         .collect::<Result<Vec<_>>>()?;
+    for (connection, script) in connections.iter_mut().zip(scripts) {
+        if let Some(preamble) = script.preamble() {
+            connection.send(preamble)?;
+            connection.receive()?;
+        }
+    }
     let longest = scripts.iter().map(Script::len).max().unwrap_or(0);
     let start = Instant::now();
     let mut answered = 0;

@@ -17,7 +17,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The text protocol of a server.
+    /// That of a server.
     ///
     /// # Errors
     ///
@@ -26,8 +26,8 @@ impl Protocol {
         match server.protocol {
             hedgerow_lab_peers::Protocol::Resp => Ok(Self::Resp),
             hedgerow_lab_peers::Protocol::Memcached => Ok(Self::Memcached),
-            hedgerow_lab_peers::Protocol::MySql => Err(LabError::Usage(format!(
-                "{} speaks no text protocol",
+            _ => Err(LabError::Usage(format!(
+                "{} speaks neither Redis's protocol nor memcached's",
                 server.entry.name
             ))),
         }
@@ -51,6 +51,8 @@ pub struct Script {
     requests: Vec<u8>,
     replies: Vec<u8>,
     exchanges: Vec<Span>,
+    /// What a connection says first, before anything is timed.
+    preamble: Option<Span>,
 }
 
 /// Where an exchange lies in the two buffers.
@@ -72,12 +74,33 @@ impl Script {
     /// The `index`-th exchange.
     #[must_use]
     pub fn exchange(&self, index: usize) -> Exchange<'_> {
-        let span = &self.exchanges[index];
+        self.of(&self.exchanges[index])
+    }
+
+    fn of(&self, span: &Span) -> Exchange<'_> {
         Exchange {
             request: &self.requests[span.request.clone()],
             reply: &self.replies[span.reply.clone()],
             requests: span.requests,
         }
+    }
+
+    /// What a connection says before it plays the exchanges.
+    #[must_use]
+    pub fn preamble(&self) -> Option<Exchange<'_>> {
+        self.preamble.as_ref().map(|span| self.of(span))
+    }
+
+    /// Makes every connection say this first.
+    pub(super) fn begin_with(&mut self, request: &str, reply: &str) {
+        let (request_start, reply_start) = (self.requests.len(), self.replies.len());
+        self.requests.extend_from_slice(request.as_bytes());
+        self.replies.extend_from_slice(reply.as_bytes());
+        self.preamble = Some(Span {
+            request: request_start..self.requests.len(),
+            reply: reply_start..self.replies.len(),
+            requests: 0,
+        });
     }
 
     /// Adds an exchange of `requests` requests, which `build` appends with their replies.

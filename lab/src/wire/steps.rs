@@ -10,9 +10,12 @@ use std::ops::Range;
 use hedgerow_lab_contender::value_of;
 use hedgerow_lab_data::Keys;
 use hedgerow_lab_data::workload::{Kind, Workload};
+use hedgerow_lab_peers::Protocol;
 
+use super::handler_socket;
 use super::operations::digits;
-use super::script::{Protocol, Script, resp_array, resp_bulk};
+use super::script::{Script, resp_array, resp_bulk};
+use crate::{LabError, Result};
 
 /// One operation and what becomes of its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,17 +64,63 @@ pub fn updated_text(key: &[u8], updates: u32, bytes: usize) -> Vec<u8> {
     digits(value_of(key) ^ change, bytes)
 }
 
-/// The steps as requests of a text protocol, one to an exchange, with their replies. An insert
+/// The steps as requests of a text protocol, `depth` to an exchange, with their replies. An insert
 /// is refused where the key is there, and an update where it is not, as in SQL.
-#[must_use]
-pub fn script(protocol: Protocol, keys: &Keys, steps: &[Step], value_bytes: usize) -> Script {
+///
+/// # Errors
+///
+/// A protocol that is not text.
+pub fn script(
+    protocol: Protocol,
+    keys: &Keys,
+    steps: &[Step],
+    value_bytes: usize,
+    depth: usize,
+) -> Result<Script> {
+    let append = match protocol {
+        Protocol::Resp => by_resp,
+        Protocol::Memcached => by_memcached,
+        Protocol::HandlerSocket => handler_socket::append,
+        Protocol::MySql => {
+            let what = "requests in SQL are not built beforehand";
+            return Err(LabError::Usage(what.to_owned()));
+        }
+    };
     let mut script = Script::default();
-    for step in steps {
-        let key = keys.get(step.record);
-        let value = updated_text(key, step.updates, value_bytes);
-        script.push(1, |request, reply| match protocol {
-            Protocol::Resp => by_resp(step.kind, key, &value, request, reply),
-            Protocol::Memcached => by_memcached(step.kind, key, &value, request, reply),
+    if protocol == Protocol::HandlerSocket {
+        handler_socket::begin(&mut script);
+    }
+    for some in steps.chunks(depth) {
+        script.push(some.len(), |request, reply| {
+            for step in some {
+                let key = keys.get(step.record);
+                let value = updated_text(key, step.updates, value_bytes);
+                append(step.kind, key, &value, request, reply);
+            }
+        });
+    }
+    Ok(script)
+}
+
+/// Writes to these records by Redis's protocol, so many to a transaction, each transaction an
+/// exchange: `MULTI`, a `SET` for each record, `EXEC`.
+#[must_use]
+pub fn transactions(keys: &Keys, records: Range<usize>, value_bytes: usize, size: usize) -> Script {
+    let mut script = Script::default();
+    let records: Vec<usize> = records.collect();
+    for some in records.chunks(size) {
+        script.push(some.len(), |request, reply| {
+            resp_array(request, &[b"MULTI"]);
+            for &record in some {
+                let key = keys.get(record);
+                let value = updated_text(key, u32::MAX, value_bytes);
+                resp_array(request, &[b"SET", key, &value]);
+            }
+            resp_array(request, &[b"EXEC"]);
+            reply.extend_from_slice(b"+OK\r\n");
+            reply.extend_from_slice(&b"+QUEUED\r\n".repeat(some.len()));
+            reply.extend_from_slice(format!("*{}\r\n", some.len()).as_bytes());
+            reply.extend_from_slice(&b"+OK\r\n".repeat(some.len()));
         });
     }
     script
@@ -143,7 +192,7 @@ mod tests {
         });
         let value = String::from_utf8(updated_text(b"k", 0, 2)).expect("digits");
         let of = |protocol| {
-            let script = script(protocol, &keys, &steps, 2);
+            let script = script(protocol, &keys, &steps, 2, 1).expect("text");
             let all = (0..4).flat_map(|index| {
                 let exchange = script.exchange(index);
                 [exchange.request, exchange.reply].concat()
@@ -163,5 +212,33 @@ mod tests {
             "{resp}"
         );
         assert!(resp.ends_with("DEL\r\n$1\r\nk\r\n:1\r\n"), "{resp}");
+        assert_eq!(
+            of(Protocol::HandlerSocket),
+            format!(
+                "0\t+\t2\tk\t{value}\n0\t1\n1\t=\t1\tk\t1\t0\tU\t{value}\n0\t1\t1\n\
+                 1\t=\t1\tk\n0\t1\t{value}\n1\t=\t1\tk\t1\t0\tD\n0\t1\t1\n"
+            )
+        );
+        assert!(script(Protocol::MySql, &keys, &steps, 2, 1).is_err());
+        let together = script(Protocol::Resp, &keys, &steps, 2, 3).expect("text");
+        assert_eq!((together.len(), together.exchange(0).requests), (2, 3));
+    }
+
+    #[test]
+    fn a_transaction_is_one_exchange_of_several_writes() {
+        let keys: Keys = ["a", "b", "c"].iter().collect();
+        let script = transactions(&keys, 0..3, 2, 2);
+        assert_eq!(script.len(), 2);
+        let first = script.exchange(0);
+        assert_eq!(first.requests, 2);
+        assert!(
+            first
+                .request
+                .starts_with(b"*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n")
+        );
+        assert!(first.request.ends_with(b"*1\r\n$4\r\nEXEC\r\n"));
+        let reply = b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+OK\r\n";
+        assert_eq!(first.reply, reply);
+        assert_eq!(script.exchange(1).requests, 1);
     }
 }

@@ -1,21 +1,30 @@
 //! Every server that this machine has is started in a directory of its own, answers a client of
 //! its protocol, and is gone afterwards.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use hedgerow_lab_peers::{
-    ConnectRows, Protocol, ServerPeer, ServerSettings, mysql_client, servers,
+    ConnectRows, HANDLER_SOCKET_PREAMBLE, Protocol, ServerPeer, ServerSettings, mysql_client,
+    servers,
 };
 
-const SETTINGS: ServerSettings = ServerSettings {
-    memory_bytes: 64 << 20,
-    threads: 1,
-    connections: 100,
-};
+fn settings() -> ServerSettings {
+    ServerSettings {
+        memory_bytes: 64 << 20,
+        threads: 1,
+        connections: 100,
+        readers_port: free_address().port(),
+    }
+}
+
+fn free_address() -> SocketAddr {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    free.local_addr().expect("it has one")
+}
 
 /// A started server; killed when dropped.
 struct Running(Child);
@@ -28,11 +37,8 @@ impl Drop for Running {
 }
 
 fn start(peer: &ServerPeer, program: &Path, directory: &Path) -> (Running, SocketAddr) {
-    let address = {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        free.local_addr().expect("it has one")
-    };
-    let arguments = (peer.prepare)(directory, address, &SETTINGS).expect("prepared");
+    let address = free_address();
+    let arguments = (peer.prepare)(directory, address, &settings()).expect("prepared");
     let child = Command::new(program)
         .args(&arguments)
         .current_dir(directory)
@@ -75,6 +81,16 @@ fn ask(address: SocketAddr, request: &str, end: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
+/// Sends requests and reads as many lines.
+fn ask_lines(address: SocketAddr, requests: &str, lines: usize) -> String {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let timeout = Some(Duration::from_secs(60));
+    stream.set_read_timeout(timeout).expect("a socket");
+    stream.write_all(requests.as_bytes()).expect("it reads");
+    let answers = BufReader::new(stream).lines().take(lines);
+    answers.map(|line| line.expect("text") + "\n").collect()
+}
+
 fn talk(peer: &ServerPeer, address: SocketAddr) {
     match peer.protocol {
         Protocol::Memcached => {
@@ -85,11 +101,34 @@ fn talk(peer: &ServerPeer, address: SocketAddr) {
             let answer = ask(address, "SET k hi\r\nGET k\r\n", "$2\r\nhi\r\n");
             assert_eq!(answer, "+OK\r\n$2\r\nhi\r\n");
         }
+        Protocol::HandlerSocket => talk_of_lines(address),
         Protocol::MySql => match mysql_client() {
             Ok(connect) => talk_of_rows(connect, address),
             Err(unavailable) => println!("skipped: talking to {}: {unavailable}", peer.entry.name),
         },
     }
+}
+
+/// Each request says whether it found its key. The table is there a moment after the port.
+fn talk_of_lines(address: SocketAddr) {
+    let opened = "0\t1\n0\t1\n0\t1\n";
+    let begin = Instant::now();
+    let talk = |requests: &str, answers: &str| {
+        let lines = 3 + requests.lines().count();
+        let all = format!("{HANDLER_SOCKET_PREAMBLE}{requests}");
+        let answer = ask_lines(address, &all, lines);
+        answer == format!("{opened}{answers}")
+    };
+    while !talk("", "") {
+        assert!(begin.elapsed() < Duration::from_secs(60), "no table");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(talk("0\t+\t2\ta\t1\n", "0\t1\n"), "an insert");
+    assert!(talk("0\t+\t2\ta\t9\n", "1\t1\t121\n"), "it is there");
+    assert!(talk("1\t=\t1\ta\t1\t0\tU\t2\n", "0\t1\t1\n"), "an update");
+    assert!(talk("1\t=\t1\ta\n", "0\t1\t2\n"), "the new value");
+    assert!(talk("1\t=\t1\ta\t1\t0\tD\n", "0\t1\t1\n"), "a delete");
+    assert!(talk("1\t=\t1\ta\n", "0\t1\n"), "nothing");
 }
 
 /// Two connections see each other's commits, and each statement says whether it found its key.
@@ -112,13 +151,13 @@ fn talk_of_rows(connect: ConnectRows, address: SocketAddr) {
 
 #[test]
 fn memcached_and_redis_start_answer_and_stop() {
-    run(|protocol| protocol != Protocol::MySql);
+    run(|protocol| matches!(protocol, Protocol::Memcached | Protocol::Resp));
 }
 
 #[test]
 #[ignore = "makes a MariaDB installation, which takes seconds: add -- --ignored"]
 fn mariadb_starts_answers_and_stops() {
-    run(|protocol| protocol == Protocol::MySql);
+    run(|protocol| matches!(protocol, Protocol::MySql | Protocol::HandlerSocket));
 }
 
 fn run(which: impl Fn(Protocol) -> bool) {

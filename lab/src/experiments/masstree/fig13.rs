@@ -150,6 +150,7 @@ fn measure(contender: &str, workload: &Workload) -> Result<Answer> {
         memory_bytes: 8 << 30,
         threads: 1,
         connections: 1000,
+        readers_port: 0,
     };
     let (peer, server) = start(contender, &settings)?;
     let protocol = Protocol::of(&peer)?;

@@ -58,6 +58,7 @@ pub(super) const SETTINGS: ServerSettings = ServerSettings {
     memory_bytes: 8 << 30,
     threads: 1,
     connections: 1000,
+    readers_port: 0,
 };
 
 /// One protocol's servers.

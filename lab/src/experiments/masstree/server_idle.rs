@@ -83,6 +83,7 @@ fn measure(contender: &str, count: usize, idle_for: Duration) -> Result<Answer> 
         memory_bytes: 1 << 30,
         threads: 1,
         connections: count + 100,
+        readers_port: 0,
     };
     let (_, server) = start(contender, &settings)?;
     let connections = (0..count).map(|_| TcpStream::connect(server.address()));
