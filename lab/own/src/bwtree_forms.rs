@@ -4,8 +4,8 @@
 //! They are contenders of their own experiments, and not in the registry.
 
 use hedgerow_bwtree::{
-    Centralised, Configuration, CopyAndReplace, ReplayConsolidation, RetryFromRoot, Standard,
-    WithoutCompareAndSwap,
+    Centralised, Configuration, CopyAndReplace, ReplayConsolidation, RetryFromRoot, SplitRecords,
+    Standard, WithoutChunks, WithoutCompareAndSwap,
 };
 use hedgerow_lab_contender::{Map, MapEntry, Tally};
 use hedgerow_lab_data::KeyRange;
@@ -72,6 +72,8 @@ pub fn bwtree_forms() -> Vec<MapEntry> {
         shared::<ReplayConsolidation>("bwtree, replay consolidation"),
         shared::<RetryFromRoot>("bwtree, retry from the root"),
         shared::<Centralised>("bwtree, centralised epochs"),
+        shared::<WithoutChunks>("bwtree, no chunks"),
+        shared::<SplitRecords>("bwtree, split records"),
         alone::<WithoutCompareAndSwap>("bwtree, no compare-and-swap"),
     ]
 }
