@@ -4,8 +4,8 @@
 //! They are contenders of their own experiments, and not in the registry.
 
 use hedgerow_bwtree::{
-    Centralised, Configuration, CopyAndReplace, ReplayConsolidation, RetryFromRoot, SplitRecords,
-    Standard, WithoutChunks, WithoutCompareAndSwap,
+    Centralised, Configuration, CopyAndReplace, InnerChains, ReplayConsolidation, RetryFromRoot,
+    SplitRecords, Standard, WithoutChunks, WithoutCompareAndSwap, WithoutDistances, WithoutFilters,
 };
 use hedgerow_lab_contender::{Map, MapEntry, Tally};
 use hedgerow_lab_data::KeyRange;
@@ -74,6 +74,9 @@ pub fn bwtree_forms() -> Vec<MapEntry> {
         shared::<Centralised>("bwtree, centralised epochs"),
         shared::<WithoutChunks>("bwtree, no chunks"),
         shared::<SplitRecords>("bwtree, split records"),
+        shared::<WithoutFilters>("bwtree, no filters"),
+        shared::<WithoutDistances>("bwtree, no distances"),
+        shared::<InnerChains>("bwtree, inner chains"),
         alone::<WithoutCompareAndSwap>("bwtree, no compare-and-swap"),
     ]
 }

@@ -52,7 +52,10 @@ impl<C: Configuration> BwTree<C> {
                     second: change.second,
                 },
                 _ => Body::Value {
-                    filter: node.head.filter() | filter_of(change.key),
+                    filter: match C::FILTERS {
+                        true => node.head.filter() | filter_of(change.key),
+                        false => u64::MAX,
+                    },
                     key: change.key,
                     value: change.value,
                 },

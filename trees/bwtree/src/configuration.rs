@@ -8,7 +8,7 @@
 use std::marker::PhantomData;
 
 use crate::epochs::{CentralisedEpochs, DecentralisedEpochs, Epochs};
-use crate::mapping_table::{Entries, PlainEntries, ReservedEntries};
+use crate::mapping_table::{AddressEntries, Entries, PlainEntries, ReservedEntries};
 
 /// Compile-time choices of a tree.
 pub trait Configuration: Send + Sync + Sized + 'static {
@@ -36,6 +36,8 @@ pub trait Configuration: Send + Sync + Sized + 'static {
     const CONSOLIDATION: Consolidation = Consolidation::ByOffsets;
     /// Where delta records about keys lie.
     const DELTAS: Deltas = Deltas::InChunk;
+    /// Whether a delta says which keys its chain is about, so that lookups of others skip it.
+    const FILTERS: bool = true;
     /// Whether a split leaves all items in the old node, under a split record.
     const SPLIT_RECORDS: bool = false;
 }
@@ -107,55 +109,80 @@ const fn in_chunk(deltas: Deltas, bytes: usize) -> usize {
     }
 }
 
+/// What a form says, or else what the configuration has that it changes.
+macro_rules! chosen {
+    ([$chosen:expr] $default:expr) => {
+        $chosen
+    };
+    ([] $default:expr) => {
+        $default
+    };
+}
+
+/// As `chosen`, for types.
+macro_rules! chosen_type {
+    ([$chosen:ty] $default:ty) => {
+        $chosen
+    };
+    ([] $default:ty) => {
+        $default
+    };
+}
+
 /// A configuration that changes something of another one.
 macro_rules! form {
     (
         $(#[$doc:meta])*
-        $name:ident, entries $entries:ty, epochs $epochs:ty,
-        retry $retry:expr, consolidation $consolidation:expr, deltas $deltas:expr,
-        split records $records:expr
+        $name:ident
+        $(, entries $entries:ty)?
+        $(, epochs $epochs:ty)?
+        $(, inner chain $inner_chain:expr, inner delta bytes $inner_bytes:expr)?
+        $(, retry $retry:expr)?
+        $(, consolidation $consolidation:expr)?
+        $(, deltas $deltas:expr)?
+        $(, filters $filters:expr)?
+        $(, split records $records:expr)?
     ) => {
         $(#[$doc])*
         #[derive(Debug)]
         pub struct $name<C = Standard>(PhantomData<C>);
 
         impl<C: Configuration> Configuration for $name<C> {
-            type Entries = $entries;
-            type Epochs = $epochs;
+            type Entries = chosen_type!([$($entries)?] C::Entries);
+            type Epochs = chosen_type!([$($epochs)?] C::Epochs);
             const LEAF_ITEMS: usize = C::LEAF_ITEMS;
             const INNER_ITEMS: usize = C::INNER_ITEMS;
             const NODE_BYTES: usize = C::NODE_BYTES;
             const LEAF_CHAIN: u16 = C::LEAF_CHAIN;
-            const INNER_CHAIN: u16 = C::INNER_CHAIN;
-            const LEAF_DELTA_BYTES: usize = in_chunk($deltas, C::LEAF_DELTA_BYTES);
-            const INNER_DELTA_BYTES: usize = in_chunk($deltas, C::INNER_DELTA_BYTES);
-            const RETRY: Retry = $retry;
-            const CONSOLIDATION: Consolidation = $consolidation;
-            const DELTAS: Deltas = $deltas;
-            const SPLIT_RECORDS: bool = $records;
+            const INNER_CHAIN: u16 = chosen!([$($inner_chain)?] C::INNER_CHAIN);
+            const LEAF_DELTA_BYTES: usize = in_chunk(Self::DELTAS, C::LEAF_DELTA_BYTES);
+            const INNER_DELTA_BYTES: usize =
+                in_chunk(Self::DELTAS, chosen!([$($inner_bytes)?] C::INNER_DELTA_BYTES));
+            const RETRY: Retry = chosen!([$($retry)?] C::RETRY);
+            const CONSOLIDATION: Consolidation = chosen!([$($consolidation)?] C::CONSOLIDATION);
+            const DELTAS: Deltas = chosen!([$($deltas)?] C::DELTAS);
+            const FILTERS: bool = chosen!([$($filters)?] C::FILTERS);
+            const SPLIT_RECORDS: bool = chosen!([$($records)?] C::SPLIT_RECORDS);
         }
     };
 }
 
 form!(
     /// One list of garbage for all threads, as the first Bw-tree had it.
-    Centralised, entries C::Entries, epochs CentralisedEpochs,
-    retry C::RETRY, consolidation C::CONSOLIDATION, deltas C::DELTAS,
-    split records C::SPLIT_RECORDS
+    Centralised,
+    epochs CentralisedEpochs
 );
 
 form!(
     /// A writer that loses a compare-and-swap descends from the root again, as in OpenBw-Tree.
-    RetryFromRoot, entries C::Entries, epochs C::Epochs,
-    retry Retry::AtRoot, consolidation C::CONSOLIDATION, deltas C::DELTAS,
-    split records C::SPLIT_RECORDS
+    RetryFromRoot,
+    retry Retry::AtRoot
 );
 
 form!(
     /// Consolidations apply deltas one after the other and sort, as in the first Bw-tree.
-    ReplayConsolidation, entries C::Entries, epochs C::Epochs,
-    retry C::RETRY, consolidation Consolidation::ByReplay, deltas C::DELTAS,
-    split records C::SPLIT_RECORDS
+    ReplayConsolidation,
+    consolidation Consolidation::ByReplay
 );
 
 form!(
@@ -175,23 +202,40 @@ form!(
     ///
     /// The free list of ids keeps its compare-and-swaps: any thread may release what an epoch
     /// retained, and gives ids back there.
-    WithoutCompareAndSwap, entries PlainEntries, epochs C::Epochs,
-    retry C::RETRY, consolidation C::CONSOLIDATION, deltas C::DELTAS,
-    split records C::SPLIT_RECORDS
+    WithoutCompareAndSwap,
+    entries PlainEntries
+);
+
+form!(
+    /// Entries of the mapping table are addresses alone: a reader learns where the base node lies
+    /// only when it reads the newest record.
+    WithoutDistances,
+    entries AddressEntries<C::Entries>
 );
 
 form!(
     /// Delta records lie in blocks of their own, not in chunks (module `delta_blocks`).
-    WithoutChunks, entries C::Entries, epochs C::Epochs,
-    retry C::RETRY, consolidation C::CONSOLIDATION, deltas Deltas::InBlocks,
-    split records C::SPLIT_RECORDS
+    WithoutChunks,
+    deltas Deltas::InBlocks
+);
+
+form!(
+    /// Filters of deltas have all bits: every lookup walks the chain of its leaf.
+    WithoutFilters,
+    filters false
+);
+
+form!(
+    /// Inner nodes have chains of separator records, as in the papers, instead of being
+    /// consolidated with every change.
+    InnerChains,
+    inner chain 8, inner delta bytes 8 * 96
 );
 
 form!(
     /// A split leaves all items in the old node, under a split record that says which of them stay,
     /// as in the papers.
-    SplitRecords, entries C::Entries, epochs C::Epochs,
-    retry C::RETRY, consolidation C::CONSOLIDATION, deltas C::DELTAS,
+    SplitRecords,
     split records true
 );
 
@@ -212,5 +256,6 @@ impl<C: Configuration> Configuration for CopyAndReplace<C> {
     const RETRY: Retry = C::RETRY;
     const CONSOLIDATION: Consolidation = C::CONSOLIDATION;
     const DELTAS: Deltas = C::DELTAS;
+    const FILTERS: bool = C::FILTERS;
     const SPLIT_RECORDS: bool = C::SPLIT_RECORDS;
 }

@@ -46,6 +46,8 @@ mod delta_blocks;
 mod descend;
 mod epochs;
 mod events;
+#[cfg(test)]
+mod forms_tests;
 mod get;
 mod get_many;
 mod index;
@@ -73,15 +75,18 @@ mod value;
 mod verify;
 
 pub use configuration::{
-    Centralised, Configuration, Consolidation, CopyAndReplace, Deltas, ReplayConsolidation, Retry,
-    RetryFromRoot, SplitRecords, Standard, Tiny, WithoutChunks, WithoutCompareAndSwap,
+    Centralised, Configuration, Consolidation, CopyAndReplace, Deltas, InnerChains,
+    ReplayConsolidation, Retry, RetryFromRoot, SplitRecords, Standard, Tiny, WithoutChunks,
+    WithoutCompareAndSwap, WithoutDistances, WithoutFilters,
 };
 pub use epochs::{CentralisedEpochs, CentralisedGuard, DecentralisedEpochs, Epochs};
 pub use hedgerow_index::Direction;
 /// Pins the thread: operations under an outer pin spend less on their own, but memory that
 /// anyone retires meanwhile is kept until it drops.
 pub use hedgerow_sync::epoch::pin;
-pub use mapping_table::{Entries, MOST_NODES, PlainEntries, PlainWord, ReservedEntries};
+pub use mapping_table::{
+    AddressEntries, Entries, MOST_NODES, PlainEntries, PlainWord, ReservedEntries,
+};
 pub use multimap::{BwMultimap, PairTooLong};
 pub use one_thread::OneThread;
 #[cfg(feature = "planted-bugs")]

@@ -42,6 +42,15 @@ pub(crate) const NONE: NodeId = 0;
 /// by whichever thread. Records are aligned to 8 bytes.
 const RETIRED: u64 = 2;
 
+/// Bits of an address in user space; a word has other things above them (module `record`).
+pub(crate) const ADDRESS_BITS: u32 = 48;
+
+/// The address in a word of the table.
+#[inline(always)]
+pub(crate) fn address_of(word: u64) -> usize {
+    (word & ((1 << ADDRESS_BITS) - 1)) as usize
+}
+
 /// The root: its id stays while its level changes.
 pub(crate) const ROOT: NodeId = 1;
 
@@ -61,6 +70,8 @@ pub unsafe trait Entries: Send + Sync + 'static {
     type Shared: Word + 'static;
     /// `()` if threads may share a tree, a type that is not `Sync` if they may not.
     type Sharing: Send + 'static;
+    /// Whether a word also says how far the base node lies from the newest record.
+    const DISTANCES: bool = true;
     /// Room for all ids, zero.
     ///
     /// # Errors
@@ -183,6 +194,31 @@ unsafe impl Entries for PlainEntries {
     }
 }
 
+/// Entries that are addresses alone.
+#[derive(Debug)]
+pub struct AddressEntries<E>(E);
+
+// SAFETY: the words are those of `E`.
+unsafe impl<E: Entries> Entries for AddressEntries<E> {
+    type Word = E::Word;
+    type Shared = E::Shared;
+    type Sharing = E::Sharing;
+    const DISTANCES: bool = false;
+
+    fn reserve() -> io::Result<Self> {
+        E::reserve().map(Self)
+    }
+
+    #[inline(always)]
+    fn word(&self, id: u32) -> &E::Word {
+        self.0.word(id)
+    }
+
+    fn capacity(&self) -> usize {
+        self.0.capacity()
+    }
+}
+
 /// Ids and what they name.
 pub(crate) struct MappingTable<E: Entries> {
     entries: E,
@@ -202,6 +238,21 @@ impl<E: Entries> MappingTable<E> {
             free: E::Shared::new(0),
             recycled: E::Shared::new(0),
         })
+    }
+
+    /// What an entry has of the word of a record.
+    #[inline(always)]
+    fn stored(word: u64) -> u64 {
+        if E::DISTANCES {
+            word
+        } else {
+            address_of(word) as u64
+        }
+    }
+
+    /// Whether a node's newest record is still one with this word.
+    pub fn is(&self, id: NodeId, word: u64) -> bool {
+        self.load(id) == Self::stored(word)
     }
 
     /// The word of a node: the address of its newest record.
@@ -236,12 +287,14 @@ impl<E: Entries> MappingTable<E> {
 
     /// Publishes the first record of a node that nobody else knows.
     pub fn install(&self, id: NodeId, word: u64) {
+        let word = Self::stored(word);
         self.entries.word(id).store(word, Ordering::Release);
     }
 
     /// Replaces a node's newest record; fails if another thread did.
     #[inline]
     pub fn replace(&self, id: NodeId, old: u64, new: u64) -> bool {
+        let (old, new) = (Self::stored(old), Self::stored(new));
         exchange(self.entries.word(id), old, new).is_ok()
     }
 

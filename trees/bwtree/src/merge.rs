@@ -124,7 +124,7 @@ impl<C: Configuration> BwTree<C> {
             self.counters.count(Event::HelpedSeparators as usize);
             self.post_separator(level, node.head.low(), node.id, guard);
             // A parent that stays as it is would be the same the next time.
-            return self.table.load(parent.id) != parent.head.word();
+            return !self.table.is(parent.id, parent.head.word());
         }
         let candidates = [index.checked_sub(1), Some(index)];
         for left in candidates.into_iter().flatten() {
@@ -137,7 +137,7 @@ impl<C: Configuration> BwTree<C> {
                 .any(|child| child.head.kind() == Kind::Remove)
             {
                 // Another thread removes it, so the parent has changed since.
-                return self.table.load(parent.id) != parent.head.word();
+                return !self.table.is(parent.id, parent.head.word());
             }
             if Self::may_merge(pair.0.head, pair.1.head) {
                 self.begin_merge(parent, children[left], removed, key, guard);

@@ -9,8 +9,8 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::configuration::{
-    Centralised, Configuration, CopyAndReplace, ReplayConsolidation, RetryFromRoot, Tiny,
-    WithoutChunks, WithoutCompareAndSwap,
+    Centralised, Configuration, CopyAndReplace, InnerChains, ReplayConsolidation, RetryFromRoot,
+    Tiny, WithoutChunks, WithoutCompareAndSwap, WithoutDistances, WithoutFilters,
 };
 use crate::multimap::BwMultimap;
 use crate::one_thread::OneThread;
@@ -111,6 +111,7 @@ fn forms_of_many_threads() {
     beside_a_map::<CopyAndReplace<Tiny>>();
     beside_a_map::<Centralised<Tiny>>();
     beside_a_map::<RetryFromRoot<ReplayConsolidation<Tiny>>>();
+    beside_a_map::<WithoutDistances<WithoutFilters<InnerChains<Tiny>>>>();
 }
 
 #[test]

@@ -39,7 +39,7 @@ use std::marker::PhantomData;
 use std::mem::{offset_of, size_of};
 use std::ptr::NonNull;
 
-use crate::mapping_table::NodeId;
+use crate::mapping_table::{ADDRESS_BITS, NodeId, address_of};
 use crate::node::key::equal;
 use crate::value::Stored;
 
@@ -126,16 +126,8 @@ pub(crate) const LINE_BYTES: usize = 64;
 /// Bytes between the beginning of a cache line and a base node: its chunk's header.
 pub(crate) const BEFORE_BASE_BYTES: usize = 16;
 
-/// Bits of an address in user space.
-const ADDRESS_BITS: u32 = 48;
 /// Bytes in which distances between records are counted.
 const DISTANCE_UNIT: u32 = 8;
-
-/// The address in a word of the mapping table.
-#[inline(always)]
-fn address_of(word: u64) -> usize {
-    (word & ((1 << ADDRESS_BITS) - 1)) as usize
-}
 
 /// A published record, which stays as it is for `'g`.
 ///

@@ -5,8 +5,9 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::{Mutex, MutexGuard};
 
 use hedgerow_bwtree::{
-    BwTree, Centralised, Configuration, CopyAndReplace, Entries, ReplayConsolidation,
+    BwTree, Centralised, Configuration, CopyAndReplace, Entries, InnerChains, ReplayConsolidation,
     RetryFromRoot, SplitRecords, Standard, Tiny, WithoutChunks, WithoutCompareAndSwap,
+    WithoutDistances, WithoutFilters,
 };
 use hedgerow_index::{
     Decide, Decision, Index, IndexError, RangeDecision, ScanRange, Statistics, StatisticsKind,
@@ -143,6 +144,28 @@ fn no_compare_and_swap() {
     unshared::<WithoutCompareAndSwap>();
     unshared::<WithoutCompareAndSwap<Tiny>>();
     unshared::<WithoutCompareAndSwap<ReplayConsolidation<Tiny>>>();
+}
+
+#[test]
+fn no_distances_in_the_mapping_table() {
+    shared::<WithoutDistances>();
+    shared::<WithoutDistances<Tiny>>();
+    unshared::<WithoutDistances<WithoutCompareAndSwap<Tiny>>>();
+}
+
+#[test]
+fn no_filters() {
+    shared::<WithoutFilters>();
+    shared::<WithoutFilters<WithoutChunks<Tiny>>>();
+}
+
+#[test]
+fn chains_of_inner_nodes() {
+    shared::<InnerChains>();
+    shared::<InnerChains<SplitRecords<Tiny>>>();
+    let count = |tree: (Pairs, Statistics), name| tree.1.get(name).expect("counted");
+    let chains = count(filled::<InnerChains>(), "inner_consolidations");
+    assert!(chains < count(filled::<Standard>(), "inner_consolidations"));
 }
 
 /// Another thread changes the leaf between a writer's decision and its compare-and-swap.
