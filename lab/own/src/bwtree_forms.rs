@@ -6,6 +6,7 @@
 use hedgerow_bwtree::{
     Centralised, Configuration, CopyAndReplace, InnerChains, ReplayConsolidation, RetryFromRoot,
     SplitRecords, Standard, WithoutChunks, WithoutCompareAndSwap, WithoutDistances, WithoutFilters,
+    WithoutMappingTable,
 };
 use hedgerow_lab_contender::{Map, MapEntry, Tally};
 use hedgerow_lab_data::KeyRange;
@@ -78,6 +79,7 @@ pub fn bwtree_forms() -> Vec<MapEntry> {
         shared::<WithoutDistances>("bwtree, no distances"),
         shared::<InnerChains>("bwtree, inner chains"),
         alone::<WithoutCompareAndSwap>("bwtree, no compare-and-swap"),
+        alone::<WithoutMappingTable>("bwtree, no mapping table"),
     ]
 }
 

@@ -3,6 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::chunk;
+use crate::chunk_word::ChunkWord;
 use crate::configuration::{Configuration, Deltas};
 use crate::delta_blocks;
 use crate::events::Event;
@@ -68,7 +69,7 @@ impl<C: Configuration> BwTree<C> {
             let attributes = Attributes {
                 kind: change.kind,
                 size,
-                right: header.right,
+                right: node.head.right(),
                 offset: change.offset,
             };
             let outcome = self.append(node, attributes, &body);
@@ -98,7 +99,7 @@ impl<C: Configuration> BwTree<C> {
         };
         let has_block = matches!(C::DELTAS, Deltas::InBlocks) && body.is_about_a_key();
         let place = if has_block {
-            delta_blocks::allocate(below.base().record(), body.record_bytes())
+            delta_blocks::allocate::<WordOf<C>>(below.base().record(), body.record_bytes())
         } else {
             chunk::claim::<WordOf<C>>(below.base(), body.record_bytes())
         };
@@ -113,7 +114,7 @@ impl<C: Configuration> BwTree<C> {
             self.counters.count(Event::LostAppends as usize);
             if has_block {
                 // SAFETY: just allocated with this size, and not published.
-                unsafe { hedgerow_memory::release(at, body.record_bytes()) };
+                unsafe { WordOf::<C>::release(at, body.record_bytes()) };
             }
             Outcome::Lost
         }

@@ -6,12 +6,15 @@ use hedgerow_index::NotAscending;
 
 use crate::configuration::Configuration;
 use crate::epochs::Epochs;
-use crate::mapping_table::{NONE, NodeId, ROOT};
+use crate::mapping_table::{Entries, NONE, NodeId, ROOT};
 use crate::node::draft::item_bytes;
 use crate::node::item::separator;
-use crate::node::{Draft, Item, KeyParts};
+use crate::node::{Draft, Item, KeyParts, RecordRef};
 use crate::tree::{BwTree, WordOf};
 use crate::value::{NewValue, Stored};
+
+/// Stands for the id of a node that has none before it is written.
+const UNPLACED: NodeId = NodeId::MAX;
 
 /// A node of a finished level, for the level above.
 struct Child {
@@ -68,15 +71,13 @@ impl<C: Configuration> BwTree<C> {
                 leaf.bytes += key.len() + stored + 4;
                 if leaf.pairs.len() == C::LEAF_ITEMS || leaf.bytes > C::NODE_BYTES {
                     let low = separator(KeyParts::whole(last), KeyParts::whole(key));
-                    let right = self.table.allocate();
+                    let right = self.reserve_id();
                     if leaf.id == NONE {
-                        leaf.id = self.table.allocate();
+                        leaf.id = self.reserve_id();
                     }
-                    self.write_leaf(&leaf, Some(&low), right);
-                    children.push(Child {
-                        low: std::mem::replace(&mut leaf.low, low),
-                        id: std::mem::replace(&mut leaf.id, right),
-                    });
+                    let id = self.write_leaf(&leaf, Some(&low), right);
+                    self.link_loaded(&mut children, std::mem::replace(&mut leaf.low, low), id);
+                    leaf.id = right;
                     leaf.pairs.clear();
                     leaf.bytes = 0;
                 }
@@ -86,13 +87,31 @@ impl<C: Configuration> BwTree<C> {
         if leaf.id == NONE {
             leaf.id = ROOT;
         }
-        self.write_leaf(&leaf, None, NONE);
-        let Leaf { low, id, .. } = leaf;
-        children.push(Child { low, id });
+        let id = self.write_leaf(&leaf, None, NONE);
+        self.link_loaded(&mut children, leaf.low, id);
         Ok(children)
     }
 
-    fn write_leaf(&self, leaf: &Leaf, high: Option<&[u8]>, right: NodeId) {
+    /// An id for a node that is written later. Where ids are places, it stands for one.
+    fn reserve_id(&self) -> NodeId {
+        match C::Entries::DIRECT {
+            true => UNPLACED,
+            false => self.table.allocate(),
+        }
+    }
+
+    /// Adds a node that was written to those of its level. Where ids are places, the one before it
+    /// learns its id only now.
+    fn link_loaded(&self, nodes: &mut Vec<Child>, low: Vec<u8>, id: NodeId) {
+        if C::Entries::DIRECT
+            && let Some(left) = nodes.last()
+        {
+            self.link_right(left.id, id);
+        }
+        nodes.push(Child { low, id });
+    }
+
+    fn write_leaf(&self, leaf: &Leaf, high: Option<&[u8]>, right: NodeId) -> NodeId {
         let values: Vec<_> = leaf
             .pairs
             .iter()
@@ -114,9 +133,10 @@ impl<C: Configuration> BwTree<C> {
             right,
             items: &items,
         };
-        self.write_node(leaf.id, &draft);
+        let id = self.write_node(leaf.id, &draft);
         drop(items);
         values.into_iter().for_each(NewValue::publish);
+        id
     }
 
     /// Writes the nodes above `children`, into the root if one is enough. Returns them.
@@ -129,13 +149,13 @@ impl<C: Configuration> BwTree<C> {
         let parts = cut_evenly::<C>(&items);
         let ids: Vec<NodeId> = match parts.len() {
             1 => vec![ROOT],
-            count => (0..count).map(|_| self.table.allocate()).collect(),
+            count => (0..count).map(|_| self.reserve_id()).collect(),
         };
         let mut above = Vec::new();
         let mut from = 0;
         for (index, &to) in parts.iter().enumerate() {
             let low = children[from].low.clone();
-            self.write_node(
+            let id = self.write_node(
                 ids[index],
                 &Draft {
                     level,
@@ -145,25 +165,27 @@ impl<C: Configuration> BwTree<C> {
                     items: &items[from..to],
                 },
             );
-            above.push(Child {
-                low,
-                id: ids[index],
-            });
+            self.link_loaded(&mut above, low, id);
             from = to;
         }
         above
     }
 
-    fn write_node(&self, id: NodeId, draft: &Draft<'_, '_>) {
-        let base = draft.build::<WordOf<C>>(0);
-        let word = base.as_ptr().expose_provenance() as u64;
+    /// Writes a node with an id that was reserved for it, or gives it one. Returns the id.
+    fn write_node(&self, id: NodeId, draft: &Draft<'_, '_>) -> NodeId {
+        // SAFETY: just written, and this thread's alone.
+        let base = unsafe { RecordRef::new(draft.build::<WordOf<C>>(0)) };
+        if id == UNPLACED {
+            return self.add_node(base);
+        }
         if id == ROOT {
             let guard = self.epochs.pin();
             let empty = self.node(ROOT, &guard);
             // SAFETY: the tree is this thread's alone; what its root had is replaced below.
             unsafe { self.release_unpublished(empty.head) };
         }
-        self.table.install(id, word);
+        self.table.install(id, base.word());
+        id
     }
 }
 

@@ -17,8 +17,7 @@ use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-use hedgerow_sync::word::Word;
-
+use crate::chunk_word::ChunkWord;
 use crate::mapping_table::exchange;
 use crate::node::RecordRef;
 use crate::node::base::Base;
@@ -27,40 +26,46 @@ use crate::planted::{PlantedBug, planted};
 
 /// What lies just before a base node.
 #[repr(C)]
-struct Chunk<W> {
+struct Chunk<W: ChunkWord> {
+    newest: W::Newest,
     /// Bytes from the chunk's start to its oldest claimed delta.
     marker: W,
     size_bytes: u32,
     base_at: u32,
 }
 
-const fn chunk_header_bytes<W>() -> usize {
+const fn chunk_header_bytes<W: ChunkWord>() -> usize {
     size_of::<Chunk<W>>().next_multiple_of(8)
 }
 
 const _: () = {
     use std::sync::atomic::AtomicU64;
+
+    use crate::direct_pointers::DirectWord;
     assert!(offset_of!(Chunk<AtomicU64>, size_bytes) == 8);
     assert!(offset_of!(Chunk<AtomicU64>, base_at) == 12);
     assert!(chunk_header_bytes::<AtomicU64>() == BEFORE_BASE_BYTES);
+    // The word of an id is the first one of its chunk's header.
+    assert!(offset_of!(Chunk<DirectWord>, newest) == 0);
 };
 
 /// A chunk for a base node of `base_bytes`, with room for at least `delta_bytes` of deltas. Returns
 /// where the base node is to be written.
-pub(crate) fn allocate<W: Word>(delta_bytes: usize, base_bytes: usize) -> NonNull<u8> {
+pub(crate) fn allocate<W: ChunkWord>(delta_bytes: usize, base_bytes: usize) -> NonNull<u8> {
     let header_bytes = chunk_header_bytes::<W>();
     let end_bytes = (header_bytes + base_bytes).next_multiple_of(LINE_BYTES);
     let wanted = delta_bytes.next_multiple_of(LINE_BYTES) + end_bytes;
     // Classes of multiples of a line are multiples of a line.
     let size_bytes = hedgerow_memory::block_bytes(wanted) / LINE_BYTES * LINE_BYTES;
     let header_at = size_bytes - end_bytes;
-    let chunk = hedgerow_memory::allocate(size_bytes);
+    let chunk = W::allocate(size_bytes);
     // SAFETY: the block is new, aligned to 64 bytes, and the header and the base node behind it end
     // where the block ends at the latest.
     unsafe {
         chunk.as_ptr().expose_provenance();
         let header = chunk.add(header_at);
         header.cast::<Chunk<W>>().write(Chunk {
+            newest: W::Newest::default(),
             marker: W::new(header_at as u64),
             size_bytes: u32::try_from(size_bytes).expect("a node is below 4 GiB"),
             base_at: (header_at + header_bytes) as u32,
@@ -71,7 +76,7 @@ pub(crate) fn allocate<W: Word>(delta_bytes: usize, base_bytes: usize) -> NonNul
 
 /// The header of a base node's chunk.
 #[inline(always)]
-fn header_of<'g, W: Word>(base: Base<'g>) -> &'g Chunk<W> {
+fn header_of<'g, W: ChunkWord>(base: Base<'g>) -> &'g Chunk<W> {
     let address = base.record().address();
     // SAFETY: base nodes lie behind the headers of chunks of the tree's word type, which are as
     // alive as they; the marker is atomic, all else immutable.
@@ -80,14 +85,14 @@ fn header_of<'g, W: Word>(base: Base<'g>) -> &'g Chunk<W> {
 
 /// Where the chunk of a base node begins.
 #[inline(always)]
-fn start_of<W: Word>(base: Base<'_>) -> NonNull<u8> {
+fn start_of<W: ChunkWord>(base: Base<'_>) -> NonNull<u8> {
     let base_at = header_of::<W>(base).base_at as usize;
     // SAFETY: a base node lies `base_at` bytes behind its chunk's start.
     unsafe { base.record().address().sub(base_at) }
 }
 
 /// Claims room for a delta; `None` if the chunk is full. Returns its address.
-pub(crate) fn claim<W: Word>(base: Base<'_>, bytes: usize) -> Option<NonNull<u8>> {
+pub(crate) fn claim<W: ChunkWord>(base: Base<'_>, bytes: usize) -> Option<NonNull<u8>> {
     debug_assert!(bytes.is_multiple_of(8));
     let marker = &header_of::<W>(base).marker;
     loop {
@@ -105,22 +110,22 @@ pub(crate) fn claim<W: Word>(base: Base<'_>, bytes: usize) -> Option<NonNull<u8>
 }
 
 /// Whether a record of a base node's chain lies in its chunk.
-pub(crate) fn contains<W: Word>(base: Base<'_>, record: RecordRef<'_>) -> bool {
+pub(crate) fn contains<W: ChunkWord>(base: Base<'_>, record: RecordRef<'_>) -> bool {
     (start_of::<W>(base)..=base.record().address()).contains(&record.address())
 }
 
 /// Bytes of a chunk, its base node included.
-pub(crate) fn size_bytes<W: Word>(base: Base<'_>) -> usize {
+pub(crate) fn size_bytes<W: ChunkWord>(base: Base<'_>) -> usize {
     header_of::<W>(base).size_bytes as usize
 }
 
 /// Bytes of a chunk in front of its base node: header and room for deltas.
-pub(crate) fn delta_bytes<W: Word>(base: Base<'_>) -> usize {
+pub(crate) fn delta_bytes<W: ChunkWord>(base: Base<'_>) -> usize {
     header_of::<W>(base).base_at as usize
 }
 
 /// The header of a base node's chunk as a word, to release the chunk later.
-pub(crate) fn word<W: Word>(base: Base<'_>) -> u64 {
+pub(crate) fn word<W: ChunkWord>(base: Base<'_>) -> u64 {
     let header: *const Chunk<W> = header_of(base);
     header.expose_provenance() as u64
 }
@@ -130,7 +135,7 @@ pub(crate) fn word<W: Word>(base: Base<'_>) -> u64 {
 /// # Safety
 ///
 /// `word` came from [`word`] with the same word type; nobody uses a record of the chunk any more.
-pub(crate) unsafe fn release<W: Word>(word: u64) {
+pub(crate) unsafe fn release<W: ChunkWord>(word: u64) {
     let header = std::ptr::with_exposed_provenance_mut::<Chunk<W>>(word as usize);
     let Some(header) = NonNull::new(header) else {
         return;
@@ -141,6 +146,6 @@ pub(crate) unsafe fn release<W: Word>(word: u64) {
         let size_bytes = header.as_ref().size_bytes as usize;
         let header_at = header.as_ref().base_at as usize - chunk_header_bytes::<W>();
         header.drop_in_place();
-        hedgerow_memory::release(header.cast::<u8>().sub(header_at), size_bytes);
+        W::release(header.cast::<u8>().sub(header_at), size_bytes);
     }
 }

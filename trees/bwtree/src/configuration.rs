@@ -7,6 +7,7 @@
 
 use std::marker::PhantomData;
 
+use crate::direct_pointers::DirectPointers;
 use crate::epochs::{CentralisedEpochs, DecentralisedEpochs, Epochs};
 use crate::mapping_table::{AddressEntries, Entries, PlainEntries, ReservedEntries};
 
@@ -211,6 +212,27 @@ form!(
     /// only when it reads the newest record.
     WithoutDistances,
     entries AddressEntries<C::Entries>
+);
+
+form!(
+    /// Nodes lead to each other by the places of their chunks, and each link to a node whose chunk
+    /// is replaced changes with it (module `direct_pointers`). That is right for one thread at a
+    /// time alone:
+    ///
+    /// ```
+    /// fn is_sent<T: Send>(_: T) {}
+    /// is_sent(hedgerow_bwtree::BwTree::<hedgerow_bwtree::WithoutMappingTable>::new());
+    /// ```
+    ///
+    /// ```compile_fail
+    /// fn is_shared<T: Sync>(_: T) {}
+    /// is_shared(hedgerow_bwtree::BwTree::<hedgerow_bwtree::WithoutMappingTable>::new());
+    /// ```
+    ///
+    /// Nothing is compared and swapped, either. Of this form and [`WithoutCompareAndSwap`], the
+    /// outer one decides.
+    WithoutMappingTable,
+    entries DirectPointers
 );
 
 form!(

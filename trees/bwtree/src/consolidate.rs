@@ -60,7 +60,7 @@ impl<C: Configuration> BwTree<C> {
             level: header.level,
             low: node.head.low(),
             high: node.head.high(),
-            right: header.right,
+            right: node.head.right(),
             items: &view.items,
         };
         if Self::is_too_large(&draft) {
@@ -115,7 +115,7 @@ impl<C: Configuration> BwTree<C> {
         view: &View<'_>,
         guard: &Guard<C>,
     ) -> bool {
-        if !self.table.replace(node.id, node.head.word(), new.word()) {
+        if !self.replace_chain(node, new, guard) {
             self.counters.count(Event::LostConsolidations as usize);
             return false;
         }

@@ -10,9 +10,8 @@
 
 use std::ptr::NonNull;
 
-use hedgerow_sync::word::Word;
-
 use crate::chunk;
+use crate::chunk_word::ChunkWord;
 use crate::node::RecordRef;
 use crate::node::record::Kind;
 
@@ -21,19 +20,19 @@ use crate::node::record::Kind;
 const FARTHEST_BYTES: usize = 8 << 30;
 
 /// A block for a delta of a chain; `None` if it lies too far away.
-pub(crate) fn allocate(base: RecordRef<'_>, bytes: usize) -> Option<NonNull<u8>> {
-    let block = hedgerow_memory::allocate(bytes);
+pub(crate) fn allocate<W: ChunkWord>(base: RecordRef<'_>, bytes: usize) -> Option<NonNull<u8>> {
+    let block = W::allocate(bytes);
     block.as_ptr().expose_provenance();
     if block.addr().get().abs_diff(base.address().addr().get()) < FARTHEST_BYTES {
         return Some(block);
     }
     // SAFETY: just allocated, with this size.
-    unsafe { hedgerow_memory::release(block, bytes) };
+    unsafe { W::release(block, bytes) };
     None
 }
 
 /// The records of a chain that lie in blocks of their own.
-fn blocks_of<'g, W: Word>(head: RecordRef<'g>) -> impl Iterator<Item = RecordRef<'g>> {
+fn blocks_of<'g, W: ChunkWord>(head: RecordRef<'g>) -> impl Iterator<Item = RecordRef<'g>> {
     let base = head.base();
     let next = |record: &RecordRef<'g>| (record.kind() != Kind::Base).then(|| record.next());
     // The next record is found before one is shown, so that it can be freed.
@@ -47,7 +46,7 @@ fn blocks_of<'g, W: Word>(head: RecordRef<'g>) -> impl Iterator<Item = RecordRef
 }
 
 /// Bytes of the blocks of a chain's deltas.
-pub(crate) fn bytes<W: Word>(head: RecordRef<'_>) -> usize {
+pub(crate) fn bytes<W: ChunkWord>(head: RecordRef<'_>) -> usize {
     blocks_of::<W>(head)
         .map(|record| hedgerow_memory::block_bytes(record.delta_bytes()))
         .sum()
@@ -58,9 +57,9 @@ pub(crate) fn bytes<W: Word>(head: RecordRef<'_>) -> usize {
 /// # Safety
 ///
 /// Nobody uses the deltas any more, and each is freed once.
-pub(crate) unsafe fn release<W: Word>(head: RecordRef<'_>) {
+pub(crate) unsafe fn release<W: ChunkWord>(head: RecordRef<'_>) {
     for record in blocks_of::<W>(head) {
         // SAFETY: the block came from `allocate` with the size of its record; the caller owns it.
-        unsafe { hedgerow_memory::release(record.address(), record.delta_bytes()) };
+        unsafe { W::release(record.address(), record.delta_bytes()) };
     }
 }

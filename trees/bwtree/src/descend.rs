@@ -10,10 +10,10 @@ use hedgerow_memory::prefetch_line;
 
 use crate::configuration::Configuration;
 use crate::events::Event;
-use crate::mapping_table::{NONE, NodeId, ROOT};
+use crate::mapping_table::{Entries, NONE, NodeId, ROOT};
 use crate::node::Kind;
 use crate::node::base::prefetch_base;
-use crate::node::record::LINE_BYTES;
+use crate::node::record::{BEFORE_BASE_BYTES, LINE_BYTES};
 use crate::node::route::Target;
 use crate::tree::{BwTree, Guard, Node};
 
@@ -122,15 +122,16 @@ impl<C: Configuration> BwTree<C> {
             }
             let high = node.head.high();
             if target.is_beyond(high) {
-                debug_assert_ne!(header.right, NONE);
+                let right = node.head.right();
+                debug_assert_ne!(right, NONE);
                 self.counters.count(Event::RightSteps as usize);
                 if help == Help::Post
                     && let Some(separator) = high
                 {
                     self.counters.count(Event::HelpedSeparators as usize);
-                    self.post_separator(header.level, separator, header.right, guard);
+                    self.post_separator(header.level, separator, right, guard);
                 }
-                id = header.right;
+                id = right;
                 continue;
             }
             if header.level == level {
@@ -147,11 +148,20 @@ impl<C: Configuration> BwTree<C> {
     /// Asks for what a search reads first of a child of a node of a level.
     #[inline(always)]
     fn prefetch_child(&self, id: NodeId, parent_level: u8) {
-        let word = self.table.load(id);
+        let word = self.base_word(id);
         if parent_level == 1 {
             prefetch_base(word, const { Self::base_lines(0) });
         } else {
             prefetch_base(word, const { Self::base_lines(1) });
+        }
+    }
+
+    /// A word that says where a node's base node lies, to prefetch it.
+    #[inline(always)]
+    fn base_word(&self, id: NodeId) -> u64 {
+        match C::Entries::DIRECT {
+            true => self.table.address(id).addr() as u64 + BEFORE_BASE_BYTES as u64,
+            false => self.table.load(id),
         }
     }
 

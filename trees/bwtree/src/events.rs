@@ -27,10 +27,11 @@ pub(crate) enum Event {
     RangeLeaves,
     IdsRetired,
     IdsDiscarded,
+    Redirections,
 }
 
 /// How many kinds of events there are.
-pub(crate) const EVENTS: usize = 23;
+pub(crate) const EVENTS: usize = 24;
 
 /// Their names and what they say.
 pub(crate) const EVENT_NAMES: [(&str, &str); EVENTS] = [
@@ -104,5 +105,9 @@ pub(crate) const EVENT_NAMES: [(&str, &str); EVENTS] = [
     (
         "ids_discarded",
         "Ids of new nodes that another thread made superfluous.",
+    ),
+    (
+        "redirections",
+        "Links to nodes that were changed because the node's chunk was replaced.",
     ),
 ];

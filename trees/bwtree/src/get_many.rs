@@ -102,7 +102,7 @@ impl<C: Configuration> BwTree<C> {
             return Ok(leaf.head);
         }
         if target.is_beyond(node.head.high()) {
-            return Err(header.right);
+            return Err(node.head.right());
         }
         if header.level == 0 {
             return Ok(node.head);

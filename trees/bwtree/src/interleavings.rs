@@ -16,6 +16,7 @@ use hedgerow_sync::word::Word;
 use shuttle::scheduler::RandomScheduler;
 use shuttle::{Runner, thread};
 
+use crate::chunk_word::ChunkWord;
 use crate::configuration::{Configuration, Tiny};
 use crate::epochs::{CentralisedEpochs, CentralisedGuard, Epochs};
 use crate::mapping_table::{Entries, MappingTable, NONE};
@@ -27,7 +28,7 @@ const IDS: usize = 64;
 struct FewEntries<W>(Vec<W>);
 
 // SAFETY: a word for each id, as atomic as `W`. Twins with wrong words free no memory.
-unsafe impl<W: Word + 'static> Entries for FewEntries<W> {
+unsafe impl<W: ChunkWord + 'static> Entries for FewEntries<W> {
     type Word = W;
     type Shared = W;
     type Sharing = ();
@@ -120,6 +121,16 @@ unsafe impl Epochs for Endless {
     unsafe fn retire<F: FnOnce() + Send + 'static>(_guard: &(), release: F) {
         std::mem::forget(release);
     }
+}
+
+// SAFETY: the memory is that of `hedgerow_memory`.
+unsafe impl ChunkWord for Modelled {
+    type Newest = ();
+}
+
+// SAFETY: as above.
+unsafe impl ChunkWord for Blind {
+    type Newest = ();
 }
 
 macro_rules! modelled {

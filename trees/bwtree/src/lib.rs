@@ -40,10 +40,12 @@
 mod append;
 mod bulk_load;
 mod chunk;
+mod chunk_word;
 mod configuration;
 mod consolidate;
 mod delta_blocks;
 mod descend;
+mod direct_pointers;
 mod epochs;
 mod events;
 #[cfg(test)]
@@ -62,6 +64,8 @@ mod one_thread;
 mod one_thread_tests;
 mod partition;
 mod planted;
+mod redirect;
+mod region;
 mod release;
 mod remove_range;
 mod scan;
@@ -74,11 +78,13 @@ mod update;
 mod value;
 mod verify;
 
+pub use chunk_word::ChunkWord;
 pub use configuration::{
     Centralised, Configuration, Consolidation, CopyAndReplace, Deltas, InnerChains,
     ReplayConsolidation, Retry, RetryFromRoot, SplitRecords, Standard, Tiny, WithoutChunks,
-    WithoutCompareAndSwap, WithoutDistances, WithoutFilters,
+    WithoutCompareAndSwap, WithoutDistances, WithoutFilters, WithoutMappingTable,
 };
+pub use direct_pointers::{DirectPointers, DirectWord};
 pub use epochs::{CentralisedEpochs, CentralisedGuard, DecentralisedEpochs, Epochs};
 pub use hedgerow_index::Direction;
 /// Pins the thread: operations under an outer pin spend less on their own, but memory that

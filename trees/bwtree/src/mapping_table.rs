@@ -32,6 +32,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hedgerow_memory::Mapping;
 use hedgerow_sync::word::Word;
 
+use crate::chunk_word::ChunkWord;
+
 /// The name of a logical node.
 pub(crate) type NodeId = u32;
 
@@ -41,6 +43,9 @@ pub(crate) const NONE: NodeId = 0;
 /// The bit of the word of an id that is retired: its remove record is freed when the epoch ends,
 /// by whichever thread. Records are aligned to 8 bytes.
 const RETIRED: u64 = 2;
+
+/// The bit of the word of a place from which a node has moved: the rest is its new place.
+const FORWARDED: u64 = 1;
 
 /// Bits of an address in user space; a word has other things above them (module `record`).
 pub(crate) const ADDRESS_BITS: u32 = 48;
@@ -65,13 +70,15 @@ pub const MOST_NODES: usize = if cfg!(miri) { 1 << 12 } else { 1 << 28 };
 /// compare-and-exchange compares and stores in one atomic step, or `Sharing` is not `Sync`.
 pub unsafe trait Entries: Send + Sync + 'static {
     /// The word of an entry, and of a chunk's marker.
-    type Word: Word + 'static;
+    type Word: ChunkWord + 'static;
     /// The word of the free list's head and of counters, which any thread changes.
     type Shared: Word + 'static;
     /// `()` if threads may share a tree, a type that is not `Sync` if they may not.
     type Sharing: Send + 'static;
     /// Whether a word also says how far the base node lies from the newest record.
     const DISTANCES: bool = true;
+    /// Whether there is no table: an id is the place of a node's chunk (module `direct_pointers`).
+    const DIRECT: bool = false;
     /// Room for all ids, zero.
     ///
     /// # Errors
@@ -84,6 +91,10 @@ pub unsafe trait Entries: Send + Sync + 'static {
     fn word(&self, id: u32) -> &Self::Word;
     /// How many ids there can be, with id 0, which is never used.
     fn capacity(&self) -> usize;
+    /// Where ids are places: that of the chunk whose header has an address.
+    fn place_of(&self, _header: u64) -> u32 {
+        NONE
+    }
 }
 
 /// Reserved address space, which the kernel backs when it is touched.
@@ -172,6 +183,11 @@ impl Word for PlainWord {
     }
 }
 
+// SAFETY: the memory is that of `hedgerow_memory`.
+unsafe impl ChunkWord for PlainWord {
+    type Newest = ();
+}
+
 // SAFETY: as for `ReservedEntries`, but for the compare-and-exchange, so it is not shared.
 unsafe impl Entries for PlainEntries {
     type Word = PlainWord;
@@ -204,9 +220,15 @@ unsafe impl<E: Entries> Entries for AddressEntries<E> {
     type Shared = E::Shared;
     type Sharing = E::Sharing;
     const DISTANCES: bool = false;
+    const DIRECT: bool = E::DIRECT;
 
     fn reserve() -> io::Result<Self> {
         E::reserve().map(Self)
+    }
+
+    #[inline(always)]
+    fn place_of(&self, header: u64) -> u32 {
+        self.0.place_of(header)
     }
 
     #[inline(always)]
@@ -261,15 +283,42 @@ impl<E: Entries> MappingTable<E> {
         self.entries.word(id).load(Ordering::Acquire)
     }
 
-    /// The address of a node's newest record, if the id is in use or retired.
+    /// The address of a node's newest record, if the id is in use or retired, and the node's id,
+    /// which is another one if the id is the place of a chunk that was replaced.
     #[inline(always)]
-    pub fn record(&self, id: NodeId) -> u64 {
-        self.load(id) & !RETIRED
+    pub fn resolve(&self, mut id: NodeId) -> (NodeId, u64) {
+        loop {
+            let word = self.load(id);
+            if !E::DIRECT || word & FORWARDED == 0 {
+                return (id, word & !RETIRED);
+            }
+            id = (word >> 1) as NodeId;
+        }
+    }
+
+    /// Gives a node an id that nobody knows yet, by its first record and, where ids are places,
+    /// its chunk's header.
+    pub fn add(&self, header: u64, word: u64) -> NodeId {
+        let id = match E::DIRECT {
+            true => self.entries.place_of(header),
+            false => self.allocate(),
+        };
+        self.install(id, word);
+        id
+    }
+
+    /// Where ids are places: says that a node lies in another chunk now. Fails if its newest record
+    /// is another one.
+    pub fn forward(&self, id: NodeId, old: u64, new: NodeId) -> bool {
+        let new = u64::from(new) << 1 | FORWARDED;
+        exchange(self.entries.word(id), Self::stored(old), new).is_ok()
     }
 
     /// Says of a node whose newest record is a remove record that its id is retired.
     pub fn mark_retired(&self, id: NodeId, word: u64) {
-        self.install(id, word | RETIRED);
+        if !E::DIRECT {
+            self.install(id, word | RETIRED);
+        }
     }
 
     /// The addresses of the newest records of ids that are in use, not retired.
@@ -342,8 +391,12 @@ impl<E: Entries> MappingTable<E> {
         }
     }
 
-    /// Puts an id on the free list that no thread can still use.
+    /// Puts an id on the free list that no thread can still use; a place is given back with its
+    /// chunk.
     pub fn recycle(&self, id: NodeId) {
+        if E::DIRECT {
+            return;
+        }
         loop {
             let head = self.free.load(Ordering::Acquire);
             self.install(id, (head as u32 as u64) << 1 | 1);

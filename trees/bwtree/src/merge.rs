@@ -160,7 +160,7 @@ impl<C: Configuration> BwTree<C> {
         let attributes = Attributes {
             kind: Kind::Abort,
             size: header.size,
-            right: header.right,
+            right: parent.head.right(),
             offset: 0,
         };
         match self.append(parent, attributes, &Body::Abort { left, removed }) {
@@ -209,6 +209,7 @@ impl<C: Configuration> BwTree<C> {
                 }
                 _ => {
                     let head = allocate_remove(node.head, into);
+                    let id = node.id;
                     if self.table.replace(id, node.head.word(), head.word()) {
                         return Node { id, head };
                     }
@@ -230,8 +231,8 @@ impl<C: Configuration> BwTree<C> {
             if header.kind == Kind::Remove || !Target::At(key).is_beyond(node.head.high()) {
                 return;
             }
-            if header.right != removed.id {
-                id = header.right;
+            if node.head.right() != removed.id {
+                id = node.head.right();
                 continue;
             }
             match header.kind {
@@ -253,7 +254,7 @@ impl<C: Configuration> BwTree<C> {
         let attributes = Attributes {
             kind: Kind::Merge,
             size: node.head.header().size + frozen.header().size,
-            right: frozen.header().right,
+            right: frozen.right(),
             offset: 0,
         };
         match self.append(node, attributes, &Body::Merge { chain }) {

@@ -10,7 +10,8 @@ use rand::{Rng, SeedableRng};
 
 use crate::configuration::{
     Centralised, Configuration, CopyAndReplace, InnerChains, ReplayConsolidation, RetryFromRoot,
-    Tiny, WithoutChunks, WithoutCompareAndSwap, WithoutDistances, WithoutFilters,
+    SplitRecords, Tiny, WithoutChunks, WithoutCompareAndSwap, WithoutDistances, WithoutFilters,
+    WithoutMappingTable,
 };
 use crate::multimap::BwMultimap;
 use crate::one_thread::OneThread;
@@ -118,14 +119,21 @@ fn forms_of_many_threads() {
 fn forms_of_one_thread() {
     beside_a_map::<WithoutCompareAndSwap<Tiny>>();
     beside_a_map::<WithoutCompareAndSwap<WithoutChunks<Tiny>>>();
+    beside_a_map::<WithoutMappingTable<Tiny>>();
+    beside_a_map::<WithoutMappingTable<SplitRecords<WithoutChunks<Tiny>>>>();
 }
 
 #[test]
 fn a_loaded_tree_goes_on() {
+    loaded::<Tiny>();
+    loaded::<WithoutMappingTable<Tiny>>();
+}
+
+fn loaded<C: Configuration>() {
     let model: Model = (0..NUMBERS)
         .map(|number| (key(number), key(number)))
         .collect();
-    let tree = BwTree::<Tiny>::bulk_load(&model).expect("ascending");
+    let tree = BwTree::<C>::bulk_load(&model).expect("ascending");
     compare(&tree, &model);
     assert!(tree.partition(4).is_sorted());
     model.keys().for_each(|key| assert!(tree.remove(key)));

@@ -64,7 +64,7 @@ impl<C: Configuration> BwTree<C> {
             let last = separators.last().cloned();
             let keys = view.items.iter().skip(1).map(|item| item.key.to_vec());
             separators.extend(keys.filter(|key| last.as_ref().is_none_or(|last| last < key)));
-            match (node.head.header().right, node.head.high()) {
+            match (node.head.right(), node.head.high()) {
                 (NONE, _) | (_, None) => return separators,
                 (right, Some(high)) => {
                     separators.push(high.to_vec());

@@ -178,7 +178,7 @@ impl<C: Configuration> Drop for BwTree<C> {
     fn drop(&mut self) {
         // What is retired is released through the epoch's lists, at this moment perhaps, by another
         // thread: the record of such an id must not be read.
-        for word in self.table.in_use() {
+        for word in self.table.in_use().chain(self.words_below_root()) {
             // SAFETY: the tree is this thread's alone, so every record of an id in use is alive and
             // used by nobody.
             unsafe {

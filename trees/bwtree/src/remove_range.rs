@@ -123,7 +123,7 @@ impl<C: Configuration> BwTree<C> {
             level: 0,
             low: leaf.head.low(),
             high: leaf.head.high(),
-            right: leaf.head.header().right,
+            right: leaf.head.right(),
             items: &view.items,
         };
         let base = draft.build::<WordOf<C>>(Self::delta_bytes(0));

@@ -188,7 +188,7 @@ impl<V: FnMut(&[u8], &[u8]) -> ControlFlow<()>> Scan<'_, '_, V> {
             return ControlFlow::Break(());
         }
         self.position = Position::At(high.to_vec());
-        let right = leaf.header().right;
+        let right = leaf.right();
         debug_assert_ne!(right, NONE);
         let next = tree.node(right, guard);
         if next.head.kind() != Kind::Remove {

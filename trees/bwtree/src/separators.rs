@@ -79,14 +79,15 @@ impl<C: Configuration> BwTree<C> {
         let Err(index) = search_items(&view.items, separator) else {
             return true;
         };
-        if self.node(id, guard).head.kind() == Kind::Remove {
+        let child = self.node(id, guard);
+        if child.head.kind() == Kind::Remove {
             return true;
         }
         let next = view.items.get(index).map(|item| item.key.to_vec());
         let change = Change {
             kind: Kind::InsertSeparator,
             key: separator,
-            value: Stored::bare(id),
+            value: Stored::bare(child.id),
             second: next.as_deref().or(parent.head.high()),
             offset: offset_of_separator(parent.head, separator),
         };

@@ -31,10 +31,11 @@ impl<C: Configuration> BwTree<C> {
             Kind::Merge => {
                 self.rebuild(child, None, guard);
             }
-            _ if header.right != NONE => {
+            _ if child.head.right() != NONE => {
                 if let Some(separator) = child.head.high() {
                     self.counters.count(Event::HelpedSeparators as usize);
-                    self.post_separator(header.level, separator, header.right, guard);
+                    let right = child.head.right();
+                    self.post_separator(header.level, separator, right, guard);
                 }
             }
             _ => {

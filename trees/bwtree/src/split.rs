@@ -13,8 +13,6 @@
 //! The root has an id that never changes. It grows by one compare-and-swap: its items go into two
 //! new nodes, and it becomes an inner node above them.
 
-use std::ptr::NonNull;
-
 use crate::append::{Attributes, split_unpublished};
 use crate::configuration::Configuration;
 use crate::events::Event;
@@ -128,11 +126,9 @@ impl<C: Configuration> BwTree<C> {
 
     /// A node of its own for a draft.
     fn new_node(&self, draft: &Draft<'_, '_>) -> NodeId {
-        let base: NonNull<u8> = draft.build::<WordOf<C>>(Self::delta_bytes(draft.level));
-        let id = self.table.allocate();
-        self.table
-            .install(id, base.as_ptr().expose_provenance() as u64);
-        id
+        let base = draft.build::<WordOf<C>>(Self::delta_bytes(draft.level));
+        // SAFETY: just written, and this thread's alone.
+        self.add_node(unsafe { RecordRef::new(base) })
     }
 
     /// Frees a node that nothing ever led to.

@@ -10,10 +10,11 @@ use crate::configuration::{Configuration, Deltas};
 use crate::delta_blocks;
 use crate::epochs::Epochs;
 use crate::events::EVENT_NAMES;
-use crate::mapping_table::{NONE, ROOT};
+use crate::mapping_table::{Entries, NONE, ROOT};
 use crate::node::Kind;
 use crate::node::route::Target;
 use crate::node::view::View;
+use crate::region;
 use crate::release::retired_and_released;
 use crate::tree::{BwTree, WordOf};
 
@@ -66,6 +67,13 @@ impl<C: Configuration> BwTree<C> {
             ids,
             "Entries of the mapping table that have memory.",
         );
+        if C::Entries::DIRECT {
+            statistics.push(
+                "region_bytes",
+                region::ever_used_bytes() as f64,
+                "Bytes that chunks of all trees without a mapping table have ever used.",
+            );
+        }
     }
 
     /// Everything, with a walk of the whole tree.
@@ -162,7 +170,7 @@ impl<C: Configuration> BwTree<C> {
             }
             debug_assert_ne!(header.kind, Kind::Remove);
             match node.head.high() {
-                Some(high) if header.right != NONE => position = high.to_vec(),
+                Some(high) if node.head.right() != NONE => position = high.to_vec(),
                 _ => return,
             }
         }

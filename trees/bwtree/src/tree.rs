@@ -79,9 +79,10 @@ impl<C: Configuration> BwTree<C> {
     /// The node of an id that was read under the guard.
     #[inline(always)]
     pub(crate) fn node<'g>(&self, id: NodeId, _guard: &'g Guard<C>) -> Node<'g> {
+        let (id, word) = self.table.resolve(id);
         // SAFETY: the id was reachable under this guard, so it is in use; what its word names is
         // retired, not freed, while the guard lives.
-        let head = unsafe { RecordRef::of_word(self.table.record(id)) };
+        let head = unsafe { RecordRef::of_word(word) };
         Node { id, head }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::configuration::Configuration;
 use crate::epochs::Epochs;
 use crate::events::Event;
-use crate::mapping_table::{NONE, NodeId, ROOT};
+use crate::mapping_table::{Entries, NONE, NodeId, ROOT};
 use crate::node::view::View;
 use crate::node::{Kind, RecordRef};
 use crate::tree::{BwTree, Guard, Node};
@@ -48,6 +48,12 @@ impl<C: Configuration> BwTree<C> {
                 ));
             }
             let node = self.node(*id, guard);
+            if node.id != *id {
+                return Err(format!(
+                    "node {id} of level {level} lies at {} now",
+                    node.id
+                ));
+            }
             let next = expected.get(index + 1);
             self.verify_node(node, level, low, next)
                 .map_err(|problem| format!("node {id} of level {level}: {problem}"))?;
@@ -85,12 +91,12 @@ impl<C: Configuration> BwTree<C> {
             Some((key, id)) => (Some(key.as_slice()), *id),
             None => (None, NONE),
         };
-        if head.high() != high || header.right != right {
+        if head.high() != high || head.right() != right {
             return Err(format!(
                 "it ends at {:?} before node {}, its parent's next separator is {high:?} of node \
                  {right}",
                 head.high(),
-                header.right
+                head.right()
             ));
         }
         verify_items(head)?;
@@ -99,6 +105,9 @@ impl<C: Configuration> BwTree<C> {
 
     /// Each id that was ever used is in the tree, or was retired and perhaps used again.
     fn verify_ids(&self, reachable: usize) -> Result<(), String> {
+        if C::Entries::DIRECT {
+            return Ok(());
+        }
         let ever_used = self.table.ever_used();
         let waiting = self.counters.sum(Event::IdsRetired as usize);
         let again = self.table.recycled();

@@ -2,9 +2,8 @@
 
 use std::ptr::NonNull;
 
-use hedgerow_sync::word::Word;
-
 use crate::chunk;
+use crate::chunk_word::ChunkWord;
 use crate::mapping_table::NodeId;
 use crate::node::base::{
     HEADS_AT_AT, HIGH_BYTES_AT, LOW_BYTES_AT, NO_HIGH, NO_STRIDE, PREFIX_AT, PREFIX_BYTES_AT,
@@ -108,7 +107,7 @@ impl<'a> Draft<'a, '_> {
     }
 
     /// Writes the node into a new chunk with room for `delta_bytes` of deltas.
-    pub fn build<W: Word>(&self, delta_bytes: usize) -> NonNull<u8> {
+    pub fn build<W: ChunkWord>(&self, delta_bytes: usize) -> NonNull<u8> {
         let measure = self.measure();
         let output = Output::new::<W>(delta_bytes, measure.bytes);
         let mut prefix = Vec::with_capacity(measure.prefix_bytes);
@@ -216,7 +215,7 @@ pub(super) struct Output {
 
 impl Output {
     /// Room for a base node of `bytes`, in a new chunk with room for `delta_bytes` of deltas.
-    pub fn new<W: Word>(delta_bytes: usize, bytes: usize) -> Self {
+    pub fn new<W: ChunkWord>(delta_bytes: usize, bytes: usize) -> Self {
         let base = chunk::allocate::<W>(delta_bytes, bytes);
         Self { base, bytes }
     }

@@ -4,6 +4,7 @@ pub(crate) mod base;
 pub(crate) mod draft;
 pub(crate) mod item;
 pub(crate) mod key;
+pub(crate) mod links;
 pub(crate) mod ordered;
 pub(crate) mod record;
 pub(crate) mod replay;

@@ -99,8 +99,8 @@ pub(crate) const IN_BASE: u32 = 1 << 31;
 
 /// Bytes of the attributes.
 pub(crate) const HEADER_BYTES: usize = 32;
-const BODY_AT: usize = 32;
-const META_AT: usize = 40;
+pub(super) const BODY_AT: usize = 32;
+pub(super) const META_AT: usize = 40;
 const SECOND_AT: usize = 44;
 /// Bytes of a delta before its key.
 pub(crate) const KEYED_BYTES: usize = 48;

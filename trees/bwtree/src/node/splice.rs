@@ -8,8 +8,7 @@
 
 use std::ptr::NonNull;
 
-use hedgerow_sync::word::Word;
-
+use crate::chunk_word::ChunkWord;
 use crate::node::base::Base;
 use crate::node::draft::{Layout, Output};
 use crate::node::key::{compare, equal, head_of};
@@ -124,11 +123,11 @@ impl<'a> Spliced<'a> {
     }
 
     /// Writes the consolidated node into a new chunk with room for `delta_bytes` of deltas.
-    pub fn build<W: Word>(&self, delta_bytes: usize) -> NonNull<u8> {
+    pub fn build<W: ChunkWord>(&self, delta_bytes: usize) -> NonNull<u8> {
         let layout = Layout {
             level: 0,
             count: self.count,
-            right: self.head.header().right,
+            right: self.head.right(),
             prefix: self.base.prefix(),
             low: self.base.low(),
             high: self.head.high(),

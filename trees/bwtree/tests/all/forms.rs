@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use hedgerow_bwtree::{
     BwTree, Centralised, Configuration, CopyAndReplace, Entries, InnerChains, ReplayConsolidation,
     RetryFromRoot, SplitRecords, Standard, Tiny, WithoutChunks, WithoutCompareAndSwap,
-    WithoutDistances, WithoutFilters,
+    WithoutDistances, WithoutFilters, WithoutMappingTable,
 };
 use hedgerow_index::{
     Decide, Decision, Index, IndexError, RangeDecision, ScanRange, Statistics, StatisticsKind,
@@ -151,6 +151,72 @@ fn no_distances_in_the_mapping_table() {
     shared::<WithoutDistances>();
     shared::<WithoutDistances<Tiny>>();
     unshared::<WithoutDistances<WithoutCompareAndSwap<Tiny>>>();
+}
+
+#[test]
+fn no_mapping_table() {
+    unshared::<WithoutMappingTable>();
+    unshared::<WithoutMappingTable<Tiny>>();
+    unshared::<WithoutMappingTable<WithoutChunks<Tiny>>>();
+    unshared::<WithoutMappingTable<SplitRecords<RetryFromRoot<Tiny>>>>();
+    unshared::<WithoutDistances<WithoutMappingTable<Centralised<CopyAndReplace<Tiny>>>>>();
+    let (direct, table) = (filled::<WithoutMappingTable<Tiny>>(), filled::<Tiny>());
+    assert_eq!(direct.0, table.0);
+    let counts = |statistics: &Statistics| {
+        ["ids_ever_used", "redirections"].map(|name| statistics.get(name).expect("counted"))
+    };
+    let ([ids, redirections], [_, none]) = (counts(&direct.1), counts(&table.1));
+    assert_eq!(ids, 1.0, "the root alone has an id");
+    // Both links to a node, for most chains that were replaced.
+    let replaced = direct.1.get("consolidations").expect("counted");
+    assert!(redirections > replaced, "{:?}", direct.1);
+    assert_eq!(none, 0.0);
+}
+
+/// What a scan or an update shows may change the tree, whose nodes then lie elsewhere.
+#[test]
+fn a_tree_without_mapping_table_is_changed_by_those_who_read_it() {
+    let tree = BwTree::<WithoutMappingTable<Tiny>>::new();
+    (0..500_u32).for_each(|number| {
+        tree.put(&number.to_be_bytes(), b"old");
+    });
+    let mut seen = 0_u32;
+    let all = ScanRange::starting_at(Bound::Unbounded, hedgerow_index::Direction::Forward);
+    tree.scan_range(&all, |key, value| {
+        assert_eq!((key, value), (&seen.to_be_bytes()[..], &b"old"[..]));
+        seen += 1;
+        // The leaves of this key and of those before it are split and merged.
+        (0..20).for_each(|tail| {
+            tree.put(&[key, &[tail]].concat(), b"new");
+        });
+        (0..20).for_each(|tail| {
+            tree.remove(&[key, &[tail]].concat());
+        });
+        ControlFlow::Continue(())
+    });
+    assert_eq!(seen, 500);
+    tree.verify().expect("sound");
+    let mut calls = 0;
+    let key = 250_u32.to_be_bytes();
+    tree.update_with(&key, &mut Vec::new(), |_, new| {
+        calls += 1;
+        if calls == 1 {
+            (0..500_u32)
+                .filter(|number| *number != 250)
+                .for_each(|number| {
+                    tree.remove(&number.to_be_bytes());
+                });
+        }
+        new.extend_from_slice(b"new");
+        Decision::Put(())
+    });
+    assert_eq!(calls, 2, "its leaf had changed");
+    tree.verify().expect("sound");
+    assert_eq!(tree.statistics().get("keys"), Some(1.0));
+    assert_eq!(
+        tree.get_with(&key, <[u8]>::to_vec).as_deref(),
+        Some(&b"new"[..])
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_bwtree::{BwTree, Configuration, Standard, Tiny};
+use hedgerow_bwtree::{BwTree, Configuration, Standard, Tiny, WithoutMappingTable};
 use hedgerow_index::{Direction, NotAscending, ScanRange};
 use hedgerow_testkit::index_properties::{
     any_key, any_scan, check_batch, check_even_partitions, check_every_shape, check_scan,
@@ -144,6 +144,8 @@ fn loaded<C: Configuration>() {
 fn loaded_trees_match_filled_ones() {
     loaded::<Tiny>();
     loaded::<Standard>();
+    loaded::<WithoutMappingTable>();
+    loaded::<WithoutMappingTable<Tiny>>();
 }
 
 #[test]
