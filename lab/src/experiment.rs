@@ -45,6 +45,9 @@ impl fmt::Display for Scale {
     }
 }
 
+/// Connections that a client may have: as many as the server of "InnoDB and the Bw-tree" had cores.
+pub const MOST_CONNECTIONS: usize = 96;
+
 /// What a run asks of every experiment.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -52,6 +55,8 @@ pub struct Settings {
     pub scale: Scale,
     /// Records, instead of the scale's number.
     pub keys: Option<usize>,
+    /// Connections of each client of a server, instead of the scale's; empty for those.
+    pub connections: Vec<usize>,
     /// Processors that may be used.
     pub cores: usize,
     /// Where files and databases go; the system's temporary directory if not given.
@@ -66,6 +71,15 @@ impl Settings {
     pub fn keys(&self, smoke: usize, small: usize, paper: usize) -> usize {
         self.keys
             .unwrap_or_else(|| self.scale.pick(smoke, small, paper))
+    }
+
+    /// Connections of this run's clients: as told, or by scale.
+    #[must_use]
+    pub fn connections(&self, smoke: &[usize], small: &[usize], paper: &[usize]) -> Vec<usize> {
+        match self.connections.as_slice() {
+            [] => self.scale.pick(smoke, small, paper).to_vec(),
+            told => told.to_vec(),
+        }
     }
 
     /// Thread counts from 1 to as many as there are cores, doubling; `most` at most.
@@ -260,6 +274,7 @@ mod tests {
         let settings = |cores| Settings {
             scale: Scale::Smoke,
             keys: None,
+            connections: Vec::new(),
             cores,
             directory: None,
             counters: false,

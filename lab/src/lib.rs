@@ -13,13 +13,14 @@
 //! * `stores`: experiments on durable engines.
 //! * [`advise`]: which map suits a user's own keys and mix.
 //! * [`fetch`]: real key sets from Debian's archive.
-//! * `wire`, [`process`]: servers and a lean load client.
+//! * `wire`, [`process`]: servers and a lean load client; [`bare_server`]: what sockets alone cost.
 //! * `pace`: how long all that will take.
 //! * `machine`: where we run.
 
 #![forbid(unsafe_code)]
 
 pub mod advise;
+pub mod bare_server;
 mod contestant;
 mod control_group;
 mod counters;

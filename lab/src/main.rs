@@ -2,11 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use hedgerow_lab::{LabError, advise, fetch, list, runner};
+use hedgerow_lab::{LabError, advise, bare_server, fetch, list, runner};
 
 /// Hedgerow measured beside its peers.
 #[derive(Debug, Parser)]
@@ -41,6 +42,12 @@ enum Command {
         /// The job as JSON.
         job: String,
     },
+    /// Serve as little as a server can (used internally).
+    #[command(hide = true)]
+    BareServer {
+        /// Where to listen.
+        address: SocketAddr,
+    },
 }
 
 fn main() -> ExitCode {
@@ -57,6 +64,7 @@ fn main() -> ExitCode {
         Command::Fetch(arguments) => fetch::run(&arguments),
         Command::AdviseRound { job } => advise::perform(&job),
         Command::Perform { job } => runner::perform(&job),
+        Command::BareServer { address } => bare_server::serve(address),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

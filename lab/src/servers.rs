@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hedgerow_lab_contender::{Promises, Unavailable};
+use hedgerow_lab_contender::{Entry, Promises, Unavailable};
 use hedgerow_lab_peers::{Prepare, Protocol, ServerPeer, ServerSettings, mysql_client, servers};
 
+use crate::bare_server;
 use crate::experiment::Participant;
 use crate::process::{Server, free_address};
 use crate::wire::wait_for_table;
@@ -54,6 +55,9 @@ const OVER_INDEXES: [(&str, &str, Keeping); 9] = [
     ),
     ("hedgerow masstree sync", "masstree", Keeping::Log("sync")),
 ];
+
+/// The least that a server does: what sockets alone cost.
+pub const BARE: &str = "(bare server)";
 
 /// The core that servers run on.
 pub const SERVER_CORE: usize = 0;
@@ -182,7 +186,36 @@ fn own_servers() -> Vec<ServerPeer> {
         let prepare = started(Some(index), "resp", keeping);
         server(name, Protocol::Resp, promises, prepare)
     }));
+    all.push(bare());
     all
+}
+
+/// One that this program is itself, by a subcommand.
+fn bare() -> ServerPeer {
+    let promises = Promises {
+        variable_keys: true,
+        ..Promises::default()
+    };
+    let program = std::env::current_exe().map_err(|error| Unavailable {
+        why: format!("this program does not know its own path: {error}"),
+        remedy: "start it by its path".to_owned(),
+    });
+    ServerPeer {
+        entry: Entry {
+            origin: "the lab: a loop over sockets and a hash table",
+            ..own(BARE, promises)
+        },
+        licence: "MIT OR Apache-2.0",
+        usage: "one thread, GET, SET and DEL, no order and no log",
+        protocol: Protocol::Resp,
+        program,
+        prepare: Arc::new(|_, address, _| {
+            Ok(vec![
+                bare_server::SUBCOMMAND.to_owned(),
+                address.to_string(),
+            ])
+        }),
+    }
 }
 
 /// Ours lies beside this program.

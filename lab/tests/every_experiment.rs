@@ -81,6 +81,10 @@ fn bad_requests_are_one_clear_line() {
         (&["run", "masstree/fig10", "--keys", "90000000000"], "wants"),
         (&["run", "masstree/fig10", "--rounds", "0"], "--rounds"),
         (
+            &["run", "bwtree/fig11", "--connections", "8,0"],
+            "not a number of connections from 1 to 96",
+        ),
+        (
             &["run", "masstree/fig10", "--json", "/no/such/folder/x"],
             "cannot write",
         ),

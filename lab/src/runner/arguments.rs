@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::experiment::Scale;
+use crate::experiment::{MOST_CONNECTIONS, Scale};
 
 /// Arguments of `hedgerow-lab run`.
 #[derive(Debug, Clone, clap::Args)]
@@ -27,6 +27,10 @@ pub struct RunArguments {
     /// Records, instead of the scale's number.
     #[arg(long)]
     pub(super) keys: Option<usize>,
+    /// How many connections clients have, instead of the scale's numbers, in experiments from
+    /// client to server that vary them: 1,8,96.
+    #[arg(long, value_delimiter = ',', value_parser = connections)]
+    pub(super) connections: Vec<usize>,
     /// Stop starting new rounds when this many seconds are over; each experiment gets its share.
     #[arg(long, value_name = "SECONDS")]
     pub(super) time_budget: Option<u64>,
@@ -47,4 +51,11 @@ pub struct RunArguments {
     /// Say what it would take, and stop.
     #[arg(long)]
     pub(super) dry_run: bool,
+}
+
+/// As many connections as a server of the lab takes.
+fn connections(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok();
+    let number = number.filter(|number| (1..=MOST_CONNECTIONS).contains(number));
+    number.ok_or_else(|| format!("not a number of connections from 1 to {MOST_CONNECTIONS}"))
 }

@@ -47,6 +47,7 @@ pub fn run(arguments: &RunArguments) -> Result<()> {
     let settings = Settings {
         scale: arguments.scale,
         keys: arguments.keys,
+        connections: arguments.connections.clone(),
         cores: machine::describe().cores.max(1),
         directory: arguments.directory.clone(),
         counters: arguments.counters,

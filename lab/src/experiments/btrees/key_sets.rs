@@ -118,6 +118,7 @@ mod tests {
         let settings = Settings {
             scale: Scale::Smoke,
             keys: None,
+            connections: Vec::new(),
             cores: 1,
             directory: None,
             counters: false,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::experiment::{Participant, Settings};
-use crate::servers::{named, participant};
+use crate::servers::{BARE, named, participant};
 
 /// What ratios are taken to: the Bw-tree as the thesis had it, in memory alone.
 pub(super) const BASELINE: &str = "hedgerow bwtree in memory";
@@ -40,9 +40,18 @@ pub(super) const FEW: [&str; 4] = [
     "mariadb handlersocket",
 ];
 
+/// Enough for an experiment whose requests another one sends to [`FEW`]: starting servers is most
+/// of the time of a smoke run.
+pub(super) const FEWEST: [&str; 2] = [BASELINE, BARE];
+
 /// Everyone.
 pub(super) fn all() -> Vec<&'static str> {
     [&HEDGEROW[..], &INNODB, &OTHERS].concat()
+}
+
+/// Everyone, and the least that a server does.
+pub(super) fn all_and_bare() -> Vec<&'static str> {
+    [all(), vec![BARE]].concat()
 }
 
 /// These as the runner sees them, with their files in the RAM disk if there is one.
@@ -100,9 +109,10 @@ mod tests {
 
     #[test]
     fn every_name_is_a_server() {
-        let names = all();
+        let names = all_and_bare();
         assert_eq!(named(&names).len(), names.len());
         assert!(FEW.iter().all(|few| names.contains(few)));
+        assert!(FEWEST.iter().all(|few| names.contains(few)));
     }
 
     #[test]

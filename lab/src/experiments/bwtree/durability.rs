@@ -11,8 +11,10 @@ use serde_json::Value;
 
 use super::contenders::{self, FEW};
 use super::figures::{VERIFIED_RECORDS, need};
-use super::served::{MOST_CONNECTIONS, Served};
-use crate::experiment::{About, Answer, Experiment, Job, Participant, Point, Settings, Stage};
+use super::served::Served;
+use crate::experiment::{
+    About, Answer, Experiment, Job, MOST_CONNECTIONS, Participant, Point, Settings, Stage,
+};
 use crate::registry::Registry;
 use crate::servers::SERVER_CORE;
 use crate::{LabError, Result};
@@ -64,13 +66,11 @@ impl Experiment for Durability {
 
     fn points(&self, _registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
         let records = settings.keys(500, 50_000, 1_000_000);
-        let connections: &[usize] =
-            settings
-                .scale
-                .pick(&[8], &[1, 8, MOST_CONNECTIONS], &[1, 8, MOST_CONNECTIONS]);
+        let three = [1, 8, MOST_CONNECTIONS];
+        let connections = settings.connections(&[8], &three, &three);
         let all = contenders::all();
         let contenders = settings.scale.pick(FEW.to_vec(), all.clone(), all);
-        let points = connections.iter().map(|&connections| {
+        let points = connections.into_iter().map(|connections| {
             let workload = Workload {
                 records,
                 connections,

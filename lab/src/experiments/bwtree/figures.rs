@@ -10,10 +10,10 @@ use hedgerow_lab_data::workload::Workload as Mix;
 use hedgerow_lab_report::{Better, EXECUTION_TIME, X};
 use serde::{Deserialize, Serialize};
 
-use super::contenders::{self, FEW};
-use super::served::{MOST_CONNECTIONS, Served};
+use super::contenders::{self, FEWEST};
+use super::served::Served;
 use crate::experiment::{
-    About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
+    About, Answer, Experiment, Job, MOST_CONNECTIONS, Need, Participant, Point, Settings, Stage,
 };
 use crate::registry::Registry;
 use crate::servers::SERVER_CORE;
@@ -115,7 +115,7 @@ impl Experiment for Figure {
     }
 
     fn participants(&self, _registry: &Registry) -> Vec<Participant> {
-        contenders::participants(&contenders::all())
+        contenders::participants(&contenders::all_and_bare())
     }
 
     fn points(&self, _registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
@@ -127,23 +127,24 @@ impl Experiment for Figure {
                 vec![10_000_000, 50_000_000, 100_000_000],
             ),
         };
-        let connections: &[usize] = settings.scale.pick(
-            &[1, 8],
+        let connections = settings.connections(
+            &[8],
             &[1, 8, MOST_CONNECTIONS],
             &[1, 8, 16, 32, 64, MOST_CONNECTIONS],
         );
-        // Starting servers is most of the time of a smoke run: few of them, and one order of keys.
+        // At the smallest scale one order of keys; `bwtree/durability` sends the same requests to
+        // more servers.
         let contenders = settings.scale.pick(
-            FEW.to_vec(),
-            contenders::all().to_vec(),
-            contenders::all().to_vec(),
+            FEWEST.to_vec(),
+            contenders::all_and_bare(),
+            contenders::all_and_bare(),
         );
         let orders = settings.scale.pick(1, 2, 2);
         let mixes = self.workloads.iter().zip(["random", "ascending"]);
         let mut points = Vec::new();
         for (mix, order) in mixes.take(orders) {
             for &records in &counts {
-                for &connections in connections {
+                for &connections in &connections {
                     let workload = Workload {
                         mix: (*mix).to_owned(),
                         records,

@@ -7,7 +7,7 @@ use hedgerow_lab_data::{KeySet, Keys};
 use hedgerow_lab_peers::{Protocol, ServerSettings, mysql_client};
 use hedgerow_lab_report::Better;
 
-use crate::experiment::Answer;
+use crate::experiment::{Answer, MOST_CONNECTIONS};
 use crate::machine::pin_this_thread;
 use crate::process::Server;
 use crate::servers::{CLIENT_CORE, start_on};
@@ -16,9 +16,6 @@ use crate::wire::{
     watched,
 };
 use crate::{LabError, Result};
-
-/// As many connections as the thesis's server had cores.
-pub(super) const MOST_CONNECTIONS: usize = 96;
 
 /// Bytes of a value.
 const VALUE_BYTES: usize = 8;

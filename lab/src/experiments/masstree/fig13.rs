@@ -54,6 +54,9 @@ const WORKLOADS: [&str; 6] = [
     "masstree/mycsb-e",
 ];
 
+/// Those of the smallest scale: together they have every kind of request.
+const FEW_WORKLOADS: [&str; 3] = [WORKLOADS[0], WORKLOADS[2], WORKLOADS[5]];
+
 /// Those without columns and scans.
 const PLAIN: [&str; 3] = ["masstree/get", "masstree/put-existing", "masstree/mycsb-c"];
 
@@ -102,7 +105,10 @@ impl Experiment for Servers {
     fn points(&self, _registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
         let records = settings.keys(2000, 200_000, 20_000_000);
         let seconds = settings.scale.pick(0.05, 0.3, 5.0);
-        let points = WORKLOADS.iter().map(|&mix| {
+        let workloads = settings
+            .scale
+            .pick(&FEW_WORKLOADS[..], &WORKLOADS, &WORKLOADS);
+        let points = workloads.iter().map(|&mix| {
             let workload = Workload {
                 mix: mix.to_owned(),
                 records,

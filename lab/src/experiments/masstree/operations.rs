@@ -33,7 +33,7 @@ pub fn experiment() -> MapExperiment {
 }
 
 fn points(settings: &Settings) -> Vec<MapPoint> {
-    let keys = settings.keys(20_000, 200_000, 10_000_000);
+    let keys = settings.keys(5_000, 200_000, 10_000_000);
     let point = |set: &str, threads: usize| MapPoint {
         parameters: vec![("keys", keys.into()), ("threads", threads.into())],
         x: Some(X::Category(set.to_owned())),
@@ -51,5 +51,7 @@ fn points(settings: &Settings) -> Vec<MapPoint> {
         points.extend(SETS.map(|set| point(set, threads)));
     }
     points.dedup_by_key(|point| (point.workload.set.clone(), point.workload.threads));
-    points
+    // At the smallest scale each set and each number of threads, but not each with each.
+    let every = settings.scale.pick(3, 1, 1);
+    points.into_iter().step_by(every).collect()
 }
