@@ -13,9 +13,12 @@
 //! meanwhile appends are refused. **Failed sync** (or any other error of writing): what the disk
 //! has is unknown, and another sync proves nothing, so the log is poisoned and this thread ends.
 //!
-//! **Idle**: after the last commit and one quiet interval the flusher leaves a small unsynced block
-//! saying that everything before it is durable. It costs nothing, and a later check can then
-//! distinguish damage to the last commit from a write that a power cut tore.
+//! **Idle**: after a commit the flusher sleeps for one interval. What is appended meanwhile does
+//! not wake it, as it closes that when the interval ends: so a commit whose sync is asked for costs
+//! one wake, and not a second one for its record. After a quiet interval the flusher leaves a small
+//! unsynced block saying that everything before it is durable. It costs nothing, and a later check
+//! can then distinguish damage to the last commit from a write that a power cut tore. Then it
+//! sleeps until the next append wakes it.
 
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::sync::{Arc, MutexGuard};
@@ -128,13 +131,17 @@ impl Flusher {
 
     /// Does what no caller asks for: writes large buffers, closes an epoch in time, sleeps.
     fn do_periodic_work(&mut self) -> Result<(), Stopped> {
+        let now = Instant::now();
         let Appended { dirty, large } = self.look();
         if !dirty {
             self.dirty_since = None;
             self.last_taken = None;
-            return self.sleep_idle();
+            if self.unattested {
+                return self.sleep_after_commit(now);
+            }
+            self.sleep_idle();
+            return Ok(());
         }
-        let now = Instant::now();
         let last_taken = self.last_taken.take();
         let since = *self.dirty_since.get_or_insert(last_taken.unwrap_or(now));
         let due = since + self.shared.state.options.flush_interval;
@@ -165,25 +172,30 @@ impl Flusher {
         Appended { dirty, large }
     }
 
-    fn sleep_idle(&mut self) -> Result<(), Stopped> {
+    /// Sleeps until an interval has passed since `looked`, when nothing was appended; attests if
+    /// still nothing is. Appends do not wake this thread meanwhile.
+    fn sleep_after_commit(&mut self, looked: Instant) -> Result<(), Stopped> {
+        let quiet = self.shared.state.options.flush_interval;
+        thread::park_timeout(quiet.saturating_sub(looked.elapsed()));
+        if looked.elapsed() >= quiet && !self.look().dirty {
+            return self.attest();
+        }
+        // Nothing in the buffers is older.
+        self.last_taken = Some(looked);
+        Ok(())
+    }
+
+    /// Sleeps until the next append wakes this thread.
+    fn sleep_idle(&self) {
         self.shared.state.idle.store(true, SeqCst);
         // This sees what was appended before the store; a later append wakes this thread.
         let dirty = self.look().dirty;
-        if !dirty && self.unattested {
-            let quiet = self.shared.state.options.flush_interval;
-            let began = Instant::now();
-            thread::park_timeout(quiet);
-            if began.elapsed() >= quiet && !self.look().dirty {
-                self.shared.state.idle.store(false, SeqCst);
-                return self.attest();
-            }
-        } else if !dirty && self.is_full() {
+        if !dirty && self.is_full() {
             thread::park_timeout(self.shared.state.options.full_disk_retry);
         } else if !dirty {
             thread::park();
         }
         self.shared.state.idle.store(false, SeqCst);
-        Ok(())
     }
 
     fn is_full(&self) -> bool {

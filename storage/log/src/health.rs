@@ -3,7 +3,7 @@
 //! One word that the append path reads (are appends still accepted?), one condition variable for
 //! threads that block until an epoch is durable, and callbacks for threads that must not block.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::error::{Error, Result};
@@ -57,6 +57,9 @@ pub(crate) struct Status {
     // The reason of poisoning; the lock of `changed`.
     reason: Mutex<Option<String>>,
     changed: Condvar,
+    /// Threads that wait for `changed`; changed under its lock. A condition variable makes a system
+    /// call for each notification, also if nobody waits.
+    waiters: AtomicUsize,
     subscribers: RwLock<Vec<Subscriber>>,
 }
 
@@ -67,6 +70,7 @@ impl Status {
             code: AtomicU8::new(HEALTHY),
             reason: Mutex::new(None),
             changed: Condvar::new(),
+            waiters: AtomicUsize::new(0),
             subscribers: RwLock::new(Vec::new()),
         }
     }
@@ -109,11 +113,9 @@ impl Status {
     /// Announces that everything up to `epoch` is durable.
     pub(crate) fn advance(&self, epoch: u64) {
         debug_assert!(epoch > self.durable_epoch());
-        {
-            let _reason = self.reason();
-            self.durable.store(epoch, Ordering::Release);
-        }
-        self.changed.notify_all();
+        let reason = self.reason();
+        self.durable.store(epoch, Ordering::Release);
+        self.notify_waiters(reason);
         self.notify(&Progress::Durable(epoch));
     }
 
@@ -186,8 +188,7 @@ impl Status {
             *reason = why;
         }
         self.code.store(code, Ordering::Release);
-        drop(reason);
-        self.changed.notify_all();
+        self.notify_waiters(reason);
         true
     }
 
@@ -225,18 +226,28 @@ impl Status {
     pub(crate) fn wait_durable(&self, epoch: u64, flusher_done: impl Fn() -> bool) -> Result<()> {
         let mut reason = self.reason();
         while !self.is_durable(epoch, reason.as_deref(), &flusher_done)? {
+            self.waiters.fetch_add(1, Ordering::Relaxed);
             reason = self
                 .changed
                 .wait(reason)
                 .unwrap_or_else(PoisonError::into_inner);
+            self.waiters.fetch_sub(1, Ordering::Relaxed);
         }
         Ok(())
     }
 
     /// Wakes everybody who blocks in `wait_durable`, to look again.
     pub(crate) fn wake_waiters(&self) {
-        drop(self.reason());
-        self.changed.notify_all();
+        self.notify_waiters(self.reason());
+    }
+
+    /// Wakes those who wait for `changed`, whose lock the caller has held while changing something.
+    fn notify_waiters(&self, reason: MutexGuard<'_, Option<String>>) {
+        let waiters = self.waiters.load(Ordering::Relaxed);
+        drop(reason);
+        if waiters > 0 {
+            self.changed.notify_all();
+        }
     }
 
     pub(crate) fn subscribe(&self, subscriber: Subscriber) {

@@ -43,6 +43,7 @@ impl LogState {
     /// Makes the flusher look around now. One system call if it sleeps, none if not.
     pub(crate) fn wake_flusher(&self) {
         if let Some(flusher) = self.flusher.get() {
+            self.counters.wakes.fetch_add(1, Relaxed);
             flusher.unpark();
         }
     }

@@ -1,4 +1,4 @@
-//! Statistics of a running log. Only the flusher counts; appends do not.
+//! Statistics of a running log. The flusher counts, and whoever wakes it; other appends do not.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -27,6 +27,8 @@ pub struct Statistics {
     pub commits: u64,
     /// Times the disk was found full.
     pub full_disk: u64,
+    /// Times the log's thread was woken: for a record after a quiet time, a large buffer, a sync.
+    pub wakes: u64,
 }
 
 pub(crate) struct Counters {
@@ -39,6 +41,7 @@ pub(crate) struct Counters {
     pub(crate) syncs: AtomicU64,
     pub(crate) commits: AtomicU64,
     pub(crate) full_disk: AtomicU64,
+    pub(crate) wakes: AtomicU64,
 }
 
 impl Counters {
@@ -53,6 +56,7 @@ impl Counters {
             syncs: AtomicU64::new(0),
             commits: AtomicU64::new(0),
             full_disk: AtomicU64::new(0),
+            wakes: AtomicU64::new(0),
         }
     }
 
@@ -90,6 +94,7 @@ impl Counters {
             syncs: self.syncs.load(Relaxed),
             commits: self.commits.load(Relaxed),
             full_disk: self.full_disk.load(Relaxed),
+            wakes: self.wakes.load(Relaxed),
         }
     }
 }

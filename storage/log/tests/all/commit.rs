@@ -41,6 +41,22 @@ fn waiting_makes_a_commit_durable_with_one_sync() {
 }
 
 #[test]
+fn a_commit_that_is_waited_for_wakes_the_flusher_once() {
+    let vfs = disk();
+    let (log, _) = create(&vfs, options(1));
+    let commits = 50;
+    for _ in 0..commits {
+        let commit = put(&log, 0, b"key");
+        log.wait_durable(commit.epoch()).unwrap();
+        // Time to fall asleep: a flusher that is awake need not be woken, which hides the fault.
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // One more for the first record, which finds the flusher asleep for as long as it takes.
+    let wakes = log.statistics().wakes;
+    assert!(wakes <= commits + 1, "{wakes} wakes of {commits} commits");
+}
+
+#[test]
 fn waiting_for_nothing_needs_no_disk() {
     let vfs = disk();
     let (log, _) = create(&vfs, options(2));
