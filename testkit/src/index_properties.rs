@@ -137,8 +137,31 @@ pub fn check_even_partitions(index: &dyn Index, prefix: &[u8]) {
         let tail = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
         put(index, &[prefix, &tail].concat(), b"v");
     }
+    check_eight_parts(index);
+}
+
+/// As [`check_even_partitions`], with a few keys beside 20,000 of which one half has a prefix that
+/// begins with the other's.
+pub fn check_even_partitions_of_nested_prefixes(index: &dyn Index) {
+    let prefix = "a tenant:0001:user:";
+    for number in 0..20_000 {
+        let key = match number % 2 {
+            0 => format!("{prefix}{number:09}:profile"),
+            _ => format!("{prefix}archive:of:last:year:{number:09}"),
+        };
+        put(index, key.as_bytes(), b"v");
+    }
+    for few in ["a", "a tenant", "zebra"] {
+        put(index, few.as_bytes(), b"v");
+    }
+    check_eight_parts(index);
+}
+
+/// Checks that eight parts of an index of 20,000 keys have similar sizes.
+fn check_eight_parts(index: &dyn Index) {
     let cuts = index.partition(8).expect(FAILS);
     assert_eq!(cuts.len(), 7);
+    assert!(cuts.windows(2).all(|two| two[0] < two[1]), "not ascending");
     let mut from = Bound::Unbounded;
     for cut in cuts.iter().map(Some).chain([None]) {
         let to = cut.map_or(Bound::Unbounded, |cut| Bound::Excluded(cut.as_slice()));

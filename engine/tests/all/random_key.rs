@@ -156,11 +156,6 @@ fn each_draw_of_many_rows_moves_one_of_many_cursors(index: IndexKind) {
     const CLASSES: usize = 512;
     const DRAWS: usize = 8 * CLASSES;
     for (shape, keys) in shapes() {
-        // Masstree cuts its keys by whole levels of nodes: one layer whose keys lie deeper than
-        // those beside it gets too few cursors.
-        if index == IndexKind::Masstree && shape == "nested prefixes" {
-            continue;
-        }
         let mut rng = StdRng::seed_from_u64(11);
         let (_db, rows) = database(index);
         for key in &keys {

@@ -20,6 +20,7 @@ mod extension;
 mod integers;
 #[cfg(any(test, feature = "locked-map"))]
 mod locked_map;
+mod partition;
 mod remove_range;
 mod scan_range;
 mod statistics;
@@ -29,6 +30,7 @@ pub use extension::IndexExt;
 pub use integers::{BulkLoad, IntIndex, IntKey, NotAscending};
 #[cfg(any(test, feature = "locked-map"))]
 pub use locked_map::LockedMap;
+pub use partition::{Add, Below, split_keys};
 pub use remove_range::RangeDecision;
 pub use scan_range::{Direction, KeyBound, ScanRange, is_inverted};
 pub use statistics::{Statistic, Statistics};

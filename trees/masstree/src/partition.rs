@@ -1,7 +1,12 @@
-//! Cutting the key space into ranges of similar size, for parallel scans.
+//! Cutting the key space into ranges of similar size, for parallel scans: what a node leads to.
 //!
-//! Separators of interior nodes cut it well; a sample of nodes is walked breadth
-//! first, from the top layer down, until there are enough split keys to choose from.
+//! Keys of any number may lie in a layer of any depth, so [`hedgerow_index::split_keys`] estimates
+//! how many there are. A layer of one entry, as each slice of a shared prefix makes one, is passed
+//! through: it would count as a node of the way down.
+
+use std::rc::Rc;
+
+use hedgerow_index::{Add, Below, split_keys};
 
 use crate::configuration::{Configuration, Latch};
 use crate::key::shortest_bytes;
@@ -10,87 +15,150 @@ use crate::node::{Border, Interior, Node};
 use crate::tree::{Masstree, layer_root};
 use crate::value::Value;
 
-/// Split keys collected per part wanted, so that choosing evenly among them evens out the parts.
-const OVERSAMPLING: usize = 16;
+/// A node on the way down, read under a guard.
+struct Place {
+    /// A node, or what an entry names as the root of its layer.
+    node: *mut Node,
+    is_layer: bool,
+    /// What all keys of the layer above the entry begin with.
+    prefix: Rc<[u8]>,
+    /// The slice of the entry.
+    slice: Option<u64>,
+}
+
+/// The entries of a border node: each one's slice, and the word of its layer if it has one.
+type Entries = Vec<(u64, Option<u64>)>;
+
+/// What a node has.
+enum Contents {
+    Border(Entries),
+    /// Separators, and one more children.
+    Interior(Vec<u64>, Vec<*mut Node>),
+}
 
 impl<V: Value, C: Configuration> Masstree<V, C> {
-    /// Up to `parts - 1` ascending keys that cut the key space into ranges of roughly equal
-    /// numbers of keys; fewer when the tree is small.
+    /// Up to `parts - 1` ascending keys that cut the key space into ranges of similar numbers of
+    /// keys; fewer when the tree is small. The work depends on `parts`, not on the tree's size.
     pub fn partition(&self, parts: usize) -> Vec<Vec<u8>> {
         let guard = C::read(&self.entry);
-        let wanted = parts.saturating_sub(1);
-        let mut split_keys: Vec<Vec<u8>> = Vec::new();
-        let mut nodes = vec![(self.root(), Vec::new())];
-        // Whole levels only: half a level would cut the left of the key space alone.
-        while wanted > 0 && split_keys.len() < wanted * OVERSAMPLING && !nodes.is_empty() {
-            for (node, prefix) in std::mem::take(&mut nodes) {
-                self.collect_split_keys(node, &prefix, &mut split_keys, &mut nodes);
-            }
-        }
+        let top = Place {
+            node: self.root(),
+            is_layer: true,
+            prefix: Rc::new([]),
+            slice: None,
+        };
+        let keys = split_keys(parts, top, |place, add| self.open(place, add));
         drop(guard);
-        split_keys.sort_unstable();
-        split_keys.dedup();
-        let chosen = wanted.min(split_keys.len());
-        let mut keys: Vec<Vec<u8>> = (1..=chosen)
-            .map(|i| {
-                split_keys[(i * split_keys.len() / (chosen + 1)).min(split_keys.len() - 1)].clone()
-            })
-            .collect();
-        keys.dedup();
         keys
     }
 
-    /// Adds the split keys that one node offers, and the nodes below it.
-    fn collect_split_keys(
-        &self,
-        node: *mut Node,
-        prefix: &[u8],
-        split_keys: &mut Vec<Vec<u8>>,
-        nodes: &mut Vec<(*mut Node, Vec<u8>)>,
-    ) {
-        // SAFETY: reached under the caller's guard.
-        let header = unsafe { &*node };
-        let version = Latch::<C>::stable(&header.version);
-        let mut found = Vec::new();
-        let mut below = Vec::new();
-        let split_key = |slice: u64| {
-            let (bytes, count) = shortest_bytes(slice);
-            [prefix, &bytes[..count]].concat()
-        };
-        if version.is_border() {
-            // SAFETY: as above, and a border node.
-            let border = unsafe { &*node.cast::<Border>() };
-            let replacement = border.replacement();
-            if !replacement.is_null() {
-                nodes.push((replacement.cast(), prefix.to_vec()));
+    /// Tells what a place leads to; nothing if it is not linked any more. The caller's guard is the
+    /// one under which the place was read.
+    fn open(&self, place: &Place, add: &mut Add<'_, Place>) {
+        let mut prefix = place.prefix.to_vec();
+        prefix.extend(place.slice.iter().flat_map(|slice| slice.to_be_bytes()));
+        let (mut node, mut is_layer) = (place.node, place.is_layer);
+        loop {
+            // Splits and widenings leave the pointers to a layer's root behind.
+            let root = is_layer.then(|| self.true_root(node));
+            let (at, version) = match root {
+                Some(Some(root)) => root,
+                Some(None) => return,
+                // SAFETY: reached under the caller's guard.
+                None => (node, Latch::<C>::stable(unsafe { &(*node).version })),
+            };
+            if version.is_deleted() {
                 return;
             }
-            let permutation = border.permutation();
-            for slot in (0..permutation.count()).map(|index| permutation.slot(index)) {
-                let slice = border.slice(slot);
-                found.push(split_key(slice));
-                if border.length(slot) == LAYER {
-                    let layer = border.value(slot);
-                    if border.length(slot) == LAYER {
-                        below.push((layer, [prefix, &slice.to_be_bytes()].concat()));
-                    }
-                }
+            // SAFETY: as above.
+            let contents = unsafe { read(at, version.is_border()) };
+            // SAFETY: as above.
+            if !Latch::<C>::validate(unsafe { &(*at).version }, version) {
+                continue;
             }
-        } else {
-            // SAFETY: as above, and an interior node.
-            let interior = unsafe { &*node.cast::<Interior>() };
-            let count = interior.count();
-            found.extend((0..count).map(|index| split_key(interior.slice(index))));
-            let children = (0..=count).map(|index| (interior.child(index), prefix.to_vec()));
-            nodes.extend(children);
+            match contents {
+                Some(Contents::Interior(slices, children)) => {
+                    return add_children(&prefix, &slices, &children, add);
+                }
+                Some(Contents::Border(entries)) => {
+                    let [(slice, Some(layer))] = entries[..] else {
+                        return add_entries(&prefix, &entries, add);
+                    };
+                    prefix.extend(slice.to_be_bytes());
+                    (node, is_layer) = (layer_root(layer), true);
+                }
+                None => {}
+            }
         }
-        if Latch::<C>::validate(&header.version, version) {
-            split_keys.append(&mut found);
-            nodes.extend(
-                below
-                    .into_iter()
-                    .map(|(word, prefix)| (layer_root(word), prefix)),
-            );
+    }
+}
+
+/// What a node has, to be validated; `None` if an entry is just becoming a layer.
+///
+/// # Safety
+///
+/// The node was reached under a guard of the caller's, which still lasts.
+unsafe fn read(node: *mut Node, is_border: bool) -> Option<Contents> {
+    if is_border {
+        // SAFETY: as the caller promises, and a border node.
+        return entries(unsafe { &*node.cast::<Border>() }).map(Contents::Border);
+    }
+    // SAFETY: as the caller promises, and an interior node.
+    let interior = unsafe { &*node.cast::<Interior>() };
+    let count = interior.count();
+    let slices = (0..count).map(|index| interior.slice(index)).collect();
+    let children = (0..=count).map(|index| interior.child(index)).collect();
+    Some(Contents::Interior(slices, children))
+}
+
+fn entries(border: &Border) -> Option<Entries> {
+    let permutation = border.permutation();
+    let slots = (0..permutation.count()).map(|index| permutation.slot(index));
+    let entry = |slot| {
+        let length = border.length(slot);
+        let word = border.value(slot);
+        // The word is what the length says if that is the same on both sides of its load.
+        (border.length(slot) == length)
+            .then(|| (border.slice(slot), (length == LAYER).then_some(word)))
+    };
+    slots.map(entry).collect()
+}
+
+fn add_children(prefix: &[u8], slices: &[u64], children: &[*mut Node], add: &mut Add<'_, Place>) {
+    let (mut from, shared) = (prefix.to_vec(), Rc::<[u8]>::from(prefix));
+    for (index, &node) in children.iter().enumerate() {
+        from.truncate(prefix.len());
+        if let Some(slice) = index.checked_sub(1).map(|before| slices[before]) {
+            let (bytes, count) = shortest_bytes(slice);
+            from.extend_from_slice(&bytes[..count]);
         }
+        let child = Place {
+            node,
+            is_layer: false,
+            prefix: Rc::clone(&shared),
+            slice: None,
+        };
+        add(&from, Below::Node(child));
+    }
+}
+
+fn add_entries(prefix: &[u8], entries: &Entries, add: &mut Add<'_, Place>) {
+    let (mut from, shared) = (prefix.to_vec(), Rc::<[u8]>::from(prefix));
+    for &(slice, layer) in entries {
+        from.truncate(prefix.len());
+        let Some(word) = layer else {
+            let (bytes, count) = shortest_bytes(slice);
+            from.extend_from_slice(&bytes[..count]);
+            add(&from, Below::Keys(1));
+            continue;
+        };
+        from.extend(slice.to_be_bytes());
+        let layer = Place {
+            node: layer_root(word),
+            is_layer: true,
+            prefix: Rc::clone(&shared),
+            slice: Some(slice),
+        };
+        add(&from, Below::Node(layer));
     }
 }

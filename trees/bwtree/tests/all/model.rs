@@ -7,7 +7,8 @@ use std::ops::{Bound, ControlFlow};
 use hedgerow_bwtree::{BwTree, Configuration, Standard, Tiny, WithoutMappingTable};
 use hedgerow_index::{Direction, NotAscending, ScanRange};
 use hedgerow_testkit::index_properties::{
-    any_key, any_scan, check_batch, check_even_partitions, check_every_shape, check_scan,
+    any_key, any_scan, check_batch, check_even_partitions,
+    check_even_partitions_of_nested_prefixes, check_every_shape, check_scan,
 };
 use proptest::prelude::*;
 use rand::rngs::StdRng;
@@ -179,6 +180,7 @@ fn a_load_names_the_key_that_does_not_ascend() {
 #[test]
 fn partitions_cut_evenly() {
     check_even_partitions(&BwTree::<Standard>::new(), b"");
+    check_even_partitions_of_nested_prefixes(&BwTree::<Standard>::new());
 }
 
 #[test]

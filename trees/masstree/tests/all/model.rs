@@ -7,8 +7,9 @@ use std::ops::{Bound, ControlFlow};
 use hedgerow_index::Direction;
 use hedgerow_masstree::{Bytes, Level, Masstree, SingleThreaded};
 use hedgerow_testkit::index_properties::{
-    any_key, any_scan, check_batch, check_even_partitions, check_every_shape, check_long_keys,
-    check_scan, keys_of_every_shape,
+    any_key, any_scan, check_batch, check_even_partitions,
+    check_even_partitions_of_nested_prefixes, check_every_shape, check_long_keys, check_scan,
+    keys_of_every_shape,
 };
 use hedgerow_testkit::index_workload::check_sequential;
 use hedgerow_testkit::keys::KeyShape;
@@ -173,7 +174,10 @@ fn keys_of_64_kib_and_values_of_all_sizes() {
 
 #[test]
 fn partitions_cut_evenly() {
-    check_even_partitions(&Masstree::<Bytes>::new(), b"");
+    for prefix in [&b""[..], b"shared:", &[b'p'; 200]] {
+        check_even_partitions(&Masstree::<Bytes>::new(), prefix);
+    }
+    check_even_partitions_of_nested_prefixes(&Masstree::<Bytes>::new());
 }
 
 #[test]

@@ -9,8 +9,9 @@ use hedgerow_index::{Decision, Direction, Index, IndexExt, NotAscending, Statist
 use hedgerow_matryoshka::{Capacity, Full, LoadError, MatryoshkaIndex};
 use hedgerow_simd::Level;
 use hedgerow_testkit::index_properties::{
-    ScanCase, any_key, any_scan, check_batch, check_even_partitions, check_every_shape,
-    check_histories_of_every_shape, check_long_keys, check_scan, keys_of_every_shape,
+    ScanCase, any_key, any_scan, check_batch, check_even_partitions,
+    check_even_partitions_of_nested_prefixes, check_every_shape, check_histories_of_every_shape,
+    check_long_keys, check_scan, keys_of_every_shape,
 };
 use hedgerow_testkit::index_workload::check_sequential;
 use hedgerow_testkit::keys::KeyShape;
@@ -534,6 +535,7 @@ fn partitions_cut_evenly() {
     for prefix in [&b""[..], &b"a prefix that all keys share"[..]] {
         check_even_partitions(&<MatryoshkaIndex>::new(), prefix);
     }
+    check_even_partitions_of_nested_prefixes(&<MatryoshkaIndex>::new());
 }
 
 proptest! {
