@@ -65,6 +65,16 @@ pub enum Error {
         /// The directory.
         dir: PathBuf,
     },
+    /// What was to be restored is a database that is open, or was when its process ended.
+    #[error(
+        "{} is no backup but a database that was not closed; copy it with Db::backup, and restore \
+         the copy",
+        dir.display()
+    )]
+    NotABackup {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// A directory that must be empty (of a backup or restore) is not.
     #[error("{} is not empty; choose an empty or new directory", dir.display())]
     NotEmpty {

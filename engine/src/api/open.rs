@@ -33,7 +33,7 @@ impl Builder {
     /// # Errors
     /// [`Error::Locked`], [`Error::NotADatabase`], [`Error::NewerFormat`], [`Error::Corrupt`],
     /// [`Error::HalfWritten`], [`Error::ReadOnlyDirectory`], [`Error::Missing`],
-    /// [`Error::InvalidOption`], or a failing file system.
+    /// [`Error::InvalidOption`], [`Error::UnknownIndex`], or a failing file system.
     pub fn open(self, dir: impl AsRef<Path>) -> Result<Db> {
         self.validate()?;
         Db::start(open_engine(self, dir.as_ref())?)

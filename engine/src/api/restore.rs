@@ -24,9 +24,8 @@ impl Builder {
             .iter()
             .any(|entry| entry.end.is_none())
         {
-            return Err(Error::NotADatabase {
+            return Err(Error::NotABackup {
                 dir: backup.to_path_buf(),
-                reason: "it is no backup but a database that was not closed".to_owned(),
             });
         }
         let mut first = None;

@@ -13,6 +13,7 @@ use hedgerow_log::{Health, Manifest};
 use crate::api::keyspace_options::KeyspaceOptions;
 use crate::commit::stripes::STRIPES;
 use crate::commit::worker;
+use crate::disk::directory::kind_of;
 use crate::disk::page_file::{PageFile, checkpoint_generation, manifest_format};
 use crate::engine::{Catalog, Engine};
 use crate::error::{Error, Result};
@@ -47,10 +48,7 @@ impl Engine {
     pub(crate) fn first_catalog(manifest: &Manifest, pages: Option<&PageFile>) -> Result<Catalog> {
         let mut catalog = Catalog::default();
         for entry in &manifest.keyspaces {
-            let kind = IndexKind::from_name(&entry.index).ok_or_else(|| Error::UnknownIndex {
-                keyspace: entry.name.clone(),
-                index: entry.index.clone(),
-            })?;
+            let kind = kind_of(entry)?;
             catalog.insert(Arc::new(new_space(entry.id, &entry.name, kind, pages)?));
         }
         Ok(catalog)

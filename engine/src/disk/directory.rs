@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use hedgerow_log::Manifest;
+use hedgerow_log::{KeyspaceEntry, Manifest};
 use hedgerow_vfs::{FileLock, Vfs};
 
 use crate::disk::page_file::PageFile;
@@ -95,11 +95,24 @@ fn check_creatable(vfs: &dyn Vfs, dir: &Path, may_create: bool) -> Result<()> {
     Ok(())
 }
 
-/// The manifest of a database, a new one if there is none.
+/// The kind of index that a keyspace of the manifest has.
+pub(crate) fn kind_of(entry: &KeyspaceEntry) -> Result<IndexKind> {
+    IndexKind::from_name(&entry.index).ok_or_else(|| Error::UnknownIndex {
+        keyspace: entry.name.clone(),
+        index: entry.index.clone(),
+    })
+}
+
+/// The manifest of a database, a new one if there is none. Refuses one with an index that this
+/// program does not know: before recovery, which changes files.
 pub(crate) fn load_or_create(options: &Builder, dir: &Path) -> Result<Manifest> {
     let vfs = &*options.vfs;
     if Manifest::exists(vfs, dir)? {
-        return Ok(Manifest::load(vfs, dir)?);
+        let manifest = Manifest::load(vfs, dir)?;
+        for entry in &manifest.keyspaces {
+            kind_of(entry)?;
+        }
+        return Ok(manifest);
     }
     check_creatable(vfs, dir, options.create && !options.read_only)?;
     let manifest = Manifest::new(new_database_id());

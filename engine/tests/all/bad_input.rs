@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hedgerow::{Action, Db, Error, Locks, MAX_KEY_BYTES, WriteOptions};
+use hedgerow::{Action, Db, Durability, Error, Locks, MAX_KEY_BYTES, WriteOptions};
+use hedgerow_log::Manifest;
 use hedgerow_vfs::{FileLock, MemoryVfs, OpenMode, SystemVfs, Vfs, VfsFile};
 
 fn one_line(error: &Error) -> String {
@@ -259,6 +260,36 @@ fn a_newer_format_is_named() {
     );
 }
 
+/// A killed database with an index of a later program: opening it here must not recover it, which
+/// writes, for that program recovers it otherwise.
+#[test]
+fn an_unknown_index_is_named_and_the_database_left_alone() {
+    let disk = MemoryVfs::new();
+    let builder = |disk: &MemoryVfs| Db::builder().vfs(Arc::new(disk.clone()));
+    let db = builder(&disk).open("/db").unwrap();
+    let later = db.keyspace("later").unwrap();
+    later
+        .put_with(b"key", b"value", &Durability::Sync.into())
+        .unwrap();
+    let killed = disk.deep_clone();
+    let mut manifest = Manifest::load(&killed, Path::new("/db")).unwrap();
+    manifest.keyspaces[0].index = "fractal".to_owned();
+    manifest.store(&killed, Path::new("/db")).unwrap();
+    let before = killed.files();
+    for read_only in [true, false] {
+        let opened = builder(&killed).read_only(read_only).open("/db");
+        assert_error!(opened, Error::UnknownIndex { .. }, "\"fractal\"");
+        let opened = builder(&killed).read_only(read_only).open("/db");
+        assert_error!(opened, Error::UnknownIndex { .. }, "use a newer program");
+    }
+    let names = |files: &[(PathBuf, Vec<u8>)]| -> Vec<PathBuf> {
+        files.iter().map(|(path, _)| path.clone()).collect()
+    };
+    let after = killed.files();
+    assert_eq!(names(&after), names(&before));
+    assert!(after == before, "a file has other contents");
+}
+
 /// No program has ever written version 0: such a file is damaged, and not of another program.
 #[test]
 fn format_version_0_is_named() {
@@ -369,6 +400,14 @@ fn restoring_needs_a_backup_and_an_empty_place() {
         Error::Missing { .. },
         "there is no database in"
     );
+    let unclosed = dir.path().join("unclosed");
+    let db = Db::open(&unclosed).unwrap();
+    assert_error!(
+        Db::restore(&unclosed, dir.path().join("x")),
+        Error::NotABackup { .. },
+        "copy it with Db::backup"
+    );
+    drop(db);
     Db::restore(&data, &empty).unwrap();
     assert_eq!(Db::open(&empty).unwrap().keyspace("k").unwrap().len(), 101);
 }
