@@ -164,9 +164,7 @@ impl From<Durability> for hedgerow::Durability {
 /// The kind of index that a name means.
 pub(crate) fn index(name: &str) -> Result<IndexKind, String> {
     IndexKind::from_name(name).ok_or_else(|| {
-        format!(
-            "there is no index {name:?}; this program knows masstree, matryoshka, bwtree and btree"
-        )
+        format!("there is no index {name:?}; choose masstree, matryoshka, bwtree or btree")
     })
 }
 

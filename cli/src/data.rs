@@ -75,17 +75,13 @@ impl Data {
 /// A keyspace that must exist.
 pub(crate) fn open_keyspace(db: &Db, name: &str) -> Result<Keyspace> {
     db.open_keyspace(name).map_err(|error| match error {
-        hedgerow::Error::KeyspaceMissing(_) => {
-            let names = db.keyspaces();
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            Error::Failed(match names[..] {
-                [] => format!("there is no keyspace {name:?}; the database has none yet"),
-                _ => format!(
-                    "there is no keyspace {name:?}; --keyspace takes one of {}",
-                    names.join(", ")
-                ),
-            })
-        }
+        hedgerow::Error::KeyspaceMissing(_) => Error::Failed(match &db.keyspaces()[..] {
+            [] => format!("there is no keyspace {name:?}; the database has none yet"),
+            names => format!(
+                "there is no keyspace {name:?}; --keyspace takes one of {}",
+                text::enumerated(names)
+            ),
+        }),
         error => error.into(),
     })
 }

@@ -57,6 +57,12 @@ fn of_engine(error: &hedgerow::Error) -> String {
              hedgerow serve, put or load",
             dir.display()
         ),
+        Engine::NotABackup { dir } => format!(
+            "{} is no backup but a database that was not closed; copy it with hedgerow backup \
+             --data {}, and restore the copy",
+            dir.display(),
+            dir.display()
+        ),
         Engine::ReadOnlyDirectory { dir, source } => format!(
             "{} cannot be written ({source}); change its permissions",
             dir.display()

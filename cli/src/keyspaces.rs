@@ -8,6 +8,7 @@ use crate::data::{open, open_with};
 use crate::error::{Error, Result, writing};
 use crate::output::Output;
 use crate::size::{show_bytes, show_count};
+use crate::text;
 
 pub(crate) fn run(command: KeyspaceCommand, out: &Output) -> Result<()> {
     match command {
@@ -44,8 +45,12 @@ fn list(list: &KeyspaceList, out: &Output) -> Result<()> {
                 });
                 numbers.to_string()
             }
-            (false, None) => format!("{name}\t{index}\t{} rows", show_count(rows)),
+            (false, None) => {
+                let name = text::shown(name.as_bytes());
+                format!("{name}\t{index}\t{} rows", show_count(rows))
+            }
             (false, Some(bytes)) => {
+                let name = text::shown(name.as_bytes());
                 let (rows, bytes) = (show_count(rows), show_bytes(bytes));
                 format!("{name}\t{index}\t{rows} rows\t{bytes}")
             }
@@ -75,7 +80,7 @@ fn missing(db: &Db, name: &str) -> Error {
         [] => format!("there is no keyspace {name:?}; the database has none yet"),
         names => format!(
             "there is no keyspace {name:?}; hedgerow keyspace list shows those that exist: {}",
-            names.join(", ")
+            text::enumerated(names)
         ),
     })
 }

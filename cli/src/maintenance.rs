@@ -14,6 +14,7 @@ use crate::data::open;
 use crate::error::{Error, Result, writing};
 use crate::output::{Output, working};
 use crate::size::{show_bytes, show_count, show_share};
+use crate::text;
 
 pub(crate) fn stats(stats: Stats, out: &Output) -> Result<()> {
     let db = open(&stats.data, false, true)?;
@@ -27,17 +28,17 @@ pub(crate) fn stats(stats: Stats, out: &Output) -> Result<()> {
         (group.title.clone(), Value::Object(fields))
     });
     out.print(Value::Object(json.collect()), || {
-        let mut text = String::new();
+        let mut lines = String::new();
         for group in &groups {
-            text += &format!("{}\n", group.title);
+            lines += &format!("{}\n", text::shown(group.title.as_bytes()));
             let IndexName { label, name, help } = &group.index;
-            text += &format!("  {label:<32} {name:>16}  {help}\n");
+            lines += &format!("  {label:<32} {name:>16}  {help}\n");
             for entry in group.numbers.iter() {
                 let value = show(entry.name, entry.value);
-                text += &format!("  {:<32} {value:>16}  {}\n", entry.name, entry.help);
+                lines += &format!("  {:<32} {value:>16}  {}\n", entry.name, entry.help);
             }
         }
-        text.trim_end().to_owned()
+        lines.trim_end().to_owned()
     })
 }
 
@@ -223,7 +224,14 @@ pub(crate) fn restore(restore: Restore, out: &Output) -> Result<()> {
     let to = &restore.data.data;
     let builder = restore.data.builder();
     let whole = bytes_in(&restore.from);
-    let report = with_copying_shown(to, whole, || Ok(builder.restore(&restore.from, to)?))?;
+    let restored = with_copying_shown(to, whole, || Ok(builder.restore(&restore.from, to)));
+    let report = restored?.map_err(|error| match error {
+        hedgerow::Error::Missing { dir } => Error::Failed(format!(
+            "there is no backup in {}; name a directory that hedgerow backup wrote",
+            dir.display()
+        )),
+        error => error.into(),
+    })?;
     copied(to, report, out)
 }
 

@@ -31,6 +31,21 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
+/// Names as an enumeration of one line, of many the first few.
+pub(crate) fn enumerated(names: &[String]) -> String {
+    const MOST: usize = 20;
+    let shown: Vec<String> = names
+        .iter()
+        .take(MOST)
+        .map(|name| shown(name.as_bytes()))
+        .collect();
+    let listed = shown.join(", ");
+    match names.len().saturating_sub(MOST) {
+        0 => listed,
+        more => format!("{listed} and {more} more"),
+    }
+}
+
 /// Reverses [`escape`].
 pub(crate) fn unescape(text: &[u8]) -> Result<Vec<u8>, String> {
     let mut out = Vec::with_capacity(text.len());

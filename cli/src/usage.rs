@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, CommandFactory, Parser};
 
 use crate::arguments::Arguments;
@@ -12,11 +12,12 @@ pub(crate) fn parse() -> Arguments {
     Arguments::try_parse().unwrap_or_else(|error| {
         let words: Vec<OsString> = std::env::args_os().collect();
         let variables = variables_of(&error, &words);
-        if variables.is_empty() {
-            error.exit();
+        match value_error(&error) {
+            Some(what) => eprintln!("hedgerow: {what}"),
+            None if variables.is_empty() => error.exit(),
+            // As clap prints it, and then one line more.
+            None => drop(error.print()),
         }
-        // As clap prints it, and then one line more.
-        let _ = error.print();
         for (flag, variable) in variables {
             eprintln!(
                 "hedgerow: the value of {flag} is that of the environment variable {variable}; \
@@ -25,6 +26,19 @@ pub(crate) fn parse() -> Arguments {
         }
         std::process::exit(2)
     })
+}
+
+/// What is wrong with a value, in the one line of it that the parser of the value words: it says
+/// what to do, and more help has nothing to add.
+fn value_error(error: &clap::Error) -> Option<String> {
+    let is_about_a_value = error.kind() == ErrorKind::ValueValidation;
+    let rendered = is_about_a_value.then(|| error.to_string())?;
+    let what = rendered.strip_prefix("error: ").unwrap_or(&rendered);
+    let what = what
+        .split("\n\nFor more information")
+        .next()
+        .unwrap_or(what);
+    Some(what.trim_end().replace('\n', " "))
 }
 
 /// The flags that an error is about and that are not in the words, with the variables that they

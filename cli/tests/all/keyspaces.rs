@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-use crate::process::{done, fails, hedgerow, hedgerow_with};
+use crate::process::{done, fails, fails_with_lines, hedgerow, hedgerow_with};
 
 #[test]
 fn keyspaces_are_made_listed_and_dropped() {
@@ -114,6 +114,75 @@ fn a_server_says_that_keyspaces_keep_their_index() {
     }
 }
 
+/// Wherever an index is named: on the command line, in the environment, in a file.
+#[test]
+fn an_unknown_index_is_refused_in_one_line_wherever_it_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("config.toml"), "index = \"hash\"\n").unwrap();
+    let serve = [
+        "serve",
+        "--resp",
+        "127.0.0.1:0",
+        "--memcached",
+        "none",
+        "--http",
+        "none",
+    ];
+    let named: [&[&str]; 4] = [
+        &["keyspace", "create", "a", "--index", "hash"],
+        &["load", "--index", "hash"],
+        &["serve", "--index", "hash"],
+        &[&serve[..], &["--config", "config.toml"]].concat(),
+    ];
+    for words in named {
+        let said = fails_with_lines(hedgerow(dir, words), 2, &["no index \"hash\"", "bwtree"]);
+        assert_eq!(said.lines().count(), 1, "{words:?}: {said}");
+        assert!(said.starts_with("hedgerow: "), "{said}");
+    }
+    let nothing_is_made = !dir.join("hedgerow-data").exists();
+    assert!(nothing_is_made);
+}
+
+/// Names are any text; what is printed of them is one line.
+#[test]
+fn names_of_any_text_stay_on_their_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let name = "two\nlines\tand \x1b[31mred";
+    done(hedgerow(
+        dir,
+        &["keyspace", "create", name, "--index", "bwtree"],
+    ));
+    let shown = "two\\nlines\\tand \\x1b[31mred";
+    let list = done(hedgerow(dir, &["keyspace", "list"]));
+    assert_eq!(list, format!("{shown}\tbwtree\t0 rows\n"));
+    let list = done(hedgerow(dir, &["keyspace", "list", "--bytes"]));
+    assert!(
+        list.starts_with(&format!("{shown}\tbwtree\t0 rows\t")),
+        "{list}"
+    );
+    let stats = done(hedgerow(dir, &["stats"]));
+    assert!(
+        stats
+            .lines()
+            .any(|line| line == format!("keyspace {shown}")),
+        "{stats}"
+    );
+    fails(
+        hedgerow(dir, &["get", "key"]),
+        1,
+        &["no keyspace \"default\"", shown],
+    );
+    let drop = ["keyspace", "drop", "default"];
+    fails(hedgerow(dir, &drop), 1, &["keyspace list", shown]);
+    for number in 0..30 {
+        let name = format!("number{number}");
+        done(hedgerow(dir, &["keyspace", "create", &name]));
+    }
+    fails(hedgerow(dir, &drop), 1, &["number0, ", " and 11 more"]);
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_in_one_line_with_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
@@ -126,7 +195,7 @@ fn what_makes_no_sense_is_refused_in_one_line_with_the_remedy() {
         2,
         &[
             "no index \"hash\"",
-            "masstree, matryoshka, bwtree and btree",
+            "choose masstree, matryoshka, bwtree or btree",
         ],
     );
     done(hedgerow(dir, &["keyspace", "create", "a"]));

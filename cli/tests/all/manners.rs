@@ -41,7 +41,7 @@ fn errors_name_flags_and_commands_that_exist() {
     fails(
         hedgerow_with(dir, &words, b"a\n"),
         2,
-        &["masstree, matryoshka, bwtree and btree"],
+        &["choose masstree, matryoshka, bwtree or btree"],
     );
     // What needs more memory than it was given says which flag gives it.
     let lines: String = (0..20_000).map(|i| format!("key{i}\n")).collect();
@@ -90,7 +90,11 @@ fn commands_on_directories_that_hold_no_database_say_so() {
             fails(hedgerow(dir, words), 1, &said);
         }
         let restore = ["restore", data, "--data", "new"];
-        fails(hedgerow(dir, &restore), 1, &["no database in", data]);
+        fails(
+            hedgerow(dir, &restore),
+            1,
+            &["no backup in", data, "hedgerow backup"],
+        );
     }
     assert!(!dir.join("missing").exists());
     assert!(!dir.join("copy").exists());
