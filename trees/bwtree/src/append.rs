@@ -40,12 +40,7 @@ impl<C: Configuration> BwTree<C> {
     /// the chain is long enough or its chunk is full.
     pub(crate) fn apply(&self, node: Node<'_>, change: &Change<'_>, guard: &Guard<C>) -> Outcome {
         let header = node.head.header();
-        let most = if header.level == 0 {
-            C::LEAF_CHAIN
-        } else {
-            C::INNER_CHAIN
-        };
-        if header.depth < most {
+        if header.depth < Self::longest_chain(header.level) {
             let body = match change.kind {
                 Kind::InsertSeparator | Kind::DeleteSeparator => Body::Separator {
                     key: change.key,

@@ -23,7 +23,7 @@ pub trait Configuration: Send + Sync + Sized + 'static {
     const INNER_ITEMS: usize;
     /// Bytes of items from which a node is split although it has few.
     const NODE_BYTES: usize;
-    /// Deltas of a leaf before it is consolidated.
+    /// Deltas of a leaf before it is consolidated; with an adaptive threshold, twice as many.
     const LEAF_CHAIN: u16;
     /// Deltas of an inner node before it is consolidated; 0 consolidates at once.
     const INNER_CHAIN: u16;
@@ -31,6 +31,8 @@ pub trait Configuration: Send + Sync + Sized + 'static {
     const LEAF_DELTA_BYTES: usize;
     /// Bytes for deltas in a chunk of an inner node.
     const INNER_DELTA_BYTES: usize;
+    /// When a leaf is consolidated.
+    const THRESHOLD: Threshold = Threshold::Fixed;
     /// Where a writer looks again after a lost compare-and-swap.
     const RETRY: Retry = Retry::AtNode;
     /// How a consolidation applies deltas.
@@ -41,6 +43,19 @@ pub trait Configuration: Send + Sync + Sized + 'static {
     const FILTERS: bool = true;
     /// Whether a split leaves all items in the old node, under a split record.
     const SPLIT_RECORDS: bool = false;
+}
+
+/// When a leaf's chain is consolidated whose chunk has room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threshold {
+    /// When it has [`Configuration::LEAF_CHAIN`] deltas.
+    Fixed,
+    /// When readers have walked so many records that they could have consolidated it instead: what
+    /// is often read has short chains, what is only written long ones.
+    Adaptive {
+        /// How many records cost readers as much as a consolidation.
+        walked: u32,
+    },
 }
 
 /// Where delta records about keys lie.
@@ -82,8 +97,9 @@ impl Configuration for Standard {
     const NODE_BYTES: usize = 8 << 10;
     const LEAF_CHAIN: u16 = 24;
     const INNER_CHAIN: u16 = 0;
-    const LEAF_DELTA_BYTES: usize = 22 * 64;
+    const LEAF_DELTA_BYTES: usize = 20 * 64;
     const INNER_DELTA_BYTES: usize = 0;
+    const THRESHOLD: Threshold = Threshold::Adaptive { walked: 512 };
 }
 
 /// Nodes so small that every kind of change of the structure happens all the time; for tests.
@@ -100,6 +116,7 @@ impl Configuration for Tiny {
     const INNER_CHAIN: u16 = 3;
     const LEAF_DELTA_BYTES: usize = 192;
     const INNER_DELTA_BYTES: usize = 256;
+    const THRESHOLD: Threshold = Threshold::Adaptive { walked: 8 };
 }
 
 /// Room for deltas in a chunk, if they lie there.
@@ -138,6 +155,7 @@ macro_rules! form {
         $(, entries $entries:ty)?
         $(, epochs $epochs:ty)?
         $(, inner chain $inner_chain:expr, inner delta bytes $inner_bytes:expr)?
+        $(, threshold $threshold:expr)?
         $(, retry $retry:expr)?
         $(, consolidation $consolidation:expr)?
         $(, deltas $deltas:expr)?
@@ -159,6 +177,7 @@ macro_rules! form {
             const LEAF_DELTA_BYTES: usize = in_chunk(Self::DELTAS, C::LEAF_DELTA_BYTES);
             const INNER_DELTA_BYTES: usize =
                 in_chunk(Self::DELTAS, chosen!([$($inner_bytes)?] C::INNER_DELTA_BYTES));
+            const THRESHOLD: Threshold = chosen!([$($threshold)?] C::THRESHOLD);
             const RETRY: Retry = chosen!([$($retry)?] C::RETRY);
             const CONSOLIDATION: Consolidation = chosen!([$($consolidation)?] C::CONSOLIDATION);
             const DELTAS: Deltas = chosen!([$($deltas)?] C::DELTAS);
@@ -172,6 +191,12 @@ form!(
     /// One list of garbage for all threads, as the first Bw-tree had it.
     Centralised,
     epochs CentralisedEpochs
+);
+
+form!(
+    /// Chains are consolidated at one length, whether they are read or not, as in OpenBw-Tree.
+    FixedThreshold,
+    threshold Threshold::Fixed
 );
 
 form!(

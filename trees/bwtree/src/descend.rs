@@ -11,10 +11,10 @@ use hedgerow_memory::prefetch_line;
 use crate::configuration::Configuration;
 use crate::events::Event;
 use crate::mapping_table::{Entries, NONE, NodeId, ROOT};
-use crate::node::Kind;
 use crate::node::base::prefetch_base;
 use crate::node::record::{BEFORE_BASE_BYTES, LINE_BYTES};
 use crate::node::route::Target;
+use crate::node::{Kind, RecordRef};
 use crate::tree::{BwTree, Guard, Node};
 
 /// Whether a descent does what others left undone.
@@ -163,6 +163,15 @@ impl<C: Configuration> BwTree<C> {
             true => self.table.address(id).addr() as u64 + BEFORE_BASE_BYTES as u64,
             false => self.table.load(id),
         }
+    }
+
+    /// Asks for what a scan reads first of a leaf that it comes to soon: its newest record, and the
+    /// attributes and fences of its base node.
+    #[inline]
+    pub(crate) fn prefetch_attributes(&self, id: NodeId) {
+        let word = self.base_word(id);
+        prefetch_line(RecordRef::address_of_word(word));
+        prefetch_base(word, 2);
     }
 
     /// Cache lines of attributes, fences, heads and children of a node that is three quarters full.

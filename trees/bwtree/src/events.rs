@@ -13,6 +13,7 @@ pub(crate) enum Event {
     Consolidations,
     InnerConsolidations,
     ReplayedConsolidations,
+    ReadConsolidations,
     ConsolidatedDeltas,
     ChunksFull,
     LeafSplits,
@@ -31,7 +32,7 @@ pub(crate) enum Event {
 }
 
 /// How many kinds of events there are.
-pub(crate) const EVENTS: usize = 24;
+pub(crate) const EVENTS: usize = 25;
 
 /// Their names and what they say.
 pub(crate) const EVENT_NAMES: [(&str, &str); EVENTS] = [
@@ -67,6 +68,10 @@ pub(crate) const EVENT_NAMES: [(&str, &str); EVENTS] = [
     (
         "replayed_consolidations",
         "Of these, those that applied deltas one by one, not by their offsets.",
+    ),
+    (
+        "read_consolidations",
+        "Chains that lookups and scans consolidated, or split, which had walked enough records.",
     ),
     (
         "consolidated_deltas",

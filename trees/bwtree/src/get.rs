@@ -15,8 +15,9 @@ impl<C: Configuration> BwTree<C> {
     pub fn get_with<R>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let guard = self.epochs.pin();
         let leaf = self.find_leaf(Target::At(key), Help::Least, &guard);
-        let value = leaf.head.lookup(key).value?;
-        Some(read(value.get()))
+        let value = leaf.head.lookup(key).value;
+        self.count_lookup(leaf, key, &guard);
+        Some(read(value?.get()))
     }
 
     /// Whether a key is there.

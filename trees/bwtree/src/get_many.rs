@@ -12,9 +12,9 @@ use crate::configuration::Configuration;
 use crate::descend::Help;
 use crate::epochs::Epochs;
 use crate::mapping_table::{NodeId, ROOT};
+use crate::node::Kind;
 use crate::node::base::prefetch_base;
 use crate::node::route::{Located, Target};
-use crate::node::{Kind, RecordRef};
 use crate::tree::{BwTree, Guard, Node};
 
 /// Keys that descend together: about as many misses as a core has under way at once.
@@ -25,10 +25,10 @@ impl<C: Configuration> BwTree<C> {
     pub fn get_many(&self, keys: &[&[u8]], mut read: impl FnMut(usize, Option<&[u8]>)) {
         let guard = self.epochs.pin();
         for (batch, keys) in keys.chunks(BATCH).enumerate() {
-            let heads = self.leaves_of(keys, &guard);
+            let leaves = self.leaves_of(keys, &guard);
             let mut located = [None; BATCH];
-            for ((place, key), head) in located.iter_mut().zip(keys).zip(heads) {
-                *place = head.map(|head| head.locate(key));
+            for ((place, key), leaf) in located.iter_mut().zip(keys).zip(leaves) {
+                *place = leaf.map(|leaf| leaf.head.locate(key));
                 place.iter().for_each(Located::prefetch_item);
             }
             for (index, place) in located[..keys.len()].iter().enumerate() {
@@ -37,6 +37,9 @@ impl<C: Configuration> BwTree<C> {
                     batch * BATCH + index,
                     value.as_ref().map(|value| value.get()),
                 );
+            }
+            for (leaf, key) in leaves.into_iter().flatten().zip(keys) {
+                self.count_lookup(leaf, key, &guard);
             }
         }
     }
@@ -49,8 +52,8 @@ impl<C: Configuration> BwTree<C> {
         }
     }
 
-    /// The chains of the leaves of at most [`BATCH`] keys.
-    fn leaves_of<'g>(&self, keys: &[&[u8]], guard: &'g Guard<C>) -> [Option<RecordRef<'g>>; BATCH] {
+    /// The leaves of at most [`BATCH`] keys.
+    fn leaves_of<'g>(&self, keys: &[&[u8]], guard: &'g Guard<C>) -> [Option<Node<'g>>; BATCH] {
         let mut ids: [NodeId; BATCH] = [ROOT; BATCH];
         let mut leaves = [None; BATCH];
         let mut open = keys.len();
@@ -87,25 +90,25 @@ impl<C: Configuration> BwTree<C> {
         leaves
     }
 
-    /// One step of a descent: the leaf's chain, or the next node.
+    /// One step of a descent: the leaf, or the next node.
     #[inline]
     fn step<'g>(
         &self,
         node: Node<'g>,
         target: Target<'_>,
         guard: &'g Guard<C>,
-    ) -> Result<RecordRef<'g>, NodeId> {
+    ) -> Result<Node<'g>, NodeId> {
         let header = node.head.header();
         if header.kind == Kind::Remove {
             let leaf = self.find_from(node.id, target, 0, Help::Least, guard);
             let leaf = leaf.unwrap_or_else(|| self.find_leaf(target, Help::Least, guard));
-            return Ok(leaf.head);
+            return Ok(leaf);
         }
         if target.is_beyond(node.head.high()) {
             return Err(node.head.right());
         }
         if header.level == 0 {
-            return Ok(node.head);
+            return Ok(node);
         }
         Err(node.head.child_of(target))
     }

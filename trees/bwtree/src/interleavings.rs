@@ -17,7 +17,7 @@ use shuttle::scheduler::RandomScheduler;
 use shuttle::{Runner, thread};
 
 use crate::chunk_word::ChunkWord;
-use crate::configuration::{Configuration, Tiny};
+use crate::configuration::{Configuration, Threshold, Tiny};
 use crate::epochs::{CentralisedEpochs, CentralisedGuard, Epochs};
 use crate::mapping_table::{Entries, MappingTable, NONE};
 use crate::tree::BwTree;
@@ -134,7 +134,7 @@ unsafe impl ChunkWord for Blind {
 }
 
 macro_rules! modelled {
-    ($name:ident, $word:ty, $epochs:ty) => {
+    ($name:ident, $word:ty, $epochs:ty, $threshold:expr) => {
         enum $name {}
 
         impl Configuration for $name {
@@ -143,6 +143,7 @@ macro_rules! modelled {
             const LEAF_ITEMS: usize = Tiny::LEAF_ITEMS;
             const INNER_ITEMS: usize = Tiny::INNER_ITEMS;
             const NODE_BYTES: usize = Tiny::NODE_BYTES;
+            const THRESHOLD: Threshold = $threshold;
             const LEAF_CHAIN: u16 = 2;
             const INNER_CHAIN: u16 = 2;
             const LEAF_DELTA_BYTES: usize = Tiny::LEAF_DELTA_BYTES;
@@ -151,9 +152,14 @@ macro_rules! modelled {
     };
 }
 
-modelled!(Shipped, Modelled, CentralisedEpochs);
-modelled!(NotComparing, Blind, Endless);
-modelled!(RecyclingAtOnce, Modelled, IdsAtOnce);
+/// Every lookup that walks a chain consolidates it.
+const AT_ONCE: Threshold = Threshold::Adaptive { walked: 1 };
+
+modelled!(Shipped, Modelled, CentralisedEpochs, Threshold::Fixed);
+modelled!(Adapting, Modelled, CentralisedEpochs, AT_ONCE);
+modelled!(NotComparing, Blind, Endless, Threshold::Fixed);
+modelled!(AdaptingNotComparing, Blind, Endless, AT_ONCE);
+modelled!(RecyclingAtOnce, Modelled, IdsAtOnce, Threshold::Fixed);
 
 /// A tree with these keys, each of which is its own value.
 fn tree<C: Configuration<Entries: Entries<Sharing = ()>>>(
@@ -230,6 +236,36 @@ fn appends_and_consolidations_lose_nothing() {
 #[should_panic(expected = "a key was lost")]
 fn a_swap_that_does_not_compare_is_noticed() {
     shuttle::check_random(appends::<NotComparing>, 2_000);
+}
+
+/// One thread's lookups consolidate the chain that another one appends to, and merge what it
+/// empties.
+fn reads_that_consolidate<C: Configuration<Entries: Entries<Sharing = ()>>>() {
+    let tree = tree::<C>((1..=8).map(|number| number * 10));
+    let reader = {
+        let tree = Arc::clone(&tree);
+        thread::spawn(move || {
+            for _ in 0..2 {
+                let found = tree.get_with(&[80], |value| value[0]);
+                assert_eq!(found, Some(80), "a key was lost");
+                tree.contains(&[10]);
+            }
+        })
+    };
+    run(&tree, &[&[11, 81, -10, -20, -30, 82]]);
+    reader.join().expect("the reader ended well");
+    expect(&tree, &[11, 40, 50, 60, 70, 80, 81, 82]);
+}
+
+#[test]
+fn lookups_that_consolidate_lose_nothing() {
+    explore(reads_that_consolidate::<Adapting>);
+}
+
+#[test]
+#[should_panic(expected = "a key was lost")]
+fn a_lookup_whose_swap_does_not_compare_is_noticed() {
+    shuttle::check_random(reads_that_consolidate::<AdaptingNotComparing>, 2_000);
 }
 
 #[test]

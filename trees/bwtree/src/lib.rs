@@ -73,6 +73,7 @@ mod separators;
 mod shrink;
 mod split;
 mod statistics;
+mod threshold;
 mod tree;
 mod update;
 mod value;
@@ -80,9 +81,9 @@ mod verify;
 
 pub use chunk_word::ChunkWord;
 pub use configuration::{
-    Centralised, Configuration, Consolidation, CopyAndReplace, Deltas, InnerChains,
-    ReplayConsolidation, Retry, RetryFromRoot, SplitRecords, Standard, Tiny, WithoutChunks,
-    WithoutCompareAndSwap, WithoutDistances, WithoutFilters, WithoutMappingTable,
+    Centralised, Configuration, Consolidation, CopyAndReplace, Deltas, FixedThreshold, InnerChains,
+    ReplayConsolidation, Retry, RetryFromRoot, SplitRecords, Standard, Threshold, Tiny,
+    WithoutChunks, WithoutCompareAndSwap, WithoutDistances, WithoutFilters, WithoutMappingTable,
 };
 pub use direct_pointers::{DirectPointers, DirectWord};
 pub use epochs::{CentralisedEpochs, CentralisedGuard, DecentralisedEpochs, Epochs};

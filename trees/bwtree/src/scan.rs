@@ -5,6 +5,7 @@
 //! its low key. So each key belongs to exactly one of the chains that are visited, whatever splits
 //! and merges come in between: a key that stays is visited once.
 
+use std::borrow::Cow;
 use std::ops::{Bound, ControlFlow};
 
 use hedgerow_index::{Direction, ScanRange};
@@ -23,20 +24,20 @@ use crate::tree::{BwTree, Guard, Node};
 const LEAVES_PER_PIN: usize = 32;
 
 /// Where a scan goes on.
-enum Position {
+enum Position<'k> {
     /// At a key or the one after it, forwards or in reverse.
-    At(Vec<u8>),
+    At(Cow<'k, [u8]>),
     /// Beyond a key, in the direction of the scan.
-    Beyond(Vec<u8>),
+    Beyond(Cow<'k, [u8]>),
     /// Forwards at the first key, in reverse at the last.
     End,
 }
 
-impl Position {
-    fn of(from: Bound<&[u8]>) -> Self {
+impl<'k> Position<'k> {
+    fn of(from: Bound<&'k [u8]>) -> Self {
         match from {
-            Bound::Included(key) => Position::At(key.to_vec()),
-            Bound::Excluded(key) => Position::Beyond(key.to_vec()),
+            Bound::Included(key) => Position::At(Cow::Borrowed(key)),
+            Bound::Excluded(key) => Position::Beyond(Cow::Borrowed(key)),
             Bound::Unbounded => Position::End,
         }
     }
@@ -84,9 +85,13 @@ struct Scan<'r, 'k, V> {
     visit: V,
     /// How many pairs may still be visited.
     left: usize,
-    position: Position,
+    position: Position<'k>,
     /// The key that is shown.
     key: Vec<u8>,
+    /// Whether it begins with the prefix of the leaf that is visited.
+    has_prefix: bool,
+    /// Whether the range may end in that leaf.
+    may_end: bool,
 }
 
 impl<C: Configuration> BwTree<C> {
@@ -106,6 +111,8 @@ impl<C: Configuration> BwTree<C> {
             left: range.limit,
             position: Position::of(range.from),
             key: Vec::new(),
+            has_prefix: false,
+            may_end: true,
         };
         while scan.some_leaves(self).is_continue() {}
     }
@@ -119,7 +126,8 @@ impl<V: FnMut(&[u8], &[u8]) -> ControlFlow<()>> Scan<'_, '_, V> {
         let mut view = View::default();
         let mut leaf = tree.find_leaf(self.position.target(direction), Help::Least, &guard);
         for _ in 0..LEAVES_PER_PIN {
-            self.visit_leaf(leaf.head, &mut view)?;
+            tree.count_scan(leaf, &guard);
+            self.visit_leaf(tree, leaf.head, &mut view)?;
             leaf = match direction {
                 Direction::Forward => self.next_leaf(tree, leaf.head, &guard)?,
                 Direction::Reverse => self.previous_leaf(tree, leaf.head, &guard)?,
@@ -128,17 +136,35 @@ impl<V: FnMut(&[u8], &[u8]) -> ControlFlow<()>> Scan<'_, '_, V> {
         ControlFlow::Continue(())
     }
 
-    fn visit_leaf<'g>(&mut self, head: RecordRef<'g>, view: &mut View<'g>) -> ControlFlow<()> {
+    fn visit_leaf<'g, C: Configuration>(
+        &mut self,
+        tree: &BwTree<C>,
+        head: RecordRef<'g>,
+        view: &mut View<'g>,
+    ) -> ControlFlow<()> {
         if head.kind() == Kind::Merge {
             view.items.clear();
             view.garbage.clear();
             view.load(head, None);
+            self.may_end = true;
             return self.visit_items(&view.items);
         }
         let position = std::mem::replace(&mut self.position, Position::End);
+        self.has_prefix = false;
+        let fence = match self.range.direction {
+            Direction::Forward => head.high(),
+            Direction::Reverse => Some(head.low()),
+        };
+        self.may_end = fence.is_none_or(|fence| self.range.ends_before(fence));
         let items = view.ordered(head);
         match self.range.direction {
-            Direction::Forward => items.forward(position.bound(), |item| self.show(&item)),
+            Direction::Forward => {
+                let start = items.start(position.bound());
+                if items.count_from(start) < self.left {
+                    tree.prefetch_attributes(head.right());
+                }
+                items.forward(start, self.left, |item| self.show(&item))
+            }
             Direction::Reverse => items.reverse(position.bound(), |item| self.show(&item)),
         }
     }
@@ -146,20 +172,24 @@ impl<V: FnMut(&[u8], &[u8]) -> ControlFlow<()>> Scan<'_, '_, V> {
     fn visit_items(&mut self, items: &[Item<'_>]) -> ControlFlow<()> {
         let direction = self.range.direction;
         let below = self.position.below(items, direction);
+        let mut show = |item| {
+            // Prefixes are those of two base nodes.
+            self.has_prefix = false;
+            self.show(item)
+        };
         match direction {
-            Direction::Forward => items[below..].iter().try_for_each(|item| self.show(item)),
-            Direction::Reverse => items[..below]
-                .iter()
-                .rev()
-                .try_for_each(|item| self.show(item)),
+            Direction::Forward => items[below..].iter().try_for_each(&mut show),
+            Direction::Reverse => items[..below].iter().rev().try_for_each(&mut show),
         }
     }
 
     #[inline]
     fn show(&mut self, item: &Item<'_>) -> ControlFlow<()> {
-        self.key.clear();
-        item.key.append_to(&mut self.key);
-        if self.left == 0 || self.range.ends_before(&self.key) {
+        let is_whole = item.key.is_whole();
+        item.key
+            .write_over(&mut self.key, is_whole || self.has_prefix);
+        self.has_prefix = !is_whole;
+        if self.may_end && self.range.ends_before(&self.key) {
             return ControlFlow::Break(());
         }
         self.left -= 1;
@@ -187,7 +217,7 @@ impl<V: FnMut(&[u8], &[u8]) -> ControlFlow<()>> Scan<'_, '_, V> {
         if self.range.ends_before(high) {
             return ControlFlow::Break(());
         }
-        self.position = Position::At(high.to_vec());
+        self.position = Position::At(Cow::Owned(high.to_vec()));
         let right = leaf.right();
         debug_assert_ne!(right, NONE);
         let next = tree.node(right, guard);
@@ -213,7 +243,7 @@ impl<V: FnMut(&[u8], &[u8]) -> ControlFlow<()>> Scan<'_, '_, V> {
         if low.is_empty() {
             return ControlFlow::Break(());
         }
-        self.position = Position::Beyond(low.to_vec());
+        self.position = Position::Beyond(Cow::Owned(low.to_vec()));
         let target = self.position.target(Direction::Reverse);
         ControlFlow::Continue(tree.find_leaf(target, Help::Least, guard))
     }

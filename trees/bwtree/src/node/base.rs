@@ -201,6 +201,18 @@ impl<'g> Base<'g> {
         (value, self.bytes_at(at + bytes, end - at - bytes))
     }
 
+    /// The items of a leaf where all have the same size.
+    #[inline]
+    pub(super) fn rows(self) -> Option<Rows<'g>> {
+        let stride = self.stride()?;
+        Some(Rows {
+            prefix: self.prefix(),
+            items: self.bytes_at(self.behind_heads(), stride * self.size()),
+            stride,
+            value_meta: self.value_meta(),
+        })
+    }
+
     #[inline(always)]
     fn suffix(self, index: usize) -> &'g [u8] {
         if self.is_leaf() {
@@ -325,6 +337,35 @@ impl<'g> Base<'g> {
             }
         }
         Err(low)
+    }
+}
+
+/// The items of a leaf of one size, to walk them: what says where they lie is read once.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'g> {
+    prefix: &'g [u8],
+    items: &'g [u8],
+    stride: usize,
+    value_meta: u32,
+}
+
+impl<'g> Rows<'g> {
+    /// The items from `from` to before `to`.
+    #[inline(always)]
+    pub fn between(
+        self,
+        from: usize,
+        to: usize,
+    ) -> impl DoubleEndedIterator<Item = Item<'g>> + ExactSizeIterator {
+        let value_bytes = Stored::bytes_of(self.value_meta);
+        let items = &self.items[self.stride * from..self.stride * to];
+        items.chunks_exact(self.stride).map(move |item| {
+            let (value, suffix) = item.split_at(value_bytes);
+            Item {
+                key: KeyParts::new(self.prefix, suffix),
+                value: Stored::new(self.value_meta, value),
+            }
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use crate::node::key::copy_short;
 use crate::value::Stored;
 
 /// A key in two parts: the prefix of its node, and the rest.
@@ -62,6 +63,24 @@ impl<'a> KeyParts<'a> {
     pub fn append_to(&self, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(self.prefix);
         bytes.extend_from_slice(self.suffix);
+    }
+
+    /// Makes `bytes` the key. `has_prefix` says that they begin with the key's prefix: of keys that
+    /// also have one length, as those of a leaf most often do, only suffixes are copied.
+    #[inline(always)]
+    pub fn write_over(&self, bytes: &mut Vec<u8>, has_prefix: bool) {
+        if has_prefix && bytes.len() == self.len() {
+            copy_short(&mut bytes[self.prefix.len()..], self.suffix);
+        } else {
+            bytes.clear();
+            self.append_to(bytes);
+        }
+    }
+
+    /// Whether the key stands whole, without a prefix of its node.
+    #[inline(always)]
+    pub fn is_whole(&self) -> bool {
+        self.prefix.is_empty()
     }
 
     pub fn to_vec(self) -> Vec<u8> {

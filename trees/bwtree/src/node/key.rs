@@ -38,7 +38,30 @@ pub(crate) fn equal(one: &[u8], other: &[u8]) -> bool {
         && (one.len() <= 8 || one[8..] == other[8..])
 }
 
-/// One bit of 64, which a key has in the filters of the chains that it is in.
+/// Copies a byte string over one of the same length; a short one without a call.
+#[inline(always)]
+pub(crate) fn copy_short(to: &mut [u8], from: &[u8]) {
+    assert_eq!(to.len(), from.len());
+    match from.len() {
+        0..4 => to.iter_mut().zip(from).for_each(|(to, from)| *to = *from),
+        4..8 => copy_ends::<4>(to, from),
+        8..=16 => copy_ends::<8>(to, from),
+        _ => to.copy_from_slice(from),
+    }
+}
+
+/// Copies at most `2 * N` bytes as their first and their last `N`, which may overlap.
+#[inline(always)]
+fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) {
+    if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk::<N>()) {
+        *to = *from;
+    }
+    if let (Some(to), Some(from)) = (to.last_chunk_mut::<N>(), from.last_chunk::<N>()) {
+        *to = *from;
+    }
+}
+
+/// Two bits of 64 (or one), which a key has in the filters of the chains that it is in.
 #[inline(always)]
 pub(crate) fn filter_of(key: &[u8]) -> u64 {
     let first = head_of(key);
@@ -46,12 +69,22 @@ pub(crate) fn filter_of(key: &[u8]) -> u64 {
         .last_chunk::<8>()
         .map_or(first, |chunk| u64::from_be_bytes(*chunk));
     let mixed = (first ^ last.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    1 << (mixed >> 58)
+    1 << (mixed >> 58) | 1 << (mixed >> 52 & 63)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn byte_strings_of_all_lengths_are_copied() {
+        let from: Vec<u8> = (1..=40).collect();
+        for count in 0..from.len() {
+            let mut to = vec![0; count + 1];
+            copy_short(&mut to[..count], &from[..count]);
+            assert_eq!((&to[..count], to[count]), (&from[..count], 0));
+        }
+    }
 
     #[test]
     fn short_byte_strings_compare_as_slices() {

@@ -4,10 +4,12 @@
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
-use crate::node::base::Base;
+use hedgerow_memory::prefetch_line;
+
+use crate::node::base::{Base, Rows};
 use crate::node::item::{Item, KeyParts};
 use crate::node::key::compare;
-use crate::node::record::IN_BASE;
+use crate::node::record::{IN_BASE, LINE_BYTES, MOST_LINES};
 use crate::value::Stored;
 
 /// The newest delta of a key.
@@ -40,14 +42,30 @@ impl Newest<'_> {
 /// A chain whose deltas are in order.
 pub(crate) struct Ordered<'a, 'v> {
     base: Base<'a>,
+    /// The base node's items, if they have one size.
+    rows: Option<Rows<'a>>,
     /// Items of the base node that stay.
     stay: usize,
     deltas: &'v [Newest<'a>],
 }
 
+/// Where a walk begins.
+#[derive(Clone, Copy)]
+pub(crate) struct Start {
+    /// Items of the base node before it.
+    item: usize,
+    /// Deltas before it.
+    delta: usize,
+}
+
 impl<'a, 'v> Ordered<'a, 'v> {
     pub(super) fn new(base: Base<'a>, stay: usize, deltas: &'v [Newest<'a>]) -> Self {
-        Self { base, stay, deltas }
+        Self {
+            base,
+            rows: base.rows(),
+            stay,
+            deltas,
+        }
     }
 
     /// How many items of the base node are below a key, or not above it.
@@ -59,20 +77,51 @@ impl<'a, 'v> Ordered<'a, 'v> {
         index.min(self.stay)
     }
 
-    /// Visits the items from a key on, or behind it if it is left out; all without a key.
+    /// Asks for the items that a walk reads which begins before item `next` and visits `count`.
+    #[inline]
+    fn prefetch(&self, next: usize, count: usize) {
+        let first = self.base.item_address(next);
+        let last = self
+            .base
+            .item_address(self.stay.min(next.saturating_add(count)));
+        let lines = (last as usize - first as usize).div_ceil(LINE_BYTES);
+        for line in 0..lines.min(MOST_LINES) {
+            prefetch_line(first.wrapping_add(LINE_BYTES * line));
+        }
+    }
+
+    /// Where a walk begins: at a key, or behind it if it is left out; at the first item without a
+    /// key, and where the key is the lowest that belongs here.
+    #[inline]
+    pub fn start(&self, from: Option<(&[u8], bool)>) -> Start {
+        let from = from.filter(|(key, left_out)| *left_out || *key != self.base.low());
+        let Some((key, left_out)) = from else {
+            return Start { item: 0, delta: 0 };
+        };
+        let below = |delta: &Newest<'_>| delta.key < key || (left_out && delta.key == key);
+        Start {
+            item: self.below(key, left_out),
+            delta: self.deltas.partition_point(below),
+        }
+    }
+
+    /// How many items a walk visits at the most.
+    #[inline]
+    pub fn count_from(&self, start: Start) -> usize {
+        self.stay - start.item + self.deltas.len() - start.delta
+    }
+
+    /// Visits the items from a place on. The caller expects to visit up to `count` of them.
     #[inline]
     pub fn forward(
         &self,
-        from: Option<(&[u8], bool)>,
+        start: Start,
+        count: usize,
         mut visit: impl FnMut(Item<'a>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let mut next = from.map_or(0, |(key, left_out)| self.below(key, left_out));
-        let below = |delta: &Newest<'_>| match from {
-            Some((key, left_out)) => delta.key < key || (left_out && delta.key == key),
-            None => false,
-        };
-        let first = self.deltas.partition_point(below);
-        for delta in &self.deltas[first..] {
+        self.prefetch(start.item, count);
+        let mut next = start.item;
+        for delta in &self.deltas[start.delta..] {
             let place = delta.place() as usize;
             self.run(next, place, &mut visit)?;
             next = place + usize::from(delta.is_in_base());
@@ -97,15 +146,11 @@ impl<'a, 'v> Ordered<'a, 'v> {
         for delta in self.deltas[..deltas].iter().rev() {
             let place = delta.place() as usize;
             let lower = place + usize::from(delta.is_in_base());
-            (lower..end)
-                .rev()
-                .try_for_each(|index| visit(self.base.item(index)))?;
+            self.run_back(lower, end, &mut visit)?;
             end = place;
             self.visit_delta(delta, &mut visit)?;
         }
-        (0..end)
-            .rev()
-            .try_for_each(|index| visit(self.base.item(index)))
+        self.run_back(0, end, &mut visit)
     }
 
     #[inline(always)]
@@ -115,7 +160,25 @@ impl<'a, 'v> Ordered<'a, 'v> {
         to: usize,
         visit: &mut impl FnMut(Item<'a>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        (from..to).try_for_each(|index| visit(self.base.item(index)))
+        match self.rows {
+            Some(rows) => rows.between(from, to).try_for_each(visit),
+            None => (from..to).try_for_each(|index| visit(self.base.item(index))),
+        }
+    }
+
+    #[inline(always)]
+    fn run_back(
+        &self,
+        from: usize,
+        to: usize,
+        visit: &mut impl FnMut(Item<'a>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        match self.rows {
+            Some(rows) => rows.between(from, to).rev().try_for_each(visit),
+            None => (from..to)
+                .rev()
+                .try_for_each(|index| visit(self.base.item(index))),
+        }
     }
 
     #[inline(always)]

@@ -25,8 +25,9 @@
 //! | high key | of the record that `bound` names: the base node, or the split above it |
 //! | right neighbour, size, depth, offset | fields of the same names |
 //!
-//! A delta of a leaf has a **filter**: a bit for each key that it or an older delta of its chain is
-//! about. A lookup whose key has no bit in the newest delta's filter goes to the base node at once.
+//! A delta of a leaf has a **filter**: two bits for each key that it or an older delta of its chain
+//! is about. A lookup whose key lacks one in the newest delta's filter goes to the base node at
+//! once.
 //!
 //! The mapping table's word for a chain is the newest record's address with, in its upper 16 bits,
 //! the distance from there to the base node in units of 8 bytes (0 if that is too far). So a reader
@@ -38,6 +39,8 @@
 use std::marker::PhantomData;
 use std::mem::{offset_of, size_of};
 use std::ptr::NonNull;
+
+use hedgerow_memory::prefetch_line;
 
 use crate::mapping_table::{ADDRESS_BITS, NodeId, address_of};
 use crate::node::key::equal;
@@ -123,6 +126,9 @@ const _: () = {
 /// Bytes of a cache line.
 pub(crate) const LINE_BYTES: usize = 64;
 
+/// Cache lines of one node that are asked for at once: about as many as a core has under way.
+pub(crate) const MOST_LINES: usize = 16;
+
 /// Bytes between the beginning of a cache line and a base node: its chunk's header.
 pub(crate) const BEFORE_BASE_BYTES: usize = 16;
 
@@ -190,6 +196,12 @@ impl<'g> RecordRef<'g> {
         debug_assert!(address < 1 << ADDRESS_BITS);
         let fits = units < 1 << (u64::BITS - ADDRESS_BITS);
         address | if fits { units } else { 0 } << ADDRESS_BITS
+    }
+
+    /// The address of the newest record, by the word of a chain; to prefetch it.
+    #[inline(always)]
+    pub fn address_of_word(word: u64) -> *const u8 {
+        std::ptr::without_provenance(address_of(word))
     }
 
     /// Where the base node's first cache line begins, by the word of a chain; a guess, to prefetch
@@ -282,6 +294,14 @@ impl<'g> RecordRef<'g> {
     #[inline(always)]
     pub fn is_leaf_delta(self) -> bool {
         matches!(self.kind(), Kind::Insert | Kind::Update | Kind::Delete)
+    }
+
+    /// Asks for the records of a chain in one chunk, which are about a cache line each.
+    #[inline(always)]
+    pub fn prefetch_chain(self) {
+        for line in 1..usize::from(self.header().depth).min(MOST_LINES) {
+            prefetch_line(self.address.as_ptr().wrapping_add(LINE_BYTES * line));
+        }
     }
 
     /// The bits of the keys that this and older deltas of a leaf are about.

@@ -79,6 +79,19 @@ impl<'g> RecordRef<'g> {
         }
     }
 
+    /// Whether a lookup of a key walks the records in front of a leaf's base node.
+    #[inline(always)]
+    pub fn may_have_delta_of(self, key: &[u8]) -> bool {
+        match self.kind() {
+            Kind::Base => false,
+            Kind::Insert | Kind::Update | Kind::Delete => {
+                let bits = filter_of(key);
+                self.filter() & bits == bits
+            }
+            _ => true,
+        }
+    }
+
     /// What a leaf has of a key, which is not beyond it.
     #[inline]
     pub fn lookup(self, key: &[u8]) -> Lookup<'g> {
@@ -89,7 +102,10 @@ impl<'g> RecordRef<'g> {
     /// heads, without a look at the base node's items.
     #[inline]
     pub fn locate<'k>(self, key: &'k [u8]) -> Located<'g, 'k> {
-        let bit = filter_of(key);
+        let bits = filter_of(key);
+        if self.may_have_delta_of(key) {
+            self.prefetch_chain();
+        }
         let mut record = self;
         loop {
             if record.kind() == Kind::Base {
@@ -97,7 +113,7 @@ impl<'g> RecordRef<'g> {
                 return Located::InBase(base, base.candidate(key, 0));
             }
             if record.is_leaf_delta() {
-                record = if record.filter() & bit == 0 {
+                record = if record.filter() & bits != bits {
                     record.base().record()
                 } else if record.is_of(key) {
                     return Located::InDelta(Lookup {

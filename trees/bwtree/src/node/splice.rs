@@ -51,6 +51,7 @@ impl<'a> Spliced<'a> {
         if header.level > 0 || head.kind() == Kind::Merge {
             return None;
         }
+        head.prefetch_chain();
         let base = head.base();
         let mut spliced = Self {
             head,

@@ -71,6 +71,7 @@ impl<'a> View<'a> {
         change: Option<&Change<'a>>,
     ) -> (RecordRef<'a>, usize) {
         self.deltas.clear();
+        head.prefetch_chain();
         if let Some(change) = change {
             let gone = matches!(change.kind, Kind::Delete | Kind::DeleteSeparator);
             self.keep_newest(Newest {

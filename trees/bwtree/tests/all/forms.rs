@@ -5,9 +5,9 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::{Mutex, MutexGuard};
 
 use hedgerow_bwtree::{
-    BwTree, Centralised, Configuration, CopyAndReplace, Entries, InnerChains, ReplayConsolidation,
-    RetryFromRoot, SplitRecords, Standard, Tiny, WithoutChunks, WithoutCompareAndSwap,
-    WithoutDistances, WithoutFilters, WithoutMappingTable,
+    BwTree, Centralised, Configuration, CopyAndReplace, Entries, FixedThreshold, InnerChains,
+    ReplayConsolidation, RetryFromRoot, SplitRecords, Standard, Tiny, WithoutChunks,
+    WithoutCompareAndSwap, WithoutDistances, WithoutFilters, WithoutMappingTable,
 };
 use hedgerow_index::{
     Decide, Decision, Index, IndexError, RangeDecision, ScanRange, Statistics, StatisticsKind,
@@ -107,6 +107,13 @@ fn one_list_of_garbage() {
 fn no_delta_records() {
     shared::<CopyAndReplace>();
     shared::<CopyAndReplace<Tiny>>();
+}
+
+#[test]
+fn one_length_of_chains() {
+    shared::<FixedThreshold>();
+    shared::<FixedThreshold<Tiny>>();
+    shared::<FixedThreshold<ReplayConsolidation<Tiny>>>();
 }
 
 #[test]
@@ -277,13 +284,15 @@ fn filled<C: Configuration>() -> (Pairs, Statistics) {
         }
     }
     tree.verify().expect("sound");
+    // Before the scan, which consolidates what it finds long.
+    let statistics = tree.statistics();
     let mut pairs = Vec::new();
     let all = ScanRange::starting_at(Bound::Unbounded, hedgerow_index::Direction::Forward);
     tree.scan_range(&all, |key, value| {
         pairs.push((key.to_vec(), value.to_vec()));
         ControlFlow::Continue(())
     });
-    (pairs, tree.statistics())
+    (pairs, statistics)
 }
 
 #[test]

@@ -6,3 +6,4 @@ mod model;
 mod multimap;
 mod remove_range;
 mod table_2;
+mod thresholds;
