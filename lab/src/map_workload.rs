@@ -53,6 +53,8 @@ pub enum Phase {
     Latency,
     /// New values under present keys.
     Update,
+    /// Lookups and puts under present keys, by turns.
+    Mixed,
     /// Scans of 50 pairs, a tenth as many.
     Scan,
     /// Removal of the sample.
@@ -70,19 +72,21 @@ impl Phase {
             Self::GetMany => "get_many(64)",
             Self::Latency => "get latency",
             Self::Update => "update",
+            Self::Mixed => "get+update",
             Self::Scan => "scan 50",
             Self::Remove => "remove",
         }
     }
 
     /// All phases in the order in which a map goes through them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Insert,
         Self::Get,
         Self::DependentGet,
         Self::GetMany,
         Self::Latency,
         Self::Update,
+        Self::Mixed,
         Self::Scan,
         Self::Remove,
     ];
@@ -242,6 +246,7 @@ pub fn slice(entry: &MapEntry, workload: &MapWorkload, phase: Option<Phase>) -> 
         None => {}
         Some(Phase::Insert) => map.put_run(late.all(), 0),
         Some(Phase::Update) => map.put_run(sample, 1),
+        Some(Phase::Mixed) => drop(std::hint::black_box(get_and_put_run(map, sample, 0, 0))),
         Some(Phase::Remove) => drop(map.remove_run(sample)),
         Some(Phase::Scan) => {
             let starts = early.sample.range(0..operations.div_ceil(10));
@@ -258,6 +263,20 @@ pub fn slice(entry: &MapEntry, workload: &MapWorkload, phase: Option<Phase>) -> 
         }
     }
     Ok(Answer::default())
+}
+
+/// Looks up keys of even numbers and puts the values of the others, with `added` in them. The first
+/// key has the number `first`. Tallies the lookups.
+fn get_and_put_run(map: &dyn Map, keys: KeyRange<'_>, first: usize, added: u64) -> Tally {
+    let mut tally = Tally::default();
+    for (number, key) in (first..).zip(keys.iter()) {
+        if number % 2 == 0 {
+            tally.count(map.get(key));
+        } else {
+            map.put(key, value_of(key).wrapping_add(added));
+        }
+    }
+    tally
 }
 
 /// A map on its way through the phases.
@@ -300,6 +319,7 @@ impl<'a> Round<'a> {
                 Phase::GetMany => self.groups()?,
                 Phase::Latency => self.latency()?,
                 Phase::Update => self.update()?,
+                Phase::Mixed => self.mixed()?,
                 Phase::Scan if self.ordered => self.scan()?,
                 Phase::Scan => {}
                 Phase::Remove => self.remove()?,
@@ -403,6 +423,25 @@ impl<'a> Round<'a> {
         self.check("get after update", seen, self.expected(sample.len()))?;
         self.answer
             .push_mops(Phase::Update.column(), sample.len(), seconds);
+        Ok(())
+    }
+
+    /// The puts are of the values that the keys have, so that lookups find those in any case.
+    fn mixed(&mut self) -> Result<()> {
+        let sample = &self.prepared.sample;
+        let added = self.added;
+        let (seconds, seen) = self.subject.drive(sample.len(), &|map, range| {
+            get_and_put_run(map, sample.range(range.clone()), range.start, added)
+        });
+        let mut right = Tally::default();
+        for key in sample.all().iter().step_by(2) {
+            right.count(Some(value_of(key).wrapping_add(added)));
+        }
+        self.check("get+update", seen, right)?;
+        let seen = self.subject.map().get_run(sample.all());
+        self.check("get after get+update", seen, self.expected(sample.len()))?;
+        self.answer
+            .push_mops(Phase::Mixed.column(), sample.len(), seconds);
         Ok(())
     }
 

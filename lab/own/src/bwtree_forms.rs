@@ -4,9 +4,9 @@
 //! They are contenders of their own experiments, and not in the registry.
 
 use hedgerow_bwtree::{
-    Centralised, Configuration, CopyAndReplace, InnerChains, ReplayConsolidation, RetryFromRoot,
-    SplitRecords, Standard, WithoutChunks, WithoutCompareAndSwap, WithoutDistances, WithoutFilters,
-    WithoutMappingTable,
+    Centralised, Configuration, CopyAndReplace, FixedThreshold, InnerChains, ReplayConsolidation,
+    RetryFromRoot, SplitRecords, Standard, WithoutChunks, WithoutCompareAndSwap, WithoutDistances,
+    WithoutFilters, WithoutMappingTable,
 };
 use hedgerow_lab_contender::{Map, MapEntry, Tally};
 use hedgerow_lab_data::KeyRange;
@@ -71,6 +71,7 @@ pub fn bwtree_forms() -> Vec<MapEntry> {
         shared::<Standard>("bwtree"),
         shared::<CopyAndReplace>("bwtree, no deltas"),
         shared::<ReplayConsolidation>("bwtree, replay consolidation"),
+        shared::<FixedThreshold>("bwtree, fixed threshold"),
         shared::<RetryFromRoot>("bwtree, retry from the root"),
         shared::<Centralised>("bwtree, centralised epochs"),
         shared::<WithoutChunks>("bwtree, no chunks"),

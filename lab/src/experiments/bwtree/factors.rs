@@ -11,11 +11,12 @@ use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::map_workload::{MapWorkload, Phase};
 
 /// What is timed here and in the sweeps.
-pub(super) const PHASES: [Phase; 6] = [
+pub(super) const PHASES: [Phase; 7] = [
     Phase::Insert,
     Phase::Get,
     Phase::GetMany,
     Phase::Update,
+    Phase::Mixed,
     Phase::Scan,
     Phase::Remove,
 ];
