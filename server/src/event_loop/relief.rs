@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::connection::input::Filled;
 use crate::event_loop::worker::Worker;
+use crate::monitoring::metrics;
 
 /// How often blocked connections are checked: a client that has fetched nothing in between may be
 /// waiting for its requests to be read.
@@ -141,8 +142,7 @@ impl Worker {
                 peer.ended = true;
             }
         }
-        let counter = &self.metrics().received_bytes;
-        counter.fetch_add(received, Ordering::Relaxed);
+        metrics::add(&self.metrics().received_bytes, received);
         self.count_memory(slot);
     }
 }

@@ -25,7 +25,7 @@ use crate::connection::output::{Flushed, Output};
 use crate::error::{Error, Result};
 use crate::event_loop::peer::{Incoming, Peer};
 use crate::event_loop::tick::{Active, ConnectionSlots, Tick};
-use crate::monitoring::metrics::WorkerMetrics;
+use crate::monitoring::metrics::{self, WorkerMetrics};
 use crate::session::Session;
 use crate::shared::{Shared, WorkerHandle};
 
@@ -446,9 +446,7 @@ impl Worker {
         if unblocked {
             peer.blocked = false;
         }
-        self.metrics()
-            .sent_bytes
-            .fetch_add(sent as u64, Ordering::Relaxed);
+        metrics::add(&self.metrics().sent_bytes, sent as u64);
         if finished {
             self.close(slot);
             return;

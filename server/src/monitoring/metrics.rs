@@ -9,6 +9,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Tick latencies are counted in powers of two of a microsecond, up to about 8 s.
 const BUCKETS: usize = 24;
 
+/// Adds to a counter of a worker. Only that worker adds: a plain load and a plain store will do.
+#[inline]
+pub(crate) fn add(counter: &AtomicU64, n: u64) {
+    let sum = counter.load(Ordering::Relaxed).wrapping_add(n);
+    counter.store(sum, Ordering::Relaxed);
+}
+
 /// One worker's counters.
 #[derive(Default)]
 pub(crate) struct WorkerMetrics {
@@ -51,13 +58,9 @@ impl CommandCounters {
     }
 
     /// Adds the commands of a tick, by their numbers; each gets an equal share of its duration.
-    /// Only the owning worker adds: plain loads and stores will do.
     pub(crate) fn add(&self, codes: &[u32], duration_ns: u64) {
         let share_ns = duration_ns / (codes.len() as u64).max(1);
         for counter in codes.iter().filter_map(|&code| self.0.get(code as usize)) {
-            let add = |word: &AtomicU64, n: u64| {
-                word.store(word.load(Ordering::Relaxed) + n, Ordering::Relaxed);
-            };
             add(&counter.calls, 1);
             add(&counter.duration_ns, share_ns);
         }
@@ -79,11 +82,6 @@ pub(crate) struct TickCounts {
 impl WorkerMetrics {
     /// Adds a tick that took `duration_ns`; every request of it waited that long at most.
     pub(crate) fn add(&self, counts: &TickCounts, duration_ns: u64) {
-        let add = |counter: &AtomicU64, n: u64| {
-            if n > 0 {
-                counter.fetch_add(n, Ordering::Relaxed);
-            }
-        };
         add(&self.ticks, 1);
         add(&self.requests, counts.requests);
         add(&self.batched_reads, counts.batched_reads);

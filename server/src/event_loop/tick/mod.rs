@@ -3,7 +3,7 @@
 //! has run:
 //!
 //! 1. the leading reads of all connections become one `get_many`, whose cache misses overlap;
-//! 2. the leading puts of each connection are prefetched together, then applied;
+//! 2. the leading puts of connections are prefetched together, then applied;
 //! 3. leading requests of any other kind run one by one, after the nodes around their keys were
 //!    prefetched together.
 

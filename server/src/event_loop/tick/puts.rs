@@ -1,10 +1,13 @@
-//! Puts: prefetched together, then applied.
+//! Puts: prefetched together, over the connections that have them, then applied.
 
-use hedgerow::Keyspace;
-
-use super::requests::{BATCH_PER_CONNECTION, ConnectionSlots, Tick, over_limit};
+use super::requests::{Active, BATCH_PER_CONNECTION, ConnectionSlots, Tick, over_limit};
 use crate::protocol::request::{Kind, Request, Span};
+use crate::session::Session;
 use crate::shared::Shared;
+
+/// Puts that are prefetched together: what they touch must still be in the cache when the last of
+/// them is applied.
+const PREFETCHED_TOGETHER: usize = BATCH_PER_CONNECTION;
 
 impl Tick {
     pub(super) fn run_puts(&mut self, shared: &Shared, slots: &mut ConnectionSlots<'_>) {
@@ -17,14 +20,18 @@ impl Tick {
             ..
         } = self;
         let mut options = shared.write_options();
-        let mut keys: Vec<&[u8]> = Vec::new();
-        for active in active.iter_mut().filter(|active| !active.is_done()) {
+        let mut prefetched_before = 0;
+        for place in 0..active.len() {
+            if place == prefetched_before {
+                let later = &active[place..];
+                prefetched_before += prefetch(shared, requests, spans, later, slots);
+            }
+            let active = &mut active[place];
             let Some(session) = &mut slots.sessions[active.slot] else {
                 continue;
             };
-            let last = active.end.min(active.next + BATCH_PER_CONNECTION);
-            let run = leading_puts(&requests[active.next..last]);
-            if run.is_empty() || !session.may_batch() {
+            let run = leading_puts(requests, active, session);
+            if run.is_empty() {
                 continue;
             }
             if over_limit(shared, &slots.outputs[active.slot]) {
@@ -33,9 +40,6 @@ impl Tick {
             }
             let input = slots.inputs[active.slot].bytes();
             let keyspace = shared.keyspace(session.database());
-            if let (Ok(keyspace), true) = (&keyspace, run.len() > 1) {
-                prefetch(keyspace, run, spans, input, &mut keys);
-            }
             counts.batched_puts += run.len() as u64;
             let output = &mut slots.outputs[active.slot];
             for request in run {
@@ -72,27 +76,58 @@ impl Tick {
     }
 }
 
-/// The puts that some requests begin with.
-fn leading_puts(requests: &[Request]) -> &[Request] {
+/// The puts that a connection's next requests begin with.
+fn leading_puts<'r>(requests: &'r [Request], active: &Active, session: &Session) -> &'r [Request] {
+    if active.is_done() || !session.may_batch() {
+        return &[];
+    }
+    let last = active.end.min(active.next + BATCH_PER_CONNECTION);
+    let next = &requests[active.next..last];
     let is_put = |request: &&Request| matches!(request.kind, Kind::Put { .. });
-    let count = requests.iter().take_while(is_put).count();
-    &requests[..count]
+    &next[..next.iter().take_while(is_put).count()]
 }
 
-/// Brings what a run of puts will touch into the cache.
-fn prefetch<'k>(
-    keyspace: &Keyspace,
-    run: &[Request],
+/// Brings what the leading puts of the first of these connections will touch into the cache; of
+/// how many connections.
+fn prefetch(
+    shared: &Shared,
+    requests: &[Request],
     spans: &[Span],
-    input: &'k [u8],
-    keys: &mut Vec<&'k [u8]>,
-) {
-    keys.clear();
-    keys.extend(run.iter().filter_map(|request| {
-        let Kind::Put { first, .. } = request.kind else {
-            return None;
+    connections: &[Active],
+    slots: &ConnectionSlots<'_>,
+) -> usize {
+    if let [alone] = connections
+        && alone.end - alone.next < 2
+    {
+        return 1;
+    }
+    let mut keys: Vec<&[u8]> = Vec::new();
+    let (mut database, mut count) = (None, 0);
+    for active in connections {
+        if keys.len() >= PREFETCHED_TOGETHER {
+            break;
+        }
+        count += 1;
+        let Some(session) = &slots.sessions[active.slot] else {
+            continue;
         };
-        Some(spans[request.first_span as usize + usize::from(first)].of(input))
-    }));
-    keyspace.prefetch_many(keys);
+        let run = leading_puts(requests, active, session);
+        // One batch, one keyspace.
+        if run.is_empty() || *database.get_or_insert(session.database()) != session.database() {
+            continue;
+        }
+        let input = slots.inputs[active.slot].bytes();
+        keys.extend(run.iter().filter_map(|request| {
+            let Kind::Put { first, .. } = request.kind else {
+                return None;
+            };
+            Some(spans[request.first_span as usize + usize::from(first)].of(input))
+        }));
+    }
+    if let (Some(database), true) = (database, keys.len() > 1)
+        && let Ok(keyspace) = shared.keyspace(database)
+    {
+        keyspace.prefetch_many(&keys);
+    }
+    count
 }
