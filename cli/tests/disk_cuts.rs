@@ -7,7 +7,7 @@ use hedgerow::IndexKind;
 use hedgerow_lossy_disk::FileSystem;
 use hedgerow_testkit::disk_cuts::{DiskCampaign, Outcome, run};
 
-fn cut(system: FileSystem, index: IndexKind) {
+fn cut(system: FileSystem, index: IndexKind, mixed: bool) {
     let seed = std::env::var("HEDGEROW_SEED").map_or_else(
         |_| rand::random(),
         |seed| seed.parse().expect("HEDGEROW_SEED is a number"),
@@ -17,6 +17,7 @@ fn cut(system: FileSystem, index: IndexKind) {
         program: PathBuf::from(env!("CARGO_BIN_EXE_hedgerow")),
         system,
         index,
+        mixed,
         cuts: 4,
         writers: 3,
         seed,
@@ -33,20 +34,30 @@ fn cut(system: FileSystem, index: IndexKind) {
 
 #[test]
 fn a_cut_of_ext4_loses_nothing_acknowledged() {
-    cut(FileSystem::Ext4, IndexKind::Masstree);
+    cut(FileSystem::Ext4, IndexKind::Masstree, false);
 }
 
 #[test]
 fn a_cut_of_ext4_loses_nothing_acknowledged_of_a_page_file() {
-    cut(FileSystem::Ext4, IndexKind::BTree);
+    cut(FileSystem::Ext4, IndexKind::BTree, false);
 }
 
 #[test]
 fn a_cut_of_xfs_loses_nothing_acknowledged() {
-    cut(FileSystem::Xfs, IndexKind::Masstree);
+    cut(FileSystem::Xfs, IndexKind::Masstree, false);
 }
 
 #[test]
 fn a_cut_of_xfs_loses_nothing_acknowledged_of_a_page_file() {
-    cut(FileSystem::Xfs, IndexKind::BTree);
+    cut(FileSystem::Xfs, IndexKind::BTree, false);
+}
+
+#[test]
+fn a_cut_of_ext4_loses_nothing_acknowledged_of_keyspaces_of_all_kinds() {
+    cut(FileSystem::Ext4, IndexKind::BwTree, true);
+}
+
+#[test]
+fn a_cut_of_xfs_loses_nothing_acknowledged_of_keyspaces_of_all_kinds() {
+    cut(FileSystem::Xfs, IndexKind::BwTree, true);
 }

@@ -39,10 +39,12 @@ fn kill(campaign: &KillCampaign) -> KillReport {
     report
 }
 
-/// Kills servers whose disks fill up, where a small one can be mounted, or whose writes fail.
-fn kill_on_failing_disks(index: IndexKind) {
+/// Kills servers whose disks fill up, where a small one can be mounted, or whose writes fail; with
+/// keyspaces of all kinds where no index is named.
+fn kill_on_failing_disks(index: Option<IndexKind>) {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let mut campaign = campaign(&dir, Some(index));
+    let mut campaign = campaign(&dir, index);
+    campaign.mixed = index.is_none();
     let disk = SmallDisk::mount(dir.path(), SMALL_DISK_BYTES);
     match &disk {
         Ok(_) => campaign.small_disk = Some(dir.path().to_path_buf()),
@@ -82,20 +84,25 @@ fn killed_servers_keep_what_they_acknowledged_with_ten_times_as_much_data_as_mem
 
 #[test]
 fn killed_servers_keep_what_they_acknowledged_on_failing_disks() {
-    kill_on_failing_disks(IndexKind::Masstree);
+    kill_on_failing_disks(Some(IndexKind::Masstree));
 }
 
 #[test]
 fn killed_servers_keep_what_they_acknowledged_on_failing_disks_over_matryoshka() {
-    kill_on_failing_disks(IndexKind::Matryoshka);
+    kill_on_failing_disks(Some(IndexKind::Matryoshka));
 }
 
 #[test]
 fn killed_servers_keep_what_they_acknowledged_on_failing_disks_over_bwtrees() {
-    kill_on_failing_disks(IndexKind::BwTree);
+    kill_on_failing_disks(Some(IndexKind::BwTree));
 }
 
 #[test]
 fn killed_servers_keep_what_they_acknowledged_on_failing_disks_over_btrees() {
-    kill_on_failing_disks(IndexKind::BTree);
+    kill_on_failing_disks(Some(IndexKind::BTree));
+}
+
+#[test]
+fn killed_servers_keep_what_they_acknowledged_on_failing_disks_with_keyspaces_of_all_kinds() {
+    kill_on_failing_disks(None);
 }

@@ -26,7 +26,9 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::kill::client::{Client, Reply};
+use crate::kill::mixture;
 use crate::kill::server::Server;
+use crate::kill::start::MIXED_MEMORY;
 use crate::pressure::LEAST_MEMORY;
 use history::{History, key};
 
@@ -43,8 +45,10 @@ pub struct DiskCampaign {
     pub program: PathBuf,
     /// The file system that is cut.
     pub system: FileSystem,
-    /// The index of the database.
+    /// The index of the database; of a mixed one that of keyspaces that are made later.
     pub index: IndexKind,
+    /// Keyspaces of all kinds of indexes beside each other, and transactions that change several.
+    pub mixed: bool,
     /// How often to cut.
     pub cuts: usize,
     /// Concurrent connections that write.
@@ -95,6 +99,9 @@ pub fn run(campaign: &DiskCampaign) -> Result<Outcome, String> {
         cut: Instant::now(),
         report: DiskReport::default(),
     };
+    if campaign.mixed {
+        mixture::create_keyspaces(&campaign.program, &run.data())?;
+    }
     // The last round reads back what the last cut left, and writes nothing.
     for round in 0..=campaign.cuts {
         // In turns, so that few rounds have both.
@@ -146,11 +153,15 @@ impl Run<'_> {
         let workers = self.rng.random_range(1..=3).to_string();
         let durability = if is_synced { "sync" } else { "periodic" };
         let checkpoint = ["64KiB", "1MiB", "16MiB"][self.rng.random_range(0..3)];
-        let memory = LEAST_MEMORY.to_string();
+        let memory = match self.campaign.mixed {
+            true => MIXED_MEMORY,
+            false => LEAST_MEMORY,
+        };
+        let memory = memory.to_string();
         let mut flags = vec!["--workers", &workers, "--durability", durability];
         flags.extend(["--checkpoint-log", checkpoint]);
         flags.extend(["--index", self.campaign.index.name()]);
-        if self.campaign.index == IndexKind::BTree {
+        if self.campaign.mixed || self.campaign.index == IndexKind::BTree {
             flags.extend(["--memory", &memory]);
         }
         Server::spawn(&self.campaign.program, &self.data(), &flags).map_err(|e| e.to_string())
@@ -161,7 +172,11 @@ impl Run<'_> {
         let (mut newest_kept, mut oldest_lost) = (None, None);
         let mut histories = Vec::new();
         for (writer, history) in self.histories.iter().enumerate() {
-            let found = client.read_values(&history::keys(writer))?;
+            let keys = history::keys(writer);
+            let found = match self.campaign.mixed {
+                true => mixture::read_values(client, keys)?,
+                false => client.read_values(&keys)?,
+            };
             let promised = history.acknowledged_before(self.cut);
             let least = if self.was_synced { promised } else { 0 };
             let survivors = history
@@ -191,7 +206,7 @@ impl Run<'_> {
         let is_cut = AtomicBool::new(false);
         let commits: Vec<AtomicUsize> =
             self.histories.iter().map(|_| AtomicUsize::new(0)).collect();
-        let address = server.address();
+        let (address, mixed) = (server.address(), self.campaign.mixed);
         let mut histories = std::mem::take(&mut self.histories);
         let outcome = thread::scope(|scope| {
             let is_cut = &is_cut;
@@ -202,7 +217,14 @@ impl Run<'_> {
                 .map(|(writer, (history, commits))| {
                     let seed = self.rng.random();
                     scope.spawn(move || {
-                        let written = write(address, writer, history, seed, commits, is_cut);
+                        let mut writer = Writer {
+                            number: writer,
+                            history,
+                            rng: StdRng::seed_from_u64(seed),
+                            seed,
+                            mixed,
+                        };
+                        let written = writer.write(address, commits, is_cut);
                         // The cut is what ends a writer; its server may well say so first.
                         match written {
                             Err(error) if !is_cut.load(Ordering::SeqCst) => Err(error),
@@ -284,63 +306,80 @@ fn list(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Writes to the keys of a writer until the connection fails, an error is answered, or the disk is
-/// full or cut.
-fn write(
-    address: SocketAddr,
-    writer: usize,
-    history: &mut History,
+/// One connection that writes its own keys until the disk is cut.
+struct Writer<'h> {
+    number: usize,
+    history: &'h mut History,
+    rng: StdRng,
     seed: u64,
-    commits: &AtomicUsize,
-    is_cut: &AtomicBool,
-) -> io::Result<()> {
-    let mut rng = StdRng::seed_from_u64(seed);
-    let mut client = Client::connect(address)?;
-    while !is_cut.load(Ordering::SeqCst) {
-        let pipeline = rng.random_range(1..=8);
-        for _ in 0..pipeline {
-            let value = format!("{seed:x}-{}", history.len());
-            queue_commit(&mut client, history, writer, value.into_bytes(), &mut rng);
-        }
-        client.send()?;
-        for _ in 0..pipeline {
-            match client.receive()? {
-                // How soon a small disk is full is up to the machine: the cut comes all the same.
-                Reply::Error(message) if message.contains("the disk is full") => return Ok(()),
-                Reply::Error(message) => return Err(io::Error::other(message)),
-                _ => history.acknowledge(),
-            }
-            commits.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-    Ok(())
+    /// Whether the keys are in several databases.
+    mixed: bool,
 }
 
-/// Queues a commit of a random kind, with one reply.
-fn queue_commit(
-    client: &mut Client,
-    history: &mut History,
-    writer: usize,
-    mut value: Vec<u8>,
-    rng: &mut StdRng,
-) {
-    let length = [0, 10, 100, 600, 2000][rng.random_range(0..5)];
-    value.resize(value.len() + length, b'.');
-    let first = rng.random_range(0..history::KEYS);
-    let second = (first + rng.random_range(1..history::KEYS)) % history::KEYS;
-    let (a, b) = (key(writer, first), key(writer, second));
-    match rng.random_range(0..8) {
-        0 => {
-            client.queue(&[b"DEL", &a]);
-            history.issue(vec![(a, None)]);
+impl Writer<'_> {
+    /// Writes until the connection fails, an error is answered, or the disk is full or cut.
+    fn write(
+        &mut self,
+        address: SocketAddr,
+        commits: &AtomicUsize,
+        is_cut: &AtomicBool,
+    ) -> io::Result<()> {
+        let mut client = Client::connect(address)?;
+        while !is_cut.load(Ordering::SeqCst) {
+            let pipeline = self.rng.random_range(1..=8);
+            let replies: Vec<usize> = (0..pipeline)
+                .map(|_| self.queue_commit(&mut client))
+                .collect();
+            client.send()?;
+            for replies in replies {
+                for _ in 0..replies {
+                    match client.receive()? {
+                        // How soon a small disk is full is up to the machine: the cut comes all
+                        // the same.
+                        Reply::Error(message) if message.contains("the disk is full") => {
+                            return Ok(());
+                        }
+                        Reply::Error(message) => return Err(io::Error::other(message)),
+                        _ => {}
+                    }
+                }
+                self.history.acknowledge();
+                commits.fetch_add(1, Ordering::Relaxed);
+            }
         }
-        1 | 2 => {
-            client.queue(&[b"MSET", &a, &value, &b, &value]);
-            history.issue(vec![(a, Some(value.clone())), (b, Some(value))]);
-        }
-        _ => {
-            client.queue(&[b"SET", &a, &value]);
-            history.issue(vec![(a, Some(value))]);
-        }
+        Ok(())
+    }
+
+    /// Queues a commit of a random kind; returns how many replies it has.
+    fn queue_commit(&mut self, client: &mut Client) -> usize {
+        let mut value = format!("{:x}-{}", self.seed, self.history.len()).into_bytes();
+        let length = [0, 10, 100, 600, 2000][self.rng.random_range(0..5)];
+        value.resize(value.len() + length, b'.');
+        let first = self.rng.random_range(0..history::KEYS);
+        let second = (first + self.rng.random_range(1..history::KEYS)) % history::KEYS;
+        let (a, b) = (key(self.number, first), key(self.number, second));
+        let changes = match self.rng.random_range(0..8) {
+            0 => vec![(a, None)],
+            1 | 2 => vec![(a, Some(value.clone())), (b, Some(value))],
+            _ => vec![(a, Some(value))],
+        };
+        let replies = match (&changes[..], self.mixed) {
+            (_, true) => mixture::queue_changes(client, &changes),
+            ([(a, Some(value)), (b, _)], false) => {
+                client.queue(&[b"MSET", a, value, b, value]);
+                1
+            }
+            ([(a, Some(value)), ..], false) => {
+                client.queue(&[b"SET", a, value]);
+                1
+            }
+            ([(a, None), ..], false) => {
+                client.queue(&[b"DEL", a]);
+                1
+            }
+            ([], false) => 0,
+        };
+        self.history.issue(changes);
+        replies
     }
 }

@@ -47,7 +47,8 @@ struct Arguments {
     /// The index of the database, such as btree; not for churn [default: any of those in memory].
     #[arg(long, global = true, value_parser = index)]
     index: Option<IndexKind>,
-    /// Keyspaces of all kinds of indexes beside each other; for power-cut, kill, fault and rot.
+    /// Keyspaces of all kinds of indexes beside each other; for power-cut, kill, disk, fault and
+    /// rot.
     #[arg(long, global = true, conflicts_with = "index")]
     mixed: bool,
     #[command(subcommand)]
@@ -201,7 +202,7 @@ fn run(
     match campaign {
         Campaign::PowerCut(flags) => cut_power(flags, seed, index, mixed),
         Campaign::Kill(flags) => kill_servers(flags, seed, index, mixed),
-        Campaign::Disk(flags) => cut_disks(flags, seed, index),
+        Campaign::Disk(flags) => cut_disks(flags, seed, index, mixed),
         Campaign::Fault {
             stride,
             first,
@@ -335,14 +336,21 @@ fn kill_servers(
 }
 
 /// Cuts disks of each file system and under each index, or of the one that is named.
-fn cut_disks(flags: DiskFlags, seed: u64, index: Option<IndexKind>) -> Result<String, String> {
+fn cut_disks(
+    flags: DiskFlags,
+    seed: u64,
+    index: Option<IndexKind>,
+    mixed: bool,
+) -> Result<String, String> {
     let program = flags.program.map_or_else(beside_this, Ok)?;
     let systems = flags
         .file_system
         .map_or(FileSystem::ALL.to_vec(), |system| vec![system]);
-    let indexes = index.map_or(vec![IndexKind::Masstree, IndexKind::BTree], |index| {
-        vec![index]
-    });
+    let indexes = match index {
+        Some(index) => vec![index],
+        None if mixed => vec![IndexKind::BwTree],
+        None => vec![IndexKind::Masstree, IndexKind::BTree],
+    };
     let mut figures = Vec::new();
     for &system in &systems {
         for &index in &indexes {
@@ -350,6 +358,7 @@ fn cut_disks(flags: DiskFlags, seed: u64, index: Option<IndexKind>) -> Result<St
                 program: program.clone(),
                 system,
                 index,
+                mixed,
                 cuts: flags.cuts,
                 writers: flags.writers,
                 seed,
@@ -358,7 +367,8 @@ fn cut_disks(flags: DiskFlags, seed: u64, index: Option<IndexKind>) -> Result<St
                 Outcome::Done(report) => format!("{report:?}"),
                 Outcome::Skipped(why) => format!("skipped: {why}"),
             };
-            figures.push(format!("{}, {}: {said}", system.name(), index.name()));
+            let kind = if mixed { "all kinds" } else { index.name() };
+            figures.push(format!("{}, {kind}: {said}", system.name()));
         }
     }
     Ok(figures.join("\n"))

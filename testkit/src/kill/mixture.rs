@@ -1,34 +1,36 @@
 //! Numbered databases of all kinds of indexes, and the one that each key is in.
 
+use std::path::Path;
 use std::process::Command;
 
 use hedgerow::IndexKind;
 
-use super::campaign::KillCampaign;
 use super::client::Client;
+use super::ledger::State;
 
-/// Databases, from 0, that the writers' keys are in.
-pub(super) const DATABASES: usize = 3;
+/// Databases, from 0, that the writers' keys are in: one of each kind.
+pub(crate) const DATABASES: usize = 4;
 
-/// The keyspaces behind numbered databases. A [move](super::between_databases) goes from 3 to 4:
+/// The keyspaces behind numbered databases. A [move](super::between_databases) goes from 4 to 5:
 /// from the page file to memory.
-const KEYSPACES: [(&str, IndexKind); 5] = [
+const KEYSPACES: [(&str, IndexKind); 6] = [
     ("default", IndexKind::BTree),
     ("db1", IndexKind::Masstree),
     ("db2", IndexKind::Matryoshka),
-    ("db3", IndexKind::BTree),
-    ("db4", IndexKind::BwTree),
+    ("db3", IndexKind::BwTree),
+    ("db4", IndexKind::BTree),
+    ("db5", IndexKind::BwTree),
 ];
 
-/// Makes the keyspaces, before the first start of a server.
-pub(super) fn create_keyspaces(campaign: &KillCampaign) -> Result<(), String> {
+/// Makes the keyspaces by the `hedgerow` binary, before the first start of a server.
+pub(crate) fn create_keyspaces(program: &Path, data: &Path) -> Result<(), String> {
     for (name, index) in KEYSPACES {
-        let output = Command::new(&campaign.program)
+        let output = Command::new(program)
             .args(["keyspace", "create", name, "--index", index.name()])
             .arg("--data")
-            .arg(&campaign.data)
+            .arg(data)
             .output()
-            .map_err(|e| format!("starting {}: {e}", campaign.program.display()))?;
+            .map_err(|e| format!("starting {}: {e}", program.display()))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
             return Err(format!("creating keyspace {name}: {said}"));
@@ -38,11 +40,48 @@ pub(super) fn create_keyspaces(campaign: &KillCampaign) -> Result<(), String> {
 }
 
 /// The database of a key: keys that differ in their last digit are in different ones.
-pub(super) fn database_of(key: &[u8]) -> usize {
+pub(crate) fn database_of(key: &[u8]) -> usize {
     usize::from(key.last().copied().unwrap_or(0)) % DATABASES
 }
 
 /// Queues the `SELECT` of a key's database.
-pub(super) fn queue_select(client: &mut Client, key: &[u8]) {
+fn queue_select(client: &mut Client, key: &[u8]) {
     client.queue(&[b"SELECT", database_of(key).to_string().as_bytes()]);
+}
+
+/// Queues one commit of these changes, of keys that may be in different databases; returns how many
+/// replies it has.
+pub(crate) fn queue_changes(client: &mut Client, changes: &[(Vec<u8>, Option<Vec<u8>>)]) -> usize {
+    let is_one = changes.len() == 1;
+    if !is_one {
+        client.queue(&[b"MULTI"]);
+    }
+    for (key, value) in changes {
+        queue_select(client, key);
+        match value {
+            Some(value) => client.queue(&[b"SET", key, value]),
+            None => client.queue(&[b"DEL", key]),
+        }
+    }
+    if !is_one {
+        client.queue(&[b"EXEC"]);
+    }
+    2 * changes.len() + if is_one { 0 } else { 2 }
+}
+
+/// Reads keys of several databases.
+pub(crate) fn read_values(client: &mut Client, keys: Vec<Vec<u8>>) -> Result<State, String> {
+    let mut found = State::new();
+    let mut of_databases = vec![Vec::new(); DATABASES];
+    for key in keys {
+        of_databases[database_of(&key)].push(key);
+    }
+    // The first comes last, and stays selected.
+    for keys in of_databases.iter().rev() {
+        queue_select(client, &keys[0]);
+        client.send().map_err(|e| format!("SELECT: {e}"))?;
+        client.receive().map_err(|e| format!("SELECT: {e}"))?;
+        found.extend(client.read_values(keys)?);
+    }
+    Ok(found)
 }

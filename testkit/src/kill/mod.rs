@@ -13,10 +13,10 @@ mod between_databases;
 mod campaign;
 pub mod client;
 pub mod ledger;
-mod mixture;
+pub(crate) mod mixture;
 mod old_manifests;
 pub mod server;
-mod start;
+pub(crate) mod start;
 pub mod trouble;
 mod writer;
 
@@ -33,7 +33,7 @@ use crate::pressure::{Pressure, Watch};
 use between_databases::Move;
 use client::{Client, Reply};
 use ledger::{Ledger, Promise, State};
-use mixture::{DATABASES, database_of, queue_select};
+use mixture::{DATABASES, database_of};
 use old_manifests::Manifests;
 use server::Server;
 use start::Start;
@@ -89,7 +89,7 @@ pub fn run(campaign: &KillCampaign) -> Result<KillReport, String> {
         report: KillReport::default(),
     };
     if campaign.mixed {
-        mixture::create_keyspaces(campaign)?;
+        mixture::create_keyspaces(&campaign.program, &campaign.data)?;
     }
     while run.report.kills < campaign.kills {
         let round = run.report.kills;
@@ -195,7 +195,7 @@ impl Run<'_> {
         for (writer, ledger) in self.ledgers.iter_mut().enumerate() {
             let keys: Vec<_> = (0..KEYS).map(|number| key(writer, number)).collect();
             let found = match self.campaign.mixed {
-                true => read_mixture(client, keys)?,
+                true => mixture::read_values(client, keys)?,
                 false => client.read_values(&keys)?,
             };
             judge(found, ledger, promise, &mut self.report)
@@ -367,23 +367,6 @@ fn live(
     }
     thread::sleep(lifetime - delay);
     Ok(full)
-}
-
-/// Reads keys of several databases.
-fn read_mixture(client: &mut Client, keys: Vec<Vec<u8>>) -> Result<State, String> {
-    let mut found = State::new();
-    let mut of_databases = vec![Vec::new(); DATABASES];
-    for key in keys {
-        of_databases[database_of(&key)].push(key);
-    }
-    // The first comes last, and stays selected.
-    for keys in of_databases.iter().rev() {
-        queue_select(client, &keys[0]);
-        client.send().map_err(|e| format!("SELECT: {e}"))?;
-        client.receive().map_err(|e| format!("SELECT: {e}"))?;
-        found.extend(client.read_values(keys)?);
-    }
-    Ok(found)
 }
 
 /// Judges what was found of one ledger's keys, and starts it anew from that.

@@ -12,7 +12,7 @@ use crate::databases::{ALL_KINDS, IN_MEMORY};
 use crate::pressure::LEAST_MEMORY;
 
 /// Memory of a server with keyspaces of all kinds: far more than its rows need.
-const MIXED_MEMORY: usize = 128 << 20;
+pub(crate) const MIXED_MEMORY: usize = 128 << 20;
 
 /// The options of one start.
 #[derive(Debug, Clone)]

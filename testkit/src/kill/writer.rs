@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng};
 
 use super::client::{Client, Reply};
 use super::ledger::Ledger;
-use super::mixture::queue_select;
+use super::mixture;
 
 /// Keys of each writer.
 pub(super) const KEYS: usize = 12;
@@ -153,21 +153,7 @@ impl<'l> Writer<'l> {
             3 | 4 => vec![(a, Some(value.clone())), (b, Some(value))],
             _ => vec![(a, Some(value)), (b, None)],
         };
-        let is_one = changes.len() == 1;
-        if !is_one {
-            client.queue(&[b"MULTI"]);
-        }
-        for (key, value) in &changes {
-            queue_select(client, key);
-            match value {
-                Some(value) => client.queue(&[b"SET", key, value]),
-                None => client.queue(&[b"DEL", key]),
-            }
-        }
-        if !is_one {
-            client.queue(&[b"EXEC"]);
-        }
-        let replies = 2 * changes.len() + if is_one { 0 } else { 2 };
+        let replies = mixture::queue_changes(client, &changes);
         self.ledger.issue(changes);
         replies
     }
