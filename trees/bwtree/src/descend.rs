@@ -156,6 +156,16 @@ impl<C: Configuration> BwTree<C> {
         }
     }
 
+    /// Asks for a node's entry in the mapping table. Without one, the entry lies beside the base
+    /// node, of which so many lines are asked for at the same time.
+    #[inline(always)]
+    pub(crate) fn prefetch_entry(&self, id: NodeId, lines: usize) {
+        match C::Entries::DIRECT {
+            true => prefetch_base(self.base_word(id), lines),
+            false => prefetch_line(self.table.address(id)),
+        }
+    }
+
     /// A word that says where a node's base node lies, to prefetch it.
     #[inline(always)]
     fn base_word(&self, id: NodeId) -> u64 {

@@ -81,7 +81,7 @@ impl<C: Configuration> BwTree<C> {
                         if node.head.header().level == 1 {
                             lines = const { Self::base_lines(0) };
                         }
-                        prefetch_line(self.table.address(id));
+                        self.prefetch_entry(id, lines);
                         ids[index] = id;
                     }
                 }
