@@ -22,7 +22,7 @@ pub(crate) enum Outcome {
     Appended,
     /// The node was consolidated with it.
     Consolidated,
-    /// The chunk has no room for a delta: nothing happened.
+    /// There is no room for a delta, in the chunk or in a block that is near: nothing happened.
     ChunkFull,
 }
 
@@ -71,7 +71,10 @@ impl<C: Configuration> BwTree<C> {
             if outcome != Outcome::ChunkFull {
                 return outcome;
             }
-            self.counters.count(Event::ChunksFull as usize);
+            self.counters.count(match C::DELTAS {
+                Deltas::InChunk => Event::ChunksFull as usize,
+                Deltas::InBlocks => Event::FarDeltas as usize,
+            });
         }
         if self.rebuild(node, Some(change), guard) {
             Outcome::Consolidated

@@ -7,6 +7,8 @@
 //!
 //! Links are distances of 32 bits in units of 8 bytes, so a block lies at most 8 GiB from its base
 //! node. One that the allocator places farther away is given back, and the node consolidated.
+//! The pools' blocks are near; the address sanitizer's allocator keeps sizes so far apart that none
+//! is.
 
 use std::ptr::NonNull;
 

@@ -16,6 +16,7 @@ pub(crate) enum Event {
     ReadConsolidations,
     ConsolidatedDeltas,
     ChunksFull,
+    FarDeltas,
     LeafSplits,
     InnerSplits,
     RootGrowths,
@@ -32,7 +33,7 @@ pub(crate) enum Event {
 }
 
 /// How many kinds of events there are.
-pub(crate) const EVENTS: usize = 25;
+pub(crate) const EVENTS: usize = 26;
 
 /// Their names and what they say.
 pub(crate) const EVENT_NAMES: [(&str, &str); EVENTS] = [
@@ -80,6 +81,10 @@ pub(crate) const EVENT_NAMES: [(&str, &str); EVENTS] = [
     (
         "chunks_full",
         "Changes for which the chunk had no room, so that the node was consolidated.",
+    ),
+    (
+        "far_deltas",
+        "Changes whose block the allocator placed too far away, without chunks alone.",
     ),
     ("leaf_splits", "Leaves split because they were full."),
     ("inner_splits", "Inner nodes split because they were full."),

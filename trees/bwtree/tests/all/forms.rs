@@ -141,9 +141,15 @@ fn no_chunks() {
     shared::<WithoutChunks>();
     shared::<WithoutChunks<Tiny>>();
     shared::<WithoutChunks<RetryFromRoot<Centralised<Tiny>>>>();
-    // No chunk is full: consolidations are due to long chains alone.
-    assert_eq!(filled::<WithoutChunks>().1.get("chunks_full"), Some(0.0));
-    assert_eq!(filled::<WithoutChunks>().0, filled::<Standard>().0);
+    // No chunk is full: consolidations are due to long chains alone, where blocks are near.
+    let (pairs, statistics) = filled::<WithoutChunks>();
+    assert_eq!(statistics.get("chunks_full"), Some(0.0));
+    if statistics.get("far_deltas") == Some(0.0) {
+        assert!(statistics.get("consolidated_deltas") > Some(0.0));
+    } else {
+        eprintln!("skipped: this allocator keeps blocks of deltas far from their base nodes");
+    }
+    assert_eq!(pairs, filled::<Standard>().0);
 }
 
 #[test]
