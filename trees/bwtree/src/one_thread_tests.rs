@@ -119,6 +119,11 @@ fn forms_of_many_threads() {
 fn forms_of_one_thread() {
     beside_a_map::<WithoutCompareAndSwap<Tiny>>();
     beside_a_map::<WithoutCompareAndSwap<WithoutChunks<Tiny>>>();
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "one allocation has all nodes: too slow")]
+fn a_form_without_mapping_table() {
     beside_a_map::<WithoutMappingTable<Tiny>>();
     beside_a_map::<WithoutMappingTable<SplitRecords<WithoutChunks<Tiny>>>>();
 }
