@@ -19,8 +19,8 @@ use crate::matryoshka_races;
 use crate::powercut::{self, DbSubject, LogSubject, PowerCutCampaign};
 use crate::tree_races::{self, RaceTest};
 
-/// Images after which a bug counts as unnoticed.
-const MAX_IMAGES: usize = 60_000;
+/// Images after which a bug counts as unnoticed: ten times what the rarest one needs on average.
+const MAX_IMAGES: usize = 400_000;
 
 /// What [`search`]'s process says of a bug that it found, before the complaint.
 const FOUND: &str = "found: ";
