@@ -123,15 +123,12 @@ impl Experiment for Figure {
             Some(records) => vec![records],
             None => settings.scale.pick(
                 vec![500],
-                vec![50_000],
+                vec![1_000_000],
                 vec![10_000_000, 50_000_000, 100_000_000],
             ),
         };
-        let connections = settings.connections(
-            &[8],
-            &[1, 8, MOST_CONNECTIONS],
-            &[1, 8, 16, 32, 64, MOST_CONNECTIONS],
-        );
+        let all = [1, 8, 16, 32, 64, MOST_CONNECTIONS];
+        let connections = settings.connections(&[8], &all, &all);
         // At the smallest scale one order of keys; `bwtree/durability` sends the same requests to
         // more servers.
         let contenders = settings.scale.pick(
