@@ -27,10 +27,11 @@ fn filled<C: Configuration>() -> BwTree<C> {
 /// The chains of a tree at rest, with the words that the mapping table has for them.
 fn chains<C: Configuration>(tree: &BwTree<C>) -> Vec<(u64, RecordRef<'_>)> {
     let words = tree.table.in_use();
-    // SAFETY: the tree is at rest for as long as it is borrowed.
-    words
-        .map(|word| (word, unsafe { RecordRef::of_word(word) }))
-        .collect()
+    let chain = |word| {
+        // SAFETY: the tree is at rest for as long as it is borrowed.
+        (word, unsafe { RecordRef::of_word(word) })
+    };
+    words.map(chain).collect()
 }
 
 #[test]
