@@ -94,38 +94,57 @@ impl Experiment for Durability {
     }
 
     fn perform(&self, _registry: &Registry, job: &Job) -> Result<Answer> {
-        let mut workload: Workload = job.workload()?;
-        if job.stage == Stage::Verify {
-            workload.records = workload.records.min(VERIFIED_RECORDS);
-        }
-        let insert = Mix::named("bwtree/insert").map_err(LabError::from_display)?;
-        let (records, core) = (workload.records, Some(SERVER_CORE));
-        let served = Served::start(&job.contender, &insert.keys, records, 1, core)?;
-        let mut answer = Answer::default();
-        play_legs(&served, &LEGS, workload.connections, &mut answer)?;
-        Ok(answer)
+        let workload: Workload = job.workload()?;
+        let setup = Setup {
+            records: workload.records,
+            workers: 1,
+            server_core: Some(SERVER_CORE),
+            connections: workload.connections,
+        };
+        play_legs(job, &setup, &LEGS)
     }
 }
 
-/// Plays one leg after the other; those that a server cannot do are left out.
-pub(super) fn play_legs(
-    served: &Served,
-    legs: &[Leg],
-    connections: usize,
-    answer: &mut Answer,
-) -> Result<()> {
+/// What the legs of a job are played on.
+pub(super) struct Setup {
+    pub records: usize,
+    /// Worker threads of the server.
+    pub workers: usize,
+    /// The only core of the server's; `None` for all.
+    pub server_core: Option<usize>,
+    pub connections: usize,
+}
+
+/// Starts a server and plays one leg after the other, on few records if the job only verifies; legs
+/// that the server cannot do are left out.
+pub(super) fn play_legs(job: &Job, setup: &Setup, legs: &[Leg]) -> Result<Answer> {
+    let records = match job.stage {
+        Stage::Verify => setup.records.min(VERIFIED_RECORDS),
+        _ => setup.records,
+    };
+    let insert = Mix::named("bwtree/insert").map_err(LabError::from_display)?;
+    let served = Served::start(
+        &job.contender,
+        &insert.keys,
+        records,
+        setup.workers,
+        setup.server_core,
+    )?;
+    let mut answer = Answer::default();
     for leg in legs {
         match *leg {
             Leg::Mix(name, mix) => {
                 let mix = Mix::named(mix).map_err(LabError::from_display)?;
-                served.play(&mix, connections)?.push(answer, name);
+                served
+                    .play(&mix, setup.connections)?
+                    .push(&mut answer, name);
             }
             Leg::Transactions(name, size) => {
-                if let Some(played) = served.play_transactions(size, connections)? {
-                    played.push(answer, name);
+                if let Some(played) = served.play_transactions(size, setup.connections)? {
+                    played.push(&mut answer, name);
                 }
             }
         }
     }
-    Ok(())
+    Ok(answer)
 }

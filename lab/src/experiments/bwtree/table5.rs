@@ -5,16 +5,14 @@
 //! included: where the server has more threads than processors to run them, what is seen is what
 //! their switching costs.
 
-use hedgerow_lab_data::workload::Workload as Mix;
 use hedgerow_lab_report::X;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::contenders::{self, BASELINE};
-use super::durability::{Leg, play_legs};
-use super::figures::{VERIFIED_RECORDS, need};
-use super::served::Served;
-use crate::experiment::{About, Answer, Experiment, Job, Participant, Point, Settings, Stage};
+use super::durability::{Leg, Setup, play_legs};
+use super::figures::need;
+use crate::experiment::{About, Answer, Experiment, Job, Participant, Point, Settings};
 use crate::registry::Registry;
 use crate::{LabError, Result};
 
@@ -79,15 +77,13 @@ impl Experiment for Workers {
     }
 
     fn perform(&self, _registry: &Registry, job: &Job) -> Result<Answer> {
-        let mut workload: Workload = job.workload()?;
-        if job.stage == Stage::Verify {
-            workload.records = workload.records.min(VERIFIED_RECORDS);
-        }
-        let insert = Mix::named("bwtree/insert").map_err(LabError::from_display)?;
-        let (records, workers) = (workload.records, workload.workers);
-        let served = Served::start(&job.contender, &insert.keys, records, workers, None)?;
-        let mut answer = Answer::default();
-        play_legs(&served, &LEGS, CONNECTIONS, &mut answer)?;
-        Ok(answer)
+        let workload: Workload = job.workload()?;
+        let setup = Setup {
+            records: workload.records,
+            workers: workload.workers,
+            server_core: None,
+            connections: CONNECTIONS,
+        };
+        play_legs(job, &setup, &LEGS)
     }
 }
