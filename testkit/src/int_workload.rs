@@ -113,6 +113,13 @@ pub struct IntRun {
     pub seed: u64,
 }
 
+impl IntRun {
+    /// The next key.
+    pub(crate) fn random_key<K: RandomKey>(&self, rng: &mut StdRng) -> K {
+        K::from_word(self.shape.word(rng, self.range))
+    }
+}
+
 /// Runs `run` on an empty index beside the model.
 ///
 /// # Errors
@@ -129,7 +136,7 @@ where
     // Grow, shrink, grow beyond, then to nothing: four phases.
     let phase = run.operations.div_ceil(4).max(1);
     for number in 0..run.operations {
-        let key = K::from_word(run.shape.word(&mut rng, run.range));
+        let key = run.random_key::<K>(&mut rng);
         let inserts = if (number / phase).is_multiple_of(2) {
             80
         } else {
@@ -144,7 +151,7 @@ where
             same(&format!("remove {key:?}"), got, want)?;
         }
         same("len", index.len(), model.len())?;
-        let asked = K::from_word(run.shape.word(&mut rng, run.range));
+        let asked = run.random_key::<K>(&mut rng);
         check_searches(index, &model, asked)?;
         if number.is_multiple_of(64) {
             check_scans(index, &model, asked, rng.random_range(1..200))?;

@@ -12,6 +12,7 @@
 //! * [`index_workload`]: random work on any index, beside the model or with recorded threads.
 //! * [`index_properties`]: what holds of every index, on keys of all shapes.
 //! * [`int_workload`]: random work on any index of integers, beside the model.
+//! * [`concurrent_ints`]: random work on any concurrent map from integers.
 //! * [`int_churn`]: millions of operations on such an index, against an array.
 //! * [`int_report`]: the workloads of the Matryoshka report, then everything deleted.
 //! * [`history`]: record what concurrent threads saw, then check each key for linearizability
@@ -25,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bwtree_races;
+pub mod concurrent_ints;
 pub mod databases;
 pub mod db_races;
 pub mod disk_cuts;

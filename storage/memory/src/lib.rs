@@ -38,11 +38,13 @@
 
 #[cfg(all(target_os = "linux", not(miri)))]
 mod advice;
+mod block_pool;
 mod blocks;
 mod class;
 mod class_report;
 mod freed;
 mod mapping;
+mod placed_node;
 #[cfg(not(any(feature = "system-allocator", miri)))]
 mod pool;
 mod prefetch;
@@ -54,9 +56,11 @@ mod system;
 
 use std::ptr::NonNull;
 
+pub use block_pool::{BlockPool, Placement};
 pub use class_report::ClassReport;
 pub use freed::return_large_blocks;
 pub use mapping::Mapping;
+pub use placed_node::{PlacedNode, VisitNodes};
 pub use prefetch::{prefetch_line, prefetch_lines};
 pub use report::{Report, inspect};
 pub use superpage::{SUPERPAGE_BYTES, Superpages};

@@ -9,12 +9,13 @@
 //! whose callbacks return something.
 //!
 //! Trees that are keyed by integers and written by one thread have a trait of their own,
-//! [`IntIndex`].
+//! [`IntIndex`]; those that many threads write have [`ConcurrentIntMap`].
 
 #![forbid(unsafe_code)]
 
 use std::ops::{Bound, ControlFlow};
 
+mod concurrent_integers;
 mod error;
 mod extension;
 mod integers;
@@ -25,6 +26,7 @@ mod remove_range;
 mod scan_range;
 mod statistics;
 
+pub use concurrent_integers::{ConcurrentIntMap, OrderedIntMap};
 pub use error::{IndexError, IndexErrorKind, KeySpan};
 pub use extension::IndexExt;
 pub use integers::{BulkLoad, IntIndex, IntKey, NotAscending};

@@ -2,7 +2,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_index::{Direction, IntKey, Statistics};
+use hedgerow_index::{ConcurrentIntMap, Direction, IntKey, OrderedIntMap, Statistics};
 use hedgerow_simd::{Kernel, Level, Task};
 use hedgerow_sync::epoch::{self, Guard};
 
@@ -227,5 +227,50 @@ impl<K: IntKey<Encoded: SharedNodeKey>, C: Capacity> SharedMatryoshka<K, C> {
     pub fn verify(&self) -> Result<(), String> {
         let _guard = epoch::pin();
         self.tree.verify()
+    }
+}
+
+impl<K: IntKey<Encoded: SharedNodeKey>, C: Capacity> ConcurrentIntMap<K>
+    for SharedMatryoshka<K, C>
+{
+    #[inline]
+    fn get(&self, key: K) -> Option<u64> {
+        SharedMatryoshka::get(self, key)
+    }
+
+    fn get_many(&self, keys: &[K], read: impl FnMut(usize, Option<u64>)) {
+        SharedMatryoshka::get_many(self, keys, read);
+    }
+
+    #[inline]
+    fn insert(&self, key: K, word: u64) -> Option<u64> {
+        self.update(key, |present| match present {
+            Some(_) => Change::Keep(present),
+            None => Change::Put(word, None),
+        })
+    }
+
+    #[inline]
+    fn remove(&self, key: K) -> Option<u64> {
+        SharedMatryoshka::remove(self, key)
+    }
+
+    fn statistics(&self) -> Statistics {
+        SharedMatryoshka::statistics(self)
+    }
+
+    fn verify(&self) -> Result<(), String> {
+        SharedMatryoshka::verify(self)
+    }
+}
+
+impl<K: IntKey<Encoded: SharedNodeKey>, C: Capacity> OrderedIntMap<K> for SharedMatryoshka<K, C> {
+    fn scan(
+        &self,
+        from: Bound<K>,
+        direction: Direction,
+        visit: impl FnMut(K, u64) -> ControlFlow<()>,
+    ) {
+        SharedMatryoshka::scan(self, from, direction, visit);
     }
 }

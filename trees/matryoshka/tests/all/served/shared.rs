@@ -11,9 +11,11 @@ use hedgerow_index::{
 };
 use hedgerow_matryoshka::{Capacity, Change, Full, LoadError, SharedMatryoshka, SharedNodeKey};
 use hedgerow_simd::Level;
+use hedgerow_testkit::concurrent_ints::{self, ConcurrentIntRun};
 use hedgerow_testkit::index_workload::{
     ConcurrentRun, check_concurrent, check_sequential, decode_value, encode_value,
 };
+use hedgerow_testkit::int_workload::{IntRun, IntShape};
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -583,4 +585,27 @@ fn key() -> impl Strategy<Value = u64> {
         (0..50_u64).prop_map(|low| u64::MAX - low),
         any::<u64>()
     ]
+}
+
+/// As a concurrent map of words, whose inserts leave keys alone that are there.
+#[test]
+fn words_answer_like_a_model_and_are_linearizable() {
+    let run = IntRun {
+        shape: IntShape::Ends,
+        range: 300,
+        operations: 4_000,
+        verify_every: 400,
+        seed: rand::random(),
+    };
+    let map = SharedMatryoshka::<i32, Tiny>::new();
+    concurrent_ints::check_sequential(&map, &run).unwrap_or_else(|e| panic!("{run:?}: {e}"));
+    concurrent_ints::check_scans(&map, &run).unwrap_or_else(|e| panic!("{run:?}: {e}"));
+    let run = ConcurrentIntRun {
+        keys: 40,
+        threads: 4,
+        operations: 2_000,
+        seed: rand::random(),
+    };
+    let map = SharedMatryoshka::<u64, Tiny>::new();
+    concurrent_ints::check_concurrent_scans(&map, &run).unwrap_or_else(|e| panic!("{run:?}: {e}"));
 }

@@ -1,0 +1,25 @@
+//! Concurrent binary search trees: the ten that "Getting to the Root of Concurrent Binary Search
+//! Tree Performance" (Arbel-Raviv, Brown, Morrison; USENIX ATC 2018) compares, each as it was
+//! published and as the paper improves it.
+//!
+//! All of them map integers to words ([`ConcurrentIntMap`](hedgerow_index::ConcurrentIntMap)), give
+//! all memory back through epochs, and take their nodes from where they are told
+//! ([`Placement`](hedgerow_memory::Placement)). A tree's [`Form`] says which flaws of Table 3 it
+//! has; [`Improved`] has none. `docs/bst.md` explains trees, flaws and layout to newcomers.
+
+// Until each tree is here.
+#![allow(dead_code, unused_macros, unused_imports)]
+
+mod form;
+mod interleave;
+mod lock;
+mod node_pool;
+mod tree;
+
+pub use form::{
+    BloatedLocks, CacheLine, FieldOrder, Fields, Form, HeavyLookups, Improved, Padded,
+    ScatteredFields, SearchFieldsFirst, SearchFieldsLast, Unpadded,
+};
+pub use hedgerow_memory::Placement;
+pub use lock::{MutexSizedLock, NodeLock, SpinLock};
+pub use tree::SearchTree;

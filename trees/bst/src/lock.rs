@@ -1,0 +1,80 @@
+//! Locks of nodes.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use hedgerow_sync::word::Word;
+
+/// A lock in a node. It protects what its tree says, not data of its own.
+pub trait NodeLock: Send + Sync + 'static {
+    /// An unlocked lock.
+    fn new() -> Self;
+
+    /// Waits for the lock.
+    fn lock(&self);
+
+    /// Takes the lock if nobody has it.
+    fn try_lock(&self) -> bool;
+
+    /// Gives the lock back; the caller has it.
+    fn unlock(&self);
+}
+
+/// A spin lock of 4 bytes.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct SpinLock(AtomicU32);
+
+impl NodeLock for SpinLock {
+    fn new() -> Self {
+        Self::default()
+    }
+
+    #[inline]
+    fn lock(&self) {
+        let mut rounds = 0;
+        while !self.try_lock() {
+            AtomicU64::pause(&mut rounds);
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0 && self.0.swap(1, Ordering::Acquire) == 0
+    }
+
+    #[inline]
+    fn unlock(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+/// A spin lock in the 40 bytes that a POSIX mutex takes.
+#[derive(Debug, Default)]
+#[repr(C, align(8))]
+pub struct MutexSizedLock {
+    lock: SpinLock,
+    rest: [u32; 9],
+}
+
+const _: () = assert!(size_of::<SpinLock>() == 4 && size_of::<MutexSizedLock>() == 40);
+
+impl NodeLock for MutexSizedLock {
+    fn new() -> Self {
+        Self::default()
+    }
+
+    #[inline]
+    fn lock(&self) {
+        self.lock.lock();
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        self.lock.try_lock()
+    }
+
+    #[inline]
+    fn unlock(&self) {
+        self.lock.unlock();
+    }
+}

@@ -1,0 +1,69 @@
+//! Nodes of one type: where their memory comes from, and how it goes back.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use hedgerow_memory::{BlockPool, Placement};
+use hedgerow_sync::epoch::{self, Guard};
+
+/// Makes and frees nodes of type `N`.
+pub(crate) struct NodePool<N> {
+    pool: BlockPool,
+    nodes: PhantomData<fn() -> N>,
+}
+
+impl<N: 'static> NodePool<N> {
+    /// A pool whose nodes are called `kind` in reports, such as `ticket leaf`.
+    pub(crate) fn new(kind: &'static str, placement: Placement) -> Self {
+        const {
+            // What `BlockPool` promises, and what drops.
+            assert!(align_of::<N>() <= 8 || size_of::<N>().is_multiple_of(64));
+            assert!(align_of::<N>() <= 64 && !std::mem::needs_drop::<N>());
+        }
+        Self {
+            pool: BlockPool::new(kind, size_of::<N>(), placement),
+            nodes: PhantomData,
+        }
+    }
+
+    /// Puts a node into memory of its own.
+    #[inline]
+    pub(crate) fn place(&self, node: N) -> NonNull<N> {
+        let place = self.pool.allocate().cast::<N>();
+        // SAFETY: the block is fresh, has the node's size and its alignment (asserted in `new`).
+        unsafe { place.write(node) };
+        place
+    }
+
+    /// Frees a node at once.
+    ///
+    /// # Safety
+    ///
+    /// The node came from [`place`](Self::place) of a pool of this kind and placement, and nobody
+    /// can reach it any more.
+    #[inline]
+    pub(crate) unsafe fn free(&self, node: NonNull<N>) {
+        // SAFETY: the caller gives the only pointer to a block of this pool back.
+        unsafe { self.pool.release(node.cast()) };
+    }
+
+    /// Frees a node once every thread that is pinned now has unpinned.
+    ///
+    /// # Safety
+    ///
+    /// The node came from [`place`](Self::place) of a pool of this kind and placement, it is
+    /// unreachable for threads that pin from now on, and it is retired once.
+    #[inline]
+    pub(crate) unsafe fn retire(&self, guard: &Guard, node: NonNull<N>) {
+        let (pool, address) = (self.pool, node.as_ptr() as usize);
+        // SAFETY: the caller promises that the node is unreachable for new pins, and that this is
+        // its only release; pools may be used by any thread.
+        unsafe {
+            epoch::retire(guard, move || {
+                if let Some(block) = NonNull::new(address as *mut u8) {
+                    pool.release(block);
+                }
+            });
+        }
+    }
+}

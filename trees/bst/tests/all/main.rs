@@ -1,0 +1,6 @@
+//! The trees beside the model, with recorded histories, and what is theirs alone.
+
+// Until each tree is here.
+#![allow(dead_code, unused_macros, unused_imports)]
+
+mod suite;
