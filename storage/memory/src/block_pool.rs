@@ -1,6 +1,9 @@
 //! Pools of blocks of one size and one kind, whose place the user of a tree chooses.
 
+use std::fmt;
 use std::ptr::NonNull;
+
+use crate::{blocks, system};
 
 /// Where the nodes of a tree come from (Arbel-Raviv, Brown, Morrison: §3.2.3, §4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -15,19 +18,43 @@ pub enum Placement {
 }
 
 /// Blocks of one size and one kind. A handle: copies are the same pool, and so are two pools of the
-/// same kind, size and placement.
-#[derive(Debug, Clone, Copy)]
+/// same kind, size and placement, whichever tree made them.
+///
+/// A segregated pool works as a size class does: a magazine of free blocks per thread, chunks of
+/// its own, reports ([`inspect`](crate::inspect)) under its name. Its blocks are of exactly their
+/// size, rounded up to a multiple of 8. It stays for the life of the process, so that memory which
+/// one tree gave back serves the next one of the same kind. Blocks over
+/// [`LARGEST_POOLED_BYTES`](crate::LARGEST_POOLED_BYTES) come from the standard allocator whatever
+/// the placement, and so does everything under Miri and with the feature `system-allocator`.
+#[derive(Clone, Copy)]
 pub struct BlockPool {
-    block_bytes: usize,
+    /// The pool of a kind that is segregated, and pooled at all.
+    kind: Option<&'static blocks::Kind>,
+    block_bytes: u32,
     placement: Placement,
 }
 
+// Handles are captured by closures that free nodes later, of which those of three words are cheap.
+const _: () = assert!(size_of::<BlockPool>() == 16);
+
 impl BlockPool {
-    /// The pool of blocks of a kind, which is its name in reports.
+    /// The pool of blocks of a kind, which is its name in reports. Takes a mutex: for trees that
+    /// are made, not for each block.
+    ///
+    /// # Panics
+    ///
+    /// If a block were to have 4 GiB or more.
     #[must_use]
     pub fn new(kind: &'static str, block_bytes: usize, placement: Placement) -> Self {
-        let _ = kind;
+        let kind = match placement {
+            Placement::Segregated => blocks::kind(kind, block_bytes),
+            Placement::Merged | Placement::System => None,
+        };
+        let Ok(block_bytes) = u32::try_from(block_bytes) else {
+            panic!("a pool of blocks of {block_bytes} bytes");
+        };
         Self {
+            kind,
             block_bytes,
             placement,
         }
@@ -35,16 +62,20 @@ impl BlockPool {
 
     /// An uninitialised block, aligned to 64 bytes if its size is a multiple of 64, else to 8.
     ///
-    /// When memory runs out the process ends, as with [`allocate`](crate::allocate).
+    /// When memory runs out the process ends, as with [`allocate`](crate::allocate), which has the
+    /// same cost.
     #[inline]
     #[must_use]
     pub fn allocate(self) -> NonNull<u8> {
-        match self.placement {
-            Placement::Segregated | Placement::Merged => crate::allocate(self.block_bytes),
-            Placement::System => match crate::system::allocate(self.block_bytes) {
-                Some(block) => block,
-                None => crate::system::out_of_memory(self.block_bytes),
-            },
+        let block_bytes = self.block_bytes as usize;
+        let block = match (self.kind, self.placement) {
+            (Some(kind), _) => blocks::allocate_kind(kind),
+            (None, Placement::System) => system::allocate(block_bytes),
+            (None, _) => blocks::allocate(block_bytes),
+        };
+        match block {
+            Some(block) => block,
+            None => system::out_of_memory(block_bytes),
         }
     }
 
@@ -56,13 +87,42 @@ impl BlockPool {
     /// nothing reads or writes it any more.
     #[inline]
     pub unsafe fn release(self, block: NonNull<u8>) {
-        match self.placement {
-            // SAFETY: the caller gives back what `allocate` took from the same place.
-            Placement::Segregated | Placement::Merged => unsafe {
-                crate::release(block, self.block_bytes);
-            },
-            // SAFETY: as above.
-            Placement::System => unsafe { crate::system::release(block, self.block_bytes) },
+        let block_bytes = self.block_bytes as usize;
+        // SAFETY: the caller gives back what `allocate` took from the same place.
+        unsafe {
+            match (self.kind, self.placement) {
+                (Some(kind), _) => blocks::release_kind(kind, block),
+                (None, Placement::System) => system::release(block, block_bytes),
+                (None, _) => blocks::release(block, block_bytes),
+            }
         }
+    }
+
+    /// Where its blocks come from.
+    #[must_use]
+    pub fn placement(self) -> Placement {
+        self.placement
+    }
+
+    /// Bytes that a block really occupies: its slot, if pooled.
+    #[inline]
+    #[must_use]
+    pub fn block_bytes(self) -> usize {
+        let block_bytes = self.block_bytes as usize;
+        match (self.kind, self.placement) {
+            (Some(kind), _) => kind.slot_bytes(),
+            (None, Placement::System) => system::block_bytes(block_bytes),
+            (None, _) => crate::block_bytes(block_bytes),
+        }
+    }
+}
+
+impl fmt::Debug for BlockPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlockPool")
+            .field("kind", &self.kind.map(blocks::Kind::name))
+            .field("block_bytes", &self.block_bytes)
+            .field("placement", &self.placement)
+            .finish()
     }
 }

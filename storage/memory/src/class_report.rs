@@ -1,11 +1,14 @@
-//! The report on one size class.
+//! The report on one pool: a size class, or a kind of blocks.
 
 use std::ops::Range;
 
-/// One size class that has been used.
+/// One size class, or the pool of one kind of blocks, that has been used.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ClassReport {
+    /// The kind that has the pool for itself ([`BlockPool`](crate::BlockPool)); `None` for a size
+    /// class.
+    pub kind: Option<&'static str>,
     /// Bytes of one slot.
     pub slot_bytes: usize,
     /// Slots cut so far.

@@ -22,6 +22,9 @@
 //! * **Segregated.** Each size class carves its own chunks: 64 KiB ones while the class is small,
 //!   whole 2 MiB regions afterwards. Slots of two classes never share a chunk, so the nodes of a
 //!   tree lie among nodes and not among values.
+//! * **Segregated further where a user asks.** A [`BlockPool`] is a pool for one kind of blocks,
+//!   such as one node type of a tree: chunks of its own, slots of exactly its size. It lies beside
+//!   the classes, with a magazine per thread and a central store like theirs.
 //! * **Sized release.** The caller knows the size of what it frees, so slots carry no header: an
 //!   8-byte value costs 8 bytes.
 //! * **Any thread may release** what another allocated; the slot joins the magazine of the thread
@@ -40,9 +43,15 @@
 mod advice;
 mod block_pool;
 mod blocks;
+#[cfg(not(any(feature = "system-allocator", miri)))]
+mod central;
 mod class;
 mod class_report;
 mod freed;
+#[cfg(not(any(feature = "system-allocator", miri)))]
+mod kind;
+#[cfg(not(any(feature = "system-allocator", miri)))]
+mod magazine;
 mod mapping;
 mod placed_node;
 #[cfg(not(any(feature = "system-allocator", miri)))]
@@ -106,7 +115,7 @@ pub fn block_bytes(size_bytes: usize) -> usize {
     if pooled && size_bytes <= class::LARGEST_BYTES {
         class::slot_bytes(class::of(size_bytes))
     } else {
-        system::layout(size_bytes).map_or(size_bytes, |layout| layout.size())
+        system::block_bytes(size_bytes)
     }
 }
 

@@ -1,7 +1,8 @@
 //! The layout inspector: what lies where, class by class.
 //!
 //! It proves the promise of the crate (one class, one chunk) and shows where memory went:
-//! slots handed out, slots free, and how full the emptiest chunk of each class is.
+//! slots handed out, slots free, and how full the emptiest chunk of each class is. The pool of a
+//! kind of blocks ([`BlockPool`](crate::BlockPool)) is a class with a name.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ use crate::{blocks, system};
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
-    /// Used classes, smallest slots first.
+    /// Used size classes, smallest slots first, then the used pools of kinds.
     pub classes: Vec<ClassReport>,
     /// Blocks from the standard allocator that are handed out.
     pub large_blocks: usize,
@@ -50,20 +51,21 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:>10} {:>12} {:>12} {:>12} {:>8} {:>10} {:>6}",
+            "{:>10} {:>12} {:>12} {:>12} {:>8} {:>10} {:>6}  kind",
             "slot bytes", "slots", "live", "free", "regions", "KiB", "least"
         )?;
         for class in &self.classes {
             writeln!(
                 f,
-                "{:>10} {:>12} {:>12} {:>12} {:>8} {:>10} {:>5.0}%",
+                "{:>10} {:>12} {:>12} {:>12} {:>8} {:>10} {:>5.0}%  {}",
                 class.slot_bytes,
                 class.slots,
                 class.live,
                 class.free_central + class.free_cached,
                 class.regions,
                 class.reserved_bytes >> 10,
-                class.least_fill * 100.0
+                class.least_fill * 100.0,
+                class.kind.unwrap_or("any")
             )?;
         }
         write!(

@@ -40,6 +40,11 @@ pub(crate) unsafe fn release(block: NonNull<u8>, size_bytes: usize) {
     }
 }
 
+/// Bytes that a block of `size_bytes` is asked for.
+pub(crate) fn block_bytes(size_bytes: usize) -> usize {
+    layout(size_bytes).map_or(size_bytes, |layout| layout.size())
+}
+
 /// Ends the process as collections do that find no memory.
 #[cold]
 #[inline(never)]
@@ -60,6 +65,44 @@ pub(crate) fn live_bytes() -> usize {
 #[cfg(any(feature = "system-allocator", miri))]
 pub(crate) fn reserved_bytes() -> usize {
     live_bytes()
+}
+
+/// The pool of a kind: there are none in this mode.
+#[cfg(any(feature = "system-allocator", miri))]
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {}
+
+#[cfg(any(feature = "system-allocator", miri))]
+impl Kind {
+    pub(crate) fn name(&self) -> &'static str {
+        match *self {}
+    }
+
+    pub(crate) fn slot_bytes(&self) -> usize {
+        match *self {}
+    }
+}
+
+/// There are no pools in this mode.
+#[cfg(any(feature = "system-allocator", miri))]
+pub(crate) fn kind(_name: &'static str, _block_bytes: usize) -> Option<&'static Kind> {
+    None
+}
+
+/// A block of a kind, of which there are none in this mode.
+#[cfg(any(feature = "system-allocator", miri))]
+pub(crate) fn allocate_kind(kind: &'static Kind) -> Option<NonNull<u8>> {
+    match *kind {}
+}
+
+/// Gives a block of a kind back.
+///
+/// # Safety
+///
+/// None: there are no kinds in this mode.
+#[cfg(any(feature = "system-allocator", miri))]
+pub(crate) unsafe fn release_kind(kind: &'static Kind, _block: NonNull<u8>) {
+    match *kind {}
 }
 
 /// There are no pools in this mode.
