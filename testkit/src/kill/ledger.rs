@@ -1,9 +1,9 @@
 //! The record of one writer, kept outside the process that gets killed.
 //!
 //! A writer owns its keys and one connection, so its commits have one order, and what survives
-//! a kill must be the state after some prefix of them, in which each commit that got an error may
-//! be missing. The prefix must reach at least the last commit that was acknowledged, if the server
-//! promised to keep those.
+//! a kill must be the state after some prefix of them, in which each commit that got an error, or
+//! whose error the kill may have swallowed, may be missing. The prefix must reach at least the last
+//! commit that was acknowledged, if the server promised to keep those.
 
 use std::collections::BTreeMap;
 
@@ -25,6 +25,8 @@ enum Answer {
     Acknowledged,
     /// An error: the commit was refused, or was applied and is not known to be on disk.
     Failed,
+    /// None, from a server that may have refused the commit and could not say so.
+    Lost,
 }
 
 #[derive(Debug, Clone)]
@@ -86,6 +88,15 @@ impl Ledger {
     /// The oldest unanswered commit got an error: it may have happened or not.
     pub fn fail(&mut self) {
         self.answer(Answer::Failed);
+    }
+
+    /// The server, which may refuse commits, was killed: of the commits that it did not answer each
+    /// may have happened or not, whatever became of those behind it.
+    pub fn lose_answers(&mut self) {
+        for write in &mut self.writes[self.next_answer..] {
+            write.answer = Answer::Lost;
+        }
+        self.next_answer = self.writes.len();
     }
 
     fn answer(&mut self, answer: Answer) {
@@ -158,13 +169,43 @@ impl Ledger {
         let differing = allowed.differing(found).take(4).map(|key| {
             let expected = allowed.of(key).iter().map(|value| show(*value));
             format!(
-                "{}: expected one of {:?}, found {:?}",
+                "{}: expected one of {:?}, found {:?}; its last commits: {}",
                 String::from_utf8_lossy(key),
                 expected.collect::<Vec<_>>(),
-                show(found.get(key).map(Vec::as_slice))
+                show(found.get(key).map(Vec::as_slice)),
+                self.last_commits_of(key)
             )
         });
         differing.collect::<Vec<_>>().join("; ")
+    }
+
+    /// Number, kind and answer of the last commits that changed a key, and how the last commits of
+    /// all keys were answered.
+    fn last_commits_of(&self, key: &[u8]) -> String {
+        let commits = self
+            .writes
+            .iter()
+            .enumerate()
+            .filter_map(|(number, write)| {
+                let (_, value) = write.changes.iter().rfind(|(changed, _)| changed == key)?;
+                let kind = if value.is_some() { "put" } else { "removal" };
+                Some(format!("{} {kind} {:?}", number + 1, write.answer))
+            });
+        let commits: Vec<_> = commits.collect();
+        let shown = commits.len().saturating_sub(8);
+        let from = self.writes.len().saturating_sub(40);
+        let answers = self.writes[from..].iter().map(|write| match write.answer {
+            Answer::None => '.',
+            Answer::Acknowledged => '+',
+            Answer::Failed => '-',
+            Answer::Lost => '?',
+        });
+        let answers: String = answers.collect();
+        format!(
+            "{}; answers from {} on: {answers}",
+            commits[shown..].join(", "),
+            from + 1
+        )
     }
 }
 
@@ -183,7 +224,7 @@ impl<'l> Allowed<'l> {
     fn apply(&mut self, write: &'l Write) {
         for (key, value) in &write.changes {
             let value = value.as_deref();
-            if write.answer == Answer::Failed {
+            if matches!(write.answer, Answer::Failed | Answer::Lost) {
                 let values = self.0.entry(key).or_insert_with(|| vec![None]);
                 values.push(value);
             } else {
@@ -275,5 +316,29 @@ mod tests {
         }
         check(&ledger, &[("a", "1")]).expect_err("an acknowledged commit is gone");
         check(&ledger, &[("b", "4")]).expect_err("an acknowledged commit is gone");
+    }
+
+    /// A tick on a full disk: the server refuses a `SET`, takes a `DEL` behind it, writes that out,
+    /// and is killed before it answers.
+    #[test]
+    fn a_commit_whose_refusal_the_kill_swallowed_may_be_missing() {
+        let mut ledger = Ledger::new();
+        let before = state(&[("kept", "0"), ("removed", "0")]);
+        ledger.restart(before, Promise::Acknowledged);
+        ledger.issue(vec![set("a", "1")]);
+        ledger.acknowledge();
+        ledger.issue(vec![set("kept", "2")]);
+        ledger.issue(vec![(b"removed".to_vec(), None)]);
+        let found = state(&[("a", "1"), ("kept", "0")]);
+        ledger
+            .check(&found)
+            .expect_err("a server that refuses nothing");
+        ledger.lose_answers();
+        assert_eq!(ledger.check(&found), Ok(3));
+        assert_eq!((ledger.counts(), ledger.failed()), ((3, 1), 0));
+        let lost = state(&[("kept", "2")]);
+        ledger
+            .check(&lost)
+            .expect_err("an acknowledged commit is gone");
     }
 }

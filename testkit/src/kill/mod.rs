@@ -341,6 +341,10 @@ impl Run<'_> {
             }
             looked
         });
+        if trouble.is_some() {
+            let all = ledgers.iter_mut().chain(&mut rows);
+            all.for_each(Ledger::lose_answers);
+        }
         (self.ledgers, self.rows) = (ledgers, rows);
         killed
     }
