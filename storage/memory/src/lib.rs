@@ -36,6 +36,9 @@
 //! A tree that lays out its own nodes takes whole [`Superpages`] instead, and returns them when it
 //! is dropped. A pool that addresses its memory by number reserves one large [`Mapping`].
 //!
+//! [`inspect`] reports on pools; a [`layout::Inspector`] shows how the nodes of a structure lie:
+//! across lines, in cache sets, beside their parents, on pages.
+//!
 //! With the feature `system-allocator`, and always under Miri, every block comes from the standard
 //! allocator, so that sanitizers see each of them.
 
@@ -50,6 +53,7 @@ mod class_report;
 mod freed;
 #[cfg(not(any(feature = "system-allocator", miri)))]
 mod kind;
+pub mod layout;
 #[cfg(not(any(feature = "system-allocator", miri)))]
 mod magazine;
 mod mapping;
