@@ -1,0 +1,129 @@
+//! Tables and indexes.
+
+use crate::error::{Error, Result};
+use crate::key_map::KeyMap;
+use crate::multimap::Multimap;
+use crate::row::Row;
+use crate::row_lock::{Concurrency, Mode, Request};
+use crate::table::Table;
+
+/// Which table of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableId(pub usize);
+
+/// Which index of a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IndexId(pub usize);
+
+/// How a database works.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// What a transaction does about a lock in its way.
+    pub concurrency: Concurrency,
+    /// Whether each row's lock has cache lines of its own (§4.3.2).
+    pub padded_locks: bool,
+}
+
+impl Default for Settings {
+    /// Without waiting, with padded locks: the paper's runs.
+    fn default() -> Self {
+        Self {
+            concurrency: Concurrency::NoWait,
+            padded_locks: true,
+        }
+    }
+}
+
+/// An in-memory database.
+pub struct Database {
+    settings: Settings,
+    tables: Vec<Table>,
+    indexes: Vec<(TableId, Multimap)>,
+}
+
+impl Database {
+    /// A database without tables.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            tables: Vec::new(),
+            indexes: Vec::new(),
+        }
+    }
+
+    /// Adds a table whose rows have so many words.
+    pub fn add_table(&mut self, name: &'static str, words: usize) -> TableId {
+        let table = Table::new(name, words, self.settings.padded_locks);
+        self.tables.push(table);
+        TableId(self.tables.len() - 1)
+    }
+
+    /// Adds an index of a table over an empty map, for about so many keys.
+    pub fn add_index(&mut self, table: TableId, map: Box<dyn KeyMap>, keys: usize) -> IndexId {
+        self.indexes.push((table, Multimap::new(map, keys)));
+        IndexId(self.indexes.len() - 1)
+    }
+
+    /// Inserts a row outside of transactions.
+    pub fn load(&self, table: TableId, words: &[u64], keys: &[(IndexId, u64)]) {
+        let request = Request {
+            mode: Mode::Exclusive,
+            timestamp: 0,
+            concurrency: Concurrency::NoWait,
+        };
+        let row = self.table(table).place(request, words);
+        let at = row.change_incarnation();
+        for (index, key) in keys {
+            self.index(*index).1.insert(*key, at.raw());
+        }
+        row.lock().release(Mode::Exclusive);
+    }
+
+    /// Visits all rows of a table; for quiet moments.
+    pub fn for_each_row(&self, table: TableId, visit: impl FnMut(&Row)) {
+        self.table(table).for_each(visit);
+    }
+
+    /// How many rows a table has room for: rows that are there, and places that were freed. Walks
+    /// nothing.
+    #[must_use]
+    pub fn places(&self, table: TableId) -> u64 {
+        self.table(table).places()
+    }
+
+    /// Checks the maps of all indexes, and that each names as many rows as its table has.
+    ///
+    /// # Errors
+    ///
+    /// The first violation.
+    pub fn verify(&self) -> Result<()> {
+        let mut rows = vec![0; self.tables.len()];
+        for (table, count) in self.tables.iter().zip(&mut rows) {
+            table.for_each(|_| *count += 1);
+        }
+        for (number, (table, index)) in self.indexes.iter().enumerate() {
+            index.verify().map_err(Error::Inconsistent)?;
+            let (named, name) = (index.len(), self.table(*table).name());
+            if named != rows[table.0] {
+                return Err(Error::Inconsistent(format!(
+                    "index {number} of {name} names {named} rows, the table has {}",
+                    rows[table.0]
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    pub(crate) fn table(&self, id: TableId) -> &Table {
+        &self.tables[id.0]
+    }
+
+    pub(crate) fn index(&self, id: IndexId) -> &(TableId, Multimap) {
+        &self.indexes[id.0]
+    }
+}

@@ -1,0 +1,42 @@
+//! An in-memory database as "Getting to the Root of Concurrent Binary Search Tree Performance" (§4)
+//! judges its trees in: DBx1000's way, over any of our maps.
+//!
+//! A [`Database`] has tables of rows and indexes. An index is a [`Multimap`] over a map from
+//! integers to words ([`KeyMap`]). Transactions ([`Session`]) lock each row that they use in two
+//! phases, without waiting for locks or by wait-die ([`Concurrency`]), and undo their changes when
+//! they abort. [`ycsb`] runs on it; each run tells how many transactions committed, and how much
+//! of their time the indexes took ([`Outcome`]).
+//!
+//! Rows, their data, wrappers and locks are allocated one by one from the standard allocator, as in
+//! DBx1000. So a tree whose nodes come from there
+//! ([`Placement::System`](hedgerow_memory::Placement::System)) shares its memory with the database
+//! ("merged", §4.1), and one of [`Placement::Segregated`](hedgerow_memory::Placement::Segregated)
+//! has memory of its own.
+
+#![forbid(unsafe_code)]
+
+mod database;
+mod error;
+mod index_clock;
+mod key_map;
+mod multimap;
+mod outcome;
+mod row;
+mod row_lock;
+mod session;
+mod slots;
+mod table;
+mod trees;
+mod workers;
+pub mod ycsb;
+
+pub use database::{Database, IndexId, Settings, TableId};
+pub use error::{Error, Result};
+pub use key_map::{ByteKeys, KeyMap};
+pub use multimap::Multimap;
+pub use outcome::Outcome;
+pub use row::{Row, RowAt};
+pub use row_lock::Concurrency;
+pub use session::{Conflict, Session, Step, Writable};
+pub use trees::{NewTree, Tree, trees};
+pub use workers::Pin;

@@ -1,0 +1,80 @@
+//! A list of rows that only grows, and that many threads read without a lock.
+//!
+//! Rows do not move. The list consists of segments, each twice as long as the one before.
+
+use std::array;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::row::Row;
+
+/// Slots of the first segment.
+const FIRST: u64 = 256;
+/// Segments, enough for 2^40 rows.
+const SEGMENTS: usize = 33;
+
+type Slot = OnceLock<Box<Row>>;
+
+pub(crate) struct Slots {
+    segments: [OnceLock<Box<[Slot]>>; SEGMENTS],
+    next: AtomicU64,
+}
+
+impl Slots {
+    pub(crate) fn new() -> Self {
+        Self {
+            segments: array::from_fn(|_| OnceLock::new()),
+            next: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds the row that `new` makes of its number.
+    pub(crate) fn add(&self, new: impl FnOnce(u64) -> Row) -> &Row {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let (segment, offset) = position(number);
+        let slots = self.segments[segment].get_or_init(|| {
+            let slots = FIRST << segment;
+            (0..slots).map(|_| Slot::new()).collect()
+        });
+        slots[offset].get_or_init(|| Box::new(new(number)))
+    }
+
+    /// The row of a number that [`add`](Self::add) gave out.
+    #[inline]
+    pub(crate) fn row(&self, number: u64) -> &Row {
+        let (segment, offset) = position(number);
+        let slots = self.segments[segment].get().expect("a row of this table");
+        slots[offset].get().expect("a row of this table")
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
+    }
+}
+
+/// Segment and offset of a slot.
+#[inline]
+fn position(number: u64) -> (usize, usize) {
+    let shifted = number + FIRST;
+    let segment = shifted.ilog2() - FIRST.ilog2();
+    (segment as usize, (shifted - (FIRST << segment)) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_found_by_their_numbers_across_segments() {
+        let slots = Slots::new();
+        for number in 0..5000 {
+            let row = slots.add(|number| Row::new(number, 1, false));
+            row.store(0, number * 3);
+        }
+        assert_eq!(slots.len(), 5000);
+        assert!((0..5000).all(|number| slots.row(number).word(0) == number * 3));
+        assert_eq!(position(FIRST - 1), (0, 255));
+        assert_eq!(position(FIRST), (1, 0));
+    }
+}
