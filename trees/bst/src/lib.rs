@@ -14,6 +14,7 @@ mod form;
 mod interleave;
 mod lock;
 mod node_pool;
+mod ticket;
 mod tree;
 
 pub use form::{
@@ -22,4 +23,5 @@ pub use form::{
 };
 pub use hedgerow_memory::Placement;
 pub use lock::{MutexSizedLock, NodeLock, SpinLock};
+pub use ticket::{BaselineTicket, Ticket};
 pub use tree::SearchTree;

@@ -4,3 +4,4 @@
 #![allow(dead_code, unused_macros, unused_imports)]
 
 mod suite;
+mod ticket;

@@ -1,0 +1,9 @@
+//! `ticket`, in its forms.
+
+use hedgerow_bst::{BaselineTicket, HeavyLookups, Improved, ScatteredFields, Ticket};
+
+use crate::suite::suite;
+
+suite!(improved, K, Ticket<K>);
+suite!(baseline, K, BaselineTicket<K>);
+suite!(other_flaws, K, Ticket<K, ScatteredFields<HeavyLookups>>);
