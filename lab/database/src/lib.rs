@@ -4,8 +4,8 @@
 //! A [`Database`] has tables of rows and indexes. An index is a [`Multimap`] over a map from
 //! integers to words ([`KeyMap`]). Transactions ([`Session`]) lock each row that they use in two
 //! phases, without waiting for locks or by wait-die ([`Concurrency`]), and undo their changes when
-//! they abort. [`ycsb`] runs on it; each run tells how many transactions committed, and how much
-//! of their time the indexes took ([`Outcome`]).
+//! they abort. [`ycsb`] and [`tpcc`] run on it; each run tells how many transactions committed, and
+//! how much of their time the indexes took ([`Outcome`]).
 //!
 //! Rows, their data, wrappers and locks are allocated one by one from the standard allocator, as in
 //! DBx1000. So a tree whose nodes come from there
@@ -26,6 +26,7 @@ mod row_lock;
 mod session;
 mod slots;
 mod table;
+pub mod tpcc;
 mod trees;
 mod workers;
 pub mod ycsb;

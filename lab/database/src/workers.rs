@@ -4,39 +4,44 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use crate::database::Database;
 use crate::error::Result;
 use crate::outcome::Outcome;
-use crate::session::Session;
 
 /// Binds the calling thread, the n-th, to a processor, or does nothing.
 pub type Pin = fn(usize);
 
-/// Runs `transaction` `count` times on each of so many threads; all end when the first one has
-/// done its share, as in the paper (§4.1). `state` makes a thread's own state, such as its random
-/// numbers, from the thread's number.
-pub(crate) fn run<S>(
-    database: &Database,
-    (threads, count, pin): (usize, u64, Pin),
-    state: impl Fn(usize) -> S + Sync,
-    transaction: impl Fn(&mut Session<'_>, &mut S) -> Result<()> + Sync,
+/// Who runs the transactions of a thread.
+pub(crate) trait Worker {
+    /// Runs the next transaction to its end.
+    fn step(&mut self) -> Result<()>;
+
+    /// Counts and times so far; the worker ran for so many seconds.
+    fn outcome(&self, seconds: f64) -> Outcome;
+}
+
+/// Lets each of so many threads take `count` steps with a worker of its own, which `new` makes from
+/// the thread's number; all end when the first one has done its share, as in the paper (§4.1).
+pub(crate) fn run<W: Worker>(
+    threads: usize,
+    count: u64,
+    pin: Pin,
+    new: impl Fn(usize) -> W + Sync,
 ) -> Result<Outcome> {
     let threads = threads.max(1);
     let (barrier, done) = (Barrier::new(threads), AtomicBool::new(false));
     let work = |thread: usize| {
         pin(thread);
-        let mut session = Session::new(database, thread);
-        let mut state = state(thread);
+        let mut worker = new(thread);
         barrier.wait();
         let begun = Instant::now();
         let mut left = count;
         let mut result = Ok(());
         while left > 0 && result.is_ok() && !done.load(Ordering::Relaxed) {
-            result = transaction(&mut session, &mut state);
+            result = worker.step();
             left -= 1;
         }
         done.store(true, Ordering::Relaxed);
-        result.map(|()| session.outcome(begun.elapsed().as_secs_f64()))
+        result.map(|()| worker.outcome(begun.elapsed().as_secs_f64()))
     };
     let outcomes = std::thread::scope(|scope| {
         let work = &work;

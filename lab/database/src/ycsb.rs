@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::key_map::KeyMap;
 use crate::outcome::Outcome;
 use crate::session::{Session, Step};
-use crate::workers::{self, Pin};
+use crate::workers::{self, Pin, Worker};
 
 /// Words of a row.
 const WORDS: usize = 16;
@@ -68,20 +68,19 @@ impl Ycsb {
         let database = self.load(map, settings);
         let zipf = Zipf::new(self.rows, self.zipf_exponent);
         let updates = AtomicU64::new(0);
-        let state = |thread| State {
-            random: Random::for_thread(self.seed, thread as u64),
-            accesses: Vec::with_capacity(self.accesses),
+        let worker = |thread| Client {
+            ycsb: self,
+            zipf: &zipf,
+            session: Session::new(&database, thread),
+            next: Accesses {
+                random: Random::for_thread(self.seed, thread as u64),
+                list: Vec::with_capacity(self.accesses),
+                read: 0,
+            },
             updates: 0,
-            read: 0,
             all_updates: &updates,
         };
-        let share = (self.threads, self.transactions, pin);
-        let outcome = workers::run(&database, share, state, |session, state| {
-            state.draw(self, &zipf);
-            session.transact(|tx| state.access_rows(tx));
-            state.count();
-            Ok(())
-        })?;
+        let outcome = workers::run(self.threads, self.transactions, pin, worker)?;
         self.check(&database, updates.into_inner())?;
         Ok(outcome)
     }
@@ -125,35 +124,63 @@ impl Ycsb {
     }
 }
 
-/// What a thread has of its own.
-struct State<'a> {
-    random: Random,
-    /// The next transaction: keys, and which word each updates.
-    accesses: Vec<(u64, Option<usize>)>,
+/// A thread that runs transactions.
+struct Client<'a> {
+    ycsb: &'a Ycsb,
+    zipf: &'a Zipf,
+    session: Session<'a>,
+    next: Accesses,
     /// Updates of transactions that committed.
     updates: u64,
-    /// A sum of what was read, so that reads are not optimised away.
-    read: u64,
     all_updates: &'a AtomicU64,
 }
 
-impl State<'_> {
+impl Worker for Client<'_> {
+    fn step(&mut self) -> Result<()> {
+        self.next.draw(self.ycsb, self.zipf);
+        self.session.transact(|tx| self.next.run(tx));
+        let updates = self.next.list.iter().filter(|(_, word)| word.is_some());
+        self.updates += updates.count() as u64;
+        Ok(())
+    }
+
+    fn outcome(&self, seconds: f64) -> Outcome {
+        self.session.outcome(seconds)
+    }
+}
+
+impl Drop for Client<'_> {
+    fn drop(&mut self) {
+        std::hint::black_box(self.next.read);
+        self.all_updates.fetch_add(self.updates, Ordering::Relaxed);
+    }
+}
+
+/// What a transaction does.
+struct Accesses {
+    random: Random,
+    /// Keys, and which word each updates.
+    list: Vec<(u64, Option<usize>)>,
+    /// A sum of what was read, so that reads are not optimised away.
+    read: u64,
+}
+
+impl Accesses {
     /// Draws the next transaction.
     fn draw(&mut self, ycsb: &Ycsb, zipf: &Zipf) {
-        self.accesses.clear();
+        self.list.clear();
         for _ in 0..ycsb.accesses {
             let key = zipf.rank(&mut self.random);
             let is_update = self.random.below(100) < ycsb.update_percent;
             let word = self.random.below(WORDS as u64) as usize;
-            self.accesses.push((key, is_update.then_some(word)));
+            self.list.push((key, is_update.then_some(word)));
         }
     }
 
-    fn access_rows(&mut self, tx: &mut Session<'_>) -> Step<bool> {
-        for &(key, update) in &self.accesses {
-            let at = tx
-                .find(BY_KEY, key)
-                .expect("no row of this table is ever removed");
+    fn run(&mut self, tx: &mut Session<'_>) -> Step<bool> {
+        for &(key, update) in &self.list {
+            let found = tx.find(BY_KEY, key);
+            let at = found.expect("no row of this table is ever removed");
             match update {
                 None => self.read = self.read.wrapping_add(tx.read(TABLE, at)?.word(0)),
                 Some(word) => {
@@ -163,21 +190,6 @@ impl State<'_> {
             }
         }
         Ok(true)
-    }
-
-    fn count(&mut self) {
-        self.updates += self
-            .accesses
-            .iter()
-            .filter(|(_, word)| word.is_some())
-            .count() as u64;
-    }
-}
-
-impl Drop for State<'_> {
-    fn drop(&mut self) {
-        std::hint::black_box(self.read);
-        self.all_updates.fetch_add(self.updates, Ordering::Relaxed);
     }
 }
 

@@ -1,0 +1,241 @@
+//! TPC-C in the lab's database.
+//!
+//! Its indexes have no order. So, as DBx1000's extensions do: customers of a last name, orders of a
+//! customer (the newest first) and lines of an order are multimaps; and a table of our own has the
+//! oldest order of each district that was not delivered yet.
+
+mod delivery;
+mod new_order;
+mod order_status;
+mod payment;
+mod schema;
+mod stock_level;
+
+use std::sync::{Mutex, PoisonError};
+
+use super::columns::Table;
+use super::consistency::{self, Done, Rows};
+use super::input::{Input, Mix, Terminal};
+use super::size::Size;
+use crate::database::{Database, Settings};
+use crate::error::Result;
+use crate::key_map::KeyMap;
+use crate::outcome::Outcome;
+use crate::session::{Session, Step};
+use crate::workers::{self, Pin, Worker};
+
+/// A run of TPC-C.
+#[derive(Debug, Clone, Copy)]
+pub struct Tpcc {
+    /// How large the database is.
+    pub size: Size,
+    /// Which transactions run.
+    pub mix: Mix,
+    /// Threads.
+    pub threads: usize,
+    /// Transactions of each thread. The run ends when the first thread has done its own.
+    pub transactions: u64,
+    /// What random numbers are made from.
+    pub seed: u64,
+}
+
+impl Tpcc {
+    /// Loads a fresh database over maps that `new_map` makes, runs the transactions, and checks
+    /// all consistency conditions.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Inconsistent`](crate::Error::Inconsistent), and
+    /// [`Error::Usage`](crate::Error::Usage) for a size without meaning.
+    pub fn run(
+        &self,
+        new_map: &dyn Fn() -> Box<dyn KeyMap>,
+        settings: Settings,
+        pin: Pin,
+    ) -> Result<Outcome> {
+        self.size.check()?;
+        let database = schema::load(&self.size, self.seed, self.threads, (new_map, settings));
+        let done = Mutex::default();
+        let outcome = self.play(&database, &done, pin)?;
+        let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        database.verify()?;
+        consistency::check(&database, &self.size, done)?;
+        Ok(outcome)
+    }
+
+    fn play(&self, database: &Database, done: &Mutex<Done>, pin: Pin) -> Result<Outcome> {
+        let clerk = |thread| Clerk {
+            session: Session::new(database, thread),
+            terminal: Terminal::new(&self.size, self.mix, self.seed, thread),
+            date: 1,
+            done: Done::default(),
+            all_done: done,
+        };
+        workers::run(self.threads, self.transactions, pin, clerk)
+    }
+}
+
+impl Rows for Database {
+    fn visit(&self, table: Table, visit: &mut dyn FnMut(&[u64])) -> Result<()> {
+        let mut words = Vec::new();
+        self.for_each_row(schema::table(table), |row| {
+            row.copy_to(&mut words);
+            visit(&words);
+        });
+        Ok(())
+    }
+}
+
+/// A thread that plays the transactions of its terminal.
+struct Clerk<'a> {
+    session: Session<'a>,
+    terminal: Terminal<'a>,
+    date: u64,
+    done: Done,
+    all_done: &'a Mutex<Done>,
+}
+
+impl Worker for Clerk<'_> {
+    fn step(&mut self) -> Result<()> {
+        let input = self.terminal.next();
+        self.date += 1;
+        let (date, mut done) = (self.date, Done::default());
+        let committed = self.session.transact(|tx| {
+            done = Done::default();
+            play(tx, &input, date, &mut done)
+        });
+        if committed {
+            self.done = self.done.and(done);
+        }
+        Ok(())
+    }
+
+    fn outcome(&self, seconds: f64) -> Outcome {
+        self.session.outcome(seconds)
+    }
+}
+
+impl Drop for Clerk<'_> {
+    fn drop(&mut self) {
+        let mut all = self.all_done.lock().unwrap_or_else(PoisonError::into_inner);
+        *all = all.and(self.done);
+    }
+}
+
+/// One try of a transaction; `done` is what it did if it commits.
+fn play(tx: &mut Session<'_>, input: &Input, date: u64, done: &mut Done) -> Step<bool> {
+    match input {
+        Input::NewOrder(input) => {
+            done.new_orders = 1;
+            new_order::run(tx, input, date)
+        }
+        Input::Payment(input) => {
+            done.payments = 1;
+            payment::run(tx, input, date)
+        }
+        Input::OrderStatus(input) => order_status::run(tx, input),
+        Input::Delivery(input) => {
+            done.delivered = delivery::run(tx, input, date)?;
+            Ok(true)
+        }
+        Input::StockLevel(input) => stock_level::run(tx, input),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hedgerow_matryoshka::SharedMatryoshka;
+
+    use super::super::columns::district;
+    use super::super::input::{Payment, Who};
+    use super::super::keys;
+    use super::*;
+    use crate::row_lock::Concurrency;
+
+    fn new_map() -> Box<dyn KeyMap> {
+        Box::new(SharedMatryoshka::<u64>::new())
+    }
+
+    #[test]
+    fn it_stays_consistent_however_rows_are_locked() {
+        for concurrency in [Concurrency::NoWait, Concurrency::WaitDie] {
+            for (mix, warehouses) in [(Mix::Full, 1), (Mix::Full, 2), (Mix::Paper, 2)] {
+                let tpcc = Tpcc {
+                    size: Size::reduced(warehouses),
+                    mix,
+                    threads: 3,
+                    transactions: 300,
+                    seed: 5,
+                };
+                let settings = Settings {
+                    concurrency,
+                    padded_locks: false,
+                };
+                let outcome = tpcc.run(&new_map, settings, |_| {}).expect("consistent");
+                assert!(outcome.committed + outcome.rolled_back >= 300);
+                assert!(outcome.index_operations > 5 * outcome.committed);
+            }
+        }
+    }
+
+    #[test]
+    fn a_size_without_meaning_is_refused() {
+        let tpcc = Tpcc {
+            size: Size::new(0),
+            mix: Mix::Full,
+            threads: 1,
+            transactions: 1,
+            seed: 1,
+        };
+        let refused = tpcc.run(&new_map, Settings::default(), |_| {});
+        assert!(
+            refused
+                .expect_err("no warehouse")
+                .to_string()
+                .contains("1 to 65535 warehouses")
+        );
+    }
+
+    /// A payment that does not add to the district, and one that is done twice.
+    #[test]
+    fn broken_payments_are_found() {
+        let size = Size::reduced(1);
+        let input = Payment {
+            warehouse: 1,
+            district: 2,
+            customer_warehouse: 1,
+            customer_district: 2,
+            who: Who::Number(3),
+            amount: 4200,
+        };
+        let done = Done {
+            payments: 1,
+            ..Done::default()
+        };
+        let after = |transaction: &dyn Fn(&mut Session<'_>) -> Step<()>| {
+            let database = schema::load(&size, 5, 1, (&new_map, Settings::default()));
+            Session::new(&database, 0).transact(|tx| {
+                transaction(tx)?;
+                Ok(true)
+            });
+            let checked = consistency::check(&database, &size, done);
+            checked.map_err(|error| error.to_string())
+        };
+        let pay = |tx: &mut Session<'_>| payment::run(tx, &input, 9).map(drop);
+        assert_eq!(after(&pay), Ok(()));
+        let without_district = |tx: &mut Session<'_>| {
+            pay(tx)?;
+            let row = schema::write(tx, schema::DISTRICT, keys::district(1, 2))?;
+            tx.set(row, district::YTD, row.word(district::YTD) - 4200);
+            Ok(())
+        };
+        let error = after(&without_district).expect_err("the district lacks it");
+        assert!(
+            error.contains("3.3.2.1:") && error.contains("3.3.2.9:"),
+            "{error}"
+        );
+        let twice = |tx: &mut Session<'_>| pay(tx).and_then(|()| pay(tx));
+        let error = after(&twice).expect_err("one payment was to be made");
+        assert!(error.contains("payments is 302, expected 301"), "{error}");
+    }
+}

@@ -1,0 +1,21 @@
+//! TPC-C (revision 5.11): an order-entry business, in the lab's database and over Hedgerow's own
+//! engine.
+//!
+//! Rows, inputs, and what transactions compute are the same for both, and so are the consistency
+//! conditions, which are checked after every run.
+
+mod columns;
+mod consistency;
+mod draws;
+mod in_memory;
+mod input;
+mod keys;
+mod population;
+mod restock;
+mod size;
+
+pub use columns::Table;
+pub use consistency::Done;
+pub use in_memory::Tpcc;
+pub use input::Mix;
+pub use size::Size;
