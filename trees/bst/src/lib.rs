@@ -14,6 +14,8 @@ mod form;
 mod interleave;
 mod lock;
 mod node_pool;
+mod occ_avl;
+mod planted;
 mod ticket;
 mod tree;
 
@@ -23,5 +25,9 @@ pub use form::{
 };
 pub use hedgerow_memory::Placement;
 pub use lock::{MutexSizedLock, NodeLock, SpinLock};
+pub use occ_avl::{FromRoot, FrozenOccAvl, OccAvl, OccAvl2, OccAvl2Ret, Recursive, Validation};
+pub use planted::PlantedBug;
+#[cfg(feature = "planted-bugs")]
+pub use planted::plant;
 pub use ticket::{BaselineTicket, Ticket};
 pub use tree::SearchTree;

@@ -16,9 +16,9 @@ impl<N: 'static> NodePool<N> {
     /// A pool whose nodes are called `kind` in reports, such as `ticket leaf`.
     pub(crate) fn new(kind: &'static str, placement: Placement) -> Self {
         const {
-            // What `BlockPool` promises, and what drops.
+            // What `BlockPool` promises.
             assert!(align_of::<N>() <= 8 || size_of::<N>().is_multiple_of(64));
-            assert!(align_of::<N>() <= 64 && !std::mem::needs_drop::<N>());
+            assert!(align_of::<N>() <= 64);
         }
         Self {
             pool: BlockPool::new(kind, size_of::<N>(), placement),
@@ -43,8 +43,11 @@ impl<N: 'static> NodePool<N> {
     /// can reach it any more.
     #[inline]
     pub(crate) unsafe fn free(&self, node: NonNull<N>) {
-        // SAFETY: the caller gives the only pointer to a block of this pool back.
-        unsafe { self.pool.release(node.cast()) };
+        // SAFETY: the caller gives the only pointer to a node in a block of this pool back.
+        unsafe {
+            node.drop_in_place();
+            self.pool.release(node.cast());
+        }
     }
 
     /// Frees a node once every thread that is pinned now has unpinned.
@@ -60,8 +63,9 @@ impl<N: 'static> NodePool<N> {
         // its only release; pools may be used by any thread.
         unsafe {
             epoch::retire(guard, move || {
-                if let Some(block) = NonNull::new(address as *mut u8) {
-                    pool.release(block);
+                if let Some(node) = NonNull::new(address as *mut N) {
+                    node.drop_in_place();
+                    pool.release(node.cast());
                 }
             });
         }

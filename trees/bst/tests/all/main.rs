@@ -3,5 +3,6 @@
 // Until each tree is here.
 #![allow(dead_code, unused_macros, unused_imports)]
 
+mod occ_avl;
 mod suite;
 mod ticket;

@@ -1,0 +1,11 @@
+//! Bugs on purpose, for each tree at least one of those that its paper warns of
+//! (`hedgerow-planted` says how and why). `bst_races` in the testkit must find each.
+
+hedgerow_planted::bugs! {
+    /// occ-avl: a rotation does not mark the node whose range of keys shrinks.
+    OccAvlShrinkingNotMarked,
+    /// occ-avl: a search validates the child that it goes on to, but not where it comes from.
+    OccAvlOnlyChildValidated,
+    /// occ-avl: a thread that corrected a node's height does not look at the node again.
+    OccAvlHeightNotLookedAt,
+}
