@@ -13,6 +13,7 @@
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
+use std::mem::offset_of;
 
 use crate::lock::{MutexSizedLock, NodeLock, SpinLock};
 
@@ -98,6 +99,8 @@ pub trait FieldOrder: Send + Sync + 'static {
     type First<S, U>;
     /// What comes second.
     type Second<S, U>;
+    /// Whether the fields of searches come first.
+    const SEARCH_FIRST: bool;
 
     /// Puts the fields in order.
     fn arrange<S, U>(search: S, update: U) -> (Self::First<S, U>, Self::Second<S, U>);
@@ -145,11 +148,20 @@ impl<O: FieldOrder, S, U> Fields<O, S, U> {
     pub(crate) fn update(&self) -> &U {
         O::update(self)
     }
+
+    /// The first byte of the fields that searches read, from the start of all.
+    pub(crate) const fn search_offset() -> usize {
+        match O::SEARCH_FIRST {
+            true => offset_of!(Self, first),
+            false => offset_of!(Self, second),
+        }
+    }
 }
 
 impl FieldOrder for SearchFieldsFirst {
     type First<S, U> = S;
     type Second<S, U> = U;
+    const SEARCH_FIRST: bool = true;
 
     #[inline(always)]
     fn arrange<S, U>(search: S, update: U) -> (S, U) {
@@ -170,6 +182,7 @@ impl FieldOrder for SearchFieldsFirst {
 impl FieldOrder for SearchFieldsLast {
     type First<S, U> = U;
     type Second<S, U> = S;
+    const SEARCH_FIRST: bool = false;
 
     #[inline(always)]
     fn arrange<S, U>(search: S, update: U) -> (U, S) {

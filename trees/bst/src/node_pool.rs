@@ -26,10 +26,28 @@ impl<N: 'static> NodePool<N> {
         }
     }
 
+    /// Memory for a node, with nothing in it.
+    #[inline]
+    pub(crate) fn allocate(&self) -> NonNull<N> {
+        self.pool.allocate().cast()
+    }
+
+    /// Gives memory back that has nothing in it.
+    ///
+    /// # Safety
+    ///
+    /// It came from [`allocate`](Self::allocate) of a pool of this kind and placement, and nobody
+    /// else has it.
+    #[inline]
+    pub(crate) unsafe fn release(&self, memory: NonNull<N>) {
+        // SAFETY: the caller gives the only pointer to a block of this pool back.
+        unsafe { self.pool.release(memory.cast()) };
+    }
+
     /// Puts a node into memory of its own.
     #[inline]
     pub(crate) fn place(&self, node: N) -> NonNull<N> {
-        let place = self.pool.allocate().cast::<N>();
+        let place = self.allocate();
         // SAFETY: the block is fresh, has the node's size and its alignment (asserted in `new`).
         unsafe { place.write(node) };
         place
