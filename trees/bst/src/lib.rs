@@ -10,15 +10,18 @@
 // Until each tree is here.
 #![allow(dead_code, unused_macros, unused_imports)]
 
+mod edge_ext_lf;
 mod form;
 mod interleave;
 mod lock;
 mod node_pool;
 mod occ_avl;
 mod planted;
+mod tagged_link;
 mod ticket;
 mod tree;
 
+pub use edge_ext_lf::{BaselineEdgeExtLf, BaselineEdgeExtLf2, EdgeExtLf, EdgeExtLf2};
 pub use form::{
     BloatedLocks, CacheLine, FieldOrder, Fields, Form, HeavyLookups, Improved, Padded,
     ScatteredFields, SearchFieldsFirst, SearchFieldsLast, Unpadded,

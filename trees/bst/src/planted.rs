@@ -8,4 +8,6 @@ hedgerow_planted::bugs! {
     OccAvlOnlyChildValidated,
     /// occ-avl: a thread that corrected a node's height does not look at the node again.
     OccAvlHeightNotLookedAt,
+    /// edge-ext-lf: the edge to the sibling that stays is not tagged before it is moved up.
+    EdgeExtLfSiblingNotTagged,
 }

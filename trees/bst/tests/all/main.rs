@@ -3,6 +3,7 @@
 // Until each tree is here.
 #![allow(dead_code, unused_macros, unused_imports)]
 
+mod edge_ext_lf;
 mod occ_avl;
 mod suite;
 mod ticket;
