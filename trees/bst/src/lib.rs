@@ -14,6 +14,7 @@ mod edge_ext_lf;
 mod form;
 mod interleave;
 mod lock;
+mod log_int;
 mod node_pool;
 mod occ_avl;
 mod planted;
@@ -28,6 +29,7 @@ pub use form::{
 };
 pub use hedgerow_memory::Placement;
 pub use lock::{MutexSizedLock, NodeLock, SpinLock};
+pub use log_int::{BaselineLogInt, LogInt};
 pub use occ_avl::{FromRoot, FrozenOccAvl, OccAvl, OccAvl2, OccAvl2Ret, Recursive, Validation};
 pub use planted::PlantedBug;
 #[cfg(feature = "planted-bugs")]

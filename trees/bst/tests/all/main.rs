@@ -4,6 +4,7 @@
 #![allow(dead_code, unused_macros, unused_imports)]
 
 mod edge_ext_lf;
+mod log_int;
 mod occ_avl;
 mod suite;
 mod ticket;

@@ -1,6 +1,6 @@
 //! `ticket`, in its forms.
 
-use hedgerow_bst::{BaselineTicket, HeavyLookups, Improved, ScatteredFields, Ticket};
+use hedgerow_bst::{BaselineTicket, HeavyLookups, ScatteredFields, Ticket};
 
 use crate::suite::suite;
 
