@@ -10,8 +10,10 @@
 // Until each tree is here.
 #![allow(dead_code, unused_macros, unused_imports)]
 
+mod citrus;
 mod edge_ext_lf;
 mod form;
+mod grace_period;
 mod interleave;
 mod lock;
 mod log_int;
@@ -22,11 +24,13 @@ mod tagged_link;
 mod ticket;
 mod tree;
 
+pub use citrus::{BaselineCitrus, Citrus};
 pub use edge_ext_lf::{BaselineEdgeExtLf, BaselineEdgeExtLf2, EdgeExtLf, EdgeExtLf2};
 pub use form::{
     BloatedLocks, CacheLine, FieldOrder, Fields, Form, HeavyLookups, Improved, Padded,
     ScatteredFields, SearchFieldsFirst, SearchFieldsLast, Unpadded,
 };
+pub use grace_period::{GracePeriods, ProcessReaders};
 pub use hedgerow_memory::Placement;
 pub use lock::{MutexSizedLock, NodeLock, SpinLock};
 pub use log_int::{BaselineLogInt, LogInt};

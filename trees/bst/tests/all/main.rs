@@ -3,6 +3,7 @@
 // Until each tree is here.
 #![allow(dead_code, unused_macros, unused_imports)]
 
+mod citrus;
 mod edge_ext_lf;
 mod log_int;
 mod occ_avl;
