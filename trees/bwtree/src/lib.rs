@@ -63,6 +63,7 @@ mod one_thread;
 #[cfg(test)]
 mod one_thread_tests;
 mod partition;
+mod placed_nodes;
 mod planted;
 mod redirect;
 mod region;

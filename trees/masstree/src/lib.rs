@@ -62,6 +62,7 @@ mod key;
 mod layer;
 mod node;
 mod partition;
+mod placed_nodes;
 mod planted;
 mod release;
 mod remove;
@@ -79,6 +80,7 @@ mod widen;
 
 pub use configuration::{Concurrent, Configuration, SingleThreaded};
 pub use hedgerow_index::Direction;
+pub use hedgerow_memory::Placement;
 pub use hedgerow_simd::Level;
 /// Pins the thread: operations under an outer pin spend less on their own, but memory that
 /// anyone retires meanwhile is kept until it drops.

@@ -8,6 +8,7 @@ mod adapt;
 mod bulk;
 mod get_many;
 mod pages;
+mod placed_nodes;
 mod restructure;
 mod scan;
 mod statistics;

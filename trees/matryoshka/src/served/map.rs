@@ -138,6 +138,10 @@ impl<K: IntKey<Encoded: SharedNodeKey>, C: Capacity> SharedMatryoshka<K, C> {
         }
     }
 
+    pub(super) fn tree(&self) -> &Tree<C, K::Encoded> {
+        &self.tree
+    }
+
     /// The word of `key`.
     #[inline]
     pub fn get(&self, key: K) -> Option<u64> {

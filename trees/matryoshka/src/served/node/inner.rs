@@ -36,6 +36,9 @@ const _: () = {
 };
 
 impl<L: SharedNodeKey> Inner<L> {
+    /// Bytes that a search may read before it takes a child.
+    pub(crate) const ROUTING_BYTES: usize = offset_of!(Self, children);
+
     /// The node at an address.
     ///
     /// # Safety

@@ -183,6 +183,11 @@ impl<L: SharedNodeKey> Page<L> {
         hedgerow_memory::block_bytes(bytes_of::<L>(self.capacity))
     }
 
+    /// Bytes of what a search reads before the leaf line.
+    pub(crate) fn bytes_before_leaves(&self) -> usize {
+        size_of::<SharedPageHeader<L>>()
+    }
+
     /// Prefetches what a search reads before the leaf line.
     #[inline(always)]
     pub(crate) fn prefetch(address: usize) {
