@@ -17,6 +17,38 @@ pub enum Placement {
     System,
 }
 
+impl Placement {
+    /// An uninitialised block that belongs to no kind, as of nodes of many sizes: from the standard
+    /// allocator if that is the placement, else from its size class. As
+    /// [`allocate`](crate::allocate).
+    #[must_use]
+    pub fn allocate(self, size_bytes: usize) -> NonNull<u8> {
+        match self {
+            Self::Segregated | Self::Merged => crate::allocate(size_bytes),
+            Self::System => match system::allocate(size_bytes) {
+                Some(block) => block,
+                None => system::out_of_memory(size_bytes),
+            },
+        }
+    }
+
+    /// Gives a block back; any thread may do so.
+    ///
+    /// # Safety
+    ///
+    /// `block` came from [`allocate`](Self::allocate) of the same placement with the same
+    /// `size_bytes`, was not released since, and nothing reads or writes it any more.
+    pub unsafe fn release(self, block: NonNull<u8>, size_bytes: usize) {
+        // SAFETY: the caller gives back what `allocate` took from the same place.
+        unsafe {
+            match self {
+                Self::Segregated | Self::Merged => crate::release(block, size_bytes),
+                Self::System => system::release(block, size_bytes),
+            }
+        }
+    }
+}
+
 /// Blocks of one size and one kind. A handle: copies are the same pool, and so are two pools of the
 /// same kind, size and placement, whichever tree made them.
 ///

@@ -68,11 +68,12 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             .iter()
             .map(|rest| rest.len().saturating_sub(8))
             .sum::<usize>();
-        let last = Border::allocate_layer(2);
+        let last = Border::allocate_layer(self.blocks, 2);
         // SAFETY: new and ours.
         let node = unsafe { &*last };
         if room > 0 {
-            node.set_bag(SuffixBag::allocate(SuffixBag::lines_for(room, 2)));
+            let lines = SuffixBag::lines_for(room, 2);
+            node.set_bag(SuffixBag::allocate(self.blocks, lines));
         }
         debug_assert_eq!(low.bytes.cmp(high.bytes), Order::Less);
         for (slot, Remainder { bytes: rest, word }) in [low, high].into_iter().enumerate() {
@@ -87,7 +88,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         node.publish(Permutation::sequential(2));
         chain.into_iter().rev().fold(last.cast(), |below, slice| {
             self.counters.count(Event::LayerCreation as usize);
-            let border = Border::allocate_layer(1);
+            let border = Border::allocate_layer(self.blocks, 1);
             // SAFETY: new and ours.
             let node = unsafe { &*border };
             node.fill(0, slice, LAYER, layer_word(below));

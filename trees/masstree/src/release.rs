@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::configuration::Configuration;
 use crate::node::border::LAYER;
-use crate::node::{Border, Interior, NODE_BYTES, Node, SuffixBag};
+use crate::node::{Border, Interior, Node, NodeBlocks, SuffixBag};
 use crate::tree::{Masstree, layer_root};
 use crate::value::Value;
 use crate::widen::replacement;
@@ -14,25 +14,25 @@ use crate::widen::replacement;
 ///
 /// # Safety
 ///
-/// `address` is the exposed address of a node that nobody can reach any more.
-pub(crate) unsafe fn release_node(address: usize) {
+/// `address` is the exposed address of a node of these blocks that nobody can reach any more.
+pub(crate) unsafe fn release_node(blocks: &NodeBlocks, address: usize) {
     let node = std::ptr::with_exposed_provenance_mut::<Node>(address);
-    // SAFETY: the node is still allocated and ours alone.
-    let size_bytes = unsafe {
-        if (*node).version.load().is_border() {
-            let border = &*node.cast::<Border>();
-            let bag = border.external_bag();
-            if !bag.is_null() {
-                release_bag(bag.expose_provenance());
-            }
-            border.block_bytes()
-        } else {
-            NODE_BYTES
-        }
+    let Some(block) = NonNull::new(node.cast::<u8>()) else {
+        return;
     };
-    if let Some(block) = NonNull::new(node.cast::<u8>()) {
-        // SAFETY: the node was allocated with this size, and this is its last use.
-        unsafe { hedgerow_memory::release(block, size_bytes) }
+    // SAFETY: the node is still allocated and ours alone; its block came from the place that
+    // its kind and width name, and this is its last use.
+    unsafe {
+        if !(*node).version.load().is_border() {
+            return blocks.interior().release(block);
+        }
+        let border = &*node.cast::<Border>();
+        let bag = border.external_bag();
+        if !bag.is_null() {
+            release_bag(blocks, bag.expose_provenance());
+        }
+        let (width, suffix_bytes) = (border.width(), border.inline_suffix_bytes());
+        blocks.release_border(block, width, suffix_bytes);
     }
 }
 
@@ -40,20 +40,22 @@ pub(crate) unsafe fn release_node(address: usize) {
 ///
 /// # Safety
 ///
-/// `address` is the exposed address of an external bag that nobody can reach any more.
-pub(crate) unsafe fn release_bag(address: usize) {
+/// `address` is the exposed address of an external bag of these blocks that nobody can reach any
+/// more.
+pub(crate) unsafe fn release_bag(blocks: &NodeBlocks, address: usize) {
     let bag = std::ptr::with_exposed_provenance_mut::<SuffixBag>(address);
     // SAFETY: the bag is still allocated and ours alone.
     let lines = unsafe { (*bag).lines() };
     if let Some(block) = NonNull::new(bag.cast::<u8>()) {
         // SAFETY: `SuffixBag::allocate` allocated it with this size.
-        unsafe { hedgerow_memory::release(block, SuffixBag::block_bytes(lines)) }
+        unsafe { blocks.release_bag(block, SuffixBag::block_bytes(lines)) }
     }
 }
 
 impl<V: Value, C: Configuration> Drop for Masstree<V, C> {
     fn drop(&mut self) {
         // A stack and not recursion: layers may be thousands deep.
+        let blocks = self.blocks;
         let mut nodes = vec![self.root()];
         while let Some(node) = nodes.pop() {
             // SAFETY: `&mut self` says that no operation is running, so every linked node is
@@ -64,7 +66,7 @@ impl<V: Value, C: Configuration> Drop for Masstree<V, C> {
                     let permutation = border.permutation();
                     for slot in (0..permutation.count()).map(|index| permutation.slot(index)) {
                         if border.length(slot) == LAYER {
-                            let layer = release_forwarding(layer_root(border.value(slot)));
+                            let layer = release_forwarding(blocks, layer_root(border.value(slot)));
                             nodes.push(root_at_rest(layer));
                         } else {
                             V::release(border.value(slot));
@@ -74,7 +76,7 @@ impl<V: Value, C: Configuration> Drop for Masstree<V, C> {
                     let interior = &*node.cast::<Interior>();
                     nodes.extend((0..=interior.count()).map(|index| interior.child(index)));
                 }
-                release_node(node.expose_provenance());
+                release_node(blocks, node.expose_provenance());
             }
         }
     }
@@ -85,7 +87,7 @@ impl<V: Value, C: Configuration> Drop for Masstree<V, C> {
 /// # Safety
 ///
 /// `node` is a layer pointer of a tree that is ours alone, and that pointer is not used again.
-unsafe fn release_forwarding(node: *mut Node) -> *mut Node {
+unsafe fn release_forwarding(blocks: &NodeBlocks, node: *mut Node) -> *mut Node {
     let mut node = node;
     loop {
         // SAFETY: linked, and ours alone.
@@ -94,7 +96,7 @@ unsafe fn release_forwarding(node: *mut Node) -> *mut Node {
             return node;
         }
         // SAFETY: the pointer that the caller gave up was the only link to the chain.
-        unsafe { release_node(node.expose_provenance()) };
+        unsafe { release_node(blocks, node.expose_provenance()) };
         node = next;
     }
 }

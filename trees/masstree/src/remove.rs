@@ -163,10 +163,10 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
 
     /// Retires a node that was marked deleted and unlinked.
     pub(crate) fn retire_node(&self, guard: &C::Guard<'_>, node: *mut Node) {
-        let address = node.expose_provenance();
+        let (address, blocks) = (node.expose_provenance(), self.blocks);
         // SAFETY: no link names the node any more (the caller unlinked it under all latches
         // that protect such links), so operations that begin now cannot reach it.
-        unsafe { guard.retire(move || crate::release::release_node(address)) }
+        unsafe { guard.retire(move || crate::release::release_node(blocks, address)) }
     }
 }
 

@@ -12,7 +12,7 @@ use hedgerow_sync::VersionWord;
 use crate::configuration::{Configuration, Latch};
 use crate::key::{Key, LONG};
 use crate::node::border::SUFFIX;
-use crate::node::{Border, Interior, Node, Permutation, SuffixBag, WIDTH};
+use crate::node::{Border, Interior, Node, NodeBlocks, Permutation, SuffixBag, WIDTH};
 use crate::planted::{PlantedBug, planted};
 use crate::statistics::Event;
 use crate::tree::Masstree;
@@ -108,7 +108,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         if !planted(PlantedBug::SplitNotCounted) {
             Latch::<C>::mark_splitting(&node.version);
         }
-        let right = new_right::<C>(&keys, cut, word);
+        let right = new_right::<C>(self.blocks, &keys, cut, word);
         if index < cut {
             self.insert_left(guard, node, &keys, permutation.truncate(cut - 1), word);
         } else {
@@ -172,7 +172,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             Latch::<C>::mark_splitting(&parent.version);
             Latch::<C>::unlock(&left_node.version);
             let (sibling, middle) =
-                split_interior::<C>(parent, index, separator, right, sequential);
+                split_interior::<C>(self.blocks, parent, index, separator, right, sequential);
             self.counters.count(Event::InteriorSplit as usize);
             Latch::<C>::unlock(&right_node.version);
             left = parent_pointer.cast();
@@ -184,7 +184,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
     /// Puts a new root above the split old one. The caller holds both latches; only the
     /// holder of a root's latch replaces it.
     fn grow_root(&self, left: *mut Node, right: *mut Node, separator: u64) {
-        let root = Interior::allocate(VersionWord::new(false, true));
+        let root = Interior::allocate(self.blocks, VersionWord::new(false, true));
         // SAFETY: new and ours; left and right are latched by us.
         let (new, left_node, right_node) = unsafe { (&*root, &*left, &*right) };
         new.children[0].store(left, Ordering::Relaxed);
@@ -210,7 +210,12 @@ fn suffix_room(count: usize, bytes: usize) -> usize {
 }
 
 /// Makes the latched right half: keys `cut..16`.
-fn new_right<C: Configuration>(keys: &SplitKeys<'_>, cut: usize, word: u64) -> *mut Border {
+fn new_right<C: Configuration>(
+    blocks: &NodeBlocks,
+    keys: &SplitKeys<'_>,
+    cut: usize,
+    word: u64,
+) -> *mut Border {
     let suffixes = || (cut..=WIDTH).filter_map(|i| keys.suffix(i));
     let bytes: usize = suffixes().map(<[u8]>::len).sum();
     let room = suffix_room(suffixes().count(), bytes);
@@ -220,11 +225,12 @@ fn new_right<C: Configuration>(keys: &SplitKeys<'_>, cut: usize, word: u64) -> *
         SuffixBag::lines_for(room, WIDTH)
     };
     let inline = if lines <= INLINE_LINES { lines } else { 0 };
-    let right = Border::allocate(Latch::<C>::new_sibling(true), keys.slice(cut), inline);
+    let version = Latch::<C>::new_sibling(true);
+    let right = Border::allocate(blocks, version, keys.slice(cut), inline);
     // SAFETY: new and ours.
     let node = unsafe { &*right };
     if lines > INLINE_LINES {
-        node.set_bag(SuffixBag::allocate(lines));
+        node.set_bag(SuffixBag::allocate(blocks, lines));
     }
     let bag = node.bag();
     for (slot, i) in (cut..=WIDTH).enumerate() {
@@ -263,6 +269,7 @@ fn link_right(node: &Border, right: &Border) {
 /// Splits the latched full `node` while inserting `right` after child `index`; returns the
 /// latched right half and the separator between the halves.
 fn split_interior<C: Configuration>(
+    blocks: &NodeBlocks,
     node: &Interior,
     index: usize,
     separator: u64,
@@ -287,7 +294,7 @@ fn split_interior<C: Configuration>(
     } else {
         WIDTH / 2
     };
-    let sibling = Interior::allocate(Latch::<C>::new_sibling(false));
+    let sibling = Interior::allocate(blocks, Latch::<C>::new_sibling(false));
     // SAFETY: new and ours.
     let new = unsafe { &*sibling };
     for (to, from) in (middle + 1..=WIDTH + 1).enumerate() {

@@ -3,12 +3,13 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use hedgerow_memory::Placement;
 use hedgerow_simd::Level;
 use hedgerow_sync::{Counters, VersionWord};
 
 use crate::collapse::CollapseQueue;
 use crate::configuration::{Concurrent, Configuration};
-use crate::node::{Border, Node};
+use crate::node::{Border, Node, NodeBlocks};
 use crate::statistics::EVENTS;
 use crate::value::Value;
 
@@ -19,6 +20,8 @@ use crate::value::Value;
 pub struct Masstree<V: Value, C: Configuration = Concurrent> {
     pub(crate) root: AtomicPtr<Node>,
     pub(crate) level: Level,
+    /// Where its nodes come from.
+    pub(crate) blocks: &'static NodeBlocks,
     pub(crate) counters: Counters<EVENTS>,
     pub(crate) deferred: CollapseQueue,
     pub(crate) entry: C::Entry,
@@ -33,10 +36,19 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
 
     /// An empty tree with the given search kernel.
     pub fn with_level(level: Level) -> Self {
-        let root = Border::allocate(VersionWord::new(true, true), 0, 0);
+        Self::with_placement(level, Placement::Merged)
+    }
+
+    /// An empty tree with the given search kernel, whose nodes come from there. Nodes of several
+    /// sizes (those with inline suffixes, and suffix bags) are never segregated, and blocks of
+    /// values come from the size classes always.
+    pub fn with_placement(level: Level, placement: Placement) -> Self {
+        let blocks = NodeBlocks::of(placement);
+        let root = Border::allocate(blocks, VersionWord::new(true, true), 0, 0);
         Self {
             root: AtomicPtr::new(root.cast()),
             level,
+            blocks,
             counters: Counters::new(),
             deferred: CollapseQueue::default(),
             entry: C::Entry::default(),

@@ -350,7 +350,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             .collect();
         let bytes: usize = live.iter().map(|(_, suffix)| suffix.len()).sum();
         let room = bytes + bytes / 2;
-        let bag = SuffixBag::allocate(SuffixBag::lines_for(room, WIDTH));
+        let bag = SuffixBag::allocate(self.blocks, SuffixBag::lines_for(room, WIDTH));
         for (slot, suffix) in live {
             // SAFETY: the new bag is ours alone until it is published.
             let fits = unsafe { SuffixBag::append(bag, slot, suffix) };
@@ -364,9 +364,9 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         let old = node.external_bag();
         node.set_bag(bag);
         if !old.is_null() {
-            let old = old.expose_provenance();
+            let (old, blocks) = (old.expose_provenance(), self.blocks);
             // SAFETY: the bag was reachable through the node only, which now names another.
-            unsafe { guard.retire(move || crate::release::release_bag(old)) }
+            unsafe { guard.retire(move || crate::release::release_bag(blocks, old)) }
         }
     }
 }

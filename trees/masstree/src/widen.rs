@@ -27,7 +27,7 @@
 use crate::configuration::{Configuration, Latch};
 use crate::key::{Key, LONG};
 use crate::node::border::SUFFIX;
-use crate::node::{Border, Node, Permutation, SuffixBag, WIDTH};
+use crate::node::{Border, Node, NodeBlocks, Permutation, SuffixBag, WIDTH};
 use crate::planted::{PlantedBug, planted};
 use crate::statistics::Event;
 use crate::tree::Masstree;
@@ -39,9 +39,10 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
     #[cold]
     #[inline(never)]
     pub(crate) fn widen(&self, node: &Border, key: &Key<'_>, index: usize, word: u64) {
-        let wider = Border::allocate_layer(node.width() + 1);
+        let wider = Border::allocate_layer(self.blocks, node.width() + 1);
         // SAFETY: new and ours.
-        fill_wider(unsafe { &*wider }, node, key, index, word);
+        let new = unsafe { &*wider };
+        fill_wider(self.blocks, new, node, (key, index, word));
         if !planted(PlantedBug::WideningNotCounted) {
             Latch::<C>::mark_splitting(&node.version);
         }
@@ -84,7 +85,12 @@ pub(crate) unsafe fn replacement(node: *mut Node) -> *mut Node {
 }
 
 /// Fills the new node with the keys of the latched `node`, and with `key` at `index`.
-fn fill_wider(wider: &Border, node: &Border, key: &Key<'_>, index: usize, word: u64) {
+fn fill_wider(
+    blocks: &NodeBlocks,
+    wider: &Border,
+    node: &Border,
+    (key, index, word): (&Key<'_>, usize, u64),
+) {
     let permutation = node.permutation();
     let suffix = |slot: Option<usize>| match slot {
         None => (key.class() == LONG).then(|| key.suffix()),
@@ -103,7 +109,10 @@ fn fill_wider(wider: &Border, node: &Border, key: &Key<'_>, index: usize, word: 
         .sum();
     if bytes > 0 {
         let room = bytes + bytes / 2;
-        wider.set_bag(SuffixBag::allocate(SuffixBag::lines_for(room, WIDTH)));
+        wider.set_bag(SuffixBag::allocate(
+            blocks,
+            SuffixBag::lines_for(room, WIDTH),
+        ));
     }
     for (to, &from) in slots.iter().enumerate() {
         match from {

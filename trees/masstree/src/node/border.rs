@@ -41,7 +41,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use hedgerow_simd::{Kernel, Slots};
 use hedgerow_sync::VersionWord;
 
-use super::{Interior, NODE_BYTES, Node, Permutation, SuffixBag, WIDTH};
+use super::{Interior, NODE_BYTES, Node, NodeBlocks, Permutation, SuffixBag, WIDTH};
 
 /// Length class of a key that goes on beyond its slice; its rest is in the suffix bag.
 pub(crate) const SUFFIX: u8 = 9;
@@ -84,7 +84,7 @@ pub(crate) struct Border {
 }
 
 /// Bytes of the block of a node with `width` slots, inline suffixes apart.
-const fn bytes_of(width: usize) -> usize {
+pub(super) const fn bytes_of(width: usize) -> usize {
     if width == WIDTH {
         NODE_BYTES
     } else {
@@ -109,13 +109,18 @@ const _: () = {
 
 impl Border {
     /// A new empty full node with room for `suffix_lines` lines of inline suffixes (0 for none).
-    pub(crate) fn allocate(version: VersionWord, low: u64, suffix_lines: usize) -> *mut Border {
+    pub(crate) fn allocate(
+        blocks: &NodeBlocks,
+        version: VersionWord,
+        low: u64,
+        suffix_lines: usize,
+    ) -> *mut Border {
         let inline_lines = if suffix_lines == 0 {
             0
         } else {
             suffix_lines + 1
         };
-        let node = Self::initialise(version, WIDTH, 64 * inline_lines);
+        let node = Self::initialise(blocks, version, WIDTH, 64 * inline_lines);
         // SAFETY: new and ours.
         let border = unsafe { &*node };
         border
@@ -137,17 +142,22 @@ impl Border {
     }
 
     /// A new empty layer of its own, with at least `slots` slots.
-    pub(crate) fn allocate_layer(slots: usize) -> *mut Border {
+    pub(crate) fn allocate_layer(blocks: &NodeBlocks, slots: usize) -> *mut Border {
         let version = VersionWord::new(true, true);
         match NARROW.into_iter().find(|&width| width >= slots) {
-            Some(width) => Self::initialise(version, width, 0),
-            None => Self::allocate(version, 0, 0),
+            Some(width) => Self::initialise(blocks, version, width, 0),
+            None => Self::allocate(blocks, version, 0, 0),
         }
     }
 
     /// A zeroed block of this width and `more_bytes`, with its first words written.
-    fn initialise(version: VersionWord, width: usize, more_bytes: usize) -> *mut Border {
-        let block = hedgerow_memory::allocate(bytes_of(width) + more_bytes).as_ptr();
+    fn initialise(
+        blocks: &NodeBlocks,
+        version: VersionWord,
+        width: usize,
+        more_bytes: usize,
+    ) -> *mut Border {
+        let block = blocks.border(width, more_bytes).as_ptr();
         block.expose_provenance();
         let node = block.cast::<Border>();
         // SAFETY: the block is new, at least this long and 64-byte aligned.

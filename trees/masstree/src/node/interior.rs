@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use hedgerow_simd::Slots;
 use hedgerow_sync::VersionWord;
 
-use super::WIDTH;
+use super::{NodeBlocks, WIDTH};
 
 /// Bytes of a node without inline suffixes.
 pub(crate) const NODE_BYTES: usize = 320;
@@ -75,10 +75,8 @@ pub(crate) fn prefetch(node: *const Node) {
 
 impl Interior {
     /// A new node with no separators; the caller fills it before anyone sees it.
-    pub(crate) fn allocate(version: VersionWord) -> *mut Interior {
-        let node = hedgerow_memory::allocate(NODE_BYTES)
-            .as_ptr()
-            .cast::<Interior>();
+    pub(crate) fn allocate(blocks: &NodeBlocks, version: VersionWord) -> *mut Interior {
+        let node = blocks.interior().allocate().as_ptr().cast::<Interior>();
         // SAFETY: the block is new, of this size and 64-byte aligned.
         unsafe {
             node.write(Interior {

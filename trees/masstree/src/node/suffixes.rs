@@ -23,6 +23,7 @@
 
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
+use super::NodeBlocks;
 use super::permutation::WIDTH;
 
 /// Header of a bag; the bytes follow.
@@ -75,8 +76,8 @@ impl SuffixBag {
     }
 
     /// A new external bag with `lines` payload lines.
-    pub(crate) fn allocate(lines: usize) -> *mut SuffixBag {
-        let block = hedgerow_memory::allocate(Self::block_bytes(lines));
+    pub(crate) fn allocate(blocks: &NodeBlocks, lines: usize) -> *mut SuffixBag {
+        let block = blocks.bag(Self::block_bytes(lines));
         let bag = block.as_ptr().cast::<SuffixBag>();
         // SAFETY: the block is new, of this size, and 64-byte aligned (a multiple of 64).
         unsafe { Self::initialise(bag, lines) };

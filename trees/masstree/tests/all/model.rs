@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
 use hedgerow_index::Direction;
-use hedgerow_masstree::{Bytes, Level, Masstree, SingleThreaded};
+use hedgerow_masstree::{Bytes, Level, Masstree, Placement, SingleThreaded};
 use hedgerow_testkit::index_properties::{
     any_key, any_scan, check_batch, check_even_partitions,
     check_even_partitions_of_nested_prefixes, check_every_shape, check_long_keys, check_scan,
@@ -30,6 +30,46 @@ fn every_search_kernel_matches_the_model() {
         let tree: Masstree<Bytes> = Masstree::with_level(level);
         check_sequential(&tree, &keys, 8_000, 3)
             .unwrap_or_else(|violation| panic!("{}: {violation}", level.name()));
+    }
+}
+
+/// Nodes that the pools of a tree's kinds have handed out, and whether there are pools.
+fn segregated_nodes() -> (usize, bool) {
+    let pools = hedgerow_memory::inspect().classes;
+    let kinds = pools.iter().filter(|pool| {
+        let kind = pool.kind.unwrap_or_default();
+        kind.starts_with("masstree")
+    });
+    (kinds.map(|kind| kind.live).sum(), !pools.is_empty())
+}
+
+// The only test that segregates nodes, so that it may count them.
+#[test]
+fn nodes_of_any_placement_match_the_model_and_go_back_where_they_came_from() {
+    let segregated = Placement::Segregated;
+    let mut keys = keys_of_every_shape(300, 9);
+    keys.sort();
+    keys.dedup();
+    // Of one thread, where what is retired is freed at once.
+    let tree: Masstree<u64, SingleThreaded> = Masstree::with_placement(Level::detect(), segregated);
+    for round in 0..3 {
+        for key in &keys {
+            tree.put(key, round);
+        }
+        tree.verify().expect("sound when full");
+        let (live, pooled) = segregated_nodes();
+        assert_eq!(live > 100, pooled, "{live} nodes");
+        for key in &keys {
+            assert_eq!(tree.remove(key), Some(round));
+        }
+    }
+    drop(tree);
+    assert_eq!(segregated_nodes().0, 0, "nodes went to other pools");
+    for placement in [segregated, Placement::System] {
+        let tree: Masstree<Bytes> = Masstree::with_placement(Level::detect(), placement);
+        check_sequential(&tree, &keys, 8_000, 3)
+            .unwrap_or_else(|violation| panic!("{placement:?}: {violation}"));
+        tree.verify().expect("sound");
     }
 }
 
