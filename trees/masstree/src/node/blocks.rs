@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 
 use hedgerow_memory::{BlockPool, Placement};
 
-use super::border::{NARROW, bytes_of};
-use super::{NODE_BYTES, WIDTH};
+use super::permutation::WIDTH;
+use super::sizes::{NARROW, NODE_BYTES, border_bytes};
 
 /// The pools of a tree's nodes. There is one for each placement in the process, so that what
 /// retires a node needs to remember no more than a pointer.
@@ -36,7 +36,7 @@ impl NodeBlocks {
         let pool = |kind, bytes| BlockPool::new(kind, bytes, placement);
         ALL[nth].get_or_init(|| Self {
             placement,
-            narrow: NARROW.map(|width| pool("masstree narrow border", bytes_of(width))),
+            narrow: NARROW.map(|width| pool("masstree narrow border", border_bytes(width))),
             border: pool("masstree border", NODE_BYTES),
             interior: pool("masstree interior", NODE_BYTES),
         })
@@ -46,7 +46,7 @@ impl NodeBlocks {
     pub(crate) fn border(&self, width: usize, suffix_bytes: usize) -> NonNull<u8> {
         match self.border_pool(width, suffix_bytes) {
             Some(pool) => pool.allocate(),
-            None => self.placement.allocate(bytes_of(width) + suffix_bytes),
+            None => self.placement.allocate(border_bytes(width) + suffix_bytes),
         }
     }
 
@@ -56,7 +56,7 @@ impl NodeBlocks {
     ///
     /// It came from there with the same width and room, and nobody uses it any more.
     pub(crate) unsafe fn release_border(&self, node: NonNull<u8>, width: usize, bytes: usize) {
-        let block_bytes = bytes_of(width) + bytes;
+        let block_bytes = border_bytes(width) + bytes;
         // SAFETY: the caller gives back what `border` took from the same place.
         unsafe {
             match self.border_pool(width, bytes) {

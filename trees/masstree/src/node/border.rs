@@ -41,6 +41,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use hedgerow_simd::{Kernel, Slots};
 use hedgerow_sync::VersionWord;
 
+use super::sizes::{NARROW, NARROW_HEADER_BYTES, border_bytes};
 use super::{Interior, NODE_BYTES, Node, NodeBlocks, Permutation, SuffixBag, WIDTH};
 
 /// Length class of a key that goes on beyond its slice; its rest is in the suffix bag.
@@ -52,9 +53,6 @@ pub(crate) const UNSTABLE: u8 = 11;
 
 /// The word behind the slices, and the one behind the values: no slot has them.
 const BEHIND_SLOTS: usize = WIDTH;
-
-/// The narrow widths, narrowest first.
-pub(crate) const NARROW: [usize; 2] = [2, 6];
 
 /// Which word of the block the slices begin at: in narrow nodes, in full ones.
 const SLICES: [usize; 2] = [4, 8];
@@ -83,15 +81,6 @@ pub(crate) struct Border {
     suffixes: AtomicPtr<SuffixBag>,
 }
 
-/// Bytes of the block of a node with `width` slots, inline suffixes apart.
-pub(super) const fn bytes_of(width: usize) -> usize {
-    if width == WIDTH {
-        NODE_BYTES
-    } else {
-        8 * SLICES[0] + 16 * width
-    }
-}
-
 // Nodes as they are drawn above: the first line; lines 1 and 3 of a full node, and its last words;
 // where the slices of a narrow one begin; and what it has in common with interior nodes.
 const _: () = {
@@ -103,8 +92,10 @@ const _: () = {
     assert!(offset_of!(Node, version) == offset_of!(Border, version));
     assert!(offset_of!(Node, parent) == offset_of!(Border, parent));
     assert!(8 * SLICES[1] == 64 && 8 * FULL_VALUES == 192);
-    assert!(8 * (FULL_VALUES + BEHIND_SLOTS + 1) == NODE_BYTES && 8 * SLICES[0] == 32);
-    assert!(bytes_of(NARROW[0]) == 64 && bytes_of(NARROW[1]) == 128);
+    assert!(
+        8 * (FULL_VALUES + BEHIND_SLOTS + 1) == NODE_BYTES && 8 * SLICES[0] == NARROW_HEADER_BYTES
+    );
+    assert!(border_bytes(NARROW[0]) == 64 && border_bytes(NARROW[1]) == 128);
 };
 
 impl Border {
@@ -162,7 +153,7 @@ impl Border {
         let node = block.cast::<Border>();
         // SAFETY: the block is new, at least this long and 64-byte aligned.
         unsafe {
-            block.write_bytes(0, bytes_of(width));
+            block.write_bytes(0, border_bytes(width));
             (&raw mut (*node).version).write(version);
             (&raw mut (*node).permutation).write(AtomicU64::new(Permutation::empty().raw()));
             (&raw mut (*node).width).write(width as u8);
@@ -185,7 +176,7 @@ impl Border {
     /// Word `index` of the node's block.
     #[inline(always)]
     fn word(&self, index: usize) -> &AtomicU64 {
-        debug_assert!(index < bytes_of(self.width()) / 8);
+        debug_assert!(index < border_bytes(self.width()) / 8);
         let block = std::ptr::from_ref(self).addr();
         let words = std::ptr::with_exposed_provenance::<AtomicU64>(block);
         // SAFETY: the block is allocated while `self` is borrowed, its address was exposed,
@@ -426,7 +417,7 @@ impl Border {
 
     /// Bytes of the node's own block.
     pub(crate) fn block_bytes(&self) -> usize {
-        bytes_of(self.width()) + self.inline_suffix_bytes()
+        border_bytes(self.width()) + self.inline_suffix_bytes()
     }
 
     /// Bytes of inline suffix space in the node's own block.

@@ -26,10 +26,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use hedgerow_simd::Slots;
 use hedgerow_sync::VersionWord;
 
+use super::sizes::NODE_BYTES;
 use super::{NodeBlocks, WIDTH};
-
-/// Bytes of a node without inline suffixes.
-pub(crate) const NODE_BYTES: usize = 320;
 
 /// What a border and an interior node have in common.
 #[repr(C)]

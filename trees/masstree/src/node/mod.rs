@@ -10,10 +10,12 @@ mod blocks;
 pub(crate) mod border;
 mod interior;
 mod permutation;
+mod sizes;
 mod suffixes;
 
 pub(crate) use blocks::NodeBlocks;
 pub(crate) use border::Border;
-pub(crate) use interior::{Interior, NODE_BYTES, Node, prefetch};
+pub(crate) use interior::{Interior, Node, prefetch};
 pub(crate) use permutation::{Permutation, WIDTH};
+pub(crate) use sizes::NODE_BYTES;
 pub(crate) use suffixes::SuffixBag;

@@ -22,7 +22,8 @@
 //! * `tree`: the descent, and one file a verb: `update`, `grow` (splits), `shrink` (merges),
 //!   `scan`, `get_many`, `load` (many pairs at once), `verify`.
 //! * `trie`: the index of byte keys, whose layers are such trees.
-//! * `map`: such a tree as a map of integers; `placed_nodes`: where its nodes lie. `capacity`: how large nodes become.
+//! * `map`: such a tree as a map of integers; `placed_nodes`: where its nodes lie. `capacity`: how
+//!   large nodes become.
 
 mod capacity;
 mod map;

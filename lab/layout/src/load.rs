@@ -1,0 +1,189 @@
+//! Loads: keys in random order, and what an application allocates between their insertions.
+
+use std::cell::RefCell;
+
+use hedgerow_lab_data::random::mix64;
+use hedgerow_memory::{PlacedNode, Placement, VisitNodes};
+
+use crate::entries::{LayoutEntry, LayoutSubject};
+
+/// What is allocated between insertions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Between {
+    /// Nothing: the microbenchmark (§3.1).
+    Nothing,
+    /// A block of a random size (§3.2.3, Table 4).
+    Random,
+    /// What YCSB allocates for a record (§4.3.3): a row, its data, its wrapper, its lock, its
+    /// value.
+    Rows,
+}
+
+/// The blocks of a record in YCSB, in their order: kinds and bytes.
+const RECORD: [(&str, usize); 5] = [
+    ("row", 64),
+    ("row data", 128),
+    ("row wrapper", 64),
+    ("row lock", 192),
+    ("row value", 32),
+];
+
+/// How a tree is filled.
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
+    /// How many keys.
+    pub keys: usize,
+    /// Where nodes come from. What is allocated between them comes from the size classes, or from
+    /// the system's allocator if nodes do.
+    pub placement: Placement,
+    /// What is allocated between insertions.
+    pub between: Between,
+    /// Whether a block of 32 bytes is allocated before the tree, so that nodes of that size pair
+    /// differently on lines (§3.2.4). Only without segregation does that move nodes.
+    pub shifted: bool,
+}
+
+impl Load {
+    /// Makes a tree and fills it, in this thread. What is allocated beside the tree is never freed:
+    /// a process measures one load.
+    #[must_use]
+    pub fn run(&self, entry: &LayoutEntry) -> Loaded {
+        let blocks = Blocks::default();
+        if self.shifted {
+            blocks.allocate("shift", 32, self.placement);
+        }
+        let tree = (entry.make)(self.placement);
+        for nth in 0..self.keys as u64 {
+            match self.between {
+                Between::Nothing => {}
+                Between::Random => {
+                    let bytes = 8 + mix64(!nth) as usize % 505;
+                    blocks.allocate("other", bytes, self.placement);
+                }
+                Between::Rows => {
+                    for (kind, bytes) in RECORD {
+                        blocks.allocate(kind, bytes, self.placement);
+                    }
+                }
+            }
+            tree.insert(key(nth));
+        }
+        Loaded {
+            tree,
+            blocks,
+            keys: self.keys,
+        }
+    }
+}
+
+/// A key of a load: all differ, in no order.
+fn key(nth: u64) -> u64 {
+    mix64(nth)
+}
+
+/// A tree that was filled, and what was allocated beside it.
+pub struct Loaded {
+    tree: Box<dyn LayoutSubject>,
+    blocks: Blocks,
+    keys: usize,
+}
+
+impl Loaded {
+    /// The tree.
+    #[must_use]
+    pub fn tree(&self) -> &dyn LayoutSubject {
+        &*self.tree
+    }
+
+    /// So many keys that are there, in another order than they were inserted in.
+    #[must_use]
+    pub fn present_keys(&self, count: usize) -> Vec<u64> {
+        let among = self.keys.max(1) as u64;
+        let any = |nth: usize| key(mix64(nth as u64 ^ 0x5eed) % among);
+        (0..count).map(any).collect()
+    }
+
+    /// How many of the keys are found: all.
+    #[must_use]
+    pub fn count_found(&self) -> usize {
+        let keys: Vec<u64> = (0..self.keys as u64).map(key).collect();
+        self.tree.count_found(&keys)
+    }
+}
+
+/// The nodes of the tree, and the blocks beside it by their kinds.
+impl VisitNodes for Loaded {
+    fn visit_nodes(&self, visit: &mut dyn FnMut(&PlacedNode)) {
+        self.tree.visit_nodes(visit);
+        for &(kind, address, bytes) in self.blocks.0.borrow().iter() {
+            visit(&PlacedNode {
+                kind,
+                address,
+                bytes,
+                search_fields: 0..bytes,
+                parent: None,
+            });
+        }
+    }
+
+    fn written_fields(&self, kind: &str) -> Option<std::ops::Range<usize>> {
+        match kind {
+            "row lock" => Some(0..40),
+            kind => self.tree.written_fields(kind),
+        }
+    }
+}
+
+/// Blocks that an application has: kinds, addresses and bytes.
+#[derive(Default)]
+struct Blocks(RefCell<Vec<(&'static str, usize, usize)>>);
+
+impl Blocks {
+    fn allocate(&self, kind: &'static str, bytes: usize, placement: Placement) {
+        let place = match placement {
+            Placement::System => Placement::System,
+            _ => Placement::Merged,
+        };
+        let address = place.allocate(bytes).addr().get();
+        self.0.borrow_mut().push((kind, address, bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hedgerow_memory::layout::{Cache, Inspector};
+
+    use super::*;
+    use crate::entries::entries;
+
+    fn inspector() -> Inspector {
+        Inspector::new(vec![Cache::new(1, 64, 8, 64)], Err("made up".to_owned()))
+    }
+
+    #[test]
+    fn rows_are_reported_beside_nodes_and_scatter_them_unless_these_are_segregated() {
+        let wanted = entries();
+        let tree = wanted.iter().find(|entry| entry.name == "occ-avl-2");
+        let tree = tree.expect("a tree whose nodes have 64 bytes");
+        let beside = |placement| {
+            let load = Load {
+                keys: 4000,
+                placement,
+                between: Between::Rows,
+                shifted: false,
+            };
+            let layout = inspector().layout_of(&load.run(tree));
+            let rows = layout.kind("row").map(|rows| rows.nodes);
+            assert_eq!(rows, Some(4000));
+            let node = layout.kinds[0].kind;
+            let with_rows = layout.neighbours.share(node, "row");
+            let with_wrappers = layout.neighbours.share(node, "row wrapper");
+            (with_rows + with_wrappers, layout.kinds[0].pages.density())
+        };
+        let (apart, dense) = beside(Placement::Segregated);
+        assert!(apart < 0.01, "{apart} of the lines beside nodes hold rows");
+        let (among, scattered) = beside(Placement::Merged);
+        assert!(among > 0.5, "{among} of the lines beside nodes hold rows");
+        assert!(dense > 0.9 && scattered < 0.5, "{dense} and {scattered}");
+    }
+}
