@@ -12,6 +12,7 @@
 
 mod citrus;
 mod edge_ext_lf;
+mod ext_lf;
 mod form;
 mod grace_period;
 mod interleave;
@@ -26,6 +27,7 @@ mod tree;
 
 pub use citrus::{BaselineCitrus, Citrus};
 pub use edge_ext_lf::{BaselineEdgeExtLf, BaselineEdgeExtLf2, EdgeExtLf, EdgeExtLf2};
+pub use ext_lf::{BaselineExtLf, ExtLf};
 pub use form::{
     BloatedLocks, CacheLine, FieldOrder, Fields, Form, HeavyLookups, Improved, Padded,
     ScatteredFields, SearchFieldsFirst, SearchFieldsLast, Unpadded,

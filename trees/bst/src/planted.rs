@@ -10,4 +10,6 @@ hedgerow_planted::bugs! {
     OccAvlHeightNotLookedAt,
     /// edge-ext-lf: the edge to the sibling that stays is not tagged before it is moved up.
     EdgeExtLfSiblingNotTagged,
+    /// ext-lf: the parent is not marked before the grandparent's link passes it by.
+    ExtLfParentNotMarked,
 }

@@ -5,6 +5,7 @@
 
 mod citrus;
 mod edge_ext_lf;
+mod ext_lf;
 mod log_int;
 mod occ_avl;
 mod suite;
