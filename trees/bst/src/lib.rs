@@ -17,6 +17,8 @@ mod form;
 mod grace_period;
 mod interleave;
 mod lock;
+#[cfg(test)]
+mod lock_interleavings;
 mod log_int;
 mod node_pool;
 mod occ_avl;

@@ -271,8 +271,8 @@ where
             }
             *side = usize::from(*key > child_key);
             *node = child;
-            let offset = std::ptr::from_ref(child.search()) as u64 - child.address();
-            prefetch_line((child.child_address(*side) + offset) as *const u8);
+            let next = child.child_address(*side) as usize;
+            prefetch_line((next + NodeFields::<K, F, W>::search_offset()) as *const u8);
             Step::Pending
         };
         for (number, keys) in keys.chunks(KEYS_PER_SECTION).enumerate() {

@@ -54,7 +54,8 @@
 //!   removed node with the same key was still in the tree, and lead searches for it astray; and a
 //!   neighbour could be freed that the removed node leads to.
 //! * A search steps back over removed nodes, not only over those above its key.
-//! * *succ* is linked before *pred*, so that a key appears at one moment for both directions.
+//! * *succ* is linked before *pred*, so that a key appears at one moment for both directions. So
+//!   the gap after a new node must be locked until its *pred* is linked.
 //! * Children are not locked: that serves rotations.
 
 mod inspect;
@@ -267,9 +268,8 @@ impl<K: IntKey, F: Form, W: Word> Node<K, F, W> {
     /// Prefetches what a search reads of the child of `side`.
     #[inline(always)]
     fn prefetch_child(&self, side: usize) {
-        let offset = std::ptr::from_ref(self.search()) as u64 - self.address();
-        let child = self.search().links[side].load(Ordering::Acquire);
-        prefetch_line((child + offset) as *const u8);
+        let child = self.search().links[side].load(Ordering::Acquire) as usize;
+        prefetch_line((child + NodeFields::<K, F, W>::search_offset()) as *const u8);
     }
 }
 

@@ -126,11 +126,14 @@ impl<K: IntKey, F: Form, W: Word + 'static> LogInt<K, F, W> {
         let (parent, side) = self.lock_parent_for(pred, succ, end);
         node.set_succ(succ.address());
         node.set_pred(pred);
+        // The gap after the new node has two ends to link: nobody else may change them meanwhile.
+        node.lock_succ();
         // Now the key is in the map.
         pred.set_succ(node.address());
         succ.set_pred(node);
         parent.set_child(side, Some(node));
         parent.unlock_tree();
+        node.unlock_succ();
         pred.unlock_succ();
         None
     }

@@ -79,10 +79,12 @@ struct InnerSearch<K, W> {
     links: [W; 2],
 }
 
+type InnerFields<K, F, W> = Fields<<F as Form>::Order, InnerSearch<K, W>, EdgeLocks<W>>;
+
 /// An inner node.
 #[repr(C)]
 struct Inner<K, F: Form, W> {
-    fields: Fields<F::Order, InnerSearch<K, W>, EdgeLocks<W>>,
+    fields: InnerFields<K, F, W>,
     line: F::Line,
 }
 
