@@ -12,4 +12,6 @@ hedgerow_planted::bugs! {
     EdgeExtLfSiblingNotTagged,
     /// ext-lf: the parent is not marked before the grandparent's link passes it by.
     ExtLfParentNotMarked,
+    /// occ-avl: a scan goes on from an ancestor whose range of keys has shrunk.
+    OccAvlScanNotValidated,
 }

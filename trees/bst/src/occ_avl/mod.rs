@@ -26,6 +26,8 @@
 //! it reads the word, or, if the node was unlinked and its key inserted elsewhere since the search
 //! passed the link to it, when that removal did.
 //!
+//! Scans (`scan`) are searches that remember the path.
+//!
 //! # Reclamation
 //!
 //! A node is unlinked under the locks of its parent and itself. It has at most one child, which
@@ -47,8 +49,11 @@
 
 mod frozen;
 mod inspect;
+#[cfg(test)]
+mod interleavings;
 mod node;
 mod repair;
+mod scan;
 mod search;
 mod update;
 

@@ -70,6 +70,17 @@ pub(super) fn step<'g, K: IntKey, F: Form, W: Word + 'static>(
     key: K::Encoded,
     guard: &'g Guard,
 ) -> Step<'g, K, F, W> {
+    step_by(from, |at| (key != at).then(|| side_for(key, at)), guard)
+}
+
+/// One step of a search from where it stands. `choose` says on which side of a key it goes on, or
+/// that it has found what it is for.
+#[inline(always)]
+pub(super) fn step_by<'g, K: IntKey, F: Form, W: Word + 'static>(
+    from: Stop<'g, K, F, W>,
+    choose: impl Fn(K::Encoded) -> Option<Side>,
+    guard: &'g Guard,
+) -> Step<'g, K, F, W> {
     let mut rounds = 0;
     loop {
         let child = from.node.child(from.side, guard);
@@ -80,20 +91,20 @@ pub(super) fn step<'g, K: IntKey, F: Form, W: Word + 'static>(
                 false => Step::Invalid,
             };
         };
-        if child.key() == key {
+        let Some(side) = choose(child.key()) else {
             return Step::Found(child);
-        }
-        let next = Stop {
-            node: child,
-            side: side_for(key, child.key()),
-            version: child.stable_version(),
         };
-        let linked = !Node::<K, F, W>::has_left(next.version)
+        let version = child.stable_version();
+        let linked = !Node::<K, F, W>::has_left(version)
             && (from.node.link(from.side) == child.address()
                 || planted(PlantedBug::OccAvlOnlyChildValidated));
         if linked {
             return match from.is_valid() {
-                true => Step::Into(next),
+                true => Step::Into(Stop {
+                    node: child,
+                    side,
+                    version,
+                }),
                 false => Step::Invalid,
             };
         }

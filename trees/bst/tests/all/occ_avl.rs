@@ -1,13 +1,15 @@
 //! The relaxed AVL trees, in every form.
 
+use std::ops::{Bound, ControlFlow};
+
 use hedgerow_bst::{
     BloatedLocks, FromRoot, FrozenOccAvl, HeavyLookups, Improved, OccAvl, OccAvl2, OccAvl2Ret,
     Padded, Recursive, ScatteredFields, SearchTree,
 };
-use hedgerow_index::ConcurrentIntMap;
+use hedgerow_index::{ConcurrentIntMap, Direction, OrderedIntMap};
 use hedgerow_memory::{PlacedNode, VisitNodes};
 
-use crate::suite::suite;
+use crate::suite::{ordered_suite, suite};
 
 type Baseline<K> = OccAvl<K, BloatedLocks<ScatteredFields>>;
 
@@ -15,6 +17,8 @@ suite!(baseline, K, Baseline<K>);
 suite!(improved, K, OccAvl<K>);
 suite!(padded_recursive, K, OccAvl2<K>);
 suite!(padded_from_root, K, OccAvl2Ret<K>);
+ordered_suite!(scans_of_baseline, K, Baseline<K>);
+ordered_suite!(scans_of_padded_from_root, K, OccAvl2Ret<K>);
 
 #[test]
 fn forms_have_the_names_of_the_paper() {
@@ -81,6 +85,29 @@ fn a_frozen_tree_answers_without_versions() {
     for key in keys {
         assert_eq!(frozen.get(key), expected(key));
         assert_eq!(answers[key as usize], Some(expected(key)));
+    }
+}
+
+/// Longer than it stays in an epoch.
+#[test]
+fn long_scans_show_everything_both_ways() {
+    let tree = OccAvl2Ret::<u32>::segregated();
+    for key in 0..3000 {
+        tree.insert(key, u64::from(key));
+    }
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let mut shown = Vec::new();
+        tree.scan(Bound::Unbounded, direction, |key, _| {
+            shown.push(key);
+            // The tree may be used from within a scan.
+            tree.remove(key);
+            tree.insert(key, 1);
+            ControlFlow::Continue(())
+        });
+        if direction == Direction::Reverse {
+            shown.reverse();
+        }
+        assert!(shown.into_iter().eq(0..3000), "{direction:?}");
     }
 }
 
