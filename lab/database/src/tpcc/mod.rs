@@ -7,15 +7,18 @@
 mod columns;
 mod consistency;
 mod draws;
+mod in_engine;
 mod in_memory;
 mod input;
 mod keys;
 mod population;
 mod restock;
+mod run;
 mod size;
 
 pub use columns::Table;
 pub use consistency::Done;
-pub use in_memory::Tpcc;
+pub use in_engine::EngineDatabase;
 pub use input::Mix;
+pub use run::Tpcc;
 pub use size::Size;

@@ -15,29 +15,14 @@ use std::sync::{Mutex, PoisonError};
 
 use super::columns::Table;
 use super::consistency::{self, Done, Rows};
-use super::input::{Input, Mix, Terminal};
-use super::size::Size;
+use super::input::{Input, Terminal};
+use super::run::Tpcc;
 use crate::database::{Database, Settings};
 use crate::error::Result;
 use crate::key_map::KeyMap;
 use crate::outcome::Outcome;
 use crate::session::{Session, Step};
 use crate::workers::{self, Pin, Worker};
-
-/// A run of TPC-C.
-#[derive(Debug, Clone, Copy)]
-pub struct Tpcc {
-    /// How large the database is.
-    pub size: Size,
-    /// Which transactions run.
-    pub mix: Mix,
-    /// Threads.
-    pub threads: usize,
-    /// Transactions of each thread. The run ends when the first thread has done its own.
-    pub transactions: u64,
-    /// What random numbers are made from.
-    pub seed: u64,
-}
 
 impl Tpcc {
     /// Loads a fresh database over maps that `new_map` makes, runs the transactions, and checks
@@ -147,8 +132,9 @@ mod tests {
     use hedgerow_matryoshka::SharedMatryoshka;
 
     use super::super::columns::district;
-    use super::super::input::{Payment, Who};
+    use super::super::input::{Mix, Payment, Who};
     use super::super::keys;
+    use super::super::size::Size;
     use super::*;
     use crate::row_lock::Concurrency;
 
