@@ -19,6 +19,7 @@ mod database;
 mod error;
 mod index_clock;
 mod key_map;
+pub mod microbenchmark;
 mod multimap;
 mod outcome;
 mod row;

@@ -1,9 +1,15 @@
 //! The trees that indexes can be made over, by name.
 
+use hedgerow_bst::{
+    BaselineCitrus, BaselineEdgeExtLf, BaselineEdgeExtLf2, BaselineLogInt, BaselineTicket,
+    BloatedLocks, Citrus, EdgeExtLf, EdgeExtLf2, LogInt, OccAvl, OccAvl2, OccAvl2Ret,
+    ScatteredFields, SearchTree, Ticket,
+};
+use hedgerow_masstree::{Bytes, Masstree};
 use hedgerow_matryoshka::SharedMatryoshka;
 use hedgerow_memory::Placement;
 
-use crate::key_map::KeyMap;
+use crate::key_map::{ByteKeys, KeyMap};
 
 /// Makes an empty tree whose nodes come from there.
 pub type NewTree = fn(Placement) -> Box<dyn KeyMap>;
@@ -20,12 +26,65 @@ pub struct Tree {
     pub baseline: Option<NewTree>,
 }
 
-/// All trees.
+/// All trees: the paper's, each as improved and as published, and others of ours.
 #[must_use]
 pub fn trees() -> Vec<Tree> {
-    vec![Tree {
-        name: "matryoshka",
-        improved: |_| Box::new(SharedMatryoshka::<u64>::new()),
+    vec![
+        paper::<OccAvl<u64>, OccAvl<u64, BloatedLocks<ScatteredFields>>>(),
+        paper::<OccAvl2<u64>, OccAvl2<u64>>(),
+        paper::<OccAvl2Ret<u64>, OccAvl2Ret<u64>>(),
+        paper::<LogInt<u64>, BaselineLogInt<u64>>(),
+        paper::<Citrus<u64>, BaselineCitrus<u64>>(),
+        paper::<EdgeExtLf<u64>, BaselineEdgeExtLf<u64>>(),
+        paper::<EdgeExtLf2<u64>, BaselineEdgeExtLf2<u64>>(),
+        paper::<Ticket<u64>, BaselineTicket<u64>>(),
+        ours("masstree", |_| Box::new(ByteKeys(Masstree::<Bytes>::new()))),
+        ours("matryoshka", |_| Box::new(SharedMatryoshka::<u64>::new())),
+    ]
+}
+
+fn paper<T, B>() -> Tree
+where
+    T: SearchTree<u64> + 'static,
+    B: SearchTree<u64> + 'static,
+{
+    Tree {
+        name: T::NAME,
+        improved: |placement| Box::new(T::with_placement(placement)),
+        baseline: Some(|placement| Box::new(B::with_placement(placement))),
+    }
+}
+
+fn ours(name: &'static str, new: NewTree) -> Tree {
+    Tree {
+        name,
+        improved: new,
         baseline: None,
-    }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Settings, ycsb::Ycsb};
+
+    const PLACEMENTS: [Placement; 3] =
+        [Placement::Segregated, Placement::Merged, Placement::System];
+
+    #[test]
+    fn every_tree_serves_as_an_index_wherever_its_nodes_lie() {
+        for tree in trees() {
+            for placement in PLACEMENTS {
+                for new in [Some(tree.improved), tree.baseline].into_iter().flatten() {
+                    let map = new(placement);
+                    assert_eq!(map.get(5), None);
+                    assert_eq!(map.insert(5, 50), None);
+                    assert_eq!(map.insert(5, 51), Some(50));
+                    assert_eq!((map.remove(5), map.remove(5)), (Some(50), None));
+                    let ran = Ycsb::new(300, 2, 30).run(map, Settings::default(), |_| {});
+                    ran.unwrap_or_else(|error| panic!("{}, {placement:?}: {error}", tree.name));
+                }
+            }
+        }
+    }
 }
