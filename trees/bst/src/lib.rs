@@ -13,6 +13,8 @@
 mod citrus;
 mod edge_ext_lf;
 mod ext_lf;
+#[cfg(test)]
+mod external_interleavings;
 mod form;
 mod grace_period;
 mod interleave;

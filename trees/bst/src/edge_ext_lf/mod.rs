@@ -74,9 +74,9 @@ use crate::tree::SearchTree;
 use node::Node;
 
 /// Mark: the leaf that the link leads to is being removed.
-const FLAG: u64 = 1;
+pub(crate) const FLAG: u64 = 1;
 /// Mark: the node that has the link is being unlinked, and the link moves up.
-const TAG: u64 = 2;
+pub(crate) const TAG: u64 = 2;
 /// A link to nothing, which counts as a leaf. Neither mark is ever on it, for no key is there.
 const NOTHING: u64 = LEAF;
 
@@ -161,7 +161,7 @@ impl<K: IntKey, F: Form> EdgeExtLf<K, F> {
     }
 }
 
-impl<K: IntKey, F: Form> SearchTree<K> for EdgeExtLf<K, F> {
+impl<K: IntKey, F: Form, W: Word + 'static> SearchTree<K> for EdgeExtLf<K, F, W> {
     // The trees are one but for the padding.
     const NAME: &'static str = match align_of::<F::Line>() {
         64 => "edge-ext-lf-2",

@@ -171,7 +171,7 @@ impl<K: IntKey, F: Form, W: Word + 'static> ExtLf<K, F, W> {
     }
 }
 
-impl<K: IntKey, F: Form> SearchTree<K> for ExtLf<K, F> {
+impl<K: IntKey, F: Form, W: Word + 'static> SearchTree<K> for ExtLf<K, F, W> {
     const NAME: &'static str = "ext-lf";
 
     fn with_placement(placement: Placement) -> Self {
