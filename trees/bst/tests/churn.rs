@@ -3,7 +3,7 @@
 //!
 //! `HEDGEROW_TEST_SCALE` multiplies the keys.
 
-use hedgerow_bst::{OccAvl, OccAvl2Ret, SearchTree};
+use hedgerow_bst::{EdgeExtLf, ExtLf, OccAvl, OccAvl2Ret, SearchTree};
 use hedgerow_testkit::concurrent_ints;
 
 const KEYS: f64 = 6_000.0;
@@ -33,4 +33,6 @@ fn churn<T: SearchTree<u64>>() {
 fn memory_is_used_again() {
     churn::<OccAvl<u64>>();
     churn::<OccAvl2Ret<u64>>();
+    churn::<EdgeExtLf<u64>>();
+    churn::<ExtLf<u64>>();
 }
